@@ -1,0 +1,190 @@
+"""The bus: what services may do with messages. Two implementations, one contract test suite.
+
+A fact is published durably and answered with its sequence; a command is asked and answered;
+a durable delivers facts until they are acknowledged; a bucket keeps the newest value of a key.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from schemas.message import Envelope, Fact
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A fact as the log keeps it; `sequence` is its place in its stream."""
+
+    subject: str
+    sequence: int
+    envelope: Envelope
+    fact: Fact
+
+
+class Delivery(Protocol):
+    """One fact handed to a durable; it comes again until acknowledged."""
+
+    @property
+    def recorded(self) -> Recorded:
+        """The fact."""
+        ...
+
+    @property
+    def tries(self) -> int:
+        """How often it was delivered, from 1."""
+        ...
+
+    async def ack(self) -> None:
+        """Say that it is done, after its effects are durable."""
+        ...
+
+    async def retry(self, delay_s: float | None = None) -> None:
+        """Ask for it again: after `delay_s`, or after the durable's own backoff.
+
+        Past the durable's last try it is buried instead.
+        """
+        ...
+
+    async def working(self) -> None:
+        """Ask for more time before it is taken as lost."""
+        ...
+
+    async def bury(self, reason: str) -> None:
+        """Give up on it: a dead letter with the reason, and never again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A bucket's key and value; `value` None says that the key is gone."""
+
+    bucket: str
+    key: str
+    value: bytes | None
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A command as it came: its subject, its body, and whether somebody waits for the answer."""
+
+    subject: str
+    body: bytes
+    wants_answer: bool
+
+
+Answerer = Callable[[Asked], Awaitable[bytes | None]]
+"""Answers a command. What it raises is logged and answered with `Refused(unavailable)`."""
+
+
+class Bus(Protocol):
+    """One connection of one service. All waits are bounded; a lost server is waited for."""
+
+    name: str
+
+    async def publish(
+        self,
+        fact: Fact,
+        *,
+        id: str,  # noqa: A002
+        cause: str = "",
+        expected: tuple[str, int] | None = None,
+        traceparent: str = "",
+    ) -> int:
+        """Record a fact durably under `id` and return its sequence; the same id again is dropped.
+
+        `expected` is (filter, last sequence seen on it); Conflict when another fact came first.
+        Repeats under the same id while the server is away. Raises Conflict, StreamFull, Unreachable.
+        """
+        ...
+
+    async def publish_live(self, subject: str, body: bytes) -> None:
+        """Send a message nobody keeps."""
+        ...
+
+    async def ask(self, subject: str, body: bytes, *, timeout_s: float = 5.0) -> bytes:
+        """Send a command and return its answer. Raises NoAnswer, Unreachable."""
+        ...
+
+    async def answer(self, subject: str, answerer: Answerer, *, queue: str | None) -> None:
+        """Answer commands on `subject` (may hold wildcards) until the bus closes.
+
+        At most `limit_pending` (settings) wait; beyond that `Refused(busy)` is answered at once.
+        """
+        ...
+
+    def hear(self, subject: str) -> AsyncIterator[tuple[str, bytes]]:
+        """Yield (subject, body) of live messages; a slow reader loses the oldest, counted."""
+        ...
+
+    def deliveries(self, durable: str, *, batch: int = 1) -> AsyncIterator[Sequence[Delivery]]:
+        """Yield deliveries of a durable, up to `batch` at a time; for ever, over reconnects.
+
+        `durable` names one of `streams.DURABLES`. What can't be decoded is buried, not yielded.
+        """
+        ...
+
+    async def read(self, filter_subject: str, *, after: int = 0) -> list[Recorded]:
+        """Return every fact on a filter beyond sequence `after`, in order."""
+        ...
+
+    def follow(self, filter_subject: str, *, after: int = 0) -> AsyncIterator[Recorded | None]:
+        """Yield every fact on a filter in order, then those to come; None once when caught up."""
+        ...
+
+    async def put(self, bucket: str, key: str, value: bytes, *, revision: int | None = None) -> int:
+        """Set a key and return its revision; with `revision`, only if that is its newest.
+
+        `revision=0` asks that the key be new. Raises Conflict.
+        """
+        ...
+
+    async def get(self, bucket: str, key: str) -> Entry | None:
+        """Return a key's entry, or None."""
+        ...
+
+    async def delete(self, bucket: str, key: str) -> None:
+        """Remove a key."""
+        ...
+
+    def watch(self, bucket: str) -> AsyncIterator[Entry | None]:
+        """Yield every key as it is now, then None once, then every change; for ever.
+
+        A key whose lease ran out comes as an entry without value.
+        """
+        ...
+
+    async def put_object(self, name: str, body: bytes) -> str:
+        """Store a large payload and return its sha256; facts refer to it by name."""
+        ...
+
+    async def get_object(self, name: str, sha256: str) -> bytes:
+        """Return a large payload. Raises PayloadMismatch, NoSuchPayload."""
+        ...
+
+    async def purge(self, filter_subject: str) -> None:
+        """Drop a stream's messages on a filter (a run's batches, once they are rows)."""
+        ...
+
+    async def close(self) -> None:
+        """Stop within a bound: deliveries end, waiting calls raise Unreachable."""
+        ...
+
+
+Opener = Callable[[str], AbstractAsyncContextManager[Bus]]
+"""Opens a bus under a service's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFacts:
+    """What NATS's own discovery tells of a service (`$SRV.PING/INFO/STATS`)."""
+
+    name: str
+    version: str
+    description: str
+    endpoints: Mapping[str, str]
+
+
+StatsSource = Callable[[], Mapping[str, object]]
+"""What a service adds to `$SRV.STATS`: sequence seen, state digest, queue lengths."""

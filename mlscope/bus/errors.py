@@ -1,0 +1,73 @@
+"""What can go wrong on the bus; errors of the client library are translated into these."""
+
+
+class BusError(Exception):
+    """The bus could not do what was asked."""
+
+
+class Unreachable(BusError):
+    """No server answered within the bound."""
+
+
+class NoAnswer(BusError):
+    """Nobody answered a command in time."""
+
+    def __init__(self, subject: str) -> None:
+        """Name the subject that was asked."""
+        self.subject = subject
+        super().__init__(f"no answer on {subject}")
+
+
+class Conflict(BusError):
+    """Somebody else wrote first: read again and decide anew."""
+
+    def __init__(self, subject: str, expected: int) -> None:
+        """Name what was guarded and the sequence or revision expected."""
+        self.subject = subject
+        self.expected = expected
+        super().__init__(f"{subject} is beyond sequence {expected}")
+
+
+class StreamFull(BusError):
+    """The stream refuses more until some of it is purged."""
+
+    def __init__(self, subject: str) -> None:
+        """Name the subject that was refused."""
+        self.subject = subject
+        super().__init__(f"stream full: {subject}")
+
+
+class NotPermitted(BusError):
+    """This key may not do that."""
+
+    def __init__(self, subject: str) -> None:
+        """Name the subject that was denied."""
+        self.subject = subject
+        super().__init__(f"not permitted: {subject}")
+
+
+class NotProvisioned(BusError):
+    """A stream, durable or bucket is missing: run `mlscope provision`."""
+
+    def __init__(self, name: str) -> None:
+        """Name what is missing."""
+        self.name = name
+        super().__init__(f"{name} does not exist; run `mlscope provision`")
+
+
+class NoSuchPayload(BusError):
+    """A large payload is gone or never was."""
+
+    def __init__(self, name: str) -> None:
+        """Name the payload."""
+        self.name = name
+        super().__init__(f"no payload {name}")
+
+
+class PayloadMismatch(BusError):
+    """A large payload is not what its checksum says."""
+
+    def __init__(self, name: str, expected: str, found: str) -> None:
+        """Name the payload and both checksums."""
+        self.name, self.expected, self.found = name, expected, found
+        super().__init__(f"payload {name}: sha256 {found}, expected {expected}")

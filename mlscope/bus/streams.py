@@ -1,0 +1,94 @@
+"""Streams, durables and buckets as data; `mlscope provision` makes them, services bind."""
+
+from dataclasses import dataclass
+
+from schemas.subjects import ROOT
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One stream: what it captures and how long it is kept.
+
+    `max_bytes` -1 keeps everything; a bounded stream refuses when full (discard new).
+    """
+
+    name: str
+    subjects: tuple[str, ...]
+    max_bytes: int = -1
+    duplicate_window_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Durable:
+    """One shared consumer; every instance of a service pulls from the same."""
+
+    name: str
+    stream: str
+    filters: tuple[str, ...]
+    ack_wait_s: float = 30.0
+    max_deliver: int = 8
+    backoff_s: tuple[float, ...] = (0.2, 1.0, 5.0, 15.0)
+    max_ack_pending: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """One key-value bucket; `ttl_s` 0 keeps for ever."""
+
+    name: str
+    ttl_s: float = 0.0
+
+
+GIB = 1 << 30
+
+STREAMS: tuple[Stream, ...] = (
+    Stream("EVALUATIONS", (f"{ROOT}.evaluation.>", f"{ROOT}.run.>", f"{ROOT}.analysis.>")),
+    Stream("FLEET", (f"{ROOT}.agent.>",)),
+    Stream("CATALOG", (f"{ROOT}.manifest.>",)),
+    Stream("TRACES", (f"{ROOT}.trace.>",), max_bytes=4 * GIB),
+    Stream("QUERIES", (f"{ROOT}.query.>", f"{ROOT}.output.>"), max_bytes=2 * GIB),
+    Stream("DEAD", (f"{ROOT}.dead.>",)),
+)
+
+DURABLES: tuple[Durable, ...] = (
+    Durable(
+        "scheduler", "EVALUATIONS", (f"{ROOT}.evaluation.>", f"{ROOT}.run.>", f"{ROOT}.analysis.>")
+    ),
+    Durable(
+        "recorder",
+        "EVALUATIONS",
+        (
+            f"{ROOT}.run.*.*.completed.*",
+            f"{ROOT}.run.*.*.failed.*",
+            f"{ROOT}.evaluation.*.*.interrupted",
+        ),
+    ),
+    Durable("analyzer", "EVALUATIONS", (f"{ROOT}.evaluation.*.measured",), ack_wait_s=60.0),
+    Durable("spans", "TRACES", (f"{ROOT}.trace.>",), max_deliver=1000),
+    Durable("queries", "QUERIES", (f"{ROOT}.query.>", f"{ROOT}.output.>"), max_deliver=1000),
+    Durable("registry", "FLEET", (f"{ROOT}.agent.>",)),
+)
+
+BUCKETS: tuple[Bucket, ...] = (Bucket("leases", ttl_s=15.0), Bucket("catalog"))
+
+OBJECTS = "payloads"
+"""The object store for payloads above `MAX_PAYLOAD_BYTES`."""
+
+MAX_PAYLOAD_BYTES = 512 * 1024
+
+
+def stream_of(subject: str) -> str:
+    """Return the name of the stream that captures a subject or filter.
+
+    Raises KeyError for a subject no stream captures.
+    """
+    entity = subject.split(".")[2]
+    for stream in STREAMS:
+        if any(captured.split(".")[2] == entity for captured in stream.subjects):
+            return stream.name
+    raise KeyError(subject)
+
+
+def durable_named(name: str) -> Durable:
+    """Return one of `DURABLES`. Raises KeyError."""
+    return {durable.name: durable for durable in DURABLES}[name]

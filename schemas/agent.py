@@ -1,0 +1,93 @@
+"""Agents: what they are, that they came, left or were lost. Heartbeats are leases, not facts."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from schemas.identity import Token
+from schemas.level import Level, LevelField
+from schemas.message import Fact, Message
+
+
+class Accelerator(Message):
+    """One accelerator of a machine."""
+
+    name: str
+    kind: Literal["gpu", "tpu", "npu", "fpga", "other"] = "gpu"
+    memory_bytes: int = 0
+    #: how it is reached: pcie, nvlink, sxm …
+    interconnect: str = ""
+    driver: str = ""
+
+
+class Hardware(Message):
+    """What the machine is."""
+
+    hostname: str
+    architecture: str
+    cpu_model: str = ""
+    cores: int = Field(default=1, ge=1)
+    memory_bytes: int = 0
+    accelerators: tuple[Accelerator, ...] = ()
+    interconnect: str = ""
+
+
+class Runtime(Message):
+    """A framework installed there, the devices it serves and the deepest level it can trace."""
+
+    framework: str
+    version: str
+    devices: tuple[str, ...] = ("cpu",)
+    deepest_level: LevelField = Level.MODEL
+
+
+class Announcement(Message):
+    """An agent's software and hardware, as it sees them at start."""
+
+    agent: Token
+    #: one start of the agent's process; a restart announces a new one
+    incarnation: str
+    hardware: Hardware
+    runtimes: tuple[Runtime, ...]
+    image: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
+    allows_inline_python: bool = False
+    mlscope_version: str = ""
+    python_version: str = ""
+
+
+class AgentAnnounced(Fact):
+    """An agent is here. Said by the agent."""
+
+    entity = "agent"
+    happened = "announced"
+    agent: Token
+    announcement: Announcement
+
+
+class AgentLeft(Fact):
+    """An agent stopped in good order. Said by the agent."""
+
+    entity = "agent"
+    happened = "left"
+    agent: Token
+    incarnation: str
+
+
+class AgentLost(Fact):
+    """An agent's lease ran out. Said by the registry; `revision` is the lease's last one."""
+
+    entity = "agent"
+    happened = "lost"
+    agent: Token
+    incarnation: str
+    revision: int = 0
+
+
+class Lease(Message):
+    """The value of a lease key: who lives, since which start, and what keeps it busy."""
+
+    holder: Token
+    incarnation: str
+    #: runs accepted and not ended, `evaluation/run/attempt`
+    busy: tuple[str, ...] = ()

@@ -1,0 +1,75 @@
+"""Bytes to messages and back. Facts are written as msgpack; JSON is read just the same."""
+
+import json
+from typing import Any, TypeVar, cast
+
+import msgpack
+from pydantic import ValidationError
+
+from schemas.catalogue import FACTS
+from schemas.errors import MalformedMessage, UnknownMessage
+from schemas.message import VERSION, Envelope, Fact, Message
+
+M = TypeVar("M", bound=Message)
+
+
+def encode(envelope: Envelope) -> bytes:
+    """Return the envelope as msgpack."""
+    return cast("bytes", msgpack.packb(envelope.model_dump(by_alias=True)))
+
+
+def encode_body(message: Message, *, json_text: bool = False) -> bytes:
+    """Return a command or an answer as msgpack, or as JSON."""
+    if json_text:
+        return message.model_dump_json().encode()
+    return cast("bytes", msgpack.packb(message.model_dump(mode="python")))
+
+
+def is_json(body: bytes) -> bool:
+    """Tell JSON from msgpack: a msgpack map never starts with a brace or white space."""
+    return body[:1] in (b"{", b" ", b"\n", b"\t", b"\r")
+
+
+def unpack(body: bytes) -> dict[str, Any]:
+    """Return the map a body holds. Raises MalformedMessage."""
+    try:
+        value = json.loads(body) if is_json(body) else msgpack.unpackb(body, strict_map_key=False)
+    except (ValueError, msgpack.UnpackException, RecursionError) as error:
+        raise MalformedMessage(field="", found=_start_of(body), expected=str(error)) from error
+    if not isinstance(value, dict):
+        raise MalformedMessage(field="", found=type(value).__name__, expected="a map")
+    return value
+
+
+def decode(body: bytes) -> tuple[Envelope, Fact]:
+    """Return a fact with its envelope. Raises MalformedMessage, UnknownMessage."""
+    envelope = parse(Envelope, unpack(body))
+    if envelope.version > VERSION or envelope.schema_ not in FACTS:
+        raise UnknownMessage(schema=envelope.schema_, version=envelope.version)
+    return envelope, parse(FACTS[envelope.schema_], envelope.data)
+
+
+def decode_body(kind: type[M], body: bytes) -> M:
+    """Return a command or an answer. An empty body is an empty map. Raises MalformedMessage."""
+    return parse(kind, unpack(body) if body else {})
+
+
+def parse(kind: type[M], value: dict[str, Any]) -> M:
+    """Return `value` as a message; the error names the first field that offends."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise MalformedMessage(
+            field=field, found=_short(first.get("input")), expected=first["msg"]
+        ) from error
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def _start_of(body: bytes) -> str:
+    return _short(bytes(body[:64]))

@@ -1,0 +1,37 @@
+"""Tokens and identities: the only place that says what an id may look like."""
+
+import hashlib
+import re
+import secrets
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+Token = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+"""A NATS subject token that is also a legal durable, bucket and file name."""
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def token_of(text: str) -> str:
+    """Return `text` as a token; a digest keeps changed texts apart."""
+    clean = _UNSAFE.sub("_", text)[:48]
+    if clean == text and clean:
+        return clean
+    return f"{clean or 'x'}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def new_evaluation_id() -> str:
+    """Return 16 random hex digits."""
+    return secrets.token_hex(8)
+
+
+def keyed_evaluation_id(key: str) -> str:
+    """Return the id every request with this key gets: same key, same evaluation."""
+    return hashlib.sha256(f"evaluation\n{key}".encode()).hexdigest()[:16]
+
+
+def run_key(evaluation: str, run: str, attempt: int) -> int:
+    """Return the int8 (63 bits, positive) under which the database keeps one attempt of a run."""
+    digest = hashlib.sha256(f"{evaluation}\n{run}\n{attempt}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1

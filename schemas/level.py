@@ -1,0 +1,58 @@
+"""Trace levels: how deep a run looks. Cumulative: a level includes those above it."""
+
+from enum import IntEnum
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+_PAPER_NAMES = {"no_trace": "none"}
+
+
+class Level(IntEnum):
+    """Depth of a trace, from nothing to everything the machine can tell."""
+
+    NONE = 0
+    #: the user's own spans, and the query as a whole
+    APPLICATION = 1
+    #: every operator of the pipeline: decode, …, predict, …
+    MODEL = 2
+    #: the framework's layers
+    FRAMEWORK = 3
+    #: calls into cuDNN, oneDNN and their kin
+    LIBRARY = 4
+    #: CUDA calls, kernels, copies; operating-system events
+    SYSTEM = 5
+    #: hardware counters
+    HARDWARE = 6
+    FULL = 7
+
+
+def level_of(value: object) -> Level:
+    """Return the level a name or number means; the papers' names are accepted.
+
+    Raises ValueError that lists the allowed names.
+    """
+    if isinstance(value, Level):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and value in set(Level):
+        return Level(value)
+    if isinstance(value, str):
+        name = value.strip().lower().removesuffix("_trace")
+        name = _PAPER_NAMES.get(name, name) or "none"
+        if name.upper() in Level.__members__:
+            return Level[name.upper()]
+    allowed = ", ".join(level.name.lower() for level in Level)
+    raise ValueError(f"unknown trace level {value!r}; allowed: {allowed}")
+
+
+def _name_of(level: Any) -> str:
+    return Level(level).name.lower()
+
+
+LevelField = Annotated[
+    Level,
+    BeforeValidator(level_of),
+    PlainSerializer(_name_of, return_type=str),
+    WithJsonSchema({"type": "string", "enum": [level.name.lower() for level in Level]}),
+]
+"""A level in a message: its lower-case name on the wire."""

@@ -1,0 +1,94 @@
+"""What is to be done: an evaluation's sessions and runs. Made by the scheduler, obeyed by agents.
+
+The same plan in a file runs on a machine without broker or database (`mlscope agent --plan`).
+"""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from schemas.identity import Token
+from schemas.level import LevelField
+from schemas.manifest import DatasetManifest, ModelManifest
+from schemas.message import Message
+from schemas.request import AgentReason, Blocks
+
+
+class RunPlan(Message):
+    """One load at one trace level. Runs of one `group` interleave as blocks in their session."""
+
+    run: Token
+    group: int
+    scenario: str
+    #: the scenario's parameters, defaults filled in
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    level: LevelField
+    pacing: Literal["local", "remote"] = "local"
+    #: queries in one block
+    queries: int = Field(ge=1)
+    timeout_s: float = 600.0
+
+
+class SessionPlan(Message):
+    """One opened predictor on one agent, at one batch size, and the runs inside it, in order."""
+
+    session: Token
+    agent: Token
+    batch_size: int = Field(ge=1)
+    runs: tuple[RunPlan, ...]
+
+
+class Subject(Message):
+    """What is measured and how it is set up: the same in every session of an evaluation."""
+
+    model: ModelManifest
+    #: sha256 of the model manifest's canonical JSON
+    model_digest: str = ""
+    dataset: DatasetManifest
+    framework: str
+    framework_version: str = ""
+    device: str = "cpu"
+    options: dict[str, Any] = Field(default_factory=dict)
+    warmup: int = 3
+    blocks: Blocks = Blocks()
+    outputs: int = 64
+
+
+class Plan(Message):
+    """An evaluation's subject and sessions; `refusals` says why other agents are not in it."""
+
+    subject: Subject
+    sessions: tuple[SessionPlan, ...]
+    refusals: tuple[AgentReason, ...] = ()
+
+
+class WorkOrder(Message):
+    """One group of runs for one agent: the body of the `start` command, and an offline plan's unit.
+
+    Idempotent by `evaluation`, run and `attempt`: an agent refuses an older attempt than it knows.
+    """
+
+    evaluation: Token
+    attempt: int = Field(ge=1)
+    agent: Token
+    session: SessionPlan
+    subject: Subject
+    #: the runs of `session` to do now, in order
+    runs: tuple[Token, ...]
+
+
+class WorkAnswer(Message):
+    """An agent's answer to `start`, `stop` and `close`."""
+
+    accepted: bool
+    #: empty, or: busy, stale, unknown, stopping
+    error: str = ""
+    message: str = ""
+
+
+class OfflinePlan(Message):
+    """The file `mlscope agent --plan` reads: a whole evaluation for one machine."""
+
+    kind: Literal["plan"] = "plan"
+    evaluation: Token
+    plan: Plan

@@ -1,0 +1,198 @@
+"""Commands anyone may send, and their answers. Bodies are JSON or msgpack, without envelope."""
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from schemas.identity import Token
+from schemas.level import Level, LevelField
+from schemas.manifest import DatasetManifest, FrameworkNeed, Manifest, ModelManifest
+from schemas.message import Command, Message
+
+
+class ScenarioChoice(Command):
+    """A scenario by name, with the parameters that differ from its defaults."""
+
+    name: str
+    parameters: dict[str, Any] = Field(default_factory=dict)
+
+
+class SystemNeed(Command):
+    """What the machine must be. Empty means any."""
+
+    device: str = ""
+    architecture: str = ""
+    #: part of an accelerator's name, in any case
+    accelerator: str = ""
+    interconnect: str = ""
+    memory_bytes: int = Field(default=0, ge=0)
+    accelerator_memory_bytes: int = Field(default=0, ge=0)
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+class Blocks(Command):
+    """The stop rule of leveled measurement: it travels in the plan and the worker obeys it.
+
+    A measurement ends after `most` blocks, or after `least` once the median's interval is
+    narrower than `interval` (relative, at 95 %; 0 asks for exactly `least`).
+    """
+
+    least: int = Field(default=1, ge=1, le=1000)
+    most: int = Field(default=1, ge=1, le=1000)
+    interval: float = Field(default=0.0, ge=0.0, lt=1.0)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Blocks":
+        if self.most < self.least:
+            raise ValueError(f"most ({self.most}) is below least ({self.least})")
+        return self
+
+
+class Evaluate(Command):
+    """Evaluate a model: on which systems, under which loads, looking how deep.
+
+    `model` and `dataset` are `name`, `name:constraint`, or a whole manifest sent inline.
+    """
+
+    verb = "evaluate"
+
+    model: str | ModelManifest
+    framework: FrameworkNeed | None = None
+    system: SystemNeed = SystemNeed()
+    #: these agents only, by id; empty means any
+    agents: tuple[Token, ...] = ()
+    #: run on one agent that fits, or on all
+    spread: Literal["one", "all"] = "one"
+    scenarios: tuple[ScenarioChoice, ...] = (ScenarioChoice(name="online"),)
+    batch_sizes: tuple[int, ...] = Field(default=(1,), min_length=1, max_length=64)
+    trace_level: LevelField = Level.MODEL
+    dataset: str | DatasetManifest = ""
+    #: options of the predictor: threads, execution provider, graph optimisation …
+    options: dict[str, Any] = Field(default_factory=dict)
+    #: queries before measuring, not counted
+    warmup: int = Field(default=3, ge=0, le=10_000)
+    blocks: Blocks = Blocks()
+    #: who paces: `auto` is remote for open loops at level model or above, else local
+    pacing: Literal["auto", "local", "remote"] = "auto"
+    #: how many predictions of each run to keep
+    outputs: int = Field(default=64, ge=0, le=100_000)
+    #: seconds a run may take before it is ended as failed
+    run_timeout_s: float = Field(default=600.0, gt=0, le=86_400)
+    #: seconds to wait for an agent that fits; 0 refuses at once
+    wait_s: float = Field(default=0.0, ge=0, le=86_400)
+    #: same key, same evaluation
+    key: str = Field(default="", max_length=256)
+    labels: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("framework", mode="before")
+    @classmethod
+    def _framework_by_name(cls, value: object) -> object:
+        if isinstance(value, str):
+            name, _, version = value.partition(":")
+            return {"name": name, "version": version}
+        return value
+
+    @field_validator("scenarios", mode="before")
+    @classmethod
+    def _scenarios_by_name(cls, value: object) -> object:
+        if isinstance(value, str):
+            value = [value]
+        if isinstance(value, list | tuple):
+            return [{"name": each} if isinstance(each, str) else each for each in value]
+        return value
+
+    @field_validator("batch_sizes")
+    @classmethod
+    def _batch_sizes_count(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if any(size < 1 or size > 65_536 for size in value):
+            raise ValueError("a batch size is a whole number from 1 to 65536")
+        if len(set(value)) != len(value):
+            raise ValueError("a batch size is named twice")
+        return value
+
+
+class Cancel(Command):
+    """End an evaluation now; what was measured is kept."""
+
+    verb = "cancel"
+    evaluation: Token
+    reason: str = ""
+
+
+class ListEvaluations(Command):
+    """The newest evaluations, newest first."""
+
+    verb = "evaluations"
+    limit: int = Field(default=50, ge=1, le=1000)
+    model: str = ""
+    state: str = ""
+
+
+class ShowEvaluation(Command):
+    """Where one evaluation is: its state as folded from the log."""
+
+    verb = "evaluation"
+    evaluation: Token
+
+
+class ShowCatalog(Command):
+    """What can run where: agents, models, frameworks, datasets, scenarios."""
+
+    verb = "catalog"
+    kind: Literal["", "agent", "model", "framework", "dataset", "scenario"] = ""
+    name: str = ""
+
+
+class PublishManifest(Command):
+    """Put a manifest into the catalog. The same text again changes nothing."""
+
+    verb = "publish"
+    manifest: Manifest
+
+
+class WithdrawManifest(Command):
+    """Take a manifest out of the catalog."""
+
+    verb = "withdraw"
+    kind: Literal["model", "framework", "dataset", "scenario"]
+    name: str
+    version: str
+
+
+class ShowTables(Command):
+    """Analysis tables of an evaluation; `tables` empty means all."""
+
+    verb = "tables"
+    evaluation: Token
+    tables: tuple[str, ...] = ()
+
+
+class Accepted(Message):
+    """Durably recorded. `address` is the evaluation's page; `repeated` says the key was known."""
+
+    accepted: Literal[True] = True
+    evaluation: Token
+    address: str = ""
+    repeated: bool = False
+
+
+class AgentReason(Message):
+    """Why one agent can't run the request."""
+
+    agent: Token
+    reason: str
+
+
+class Refused(Message):
+    """Not accepted, and why: the field that offends, or every agent's reason.
+
+    `error` is one of: malformed, invalid, unknown, unsatisfiable, busy, conflict, unavailable.
+    """
+
+    accepted: Literal[False] = False
+    error: str
+    message: str
+    field: str = ""
+    found: str = ""
+    allowed: str = ""
+    agents: tuple[AgentReason, ...] = ()

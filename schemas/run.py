@@ -1,0 +1,146 @@
+"""What agents and the collector say of a run."""
+
+from typing import Any
+
+from pydantic import Field
+
+from schemas.identity import Token
+from schemas.level import Level, LevelField
+from schemas.message import Fact, Message
+
+
+class Tally(Message):
+    """What an attempt published: batches by kind (`trace`, `query`, `output`) and rows in them."""
+
+    trace_batches: int = 0
+    query_batches: int = 0
+    output_batches: int = 0
+    spans: int = 0
+    queries: int = 0
+    outputs: int = 0
+    failed_queries: int = 0
+    #: batches lost because ring and spool were full; above 0 the run is marked
+    dropped_batches: int = 0
+
+
+class ClockOrigin(Message):
+    """An attempt's clock: `t_ns` of every row is an offset from `monotonic_ns` of that boot.
+
+    The epoch is mapped at start and end; their difference shows steps of the wall clock.
+    """
+
+    monotonic_ns: int
+    epoch_start_ns: int
+    epoch_end_ns: int = 0
+    monotonic_end_ns: int = 0
+    boot_id: str = ""
+
+
+class BlockStatistics(Message):
+    """One block of a run: its queries and their median service time."""
+
+    block: int
+    queries: int
+    median_ns: int
+
+
+class Conditions(Message):
+    """No result without these: versions, effective settings, seeds, checksums, costs of opening."""
+
+    framework: str = ""
+    framework_version: str = ""
+    device: str = "cpu"
+    provider: str = ""
+    precision: str = ""
+    threads: int = 0
+    options: dict[str, Any] = Field(default_factory=dict)
+    load_ns: int = 0
+    first_run_ns: int = 0
+    warmup_queries: int = 0
+    rss_bytes: int = 0
+    checksums: dict[str, str] = Field(default_factory=dict)
+    seed: int | None = None
+    mlscope_version: str = ""
+    python_version: str = ""
+    #: load average, CPU governor and clock, involuntary context switches during the run, …
+    noise: dict[str, Any] = Field(default_factory=dict)
+
+
+class RunReady(Fact):
+    """A remote run's predictor is open and warm: the load may be issued. Said by the agent."""
+
+    entity = "run"
+    happened = "ready"
+    evaluation: Token
+    run: Token
+    attempt: int
+    agent: Token
+
+
+class RunCompleted(Fact):
+    """The load is through; `tally` announces the batches. Said by the agent."""
+
+    entity = "run"
+    happened = "completed"
+    evaluation: Token
+    run: Token
+    attempt: int
+    agent: Token
+    tally: Tally
+    origin: ClockOrigin
+    conditions: Conditions
+    #: the level that was really traced, and why it is not the asked one
+    level: LevelField = Level.NONE
+    level_note: str = ""
+    blocks: tuple[BlockStatistics, ...] = ()
+    #: notes a reader must see beside the numbers: late issue, drops, failed samples
+    caveats: tuple[str, ...] = ()
+
+
+class RunFailed(Fact):
+    """The run ended badly; what was published before is announced all the same.
+
+    `error` names the kind: open, assets, dataset, batch_size, predict, worker_died, timeout,
+    stopped.
+    """
+
+    entity = "run"
+    happened = "failed"
+    evaluation: Token
+    run: Token
+    attempt: int
+    agent: Token
+    error: str
+    message: str
+    tally: Tally = Tally()
+    origin: ClockOrigin | None = None
+    conditions: Conditions = Conditions()
+    level: LevelField = Level.NONE
+
+
+class RunRecorded(Fact):
+    """Every announced batch is stored. Said by the collector."""
+
+    entity = "run"
+    happened = "recorded"
+    evaluation: Token
+    run: Token
+    attempt: int
+    spans: int
+    queries: int
+    outputs: int
+
+
+class RunIncomplete(Fact):
+    """Past the deadline batches are missing; the numbers say how many. Said by the collector."""
+
+    entity = "run"
+    happened = "incomplete"
+    evaluation: Token
+    run: Token
+    attempt: int
+    spans: int
+    queries: int
+    outputs: int
+    announced_batches: int
+    stored_batches: int
