@@ -49,6 +49,8 @@ class RunStarted(Fact):
     session: Token
     attempt: int
     agent: Token
+    #: the agent's start this attempt belongs to; a newer one has forgotten it
+    incarnation: str = ""
     started_ns: int
 
 

@@ -95,7 +95,8 @@ class Bus(Protocol):
         """Record a fact durably under `id` and return its sequence; the same id again is dropped.
 
         `expected` is (filter, last sequence seen on it); Conflict when another fact came first.
-        Repeats under the same id while the server is away. Raises Conflict, StreamFull, Unreachable.
+        Repeats under the same id while the server is away.
+        Raises Conflict, StreamFull, Unreachable.
         """
         ...
 

@@ -38,7 +38,7 @@ class StreamFull(BusError):
 
 
 class NotPermitted(BusError):
-    """This key may not do that."""
+    """The key in use may not do that."""
 
     def __init__(self, subject: str) -> None:
         """Name the subject that was denied."""
