@@ -1,0 +1,54 @@
+# Every habit is a command; CI runs the same ones (.ci/run = make check test).
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN = $(VENV)/bin
+READY = $(VENV)/.ready-dev
+DEMO_READY = $(VENV)/.ready
+WORKERS ?= 2
+
+.PHONY: demo up test check format bench test-faults test-compose schemas clean
+
+demo: $(DEMO_READY)  ## one evaluation end to end on this machine
+	$(BIN)/mlscope demo
+
+up: $(DEMO_READY)  ## the local cluster, until Ctrl-C
+	$(BIN)/mlscope up
+
+test: $(READY)  ## everything but compose and the long fault trials
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not compose and not long"
+
+check: $(READY)  ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## every performance claim, with its peer or floor in the same run
+	$(BIN)/python -m benchmarks
+
+test-faults: $(READY)  ## 50 seeded SIGKILL trials
+	$(BIN)/python -m pytest -m "faults" --timeout 3600 tests/faults
+
+test-compose: $(READY)  ## the compose cluster in a real engine, on stand-in base images
+	$(BIN)/python -m pytest -m compose --timeout 3600 tests/compose
+
+schemas: $(READY)  ## write schemas/v1 from the messages
+	$(BIN)/mlscope schemas --write
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(DEMO_READY): pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[all]"
+	touch $@
+
+$(READY): pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@ $(DEMO_READY)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
