@@ -1,5 +1,5 @@
 # Every habit is a command; CI runs the same ones (.ci/run = make check test).
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready-dev

@@ -1,0 +1,1 @@
+"""The compose cluster in a real engine, on stand-ins for base images that cannot be pulled."""
