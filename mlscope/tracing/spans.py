@@ -1,0 +1,68 @@
+"""Spans of one attempt, recorded with one list append each (about 0.2 us a span)."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+NO_PARENT = -1
+NO_ATTRIBUTES = b""
+ROW_BYTES = 45
+"""Bytes of a row on the wire, without attributes: the columns of TraceCaptured together."""
+
+Row = tuple[int, int, int, int, int, int, int, int, int, bytes]
+"""span, parent, level, name, start_ns, duration_ns, thread, query, block, attributes.
+
+`start_ns` is absolute CLOCK_MONOTONIC; `attributes` is a JSON text or empty.
+"""
+
+
+class SpanBuffer:
+    """Collects spans until `take`; ids rise from 1 and names are interned for the attempt.
+
+    One thread records at a time; `append` alone may be called from any.
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._names: dict[str, int] = {}
+        self._next_span = 1
+        self._attribute_bytes = 0
+        #: appends one `Row`
+        self.append = self._rows.append
+
+    def name_id(self, text: str) -> int:
+        """Return the id of a name, the same for the whole attempt."""
+        return self._names.setdefault(text, len(self._names))
+
+    def reserve(self, count: int = 1) -> int:
+        """Take `count` span ids and return the first."""
+        first = self._next_span
+        self._next_span = first + count
+        return first
+
+    def note(self, attributes: Mapping[str, Any]) -> bytes:
+        """Return attributes as the JSON text of a row, counted towards the batch's size."""
+        text = json.dumps(attributes, separators=(",", ":")).encode()
+        self._attribute_bytes += len(text)
+        return text
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return about how large the rows are on the wire."""
+        return len(self._rows) * ROW_BYTES + self._attribute_bytes
+
+    @property
+    def names(self) -> Mapping[str, int]:
+        """Return the interned names by text."""
+        return self._names
+
+    def take(self, most: int | None = None) -> list[Row]:
+        """Remove and return the oldest rows (all, or up to `most`)."""
+        count = len(self._rows) if most is None else min(most, len(self._rows))
+        taken = self._rows[:count]
+        del self._rows[:count]
+        self._attribute_bytes = 0 if not self._rows else self._attribute_bytes
+        return taken
