@@ -1,0 +1,1 @@
+"""The command line: `mlscope …`, and the local cluster behind `mlscope up`."""

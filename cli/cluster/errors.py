@@ -1,0 +1,82 @@
+"""Why the local cluster could not do what it was asked; a docstring is the message."""
+
+from pathlib import Path
+
+
+class ClusterError(Exception):
+    """The local cluster could not do what it was asked."""
+
+    def __str__(self) -> str:
+        fields = ", ".join(f"{name}={value}" for name, value in vars(self).items())
+        sentence = (type(self).__doc__ or "").strip().splitlines()[0]
+        return f"{sentence} ({fields})" if fields else sentence
+
+
+class ProgramMissing(ClusterError):
+    """A program that the local cluster runs is not installed: pip install 'mlscope[local]'."""
+
+    def __init__(self, program: str) -> None:
+        super().__init__(program)
+        self.program = program
+
+
+class NotReady(ClusterError):
+    """A server did not become ready in time, or ended at once; its log says why."""
+
+    def __init__(self, name: str, log: Path, last_lines: str) -> None:
+        super().__init__(name)
+        self.name = name
+        self.log = log
+        self.last_lines = last_lines
+
+
+class WrongDataVersion(ClusterError):
+    """The data folder was made by another major version of PostgreSQL."""
+
+    def __init__(self, folder: Path, found: str, wanted: str) -> None:
+        super().__init__(folder)
+        self.folder = folder
+        self.found = found
+        self.wanted = wanted
+
+
+class DataUnreachable(ClusterError):
+    """PostgreSQL's data lies below a folder that the user it runs as can no longer enter."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.folder = folder
+
+
+class DatabaseInitFailed(ClusterError):
+    """PostgreSQL's initdb refused to make the data folder."""
+
+    def __init__(self, folder: Path, output: str) -> None:
+        super().__init__(folder)
+        self.folder = folder
+        self.output = output
+
+
+class AlreadyUp(ClusterError):
+    """Another `mlscope up` holds this data folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.folder = folder
+
+
+class NotUp(ClusterError):
+    """No local cluster runs from this data folder: mlscope up."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.folder = folder
+
+
+class ProvisionFailed(ClusterError):
+    """`mlscope provision` failed, so no service was started; its log says why."""
+
+    def __init__(self, log: Path, last_lines: str) -> None:
+        super().__init__(log)
+        self.log = log
+        self.last_lines = last_lines
