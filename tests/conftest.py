@@ -1,0 +1,56 @@
+"""Real servers for tests: one nats-server and one PostgreSQL a session, a fresh database a test."""
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from cli.cluster.nats_server import NatsServer
+from cli.cluster.postgres import Postgres
+
+
+def _make_folder() -> Path:
+    """Make a folder that PostgreSQL's own user may pass through, which pytest's tmp_path is not."""
+    folder = Path(tempfile.mkdtemp(prefix="mlscope-test-"))
+    folder.chmod(0o711)
+    return folder
+
+
+@pytest.fixture
+def data_folder() -> Iterator[Path]:
+    """Lend an empty data folder (MLSCOPE_DATA) for one test, then removed afterwards."""
+    folder = _make_folder()
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def nats_server() -> Iterator[NatsServer]:
+    """Run a nats-server with JetStream and every user's permissions; nothing is provisioned."""
+    folder = _make_folder()
+    with NatsServer(folder) as server:
+        yield server
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """Run a PostgreSQL; take `database_url` for a database of one's own."""
+    folder = _make_folder()
+    with Postgres(folder, durable=False) as server:
+        yield server
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def database_url(postgres: Postgres) -> Iterator[str]:
+    """Make a fresh, empty database for one test: a superuser's URL with its password."""
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(postgres.admin_url(), autocommit=True) as session:
+        session.execute(f'CREATE DATABASE "{name}"')
+        yield postgres.admin_url(name)
+        session.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
