@@ -1,0 +1,26 @@
+"""Load: when queries are due, what they carry, and issuing them on time.
+
+Owns: arrivals, scenarios, pacing. Does not know: models, frameworks, messages, services.
+Scenario functions are pure; only `pacing`, `pacer` and `issuing` look at the clock.
+"""
+
+from mlscope.load.errors import (
+    InvalidParameter,
+    LoadError,
+    PacerDied,
+    ScenarioError,
+    UnknownScenario,
+)
+from mlscope.load.load import Load
+from mlscope.load.scenarios import scenario_named, scenario_names
+
+__all__ = [
+    "InvalidParameter",
+    "Load",
+    "LoadError",
+    "PacerDied",
+    "ScenarioError",
+    "UnknownScenario",
+    "scenario_named",
+    "scenario_names",
+]

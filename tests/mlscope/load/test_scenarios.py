@@ -1,0 +1,114 @@
+"""Scenarios: what each lays out, what it refuses, and that each says how it ends."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlscope.load import InvalidParameter, Load, UnknownScenario, scenario_named, scenario_names
+from mlscope.load.arrivals import poisson_due_ns
+from mlscope.load.scenarios import BUILT_IN, batched, fixed_rate, online, poisson
+
+names = st.sampled_from(sorted(BUILT_IN))
+sizes = st.integers(1, 40)
+
+
+def _due(load: Load) -> list[int] | None:
+    return None if load.due_ns is None else load.due_ns.tolist()
+
+
+def test_the_built_in_ones_are_found_by_name() -> None:
+    assert {"online", "poisson", "fixed_rate", "batched"} <= set(scenario_names())
+    assert scenario_named("poisson") is poisson
+
+
+def test_an_unknown_name_is_told_what_there_is() -> None:
+    with pytest.raises(UnknownScenario, match="online") as refused:
+        scenario_named("posson")
+    assert refused.value.name == "posson"
+
+
+def test_each_entry_point_is_the_built_in_function() -> None:
+    from importlib.metadata import entry_points
+
+    found = {point.name: point.load() for point in entry_points(group="mlscope.scenarios")}
+    assert all(found[name] is function for name, function in BUILT_IN.items())
+
+
+@given(names)
+def test_each_says_what_its_result_is(name: str) -> None:
+    assert "Final performance result is: " in (BUILT_IN[name].__doc__ or "")
+
+
+@given(names, sizes, st.integers(1, 60), st.integers(1, 50), st.none() | st.integers(0, 2**64 - 1))
+def test_samples_are_issued_equally_often(
+    name: str, batch_size: int, samples: int, queries: int, seed: int | None
+) -> None:
+    parameters: dict[str, Any] = {"queries": queries, "sample_seed": seed}
+    load = BUILT_IN[name](parameters, batch_size, samples)
+    assert load.sample_indices.shape == (queries, batch_size) == (load.queries, load.batch_size)
+    issued = np.bincount(load.sample_indices.ravel(), minlength=samples)
+    assert issued.size == samples
+    assert issued.max() - issued.min() <= 1
+
+
+@given(names, st.integers(0, 2**64 - 1))
+def test_a_load_follows_from_its_parameters(name: str, seed: int) -> None:
+    one, two = (BUILT_IN[name]({"sample_seed": seed}, 2, 9) for _ in range(2))
+    assert np.array_equal(one.sample_indices, two.sample_indices)
+    assert _due(one) == _due(two)
+
+
+def test_samples_go_in_turn_without_a_seed() -> None:
+    assert online({"queries": 2}, 3, 4).sample_indices.tolist() == [[0, 1, 2], [3, 0, 1]]
+
+
+def test_open_loops_are_due_and_remote() -> None:
+    load = poisson({"rate_hz": 1000, "queries": 30, "seed": 5}, 1, 3)
+    assert _due(load) == poisson_due_ns(1000, 30, 5).tolist()
+    assert (load.open_loop, load.concurrency, load.pacing) == (True, 0, "remote")
+    assert _due(fixed_rate({"rate_hz": 4, "queries": 3}, 1, 3)) == [0, 25e7, 50e7]
+
+
+def test_closed_loops_are_local_and_bounded() -> None:
+    single, many = online({}, 1, 3), batched({"concurrency": 3}, 8, 3)
+    assert (single.open_loop, single.concurrency, single.pacing) == (False, 1, "local")
+    assert (many.open_loop, many.concurrency, many.pacing) == (False, 3, "local")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "field"),
+    [
+        ("online", {"queries": 0}, "queries"),
+        ("online", {"queries": True}, "queries"),
+        ("online", {"queries": "10"}, "queries"),
+        ("online", {"rate_hz": 3}, "rate_hz"),
+        ("poisson", {"rate_hz": 0}, "rate_hz"),
+        ("poisson", {"rate_hz": float("nan")}, "rate_hz"),
+        ("poisson", {"rate_hz": float("inf")}, "rate_hz"),
+        ("poisson", {"seed": -1}, "seed"),
+        ("poisson", {"seed": 2**64}, "seed"),
+        ("fixed_rate", {"queries": 1.5}, "queries"),
+        ("fixed_rate", {"sample_seed": "x"}, "sample_seed"),
+        ("batched", {"concurrency": 1}, "concurrency"),
+        ("batched", {"queries": 10**9}, "queries"),
+    ],
+)
+def test_a_bad_parameter_is_named(name: str, parameters: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidParameter) as refused:
+        BUILT_IN[name](parameters, 1, 5)
+    assert (refused.value.scenario, refused.value.field) == (name, field)
+    assert refused.value.found is parameters[field]
+    assert refused.value.allowed in str(refused.value)
+
+
+@pytest.mark.parametrize(("batch_size", "samples"), [(0, 5), (1, 0)])
+def test_nothing_to_issue_is_refused(batch_size: int, samples: int) -> None:
+    with pytest.raises(InvalidParameter):
+        poisson({}, batch_size, samples)
+
+
+def test_whole_floats_of_json_are_counts() -> None:
+    assert online({"queries": 20.0}, 1, 1).queries == 20
