@@ -1,0 +1,299 @@
+"""What can be set from outside: every `MLSCOPE_*` variable, read once at the edge.
+
+A service's entry point calls `Settings.read(os.environ)`; nothing else looks at the environment.
+"""
+# ruff: noqa: RUF009 (`_setting` is `dataclasses.field` with our metadata)
+
+import math
+import re
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from ipaddress import ip_address
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self, TypeVar
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from mlscope.redaction import redact
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+_SUFFIXES = {"": 1, "B": 1, "KIB": KIB, "MIB": MIB, "GIB": GIB}
+_LEVELS = ("debug", "info", "warning", "error")
+_WORDS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+_T = TypeVar("_T")
+_Parse = Callable[[str], Any]
+
+
+class InvalidSetting(ValueError):
+    """A setting's value cannot be used."""
+
+    def __init__(self, name: str, value: str, expected: str) -> None:
+        """Name the variable, what it held and what it should hold."""
+        self.name = name
+        self.value = value
+        self.expected = expected
+        super().__init__(f"{name}={redact(value)}: expected {expected}")
+
+
+class _Unusable(Exception):
+    """A text does not parse; the argument says what was expected."""
+
+
+def _text(text: str) -> str:
+    return text
+
+
+def _path(text: str) -> Path:
+    return Path(text).expanduser()
+
+
+def _token(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text):
+        raise _Unusable("1 to 64 of A-Z a-z 0-9 _ -")
+    return text
+
+
+def _whole(least: int, most: int) -> _Parse:
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\d{1,18}", text) or not least <= int(text) <= most:
+            raise _Unusable(f"a whole number from {least} to {most}")
+        return int(text)
+
+    return parse
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise _Unusable("a number of seconds above 0")
+    return seconds
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d{1,15})\s*([KMG]iB|B)?", text, re.IGNORECASE)
+    if match is None or not int(match[1]):
+        raise _Unusable("a number of bytes above 0, plain or with KiB, MiB or GiB")
+    return int(match[1]) * _SUFFIXES[(match[2] or "").upper()]
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in _WORDS:
+        raise _Unusable("true or false")
+    return _WORDS[text.lower()]
+
+
+def _level(text: str) -> str:
+    if text.lower() not in _LEVELS:
+        raise _Unusable(f"one of {', '.join(_LEVELS)}")
+    return text.lower()
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _labels(text: str) -> Mapping[str, str]:
+    pairs = [name.partition("=") for name in _names(text)]
+    if not all(key and equals for key, equals, _ in pairs):
+        raise _Unusable("key=value,key=value")
+    return MappingProxyType({key: value for key, _, value in pairs})
+
+
+def _url(*schemes: str) -> _Parse:
+    def parse(text: str) -> str:
+        parts = urlsplit(text)
+        if parts.scheme not in schemes or not parts.netloc:
+            raise _Unusable(" or ".join(f"{scheme}://…" for scheme in schemes))
+        return text
+
+    return parse
+
+
+def _metadata(variable: str, parse: _Parse, meaning: str) -> dict[str, Any]:
+    return {"variable": f"MLSCOPE_{variable}", "parse": parse, "meaning": meaning}
+
+
+def _setting(variable: str, parse: _Parse, default: _T, meaning: str) -> _T:
+    """Declare a field: the variable it is read from, how, its default and what it means."""
+    return field(default=default, metadata=_metadata(variable, parse, meaning))
+
+
+def _made_setting(variable: str, parse: _Parse, make: Callable[[], _T], meaning: str) -> _T:
+    """Declare a field whose default depends on the machine or must not be shared."""
+    return field(default_factory=make, metadata=_metadata(variable, parse, meaning))
+
+
+def _own_name() -> str:
+    """Return a token made of this machine's name."""
+    return re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname())[:64] or "agent"
+
+
+def _no_labels() -> Mapping[str, str]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Settings:
+    """Everything that can be set; each field names its variable and meaning in its metadata."""
+
+    nats_url: str = _setting(
+        "NATS_URL", _url("nats", "tls", "ws", "wss"), "nats://127.0.0.1:4222", "the NATS server"
+    )
+    nats_seed_file: Path | None = _setting(
+        "NATS_SEED_FILE", _path, None, "file with the nkey seed of this service"
+    )
+    database_url: str = _setting(
+        "DATABASE_URL",
+        _url("postgresql", "postgres"),
+        "postgresql://mlscope@127.0.0.1:5432/mlscope",
+        "the database, best without its password",
+    )
+    database_password_file: Path | None = _setting(
+        "DATABASE_PASSWORD_FILE", _path, None, "file with the database's password"
+    )
+    data_folder: Path = _setting(
+        "DATA", _path, Path(".mlscope"), "folder of the local cluster, spools and caches"
+    )
+    manifests_folder: Path = _setting(
+        "MANIFESTS",
+        _path,
+        Path(__file__).resolve().parent.parent / "manifests",
+        "folder of the manifests that are published at start",
+    )
+    ready_file: Path | None = _setting(
+        "READY_FILE", _path, None, "file a service makes once it answers (for its supervisor)"
+    )
+    log_level: str = _setting("LOG_LEVEL", _level, "info", f"one of {', '.join(_LEVELS)}")
+
+    gateway_host: str = _setting("GATEWAY_HOST", _text, "127.0.0.1", "where the gateway listens")
+    gateway_port: int = _setting("GATEWAY_PORT", _whole(0, 65535), 8080, "port of the gateway")
+    gateway_token_file: Path | None = _setting(
+        "GATEWAY_TOKEN_FILE", _path, None, "file with the bearer token; needed beyond loopback"
+    )
+    gateway_url: str = _setting(
+        "GATEWAY_URL", _url("http", "https"), "", "the gateway's public address, used in replies"
+    )
+
+    agent_id: str = _made_setting(
+        "AGENT_ID", _token, _own_name, "this agent's name, unique in a fleet"
+    )
+    agent_labels: Mapping[str, str] = _made_setting(
+        "AGENT_LABELS", _labels, _no_labels, "labels to match requests on: key=value,key=value"
+    )
+    agent_image: str = _setting("AGENT_IMAGE", _text, "", "container image this agent runs in")
+    agent_predictors: tuple[str, ...] = _setting(
+        "AGENT_PREDICTORS", _names, (), "predictors to offer, by entry point; none named: all"
+    )
+    allow_inline_python: bool = _setting(
+        "ALLOW_INLINE_PYTHON", _flag, False, "run steps that a manifest brings as Python text"
+    )
+
+    max_pending_requests: int = _setting(
+        "MAX_PENDING_REQUESTS", _whole(1, 1_000_000), 1000, "requests waiting before `busy`"
+    )
+    max_live_clients: int = _setting(
+        "MAX_LIVE_CLIENTS", _whole(1, 100_000), 256, "open event streams of a gateway"
+    )
+    ring_bytes: int = _setting("RING_BYTES", _bytes, 16 * MIB, "shared memory worker to agent")
+    spool_max_bytes: int = _setting(
+        "SPOOL_MAX_BYTES", _bytes, GIB, "batches kept on the agent's disk before drops are counted"
+    )
+    traces_max_bytes: int = _setting("TRACES_MAX_BYTES", _bytes, 4 * GIB, "stream TRACES")
+    queries_max_bytes: int = _setting("QUERIES_MAX_BYTES", _bytes, 2 * GIB, "stream QUERIES")
+    lease_ttl_s: float = _setting("LEASE_TTL_S", _seconds, 15.0, "silence that loses a lease")
+    heartbeat_s: float = _setting("HEARTBEAT_S", _seconds, 3.0, "time between lease renewals")
+    run_silence_s: float = _setting(
+        "RUN_SILENCE_S", _seconds, 30.0, "time without a sign of life that ends a run"
+    )
+    batch_deadline_s: float = _setting(
+        "BATCH_DEADLINE_S", _seconds, 60.0, "wait for missing batches before a run is incomplete"
+    )
+    purge_after_s: float = _setting(
+        "PURGE_AFTER_S", _seconds, 60.0, "time a recorded run's messages stay in their streams"
+    )
+
+    def __post_init__(self) -> None:
+        if self.heartbeat_s >= self.lease_ttl_s:
+            raise InvalidSetting(
+                "MLSCOPE_HEARTBEAT_S", f"{self.heartbeat_s:g}", f"less than {self.lease_ttl_s:g}"
+            )
+        if self.gateway_token_file is None and not is_loopback(self.gateway_host):
+            raise InvalidSetting(
+                "MLSCOPE_GATEWAY_TOKEN_FILE", "", "a file, as the gateway listens beyond loopback"
+            )
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str]) -> Self:
+        """Return the settings that `environ` asks for; an empty variable counts as unset.
+
+        Raises InvalidSetting, which names the variable. Variables of others are not looked at.
+        """
+        values: dict[str, Any] = {}
+        for declared in fields(cls):
+            variable = declared.metadata["variable"]
+            text = environ.get(variable, "").strip()
+            if not text:
+                continue
+            try:
+                values[declared.name] = declared.metadata["parse"](text)
+            except _Unusable as unusable:
+                raise InvalidSetting(variable, text, str(unusable)) from None
+        return cls(**values)
+
+    @property
+    def gateway_address(self) -> str:
+        """Where people reach the gateway: the public address if set, else where it listens."""
+        return self.gateway_url or f"http://{self.gateway_host}:{self.gateway_port}"
+
+    def nats_seed(self) -> str | None:
+        """Read the nkey seed: a secret. None when this connection has none."""
+        return None if self.nats_seed_file is None else _secret(self.nats_seed_file)
+
+    def gateway_token(self) -> str | None:
+        """Read the bearer token: a secret. None when none is asked for."""
+        return None if self.gateway_token_file is None else _secret(self.gateway_token_file)
+
+    def database_conninfo(self) -> str:
+        """Return the database's URL with its password in it: a secret."""
+        if self.database_password_file is None:
+            return self.database_url
+        parts = urlsplit(self.database_url)
+        user, _, place = parts.netloc.rpartition("@")
+        name, password = user.partition(":")[0], _secret(self.database_password_file)
+        return urlunsplit(parts._replace(netloc=f"{name}:{quote(password, safe='')}@{place}"))
+
+    def __repr__(self) -> str:
+        shown = (f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
+        return redact(f"Settings({', '.join(shown)})")
+
+
+def _secret(path: Path) -> str:
+    return path.read_text("utf-8").strip()
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach what listens on `host`."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def documentation() -> list[tuple[str, str, str]]:
+    """Return (variable, default, meaning) of every setting, in order."""
+    defaults = Settings()
+    return [
+        (one.metadata["variable"], str(getattr(defaults, one.name) or ""), one.metadata["meaning"])
+        for one in fields(Settings)
+    ]
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """Return the `MLSCOPE_*` variables in `environ` that set nothing: typing errors, mostly."""
+    known = {one.metadata["variable"] for one in fields(Settings)}
+    return sorted(name for name in environ if name.startswith("MLSCOPE_") and name not in known)

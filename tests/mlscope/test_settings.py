@@ -1,0 +1,135 @@
+"""Settings come from the environment, or are refused by name."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlscope.settings import (
+    InvalidSetting,
+    Settings,
+    documentation,
+    is_loopback,
+    unknown_variables,
+)
+
+SEED = "SU" + "A" * 56
+
+
+def test_nothing_set_means_this_machine():
+    settings = Settings.read({})
+    assert settings.nats_url == "nats://127.0.0.1:4222"
+    assert settings.gateway_address == "http://127.0.0.1:8080"
+    assert settings.data_folder == Path(".mlscope")
+    assert settings.manifests_folder.name == "manifests"
+    assert settings.nats_seed() is None
+
+
+def test_each_kind_of_value_is_read():
+    settings = Settings.read(
+        {
+            "MLSCOPE_AGENT_LABELS": "rack=7, gpu=none",
+            "MLSCOPE_AGENT_PREDICTORS": "onnxruntime,torch",
+            "MLSCOPE_ALLOW_INLINE_PYTHON": "yes",
+            "MLSCOPE_SPOOL_MAX_BYTES": "3 MiB",
+            "MLSCOPE_LEASE_TTL_S": "4.5",
+            "MLSCOPE_GATEWAY_PORT": "9000",
+            "MLSCOPE_DATA": "/srv/mlscope",
+        }
+    )
+    assert dict(settings.agent_labels) == {"rack": "7", "gpu": "none"}
+    assert settings.agent_predictors == ("onnxruntime", "torch")
+    assert settings.allow_inline_python is True
+    assert settings.spool_max_bytes == 3 << 20
+    assert settings.lease_ttl_s == 4.5
+    assert settings.gateway_port == 9000
+    assert settings.data_folder == Path("/srv/mlscope")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MLSCOPE_GATEWAY_PORT", "http"),
+        ("MLSCOPE_GATEWAY_PORT", "65536"),
+        ("MLSCOPE_MAX_PENDING_REQUESTS", "0"),
+        ("MLSCOPE_LEASE_TTL_S", "nan"),
+        ("MLSCOPE_LEASE_TTL_S", "-1"),
+        ("MLSCOPE_RING_BYTES", "12 MB"),
+        ("MLSCOPE_RING_BYTES", "0"),
+        ("MLSCOPE_ALLOW_INLINE_PYTHON", "maybe"),
+        ("MLSCOPE_AGENT_ID", "two words"),
+        ("MLSCOPE_AGENT_LABELS", "rack"),
+        ("MLSCOPE_LOG_LEVEL", "loud"),
+        ("MLSCOPE_NATS_URL", "127.0.0.1:4222"),
+        ("MLSCOPE_DATABASE_URL", "mysql://db/x"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_by_name(name, value):
+    with pytest.raises(InvalidSetting) as refused:
+        Settings.read({name: value})
+    assert (refused.value.name, refused.value.value) == (name, value)
+    assert refused.value.expected
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_read_or_refused(text):
+    for variable, _, _ in documentation():
+        try:
+            Settings.read({variable: text})
+        except InvalidSetting as error:
+            names = {variable, "MLSCOPE_HEARTBEAT_S", "MLSCOPE_GATEWAY_TOKEN_FILE"}
+            assert error.name in names
+
+
+def test_a_heartbeat_must_fit_into_the_lease():
+    with pytest.raises(InvalidSetting, match="MLSCOPE_HEARTBEAT_S"):
+        Settings.read({"MLSCOPE_LEASE_TTL_S": "2", "MLSCOPE_HEARTBEAT_S": "2"})
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "bench.example"])
+def test_beyond_loopback_the_gateway_needs_a_token(host, tmp_path):
+    with pytest.raises(InvalidSetting, match="MLSCOPE_GATEWAY_TOKEN_FILE"):
+        Settings.read({"MLSCOPE_GATEWAY_HOST": host})
+    (tmp_path / "token").write_text("t0ken\n")
+    settings = Settings.read(
+        {"MLSCOPE_GATEWAY_HOST": host, "MLSCOPE_GATEWAY_TOKEN_FILE": str(tmp_path / "token")}
+    )
+    assert settings.gateway_token() == "t0ken"
+
+
+def test_loopback_has_several_names():
+    assert all(is_loopback(host) for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost"))
+
+
+def test_the_password_joins_the_url_only_when_asked(tmp_path):
+    (tmp_path / "pw").write_text("s3cr/t\n")
+    settings = Settings.read(
+        {
+            "MLSCOPE_DATABASE_URL": "postgresql://me@db:5433/x?connect_timeout=3",
+            "MLSCOPE_DATABASE_PASSWORD_FILE": str(tmp_path / "pw"),
+        }
+    )
+    expected = "postgresql://me:s3cr%2Ft@db:5433/x?connect_timeout=3"
+    assert settings.database_conninfo() == expected
+    assert "s3cr" not in repr(settings)
+
+
+def test_a_secret_in_a_value_shows_nowhere():
+    settings = Settings.read({"MLSCOPE_DATABASE_URL": "postgresql://me:hunter2@db/x"})
+    assert "hunter2" not in repr(settings)
+    with pytest.raises(InvalidSetting) as refused:
+        Settings.read({"MLSCOPE_DATABASE_URL": "mysql://me:hunter2@db/x"})
+    assert "hunter2" not in str(refused.value)
+
+
+def test_every_setting_says_what_it_means():
+    rows = documentation()
+    assert len({variable for variable, _, _ in rows}) == len(rows)
+    assert all(variable.startswith("MLSCOPE_") and meaning for variable, _, meaning in rows)
+
+
+def test_a_misspelt_variable_is_found():
+    assert unknown_variables({"MLSCOPE_NATS_ULR": "x", "MLSCOPE_DATA": "y", "HOME": "/"}) == [
+        "MLSCOPE_NATS_ULR"
+    ]
