@@ -1,0 +1,54 @@
+"""Logging: one line a record, key=value, never a secret; the standard library's loggers."""
+
+import logging
+import re
+import sys
+import time
+from typing import TextIO
+
+from mlscope.redaction import HIDDEN, is_secret_name, redact
+
+_PLAIN = re.compile(r"[^\s\"'=\\]+")
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def _quoted(value: object) -> str:
+    """Return a value that reads as one word, quoted where it must be."""
+    text = redact(str(value))
+    if _PLAIN.fullmatch(text):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped.replace(chr(13), "")}"'
+
+
+class LineFormatter(logging.Formatter):
+    """Formats a record as `at=… level=… service=… logger=… event="…" key=value …`, one line."""
+
+    def __init__(self, service: str) -> None:
+        """Name the service that every line belongs to."""
+        super().__init__()
+        self._service = service
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; what `extra` brought follows the event, a traceback comes last."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        pairs: dict[str, object] = {
+            "at": f"{stamp}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "service": self._service,
+            "logger": record.name,
+            "event": record.getMessage(),
+        }
+        for name, value in vars(record).items():
+            if name not in _STANDARD:
+                pairs[name] = HIDDEN if is_secret_name(name) else value
+        if record.exc_info:
+            pairs["traceback"] = self.formatException(record.exc_info)
+        return " ".join(f"{name}={_quoted(value)}" for name, value in pairs.items())
+
+
+def set_up_logging(service: str, level: str = "info", stream: TextIO | None = None) -> None:
+    """Send every logger's records from `level` up to `stream` (stderr), one line each."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(LineFormatter(service))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

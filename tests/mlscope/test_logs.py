@@ -1,0 +1,56 @@
+"""A log record is one line of key=value without secrets."""
+
+import io
+import logging
+
+import pytest
+
+from mlscope.logs import LineFormatter
+from mlscope.redaction import redact
+
+SEED = "SU" + "A" * 56
+
+
+@pytest.fixture
+def log():
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(LineFormatter("collector"))
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    return logger, stream
+
+
+def test_fields_follow_the_event(log):
+    logger, stream = log
+    logger.info("run started", extra={"run": "r1", "note": "two words"})
+    line = stream.getvalue()
+    assert 'level=info service=collector logger=test event="run started" run=r1' in line
+    assert line.endswith('note="two words"\n')
+
+
+def test_a_traceback_stays_on_the_line(log):
+    logger, stream = log
+    try:
+        raise ValueError('say "no"\nplease')
+    except ValueError:
+        logger.exception("failed")
+    assert stream.getvalue().count("\n") == 1
+    assert 'ValueError: say \\"no\\"\\nplease' in stream.getvalue()
+
+
+def test_secrets_are_hidden_by_name_and_by_look(log):
+    logger, stream = log
+    logger.info("to %s with %s", "postgresql://me:hunter2@db/x", SEED, extra={"token": "abc"})
+    assert "hunter2" not in stream.getvalue()
+    assert SEED not in stream.getvalue()
+    assert "token=***" in stream.getvalue()
+
+
+def test_what_is_no_secret_stays():
+    for text in ("http://127.0.0.1:8080/e/1", "nats://me@host:4222", "SUNDAY"):
+        assert redact(text) == text
+
+
+def test_a_bearer_token_is_hidden():
+    assert redact("Authorization: Bearer abc.def") == "Authorization: Bearer ***"
