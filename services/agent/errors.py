@@ -1,0 +1,190 @@
+"""What can go wrong on an agent. `kind` is what `RunFailed.error` says of it."""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class AgentError(Exception):
+    """A run can't be done here."""
+
+    kind: ClassVar[str] = "open"
+
+
+class UnknownStep(AgentError):
+    """No operator of this name is known."""
+
+    def __init__(self, operator: str, known: Iterable[str]) -> None:
+        """Name the operator asked for and those there are."""
+        self.operator, self.known = operator, tuple(sorted(known))
+        super().__init__(f"unknown step {operator!r}; known: {', '.join(self.known)}")
+
+
+class BadParameter(AgentError):
+    """A parameter of a step is missing, unknown or out of range."""
+
+    def __init__(self, operator: str, field: str, found: object, expected: str) -> None:
+        """Name the step, its parameter, what was found and what is expected."""
+        self.operator, self.field, self.found, self.expected = operator, field, found, expected
+        super().__init__(f"step {operator}: {field} must be {expected} (found {found!r})")
+
+
+class UnknownFramework(AgentError):
+    """No predictor for this framework is installed here."""
+
+    def __init__(self, framework: str, known: Iterable[str]) -> None:
+        """Name the framework asked for and those there are."""
+        self.framework, self.known = framework, tuple(sorted(known))
+        super().__init__(f"no predictor for {framework!r}; known: {', '.join(self.known)}")
+
+
+class BadOption(AgentError):
+    """A predictor's option is unknown or out of range."""
+
+    def __init__(self, option: str, found: object, expected: str) -> None:
+        """Name the option, what was found and what is expected."""
+        self.option, self.found, self.expected = option, found, expected
+        super().__init__(f"option {option} must be {expected} (found {found!r})")
+
+
+class OpenFailed(AgentError):
+    """The framework could not open the model."""
+
+    def __init__(self, model: str, reason: str) -> None:
+        """Name the model and the framework's own words."""
+        self.model, self.reason = model, reason
+        super().__init__(f"cannot open {model}: {reason}")
+
+
+class AssetError(AgentError):
+    """A file of a model or dataset can't be used."""
+
+    kind = "assets"
+
+
+class AssetMissing(AssetError):
+    """A file is not where its manifest says."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        """Name the file and why it can't be read."""
+        self.path, self.reason = path, reason
+        super().__init__(f"asset {path}: {reason}")
+
+
+class AssetUnchecked(AssetError):
+    """A file has no checksum in its manifest, so it is not used."""
+
+    def __init__(self, path: str) -> None:
+        """Name the file."""
+        self.path = path
+        super().__init__(f"asset {path}: its manifest has no sha256 checksum")
+
+
+class ChecksumMismatch(AssetError):
+    """A file is not what its checksum says."""
+
+    def __init__(self, path: str, expected: str, found: str) -> None:
+        """Name the file and both checksums."""
+        self.path, self.expected, self.found = path, expected, found
+        super().__init__(f"asset {path}: sha256 {found}, expected {expected}")
+
+
+class PathEscapes(AssetError):
+    """A path leads out of the manifests folder."""
+
+    def __init__(self, path: str) -> None:
+        """Name the path."""
+        self.path = path
+        super().__init__(f"asset {path}: leads out of the manifests folder")
+
+
+class DatasetUnusable(AgentError):
+    """The dataset does not supply what the model takes."""
+
+    kind = "dataset"
+
+    def __init__(self, dataset: str, reason: str) -> None:
+        """Name the dataset and what is wrong."""
+        self.dataset, self.reason = dataset, reason
+        super().__init__(f"dataset {dataset}: {reason}")
+
+
+class BatchSizeUnsupported(AgentError):
+    """The model's input does not take this batch size."""
+
+    kind = "batch_size"
+
+    def __init__(self, batch_size: int, name: str, shape: Iterable[object]) -> None:
+        """Name the batch size, the input and its shape."""
+        self.batch_size, self.name, self.shape = batch_size, name, tuple(shape)
+        text = ", ".join(str(size) for size in self.shape)
+        super().__init__(f"batch size {batch_size} does not fit input {name} of shape [{text}]")
+
+
+class PredictFailed(AgentError):
+    """The framework failed on a batch."""
+
+    kind = "predict"
+
+    def __init__(self, reason: str) -> None:
+        """Give the framework's own words."""
+        self.reason = reason
+        super().__init__(f"predict: {reason}")
+
+
+class Stopped(AgentError):
+    """The run was ended from outside."""
+
+    kind = "stopped"
+
+    def __init__(self, reason: str = "") -> None:
+        """Say who or what ended it."""
+        self.reason = reason
+        super().__init__(reason or "stopped on request")
+
+
+class RunTimedOut(AgentError):
+    """The run took longer than it may."""
+
+    kind = "timeout"
+
+    def __init__(self, seconds: float, doing: str) -> None:
+        """Name the bound and what was going on."""
+        self.seconds, self.doing = seconds, doing
+        super().__init__(f"{doing} took longer than {seconds:g} s")
+
+
+class WorkerDied(AgentError):
+    """The worker process ended in the middle of its work."""
+
+    kind = "worker_died"
+
+    def __init__(self, how: str, last_words: str = "") -> None:
+        """Say how it ended (exit status or signal) and the end of its stderr."""
+        self.how, self.last_words = how, last_words
+        super().__init__(f"worker {how}" + (f": {last_words}" if last_words else ""))
+
+
+class SampleUnusable(AgentError):
+    """One sample can't be pre-processed; its query fails and others go on."""
+
+    kind = "dataset"
+
+    def __init__(self, sample: int, operator: str, reason: str) -> None:
+        """Name the sample, the operator it failed in and why."""
+        self.sample, self.operator, self.reason = sample, operator, reason
+        super().__init__(f"sample {sample}: {operator}: {reason}")
+
+
+class RingBroken(AgentError):
+    """A record of the ring is not what its checksum says."""
+
+    kind = "worker_died"
+
+
+class BundleBroken(AgentError):
+    """A bundle file is cut short or altered."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        """Name the file and what is wrong with it."""
+        self.path, self.reason = path, reason
+        super().__init__(f"bundle {path}: {reason}")

@@ -1,0 +1,62 @@
+"""Operators of pipelines, one a file: a step of a manifest becomes a function.
+
+Before the model an operator takes and gives one sample: bytes of a file, then an image
+(height, width, channels), at last a tensor without batch dimension. Behind the model it takes
+and gives a whole batch, first dimension the batch. An operator is a pure function and raises
+ValueError when it can't use what it gets.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from schemas.manifest import Step
+from services.agent.errors import UnknownStep
+from services.agent.steps.cast import cast
+from services.agent.steps.crop import crop
+from services.agent.steps.decode import decode
+from services.agent.steps.normalize import normalize
+from services.agent.steps.parameters import LabelReader, Parameters
+from services.agent.steps.resize import resize
+from services.agent.steps.softmax import softmax
+from services.agent.steps.topk import topk
+
+Apply = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A step ready to use; `name` is its spans' name."""
+
+    name: str
+    apply: Apply
+
+
+_MAKERS: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
+    {
+        "decode": decode,
+        "resize": resize,
+        "crop": crop,
+        "normalize": normalize,
+        "cast": cast,
+        "softmax": softmax,
+        "topk": topk,
+        # the papers' listings end in `argsort: {labels_url: …}`
+        "argsort": topk,
+    }
+)
+
+
+def operator_of(step: Step, labels: LabelReader) -> Operator:
+    """Return the operator a step names; `labels` reads a label file by its manifest's name.
+
+    Raises UnknownStep, BadParameter, AssetError.
+    """
+    maker = _MAKERS.get(step.operator)
+    if maker is None:
+        raise UnknownStep(step.operator, _MAKERS)
+    parameters = Parameters(step.operator, step.parameters, labels)
+    apply = maker(parameters)
+    parameters.done()
+    return Operator(step.operator, apply)

@@ -1,0 +1,105 @@
+"""Reading a step's parameters: each read checks one and names it when it is wrong."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from services.agent.errors import BadParameter
+
+LabelReader = Callable[[str], tuple[str, ...]]
+"""Returns the lines of a label file named by the manifest. Raises AssetError."""
+
+_MISSING = object()
+
+
+class Parameters:
+    """The parameters of one step; what nobody read by `done` is unknown."""
+
+    def __init__(
+        self, operator: str, values: Mapping[str, Any], labels: LabelReader | None = None
+    ) -> None:
+        self._operator = operator
+        self._left = dict(values)
+        self._known: list[str] = []
+        self._labels = labels
+
+    def done(self) -> None:
+        """Raise BadParameter when a parameter is left that the step does not know."""
+        if self._left:
+            name, value = next(iter(self._left.items()))
+            raise BadParameter(self._operator, name, value, f"one of {', '.join(self._known)}")
+
+    def choice(self, name: str, allowed: Sequence[str], default: str) -> str:
+        """Return one of `allowed`, in any case."""
+        value = self._take(name, default)
+        for each in allowed:
+            if str(value).lower() == each.lower():
+                return each
+        raise self._wrong(name, value, f"one of {', '.join(allowed)}")
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Return true or false."""
+        value = self._take(name, default)
+        if not isinstance(value, bool):
+            raise self._wrong(name, value, "true or false")
+        return value
+
+    def whole(self, name: str, *, default: int, least: int = 1) -> int:
+        """Return a whole number of at least `least`."""
+        value = self._take(name, default)
+        if not _is_whole(value) or value < least:
+            raise self._wrong(name, value, f"a whole number from {least}")
+        return int(value)
+
+    def fraction(self, name: str) -> float | None:
+        """Return a number above 0 and up to 1, or None when absent."""
+        value = self._take(name, None)
+        if value is None:
+            return None
+        if not _is_number(value) or not 0 < value <= 1:
+            raise self._wrong(name, value, "a number above 0, up to 1")
+        return float(value)
+
+    def per_channel(self, names: Sequence[str], *, default: float) -> tuple[float, ...]:
+        """Return one number or one a channel, under the first of `names` that is there."""
+        name = next((each for each in names if each in self._left), names[0])
+        value = self._take(name, default)
+        numbers = value if isinstance(value, list | tuple) else [value]
+        if len(numbers) not in (1, 3) or not all(_is_number(each) for each in numbers):
+            raise self._wrong(name, value, "a number, or three (one a channel)")
+        return tuple(float(each) for each in numbers)
+
+    def size(self, name: str = "dimensions", *, required: bool = True) -> tuple[int, int] | None:
+        """Return (height, width) from one number, [height, width] or [channels, height, width]."""
+        value = self._take(name, None)
+        if value is None and not required:
+            return None
+        numbers = value if isinstance(value, list | tuple) else [value, value]
+        if len(numbers) not in (2, 3) or not all(_is_whole(n) and n >= 1 for n in numbers):
+            raise self._wrong(name, value, "[height, width] or [channels, height, width]")
+        return int(numbers[-2]), int(numbers[-1])
+
+    def labels(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the lines of the label file named under the first of `names` that is there."""
+        name = next((each for each in names if each in self._left), names[0])
+        value = self._take(name, None)
+        if value is None:
+            return ()
+        if not isinstance(value, str) or self._labels is None:
+            raise self._wrong(name, value, "the name of a label file")
+        return self._labels(value)
+
+    def _take(self, name: str, default: object) -> Any:
+        self._known.append(name)
+        value = self._left.pop(name, _MISSING)
+        return default if value is _MISSING else value
+
+    def _wrong(self, name: str, found: object, expected: str) -> BadParameter:
+        return BadParameter(self._operator, name, found, expected)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
