@@ -1,0 +1,56 @@
+"""A local cluster for benchmarks: started with the user's own command, gone afterwards."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+MLSCOPE = (sys.executable, "-m", "cli.main")
+
+
+def environment(folder: Path, **settings: str) -> dict[str, str]:
+    """Return this environment with the cluster's data in `folder` and `settings` on top."""
+    return {**os.environ, "MLSCOPE_DATA": str(folder), **settings}
+
+
+def mlscope(folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line against the cluster in `folder`. Raises CalledProcessError."""
+    return subprocess.run(
+        [*MLSCOPE, *arguments],
+        env=environment(folder, **settings),
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+
+
+def state(folder: Path) -> dict[str, Any]:
+    """Return what `mlscope up` wrote about its processes and addresses."""
+    return dict(json.loads((folder / "cluster.json").read_text()))
+
+
+@contextmanager
+def new_folder() -> Iterator[Path]:
+    """Lend a data folder that PostgreSQL's own user may pass through."""
+    folder = Path(tempfile.mkdtemp(prefix="mlscope-bench-"))
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def running(folder: Path, **settings: str) -> Iterator[Path]:
+    """Keep a cluster up in `folder` for the length of the block."""
+    mlscope(folder, "up", "--detach", **settings)
+    try:
+        yield folder
+    finally:
+        mlscope(folder, "down", **settings)

@@ -1,0 +1,65 @@
+"""Every service's memory over ten minutes of load: it must stay flat.
+
+Prints each process's resident memory after the first minute and at the end, and their ratio.
+Claim: within 10 %. `python -m benchmarks.memory [MINUTES]`.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.cluster import new_folder, running, state
+
+REQUEST = {
+    "scenarios": [
+        {"name": "online", "parameters": {"queries": 200}},
+        {"name": "poisson", "parameters": {"rate_hz": 200.0, "queries": 200}},
+    ],
+    "trace_level": "model",
+}
+
+
+def resident_bytes(pid: int) -> int:
+    """Return a process's resident memory."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def resident(folder: Path) -> dict[str, int]:
+    """Return the resident memory of every process of the cluster, by name."""
+    processes = state(folder)["processes"]
+    return {name: resident_bytes(entry["pid"]) for name, entry in processes.items()}
+
+
+def load(folder: Path, until: float) -> int:
+    """Run one evaluation after another until the clock says so; return how many."""
+    from mlscope import Client
+
+    count = 0
+    with Client(data=folder) as client:
+        while time.monotonic() < until:
+            client.run("tiny-cnn", wait_s=30.0, **REQUEST).wait(120)
+            count += 1
+    return count
+
+
+def main() -> int:
+    """Run the load, print a line per process, return 1 when one grew by more than 10 %."""
+    minutes = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
+    with new_folder() as folder, running(folder):
+        start = time.monotonic()
+        evaluations = load(folder, start + 60 * minutes / 10)
+        before = resident(folder)
+        evaluations += load(folder, start + 60 * minutes)
+        after = resident(folder)
+    print(f"{evaluations} evaluations in {minutes:g} min; RSS after the first tenth and at the end")
+    for name, size in after.items():
+        ratio = size / before[name] if before.get(name) else float("nan")
+        print(f"{name:12s} {before[name] / 1e6:8.1f} MB {size / 1e6:8.1f} MB  x{ratio:.3f}")
+    return int(any(after[name] > 1.1 * before[name] for name in after if name in before))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
