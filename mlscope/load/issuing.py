@@ -1,0 +1,153 @@
+"""The sleep-and-spin loop that issues a schedule; as a script, the pacer's process (`pacer`).
+
+Standard library only, and no import of this package, so that the process starts in a few tens of
+milliseconds. The clock is CLOCK_MONOTONIC everywhere, in nanoseconds.
+"""
+
+import gc
+import mmap
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+#: where a process of ours may be told to stop while it sleeps
+SLICE_NS = 50_000_000
+LEAST_MARGIN_NS, MOST_MARGIN_NS = 50_000, 400_000
+PR_SET_TIMERSLACK = 29
+
+#: words of the memory shared with the pacer's process, before due and issued times
+PUBLISHED, STOP, ORIGIN_NS, MARGIN_NS, CPU_NS, WALL_NS, HEADER = range(7)
+
+
+class Clock(NamedTuple):
+    """What the loop sees of time; tests bring their own."""
+
+    now_ns: Callable[[], int]
+    sleep_s: Callable[[float], None]
+
+
+MONOTONIC = Clock(time.monotonic_ns, time.sleep)
+
+
+def _never() -> bool:
+    return False
+
+
+def issue_on_time(
+    due_ns: Iterable[int],
+    issue: Callable[[int, int], None],
+    origin_ns: int,
+    margin_ns: int,
+    clock: Clock = MONOTONIC,
+    stopped: Callable[[], bool] = _never,
+) -> int:
+    """Call `issue(query, now_ns)` at `origin_ns` + `due_ns[query]`, never early; return how many.
+
+    Sleeps to `margin_ns` before each due time, then spins. What is late is issued at once and
+    never moved. `stopped` is asked before each query and every 50 ms of sleep. The garbage
+    collector is off meanwhile.
+    """
+    now_ns, sleep_s = clock
+    collecting = gc.isenabled()
+    gc.disable()
+    query = -1
+    try:
+        for query, offset_ns in enumerate(due_ns):
+            at_ns = origin_ns + offset_ns
+            while True:
+                if stopped():
+                    return query
+                sleep_ns = at_ns - margin_ns - now_ns()
+                if sleep_ns <= 0:
+                    break
+                sleep_s(min(sleep_ns, SLICE_NS) * 1e-9)
+            reached_ns = now_ns()
+            while reached_ns < at_ns:
+                reached_ns = now_ns()
+            issue(query, reached_ns)
+        return query + 1
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def sharpen_timer() -> bool:
+    """Ask the kernel to wake this thread on time, not up to 50 us later; False where it cannot."""
+    import ctypes  # the one import that only Linux needs
+
+    try:
+        return ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0) == 0  # type: ignore[no-any-return]
+    except (AttributeError, OSError, TypeError):
+        return False
+
+
+def calibrate_margin_ns(clock: Clock = MONOTONIC, naps: int = 150, nap_ns: int = 1_000_000) -> int:
+    """How long before a due time to stop sleeping, from how late this thread wakes up here.
+
+    The 99th percentile (nearest rank) of `naps` short sleeps and a quarter more, held between
+    50 and 400 us: less would miss wake-ups that are ordinary, more would burn the core.
+    """
+    lateness_ns = []
+    for _ in range(naps):
+        until_ns = clock.now_ns() + nap_ns
+        clock.sleep_s(nap_ns * 1e-9)
+        lateness_ns.append(clock.now_ns() - until_ns)
+    ordinary_ns = sorted(lateness_ns)[max(0, -(-naps * 99 // 100) - 1)]
+    return min(max(ordinary_ns * 5 // 4, LEAST_MARGIN_NS), MOST_MARGIN_NS)
+
+
+def _told_to_start(go_fd: int, parent: int) -> bool:
+    """Wait for the start; False where the parent closed its end, or died and a fork holds it."""
+    waiting = select.poll()
+    waiting.register(go_fd, select.POLLIN)
+    while not waiting.poll(SLICE_NS // 1_000_000):
+        if os.getppid() != parent:
+            return False
+    return bool(os.read(go_fd, 1))
+
+
+def main(memory_fd: int, wake_fd: int, go_fd: int, queries: int) -> None:
+    """Be the pacer's process: get ready, wait for the start, issue, and end.
+
+    Writes one byte to `wake_fd` when ready and one for each query; reads one from `go_fd` to
+    start. The shared memory is HEADER words, `queries` due times and `queries` issued stamps,
+    all int64.
+    """
+    parent = os.getppid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    memory = mmap.mmap(memory_fd, (HEADER + 2 * queries) * 8)
+    words = memoryview(memory).cast("q")
+    header, due_ns = words[:HEADER], words[HEADER : HEADER + queries]
+    issued_ns = words[HEADER + queries :]
+    sharpen_timer()
+    if header[MARGIN_NS] < 0:
+        header[MARGIN_NS] = calibrate_margin_ns()
+    os.set_blocking(wake_fd, False)
+    os.write(wake_fd, b"\0")
+    if not _told_to_start(go_fd, parent):
+        return
+
+    def publish(query: int, now_ns: int) -> None:
+        issued_ns[query] = now_ns
+        header[PUBLISHED] = query + 1
+        # A full pipe holds thousands of wake-ups: the reader looks at PUBLISHED after any of them.
+        with suppress(BlockingIOError):
+            os.write(wake_fd, b"\0")
+
+    def stopped() -> bool:
+        return header[STOP] != 0 or os.getppid() != parent
+
+    began_ns, cpu_ns = time.monotonic_ns(), time.process_time_ns()
+    with suppress(BrokenPipeError):
+        issue_on_time(due_ns, publish, header[ORIGIN_NS], header[MARGIN_NS], stopped=stopped)
+    header[CPU_NS] = time.process_time_ns() - cpu_ns
+    header[WALL_NS] = time.monotonic_ns() - began_ns
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
