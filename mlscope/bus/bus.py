@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from mlscope.bus.hearing import Hearing
 from schemas.message import Envelope, Fact
 
 
@@ -74,6 +75,19 @@ class Asked:
     wants_answer: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceFacts:
+    """What NATS's own discovery tells of a service (`$SRV.PING/INFO/STATS`)."""
+
+    name: str
+    version: str
+    description: str
+    endpoints: Mapping[str, str]
+
+
+StatsSource = Callable[[], Mapping[str, object]]
+"""What a service adds to `$SRV.STATS`: sequence seen, state digest, queue lengths."""
+
 Answerer = Callable[[Asked], Awaitable[bytes | None]]
 """Answers a command. What it raises is logged and answered with `Refused(unavailable)`."""
 
@@ -115,7 +129,7 @@ class Bus(Protocol):
         """
         ...
 
-    def hear(self, subject: str) -> AsyncIterator[tuple[str, bytes]]:
+    def hear(self, subject: str) -> Hearing:
         """Yield (subject, body) of live messages; a slow reader loses the oldest, counted."""
         ...
 
@@ -127,7 +141,11 @@ class Bus(Protocol):
         ...
 
     async def read(self, filter_subject: str, *, after: int = 0) -> list[Recorded]:
-        """Return every fact on a filter beyond sequence `after`, in order."""
+        """Return every fact on a filter beyond sequence `after`, in order.
+
+        A filter whose entity is `*` (`story_of`) reads the stream of decisions and outcomes.
+        What can't be decoded is skipped and logged.
+        """
         ...
 
     def follow(self, filter_subject: str, *, after: int = 0) -> AsyncIterator[Recorded | None]:
@@ -168,6 +186,10 @@ class Bus(Protocol):
         """Drop a stream's messages on a filter (a run's batches, once they are rows)."""
         ...
 
+    async def announce(self, facts: ServiceFacts, stats: StatsSource) -> None:
+        """Answer NATS's own discovery for this service until the bus closes."""
+        ...
+
     async def close(self) -> None:
         """Stop within a bound: deliveries end, waiting calls raise Unreachable."""
         ...
@@ -175,17 +197,3 @@ class Bus(Protocol):
 
 Opener = Callable[[str], AbstractAsyncContextManager[Bus]]
 """Opens a bus under a service's name."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceFacts:
-    """What NATS's own discovery tells of a service (`$SRV.PING/INFO/STATS`)."""
-
-    name: str
-    version: str
-    description: str
-    endpoints: Mapping[str, str]
-
-
-StatsSource = Callable[[], Mapping[str, object]]
-"""What a service adds to `$SRV.STATS`: sequence seen, state digest, queue lengths."""

@@ -1,5 +1,8 @@
 """What can go wrong on the bus; errors of the client library are translated into these."""
 
+from collections.abc import Mapping
+from typing import Any, Self
+
 
 class BusError(Exception):
     """The bus could not do what was asked."""
@@ -71,3 +74,22 @@ class PayloadMismatch(BusError):
         """Name the payload and both checksums."""
         self.name, self.expected, self.found = name, expected, found
         super().__init__(f"payload {name}: sha256 {found}, expected {expected}")
+
+
+class ServerRefused(BusError):
+    """JetStream refused a call of its API."""
+
+    def __init__(self, subject: str, code: int, error: int, description: str) -> None:
+        """Name the subject called, the HTTP-like code, JetStream's own number and its words."""
+        self.subject, self.code, self.error, self.description = subject, code, error, description
+        super().__init__(f"{subject}: {description} ({code}/{error})")
+
+    @classmethod
+    def of(cls, subject: str, error: Mapping[str, Any]) -> Self:
+        """Read the `error` of an answer."""
+        return cls(
+            subject,
+            int(error.get("code", 0)),
+            int(error.get("err_code", 0)),
+            str(error.get("description", "")),
+        )

@@ -80,9 +80,12 @@ MAX_PAYLOAD_BYTES = 512 * 1024
 def stream_of(subject: str) -> str:
     """Return the name of the stream that captures a subject or filter.
 
+    A filter for every entity means decisions and outcomes: EVALUATIONS.
     Raises KeyError for a subject no stream captures.
     """
     entity = subject.split(".")[2]
+    if entity == "*":
+        return STREAMS[0].name
     for stream in STREAMS:
         if any(captured.split(".")[2] == entity for captured in stream.subjects):
             return stream.name

@@ -1,0 +1,68 @@
+"""Answering commands within bounds: so many at work, so many waiting, the rest refused as busy."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from mlscope.bus.bus import Answerer, Asked
+from mlscope.bus.letters import refusal, refused_reason
+
+_log = logging.getLogger(__name__)
+
+Respond = Callable[[bytes], Awaitable[None]]
+"""Sends an answer to whoever asked."""
+
+Bury = Callable[[Asked, str], Awaitable[None]]
+"""Puts a command nobody waits for into the dead letters, with the reason."""
+
+
+class Answering:
+    """Runs one answerer for every command that comes, some at once, the others in order."""
+
+    def __init__(
+        self, answerer: Answerer, bury: Bury, *, limit_pending: int, limit_running: int = 64
+    ) -> None:
+        """Keep at most `limit_pending` commands, of which `limit_running` are at work."""
+        self._answerer = answerer
+        self._bury = bury
+        self._limit_pending = limit_pending
+        self._running = asyncio.Semaphore(limit_running)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, asked: Asked, respond: Respond | None) -> None:
+        """Accept a command; `respond` is None when nobody waits for the answer."""
+        is_busy = len(self._tasks) >= self._limit_pending
+        work = self._refuse if is_busy else self._work
+        task = asyncio.get_running_loop().create_task(work(asked, respond))
+        if not is_busy:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Stop what is at work and wait for its end."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _refuse(self, asked: Asked, respond: Respond | None) -> None:
+        reason = f"{self._limit_pending} requests are waiting; ask again later"
+        await self._tell(asked, respond, refusal("busy", reason, asked.body))
+
+    async def _work(self, asked: Asked, respond: Respond | None) -> None:
+        async with self._running:
+            try:
+                answer = await self._answerer(asked)
+            except Exception:  # noqa: BLE001  one command must not end the service
+                _log.exception("answering %s", asked.subject)
+                answer = refusal("unavailable", "the service failed; see its log", asked.body)
+        if answer is not None:
+            await self._tell(asked, respond, answer)
+
+    async def _tell(self, asked: Asked, respond: Respond | None, answer: bytes) -> None:
+        try:
+            if respond is not None:
+                await respond(answer)
+            elif (reason := refused_reason(answer)) is not None:
+                await self._bury(asked, reason)
+        except Exception:  # noqa: BLE001  a lost asker is no reason to stop
+            _log.warning("the answer to %s is lost", asked.subject, exc_info=True)

@@ -1,0 +1,114 @@
+"""Making streams, durables and buckets: JetStream's API with the provisioner's key."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mlscope.bus.errors import BusError, ServerRefused
+from mlscope.bus.nats.connection import Connection, NatsSettings
+from mlscope.bus.streams import OBJECTS, Bucket, Durable, Stream
+
+LEAST_VERSION = (2, 12)
+_NAME_IN_USE = 10058
+_SECOND_NS = 1_000_000_000
+_MARKERS_S = 60
+
+
+class ServerTooOld(BusError):
+    """The NATS server lacks what mlscope builds on."""
+
+    def __init__(self, found: str) -> None:
+        """Name the version found."""
+        self.found = found
+        least = ".".join(map(str, LEAST_VERSION))
+        super().__init__(f"nats-server {found} is too old: {least} or newer is needed")
+
+
+class Admin:
+    """Makes what services bind to. Everything may be made again: it is then updated."""
+
+    def __init__(self, settings: NatsSettings, name: str = "provisioner") -> None:
+        """Connect under `name`, which is also the key."""
+        self._connection = Connection(settings, name, patience_s=30.0)
+
+    async def open(self, timeout_s: float = 30.0) -> None:
+        """Connect. Raises Unreachable, ServerTooOld."""
+        await self._connection.open(timeout_s)
+        version = self._connection.client.connected_server_version
+        if (version.major, version.minor) < LEAST_VERSION:
+            raise ServerTooOld(f"{version.major}.{version.minor}.{version.patch}")
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._connection.close()
+
+    async def make_stream(self, stream: Stream) -> None:
+        """Create or update a stream."""
+        window_ns = int(stream.duplicate_window_s * _SECOND_NS)
+        await self._make(
+            {
+                "name": stream.name,
+                "subjects": list(stream.subjects),
+                "retention": "limits",
+                "discard": "new" if stream.max_bytes > 0 else "old",
+                "max_bytes": stream.max_bytes,
+                "compression": "s2" if stream.name == "TRACES" else "none",
+                "duplicate_window": window_ns,
+            }
+        )
+
+    async def make_bucket(self, bucket: Bucket) -> None:
+        """Create or update a key-value bucket; expired keys leave a marker for watchers."""
+        ttl_ns = int(bucket.ttl_s * _SECOND_NS)
+        config: dict[str, Any] = {
+            "name": f"KV_{bucket.name}",
+            "subjects": [f"$KV.{bucket.name}.>"],
+            "max_msgs_per_subject": 1,
+            "discard": "new",
+            "deny_delete": True,
+            "allow_rollup_hdrs": True,
+            "max_age": ttl_ns,
+            "duplicate_window": min(ttl_ns or 120 * _SECOND_NS, 120 * _SECOND_NS),
+        }
+        if ttl_ns:
+            config["allow_msg_ttl"] = True
+            config["subject_delete_marker_ttl"] = _MARKERS_S * _SECOND_NS
+        await self._make(config)
+
+    async def make_objects(self, name: str = OBJECTS) -> None:
+        """Create or update the object store."""
+        await self._make(
+            {
+                "name": f"OBJ_{name}",
+                "subjects": [f"$O.{name}.C.>", f"$O.{name}.M.>"],
+                "discard": "new",
+                "allow_rollup_hdrs": True,
+            }
+        )
+
+    async def make_durable(self, durable: Durable) -> None:
+        """Create or update a shared consumer. The bus itself counts tries and buries."""
+        config = {
+            "durable_name": durable.name,
+            "deliver_policy": "all",
+            "ack_policy": "explicit",
+            "ack_wait": int(durable.ack_wait_s * _SECOND_NS),
+            "max_deliver": -1,
+            "max_ack_pending": durable.max_ack_pending,
+            "filter_subjects": list(durable.filters),
+            "replay_policy": "instant",
+        }
+        request = {"stream_name": durable.stream, "config": config, "action": ""}
+        api = f"$JS.API.CONSUMER.DURABLE.CREATE.{durable.stream}.{durable.name}"
+        await self._call(api, request)
+
+    async def _make(self, config: Mapping[str, Any]) -> None:
+        full = {"storage": "file", "num_replicas": 1, "allow_direct": True, **config}
+        try:
+            await self._call(f"$JS.API.STREAM.CREATE.{full['name']}", full)
+        except ServerRefused as error:
+            if error.error != _NAME_IN_USE:
+                raise
+            await self._call(f"$JS.API.STREAM.UPDATE.{full['name']}", full)
+
+    async def _call(self, api: str, request: Mapping[str, Any]) -> Any:
+        return await self._connection.call(api, request)

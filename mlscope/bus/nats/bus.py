@@ -1,0 +1,170 @@
+"""The bus over NATS: one connection, and behind each call the part that does it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+
+from mlscope.bus.bus import Answerer, Asked, Delivery, Entry, Recorded, ServiceFacts, StatsSource
+from mlscope.bus.errors import BusError, Conflict
+from mlscope.bus.hearing import Hearing
+from mlscope.bus.letters import dead_letter, readable, sealed
+from mlscope.bus.nats.buckets import Buckets
+from mlscope.bus.nats.commands import Commands
+from mlscope.bus.nats.connection import Connection, Msg
+from mlscope.bus.nats.deliveries import Place, Puller
+from mlscope.bus.nats.discovery import Discovery
+from mlscope.bus.nats.log import EXPECTED, EXPECTED_ON, MESSAGE_ID, read_on, store, tail
+from mlscope.bus.nats.objects import Objects
+from mlscope.bus.streams import OBJECTS, durable_named, stream_of
+from schemas.message import Fact
+from schemas.subjects import subject_of
+
+_log = logging.getLogger(__name__)
+
+
+class NatsBus:
+    """What services may do with messages, done by a NATS server."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Use an open connection, and close it with the bus."""
+        self.name = connection.name
+        self._connection = connection
+        self._buckets = Buckets(connection)
+        self._objects = Objects(connection, OBJECTS)
+        self._commands = Commands(connection, self._bury_command)
+
+    async def publish(
+        self,
+        fact: Fact,
+        *,
+        id: str,  # noqa: A002
+        cause: str = "",
+        expected: tuple[str, int] | None = None,
+        traceparent: str = "",
+    ) -> int:
+        """Record a fact durably and return its sequence. Raises Conflict, StreamFull, Unreachable.
+
+        After a Conflict the log is read once more: our own id there means that an earlier try
+        was stored and only its acknowledgement lost.
+        """
+        headers = {MESSAGE_ID: id}
+        if expected is not None:
+            headers |= {EXPECTED_ON: expected[0], EXPECTED: str(expected[1])}
+        body = sealed(fact, id=id, cause=cause, traceparent=traceparent)
+        try:
+            return await store(
+                self._connection,
+                subject_of(fact),
+                body,
+                headers=headers,
+            )
+        except Conflict:
+            assert expected is not None, "only a guarded write conflicts"
+            later = await self.read(expected[0], after=expected[1])
+            ours = [recorded.sequence for recorded in later if recorded.envelope.id == id]
+            if not ours:
+                raise
+            return ours[0]
+
+    async def publish_live(self, subject: str, body: bytes) -> None:
+        """Send a message nobody keeps."""
+        await self._connection.send(subject, body)
+
+    async def ask(self, subject: str, body: bytes, *, timeout_s: float = 5.0) -> bytes:
+        """Send a command and return its answer. Raises NoAnswer, Unreachable."""
+        return await self._commands.ask(subject, body, timeout_s)
+
+    async def answer(self, subject: str, answerer: Answerer, *, queue: str | None) -> None:
+        """Answer commands on `subject` until the bus closes."""
+        await self._commands.answer(subject, answerer, queue or "")
+
+    def hear(self, subject: str) -> Hearing:
+        """Yield (subject, body) of live messages."""
+        return self._commands.hear(subject)
+
+    def deliveries(self, durable: str, *, batch: int = 1) -> AsyncIterator[Sequence[Delivery]]:
+        """Yield deliveries of a durable, up to `batch` at a time."""
+        puller = Puller(self._connection, durable_named(durable), self._bury_delivered)
+        return puller.deliveries(batch)
+
+    async def read(self, filter_subject: str, *, after: int = 0) -> list[Recorded]:
+        """Return every fact on a filter beyond sequence `after`, in order."""
+        facts: list[Recorded] = []
+        stream = stream_of(filter_subject)
+        more = 1
+        while more:
+            found, more = await read_on(self._connection, stream, filter_subject, after)
+            decoded = (readable(each.subject, each.sequence, each.body) for each in found)
+            facts += [fact for fact in decoded if fact is not None]
+            after = found[-1].sequence if found else after
+            more = more if found else 0
+        return facts
+
+    async def follow(
+        self, filter_subject: str, *, after: int = 0
+    ) -> AsyncIterator[Recorded | None]:
+        """Yield every fact on a filter in order, None once when caught up, then those to come."""
+        stream = stream_of(filter_subject)
+        async for stored in tail(self._connection, stream, filter_subject, after):
+            if stored is None:
+                yield None
+            elif (fact := readable(stored.subject, stored.sequence, stored.body)) is not None:
+                yield fact
+
+    async def put(self, bucket: str, key: str, value: bytes, *, revision: int | None = None) -> int:
+        """Set a key and return its revision. Raises Conflict."""
+        return await self._buckets.put(bucket, key, value, revision)
+
+    async def get(self, bucket: str, key: str) -> Entry | None:
+        """Return a key's entry, or None."""
+        return await self._buckets.get(bucket, key)
+
+    async def delete(self, bucket: str, key: str) -> None:
+        """Remove a key."""
+        await self._buckets.delete(bucket, key)
+
+    def watch(self, bucket: str) -> AsyncIterator[Entry | None]:
+        """Yield every key as it is now, then None once, then every change."""
+        return self._buckets.watch(bucket)
+
+    async def put_object(self, name: str, body: bytes) -> str:
+        """Store a large payload and return its sha256."""
+        return await self._objects.put(name, body)
+
+    async def get_object(self, name: str, sha256: str) -> bytes:
+        """Return a large payload. Raises PayloadMismatch, NoSuchPayload."""
+        return await self._objects.get(name, sha256)
+
+    async def purge(self, filter_subject: str) -> None:
+        """Drop a stream's messages on a filter."""
+        api = f"$JS.API.STREAM.PURGE.{stream_of(filter_subject)}"
+        await self._connection.call(api, {"filter": filter_subject})
+
+    async def announce(self, facts: ServiceFacts, stats: StatsSource) -> None:
+        """Answer NATS's discovery for this service until the bus closes."""
+        await Discovery(self._connection, facts, stats).open()
+
+    async def close(self) -> None:
+        """Stop within a bound."""
+        try:
+            async with asyncio.timeout(2.0):
+                await self._commands.close()
+        except (TimeoutError, BusError) as error:
+            _log.warning("bus %s: %s", self.name, error)
+        await self._connection.close()
+
+    async def _bury_command(self, asked: Asked, reason: str) -> None:
+        letter, letter_id = dead_letter(self.name, reason, subject=asked.subject, body=asked.body)
+        await self.publish(letter, id=letter_id)
+
+    async def _bury_delivered(self, reason: str, message: Msg, place: Place) -> None:
+        letter, letter_id = dead_letter(
+            self.name,
+            reason,
+            subject=message.subject,
+            body=bytes(message.data),
+            stream=place.stream,
+            sequence=place.sequence,
+            deliveries=place.tries,
+        )
+        await self.publish(letter, id=letter_id)

@@ -1,0 +1,72 @@
+"""Commands and live messages over core NATS."""
+
+from collections.abc import Awaitable, Callable
+
+from mlscope.bus.answering import Answering, Bury, Respond
+from mlscope.bus.bus import Answerer, Asked
+from mlscope.bus.errors import Unreachable
+from mlscope.bus.hearing import Hearing
+from mlscope.bus.nats.connection import Connection, Msg, Subscription
+
+
+class Commands:
+    """What one connection asks, answers and hears."""
+
+    def __init__(self, connection: Connection, bury: Bury) -> None:
+        """`bury` takes refused commands nobody waits for."""
+        self._connection = connection
+        self._bury = bury
+        self._answerings: list[tuple[Answering, Subscription]] = []
+        self._hearings: set[Hearing] = set()
+
+    async def ask(self, subject: str, body: bytes, timeout_s: float) -> bytes:
+        """Send a command and return its answer. Raises NoAnswer, Unreachable."""
+        if not self._connection.is_up:
+            raise Unreachable(self._connection.settings.nats_url)
+        return bytes((await self._connection.request(subject, body, timeout_s=timeout_s)).data)
+
+    async def answer(self, subject: str, answerer: Answerer, queue: str) -> None:
+        """Answer commands on a subject until the bus closes."""
+        answering = Answering(
+            answerer, self._bury, limit_pending=self._connection.settings.max_pending_requests
+        )
+
+        def received(message: Msg) -> None:
+            asked = Asked(message.subject, bytes(message.data), bool(message.reply))
+            answering.take(asked, self._respond(message.reply) if message.reply else None)
+
+        subscription = await self._connection.subscribe(subject, received, queue=queue)
+        self._answerings.append((answering, subscription))
+        await self._connection.settled()
+
+    def _respond(self, reply: str) -> Respond:
+        async def respond(answer: bytes) -> None:
+            await self._connection.send(reply, answer)
+
+        return respond
+
+    def hear(self, subject: str) -> Hearing:
+        """Return live messages on a subject."""
+        return Hearing(lambda hearing: self._subscribe(subject, hearing))
+
+    async def _subscribe(self, subject: str, hearing: Hearing) -> Callable[[], Awaitable[None]]:
+        def received(message: Msg) -> None:
+            hearing.take(message.subject, bytes(message.data))
+
+        subscription = await self._connection.subscribe(subject, received)
+        await self._connection.settled()
+        self._hearings.add(hearing)
+
+        async def end() -> None:
+            self._hearings.discard(hearing)
+            await self._connection.unsubscribe(subscription)
+
+        return end
+
+    async def close(self) -> None:
+        """Take no more commands, stop those at work, end every hearing."""
+        for answering, subscription in self._answerings:
+            await self._connection.unsubscribe(subscription)
+            await answering.close()
+        for hearing in list(self._hearings):
+            hearing.stop()
