@@ -1,0 +1,55 @@
+"""Makes what services bind to on a NATS server: `mlscope provision`, with the provisioner's key."""
+
+from dataclasses import replace
+from typing import Protocol
+
+from mlscope.bus.nats.admin import Admin
+from mlscope.bus.nats.connection import NatsSettings
+from mlscope.bus.streams import BUCKETS, DURABLES, STREAMS, Bucket, Stream
+
+
+class ProvisionSettings(NatsSettings, Protocol):
+    """Where the server is and how large things may grow."""
+
+    @property
+    def lease_ttl_s(self) -> float:
+        """Seconds after which a lease nobody renewed runs out."""
+        ...
+
+    @property
+    def traces_max_bytes(self) -> int:
+        """The size at which TRACES refuses more."""
+        ...
+
+    @property
+    def queries_max_bytes(self) -> int:
+        """The size at which QUERIES refuses more."""
+        ...
+
+
+async def provision(settings: ProvisionSettings) -> None:
+    """Create or update streams, durables, buckets and the object store; again does no harm.
+
+    Raises Unreachable, ServerTooOld, NotPermitted, ServerRefused.
+    """
+    admin = Admin(settings)
+    await admin.open()
+    try:
+        for stream in _streams(settings):
+            await admin.make_stream(stream)
+        for durable in DURABLES:
+            await admin.make_durable(durable)
+        for bucket in _buckets(settings):
+            await admin.make_bucket(bucket)
+        await admin.make_objects()
+    finally:
+        await admin.close()
+
+
+def _streams(settings: ProvisionSettings) -> list[Stream]:
+    sizes = {"TRACES": settings.traces_max_bytes, "QUERIES": settings.queries_max_bytes}
+    return [replace(s, max_bytes=sizes.get(s.name, s.max_bytes)) for s in STREAMS]
+
+
+def _buckets(settings: ProvisionSettings) -> list[Bucket]:
+    return [replace(b, ttl_s=settings.lease_ttl_s) if b.ttl_s else b for b in BUCKETS]
