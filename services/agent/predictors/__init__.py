@@ -1,0 +1,153 @@
+"""Predictors, one framework a file: open, predict, close, and nothing else.
+
+A package adds a framework with an entry point in the group `mlscope.predictors`: the
+framework's name, leading to a function `(OpenRequest) -> Predictor`. A predictor whose
+framework can trace its layers also has a `layers` function, see `LayerSource`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.level import Level
+from schemas.manifest import ModelManifest
+from services.agent.errors import UnknownFramework
+
+GROUP = "mlscope.predictors"
+
+Tensors = Mapping[str, npt.NDArray[np.generic]]
+"""Tensors by name; the first dimension of each is the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRequest:
+    """What to open: a checked model, for one batch size, on a device, with options."""
+
+    model: ModelManifest
+    #: the checked model file and its bytes
+    graph_path: Path
+    graph: bytes
+    batch_size: int
+    device: str = "cpu"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    #: checked weights beside the graph, when it does not hold them
+    weights_path: Path | None = None
+    #: where a predictor may write files of its own while it is open
+    scratch: Path = Path()
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPlace:
+    """One input or output as the opened model has it; -1 is any size."""
+
+    name: str
+    shape: tuple[int, ...]
+    element_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What was opened, as it really is: the conditions of its results."""
+
+    framework: str
+    framework_version: str
+    inputs: tuple[TensorPlace, ...]
+    outputs: tuple[TensorPlace, ...]
+    device: str
+    provider: str
+    precision: str
+    threads: int
+    options: Mapping[str, Any]
+    #: nanoseconds to open it, and of its very first run
+    load_ns: int
+    first_run_ns: int
+    deepest_level: Level = Level.MODEL
+
+
+class Predictor(Protocol):
+    """An opened model."""
+
+    @property
+    def opened(self) -> Opened:
+        """What was opened."""
+        ...
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch.
+
+        They stay valid until the next call with the same input arrays, so that a predictor may
+        bind arrays once. Raises PredictFailed.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free what it holds; called once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer of one predict call: absolute CLOCK_MONOTONIC nanoseconds.
+
+    `attributes` is a JSON text {type, index, shape, provider, original}.
+    """
+
+    name: str
+    start_ns: int
+    duration_ns: int
+    thread: int
+    attributes: bytes
+
+
+class LayerCapture(Protocol):
+    """One block of predict calls with their layers traced; made anew for each block."""
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch, as `Predictor.predict` does."""
+        ...
+
+    def close(self) -> list[list[Layer]]:
+        """End the capture and return the layers of each predict call, in order.
+
+        Whatever takes time (reading a profile) happens here, outside the timed part.
+        """
+        ...
+
+
+@runtime_checkable
+class LayerSource(Protocol):
+    """A predictor that can trace its layers."""
+
+    def layers(self) -> LayerCapture:
+        """Begin a capture: open and warm what it needs. Raises OpenFailed."""
+        ...
+
+
+OpenModel = Callable[[OpenRequest], Predictor]
+
+_SHIPPED: Mapping[str, str] = MappingProxyType(
+    {"onnxruntime": "services.agent.predictors.onnxruntime:open_model"}
+)
+"""Where the shipped predictors are when the package is not installed but only on the path."""
+
+
+def predictor_names() -> tuple[str, ...]:
+    """Return every framework a predictor is known for, importing none."""
+    return tuple(sorted({*_SHIPPED, *(point.name for point in entry_points(group=GROUP))}))
+
+
+def predictor_named(framework: str) -> OpenModel:
+    """Return the function that opens models of a framework. Raises UnknownFramework."""
+    for point in entry_points(group=GROUP, name=framework):
+        return cast("OpenModel", point.load())
+    if framework in _SHIPPED:
+        module, _, function = _SHIPPED[framework].partition(":")
+        return cast("OpenModel", getattr(import_module(module), function))
+    raise UnknownFramework(framework, predictor_names())
