@@ -170,7 +170,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *_read("EVALUATIONS", "FLEET", "CATALOG"),
                 *_read_buckets(),
             ),
-            subscribe=(*_inboxes("gateway"), *_LIVE_FACTS, "$SRV.>"),
+            subscribe=(*_inboxes("gateway"), *_LIVE_FACTS, *_facts("trace"), "$SRV.>"),
         ),
         "requester": Permission(
             publish=(*_requests("*"), "$SRV.>"),
