@@ -1,0 +1,184 @@
+"""`AsyncClient`: evaluate, watch and read over one bus connection."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from mlscope.bus.bus import Bus
+from mlscope.client.asking import ask, ask_for
+from mlscope.client.connection import open_bus
+from mlscope.client.errors import EvaluationRefused, StillRunning
+from mlscope.client.results import ResultTable, ResultTables
+from mlscope.client.watching import Progress, watch
+from schemas.analysis import Tables
+from schemas.codec import parse
+from schemas.errors import MalformedMessage
+from schemas.manifest import Manifest
+from schemas.request import (
+    Accepted,
+    Cancel,
+    Evaluate,
+    ListEvaluations,
+    PublishManifest,
+    Refused,
+    ShowCatalog,
+    ShowEvaluation,
+    ShowTables,
+    WithdrawManifest,
+)
+from schemas.status import Catalog, EvaluationList, EvaluationStatus
+
+
+class AsyncClient:
+    """A requester's view of mlscope. Use as `async with AsyncClient() as client`.
+
+    Without arguments it reads MLSCOPE_NATS_URL and MLSCOPE_NATS_SEED_FILE, else finds the local
+    cluster in its data folder (`data`, MLSCOPE_DATA, `.mlscope`). A `bus` given is used as it is.
+    """
+
+    def __init__(
+        self,
+        *,
+        url: str = "",
+        seed_file: str | Path = "",
+        data: str | Path = "",
+        bus: Bus | None = None,
+    ) -> None:
+        self._where = (url, str(seed_file), str(data))
+        self._given = bus
+        self._open = AsyncExitStack()
+        self._bus: Bus | None = bus
+
+    async def __aenter__(self) -> Self:
+        if self._given is None:
+            url, seed_file, data = self._where
+            self._bus = await self._open.enter_async_context(
+                open_bus(url=url, seed_file=seed_file, data=data)
+            )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._open.aclose()
+
+    @property
+    def bus(self) -> Bus:
+        """The connection, once entered."""
+        assert self._bus is not None, "use `async with AsyncClient() as client`"
+        return self._bus
+
+    async def run(self, model: str | Mapping[str, Any], **request: Any) -> "AsyncEvaluation":
+        """Ask for an evaluation; `request` are the fields of `Evaluate`.
+
+        Raises EvaluationRefused, also for a field that is wrong before anything is sent.
+        """
+        return await self.evaluate(request_of(model, request))
+
+    async def evaluate(self, request: Evaluate) -> "AsyncEvaluation":
+        """Ask for an evaluation. Raises EvaluationRefused, NotAnswering, Denied."""
+        accepted = await ask_for(self.bus, request, Accepted)
+        return AsyncEvaluation(self, accepted.evaluation, accepted.address, accepted.repeated)
+
+    async def evaluation(self, evaluation: str) -> "AsyncEvaluation":
+        """Return a handle on an evaluation that exists. Raises CommandRefused."""
+        status = await self.status(evaluation)
+        return AsyncEvaluation(self, status.evaluation, status.address)
+
+    async def status(self, evaluation: str) -> EvaluationStatus:
+        """Return where an evaluation is. Raises CommandRefused."""
+        return await ask_for(self.bus, ShowEvaluation(evaluation=evaluation), EvaluationStatus)
+
+    async def cancel(self, evaluation: str, reason: str = "") -> None:
+        """End an evaluation now; what was measured is kept. Raises CommandRefused."""
+        await ask(self.bus, Cancel(evaluation=evaluation, reason=reason))
+
+    async def evaluations(
+        self, *, limit: int = 50, model: str = "", state: str = ""
+    ) -> tuple[EvaluationStatus, ...]:
+        """Return the newest evaluations, newest first."""
+        command = ListEvaluations(limit=limit, model=model, state=state)
+        return (await ask_for(self.bus, command, EvaluationList)).evaluations
+
+    async def catalog(self, kind: str = "", name: str = "") -> Catalog:
+        """Return agents and manifests known now; `kind` and `name` narrow it down."""
+        command = ShowCatalog.model_validate({"kind": kind, "name": name})
+        return await ask_for(self.bus, command, Catalog)
+
+    async def publish(self, manifest: Manifest | Mapping[str, Any]) -> None:
+        """Put a manifest into the catalog. Raises CommandRefused, MalformedMessage."""
+        await ask(self.bus, parse(PublishManifest, {"manifest": manifest}))
+
+    async def withdraw(self, kind: str, name: str, version: str) -> None:
+        """Take a manifest out of the catalog. Raises CommandRefused."""
+        fields = {"kind": kind, "name": name, "version": version}
+        await ask(self.bus, parse(WithdrawManifest, fields))
+
+    async def tables(self, evaluation: str, *names: str) -> ResultTables:
+        """Return an evaluation's tables, all or those named. Raises CommandRefused."""
+        command = ShowTables(evaluation=evaluation, tables=names)
+        return ResultTables(await ask_for(self.bus, command, Tables, timeout_s=60.0))
+
+    def watch(self, evaluation: str) -> AsyncGenerator[Progress, None]:
+        """Yield where an evaluation is until it ended; see `mlscope.client.watching`."""
+        return watch(self.bus, evaluation)
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncEvaluation:
+    """A handle on one accepted evaluation; `repeated` says its key was known already."""
+
+    client: AsyncClient
+    id: str
+    address: str
+    repeated: bool = False
+
+    def watch(self) -> AsyncGenerator[Progress, None]:
+        """Yield where it is, at once and with every change, until it ended."""
+        return self.client.watch(self.id)
+
+    async def wait(self, timeout_s: float | None = None) -> EvaluationStatus:
+        """Return the status at the end. Raises StillRunning after `timeout_s`."""
+        try:
+            async with asyncio.timeout(timeout_s), aclosing(self.watch()) as steps:
+                async for progress in steps:
+                    if progress.ended:
+                        break
+        except TimeoutError as error:
+            raise StillRunning(self.id, timeout_s or 0.0) from error
+        return await self.status()
+
+    async def status(self) -> EvaluationStatus:
+        """Return where it is."""
+        return await self.client.status(self.id)
+
+    async def cancel(self, reason: str = "") -> None:
+        """End it now."""
+        await self.client.cancel(self.id, reason)
+
+    async def tables(self, *names: str) -> ResultTables:
+        """Return its tables, all or those named."""
+        return await self.client.tables(self.id, *names)
+
+    async def table(self, name: str) -> ResultTable:
+        """Return one table. Raises NoSuchTable."""
+        return (await self.tables(name))[name]
+
+
+def request_of(model: str | Mapping[str, Any], fields: Mapping[str, Any]) -> Evaluate:
+    """Return the request; a wrong field is refused here as the scheduler would refuse it.
+
+    Raises EvaluationRefused.
+    """
+    try:
+        return parse(Evaluate, {"model": model, **fields})
+    except MalformedMessage as error:
+        refused = Refused(
+            error="invalid",
+            message=str(error),
+            field=error.field,
+            found=error.found,
+            allowed=error.expected,
+        )
+        raise EvaluationRefused(refused) from error

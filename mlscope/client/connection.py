@@ -1,0 +1,71 @@
+"""Finding mlscope and opening a requester's connection to it."""
+
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.errors import BusError
+from mlscope.client.errors import NoCluster, NotAnswering
+from mlscope.settings import Settings
+
+REQUESTER = "requester"
+"""The name of the key that may ask and hear, and nothing else."""
+
+_CLUSTER = "cluster.json"
+_NOT_RUNNING = ("stopping", "stopped", "failed")
+
+
+def find_settings(
+    environ: Mapping[str, str], *, url: str = "", seed_file: str = "", data: str = ""
+) -> Settings:
+    """Return the settings of a requester: arguments, else variables, else the local cluster.
+
+    Raises NoCluster, InvalidSetting.
+    """
+    settings = Settings.read(environ)
+    if url or environ.get("MLSCOPE_NATS_URL"):
+        return replace(
+            settings,
+            nats_url=url or settings.nats_url,
+            nats_seed_file=Path(seed_file) if seed_file else settings.nats_seed_file,
+        )
+    folder = Path(data) if data else settings.data_folder
+    cluster = _cluster(folder)
+    return replace(
+        settings,
+        nats_url=cluster["nats_url"],
+        nats_seed_file=Path(seed_file or cluster["requester_seed_file"]),
+        data_folder=folder,
+    )
+
+
+def _cluster(folder: Path) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = json.loads((folder / _CLUSTER).read_text("utf-8"))
+    except (OSError, ValueError):
+        raise NoCluster(str(folder)) from None
+    if state.get("phase") in _NOT_RUNNING or not state.get("nats_url"):
+        raise NoCluster(str(folder))
+    return state
+
+
+@asynccontextmanager
+async def open_bus(
+    *, url: str = "", seed_file: str = "", data: str = "", timeout_s: float = 10.0
+) -> AsyncIterator[Bus]:
+    """Connect with the requester's key. Raises NoCluster, NotAnswering, InvalidSetting."""
+    from mlscope.bus.nats import connect
+
+    settings = find_settings(os.environ, url=url, seed_file=seed_file, data=data)
+    async with AsyncExitStack() as stack:
+        try:
+            connecting = connect(settings, REQUESTER, timeout_s=timeout_s)
+            bus = await stack.enter_async_context(connecting)
+        except BusError as error:
+            raise NotAnswering("connect", str(error)) from error
+        yield bus

@@ -1,0 +1,87 @@
+"""What can go wrong for someone who asks."""
+
+from schemas.request import AgentReason, Refused
+
+
+class ClientError(Exception):
+    """The client could not do what was asked."""
+
+
+class NoCluster(ClientError):
+    """Nothing says where mlscope runs: no settings, and no cluster in the data folder."""
+
+    def __init__(self, data: str) -> None:
+        """Name the data folder that was looked into."""
+        self.data = data
+        super().__init__(
+            f"no cluster in {data}; start one with `mlscope up --detach`, "
+            "or set MLSCOPE_NATS_URL and MLSCOPE_NATS_SEED_FILE"
+        )
+
+
+class NotAnswering(ClientError):
+    """The cluster is not there, or the service that owns this verb is not."""
+
+    def __init__(self, verb: str, reason: str) -> None:
+        """Name the verb that was asked and what the bus said."""
+        self.verb = verb
+        self.reason = reason
+        super().__init__(f"{verb}: {reason}; `mlscope status` says what runs")
+
+
+class Denied(ClientError):
+    """The key in use may not ask this."""
+
+    def __init__(self, verb: str, reason: str) -> None:
+        """Name the verb that was asked and what the server said."""
+        self.verb = verb
+        self.reason = reason
+        super().__init__(f"{verb}: {reason}")
+
+
+class CommandRefused(ClientError):
+    """A service understood and said no; the fields are those of `Refused`."""
+
+    def __init__(self, refused: Refused) -> None:
+        """Keep the refusal as it came."""
+        self.refused = refused
+        super().__init__(refused.message)
+
+    @property
+    def error(self) -> str:
+        """One of: malformed, invalid, unknown, unsatisfiable, busy, conflict, unavailable."""
+        return self.refused.error
+
+    @property
+    def field(self) -> str:
+        """The field that offends, '' when none does."""
+        return self.refused.field
+
+    @property
+    def agents(self) -> tuple[AgentReason, ...]:
+        """Why each agent can't run the request."""
+        return self.refused.agents
+
+
+class EvaluationRefused(CommandRefused):
+    """The request to evaluate was not accepted."""
+
+
+class NoSuchTable(ClientError):
+    """The evaluation has no table of that name (yet)."""
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        """Name the table and those there are."""
+        self.name = name
+        self.known = known
+        super().__init__(f"no table {name!r}; there are: {', '.join(known) or 'none yet'}")
+
+
+class StillRunning(ClientError):
+    """The evaluation did not end within the wait; it goes on."""
+
+    def __init__(self, evaluation: str, waited_s: float) -> None:
+        """Name the evaluation and how long was waited."""
+        self.evaluation = evaluation
+        self.waited_s = waited_s
+        super().__init__(f"evaluation {evaluation} still runs after {waited_s:g} s")

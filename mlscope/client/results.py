@@ -1,0 +1,69 @@
+"""An evaluation's tables as a user reads them: rows as maps, or a polars frame."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mlscope.client.errors import NoSuchTable
+from schemas.analysis import Column, Table, Tables
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class ResultTable:
+    """One analysis table; `columns` carry type, unit and a sentence each."""
+
+    table: Table
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.table.name
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns, in the order of each row."""
+        return self.table.columns
+
+    @property
+    def verdict(self) -> str:
+        """What the table says, in one sentence."""
+        return self.table.verdict
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return every row as column name to value."""
+        names = [column.name for column in self.table.columns]
+        return [dict(zip(names, row, strict=True)) for row in self.table.rows]
+
+    def polars(self) -> "pl.DataFrame":
+        """Return the rows as a polars frame. Needs polars (`pip install mlscope[services]`)."""
+        import polars as pl
+
+        kinds: dict[str, Any] = {
+            "int": pl.Int64,
+            "float": pl.Float64,
+            "text": pl.String,
+            "bool": pl.Boolean,
+        }
+        schema = {column.name: kinds[column.type] for column in self.table.columns}
+        return pl.DataFrame(self.table.rows, schema=schema, orient="row")
+
+
+class ResultTables(Mapping[str, ResultTable]):
+    """Tables by name, in the analyzer's order. A missing one raises NoSuchTable."""
+
+    def __init__(self, answer: Tables) -> None:
+        self._tables = {table.name: ResultTable(table) for table in answer.tables}
+
+    def __getitem__(self, name: str) -> ResultTable:
+        if name not in self._tables:
+            raise NoSuchTable(name, tuple(self._tables))
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)

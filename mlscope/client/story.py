@@ -1,0 +1,227 @@
+"""An evaluation's status as a fold of its facts: what watchers and pages show while it runs.
+
+Every step is idempotent and never goes back, so facts that a status already contains do no harm.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from schemas.analysis import AnalysisCompleted
+from schemas.evaluation import (
+    EvaluationAnalyzed,
+    EvaluationCancelled,
+    EvaluationFailed,
+    EvaluationMeasured,
+    EvaluationPlanned,
+    EvaluationPostponed,
+    EvaluationRequested,
+    MeasuredRun,
+    RunInterrupted,
+    RunStarted,
+)
+from schemas.message import Fact
+from schemas.plan import Plan, RunPlan, SessionPlan
+from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunRecorded
+from schemas.status import EvaluationStatus, RunState, RunStatus, State
+
+ENDED: frozenset[State] = frozenset({"analyzed", "failed", "cancelled"})
+"""States an evaluation never leaves."""
+
+RUN_ENDED: frozenset[RunState] = frozenset({"recorded", "failed", "incomplete", "cancelled"})
+"""States a run's last attempt never leaves, but for a repeat under a higher attempt."""
+
+_RANK: Mapping[str, int] = MappingProxyType(
+    {
+        "requested": 0,
+        "postponed": 1,
+        "planned": 2,
+        "running": 3,
+        "measured": 4,
+        "analyzed": 5,
+        "failed": 5,
+        "cancelled": 5,
+    }
+)
+_END: Mapping[str, RunState] = MappingProxyType(
+    {
+        "completed": "recorded",
+        "failed": "failed",
+        "incomplete": "incomplete",
+        "cancelled": "cancelled",
+    }
+)
+
+
+def unheard(evaluation: str) -> EvaluationStatus:
+    """Return the status of an evaluation of which nothing was heard yet."""
+    return EvaluationStatus(evaluation=evaluation, state="requested", model="", requested_ns=0)
+
+
+def evolve(status: EvaluationStatus, fact: Fact) -> EvaluationStatus:
+    """Return the status after a fact; facts of other kinds change nothing."""
+    step = _STEPS.get(type(fact))
+    return step(status, fact) if step else status
+
+
+def _copy(status: EvaluationStatus, **changes: Any) -> EvaluationStatus:
+    return status.model_copy(update=changes)
+
+
+def _reached(status: EvaluationStatus, state: State) -> State:
+    return state if _RANK[state] > _RANK[status.state] else status.state
+
+
+def _requested(status: EvaluationStatus, fact: EvaluationRequested) -> EvaluationStatus:
+    model = fact.request.model
+    return _copy(
+        status,
+        request=fact.request,
+        requested_ns=fact.requested_ns,
+        model=model if isinstance(model, str) else f"{model.name}:{model.version}",
+    )
+
+
+def _postponed(status: EvaluationStatus, fact: EvaluationPostponed) -> EvaluationStatus:
+    return _copy(status, state=_reached(status, "postponed"), refusals=fact.agents)
+
+
+def _planned(status: EvaluationStatus, fact: EvaluationPlanned) -> EvaluationStatus:
+    sessions = fact.plan.sessions
+    model = fact.plan.subject.model
+    return _copy(
+        status,
+        state=_reached(status, "planned"),
+        model=f"{model.name}:{model.version}",
+        agents=tuple(dict.fromkeys(session.agent for session in sessions)),
+        runs=status.runs or planned_runs(fact.plan),
+        refusals=fact.plan.refusals,
+    )
+
+
+def planned_runs(plan: Plan) -> tuple[RunStatus, ...]:
+    """Return every run of a plan, in the order of the plan, none started."""
+    return tuple(_planned_run(session, run) for session in plan.sessions for run in session.runs)
+
+
+def _planned_run(session: SessionPlan, run: RunPlan) -> RunStatus:
+    return RunStatus(
+        run=run.run,
+        session=session.session,
+        agent=session.agent,
+        scenario=run.scenario,
+        level=run.level,
+        batch_size=session.batch_size,
+        queries=run.queries,
+    )
+
+
+def _measured(status: EvaluationStatus, fact: EvaluationMeasured) -> EvaluationStatus:
+    ends = {run.run: run for run in fact.runs}
+    runs = tuple(_ended(run, ends[run.run]) if run.run in ends else run for run in status.runs)
+    return _copy(status, state=_reached(status, "measured"), runs=runs)
+
+
+def _ended(run: RunStatus, end: MeasuredRun) -> RunStatus:
+    changes: dict[str, Any] = {"state": _END[end.end], "attempt": end.attempt}
+    if end.cause:
+        changes["cause"] = end.cause
+    return run.model_copy(update=changes)
+
+
+def _analyzed(
+    status: EvaluationStatus, fact: EvaluationAnalyzed | AnalysisCompleted
+) -> EvaluationStatus:
+    state = "analyzed" if isinstance(fact, EvaluationAnalyzed) else status.state
+    return _copy(status, state=_reached(status, state), tables=fact.tables)
+
+
+def _failed(status: EvaluationStatus, fact: EvaluationFailed) -> EvaluationStatus:
+    return _copy(
+        status,
+        state=_reached(status, "failed"),
+        cause=fact.cause,
+        refusals=fact.agents or status.refusals,
+    )
+
+
+def _cancelled(status: EvaluationStatus, fact: EvaluationCancelled) -> EvaluationStatus:
+    runs = tuple(
+        run if run.state in RUN_ENDED else run.model_copy(update={"state": "cancelled"})
+        for run in status.runs
+    )
+    return _copy(status, state=_reached(status, "cancelled"), cause=fact.reason, runs=runs)
+
+
+_RunFact = RunStarted | RunInterrupted | RunCompleted | RunFailed | RunRecorded | RunIncomplete
+
+
+def _run_step(status: EvaluationStatus, fact: _RunFact) -> EvaluationStatus:
+    runs = tuple(_run_evolve(run, fact) if run.run == fact.run else run for run in status.runs)
+    return _copy(status, state=_reached(status, "running"), runs=runs)
+
+
+def _run_evolve(run: RunStatus, fact: _RunFact) -> RunStatus:
+    if fact.attempt < run.attempt:
+        return run
+    repeated = fact.attempt > run.attempt
+    changes = _run_changes("planned" if repeated else run.state, fact)
+    if repeated:
+        changes = {"attempt": fact.attempt, "cause": "", "spans": 0, "answered": 0, **changes}
+    return run.model_copy(update=changes)
+
+
+def _run_changes(state: RunState, fact: _RunFact) -> dict[str, Any]:
+    if state in RUN_ENDED:
+        return {}
+    match fact:
+        case RunStarted():
+            return {"state": "started", "agent": fact.agent} if state == "planned" else {}
+        case RunInterrupted():
+            return {"state": "interrupted", "cause": fact.cause}
+        case RunFailed():
+            return {"state": "failed", "cause": f"{fact.error}: {fact.message}", **_tallied(fact)}
+        case RunCompleted():
+            return {
+                "state": "ended",
+                "level_note": fact.level_note,
+                "caveats": fact.caveats,
+                **_tallied(fact),
+            }
+        case RunRecorded():
+            return {"state": "recorded"}
+        case RunIncomplete():
+            return {"state": "incomplete", "cause": _missing(fact)}
+
+
+def _tallied(fact: RunCompleted | RunFailed) -> dict[str, int]:
+    return {
+        "spans": fact.tally.spans,
+        "answered": fact.tally.queries,
+        "failed_queries": fact.tally.failed_queries,
+    }
+
+
+def _missing(fact: RunIncomplete) -> str:
+    missing = fact.announced_batches - fact.stored_batches
+    return f"{missing} of {fact.announced_batches} batches never came"
+
+
+_STEPS: Mapping[type[Fact], Callable[[EvaluationStatus, Any], EvaluationStatus]] = MappingProxyType(
+    {
+        EvaluationRequested: _requested,
+        EvaluationPostponed: _postponed,
+        EvaluationPlanned: _planned,
+        RunStarted: _run_step,
+        RunInterrupted: _run_step,
+        RunCompleted: _run_step,
+        RunFailed: _run_step,
+        RunRecorded: _run_step,
+        RunIncomplete: _run_step,
+        EvaluationMeasured: _measured,
+        EvaluationAnalyzed: _analyzed,
+        AnalysisCompleted: _analyzed,
+        EvaluationFailed: _failed,
+        EvaluationCancelled: _cancelled,
+    }
+)

@@ -1,0 +1,188 @@
+"""`Client`: the same as `AsyncClient`, for code without an event loop."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from mlscope.bus.bus import Bus
+from mlscope.client.asynchronous import AsyncClient, AsyncEvaluation
+from mlscope.client.results import ResultTable, ResultTables
+from mlscope.client.watching import Progress
+from schemas.manifest import Manifest
+from schemas.request import Evaluate
+from schemas.status import Catalog, EvaluationStatus
+
+T = TypeVar("T")
+
+
+class _Loop:
+    """An event loop in a thread of its own; `run` waits for what it is given."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="mlscope-client", daemon=True
+        )
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result; Ctrl-C ends the work as well."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5.0)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+class Client:
+    """A requester's view of mlscope; connects at once. Use as `with Client() as client`.
+
+    Arguments as for `AsyncClient`. Safe to share between threads.
+    """
+
+    def __init__(
+        self,
+        *,
+        url: str = "",
+        seed_file: str | Path = "",
+        data: str | Path = "",
+        bus: Bus | None = None,
+    ) -> None:
+        self._loop = _Loop()
+        self._client = AsyncClient(url=url, seed_file=seed_file, data=data, bus=bus)
+        try:
+            self._loop.run(self._client.__aenter__())
+        except BaseException:
+            self._loop.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._loop.run(self._client.__aexit__(None, None, None))
+        self._loop.close()
+
+    def run(self, model: str | Mapping[str, Any], **request: Any) -> "Evaluation":
+        """Ask for an evaluation; `request` are the fields of `Evaluate`.
+
+        Raises EvaluationRefused, NotAnswering, Denied.
+        """
+        return Evaluation(self, self.wait_for(self._client.run(model, **request)))
+
+    def evaluate(self, request: Evaluate) -> "Evaluation":
+        """Ask for an evaluation. Raises as `run`."""
+        return Evaluation(self, self.wait_for(self._client.evaluate(request)))
+
+    def evaluation(self, evaluation: str) -> "Evaluation":
+        """Return a handle on an evaluation that exists. Raises CommandRefused."""
+        return Evaluation(self, self.wait_for(self._client.evaluation(evaluation)))
+
+    def cancel(self, evaluation: str, reason: str = "") -> None:
+        """End an evaluation now; what was measured is kept. Raises CommandRefused."""
+        self.wait_for(self._client.cancel(evaluation, reason))
+
+    def evaluations(
+        self, *, limit: int = 50, model: str = "", state: str = ""
+    ) -> tuple[EvaluationStatus, ...]:
+        """Return the newest evaluations, newest first."""
+        return self.wait_for(self._client.evaluations(limit=limit, model=model, state=state))
+
+    def catalog(self, kind: str = "", name: str = "") -> Catalog:
+        """Return agents and manifests known now; `kind` and `name` narrow it down."""
+        return self.wait_for(self._client.catalog(kind, name))
+
+    def publish(self, manifest: Manifest | Mapping[str, Any]) -> None:
+        """Put a manifest into the catalog. Raises CommandRefused, MalformedMessage."""
+        self.wait_for(self._client.publish(manifest))
+
+    def withdraw(self, kind: str, name: str, version: str) -> None:
+        """Take a manifest out of the catalog. Raises CommandRefused."""
+        self.wait_for(self._client.withdraw(kind, name, version))
+
+    def tables(self, evaluation: str, *names: str) -> ResultTables:
+        """Return an evaluation's tables, all or those named. Raises CommandRefused."""
+        return self.wait_for(self._client.tables(evaluation, *names))
+
+    def watch(self, evaluation: str) -> Iterator[Progress]:
+        """Yield where an evaluation is until it ended."""
+        steps = self._client.watch(evaluation)
+        try:
+            while (progress := self.wait_for(_next(steps))) is not None:
+                yield progress
+        finally:
+            self.wait_for(_close(steps))
+
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what a coroutine of the async client gives."""
+        return self._loop.run(work)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A handle on one accepted evaluation."""
+
+    client: Client
+    handle: AsyncEvaluation
+
+    @property
+    def id(self) -> str:
+        """The evaluation's id."""
+        return self.handle.id
+
+    @property
+    def address(self) -> str:
+        """The evaluation's page."""
+        return self.handle.address
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the request's key was known already."""
+        return self.handle.repeated
+
+    def watch(self) -> Iterator[Progress]:
+        """Yield where it is, at once and with every change, until it ended."""
+        return self.client.watch(self.id)
+
+    def wait(self, timeout_s: float | None = None) -> EvaluationStatus:
+        """Return the status at the end. Raises StillRunning after `timeout_s`."""
+        return self.client.wait_for(self.handle.wait(timeout_s))
+
+    def status(self) -> EvaluationStatus:
+        """Return where it is."""
+        return self.client.wait_for(self.handle.status())
+
+    def cancel(self, reason: str = "") -> None:
+        """End it now."""
+        self.client.wait_for(self.handle.cancel(reason))
+
+    def tables(self, *names: str) -> ResultTables:
+        """Return its tables, all or those named."""
+        return self.client.wait_for(self.handle.tables(*names))
+
+    def table(self, name: str) -> ResultTable:
+        """Return one table. Raises NoSuchTable."""
+        return self.client.wait_for(self.handle.table(name))
+
+
+async def _next(steps: AsyncGenerator[Progress, None]) -> Progress | None:
+    return await anext(steps, None)
+
+
+async def _close(steps: AsyncGenerator[Progress, None]) -> None:
+    await steps.aclose()

@@ -1,0 +1,137 @@
+"""Watching one evaluation: live facts first, then its status, then what happens until it ends.
+
+Live facts may be lost (a reconnect, a slow reader), so the status is asked again at intervals;
+`evolve` makes facts that it already contains harmless.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.hearing import Hearing
+from mlscope.client.asking import ask_for
+from mlscope.client.errors import NotAnswering
+from mlscope.client.meter import Meter, Reading
+from mlscope.client.story import ENDED, evolve
+from schemas.batch import QueriesAnswered
+from schemas.codec import decode
+from schemas.errors import SchemaError
+from schemas.message import Fact
+from schemas.request import ShowEvaluation
+from schemas.status import EvaluationStatus
+from schemas.subjects import ROOT
+
+_ENTITIES = ("evaluation", "run", "analysis", "query")
+_QUEUE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where an evaluation is; `happened` is the fact that led here, '' after a look or a tick.
+
+    `readings` are estimates so far by run, from live batches heard since watching began.
+    """
+
+    status: EvaluationStatus
+    happened: str
+    readings: dict[str, Reading]
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.status.state in ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often a watcher speaks and looks again; `patience_s` bounds the scheduler's silence."""
+
+    tick_s: float = 1.0
+    look_s: float = 5.0
+    patience_s: float = 120.0
+
+
+async def watch(
+    bus: Bus, evaluation: str, pace: Pace | None = None
+) -> AsyncGenerator[Progress, None]:
+    """Yield where the evaluation is, at once and then with every change, until it ended.
+
+    Raises CommandRefused (unknown evaluation), NotAnswering past the patience.
+    """
+    watcher = _Watcher(bus, evaluation, pace or Pace())
+    async with watcher.listening():
+        progress = await watcher.look()
+        yield progress
+        while not progress.ended:
+            progress = await watcher.next()
+            yield progress
+
+
+class _Watcher:
+    """The state of one watch; `listening` bounds the life of its subscriptions."""
+
+    def __init__(self, bus: Bus, evaluation: str, pace: Pace) -> None:
+        self._bus = bus
+        self._evaluation = evaluation
+        self._pace = pace
+        self._heard: asyncio.Queue[Fact] = asyncio.Queue(_QUEUE)
+        self._meter = Meter()
+        self._looked_s = 0.0
+        self._status: EvaluationStatus | None = None
+
+    @contextlib.asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Hear live facts while inside; on entry every subscription is in place."""
+        subjects = [f"{ROOT}.{entity}.{self._evaluation}.>" for entity in _ENTITIES]
+        hearings = [await self._bus.hear(subject).ready() for subject in subjects]
+        listeners = [asyncio.create_task(self._listen(hearing)) for hearing in hearings]
+        try:
+            yield
+        finally:
+            for listener in listeners:
+                listener.cancel()
+            await asyncio.gather(*listeners, return_exceptions=True)
+            for hearing in hearings:
+                await hearing.aclose()
+
+    async def look(self) -> Progress:
+        """Ask the status, for as long as the patience lasts."""
+        give_up_s = time.monotonic() + self._pace.patience_s
+        command = ShowEvaluation(evaluation=self._evaluation)
+        while True:
+            try:
+                self._status = await ask_for(self._bus, command, EvaluationStatus)
+            except NotAnswering:
+                if time.monotonic() >= give_up_s:
+                    raise
+                await asyncio.sleep(min(0.5, self._pace.tick_s))
+            else:
+                self._looked_s = time.monotonic()
+                return self._progress("")
+
+    async def next(self) -> Progress:
+        """Return the progress after the next fact or tick."""
+        assert self._status is not None
+        if time.monotonic() - self._looked_s > self._pace.look_s:
+            return await self.look()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._pace.tick_s):
+                while True:
+                    fact = await self._heard.get()
+                    if not isinstance(fact, QueriesAnswered):
+                        self._status = evolve(self._status, fact)
+                        return self._progress(fact.schema_name())
+                    self._meter.count_queries(fact)
+        return self._progress("")
+
+    def _progress(self, happened: str) -> Progress:
+        assert self._status is not None
+        return Progress(self._status, happened, self._meter.read())
+
+    async def _listen(self, hearing: Hearing) -> None:
+        async for _, body in hearing:
+            with contextlib.suppress(SchemaError):
+                await self._heard.put(decode(body)[1])
