@@ -1,0 +1,255 @@
+"""What happens to one query: samples are prepared, the batch predicted, the answer finished."""
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mlscope.tracing.batches import ABSENT, ANSWERED, FAILED
+from mlscope.tracing.clock import now_ns
+from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
+from schemas.level import Level
+from services.agent.errors import PredictFailed, SampleUnusable
+from services.agent.pipeline import PREDICT, QUERY, Pipeline
+from services.agent.predictors import Layer, Tensors
+from services.agent.recorder import Recorder
+from services.agent.steps import Operator
+
+Tensor = npt.NDArray[np.generic]
+
+_UNUSABLE = (ValueError, TypeError, LookupError, ArithmeticError, OSError, MemoryError)
+"""What an operator raises when a sample is no good."""
+
+
+class Slot:
+    """Room for one batch: the model's input array, bound once by the predictor."""
+
+    def __init__(self, name: str, array: Tensor) -> None:
+        self.array = array
+        self.inputs: Tensors = {name: array}
+
+
+@dataclass(slots=True)
+class Query:
+    """One query on its way. Stamps are CLOCK_MONOTONIC nanoseconds."""
+
+    index: int
+    samples: Sequence[int]
+    issued_ns: int
+    due_ns: int = ABSENT
+    block: int = 0
+    #: samples that came with the query, instead of those of the dataset
+    payload: Sequence[Any] | None = None
+    slot: Slot | None = None
+    first_span: int = 0
+    started_ns: int = 0
+    ended_ns: int = 0
+    outputs: Tensors | None = None
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def service_ns(self) -> int:
+        """Return how long the agent itself worked on it."""
+        return self.ended_ns - self.started_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """What a session serves queries from."""
+
+    pipeline: Pipeline
+    samples: Sequence[Any]
+    batch_size: int
+
+
+class Stages:
+    """The three stages of one run's queries, each called by one thread at a time.
+
+    A span is recorded around every operator of every query from level model on. A sample that
+    can't be prepared fails its query; the rest of its batch is predicted all the same, with
+    zeros in its place.
+    """
+
+    def __init__(
+        self,
+        supply: Supply,
+        predict: Callable[[Tensors], Tensors],
+        recorder: Recorder,
+        level: Level,
+        *,
+        outputs: int = 0,
+        records_queries: bool = True,
+    ) -> None:
+        self._supply = supply
+        self._before, self._behind = supply.pipeline.before, supply.pipeline.behind
+        self._predict = predict
+        self._recorder = recorder
+        self._level = level
+        self._traces = level >= Level.MODEL
+        self._spans = recorder.spans
+        self._kept = KeptOutputs(outputs)
+        self._records_queries = records_queries
+        self._names = {
+            name: recorder.spans.name_id(name)
+            for name in (QUERY, PREDICT, *(each.name for each in (*self._before, *self._behind)))
+        }
+        self._width = 2 + supply.batch_size * len(self._before) + len(self._behind)
+        #: query, block and predict span of each predict call, when layers are captured
+        self.calls: list[tuple[int, int, int]] | None = None
+
+    def prepare(self, query: Query, slot: Slot) -> None:
+        """Fill the slot with the query's samples."""
+        query.slot = slot
+        query.first_span = self._spans.reserve(self._width)
+        query.started_ns = now_ns()
+        samples = self._supply.samples
+        for position, index in enumerate(query.samples):
+            value = samples[index] if query.payload is None else query.payload[position]
+            if self._before:
+                self._prepare_sample(query, slot, position, value)
+            else:
+                slot.array[position] = value
+
+    def predict(self, query: Query) -> None:
+        """Predict the batch, unless none of its samples is any good."""
+        if query.errors and len(query.errors) >= len(query.samples):
+            return
+        assert query.slot is not None
+        began = now_ns()
+        try:
+            query.outputs = self._predict(query.slot.inputs)
+        except PredictFailed as error:
+            query.errors.append(str(error))
+        if self._traces:
+            span = query.first_span + 1 + len(query.samples) * len(self._before)
+            self._span(query, span, PREDICT, began)
+            if self.calls is not None and query.outputs is not None:
+                self.calls.append((query.index, query.block, span))
+
+    def finish(self, query: Query) -> None:
+        """Post-process, and record the query, its root span and its predictions."""
+        value: Any = None
+        if query.outputs is not None:
+            name = self._supply.pipeline.output or next(iter(query.outputs))
+            value = query.outputs[name]
+            if self._behind:
+                value = self._post_process(query, value)
+        query.ended_ns = ended = now_ns()
+        if self._level >= Level.APPLICATION:
+            root, name_id = query.first_span, self._names[QUERY]
+            duration, thread = ended - query.issued_ns, threading.get_native_id()
+            row = (root, NO_PARENT, Level.APPLICATION, name_id, query.issued_ns, duration)
+            self._spans.append((*row, thread, query.index, query.block, NO_ATTRIBUTES))
+        if value is not None and self._kept.wants_more:
+            self._kept.keep(self._recorder, query, value)
+        if self._records_queries:
+            self._recorder.query(_query_row(query))
+
+    def attach_layers(self, calls: Sequence[Sequence[Layer]]) -> None:
+        """Record the layers of the block's predict calls under their predict spans."""
+        assert self.calls is not None
+        for (query, block, parent), layers in zip(self.calls, calls, strict=True):
+            first = self._spans.reserve(len(layers))
+            for offset, layer in enumerate(layers):
+                name = self._spans.name_id(layer.name)
+                row = (first + offset, parent, Level.FRAMEWORK, name, layer.start_ns)
+                where = (layer.duration_ns, layer.thread, query, block, layer.attributes)
+                self._spans.append((*row, *where))
+        self.calls = []
+
+    def _prepare_sample(self, query: Query, slot: Slot, position: int, value: Any) -> None:
+        span = query.first_span + 1 + position * len(self._before)
+        name = "batch"
+        try:
+            for operator in self._before:
+                name = operator.name
+                value = self._apply(query, span, operator, value)
+                span += 1
+            _place(slot.array, position, value)
+        except _UNUSABLE as error:
+            slot.array[position] = 0
+            sample = query.samples[position] if query.payload is None else position
+            query.errors.append(str(SampleUnusable(sample, name, str(error))))
+
+    def _post_process(self, query: Query, value: Any) -> Any:
+        span = query.first_span + 2 + len(query.samples) * len(self._before)
+        try:
+            for operator in self._behind:
+                value = self._apply(query, span, operator, value)
+                span += 1
+        except _UNUSABLE as error:
+            query.errors.append(f"{operator.name}: {error}")
+            return None
+        return value
+
+    def _apply(self, query: Query, span: int, operator: Operator, value: Any) -> Any:
+        began = now_ns()
+        try:
+            return operator.apply(value)
+        finally:
+            if self._traces:
+                self._span(query, span, operator.name, began)
+
+    def _span(self, query: Query, span: int, name: str, began: int) -> None:
+        duration = now_ns() - began
+        row = (span, query.first_span, Level.MODEL, self._names[name], began, duration)
+        self._spans.append(
+            (*row, threading.get_native_id(), query.index, query.block, NO_ATTRIBUTES)
+        )
+
+
+class KeptOutputs:
+    """Which predictions are kept: the first of each sample, up to a number a run."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._seen: set[int] = set()
+        self.wants_more = most > 0
+
+    def keep(self, recorder: Recorder, query: Query, value: Any) -> None:
+        """Record the answers of samples not seen before."""
+        if query.errors or query.payload is not None:
+            return
+        for position, sample in enumerate(query.samples):
+            if sample not in self._seen and len(self._seen) < self._most:
+                self._seen.add(sample)
+                recorder.output((query.index, sample, features_text(value[position])))
+        self.wants_more = len(self._seen) < self._most
+
+
+def features_text(value: Any) -> bytes:
+    """Return one sample's answer as the JSON text of a list of features."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = [_tensor_feature(np.asarray(value))]
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _tensor_feature(tensor: Tensor) -> Mapping[str, Any]:
+    """Describe a raw tensor: shape, element type, mean, and its first 16 values."""
+    values = tensor.astype(np.float64).ravel()
+    return {
+        "type": "raw",
+        "shape": list(tensor.shape),
+        "element_type": str(tensor.dtype),
+        "mean": float(np.nan_to_num(values.mean())) if values.size else 0.0,
+        "values": np.nan_to_num(values[:16]).tolist(),
+    }
+
+
+def _place(array: Tensor, position: int, value: Tensor) -> None:
+    if value.shape != array.shape[1:]:
+        raise ValueError(f"a sample has shape {value.shape}, the model takes {array.shape[1:]}")
+    array[position] = value
+
+
+def _query_row(query: Query) -> tuple[int, int, int, int, int, int, int, int, int, str]:
+    error = "; ".join(query.errors)
+    status = FAILED if error else ANSWERED
+    stamps = (query.due_ns, query.issued_ns, query.started_ns, query.ended_ns)
+    return (
+        query.index, query.block, len(query.samples), *stamps, query.service_ns, status, error
+    )  # fmt: skip
