@@ -58,6 +58,15 @@ class NotProvisioned(BusError):
         super().__init__(f"{name} does not exist; run `mlscope provision`")
 
 
+class PayloadTooLarge(BusError):
+    """A message is larger than the server takes: send an object's name and checksum instead."""
+
+    def __init__(self, subject: str, size_bytes: int, limit_bytes: int) -> None:
+        """Name the subject, the message's size and the server's bound."""
+        self.subject, self.size_bytes, self.limit_bytes = subject, size_bytes, limit_bytes
+        super().__init__(f"{subject}: {size_bytes} bytes, at most {limit_bytes} are taken")
+
+
 class NoSuchPayload(BusError):
     """A large payload is gone or never was."""
 

@@ -1,10 +1,12 @@
 """The bus over NATS: one connection, and behind each call the part that does it."""
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Sequence
 
 from mlscope.bus.bus import Answerer, Asked, Delivery, Entry, Recorded, ServiceFacts, StatsSource
+from mlscope.bus.discovery import Announced
 from mlscope.bus.errors import BusError, Conflict
 from mlscope.bus.hearing import Hearing
 from mlscope.bus.letters import dead_letter, readable, sealed
@@ -12,7 +14,6 @@ from mlscope.bus.nats.buckets import Buckets
 from mlscope.bus.nats.commands import Commands
 from mlscope.bus.nats.connection import Connection, Msg
 from mlscope.bus.nats.deliveries import Place, Puller
-from mlscope.bus.nats.discovery import Discovery
 from mlscope.bus.nats.log import EXPECTED, EXPECTED_ON, MESSAGE_ID, read_on, store, tail
 from mlscope.bus.nats.objects import Objects
 from mlscope.bus.streams import OBJECTS, durable_named, stream_of
@@ -142,7 +143,16 @@ class NatsBus:
 
     async def announce(self, facts: ServiceFacts, stats: StatsSource) -> None:
         """Answer NATS's discovery for this service until the bus closes."""
-        await Discovery(self._connection, facts, stats).open()
+        announced = Announced(facts, stats)
+
+        def received(message: Msg) -> None:
+            if message.reply:
+                told = json.dumps(announced.told(message.subject), default=str)
+                self._connection.send_soon(message.reply, told.encode())
+
+        for subject in announced.subjects():
+            await self._connection.subscribe(subject, received)
+        await self._connection.settled()
 
     async def close(self) -> None:
         """Stop within a bound."""

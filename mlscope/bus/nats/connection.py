@@ -12,8 +12,16 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
+from nats.errors import MaxPayloadError
 
-from mlscope.bus.errors import BusError, NoAnswer, NotPermitted, ServerRefused, Unreachable
+from mlscope.bus.errors import (
+    BusError,
+    NoAnswer,
+    NotPermitted,
+    PayloadTooLarge,
+    ServerRefused,
+    Unreachable,
+)
 from mlscope.bus.permissions import inbox_prefix
 
 _log = logging.getLogger(__name__)
@@ -116,9 +124,11 @@ class Connection:
         reply: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Send a message. Raises Unreachable."""
+        """Send a message. Raises Unreachable, PayloadTooLarge."""
         try:
             await self.client.publish(subject, body, reply, dict(headers) if headers else None)
+        except MaxPayloadError as error:
+            raise PayloadTooLarge(subject, len(body), self.client.max_payload) from error
         except NatsError as error:
             raise Unreachable(f"{subject}: {error}") from error
 

@@ -1,41 +1,33 @@
-"""NATS service discovery (ADR-32): answers `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS`."""
+"""What a service answers to NATS's own discovery (ADR-32). Pure but for its instance's name."""
 
-import json
 import secrets
 from datetime import UTC, datetime
 from typing import Any
 
 from mlscope.bus.bus import ServiceFacts, StatsSource
-from mlscope.bus.nats.connection import Connection, Msg
 
 _VERBS = ("PING", "INFO", "STATS")
 
 
-class Discovery:
+class Announced:
     """One announced service instance."""
 
-    def __init__(self, connection: Connection, facts: ServiceFacts, stats: StatsSource) -> None:
+    def __init__(self, facts: ServiceFacts, stats: StatsSource) -> None:
         """`stats` is asked at every `$SRV.STATS`."""
         self.instance = secrets.token_hex(11)
-        self._connection = connection
         self._facts = facts
         self._stats = stats
         self._started = datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
-    async def open(self) -> None:
-        """Answer from now on."""
-        for verb in _VERBS:
-            for scope in ("", f".{self._facts.name}", f".{self._facts.name}.{self.instance}"):
-                await self._connection.subscribe(f"$SRV.{verb}{scope}", self._received)
+    def subjects(self) -> list[str]:
+        """Return where questions come: to every service, to this kind, to this instance."""
+        name = self._facts.name
+        scopes = ("", f".{name}", f".{name}.{self.instance}")
+        return [f"$SRV.{verb}{scope}" for verb in _VERBS for scope in scopes]
 
-    def _received(self, message: Msg) -> None:
-        if message.reply:
-            verb = message.subject.split(".")[1]
-            body = json.dumps(self.told(verb), default=str).encode()
-            self._connection.send_soon(message.reply, body)
-
-    def told(self, verb: str) -> dict[str, Any]:
-        """Return the answer to a verb, as ADR-32 lays it out."""
+    def told(self, subject: str) -> dict[str, Any]:
+        """Return the answer to a question that came on `subject`."""
+        verb = subject.split(".")[1]
         answer: dict[str, Any] = {
             "type": f"io.nats.micro.v1.{verb.lower()}_response",
             "name": self._facts.name,
@@ -51,18 +43,18 @@ class Discovery:
             ]
         if verb == "STATS":
             answer["started"] = self._started
-            answer["endpoints"] = [{**self._endpoint(), "data": dict(self._stats())}]
+            answer["endpoints"] = [self._measured()]
         return answer
 
-    def _endpoint(self) -> dict[str, Any]:
-        subject = next(iter(self._facts.endpoints.values()), "")
+    def _measured(self) -> dict[str, Any]:
         return {
             "name": self._facts.name,
-            "subject": subject,
+            "subject": next(iter(self._facts.endpoints.values()), ""),
             "queue_group": self._facts.name,
             "num_requests": 0,
             "num_errors": 0,
             "last_error": "",
             "processing_time": 0,
             "average_processing_time": 0,
+            "data": dict(self._stats()),
         }

@@ -1,0 +1,306 @@
+"""One service's bus on a memory server: the same promises as over NATS, for one process."""
+
+import asyncio
+import hashlib
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from mlscope.bus.answering import Answering, Respond
+from mlscope.bus.bus import (
+    Answerer,
+    Asked,
+    Bus,
+    Delivery,
+    Entry,
+    Recorded,
+    ServiceFacts,
+    StatsSource,
+)
+from mlscope.bus.discovery import Announced
+from mlscope.bus.errors import (
+    Conflict,
+    NoAnswer,
+    NoSuchPayload,
+    NotProvisioned,
+    PayloadMismatch,
+    Unreachable,
+)
+from mlscope.bus.hearing import Hearing
+from mlscope.bus.letters import dead_letter, readable, sealed
+from mlscope.bus.memory.bucket import BucketState
+from mlscope.bus.memory.delivery import MemoryDelivery, usable
+from mlscope.bus.memory.server import Listener, MemoryServer
+from mlscope.bus.streams import stream_of
+from schemas.message import Fact
+from schemas.subjects import subject_of
+
+
+class MemoryBus:
+    """What services may do with messages, done by a server in this process."""
+
+    def __init__(
+        self,
+        server: MemoryServer,
+        name: str,
+        *,
+        max_pending_requests: int = 1000,
+        patience_s: float = 60.0,
+    ) -> None:
+        """Wait at most `patience_s` for a server that is away."""
+        self.name = name
+        self._server = server
+        self._limit_pending = max_pending_requests
+        self._patience_s = patience_s
+        self._is_closed = False
+        self._answerings: list[Answering] = []
+        self._listeners: list[Listener] = []
+        self._hearings: set[Hearing] = set()
+
+    async def publish(
+        self,
+        fact: Fact,
+        *,
+        id: str,  # noqa: A002
+        cause: str = "",
+        expected: tuple[str, int] | None = None,
+        traceparent: str = "",
+    ) -> int:
+        """Record a fact and return its sequence. Raises Conflict, StreamFull, Unreachable."""
+        subject = subject_of(fact)
+        body = sealed(fact, id=id, cause=cause, traceparent=traceparent)
+        await self._reachable()
+        try:
+            return self._server.store(subject, body, id=id, expected=expected)
+        except Conflict:
+            assert expected is not None, "only a guarded write conflicts"
+            later = await self.read(expected[0], after=expected[1])
+            ours = [recorded.sequence for recorded in later if recorded.envelope.id == id]
+            if not ours:
+                raise
+            return ours[0]
+
+    async def publish_live(self, subject: str, body: bytes) -> None:
+        """Send a message nobody keeps."""
+        await self._reachable()
+        self._server.send(subject, body)
+
+    async def ask(self, subject: str, body: bytes, *, timeout_s: float = 5.0) -> bytes:
+        """Send a command and return its answer. Raises NoAnswer, Unreachable."""
+        if self._is_closed or self._server.is_away:
+            raise Unreachable("the server is away")
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        reply = self._server.new_inbox(self.name)
+
+        def replied(_: str, body: bytes, __: str) -> None:
+            if not answer.done():
+                answer.set_result(body)
+
+        listener = self._server.listen(reply, replied)
+        try:
+            if not self._server.send(subject, body, reply):
+                raise NoAnswer(subject)
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        except TimeoutError as error:
+            raise NoAnswer(subject) from error
+        finally:
+            self._server.leave(listener)
+
+    async def answer(self, subject: str, answerer: Answerer, *, queue: str | None) -> None:
+        """Answer commands on `subject` until the bus closes."""
+        answering = Answering(answerer, self._bury_command, limit_pending=self._limit_pending)
+        self._answerings.append(answering)
+
+        def received(subject: str, body: bytes, reply: str) -> None:
+            answering.take(Asked(subject, body, bool(reply)), self._respond(reply))
+
+        self._listeners.append(self._server.listen(subject, received, queue or ""))
+
+    def _respond(self, reply: str) -> Respond | None:
+        async def respond(answer: bytes) -> None:
+            self._server.send(reply, answer)
+
+        return respond if reply else None
+
+    def hear(self, subject: str) -> Hearing:
+        """Yield (subject, body) of live messages."""
+        return Hearing(lambda hearing: self._subscribe(subject, hearing))
+
+    async def _subscribe(self, subject: str, hearing: Hearing) -> Callable[[], Awaitable[None]]:
+        listener = self._server.listen(
+            subject, lambda subject, body, _: hearing.take(subject, body)
+        )
+        self._hearings.add(hearing)
+
+        async def end() -> None:
+            self._hearings.discard(hearing)
+            self._server.leave(listener)
+
+        return end
+
+    async def deliveries(
+        self, durable: str, *, batch: int = 1
+    ) -> AsyncIterator[Sequence[Delivery]]:
+        """Yield deliveries of a durable, up to `batch` at a time."""
+        try:
+            state = self._server.durables[durable]
+        except KeyError as error:
+            raise NotProvisioned(durable) from error
+        while not self._is_closed:
+            if self._server.is_away:
+                await self._server.changed()
+                continue
+            taken = state.take(batch, self._server.clock())
+            found = [MemoryDelivery(self, self._server, state, kept, n) for kept, n in taken]
+            readable_ones = [each for each in found if await usable(each)]
+            if readable_ones:
+                yield readable_ones
+            if not taken:
+                await self._server.changed(state.next_due_s())
+
+    async def read(self, filter_subject: str, *, after: int = 0) -> list[Recorded]:
+        """Return every fact on a filter beyond sequence `after`, in order."""
+        await self._reachable()
+        log = self._server.logs[stream_of(filter_subject)]
+        decoded = (
+            readable(kept.subject, kept.sequence, kept.body)
+            for kept in log.beyond((filter_subject,), after)
+        )
+        return [fact for fact in decoded if fact is not None]
+
+    async def follow(
+        self, filter_subject: str, *, after: int = 0
+    ) -> AsyncIterator[Recorded | None]:
+        """Yield every fact on a filter in order, None once when caught up, then those to come."""
+        log = self._server.logs[stream_of(filter_subject)]
+        is_caught_up = False
+        while not self._is_closed:
+            found = [] if self._server.is_away else log.beyond((filter_subject,), after)
+            for kept in found:
+                after = kept.sequence
+                if (fact := readable(kept.subject, kept.sequence, kept.body)) is not None:
+                    yield fact
+            if found:
+                continue
+            if is_caught_up or self._server.is_away:
+                await self._server.changed()
+            else:
+                is_caught_up = True
+                yield None
+
+    async def put(self, bucket: str, key: str, value: bytes, *, revision: int | None = None) -> int:
+        """Set a key and return its revision. Raises Conflict."""
+        await self._reachable()
+        written = self._bucket(bucket).put(key, value, revision)
+        self._server.wake()
+        return written
+
+    async def get(self, bucket: str, key: str) -> Entry | None:
+        """Return a key's entry, or None."""
+        await self._reachable()
+        return self._bucket(bucket).get(key)
+
+    async def delete(self, bucket: str, key: str) -> None:
+        """Remove a key."""
+        await self._reachable()
+        self._bucket(bucket).put(key, None)
+        self._server.wake()
+
+    async def watch(self, bucket: str) -> AsyncIterator[Entry | None]:
+        """Yield every key as it is now, then None once, then every change."""
+        state = self._bucket(bucket)
+        changes: deque[Entry] = deque()
+        first: list[Entry | None] = [*state.entries(), None]
+        state.watchers.append(changes)
+        try:
+            for entry in first:
+                yield entry
+            while not self._is_closed:
+                state.expire()
+                while changes and not self._server.is_away:
+                    yield changes.popleft()
+                await self._server.changed(state.next_end_s())
+        finally:
+            state.watchers.remove(changes)
+
+    def _bucket(self, bucket: str) -> BucketState:
+        try:
+            return self._server.buckets[bucket]
+        except KeyError as error:
+            raise NotProvisioned(bucket) from error
+
+    async def put_object(self, name: str, body: bytes) -> str:
+        """Store a large payload and return its sha256."""
+        await self._reachable()
+        self._server.objects[name] = bytes(body)
+        return hashlib.sha256(body).hexdigest()
+
+    async def get_object(self, name: str, sha256: str) -> bytes:
+        """Return a large payload. Raises PayloadMismatch, NoSuchPayload."""
+        await self._reachable()
+        if name not in self._server.objects:
+            raise NoSuchPayload(name)
+        body = self._server.objects[name]
+        if (found := hashlib.sha256(body).hexdigest()) != sha256:
+            raise PayloadMismatch(name, sha256, found)
+        return body
+
+    async def purge(self, filter_subject: str) -> None:
+        """Drop a stream's messages on a filter."""
+        await self._reachable()
+        self._server.logs[stream_of(filter_subject)].purge(filter_subject)
+
+    async def announce(self, facts: ServiceFacts, stats: StatsSource) -> None:
+        """Answer discovery for this service until the bus closes."""
+        announced = Announced(facts, stats)
+
+        def received(subject: str, _: bytes, reply: str) -> None:
+            if reply:
+                told = json.dumps(announced.told(subject), default=str)
+                self._server.send(reply, told.encode())
+
+        self._listeners += [self._server.listen(each, received) for each in announced.subjects()]
+
+    async def close(self) -> None:
+        """Stop: iterators end, later calls raise Unreachable."""
+        self._is_closed = True
+        for listener in self._listeners:
+            self._server.leave(listener)
+        for answering in self._answerings:
+            await answering.close()
+        for hearing in list(self._hearings):
+            hearing.stop()
+        self._server.wake()
+
+    async def _reachable(self) -> None:
+        end_s = self._server.clock() + self._patience_s
+        while self._server.is_away and not self._is_closed:
+            if self._server.clock() >= end_s:
+                raise Unreachable("the server is away")
+            await self._server.changed(end_s)
+        if self._is_closed:
+            raise Unreachable("the bus is closed")
+
+    async def _bury_command(self, asked: Asked, reason: str) -> None:
+        letter, letter_id = dead_letter(self.name, reason, subject=asked.subject, body=asked.body)
+        await self.publish(letter, id=letter_id)
+
+
+@asynccontextmanager
+async def connect(
+    server: MemoryServer,
+    name: str,
+    *,
+    max_pending_requests: int = 1000,
+    patience_s: float = 60.0,
+) -> AsyncIterator[Bus]:
+    """Open a bus on a memory server and close it in the end."""
+    bus: Bus = MemoryBus(
+        server, name, max_pending_requests=max_pending_requests, patience_s=patience_s
+    )
+    try:
+        yield bus
+    finally:
+        await bus.close()

@@ -1,0 +1,114 @@
+"""One delivered fact of a memory server."""
+
+import logging
+from typing import Protocol
+
+from mlscope.bus.bus import Recorded
+from mlscope.bus.errors import BusError
+from mlscope.bus.letters import dead_letter, opened
+from mlscope.bus.memory.durable import DurableState
+from mlscope.bus.memory.log import Kept
+from mlscope.bus.memory.server import MemoryServer
+from schemas.errors import SchemaError
+from schemas.message import Fact
+
+_log = logging.getLogger(__name__)
+
+
+class _Publisher(Protocol):
+    name: str
+
+    async def publish(self, fact: Fact, *, id: str) -> int:  # noqa: A002
+        """Record a fact."""
+        ...
+
+
+class MemoryDelivery:
+    """One delivery; what it says takes effect at once."""
+
+    def __init__(
+        self,
+        publisher: _Publisher,
+        server: MemoryServer,
+        state: DurableState,
+        kept: Kept,
+        tries: int,
+    ) -> None:
+        """Have `publisher` write the dead letter, should there be one."""
+        self._publisher = publisher
+        self._server = server
+        self._state = state
+        self._kept = kept
+        self._tries = tries
+
+    @property
+    def recorded(self) -> Recorded:
+        """The fact. Raises SchemaError."""
+        return opened(self._kept.subject, self._kept.sequence, self._kept.body)
+
+    @property
+    def tries(self) -> int:
+        """How often it was delivered, from 1."""
+        return self._tries
+
+    @property
+    def most_tries(self) -> int:
+        """After how many tries the durable gives up."""
+        return self._state.durable.max_deliver
+
+    async def ack(self) -> None:
+        """Say that it is done."""
+        self._state.end(self._kept.sequence)
+
+    async def retry(self, delay_s: float | None = None) -> None:
+        """Ask for it again after a delay, or bury it past its last try."""
+        durable = self._state.durable
+        if self.tries >= durable.max_deliver:
+            await self.bury(f"given up after {self.tries} tries")
+            return
+        if delay_s is None:
+            delay_s = durable.backoff_s[min(self.tries, len(durable.backoff_s)) - 1]
+        self._state.postpone(self._kept.sequence, self._server.clock() + delay_s)
+        self._server.wake()
+
+    async def working(self) -> None:
+        """Ask for as much time again as the durable gives."""
+        until_s = self._server.clock() + self._state.durable.ack_wait_s
+        self._state.postpone(self._kept.sequence, until_s)
+
+    async def bury(self, reason: str) -> None:
+        """Write a dead letter, then never see it again."""
+        letter, letter_id = dead_letter(
+            self._publisher.name,
+            reason,
+            subject=self._kept.subject,
+            body=self._kept.body,
+            stream=self._state.durable.stream,
+            sequence=self._kept.sequence,
+            deliveries=self._tries,
+        )
+        await self._publisher.publish(letter, id=letter_id)
+        self._state.end(self._kept.sequence)
+
+
+async def usable(delivery: MemoryDelivery) -> bool:
+    """Tell whether a delivery can be handed on; one that can't is buried."""
+    reason = _fault_of(delivery)
+    if reason is None:
+        return True
+    _log.warning("buried: %s", reason)
+    try:
+        await delivery.bury(reason)
+    except BusError as error:
+        _log.error("no dead letter, it comes again: %s", error)
+    return False
+
+
+def _fault_of(delivery: MemoryDelivery) -> str | None:
+    try:
+        _ = delivery.recorded
+    except SchemaError as error:
+        return str(error)
+    if delivery.tries > delivery.most_tries:
+        return f"given up after {delivery.tries - 1} tries"
+    return None
