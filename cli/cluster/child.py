@@ -95,6 +95,10 @@ class Child:
     def stop(self, timeout_s: float = 10.0) -> None:
         """Ask the child to end, insist after `timeout_s`, and leave none of its group behind."""
         self.send(self.command.stop_signal)
+        self.end(timeout_s)
+
+    def end(self, timeout_s: float) -> None:
+        """Wait for a child that was asked to end; insist after `timeout_s`, sweep its group."""
         if not self.wait(timeout_s):
             self.send(signal.SIGKILL)
             self._popen.wait()
