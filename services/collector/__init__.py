@@ -1,0 +1,6 @@
+"""Collector: keeps what happened, once.
+
+Owns: runs, spans, queries and outputs in the database; whether a run is complete.
+Hears: batches of spans, queries and outputs; runs completed, failed, interrupted.
+Says: RunRecorded, RunIncomplete. Knows: no agent, no analysis.
+"""

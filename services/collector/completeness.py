@@ -1,0 +1,62 @@
+"""Whether every announced batch of an attempt is stored: decided from numbers in the database."""
+
+from dataclasses import dataclass
+
+from schemas.run import RunIncomplete, RunRecorded
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Rows of an attempt in the database."""
+
+    spans: int
+    queries: int
+    outputs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An attempt that ended `waited_s` ago and nobody announced.
+
+    Batches are by kind: trace, query, output.
+    """
+
+    run_key: int
+    evaluation: str
+    run: str
+    attempt: int
+    cause: str
+    announced: tuple[int, ...]
+    stored: tuple[int, ...]
+    rows: Stored
+    waited_s: float
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every announced batch is stored."""
+        return self.stored == self.announced
+
+
+def decide(waiting: Waiting, deadline_s: float) -> RunRecorded | RunIncomplete | None:
+    """Return what is to be said of an attempt now; None means to wait on."""
+    if waiting.is_complete:
+        return RunRecorded(
+            evaluation=waiting.evaluation,
+            run=waiting.run,
+            attempt=waiting.attempt,
+            spans=waiting.rows.spans,
+            queries=waiting.rows.queries,
+            outputs=waiting.rows.outputs,
+        )
+    if waiting.waited_s < deadline_s:
+        return None
+    return RunIncomplete(
+        evaluation=waiting.evaluation,
+        run=waiting.run,
+        attempt=waiting.attempt,
+        spans=waiting.rows.spans,
+        queries=waiting.rows.queries,
+        outputs=waiting.rows.outputs,
+        announced_batches=sum(waiting.announced),
+        stored_batches=sum(waiting.stored),
+    )

@@ -1,0 +1,39 @@
+"""What can be wrong with what a collector is given."""
+
+
+class CollectorError(Exception):
+    """A batch or a run cannot be stored."""
+
+
+class MisshapenBatch(CollectorError):
+    """A batch's columns do not fit its count, or its texts their rows."""
+
+
+class DatabaseAway(CollectorError):
+    """The database does not answer; it may come back."""
+
+
+class DatabaseFull(CollectorError):
+    """The database has no room left."""
+
+
+class RefusedRows(CollectorError):
+    """The database takes no such rows: they are what is wrong, not it."""
+
+
+class UnknownEvaluation(CollectorError):
+    """The log knows nothing of an evaluation, or not yet of its plan."""
+
+    def __init__(self, evaluation: str) -> None:
+        """Name the evaluation."""
+        self.evaluation = evaluation
+        super().__init__(f"evaluation {evaluation} is not in the log")
+
+
+class UnplannedRun(CollectorError):
+    """A run that no plan holds."""
+
+    def __init__(self, evaluation: str, run: str) -> None:
+        """Name the evaluation and the run."""
+        self.evaluation, self.run = evaluation, run
+        super().__init__(f"evaluation {evaluation} plans no run {run}")

@@ -1,0 +1,129 @@
+-- mark_batches --
+-- Claim batches for this transaction; answers those that nobody stored before.
+INSERT INTO batch (run_key, kind, sequence, count)
+SELECT run_key, kind, sequence, count
+FROM unnest(%(run_keys)s::int8[], %(kinds)s::int2[], %(sequences)s::int4[], %(counts)s::int4[])
+    AS claimed (run_key, kind, sequence, count)
+ORDER BY run_key, kind, sequence
+ON CONFLICT DO NOTHING
+RETURNING run_key, kind, sequence;
+
+-- name_spans --
+-- Keep names of spans; known ones stay.
+INSERT INTO span_name (run_key, name, text)
+SELECT run_key, name, text
+FROM unnest(%(run_keys)s::int8[], %(names)s::int4[], %(texts)s::text[])
+    AS named (run_key, name, text)
+ORDER BY run_key, name
+ON CONFLICT DO NOTHING;
+
+-- copy_span --
+-- Take rows of spans; the order is that of rows.LAYOUTS.
+COPY span (
+    ts, run_key, batch, span, parent, level, name,
+    start_ns, duration_ns, thread, query, block, attributes
+) FROM STDIN (FORMAT BINARY);
+
+-- copy_query --
+-- Take rows of queries; the order is that of rows.LAYOUTS.
+COPY query (
+    ts, run_key, batch, query, block, size, due_ns,
+    issued_ns, started_ns, ended_ns, service_ns, status, error
+) FROM STDIN (FORMAT BINARY);
+
+-- copy_output --
+-- Take rows of outputs; the order is that of rows.LAYOUTS.
+COPY output (ts, run_key, batch, query, sample, features) FROM STDIN (FORMAT BINARY);
+
+-- end_run --
+-- Keep how an attempt ended, once. A late word on an interrupted one fills in what it says.
+INSERT INTO run (
+    run_key, evaluation, run, attempt, agent, session, ts, scenario, parameters, pacing,
+    level, level_asked, level_note, batch_size, planned_queries, model, model_version,
+    model_digest, dataset, framework, framework_version, device, outcome, error, message,
+    interrupted, state, cause, trace_batches, query_batches, output_batches, spans, queries,
+    outputs, failed_queries, dropped_batches, monotonic_ns, monotonic_end_ns, epoch_start_ns,
+    epoch_end_ns, boot_id, conditions, blocks, caveats
+) VALUES (
+    %(run_key)s, %(evaluation)s, %(run)s, %(attempt)s, %(agent)s, %(session)s, %(ts)s,
+    %(scenario)s, %(parameters)s, %(pacing)s, %(level)s, %(level_asked)s, %(level_note)s,
+    %(batch_size)s, %(planned_queries)s, %(model)s, %(model_version)s, %(model_digest)s,
+    %(dataset)s, %(framework)s, %(framework_version)s, %(device)s, %(outcome)s, %(error)s,
+    %(message)s, %(interrupted)s, %(state)s, %(cause)s, %(trace_batches)s, %(query_batches)s,
+    %(output_batches)s, %(spans)s, %(queries)s, %(outputs)s, %(failed_queries)s,
+    %(dropped_batches)s, %(monotonic_ns)s, %(monotonic_end_ns)s, %(epoch_start_ns)s,
+    %(epoch_end_ns)s, %(boot_id)s, %(conditions)s, %(blocks)s, %(caveats)s
+)
+ON CONFLICT (run_key) DO UPDATE SET
+    agent = excluded.agent,
+    level = excluded.level,
+    level_note = excluded.level_note,
+    framework_version = excluded.framework_version,
+    outcome = excluded.outcome,
+    error = excluded.error,
+    message = excluded.message,
+    state = excluded.state,
+    cause = excluded.cause,
+    trace_batches = excluded.trace_batches,
+    query_batches = excluded.query_batches,
+    output_batches = excluded.output_batches,
+    spans = excluded.spans,
+    queries = excluded.queries,
+    outputs = excluded.outputs,
+    failed_queries = excluded.failed_queries,
+    dropped_batches = excluded.dropped_batches,
+    monotonic_ns = excluded.monotonic_ns,
+    monotonic_end_ns = excluded.monotonic_end_ns,
+    epoch_start_ns = excluded.epoch_start_ns,
+    epoch_end_ns = excluded.epoch_end_ns,
+    boot_id = excluded.boot_id,
+    conditions = excluded.conditions,
+    blocks = excluded.blocks,
+    caveats = excluded.caveats,
+    ended_at = excluded.ended_at
+WHERE run.state = 'interrupted' AND excluded.state <> 'interrupted';
+
+-- interrupt_run --
+-- Mark an attempt that the scheduler gave up, whatever its agent said of it.
+UPDATE run SET interrupted = %(interrupted)s
+WHERE run_key = %(run_key)s AND interrupted IS NULL;
+
+-- waiting_runs --
+-- Attempts that ended and of which nobody has said whether they are complete: what was announced
+-- and what is stored, by kind of batch.
+SELECT
+    run.run_key, run.evaluation, run.run, run.attempt, run.cause,
+    run.trace_batches, run.query_batches, run.output_batches,
+    count(*) FILTER (WHERE kind = 0 AND sequence < trace_batches) AS stored_trace_batches,
+    count(*) FILTER (WHERE kind = 1 AND sequence < query_batches) AS stored_query_batches,
+    count(*) FILTER (WHERE kind = 2 AND sequence < output_batches) AS stored_output_batches,
+    coalesce(sum(count) FILTER (WHERE kind = 0), 0)::int8 AS stored_spans,
+    coalesce(sum(count) FILTER (WHERE kind = 1), 0)::int8 AS stored_queries,
+    coalesce(sum(count) FILTER (WHERE kind = 2), 0)::int8 AS stored_outputs,
+    extract(epoch FROM now() - run.ended_at)::float8 AS waited_s
+FROM run
+LEFT JOIN batch ON batch.run_key = run.run_key
+WHERE run.state = 'ended' AND run.purged_at IS NULL
+GROUP BY run.run_key
+ORDER BY run.ended_at;
+
+-- settle_run --
+-- Note that an attempt's completeness was announced.
+UPDATE run SET state = %(state)s, recorded_at = now()
+WHERE run_key = %(run_key)s AND state = 'ended';
+
+-- purgeable_runs --
+-- Attempts settled long enough that their messages may leave the streams. `alone` says that no
+-- other attempt of the run can be under way: it completed and was not given up.
+SELECT
+    run_key, evaluation, run,
+    outcome = 'completed' AND interrupted IS NULL AS alone
+FROM run
+WHERE purged_at IS NULL AND state <> 'ended'
+    AND coalesce(recorded_at, ended_at) < now() - %(after_s)s * INTERVAL '1 second'
+ORDER BY ended_at
+LIMIT 100;
+
+-- purged_runs --
+-- Note that the messages of attempts are gone from the streams.
+UPDATE run SET purged_at = now() WHERE run_key = ANY(%(run_keys)s::int8[]);

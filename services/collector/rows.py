@@ -1,0 +1,198 @@
+"""Batches as rows: the byte strings of PostgreSQL's binary COPY, made by numpy.
+
+A row is a count of fields (int16), then each field's length (int32, -1 for null) and value, all
+big-endian. Rows with the same nulls are equally long, so they are one structured array. The one
+variable field of a table (JSON, text) is its last and follows its row.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import chain
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mlscope.tracing.batches import OUTPUT_COLUMNS, QUERY_COLUMNS, TRACE_COLUMNS, columns_of
+from schemas.batch import Batch, OutputsPredicted, QueriesAnswered, TraceCaptured
+from services.collector.errors import MisshapenBatch
+
+COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+"""What a binary COPY begins with: signature, no flags, no extension."""
+
+COPY_TRAILER = b"\xff\xff"
+"""What a binary COPY ends with: a field count of -1."""
+
+_EPOCH_2000_US = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
+_JSONB_VERSION = b"\x01"
+_STORED = {"<i8": ">i8", "<i4": ">i4", "<i2": ">i2", "<i1": ">i2"}
+"""Types on the wire and in a row: PostgreSQL's smallest integer has two bytes."""
+
+_PLACE = (("ts", ">i8"), ("run_key", ">i8"), ("batch", ">i4"))
+
+Array = npt.NDArray[Any]
+Columns = Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How batches of a kind become rows of a table.
+
+    `columns` are the batch's, by name and dtype; -1 in a `nullable` one is stored as null.
+    """
+
+    kind: int
+    table: str
+    columns: tuple[tuple[str, str], ...]
+    nullable: tuple[str, ...]
+    last: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The table's columns in the order of the COPY."""
+        return (*(name for name, _ in (*_PLACE, *self.columns)), self.last)
+
+
+_SPAN = Layout(0, "span", tuple(TRACE_COLUMNS.items()), ("parent",), "attributes")
+_QUERY = Layout(1, "query", tuple(QUERY_COLUMNS.items()), ("due_ns", "service_ns"), "error")
+_OUTPUT = Layout(2, "output", tuple(OUTPUT_COLUMNS.items()), (), "features")
+
+LAYOUTS: Mapping[type[Batch], Layout] = MappingProxyType(
+    {TraceCaptured: _SPAN, QueriesAnswered: _QUERY, OutputsPredicted: _OUTPUT}
+)
+"""The layout of each kind of batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a batch's rows belong: the columns equal in all of them. `ts_us` counts from 2000."""
+
+    ts_us: int
+    run_key: int
+    batch: int
+
+
+def place_of(batch: Batch, run_key: int, requested_ns: int) -> Place:
+    """Return a batch's place; `requested_ns` is its evaluation's start in epoch ns."""
+    return Place(requested_ns // 1000 - _EPOCH_2000_US, run_key, batch.sequence)
+
+
+def rows_of(batch: Batch, place: Place) -> bytes:
+    """Return a batch's rows as the body of a binary COPY into its kind's table.
+
+    Raises MisshapenBatch.
+    """
+    layout = LAYOUTS[type(batch)]
+    columns = _columns_of(batch)
+    texts = _texts_of(batch)
+    indexes = _indexes_of(batch, len(texts))
+    if not texts:
+        return b"".join(_bare_rows(layout, each, place) for each in _alike(columns, layout))
+    bare = np.ones(batch.count, dtype=bool)
+    bare[indexes] = False
+    blocks = [_bare_rows(layout, each, place) for each in _alike(_taken(columns, bare), layout)]
+    chosen = {**_taken(columns, indexes), layout.last: np.arange(len(texts))}
+    blocks += [_rows_with_texts(layout, each, texts, place) for each in _alike(chosen, layout)]
+    return b"".join(blocks)
+
+
+def _columns_of(batch: Batch) -> Columns:
+    try:
+        return columns_of(batch)
+    except ValueError as error:
+        raise MisshapenBatch(str(error)) from error
+
+
+def _texts_of(batch: Batch) -> Sequence[bytes]:
+    """Return the values of the last field as stored: jsonb begins with its version."""
+    if isinstance(batch, QueriesAnswered):
+        # PostgreSQL's text holds every character but NUL.
+        return [text.replace("\0", "").encode() for text in batch.error_texts]
+    texts = batch.attribute_texts if isinstance(batch, TraceCaptured) else batch.texts
+    return [_JSONB_VERSION + text for text in texts]
+
+
+def _indexes_of(batch: Batch, texts: int) -> Array:
+    """Return which rows have a last field, a text for each. Raises MisshapenBatch."""
+    if isinstance(batch, OutputsPredicted):
+        indexes = np.arange(batch.count)
+    else:
+        rows = batch.attribute_rows if isinstance(batch, TraceCaptured) else batch.error_rows
+        indexes = np.array(rows, dtype=np.int64)
+    if len(indexes) != texts:
+        raise MisshapenBatch(f"{texts} texts for {len(indexes)} rows")
+    within = (indexes >= 0) & (indexes < batch.count)
+    if not within.all() or len(np.unique(indexes)) < len(indexes):
+        raise MisshapenBatch(f"rows with texts are not distinct ones of {batch.count}")
+    return indexes
+
+
+def _taken(columns: Columns, chosen: Array) -> Columns:
+    return {name: values[chosen] for name, values in columns.items()}
+
+
+def _alike(columns: Columns, layout: Layout) -> Iterator[Columns]:
+    """Split rows by which nullable columns are null in them; a null column is left out."""
+    groups = [columns]
+    for name in layout.nullable:
+        parted: list[Columns] = []
+        for group in groups:
+            null = group[name] == -1
+            without = {key: values for key, values in group.items() if key != name}
+            if null.all():
+                parted.append(without)
+            elif null.any():
+                parted += [_taken(group, ~null), _taken(without, null)]
+            else:
+                parted.append(group)
+        groups = parted
+    return (group for group in groups if len(group["query"]))
+
+
+def _bare_rows(layout: Layout, columns: Columns, place: Place) -> bytes:
+    return _filled(layout, columns, place).tobytes()
+
+
+def _rows_with_texts(
+    layout: Layout, columns: Columns, texts: Sequence[bytes], place: Place
+) -> bytes:
+    """Rows each followed by its text; the column `layout.last` says which text is whose."""
+    order = columns[layout.last].tolist()
+    fixed = {name: values for name, values in columns.items() if name != layout.last}
+    rows = _filled(layout, fixed, place)
+    ours = [texts[index] for index in order]
+    rows[f"{layout.last}_length"] = [len(text) for text in ours]
+    raw, width = rows.tobytes(), rows.itemsize
+    heads = (raw[at : at + width] for at in range(0, len(raw), width))
+    return b"".join(chain.from_iterable(zip(heads, ours, strict=True)))
+
+
+def _filled(layout: Layout, columns: Columns, place: Place) -> npt.NDArray[np.void]:
+    """Rows of equal length with a null last field; columns left out are null."""
+    template = _template(layout, frozenset(columns))
+    rows = np.empty(len(columns["query"]), dtype=template.dtype)
+    rows[...] = template
+    rows["ts"], rows["run_key"], rows["batch"] = place.ts_us, place.run_key, place.batch
+    for name, values in columns.items():
+        rows[name] = values
+    return rows
+
+
+@lru_cache(maxsize=32)
+def _template(layout: Layout, present: frozenset[str]) -> npt.NDArray[np.void]:
+    """One row with its count of fields and their lengths in place; values are 0."""
+    stored = dict(_PLACE)
+    stored |= {name: _STORED[dtype] for name, dtype in layout.columns if name in present}
+    fields = [("fields", ">i2")]
+    for name in layout.names:
+        fields.append((f"{name}_length", ">i4"))
+        if name in stored:
+            fields.append((name, stored[name]))
+    row = np.zeros((), dtype=np.dtype(fields))
+    row["fields"] = len(layout.names)
+    for name in layout.names:
+        row[f"{name}_length"] = np.dtype(stored[name]).itemsize if name in stored else -1
+    return row

@@ -1,0 +1,189 @@
+"""The collector's database: one transaction for many batches, and the rows of runs.
+
+Blocking; a service calls it in a thread. One `Store` is one connection, used by one caller at a
+time, opened when needed and anew after a loss.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import errors
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from mlscope.migrations import Profile, apply
+from mlscope.statements import read_statements
+from services.collector.completeness import Stored, Waiting
+from services.collector.errors import DatabaseAway, DatabaseFull, RefusedRows
+from services.collector.rows import COPY_HEADER, COPY_TRAILER
+from services.collector.runs import RunRow
+
+Marker = tuple[int, int, int]
+"""run_key, kind, sequence: a batch's identity in the database."""
+
+_NAMES_REMEMBERED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A batch ready to store; `rows` is the body of a binary COPY into `table`."""
+
+    marker: Marker
+    table: str
+    count: int
+    rows: bytes
+    names: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Purgeable:
+    """An attempt whose messages may go; `alone`: no other attempt can be under way."""
+
+    run_key: int
+    evaluation: str
+    run: str
+    alone: bool
+
+
+def migrate(database_url: str) -> Profile:
+    """Make or bring up to date the collector's tables; say which profile the database has."""
+    return apply(database_url, "collector", Path(__file__).with_name("migrations"))
+
+
+class Store:
+    """One connection. Raises DatabaseAway, DatabaseFull, RefusedRows."""
+
+    def __init__(self, database_url: str) -> None:
+        self._url = database_url
+        self._statements = read_statements(Path(__file__).with_name("queries.sql"))
+        self._connection: psycopg.Connection[Any] | None = None
+        self._named: set[tuple[int, int]] = set()
+
+    def save(self, batches: Sequence[Prepared]) -> int:
+        """Store batches, each once for ever, and return the rows that are new."""
+        with self._transaction() as session:
+            new = self._mark(session, batches)
+            for table in sorted({batch.table for batch in new}):
+                self._copy(session, table, [each.rows for each in new if each.table == table])
+            names = self._name(session, new)
+        self._named = names if len(names) > _NAMES_REMEMBERED else self._named | names
+        return sum(batch.count for batch in new)
+
+    def end_run(self, row: RunRow) -> None:
+        """Keep how an attempt ended; again it changes nothing."""
+        values = {
+            name: Jsonb(value) if isinstance(value, dict | list) else value
+            for name, value in row.items()
+        }
+        with self._transaction() as session:
+            session.execute(self._sql("end_run"), values)
+            if row["interrupted"] is not None:
+                session.execute(self._sql("interrupt_run"), values)
+
+    def waiting(self) -> list[Waiting]:
+        """Return the attempts whose completeness nobody announced yet, oldest first."""
+        kinds = ("trace", "query", "output")
+        return [
+            Waiting(
+                run_key=row["run_key"],
+                evaluation=row["evaluation"],
+                run=row["run"],
+                attempt=row["attempt"],
+                cause=row["cause"],
+                announced=tuple(row[f"{kind}_batches"] for kind in kinds),
+                stored=tuple(row[f"stored_{kind}_batches"] for kind in kinds),
+                rows=Stored(row["stored_spans"], row["stored_queries"], row["stored_outputs"]),
+                waited_s=row["waited_s"],
+            )
+            for row in self._rows("waiting_runs", {})
+        ]
+
+    def settle(self, run_key: int, state: str) -> None:
+        """Note that an attempt was announced as `recorded` or `incomplete`."""
+        with self._transaction() as session:
+            session.execute(self._sql("settle_run"), {"run_key": run_key, "state": state})
+
+    def purgeable(self, after_s: float) -> list[Purgeable]:
+        """Return attempts settled longer than `after_s` ago whose messages are still kept."""
+        return [Purgeable(**row) for row in self._rows("purgeable_runs", {"after_s": after_s})]
+
+    def purged(self, run_keys: Sequence[int]) -> None:
+        """Note that the messages of attempts are gone."""
+        with self._transaction() as session:
+            session.execute(self._sql("purged_runs"), {"run_keys": list(run_keys)})
+
+    def close(self) -> None:
+        """Give the connection back."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _mark(
+        self, session: psycopg.Connection[Any], batches: Sequence[Prepared]
+    ) -> list[Prepared]:
+        by_marker = {batch.marker: batch for batch in batches}
+        run_keys, kinds, sequences = zip(*by_marker, strict=True)
+        claimed = session.execute(
+            self._sql("mark_batches"),
+            {
+                "run_keys": list(run_keys),
+                "kinds": list(kinds),
+                "sequences": list(sequences),
+                "counts": [batch.count for batch in by_marker.values()],
+            },
+        )
+        return [by_marker[marker] for marker in sorted(claimed.fetchall())]
+
+    def _copy(self, session: psycopg.Connection[Any], table: str, blocks: list[bytes]) -> None:
+        with session.cursor().copy(self._sql(f"copy_{table}")) as copy:
+            copy.write(COPY_HEADER)
+            for block in blocks:
+                copy.write(block)
+            copy.write(COPY_TRAILER)
+
+    def _name(
+        self, session: psycopg.Connection[Any], batches: Sequence[Prepared]
+    ) -> set[tuple[int, int]]:
+        texts = {
+            (batch.marker[0], number): text
+            for batch in batches
+            for number, text in batch.names
+            if (batch.marker[0], number) not in self._named
+        }
+        if texts:
+            run_keys, names = zip(*texts, strict=True)
+            values = {
+                "run_keys": list(run_keys),
+                "names": list(names),
+                "texts": [text.replace("\0", "") for text in texts.values()],
+            }
+            session.execute(self._sql("name_spans"), values)
+        return set(texts)
+
+    def _rows(self, statement: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
+        with self._transaction() as session:
+            cursor = session.cursor(row_factory=dict_row)
+            return cursor.execute(self._sql(statement), values).fetchall()
+
+    def _sql(self, name: str) -> bytes:
+        return self._statements[name].encode()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[psycopg.Connection[Any]]:
+        """Open a transaction, connecting when needed; foreign errors become ours."""
+        try:
+            if self._connection is None or self._connection.closed:
+                self._connection = psycopg.connect(self._url, connect_timeout=10)
+            with self._connection.transaction():
+                yield self._connection
+        except (errors.DiskFull, errors.OutOfMemory) as error:
+            raise DatabaseFull(str(error)) from error
+        except (psycopg.DataError, psycopg.IntegrityError) as error:
+            raise RefusedRows(str(error)) from error
+        except (psycopg.OperationalError, psycopg.InternalError) as error:
+            self.close()
+            raise DatabaseAway(str(error)) from error

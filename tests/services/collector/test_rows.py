@@ -1,0 +1,149 @@
+"""Rows made by numpy are what PostgreSQL reads: the same values as psycopg's own rows."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mlscope.statements import read_statements
+from mlscope.tracing.batches import Attempt, query_batch, trace_batch
+from schemas.batch import Batch
+from services.collector import rows as module
+from services.collector.errors import MisshapenBatch
+from services.collector.rows import COPY_HEADER, COPY_TRAILER, LAYOUTS, place_of, rows_of
+from services.collector.store import migrate
+from tests.services.collector.builders import REQUESTED_NS, a_trace, some_outputs, some_queries
+
+_QUERIES_SQL = Path(module.__file__).with_name("queries.sql")
+_INT64 = st.integers(-(2**63), 2**63 - 1)
+_INT32 = st.integers(-(2**31), 2**31 - 1)
+_INT16 = st.integers(-(2**15), 2**15 - 1)
+_INT8 = st.integers(-128, 127)
+_ABSENT = st.just(-1)
+_TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+_JSON = st.dictionaries(_TEXT, st.none() | _INT32 | _TEXT, max_size=3)
+_SPANS = st.lists(
+    st.tuples(
+        *(_INT64, _ABSENT | _INT64, _INT8, _INT32, _INT64, _INT64, _INT32, _INT32, _INT16),
+        st.just({}) | _JSON,
+    ),
+    max_size=12,
+)
+_QUERIES = st.lists(
+    st.tuples(
+        *(_INT32, _INT16, _INT32, _ABSENT | _INT64, _INT64, _INT64, _INT64, _ABSENT | _INT64),
+        *(_INT8, _TEXT),
+    ),
+    max_size=12,
+)
+_ATTEMPT = Attempt(evaluation="e1", run="r0", attempt=1, agent="a1")
+_QUIET = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@pytest.fixture
+def session(database_url: str) -> Any:
+    migrate(database_url)
+    with psycopg.connect(database_url, autocommit=True) as session:
+        yield session
+
+
+def _stored(session: psycopg.Connection[Any], batch: Batch) -> list[tuple[Any, ...]]:
+    """The rows of a batch after a COPY of what `rows_of` makes."""
+    layout = LAYOUTS[type(batch)]
+    text = read_statements(_QUERIES_SQL)[f"copy_{layout.table}"]
+    body = rows_of(batch, place_of(batch, 77, REQUESTED_NS))
+    session.execute(f"TRUNCATE {layout.table}".encode())
+    with session.cursor().copy(text.encode()) as copy:
+        copy.write(COPY_HEADER + body + COPY_TRAILER)
+    return sorted(session.execute(f"TABLE {layout.table}".encode()).fetchall(), key=repr)
+
+
+def _written(
+    session: psycopg.Connection[Any], table: str, rows: list[tuple[Any, ...]]
+) -> list[tuple[Any, ...]]:
+    """The same rows through psycopg's own `write_row`."""
+    session.execute(f"TRUNCATE {table}".encode())
+    with session.cursor().copy(f"COPY {table} FROM STDIN".encode()) as copy:
+        for row in rows:
+            copy.write_row(row)
+    return sorted(session.execute(f"TABLE {table}".encode()).fetchall(), key=repr)
+
+
+def _ts() -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=REQUESTED_NS // 1000)
+
+
+def _null(value: int) -> int | None:
+    return None if value == -1 else value
+
+
+@_QUIET
+@given(spans=_SPANS.filter(bool))
+def test_spans_are_those_of_write_row(session: Any, spans: list[Any]) -> None:
+    batch = trace_batch(_ATTEMPT, 5, _encoded(spans), {"n": 0})
+    expected = [
+        (_ts(), 77, 5, s[0], _null(s[1]), *s[2:9], json.dumps(s[9]) if s[9] else None)
+        for s in spans
+    ]
+    assert _stored(session, batch) == _written(session, "span", expected)
+
+
+def _encoded(spans: list[Any]) -> list[Any]:
+    return [(*span[:9], json.dumps(span[9]).encode() if span[9] else b"") for span in spans]
+
+
+@_QUIET
+@given(queries=_QUERIES.filter(bool))
+def test_queries_are_those_of_write_row(session: Any, queries: list[Any]) -> None:
+    batch = query_batch(_ATTEMPT, 6, queries)
+    expected = [
+        (_ts(), 77, 6, *q[:3], _null(q[3]), *q[4:7], _null(q[7]), q[8], q[9] or None)
+        for q in queries
+    ]
+    assert _stored(session, batch) == _written(session, "query", expected)
+
+
+def test_outputs_keep_their_json(session: Any) -> None:
+    stored = _stored(session, some_outputs(count=2))
+    assert [row[3:5] for row in stored] == [(0, 0), (1, 1)]
+    assert stored[0][5] == [{"label": "cat", "probability": 0.5}]
+
+
+@pytest.mark.parametrize("batch", [a_trace(), some_queries(), some_outputs()])
+def test_copy_names_the_columns_of_the_layout(batch: Batch) -> None:
+    layout = LAYOUTS[type(batch)]
+    statement = read_statements(_QUERIES_SQL)[f"copy_{layout.table}"]
+    columns = statement.partition("(")[2].partition(")")[0]
+    assert tuple(name.strip() for name in columns.split(",")) == layout.names
+
+
+@pytest.mark.parametrize(
+    ("batch", "reason"),
+    [
+        (a_trace(level=b"\x01"), "column level has 1 of 4 values"),
+        (a_trace(span=b"\x01"), "buffer size must be a multiple"),
+        (a_trace(attribute_rows=(9,)), "rows with texts are not distinct ones of 4"),
+        (a_trace(attribute_rows=()), "1 texts for 0 rows"),
+        (some_queries(error_rows=(1, 1), error_texts=("a", "b")), "not distinct"),
+        (some_outputs(texts=()), "0 texts for 2 rows"),
+    ],
+)
+def test_misshapen_batches_are_named(batch: Batch, reason: str) -> None:
+    with pytest.raises(MisshapenBatch, match=reason):
+        rows_of(batch, place_of(batch, 1, REQUESTED_NS))
+
+
+def test_an_empty_batch_has_no_rows() -> None:
+    empty = np.array([], dtype="<i4").tobytes()
+    batch = some_outputs(count=1).model_copy(
+        update={"count": 0, "query": empty, "sample": empty, "texts": ()}
+    )
+    assert rows_of(batch, place_of(batch, 1, REQUESTED_NS)) == b""
