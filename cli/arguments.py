@@ -1,0 +1,187 @@
+"""The command line's grammar. Imports nothing heavy: `mlscope --help` must be quick."""
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TypeAlias
+
+from cli import exits
+from cli.cluster.commands import add_commands
+
+Parsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Command = Callable[[argparse.Namespace], int]
+
+SERVICES = ("registry", "scheduler", "agent", "collector", "analyzer", "gateway")
+_FORMATS = ("table", "json", "csv")
+
+
+def _lazily(module: str, name: str) -> Command:
+    """Return a command whose module is imported when it runs."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        command: Command = getattr(import_module(f"cli.commands.{module}"), name)
+        return command(arguments)
+
+    return run
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of `mlscope`; the namespace's `run` takes it and returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="mlscope",
+        description="Benchmark deep-learning inference and look inside it.",
+        epilog="Exit codes: `mlscope help exit-codes`.",
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_run(commands)
+    _add_reading(commands)
+    _add_manifest(commands)
+    add_commands(commands)
+    _add_running(commands)
+    _add_offline(commands)
+    _add_help(commands)
+    return parser
+
+
+def _command(commands: Parsers, name: str, module: str, text: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    parser.set_defaults(run=_lazily(module, name.replace("-", "_")))
+    return parser
+
+
+def _asks(parser: argparse.ArgumentParser) -> None:
+    """Add where the cluster is."""
+    group = parser.add_argument_group("connection")
+    group.add_argument("--url", default="", help="NATS server (MLSCOPE_NATS_URL)")
+    group.add_argument("--seed-file", default="", help="nkey seed (MLSCOPE_NATS_SEED_FILE)")
+    group.add_argument("--data", default="", help="data folder of a local cluster (.mlscope)")
+
+
+def _prints(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o", "--output", choices=_FORMATS, default="table", help="format of what is printed"
+    )
+
+
+def _add_run(commands: Parsers) -> None:
+    parser = _command(commands, "run", "evaluate", "evaluate a model and print the result")
+    parser.add_argument("model", metavar="MODEL", help="name[:constraint], or a manifest's file")
+    _add_request(parser)
+    parser.add_argument("--key", default="", help="same key, same evaluation")
+    parser.add_argument("--detach", action="store_true", help="print the id and return at once")
+    parser.add_argument("--table", default="", help="print this table (default: the summary)")
+    parser.add_argument("--strict", action="store_true", help="caveats end with exit code 6")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    _prints(parser)
+    _asks(parser)
+
+
+def _add_request(parser: argparse.ArgumentParser) -> None:
+    """Add the fields of a request to evaluate."""
+    add = parser.add_argument
+    add("--framework", default="", metavar="NAME[:CONSTRAINT]")
+    add("--scenario", action="append", default=[], metavar="NAME[:k=v,…]", help="repeatable")
+    add("--batch-size", default="", metavar="N,…", help="one or more, e.g. 1,2,4")
+    add("--trace-level", default="", help="none, application, model, framework, … full")
+    add("--agent", action="append", default=[], metavar="ID", help="only this one; repeatable")
+    add("--all-agents", action="store_true", help="on every agent that fits, not on one")
+    add("--device", default="", help="cpu, cuda, …")
+    add("--need", action="append", default=[], metavar="k=v", help="what the system must have")
+    add("--dataset", default="", help="name[:constraint], or a manifest's file")
+    add("--option", action="append", default=[], metavar="k=v", help="of the predictor")
+    add("--warmup", type=int, help="queries before measuring")
+    add("--blocks", default="", metavar="LEAST[:MOST[:INTERVAL]]", help="stop rule")
+    add("--pacing", default="", choices=("", "auto", "local", "remote"))
+    add("--outputs", type=int, help="predictions to keep of each run")
+    add("--run-timeout", type=float, metavar="S", help="seconds a run may take")
+    add("--wait", type=float, metavar="S", help="seconds to wait for an agent that fits")
+    add("--label", action="append", default=[], metavar="k=v", help="a note on the evaluation")
+
+
+def _add_reading(commands: Parsers) -> None:
+    listing = _command(commands, "ls", "reading", "list what there is")
+    listing.add_argument(
+        "kind", choices=("evaluations", "agents", "models", "frameworks", "datasets", "scenarios")
+    )
+    listing.add_argument("--limit", type=int, default=50, help="how many evaluations")
+    listing.add_argument("--model", default="", help="evaluations of this model")
+    listing.add_argument("--state", default="", help="evaluations in this state")
+    show = _command(commands, "show", "reading", "show an evaluation, a model or an agent")
+    show.add_argument("name", metavar="NAME", help="an evaluation's id, or a name of the catalog")
+    tables = _command(commands, "tables", "reading", "print an evaluation's tables")
+    tables.add_argument("evaluation", metavar="ID")
+    tables.add_argument("names", nargs="*", metavar="TABLE", help="these only")
+    watch = _command(commands, "watch", "evaluate", "follow an evaluation until it ends")
+    watch.add_argument("evaluation", metavar="ID")
+    watch.add_argument("--events", action="store_true", help="print every step as a line of JSON")
+    cancel = _command(commands, "cancel", "evaluate", "end an evaluation now")
+    cancel.add_argument("evaluation", metavar="ID")
+    cancel.add_argument("--reason", default="")
+    for parser in (listing, show, tables):
+        _prints(parser)
+    for parser in (listing, show, tables, watch, cancel):
+        _asks(parser)
+
+
+def _add_manifest(commands: Parsers) -> None:
+    parser = commands.add_parser("manifest", help="check, publish or withdraw a manifest")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    check = _command(actions, "check", "manifests", "read manifests and say what is wrong")
+    publish = _command(actions, "publish", "manifests", "put manifests into the catalog")
+    for each in (check, publish):
+        each.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    withdraw = _command(actions, "withdraw", "manifests", "take a manifest out of the catalog")
+    withdraw.add_argument("kind", choices=("model", "framework", "dataset", "scenario"))
+    withdraw.add_argument("name")
+    withdraw.add_argument("version")
+    for each in (publish, withdraw):
+        _asks(each)
+
+
+def _add_running(commands: Parsers) -> None:
+    serve = _command(commands, "serve", "serving", "run one service until SIGTERM")
+    serve.add_argument("service", choices=SERVICES)
+    _command(commands, "provision", "serving", "make streams, durables, buckets and tables")
+    doctor = _command(commands, "doctor", "doctor", "check this machine and say what is missing")
+    _prints(doctor)
+    demo = _command(commands, "demo", "demo", "one evaluation end to end on this machine")
+    demo.add_argument("--keep", action="store_true", help="leave the cluster running")
+    demo.add_argument("--data", default="", help="data folder (default: a temporary one)")
+    schemas = _command(commands, "schemas", "exporting", "write the contract as JSON Schema")
+    schemas.add_argument("--write", action="store_true", help="into the repository's schemas/v1")
+    schemas.add_argument("--out", type=Path, help="into this folder")
+
+
+def _add_offline(commands: Parsers) -> None:
+    agent = _command(commands, "agent", "offline", "run a plan without broker or database")
+    agent.add_argument("--plan", type=Path, required=True, metavar="FILE")
+    agent.add_argument("--out", type=Path, required=True, metavar="BUNDLE")
+    plan = _command(commands, "plan", "planning", "write a plan for a machine without broker")
+    plan.add_argument("model", metavar="MODEL", help="a shipped model's name, or a manifest's file")
+    _add_request(plan)
+    plan.add_argument("--key", default="", help="same key, same evaluation")
+    plan.add_argument("--out", type=Path, metavar="FILE", help="default: standard output")
+    bring = _command(commands, "import", "offline", "make a bundle an evaluation like any other")
+    bring.set_defaults(run=_lazily("importing", "import_bundle"))
+    bring.add_argument("bundle", type=Path, metavar="BUNDLE")
+    bring.add_argument("--data", default="", help="data folder of the local cluster (.mlscope)")
+    bring.add_argument("--keys", default="", help="folder of the services' keys")
+    bring.add_argument("--url", default="", help="NATS server (MLSCOPE_NATS_URL)")
+
+
+def _add_help(commands: Parsers) -> None:
+    parser = commands.add_parser("help", help="explain a topic: exit-codes, settings")
+    parser.add_argument("topic", choices=("exit-codes", "settings"))
+    parser.set_defaults(run=_help)
+
+
+def _help(arguments: argparse.Namespace) -> int:
+    if arguments.topic == "exit-codes":
+        lines = [f"{code:>3}  {text}" for code, text in exits.MEANINGS.items()]
+    else:
+        from mlscope.settings import documentation
+
+        lines = [f"{name:<32} {default:<28} {text}" for name, default, text in documentation()]
+    print("\n".join(lines))
+    return exits.OK

@@ -1,0 +1,1 @@
+"""The commands behind the grammar of `cli.arguments`, each imported when it runs."""

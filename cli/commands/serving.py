@@ -1,0 +1,75 @@
+"""`mlscope serve NAME` and `mlscope provision`: services and what they bind to."""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+from cli import exits
+from mlscope.bus.bus import Bus, ServiceFacts, StatsSource
+from mlscope.logs import set_up_logging
+from mlscope.settings import Settings, unknown_variables
+
+_log = logging.getLogger(__name__)
+
+
+def serve(arguments: argparse.Namespace) -> int:
+    """Run a service until SIGTERM or SIGINT."""
+    import uvloop
+
+    settings = Settings.read(os.environ)
+    set_up_logging(arguments.service, settings.log_level)
+    for variable in unknown_variables(os.environ):
+        _log.warning("unknown setting", extra={"variable": variable})
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(arguments.service, settings))
+    return exits.OK
+
+
+async def _serve(name: str, settings: Settings) -> None:
+    from mlscope.bus.nats import connect
+
+    service = import_module(f"services.{name}.service")
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with connect(settings, name) as bus:
+        await service.serve(cast("Bus", _Announcing(bus, settings.ready_file)), settings, stop)
+
+
+class _Announcing:
+    """A bus that makes the ready file once the service has announced itself on it."""
+
+    def __init__(self, bus: Bus, ready_file: Path | None) -> None:
+        self._bus = bus
+        self._ready_file = ready_file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bus, name)
+
+    async def announce(self, facts: ServiceFacts, stats: StatsSource) -> None:
+        """Answer discovery, and tell the supervisor."""
+        await self._bus.announce(facts, stats)
+        if self._ready_file is not None:
+            self._ready_file.touch()
+
+
+def provision(_: argparse.Namespace) -> int:
+    """Make streams, durables and buckets, then the database's tables; again does no harm."""
+    from services.analyzer.store import migrate as migrate_analyzer
+
+    from mlscope.provision import provision as provision_bus
+    from services.collector.store import migrate as migrate_collector
+
+    settings = Settings.read(os.environ)
+    set_up_logging("provision", settings.log_level)
+    asyncio.run(provision_bus(settings))
+    conninfo = settings.database_conninfo()
+    migrate_collector(conninfo)
+    migrate_analyzer(conninfo)
+    return exits.OK

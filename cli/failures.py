@@ -1,0 +1,62 @@
+"""Errors as an exit code and a sentence with the next step."""
+
+from dataclasses import dataclass
+
+from cli import exits
+from mlscope.bus.errors import BusError, NotPermitted
+from mlscope.client.errors import ClientError, CommandRefused, Denied, StillRunning
+from mlscope.settings import InvalidSetting
+from schemas.errors import SchemaError
+from schemas.request import Refused
+
+_USAGE = frozenset({"malformed", "invalid", "unknown"})
+
+
+class Misused(Exception):
+    """An argument is wrong; the message says which and what it may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a command ends that could not do its work."""
+
+    code: int
+    text: str
+
+
+def explain(error: Exception) -> Failure | None:
+    """Return how to end on an error; None for one that is a defect of ours."""
+    match error:
+        case CommandRefused():
+            return Failure(_refusal_code(error.refused), refusal_text(error.refused))
+        case Denied() | NotPermitted():
+            return Failure(exits.AUTH, str(error))
+        case StillRunning():
+            next_step = f"`mlscope watch {error.evaluation}` goes on watching"
+            return Failure(exits.FAILED, f"{error}; {next_step}")
+        case Misused() | InvalidSetting() | SchemaError():
+            return Failure(exits.USAGE, str(error))
+        case ClientError() | BusError():
+            return Failure(exits.FAILED, str(error))
+        case OSError():
+            return Failure(exits.FAILED, str(error))
+    return None
+
+
+def _refusal_code(refused: Refused) -> int:
+    if refused.error == "unsatisfiable":
+        return exits.NO_AGENT
+    return exits.USAGE if refused.error in _USAGE else exits.FAILED
+
+
+def refusal_text(refused: Refused) -> str:
+    """Return a refusal in lines: what is wrong, what is allowed, and each agent's reason."""
+    lines = [f"{refused.error}: {refused.message}"]
+    if refused.field and refused.field not in refused.message:
+        lines.append(f"  field: {refused.field}")
+    if refused.found and refused.found not in refused.message:
+        lines.append(f"  found: {refused.found}")
+    if refused.allowed and refused.allowed not in refused.message:
+        lines.append(f"  allowed: {refused.allowed}")
+    lines += [f"  {agent.agent}: {agent.reason}" for agent in refused.agents]
+    return "\n".join(lines)
