@@ -1,0 +1,71 @@
+"""The distributions behind the intervals, without SciPy."""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+_STANDARD_NORMAL = NormalDist()
+
+
+def normal_quantile(probability: float) -> float:
+    """Invert the standard normal distribution function."""
+    return _STANDARD_NORMAL.inv_cdf(probability)
+
+
+def normal_cdf(value: float) -> float:
+    """Evaluate the standard normal distribution function."""
+    return _STANDARD_NORMAL.cdf(value)
+
+
+def binomial_cdf(trials: int, probability: float) -> tuple[int, NDArray[np.float64]]:
+    """Distribution function of Binomial(`trials`, `probability`) where it is neither 0 nor 1.
+
+    Returns the least count k0 of a window that misses less than 1e-20, and P(B <= k0 + i) for
+    each i in it: ten million trials cost as much as the window, not as the trials.
+    """
+    mean = trials * probability
+    reach = 10.0 * math.sqrt(mean * (1.0 - probability)) + 50.0
+    first = max(0, math.floor(mean - reach))
+    counts = np.arange(first + 1, min(trials, math.ceil(mean + reach)) + 1, dtype=np.float64)
+    log_ratios = np.log((trials - counts + 1) / counts * (probability / (1.0 - probability)))
+    log_first = (
+        math.lgamma(trials + 1)
+        - math.lgamma(first + 1)
+        - math.lgamma(trials - first + 1)
+        + first * math.log(probability)
+        + (trials - first) * math.log1p(-probability)
+    )
+    masses = np.exp(log_first + np.concatenate([[0.0], np.cumsum(log_ratios)]))
+    # lgamma of millions leaves a relative error of 1e-9; the masses must sum to 1.
+    return first, np.cumsum(masses) / masses.sum()
+
+
+def student_cdf(value: float, freedom: int) -> float:
+    """Student's t distribution function for a whole number of degrees of freedom.
+
+    Closed form: Abramowitz and Stegun 26.7.3 (odd) and 26.7.4 (even).
+    """
+    angle = math.atan(value / math.sqrt(freedom))
+    cosine, sine = math.cos(angle), math.sin(angle)
+    term = total = cosine if freedom % 2 else 1.0
+    for k in range(3 if freedom % 2 else 2, freedom - 1, 2):
+        term *= cosine**2 * (k - 1) / k
+        total += term
+    if freedom % 2 == 0:
+        return 0.5 + 0.5 * sine * total
+    return 0.5 + (angle + (sine * total if freedom > 1 else 0.0)) / math.pi
+
+
+def student_quantile(probability: float, freedom: int) -> float:
+    """Invert `student_cdf` by bisection, to 1e-9."""
+    if probability < 0.5:
+        return -student_quantile(1.0 - probability, freedom)
+    low, high = 0.0, 1.0
+    while student_cdf(high, freedom) < probability:
+        low, high = high, 2.0 * high
+    while high - low > 1e-9 * max(1.0, high):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if student_cdf(middle, freedom) < probability else (low, middle)
+    return (low + high) / 2.0

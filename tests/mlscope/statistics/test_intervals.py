@@ -1,0 +1,146 @@
+"""Intervals cover as often as they say, on simulated data with fixed seeds."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from mlscope.statistics import (
+    Interval,
+    NoValues,
+    OutOfRange,
+    Resampling,
+    mean_interval,
+    percentile_interval,
+    trimmed_mean_interval,
+    wilson,
+)
+from mlscope.statistics.intervals import MOST_RESAMPLED, _jackknife
+from mlscope.statistics.summary import trimmed_count
+
+few = st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40)
+QUICK = Resampling(resamples=400, seed=3)
+
+
+def _coverage(
+    truth: float, interval_of: Callable[[NDArray[np.float64]], Interval], n: int
+) -> float:
+    random = np.random.default_rng(11)
+    covered = 0
+    for _ in range(400):
+        found = interval_of(random.lognormal(0.0, 0.5, n))
+        low = -math.inf if found.low is None else found.low
+        covered += low <= truth <= (math.inf if found.high is None else found.high)
+    return covered / 400
+
+
+@pytest.mark.parametrize("n", [12, 60, 700])
+@pytest.mark.parametrize(("p", "z"), [(0.5, 0.0), (0.9, 1.2815515655446004)])
+def test_percentile_intervals_cover_the_percentile(n: int, p: float, z: float) -> None:
+    # At least as often as said (it is exact but discrete), less 3 deviations of 400 trials.
+    covered = _coverage(math.exp(0.5 * z), lambda values: percentile_interval(values, p), n)
+    assert covered >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 400)
+
+
+@pytest.mark.parametrize("n", [30, 200])
+def test_bootstrap_intervals_cover_the_mean(n: int) -> None:
+    covered = _coverage(math.exp(0.125), lambda values: mean_interval(values, 0.95, QUICK), n)
+    assert 0.89 <= covered <= 0.99
+
+
+def test_bootstrap_intervals_cover_the_trimmed_mean() -> None:
+    # The mean of a lognormal(0, 0.5) between its 20th and 80th percentile, by fine quadrature.
+    z = np.linspace(-0.8416212335729143, 0.8416212335729143, 200_001)
+    weights = np.exp(-z * z / 2)
+    truth = float((np.exp(0.5 * z) * weights).sum() / weights.sum())
+    covered = _coverage(truth, lambda values: trimmed_mean_interval(values, 0.2, 0.95, QUICK), 60)
+    assert 0.90 <= covered <= 0.99
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.2])
+def test_the_normal_interval_takes_over_where_the_bootstrap_ends(fraction: float) -> None:
+    values = np.random.default_rng(5).lognormal(0.0, 0.5, MOST_RESAMPLED + 1)
+    normal = trimmed_mean_interval(values, fraction)
+    resampled = trimmed_mean_interval(values[:-1], fraction)
+    assert (normal.method, resampled.method) == ("normal", "bootstrap BCa")
+    widths = [each.high - each.low for each in (normal, resampled) if each.high and each.low]
+    assert widths[0] == pytest.approx(widths[1], rel=0.1)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30), st.sampled_from([0.0, 0.2, 0.4]))
+def test_the_jackknife_leaves_out_each_value_in_turn(values: list[float], fraction: float) -> None:
+    rising = np.sort(np.array(values))
+    dropped = trimmed_count(len(values) - 1, fraction)
+    kept = slice(dropped, len(values) - 1 - dropped)
+    slow = [np.delete(rising, each)[kept].mean() for each in range(len(values))]
+    assert _jackknife(rising, fraction) == pytest.approx(slow, abs=1e-6)
+
+
+@settings(max_examples=50)
+@given(few, st.sampled_from([0.0, 0.2, 0.4]), st.integers(0, 99))
+def test_a_seed_gives_the_same_interval(values: list[float], fraction: float, seed: int) -> None:
+    drawn = Resampling(100, seed)
+    one = trimmed_mean_interval(values, fraction, 0.9, drawn)
+    assert one == trimmed_mean_interval(values[::-1], fraction, 0.9, drawn)
+    if len(values) > 1:
+        assert one.low is not None
+        assert one.high is not None
+        assert one.low <= one.high
+
+
+@settings(max_examples=50)
+@given(few, st.sampled_from([0.01, 0.5, 0.9, 0.99]))
+def test_percentile_intervals_end_at_values(values: list[float], p: float) -> None:
+    found = percentile_interval(values, p)
+    assert found.low is None or found.low in values
+    assert found.high is None or found.high in values
+
+
+def test_published_ranks_of_the_median() -> None:
+    # The 95 % interval of a median of 20 is from the 6th to the 15th value (Conover 1999, A.3).
+    found = percentile_interval(range(1, 21), 0.5)
+    assert (found.low, found.high) == (6, 15)
+
+
+def test_too_few_values_have_no_upper_bound_for_p99() -> None:
+    # 0.99 ** 367 is above 2.5 %, 0.99 ** 368 below.
+    assert percentile_interval(range(367), 0.99).high is None
+    assert percentile_interval(range(368), 0.99).high == 367
+
+
+def test_one_value_and_equal_values_say_so() -> None:
+    assert mean_interval([4.0]) == Interval(None, None, 0.95, "too few values")
+    assert mean_interval([4.0, 4.0]) == Interval(4.0, 4.0, 0.95, "all values equal")
+
+
+def test_wilson_agrees_with_the_published_example() -> None:
+    # Newcombe 1998, table I, method 3: 15 of 148 and 0 of 20.
+    found = wilson(15, 148)
+    assert (found.low, found.high) == pytest.approx((0.0624, 0.1605), abs=5e-5)
+    none = wilson(0, 20)
+    assert (none.low, none.high) == pytest.approx((0.0, 0.1611), abs=5e-5)
+
+
+@given(st.integers(1, 5000), st.data())
+def test_wilson_holds_the_share_and_mirrors(trials: int, data: st.DataObject) -> None:
+    successes = data.draw(st.integers(0, trials))
+    found, mirrored = wilson(successes, trials), wilson(trials - successes, trials)
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 <= found.low <= successes / trials <= found.high <= 1
+    assert found.low == pytest.approx(1 - (mirrored.high or 0), abs=1e-12)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, -1.0])
+def test_an_impossible_confidence_is_refused(confidence: float) -> None:
+    with pytest.raises(OutOfRange):
+        mean_interval([1, 2], confidence)
+
+
+def test_nothing_has_no_interval() -> None:
+    with pytest.raises(NoValues):
+        percentile_interval([], 0.5)
