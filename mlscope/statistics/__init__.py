@@ -1,0 +1,41 @@
+"""Statistics: numbers that stand for many, and how sure they are.
+
+Owns: the definitions, each with its source. Pure; NumPy and the standard library only.
+Does not know: units, spans, messages, services.
+"""
+
+from mlscope.statistics.certification import certified_percentile, minimum_count
+from mlscope.statistics.errors import NotFinite, NoValues, OutOfRange, StatisticsError
+from mlscope.statistics.intervals import (
+    Interval,
+    Resampling,
+    mean_interval,
+    percentile_interval,
+    trimmed_mean_interval,
+    wilson,
+)
+from mlscope.statistics.summary import Summary, percentile, summary, trimmed_mean
+from mlscope.statistics.throughput import OptimalBatch, Throughput, optimal_batch, throughput
+
+__all__ = [
+    "Interval",
+    "NoValues",
+    "NotFinite",
+    "OptimalBatch",
+    "OutOfRange",
+    "Resampling",
+    "StatisticsError",
+    "Summary",
+    "Throughput",
+    "certified_percentile",
+    "mean_interval",
+    "minimum_count",
+    "optimal_batch",
+    "percentile",
+    "percentile_interval",
+    "summary",
+    "throughput",
+    "trimmed_mean",
+    "trimmed_mean_interval",
+    "wilson",
+]
