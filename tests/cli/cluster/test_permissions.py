@@ -1,0 +1,222 @@
+"""Keys and permissions against a real nats-server: a requester's key can do nothing else."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import nats
+import pytest
+
+from mlscope.bus.permissions import PERMISSIONS, Permission, inbox_prefix
+
+ROOT = "mlscope.v1"
+VERBS = ("evaluate", "cancel", "evaluations", "evaluation", "publish", "withdraw", "catalog")
+LIVE = ("evaluation", "run", "analysis", "query")
+
+
+class Connection:
+    """A bare nats-py connection that notes every refusal of the server."""
+
+    def __init__(self):
+        self.refusals = []
+
+    async def open(self, server, name, **options):
+        """Connect as `name` with its key and its inbox prefix."""
+
+        async def note(error):
+            self.refusals.append(str(error))
+
+        options = {"inbox_prefix": inbox_prefix(name).encode(), **options}
+        self.client = await nats.connect(
+            server.url, nkeys_seed_str=server.seeds[name], error_cb=note, **options
+        )
+
+    async def may_publish(self, subject):
+        """Publish, and tell whether the server let it pass."""
+        self.refusals.clear()
+        await self.client.publish(subject, b"")
+        await self.settle()
+        return not self.refusals
+
+    async def may_subscribe(self, subject, queue=""):
+        """Subscribe, and tell whether the server allowed it."""
+        self.refusals.clear()
+        subscription = await self.client.subscribe(subject, queue)
+        await self.settle()
+        allowed = not self.refusals
+        if allowed:
+            await subscription.unsubscribe()
+        return allowed
+
+    async def settle(self):
+        """Wait until the server has read everything sent so far."""
+        # nats-py writes a flush's PING before what is pending: only the second one is a barrier.
+        await self.client.flush()
+        await self.client.flush()
+
+
+@asynccontextmanager
+async def connected(server, name, **options):
+    connection = Connection()
+    await connection.open(server, name, **options)
+    try:
+        yield connection
+    finally:
+        await connection.client.close()
+
+
+def foreign_subjects():
+    """Return every subject that any other name may publish to and the requester may not."""
+    others = {
+        subject
+        for name, permission in PERMISSIONS.items()
+        if name != "requester"
+        for subject in permission.publish
+    }
+    own = {*PERMISSIONS["requester"].publish, *(f"{ROOT}.request.{verb}" for verb in VERBS)}
+    return sorted(subject.replace("*", "x").replace(">", "x.y") for subject in others - own)
+
+
+async def test_a_requester_may_ask_and_listen(nats_server):
+    async with connected(nats_server, "requester") as requester:
+        for verb in VERBS:
+            assert await requester.may_publish(f"{ROOT}.request.{verb}")
+        for entity in LIVE:
+            assert await requester.may_subscribe(f"{ROOT}.{entity}.*.>")
+        assert await requester.may_publish("$SRV.PING")
+
+
+async def test_a_requester_may_publish_nothing_else(nats_server):
+    subjects = [one for one in foreign_subjects() if not one.startswith(("$SRV", "_INBOX_req"))]
+    assert len(subjects) > 60
+    async with connected(nats_server, "requester") as requester:
+        for subject in subjects:
+            assert not await requester.may_publish(subject), subject
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        f"{ROOT}.request.agent.a1.start",
+        f"{ROOT}.evaluation.e1.requested",
+        f"{ROOT}.dead.x",
+        "$JS.API.INFO",
+        "$JS.API.STREAM.NAMES",
+        "$JS.API.STREAM.DELETE.EVALUATIONS",
+        "$JS.API.CONSUMER.CREATE.EVALUATIONS",
+        "$KV.catalog.model",
+        "$SYS.REQ.SERVER.PING",
+        "_INBOX_requester.another",
+        "anything",
+    ],
+)
+async def test_nor_what_an_intruder_would_try(nats_server, subject):
+    async with connected(nats_server, "requester") as requester:
+        assert not await requester.may_publish(subject)
+
+
+@pytest.mark.parametrize(
+    ("subject", "queue"),
+    [
+        (">", ""),
+        (f"{ROOT}.>", ""),
+        (f"{ROOT}.request.>", ""),
+        (f"{ROOT}.request.evaluate", ""),
+        (f"{ROOT}.request.evaluate", "scheduler"),
+        (f"{ROOT}.request.agent.*.*", ""),
+        (f"{ROOT}.trace.>", ""),
+        (f"{ROOT}.dead.>", ""),
+        ("_INBOX.>", ""),
+        ("_INBOX_scheduler.>", ""),
+        ("_INBOX_gateway.x", ""),
+        ("$JS.ACK.>", ""),
+        ("$KV.>", ""),
+        ("$SYS.>", ""),
+        ("$SRV.>", ""),
+    ],
+)
+async def test_a_requester_may_hear_nothing_else(nats_server, subject, queue):
+    async with connected(nats_server, "requester") as requester:
+        assert not await requester.may_subscribe(subject, queue)
+
+
+async def test_another_inbox_prefix_hears_no_answer(nats_server):
+    async with connected(nats_server, "requester", inbox_prefix=b"_INBOX") as requester:
+        with pytest.raises((nats.errors.TimeoutError, nats.errors.NoRespondersError)):
+            await requester.client.request("$SRV.PING", b"", timeout=0.3)
+        assert any("permissions violation" in refusal.lower() for refusal in requester.refusals)
+
+
+async def test_without_a_key_nobody_gets_in(nats_server):
+    refused = []
+
+    async def note(error):
+        refused.append(str(error).lower())
+
+    with pytest.raises(nats.errors.Error):
+        await nats.connect(nats_server.url, allow_reconnect=False, error_cb=note)
+    assert any("authorization violation" in one for one in refused)
+
+
+async def test_each_command_reaches_its_owner_and_the_answer_comes_back(nats_server):
+    owners = {"evaluate": "scheduler", "catalog": "registry", "tables": "analyzer"}
+    async with connected(nats_server, "requester") as requester:
+        for verb, owner in owners.items():
+            async with connected(nats_server, owner) as service:
+                subscription = await service.client.subscribe(f"{ROOT}.request.{verb}", owner)
+                await service.settle()
+                asked = asyncio.create_task(
+                    requester.client.request(f"{ROOT}.request.{verb}", b"", timeout=5)
+                )
+                await (await subscription.next_msg(5)).respond(verb.encode())
+                assert (await asked).data == verb.encode()
+                assert not service.refusals
+
+
+async def test_the_scheduler_commands_an_agent(nats_server):
+    subject = f"{ROOT}.request.agent.a1.start"
+    async with (
+        connected(nats_server, "agent") as agent,
+        connected(nats_server, "scheduler") as scheduler,
+    ):
+        subscription = await agent.client.subscribe(f"{ROOT}.request.agent.a1.*")
+        await agent.settle()
+        asked = asyncio.create_task(scheduler.client.request(subject, b"", timeout=5))
+        await (await subscription.next_msg(5)).respond(b"ready")
+        assert (await asked).data == b"ready"
+
+
+@pytest.mark.parametrize(
+    ("entity", "writers"),
+    [
+        ("evaluation", {"scheduler"}),
+        ("run", {"agent", "collector"}),
+        ("analysis", {"analyzer"}),
+        ("trace", {"agent"}),
+        ("output", {"agent"}),
+        ("query", {"agent", "scheduler"}),
+        ("agent", {"agent", "registry"}),
+        ("manifest", {"registry"}),
+    ],
+)
+async def test_a_fact_has_its_writers(nats_server, entity, writers):
+    allowed = set()
+    for name in PERMISSIONS:
+        async with connected(nats_server, name) as connection:
+            if await connection.may_publish(f"{ROOT}.{entity}.e1.said"):
+                allowed.add(name)
+    assert allowed == writers
+
+
+@pytest.mark.parametrize("name", sorted(set(PERMISSIONS) - {"provisioner"}))
+async def test_only_the_provisioner_makes_and_deletes(nats_server, name):
+    async with connected(nats_server, name) as connection:
+        for verb in ("CREATE", "UPDATE", "DELETE"):
+            assert not await connection.may_publish(f"$JS.API.STREAM.{verb}.EVALUATIONS")
+        assert not await connection.may_publish("$JS.API.CONSUMER.DELETE.EVALUATIONS.scheduler")
+        assert not await connection.may_publish("$JS.API.STREAM.PURGE.EVALUATIONS")
+
+
+def test_an_empty_permission_cannot_be_made():
+    for publish, subscribe in ((), ("a",)), (("a",), ()):
+        with pytest.raises(AssertionError):
+            Permission(publish, subscribe)
