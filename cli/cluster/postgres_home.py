@@ -65,7 +65,7 @@ def _wheel_version() -> str:
         return "unknown"
 
 
-def _copied_programs(programs: Path, folder: Path) -> Path:
+def copied_programs(programs: Path, folder: Path) -> Path:
     """Copy the programs and their libraries below `folder`, once per version."""
     install = programs.parent
     target = folder / f"programs-{_wheel_version()}"
@@ -128,5 +128,5 @@ def find_home(data_folder: Path) -> PostgresHome:
     if user is not None:
         folder.chmod(0o711)
         if not reachable(programs):
-            programs = _copied_programs(programs, folder)
+            programs = copied_programs(programs, folder)
     return PostgresHome(folder, programs, user)

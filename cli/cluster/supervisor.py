@@ -95,7 +95,7 @@ class Supervisor:
         self._shown(state)
 
     def _turn(self) -> None:
-        """Do what is due for every process; when that was nothing, wait for a due time or signal."""
+        """Do what is due for every process; if that was nothing, wait for a due time or signal."""
         if self._waker.stop_wishes:
             raise Stopped
         now_s = time.monotonic()

