@@ -17,7 +17,7 @@ from cli.cluster.supervised import Program
 SERVICES = ("registry", "scheduler", "collector", "analyzer", "gateway", "agent")
 PROVISIONER = "provisioner"
 _NEED_DATABASE = frozenset({"collector", "analyzer", "gateway", PROVISIONER})
-_PREFERRED_PORTS = {"gateway": 8080, "nats": 4222}
+_USUAL_PORTS = {"gateway": 8080, "nats": 4222}
 _PORT_NAMES = ("nats", "monitor", "postgres", "gateway")
 
 
@@ -39,18 +39,19 @@ class Programs:
 def chosen_ports(folder: Path, environ: Mapping[str, str]) -> Iterator[Mapping[str, int]]:
     """Choose the cluster's ports: asked for, else kept from last time, else usual, else any free.
 
-    `MLSCOPE_GATEWAY_PORT` asks; 0 means any. A usual port is held against clusters starting now.
+    `MLSCOPE_GATEWAY_PORT` asks; 0 means any but the usual one. A usual port is held against
+    clusters that start now.
     """
     asked = environ.get("MLSCOPE_GATEWAY_PORT", "").strip()
     wanted = dict(kept_ports(folder))
+    if asked.isdigit() and int(asked):
+        wanted["gateway"] = int(asked)
     with ExitStack() as held:
-        for name, port in _PREFERRED_PORTS.items():
-            if name not in wanted and held.enter_context(_held_port(port)):
+        for name, port in _USUAL_PORTS.items():
+            any_will_do = name == "gateway" and asked == "0"
+            if name not in wanted and not any_will_do and held.enter_context(_held_port(port)):
                 wanted[name] = port
-        if asked.isdigit() and int(asked) != wanted.get("gateway"):
-            wanted["gateway"] = int(asked)
-        chosen = ports.choose(_PORT_NAMES, {name: port for name, port in wanted.items() if port})
-        yield chosen
+        yield ports.choose(_PORT_NAMES, wanted)
 
 
 @contextmanager

@@ -82,7 +82,7 @@ class Supervised:
         self._due_s = now_s + delay
         _log.warning(
             "process ended, starting it again",
-            extra={"process": self.program.name, "reason": reason, "delay_s": delay},
+            extra={"program": self.program.name, "reason": reason, "delay_s": delay},
         )
 
     def ask_to_stop(self) -> None:

@@ -1,0 +1,243 @@
+"""A whole cluster with stubs for services: it starts, mends itself, and leaves nothing behind."""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from cli.cluster import commands
+from cli.cluster.errors import NotUp
+from cli.cluster.identity import is_alive
+from cli.cluster.nats_server import greets
+from cli.cluster.plan import Programs, chosen_ports
+from cli.cluster.state import read_state, requester_environ, running_state
+
+STUB = Path(__file__).with_name("stub_cluster.py")
+SERVICES = ("registry", "collector", "gateway")
+
+
+class Cluster:
+    """A cluster in a process of its own, its services stubs."""
+
+    def __init__(self, folder, *services):
+        environ = {
+            **os.environ,
+            "MLSCOPE_GATEWAY_PORT": "0",
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, str(STUB), str(folder), *services],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environ,
+        )
+        self.seen = []
+
+    def until(self, words):
+        """Read what the cluster says until a line holds `words`."""
+        for line in self.process.stdout:
+            self.seen.append(line)
+            if words in line:
+                return read_state(self.folder)
+        raise AssertionError("".join(self.seen))
+
+    def identities(self):
+        """Return every process that the cluster has started and that should be gone later."""
+        return {one.name: one.identity for one in read_state(self.folder).processes}
+
+    def end(self, number=signal.SIGTERM):
+        """End the supervisor by a signal, and return all that it said."""
+        self.process.send_signal(number)
+        with self.process.stdout:
+            self.seen += self.process.stdout.readlines()
+        self.process.wait(30)
+        return "".join(self.seen)
+
+
+@pytest.fixture
+def cluster(data_folder):
+    started = []
+
+    def start(*services):
+        started.append(Cluster(data_folder, *(services or SERVICES)))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if not one.process.stdout.closed:
+            one.end()
+
+
+def arguments(folder, **values):
+    return argparse.Namespace(data=folder, output="json", detach=False, **values)
+
+
+def kill(identity):
+    os.kill(identity.pid, signal.SIGKILL)
+
+
+def wait_until_gone(identities):
+    """Wait until none runs; pytest's time limit bounds it."""
+    while any(is_alive(one) for one in identities):
+        os.sched_yield()
+
+
+def test_all_that_was_started_is_stopped(cluster, data_folder):
+    one = cluster()
+    one.until("mlscope running")
+    identities = one.identities()
+    assert set(identities) == {"nats", "postgres", *SERVICES}
+    assert all(is_alive(identity) for identity in identities.values())
+    one.end()
+    assert one.process.returncode == 0
+    assert not any(is_alive(identity) for identity in identities.values())
+    assert read_state(data_folder).phase == "stopped"
+
+
+def test_nothing_outlives_a_supervisor_that_is_killed(cluster):
+    one = cluster()
+    one.until("mlscope running")
+    identities = one.identities().values()
+    one.end(signal.SIGKILL)
+    wait_until_gone(identities)
+    again = cluster()
+    again.until("mlscope running")
+
+
+@pytest.mark.parametrize("victim", ["nats", "postgres", "collector"])
+def test_what_dies_is_started_again(cluster, victim):
+    one = cluster()
+    one.until("mlscope running")
+    before = one.identities()
+    kill(before[victim])
+    one.until("1 restarts")
+    state = one.until("5 of 5 ready")
+    after = one.identities()
+    assert after[victim] != before[victim]
+    assert {name for name in after if after[name] != before[name]} == {victim}
+    assert greets("127.0.0.1", state.ports["nats"])
+
+
+def test_a_service_that_keeps_dying_takes_nobody_with_it(cluster, data_folder):
+    (data_folder / "die-analyzer").touch()
+    one = cluster("registry", "analyzer")
+    one.until("3 restarts")
+    states = {process.name: process for process in read_state(data_folder).processes}
+    assert states["registry"].state == "ready"
+    assert states["registry"].restarts == 0
+
+
+def test_ports_and_data_survive_a_restart(cluster, data_folder):
+    first = cluster()
+    state = first.until("mlscope running")
+    password = Path(state.database_password_file).read_text().strip()
+    with psycopg.connect(state.database_url, password=password) as session:
+        session.execute("CREATE TABLE kept (a int)")
+    seed = Path(state.requester_seed_file).read_text()
+    first.end()
+    again = cluster().until("mlscope running")
+    assert again.ports == state.ports
+    assert Path(again.requester_seed_file).read_text() == seed
+    with psycopg.connect(again.database_url, password=password) as session:
+        assert session.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+
+
+def test_each_service_gets_its_own_key_and_no_other_secret(cluster, data_folder):
+    cluster().until("mlscope running")
+    given = {
+        name: json.loads((data_folder / f"given-{name}.json").read_text())
+        for name in (*SERVICES, "provision")
+    }
+    seeds = {name: Path(one["MLSCOPE_NATS_SEED_FILE"]).name for name, one in given.items()}
+    assert seeds == {
+        "registry": "registry.nk",
+        "collector": "collector.nk",
+        "gateway": "gateway.nk",
+        "provision": "provisioner.nk",
+    }
+    assert "MLSCOPE_DATABASE_PASSWORD_FILE" not in given["registry"]
+    assert "MLSCOPE_DATABASE_PASSWORD_FILE" in given["collector"]
+    assert not any(
+        "@" in one and ":" in one.split("@")[0][13:] for one in given["collector"].values()
+    )
+
+
+def test_a_folder_has_one_cluster(cluster):
+    first = cluster()
+    first.until("mlscope running")
+    second = cluster()
+    assert "AlreadyUp" in second.end(signal.SIGCONT)
+    assert second.process.returncode == 1
+    assert first.process.poll() is None
+
+
+def test_a_provisioning_that_fails_ends_the_start(cluster, data_folder):
+    (data_folder / "given-provision.json").mkdir()
+    one = cluster()
+    one.until("mlscope provisioning")
+    identities = one.identities().values()
+    said = one.end(signal.SIGCONT)
+    assert "ProvisionFailed" in said
+    assert "IsADirectoryError" in said
+    assert not any(is_alive(identity) for identity in identities if identity is not None)
+
+
+def test_status_tells_of_every_process(cluster, data_folder, capsys):
+    cluster().until("mlscope running")
+    assert commands.status(arguments(data_folder)) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["database"] == "PostgreSQL 18, without TimescaleDB"
+    assert [one["state"] for one in shown["processes"]] == ["ready"] * 5
+    table = arguments(data_folder)
+    table.output = "table"
+    assert commands.status(table) == 0
+    assert shown["gateway_url"] in capsys.readouterr().out
+
+
+def test_down_leaves_nothing(cluster, data_folder, capsys):
+    one = cluster()
+    one.until("mlscope running")
+    identities = one.identities().values()
+    # Somebody must reap it: a supervisor whose parent does not wait would stay a zombie.
+    assert commands.down(arguments(data_folder)) == 0
+    assert not any(is_alive(identity) for identity in identities)
+    assert commands.status(arguments(data_folder)) == 3
+    assert commands.down(arguments(data_folder)) == 0
+
+
+def test_a_client_finds_the_cluster_by_its_folder(cluster, data_folder):
+    with pytest.raises(NotUp):
+        running_state(data_folder)
+    cluster().until("mlscope running")
+    environ = requester_environ(running_state(data_folder))
+    assert Path(environ["MLSCOPE_NATS_SEED_FILE"]).name == "requester.nk"
+    assert environ["MLSCOPE_NATS_URL"].startswith("nats://127.0.0.1:")
+
+
+def test_two_clusters_that_start_at_once_differ_in_every_port(tmp_path):
+    with chosen_ports(tmp_path / "a", {}) as first, chosen_ports(tmp_path / "b", {}) as second:
+        assert not set(first.values()) & set(second.values())
+
+
+def test_the_gateways_port_may_be_asked_for(tmp_path):
+    with chosen_ports(tmp_path, {"MLSCOPE_GATEWAY_PORT": "45671"}) as chosen:
+        assert chosen["gateway"] == 45671
+
+
+def test_the_six_services_are_served():
+    assert set(Programs().services) == {
+        "registry",
+        "scheduler",
+        "collector",
+        "analyzer",
+        "gateway",
+        "agent",
+    }
