@@ -1,6 +1,5 @@
 """A local cluster for benchmarks: started with the user's own command, gone afterwards."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -9,7 +8,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 MLSCOPE = (sys.executable, "-m", "cli.main")
 
@@ -28,11 +26,6 @@ def mlscope(folder: Path, *arguments: str, **settings: str) -> subprocess.Comple
         capture_output=True,
         check=True,
     )
-
-
-def state(folder: Path) -> dict[str, Any]:
-    """Return what `mlscope up` wrote about its processes and addresses."""
-    return dict(json.loads((folder / "cluster.json").read_text()))
 
 
 @contextmanager

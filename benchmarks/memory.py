@@ -8,7 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.cluster import new_folder, running, state
+from benchmarks.cluster import new_folder, running
+from cli.cluster.state import read_state
 
 REQUEST = {
     "scenarios": [
@@ -29,8 +30,8 @@ def resident_bytes(pid: int) -> int:
 
 def resident(folder: Path) -> dict[str, int]:
     """Return the resident memory of every process of the cluster, by name."""
-    processes = state(folder)["processes"]
-    return {name: resident_bytes(entry["pid"]) for name, entry in processes.items()}
+    processes = read_state(folder).processes
+    return {one.name: resident_bytes(one.identity.pid) for one in processes if one.identity}
 
 
 def load(folder: Path, until: float) -> int:

@@ -1,0 +1,1 @@
+"""SIGKILL trials: whatever dies in mid-evaluation, what was accepted ends analyzed, once."""

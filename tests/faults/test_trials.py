@@ -1,0 +1,72 @@
+"""Fifty seeded trials: kill one process with SIGKILL in mid-evaluation; nothing is lost or doubled.
+
+Eight of them run in `make test`, all of them in `make test-faults`.
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from cli.cluster.state import read_state
+from mlscope import Client
+from mlscope.settings import Settings
+from schemas.identity import run_key
+from schemas.status import EvaluationStatus
+from tests.faults.trials import Trial, trial
+from tests.faults.victims import kill
+
+TRIALS = 50
+IN_EVERY_TEST_RUN = 8
+
+SEEDS = [
+    pytest.param(
+        seed, marks=[pytest.mark.faults, *([pytest.mark.long] * (seed >= IN_EVERY_TEST_RUN))]
+    )
+    for seed in range(TRIALS)
+]
+
+
+def rows_of(cluster: Path, key: int) -> dict[str, tuple[int, int]]:
+    """Return (rows, distinct rows) of one attempt in the tables `query` and `span`."""
+    state = read_state(cluster)
+    settings = Settings.read(
+        {
+            "MLSCOPE_DATABASE_URL": state.database_url,
+            "MLSCOPE_DATABASE_PASSWORD_FILE": state.database_password_file,
+        }
+    )
+    counted: dict[str, tuple[int, int]] = {}
+    with psycopg.connect(settings.database_conninfo()) as session:
+        for table, column in (("query", "query"), ("span", "span")):
+            row: Any = session.execute(
+                f'SELECT count(*), count(DISTINCT {column}) FROM "{table}" WHERE run_key = %s',  # type: ignore[arg-type]
+                (key,),
+            ).fetchone()
+            counted[table] = (row[0], row[1])
+    return counted
+
+
+def evaluate(cluster: Path, wanted: Trial) -> EvaluationStatus:
+    """Ask, kill, and wait for the end."""
+    with Client(data=cluster) as client:
+        evaluation = client.run(**wanted.request)
+        time.sleep(wanted.kill_after_s)
+        kill(cluster, wanted.victim)
+        return evaluation.wait(90)
+
+
+@pytest.mark.xdist_group("faults")
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_was_accepted_ends_analyzed_once(cluster: Path, seed: int) -> None:
+    wanted = trial(seed)
+    status = evaluate(cluster, wanted)
+    assert status.state == "analyzed", f"{wanted}: {status.state} {status.cause} {status.runs}"
+    assert {run.level.name.lower() for run in status.runs} == set(wanted.expected_rows)
+    for run in status.runs:
+        queries, spans = wanted.expected_rows[run.level.name.lower()]
+        rows = rows_of(cluster, run_key(status.evaluation, run.run, run.attempt))
+        assert rows == {"query": (queries, queries), "span": (spans, spans)}, (wanted, run)
