@@ -10,11 +10,11 @@ class MisshapenBatch(CollectorError):
 
 
 class DatabaseAway(CollectorError):
-    """The database does not answer; it may come back."""
+    """The database does not answer, or is not provisioned; it may come back."""
 
 
-class DatabaseFull(CollectorError):
-    """The database has no room left."""
+class DatabaseFull(DatabaseAway):
+    """The database has no room left; somebody may make some."""
 
 
 class RefusedRows(CollectorError):

@@ -184,6 +184,6 @@ class Store:
             raise DatabaseFull(str(error)) from error
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             raise RefusedRows(str(error)) from error
-        except (psycopg.OperationalError, psycopg.InternalError) as error:
+        except (psycopg.OperationalError, psycopg.InternalError, errors.UndefinedTable) as error:
             self.close()
             raise DatabaseAway(str(error)) from error

@@ -56,7 +56,7 @@ def session(database_url: str) -> Any:
 
 
 def _stored(session: psycopg.Connection[Any], batch: Batch) -> list[tuple[Any, ...]]:
-    """The rows of a batch after a COPY of what `rows_of` makes."""
+    """Return the rows of a batch after a COPY of what `rows_of` makes."""
     layout = LAYOUTS[type(batch)]
     text = read_statements(_QUERIES_SQL)[f"copy_{layout.table}"]
     body = rows_of(batch, place_of(batch, 77, REQUESTED_NS))
@@ -69,7 +69,7 @@ def _stored(session: psycopg.Connection[Any], batch: Batch) -> list[tuple[Any, .
 def _written(
     session: psycopg.Connection[Any], table: str, rows: list[tuple[Any, ...]]
 ) -> list[tuple[Any, ...]]:
-    """The same rows through psycopg's own `write_row`."""
+    """Return the same rows through psycopg's own `write_row`."""
     session.execute(f"TRUNCATE {table}".encode())
     with session.cursor().copy(f"COPY {table} FROM STDIN".encode()) as copy:
         for row in rows:

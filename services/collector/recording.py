@@ -1,0 +1,126 @@
+"""I/O: how attempts ended, said by whom it may concern once their rows are there.
+
+An ended attempt is a row first, then acknowledged; whether it is complete is asked of the database
+again and again, so a starting collector announces what another one left unannounced.
+"""
+
+import asyncio
+import logging
+from typing import cast
+
+from mlscope.bus.bus import Bus, Delivery
+from mlscope.bus.errors import BusError
+from schemas.message import derived_id
+from schemas.subjects import attempt_batches
+from services.collector.completeness import Waiting, decide
+from services.collector.errors import (
+    CollectorError,
+    RefusedRows,
+    UnknownEvaluation,
+    UnplannedRun,
+)
+from services.collector.evaluations import Evaluations
+from services.collector.runs import RunEnded, run_row
+from services.collector.saving import patiently
+from services.collector.store import Purgeable, Store
+
+_log = logging.getLogger(__name__)
+_LOOK_S = 1.0
+_LEAST_LOOK_S = 0.05
+
+
+class Recorder:
+    """Keeps ended attempts, announces the complete ones, drops their messages later."""
+
+    def __init__(self, bus: Bus, address: str, evaluations: Evaluations) -> None:
+        """Open two stores at `address`: an end is kept while completeness is looked at."""
+        self._bus = bus
+        self._ends = Store(address)
+        self._store = Store(address)
+        self._evaluations = evaluations
+        self._turn = asyncio.Lock()
+        self._stored = asyncio.Event()
+        self.waiting = 0
+
+    def look(self) -> None:
+        """Say that rows were stored: an attempt may have become complete."""
+        self._stored.set()
+
+    async def record(self) -> None:
+        """Keep every attempt that ends, for ever."""
+        async for deliveries in self._bus.deliveries("recorder", batch=1):
+            for delivery in deliveries:
+                await self._record(delivery)
+            self.look()
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._ends.close()
+        self._store.close()
+
+    async def announce(self, deadline_s: float) -> None:
+        """Announce attempts that are complete, or past the deadline incomplete, for ever."""
+        while True:
+            await asyncio.sleep(_LEAST_LOOK_S)
+            try:
+                async with asyncio.timeout(_LOOK_S):
+                    await self._stored.wait()
+            except TimeoutError:
+                pass
+            self._stored.clear()
+            async with self._turn:
+                waiting = await patiently((), self._store.waiting)
+            self.waiting = len(waiting)
+            for attempt in waiting:
+                await self._announce(attempt, deadline_s)
+
+    async def purge(self, after_s: float) -> None:
+        """Drop the messages of attempts settled `after_s` ago, for ever."""
+        while True:
+            await asyncio.sleep(min(max(after_s / 4, _LEAST_LOOK_S), 10.0))
+            try:
+                async with self._turn:
+                    settled = await patiently((), self._store.purgeable, after_s)
+                gone = [each.run_key for each in settled if await self._purge(each)]
+                async with self._turn:
+                    await patiently((), self._store.purged, gone)
+            except (BusError, CollectorError) as error:
+                _log.warning("messages stay for now: %s", error)
+
+    async def _record(self, delivery: Delivery) -> None:
+        recorded = delivery.recorded
+        fact = cast("RunEnded", recorded.fact)
+        try:
+            known = await self._evaluations.known(fact.evaluation)
+            if known.plan is None or known.requested_ns is None:
+                raise UnknownEvaluation(fact.evaluation)
+            row = run_row(fact, known.plan, known.requested_ns, recorded.envelope.id)
+            await patiently([delivery], self._ends.end_run, row)
+        except (UnplannedRun, RefusedRows) as error:
+            _log.error("attempt not recorded, buried: %s", error)
+            await delivery.bury(str(error))
+        except (UnknownEvaluation, BusError) as error:
+            _log.warning("attempt not recorded yet: %s", error)
+            await delivery.retry()
+        else:
+            await delivery.ack()
+
+    async def _announce(self, waiting: Waiting, deadline_s: float) -> None:
+        fact = decide(waiting, deadline_s)
+        if fact is None:
+            return
+        try:
+            name = fact.schema_name()
+            await self._bus.publish(fact, id=derived_id(waiting.cause, name), cause=waiting.cause)
+            async with self._turn:
+                await patiently((), self._store.settle, waiting.run_key, fact.happened)
+        except (BusError, CollectorError) as error:
+            _log.warning("%s/%s not announced yet: %s", waiting.evaluation, waiting.run, error)
+
+    async def _purge(self, settled: Purgeable) -> bool:
+        """Drop a run's messages, unless another attempt of it may still be under way."""
+        if not settled.alone and not (await self._evaluations.known(settled.evaluation)).ended:
+            return False
+        for entity in ("trace", "query", "output"):
+            await self._bus.purge(attempt_batches(entity, settled.evaluation, settled.run))
+        return True

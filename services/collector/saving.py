@@ -1,0 +1,149 @@
+"""I/O: from a durable of batches to committed rows, the next batches prepared meanwhile.
+
+Acknowledged is what is committed. While the database is away batches are held, not given back:
+their tries are for what is wrong with them, not with it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar, cast
+
+from mlscope.bus.bus import Bus, Delivery
+from mlscope.bus.errors import BusError
+from schemas.batch import Batch
+from schemas.identity import run_key
+from services.collector.errors import (
+    DatabaseAway,
+    DatabaseFull,
+    MisshapenBatch,
+    RefusedRows,
+    UnknownEvaluation,
+)
+from services.collector.evaluations import Evaluations
+from services.collector.rows import LAYOUTS, place_of, rows_of
+from services.collector.store import Prepared, Store
+
+_log = logging.getLogger(__name__)
+_MOST_DELAY_S = 5.0
+_LAST_COMMIT_S = 10.0
+_TRIES_FOR_UNKNOWN = 30
+
+Kept = tuple[Delivery, Prepared]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def prepared_of(batch: Batch, requested_ns: int) -> Prepared:
+    """Return a batch ready to store. Raises MisshapenBatch."""
+    key = run_key(batch.evaluation, batch.run, batch.attempt)
+    layout = LAYOUTS[type(batch)]
+    names = getattr(batch, "name_ids", ()), getattr(batch, "name_texts", ())
+    if len(names[0]) != len(names[1]):
+        raise MisshapenBatch(f"{len(names[1])} texts for {len(names[0])} names")
+    return Prepared(
+        marker=(key, layout.kind, batch.sequence),
+        table=layout.table,
+        count=batch.count,
+        rows=rows_of(batch, place_of(batch, key, requested_ns)),
+        names=tuple(zip(*names, strict=True)),
+    )
+
+
+async def patiently(
+    deliveries: Sequence[Delivery], act: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Do database work in a thread, again until the database can; deliveries stay ours.
+
+    Raises what else the work raises.
+    """
+    delay_s = 0.1
+    while True:
+        try:
+            return await asyncio.to_thread(act, *args, **kwargs)
+        except DatabaseAway as error:
+            level = logging.ERROR if isinstance(error, DatabaseFull) else logging.WARNING
+            _log.log(level, "rows wait, again in %.1f s: %s", delay_s, error)
+        for delivery in deliveries:
+            await delivery.working()
+        await asyncio.sleep(delay_s)
+        delay_s = min(delay_s * 2, _MOST_DELAY_S)
+
+
+class Saver:
+    """Stores what one durable delivers; `stored` is called after each commit."""
+
+    def __init__(
+        self, bus: Bus, store: Store, evaluations: Evaluations, stored: Callable[[], None]
+    ) -> None:
+        self._bus = bus
+        self._store = store
+        self._evaluations = evaluations
+        self._stored = stored
+        self.rows = 0
+        self.buried = 0
+
+    async def run(self, durable: str, batch: int) -> None:
+        """Save for ever: while one transaction commits, the next batches are fetched and encoded.
+
+        Cancelled, it ends after the transaction under way.
+        """
+        committing: asyncio.Task[None] | None = None
+        try:
+            async for deliveries in self._bus.deliveries(durable, batch=batch):
+                kept = [each for one in deliveries if (each := await self._prepare(one))]
+                if committing is not None:
+                    await asyncio.shield(committing)
+                committing = asyncio.create_task(self._commit(kept)) if kept else None
+        finally:
+            if committing is not None:
+                await asyncio.wait([committing], timeout=_LAST_COMMIT_S)
+                committing.cancel()
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._store.close()
+
+    async def _prepare(self, delivery: Delivery) -> Kept | None:
+        batch = cast("Batch", delivery.recorded.fact)
+        try:
+            start_ns = await self._evaluations.start_of(batch.evaluation)
+            return delivery, prepared_of(batch, start_ns)
+        except MisshapenBatch as error:
+            await self._bury(delivery, str(error))
+        except UnknownEvaluation as error:
+            if delivery.tries >= _TRIES_FOR_UNKNOWN:
+                await self._bury(delivery, str(error))
+            else:
+                await delivery.retry(1.0)
+        except BusError as error:
+            _log.warning("evaluation %s cannot be read: %s", batch.evaluation, error)
+            await delivery.retry(1.0)
+        return None
+
+    async def _commit(self, kept: Sequence[Kept]) -> None:
+        """Store batches and acknowledge them. Refused rows are found by storing one by one."""
+        deliveries = [delivery for delivery, _ in kept]
+        try:
+            self.rows += await patiently(
+                deliveries, self._store.save, [prepared for _, prepared in kept]
+            )
+        except RefusedRows as error:
+            if len(kept) == 1:
+                await self._bury(deliveries[0], str(error))
+                return
+            for one in kept:
+                await self._commit([one])
+            return
+        for delivery in deliveries:
+            await delivery.ack()
+        self._stored()
+
+    async def _bury(self, delivery: Delivery, reason: str) -> None:
+        subject = delivery.recorded.subject
+        try:
+            await delivery.bury(reason)
+            self.buried += 1
+            _log.warning("buried %s: %s", subject, reason)
+        except BusError as error:
+            _log.error("no dead letter for %s, it comes again: %s", subject, error)

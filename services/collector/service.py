@@ -1,0 +1,78 @@
+"""The collector as a service: two savers, a recorder, an announcer and a purger, side by side."""
+
+import asyncio
+from collections.abc import Coroutine
+from importlib.metadata import version
+from typing import Any, Protocol
+
+from mlscope.bus.bus import Bus, ServiceFacts
+from services.collector.evaluations import Evaluations
+from services.collector.recording import Recorder
+from services.collector.saving import Saver
+from services.collector.store import Store
+
+_MESSAGES_A_TRANSACTION = 40
+
+
+class CollectorSettings(Protocol):
+    """What a collector needs to know."""
+
+    @property
+    def batch_deadline_s(self) -> float:
+        """Seconds to wait for missing batches before a run is incomplete."""
+        ...
+
+    @property
+    def purge_after_s(self) -> float:
+        """Seconds a recorded run's messages stay in their streams."""
+        ...
+
+    def database_conninfo(self) -> str:
+        """Return the database's address, password included."""
+        ...
+
+
+async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> None:
+    """Collect until `stop` is set; what is being committed then is committed."""
+    address = settings.database_conninfo()
+    evaluations = Evaluations(bus)
+    recorder = Recorder(bus, address, evaluations)
+    spans = Saver(bus, Store(address), evaluations, recorder.look)
+    queries = Saver(bus, Store(address), evaluations, recorder.look)
+    await bus.announce(
+        ServiceFacts("collector", version("mlscope"), "Keeps what happened, once.", {}),
+        lambda: {
+            "rows": spans.rows + queries.rows,
+            "buried": spans.buried + queries.buried,
+            "waiting_runs": recorder.waiting,
+        },
+    )
+    try:
+        await _until(
+            stop,
+            spans.run("spans", _MESSAGES_A_TRANSACTION),
+            queries.run("queries", _MESSAGES_A_TRANSACTION),
+            recorder.record(),
+            recorder.announce(settings.batch_deadline_s),
+            recorder.purge(settings.purge_after_s),
+        )
+    finally:
+        for each in (spans, queries, recorder):
+            each.close()
+
+
+async def _until(stop: asyncio.Event, *loops: Coroutine[Any, Any, None]) -> None:
+    """Run loops until `stop` is set or one of them fails; then end them all."""
+    tasks = [asyncio.create_task(loop) for loop in (*loops, _wait(stop))]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def _wait(stop: asyncio.Event) -> None:
+    await stop.wait()

@@ -1,0 +1,188 @@
+"""One transaction for many batches: each once for ever, whoever brings it and however often."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from mlscope.statements import read_statements
+from schemas.evaluation import RunInterrupted
+from schemas.identity import run_key
+from schemas.run import RunFailed, Tally
+from services.collector import store as module
+from services.collector.completeness import Stored
+from services.collector.errors import DatabaseAway, RefusedRows
+from services.collector.runs import RunEnded, run_row
+from services.collector.saving import prepared_of
+from services.collector.store import Prepared, Store, migrate
+from tests.services.collector.builders import (
+    REQUESTED_NS,
+    a_completion,
+    a_plan,
+    a_trace,
+    some_outputs,
+    some_queries,
+)
+
+KEY = run_key("e1", "r0", 1)
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[Store]:
+    migrate(database_url)
+    store = Store(database_url)
+    yield store
+    store.close()
+
+
+def _prepared(*batches: Any) -> list[Prepared]:
+    return [prepared_of(batch, REQUESTED_NS) for batch in batches]
+
+
+def _ask(database_url: str, query: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(database_url) as session:
+        return session.execute(query.encode()).fetchall()
+
+
+def _ended(fact: RunEnded, cause: str = "c0") -> dict[str, Any]:
+    return run_row(fact, a_plan().plan, REQUESTED_NS, cause)
+
+
+def test_batches_are_stored_with_their_names(store: Store, database_url: str) -> None:
+    assert store.save(_prepared(a_trace(), some_queries(), some_outputs())) == 9
+    store.end_run(_ended(a_completion()))
+    rows = _ask(database_url, "SELECT name, level, parent, attributes FROM spans ORDER BY span")
+    assert rows[0] == ("predict", 2, None, None)
+    assert rows[2] == ("predict", 2, 1, {"index": 1})
+    assert _ask(database_url, "SELECT count(*), count(due_ns) FROM query") == [(3, 2)]
+
+
+def test_a_redelivered_batch_adds_nothing(store: Store, database_url: str) -> None:
+    assert store.save(_prepared(a_trace(0), a_trace(1))) == 8
+    assert store.save(_prepared(a_trace(1), a_trace(2), a_trace(2))) == 4
+    assert _ask(database_url, "SELECT count(*) FROM span") == [(12,)]
+
+
+def test_many_collectors_store_each_batch_once(store: Store, database_url: str) -> None:
+    batches = _prepared(*(a_trace(sequence) for sequence in range(40)))
+    with ThreadPoolExecutor(4) as pool, ExitStack() as stack:
+        stores = [stack.enter_context(closing(Store(database_url))) for _ in range(4)]
+        saves = [each.save for each in stores]
+        stored = list(pool.map(lambda save, way: save(batches[::way]), saves, (1, -1, 1, -1)))
+    assert sum(stored) == 160
+    assert _ask(database_url, "SELECT count(*) FROM span") == [(160,)]
+
+
+def test_refused_rows_leave_nothing(store: Store, database_url: str) -> None:
+    bad = a_trace(1, attribute_rows=(0,), attribute_texts=(b"{torn",))
+    with pytest.raises(RefusedRows):
+        store.save(_prepared(a_trace(0), bad))
+    assert _ask(database_url, "SELECT count(*) FROM batch") == [(0,)]
+    assert store.save(_prepared(a_trace(0))) == 4
+
+
+def test_a_run_waits_until_its_batches_are_there(store: Store) -> None:
+    store.end_run(_ended(a_completion()))
+    assert not store.waiting()[0].is_complete
+    store.save(_prepared(a_trace(), some_queries(), some_outputs()))
+    waiting = store.waiting()[0]
+    assert waiting.is_complete
+    assert (waiting.run_key, waiting.rows) == (KEY, Stored(4, 3, 2))
+    store.settle(KEY, "recorded")
+    assert store.waiting() == []
+
+
+def test_an_end_repeated_does_not_reopen_a_run(store: Store) -> None:
+    store.end_run(_ended(a_completion(tally=Tally())))
+    store.settle(KEY, "recorded")
+    store.end_run(_ended(a_completion(tally=Tally())))
+    assert store.waiting() == []
+
+
+def test_an_interrupted_attempt_is_kept_and_may_yet_complete(
+    store: Store, database_url: str
+) -> None:
+    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
+    store.end_run(_ended(gone))
+    assert store.waiting() == []
+    store.end_run(_ended(a_completion(), "c1"))
+    assert [each.cause for each in store.waiting()] == ["c1"]
+    query = "SELECT outcome, interrupted, spans FROM run"
+    assert _ask(database_url, query) == [("completed", "agent lost", 4)]
+
+
+def test_a_failed_run_says_why(store: Store, database_url: str) -> None:
+    failed = RunFailed(
+        evaluation="e1", run="r0", attempt=1, agent="a1", error="open", message="no\0 model"
+    )
+    store.end_run(_ended(failed))
+    query = "SELECT outcome, error, message, state, monotonic_ns FROM run"
+    assert _ask(database_url, query) == [("failed", "open", "no model", "ended", None)]
+
+
+def test_messages_are_dropped_once(store: Store) -> None:
+    store.end_run(_ended(a_completion()))
+    assert store.purgeable(0.0) == []
+    store.settle(KEY, "recorded")
+    (settled,) = store.purgeable(0.0)
+    assert settled.alone
+    assert store.purgeable(3600.0) == []
+    store.purged([KEY])
+    assert store.purgeable(0.0) == []
+
+
+def test_a_lost_connection_is_opened_anew(store: Store, database_url: str) -> None:
+    store.save(_prepared(a_trace(0)))
+    _ask(
+        database_url,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
+    with pytest.raises(DatabaseAway):
+        store.save(_prepared(a_trace(1)))
+    assert store.save(_prepared(a_trace(1))) == 4
+
+
+def test_a_database_without_tables_is_away(database_url: str) -> None:
+    with closing(Store(database_url)) as store, pytest.raises(DatabaseAway):
+        store.save(_prepared(a_trace()))
+
+
+def test_migrating_in_parallel_and_again_is_safe(database_url: str) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        profiles = list(pool.map(migrate, [database_url] * 3))
+    assert profiles == ["postgresql"] * 3
+    assert _ask(database_url, "SELECT count(*) FROM schema_version") == [(2,)]
+
+
+def test_every_table_and_column_is_described(database_url: str) -> None:
+    migrate(database_url)
+    missing = _ask(
+        database_url,
+        """SELECT c.relname, a.attname FROM pg_class c
+        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum >= 0 AND NOT a.attisdropped
+        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'
+        AND (col_description(c.oid, a.attnum) IS NULL OR obj_description(c.oid) IS NULL)""",
+    )
+    assert missing == []
+
+
+def test_the_row_of_a_run_fills_the_tables_columns(database_url: str) -> None:
+    migrate(database_url)
+    own = {"ended_at", "recorded_at", "purged_at"}
+    columns = _ask(
+        database_url,
+        "SELECT column_name FROM information_schema.columns WHERE table_name = 'run'",
+    )
+    assert set(_ended(a_completion())) == {name for (name,) in columns} - own
+
+
+def test_every_statement_is_used() -> None:
+    folder = Path(module.__file__).parent
+    source = (folder / "store.py").read_text()
+    for name in read_statements(folder / "queries.sql"):
+        assert f'"{name}"' in source or name.startswith("copy_")
