@@ -21,12 +21,12 @@ from tests.faults.victims import kill
 TRIALS = 50
 IN_EVERY_TEST_RUN = 8
 
-SEEDS = [
-    pytest.param(
-        seed, marks=[pytest.mark.faults, *([pytest.mark.long] * (seed >= IN_EVERY_TEST_RUN))]
-    )
-    for seed in range(TRIALS)
-]
+def marks_of(seed: int) -> list[pytest.MarkDecorator]:
+    """Return the marks of a trial: all are faults, the later ones too long for every test run."""
+    return [pytest.mark.faults, *([pytest.mark.long] if seed >= IN_EVERY_TEST_RUN else [])]
+
+
+SEEDS = [pytest.param(seed, marks=marks_of(seed)) for seed in range(TRIALS)]
 
 
 def rows_of(cluster: Path, key: int) -> dict[str, tuple[int, int]]:
