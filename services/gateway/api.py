@@ -1,0 +1,132 @@
+"""REST: each path asks one command over the bus and answers in JSON."""
+
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mlscope.bus.bus import Bus
+from mlscope.client.asking import ask, ask_for
+from mlscope.client.errors import NoSuchTable
+from schemas.codec import decode_body, is_json, parse
+from schemas.errors import MalformedMessage
+from schemas.identity import Token
+from schemas.request import Accepted, Cancel, Evaluate, ListEvaluations, Refused, ShowCatalog
+from schemas.status import Catalog
+from services.gateway.answers import as_csv, as_json, refusal
+from services.gateway.asking import evaluations, status_of, tables_of
+from services.gateway.live import live_response
+from services.gateway.openapi import document
+
+_BODY_BYTES = 1 << 20
+_TOKEN: TypeAdapter[str] = TypeAdapter(Token)
+
+
+def bus_of(request: Request) -> Bus:
+    """Return the gateway's bus."""
+    bus: Bus = request.app.state.bus
+    return bus
+
+
+def evaluation_of(request: Request) -> str:
+    """Return the evaluation a path names. Raises MalformedMessage."""
+    text = str(request.path_params["evaluation"])
+    try:
+        return _TOKEN.validate_python(text)
+    except ValidationError as error:
+        raise MalformedMessage(
+            field="evaluation", found=text[:80], expected="1 to 64 of A-Z a-z 0-9 _ -"
+        ) from error
+
+
+def _query(request: Request) -> dict[str, Any]:
+    return {name: value for name, value in request.query_params.items() if value}
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _BODY_BYTES:
+            raise MalformedMessage(
+                field="", found=f"over {_BODY_BYTES} bytes", expected="a smaller body"
+            )
+    return body
+
+
+async def list_evaluations(request: Request) -> Response:
+    """GET /api/evaluations: newest first."""
+    command = parse(ListEvaluations, _query(request))
+    return as_json((await evaluations(bus_of(request), command)).model_dump(mode="json"))
+
+
+async def evaluate(request: Request) -> Response:
+    """POST /api/evaluations: an `Evaluate`; 201 with the id, 200 when its key was known."""
+    if not request.headers.get("content-type", "").startswith("application/json"):
+        refused = Refused(error="malformed", message="send application/json", field="Content-Type")
+        return refusal(refused, 415)
+    body = await _body(request)
+    if not is_json(body):
+        raise MalformedMessage(field="", found=repr(body[:40]), expected="a JSON object")
+    accepted = await ask_for(bus_of(request), decode_body(Evaluate, body), Accepted)
+    place = f"/api/evaluations/{accepted.evaluation}"
+    status = 200 if accepted.repeated else 201
+    return as_json(accepted.model_dump(mode="json"), status, {"Location": place})
+
+
+async def show(request: Request) -> Response:
+    """GET /api/evaluations/{id}: where it is."""
+    status = await status_of(bus_of(request), evaluation_of(request))
+    return as_json(status.model_dump(mode="json"))
+
+
+async def cancel(request: Request) -> Response:
+    """DELETE /api/evaluations/{id}: end it now; what was measured is kept."""
+    reason = request.query_params.get("reason", "")
+    command = Cancel(evaluation=evaluation_of(request), reason=reason)
+    return as_json(await ask(bus_of(request), command), 202)
+
+
+async def events(request: Request) -> Response:
+    """GET /api/evaluations/{id}/events: server-sent events."""
+    evaluation = evaluation_of(request)
+    await status_of(bus_of(request), evaluation)
+    return live_response(request.app.state.feeds, request, evaluation)
+
+
+async def tables(request: Request) -> Response:
+    """GET /api/evaluations/{id}/tables: all of them."""
+    found = await tables_of(bus_of(request), evaluation_of(request))
+    return as_json(found.model_dump(mode="json"))
+
+
+async def table(request: Request) -> Response:
+    """GET /api/evaluations/{id}/tables/{name}: one, as JSON or (`.csv`, Accept) as CSV."""
+    name, dot, suffix = str(request.path_params["table"]).rpartition(".")
+    if not dot:
+        name, suffix = suffix, ""
+    found = await tables_of(bus_of(request), evaluation_of(request), name)
+    one = next((each for each in found.tables if each.name == name), None)
+    if one is None:
+        raise NoSuchTable(name, tuple(each.name for each in found.tables))
+    if suffix == "csv" or (not suffix and "text/csv" in request.headers.get("accept", "")):
+        return as_csv(one)
+    return as_json(one.model_dump(mode="json"))
+
+
+async def catalog(request: Request) -> Response:
+    """GET /api/catalog: what can run where; `kind` and `name` narrow it down."""
+    command = parse(ShowCatalog, _query(request))
+    found = await ask_for(bus_of(request), command, Catalog)
+    return as_json(found.model_dump(mode="json"))
+
+
+async def openapi(_: Request) -> Response:
+    """GET /api/openapi.json."""
+    return as_json(document())
+
+
+async def healthy(_: Request) -> Response:
+    """GET /healthz: this process answers."""
+    return as_json({"ok": True})

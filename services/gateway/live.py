@@ -1,0 +1,49 @@
+"""Server-sent events of one evaluation: the story with ids, progress without, a ping when idle."""
+
+from collections.abc import AsyncIterator
+
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from services.gateway.feeds import Feeds
+from services.gateway.telling import end_of
+
+_PING_S = 15.0
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+    "Content-Type": "text/event-stream; charset=utf-8",
+}
+
+
+def live_response(feeds: Feeds, request: Request, evaluation: str) -> StreamingResponse:
+    """Return the stream of an evaluation, resumed after `Last-Event-ID` (or `?after=`).
+
+    Raises TooManyViewers.
+    """
+    feeds.make_room()
+    after = last_seen(request)
+    return StreamingResponse(live_events(feeds, evaluation, after=after), headers=_HEADERS)
+
+
+def last_seen(request: Request) -> int:
+    """Return the last sequence a client has seen; what is no number means none."""
+    text = request.headers.get("last-event-id") or request.query_params.get("after", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+
+
+async def live_events(
+    feeds: Feeds, evaluation: str, *, after: int, ping_s: float = _PING_S
+) -> AsyncIterator[bytes]:
+    """Yield what a client has not seen, then what happens, until the evaluation ended."""
+    async with feeds.viewing(evaluation, after=after) as (feed, viewer):
+        yield b"retry: 1000\n\n"
+        while not (feeds.is_closing or feed.is_broken):
+            is_over = feed.is_over
+            for event in viewer.take():
+                yield event.encoded()
+            if is_over:
+                yield end_of(feed.scene.status).encoded()
+                return
+            if not await viewer.wait(ping_s):
+                yield b": ping\n\n"

@@ -1,0 +1,136 @@
+"""The page of one evaluation: state, request, runs, tables."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mlscope.client.quantities import shown
+from mlscope.client.story import ENDED
+from schemas.analysis import Column, Table
+from schemas.request import Evaluate
+from schemas.status import EvaluationStatus, RunStatus
+from services.gateway.pages.evaluations import state_of, when
+from services.gateway.pages.markup import Markup, element, text_of
+from services.gateway.pages.plain import page, pairs
+
+_RUN_HEADS = (
+    "Run",
+    "Scenario",
+    "Batch",
+    "Level",
+    "Agent",
+    "State",
+    "Queries",
+    "Failed",
+    "Spans",
+    "p50 so far",
+    "p99 so far",
+    "Notes",
+)
+
+
+def evaluation_page(status: EvaluationStatus, tables: Sequence[Table], note: str = "") -> str:
+    """Return the page; while the evaluation runs its script keeps it up to date."""
+    is_live = status.state not in ENDED
+    return page(
+        f"{status.model} {status.evaluation}",
+        element(
+            "article",
+            element("h1", status.model or status.evaluation),
+            _facts_of(status),
+            _progress(status, is_live),
+            element("h2", "Runs"),
+            _runs(status.runs),
+            _request(status.request) if status.request else "",
+            element("p", note, class_="note") if note else "",
+            *(_table(status.evaluation, table) for table in tables),
+            id="evaluation",
+            data_evaluation=status.evaluation,
+            data_live="yes" if is_live else "no",
+        ),
+        script=True,
+    )
+
+
+def _facts_of(status: EvaluationStatus) -> Markup:
+    refusals = [element("li", f"{each.agent}: {each.reason}") for each in status.refusals]
+    state = element("span", state_of(status.state), id="state")
+    return pairs(
+        ("State", state),
+        ("Cause", element("span", status.cause, id="cause")),
+        ("Requested", when(status.requested_ns)),
+        ("Agents", element("span", ", ".join(status.agents), id="agents")),
+        ("Not on", element("ul", *refusals) if refusals else ""),
+        ("Evaluation", element("code", status.evaluation)),
+    )
+
+
+def _progress(status: EvaluationStatus, is_live: bool) -> Markup:
+    text = "waiting for news" if is_live else ""
+    return element(
+        "p",
+        element("span", text, id="progress"),
+        " ",
+        element("span", "", id="gap"),
+        role="status",
+        hidden=not is_live,
+        data_runs=str(len(status.runs)),
+    )
+
+
+def _runs(runs: Sequence[RunStatus]) -> Markup:
+    head = element("tr", *(element("th", name) for name in _RUN_HEADS))
+    rows = [_run(run) for run in runs]
+    return element("table", element("thead", head), element("tbody", *rows, id="runs"))
+
+
+def _run(run: RunStatus) -> Markup:
+    cells = (
+        run.run,
+        run.scenario,
+        str(run.batch_size),
+        run.level.name.lower(),
+        run.agent,
+        state_of(run.state),
+        str(run.answered),
+        str(run.failed_queries),
+        str(run.spans),
+        "",
+        "",
+        "; ".join(note for note in (run.cause, run.level_note, *run.caveats) if note),
+    )
+    return element("tr", *(element("td", cell) for cell in cells), data_run=run.run)
+
+
+def _request(request: Evaluate) -> Markup:
+    fields = request.model_dump(mode="json", exclude_defaults=True)
+    body = json.dumps(fields, indent=2)
+    return element("details", element("summary", "Request"), element("pre", body))
+
+
+def _table(evaluation: str, table: Table) -> Markup:
+    address = f"/api/evaluations/{evaluation}/tables/{table.name}"
+    links = text_of(
+        element("a", "CSV", href=f"{address}.csv"), " ", element("a", "JSON", href=address)
+    )
+    heads = element("tr", *(_head(column) for column in table.columns))
+    rows = element("tbody", *(element("tr", *_cells(table.columns, row)) for row in table.rows))
+    return element(
+        "section",
+        element("h2", table.title or table.name),
+        element("p", table.verdict, class_="verdict") if table.verdict else "",
+        element("div", element("table", element("thead", heads), rows), class_="wide"),
+        *(element("p", caveat, class_="note") for caveat in table.caveats),
+        element("p", links),
+        data_table=table.name,
+    )
+
+
+def _head(column: Column) -> Markup:
+    return element("th", column.name.replace("_", " "), title=column.description or None)
+
+
+def _cells(columns: Sequence[Column], row: Sequence[Any]) -> Iterator[Markup]:
+    for column, value in zip(columns, row, strict=False):
+        is_number = column.type in ("int", "float")
+        yield element("td", shown(value, column.unit), class_="number" if is_number else None)

@@ -1,0 +1,91 @@
+"""Every path the gateway answers."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from mlscope.bus.bus import Bus
+from mlscope.client.errors import ClientError, CommandRefused
+from schemas.errors import MalformedMessage
+from schemas.request import Refused
+from services.gateway import api, site
+from services.gateway.answers import refusal, refused_by
+from services.gateway.errors import TooManyViewers
+from services.gateway.feeds import Feeds
+from services.gateway.guard import Guard
+
+_STATIC = Path(__file__).with_name("static")
+
+
+def build_app(
+    bus: Bus, feeds: Feeds, *, token: str | None = None, own_hosts: frozenset[str] = frozenset()
+) -> Starlette:
+    """Return the gateway over a bus. With `token`, everything but the login asks for it."""
+    app = Starlette(
+        routes=[
+            Route("/", site.front),
+            Route("/login", site.login, methods=["GET", "POST"]),
+            Route("/evaluations", site.evaluations),
+            Route("/evaluations/{evaluation}", site.evaluation),
+            Mount("/api", routes=_api_routes()),
+            Route("/healthz", api.healthy),
+            Mount("/static", StaticFiles(directory=_STATIC)),
+        ],
+        middleware=[Middleware(Guard, token=token, own_hosts=own_hosts)],
+        exception_handlers={
+            ClientError: _explained,
+            MalformedMessage: _explained,
+            TooManyViewers: _full,
+            404: _nothing_here,
+        },
+    )
+    app.state.bus = bus
+    app.state.feeds = feeds
+    app.state.token = token
+    return app
+
+
+def _api_routes() -> list[Route]:
+    return [
+        Route("/openapi.json", api.openapi),
+        Route("/catalog", api.catalog),
+        Route("/evaluations", api.list_evaluations, methods=["GET"]),
+        Route("/evaluations", api.evaluate, methods=["POST"]),
+        Route("/evaluations/{evaluation}", api.show, methods=["GET"]),
+        Route("/evaluations/{evaluation}", api.cancel, methods=["DELETE"]),
+        Route("/evaluations/{evaluation}/events", api.events),
+        Route("/evaluations/{evaluation}/tables", api.tables),
+        Route("/evaluations/{evaluation}/tables/{table}", api.table),
+    ]
+
+
+Handler = Callable[[Request, Exception], Awaitable[Response]]
+
+
+async def _explained(request: Request, error: Exception) -> Response:
+    refused = refused_by(error)
+    is_unknown_model = isinstance(error, CommandRefused) and refused.error == "unknown"
+    if is_unknown_model and request.method == "POST":
+        return refusal(refused, 422)
+    if not request.url.path.startswith("/api/"):
+        return site.trouble(refused)
+    return refusal(refused)
+
+
+async def _full(_: Request, error: Exception) -> Response:
+    return refusal(Refused(error="busy", message=str(error)))
+
+
+async def _nothing_here(request: Request, _: Any) -> Response:
+    message = f"nothing at {request.url.path}; /api/openapi.json lists what there is"
+    refused = Refused(error="unknown", message=message)
+    if request.url.path.startswith("/api/"):
+        return refusal(refused)
+    return site.trouble(refused)

@@ -1,0 +1,72 @@
+"""The gateway's process: an HTTP server on the bus, stopped within a bound."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from mlscope.bus.bus import Bus, ServiceFacts
+from mlscope.settings import Settings
+from schemas.message import VERSION
+from services.gateway.feeds import Feeds
+from services.gateway.routes import build_app
+
+_log = logging.getLogger(__name__)
+_STOP_WITHIN_S = 3
+_BACKLOG = 512
+
+
+async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
+    """Serve HTTP until `stop` is set."""
+    feeds = Feeds(bus, limit=settings.max_live_clients)
+    app = build_app(bus, feeds, token=settings.gateway_token(), own_hosts=_own_hosts(settings))
+    server = _Server(
+        uvicorn.Config(
+            app,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_STOP_WITHIN_S,
+        )
+    )
+    with _listening(settings.gateway_host, settings.gateway_port) as listener:
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        facts = ServiceFacts("gateway", f"{VERSION}.0.0", "pages, REST and live events", {})
+        await bus.announce(facts, lambda: {"viewers": feeds.viewers})
+        _log.info("listening", extra={"address": settings.gateway_address})
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        feeds.close()
+        server.should_exit = True
+        await serving
+
+
+def _own_hosts(settings: Settings) -> frozenset[str]:
+    names = (settings.gateway_host, urlsplit(settings.gateway_url).hostname)
+    return frozenset(name for name in names if name)
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """Listen before anything is announced. Raises OSError when the port is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    try:
+        yield listener
+    finally:
+        listener.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: `stop` belongs to whoever runs the service."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield

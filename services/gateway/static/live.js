@@ -1,0 +1,109 @@
+// Keeps an evaluation's page up to date from server-sent events; the page is whole without it.
+// One EventSource a page, closed while the tab is hidden: HTTP/1.1 allows six connections.
+
+const article = document.getElementById("evaluation");
+const evaluation = article?.dataset.evaluation;
+let source = null;
+let lastId = "";
+
+/** A latency in ns as people read it. */
+function duration(ns) {
+  if (ns < 0) return "";
+  const [factor, unit] = ns >= 1e9 ? [1e9, "s"] : ns >= 1e6 ? [1e6, "ms"] : ns >= 1e3 ? [1e3, "µs"] : [1, "ns"];
+  return `${Number((ns / factor).toPrecision(3))} ${unit}`;
+}
+
+function mark(state) {
+  const span = document.createElement("span");
+  span.className = `state ${state}`;
+  span.textContent = state;
+  return span;
+}
+
+function set(id, text) {
+  const place = document.getElementById(id);
+  if (place && text !== undefined) place.textContent = text;
+}
+
+function notes(run) {
+  return [run.cause, run.level_note, ...run.caveats].filter(Boolean).join("; ");
+}
+
+/** Write a run's row, made when it is new. Columns as in pages/evaluation.py. */
+function showRun(run) {
+  const body = document.getElementById("runs");
+  let row = [...body.children].find((each) => each.dataset.run === run.run);
+  if (!row) {
+    row = body.insertRow();
+    row.dataset.run = run.run;
+    for (let column = 0; column < 12; column += 1) row.insertCell();
+  }
+  const texts = { 0: run.run, 1: run.scenario, 2: run.batch_size, 3: run.level, 4: run.agent, 11: notes(run) };
+  if (run.answered || run.spans) Object.assign(texts, { 6: run.answered, 7: run.failed_queries, 8: run.spans });
+  for (const [column, text] of Object.entries(texts)) row.cells[column].textContent = text;
+  row.cells[5].replaceChildren(mark(run.state));
+}
+
+function showState(event) {
+  lastId = event.lastEventId || lastId;
+  const told = JSON.parse(event.data);
+  document.getElementById("state").replaceChildren(mark(told.state));
+  set("cause", told.cause);
+  set("agents", told.agents?.join(", "));
+  for (const run of told.runs ?? []) showRun(run);
+  const ended = document.querySelectorAll("#runs .recorded, #runs .failed, #runs .incomplete").length;
+  const all = document.querySelectorAll("#runs tr").length;
+  set("progress", `${told.happened} · ${ended} of ${all} runs recorded`);
+}
+
+/** Columns, one row a run. */
+function showProgress(event) {
+  const told = JSON.parse(event.data);
+  told.run.forEach((run, index) => {
+    const row = document.querySelector(`#runs tr[data-run="${CSS.escape(run)}"]`);
+    if (!row) return;
+    const values = { 6: told.answered, 7: told.failed, 8: told.spans };
+    for (const [column, counts] of Object.entries(values)) {
+      row.cells[column].textContent = Math.max(counts[index], Number(row.cells[column].textContent));
+    }
+    row.cells[9].textContent = duration(told.p50_ns[index]);
+    row.cells[10].textContent = duration(told.p99_ns[index]);
+  });
+}
+
+function showGap(event) {
+  const { from, to } = JSON.parse(event.data);
+  set("gap", `updates ${from} to ${to} were skipped: this page was too slow`);
+}
+
+/** The record: the same page, as the server writes it now. */
+async function showRecord() {
+  close();
+  const response = await fetch(location.href);
+  const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  document.querySelector("main").replaceChildren(...fresh.querySelector("main").childNodes);
+}
+
+function open() {
+  if (source || document.hidden) return;
+  source = new EventSource(`/api/evaluations/${evaluation}/events?after=${lastId}`);
+  source.addEventListener("state", showState);
+  source.addEventListener("run", showState);
+  source.addEventListener("progress", showProgress);
+  source.addEventListener("gap", showGap);
+  source.addEventListener("end", showRecord);
+}
+
+function close() {
+  source?.close();
+  source = null;
+}
+
+if (article?.dataset.live === "yes") {
+  document.addEventListener("visibilitychange", () => {
+    const isLive = document.getElementById("evaluation").dataset.live === "yes";
+    if (document.hidden || !isLive) close();
+    else open();
+  });
+  open();
+}
