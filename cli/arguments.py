@@ -9,7 +9,7 @@ from typing import TypeAlias
 from cli import exits
 from cli.cluster.commands import add_commands
 
-Parsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Parsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
 Command = Callable[[argparse.Namespace], int]
 
 SERVICES = ("registry", "scheduler", "agent", "collector", "analyzer", "gateway")
