@@ -176,6 +176,17 @@ class Accepted(Message):
     repeated: bool = False
 
 
+class CatalogChanged(Message):
+    """The answer to `publish` and `withdraw`; `repeated` says that it was so before."""
+
+    accepted: Literal[True] = True
+    kind: str
+    name: str
+    version: str
+    digest: str = ""
+    repeated: bool = False
+
+
 class AgentReason(Message):
     """Why one agent can't run the request."""
 

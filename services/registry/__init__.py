@@ -1,0 +1,6 @@
+"""The registry: what can run where, now.
+
+Owns: the catalog (a fold of FLEET and CATALOG), its copy in the bucket `catalog`, manifests.
+Hears: agents' announcements, leases that run out, `publish`, `withdraw`, `catalog`.
+Says: AgentLost, ManifestPublished, ManifestWithdrawn. Does not know: evaluations.
+"""

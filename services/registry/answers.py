@@ -1,0 +1,114 @@
+"""What the registry answers: `catalog`, `publish`, `withdraw`."""
+
+from typing import Protocol
+
+from mlscope.bus.bus import Asked, Bus
+from mlscope.bus.errors import BusError, Conflict
+from schemas.codec import decode_body, encode_body, is_json
+from schemas.errors import MalformedMessage
+from schemas.manifest import Manifest
+from schemas.message import Fact, Message, derived_id
+from schemas.request import (
+    CatalogChanged,
+    PublishManifest,
+    Refused,
+    ShowCatalog,
+    WithdrawManifest,
+)
+from schemas.subjects import ROOT, manifest_key
+from services.registry.decide import decide_publish, decide_withdraw, names_of
+from services.registry.errors import ManifestRefused
+from services.registry.state import RegistryState, catalog_of, digest_of, evolve
+
+_MOST_TRIES = 8
+
+
+class Folded(Protocol):
+    """Whoever keeps the catalog's state."""
+
+    state: RegistryState
+
+
+class Answers:
+    """Answers commands from the fold; changes go through the log, guarded by manifest."""
+
+    def __init__(self, bus: Bus, folded: Folded) -> None:
+        """Read and write over `bus`."""
+        self._bus = bus
+        self._folded = folded
+
+    async def answer(self, asked: Asked) -> bytes:
+        """Return the answer to a command in its own encoding."""
+        return encode_body(await self._answered(asked), json_text=is_json(asked.body))
+
+    async def _answered(self, asked: Asked) -> Message:
+        verb = asked.subject.rsplit(".", 1)[-1]
+        try:
+            if verb == PublishManifest.verb:
+                return await self.publish(decode_body(PublishManifest, asked.body).manifest)
+            if verb == WithdrawManifest.verb:
+                return await self.withdraw(decode_body(WithdrawManifest, asked.body))
+            wish = decode_body(ShowCatalog, asked.body)
+        except MalformedMessage as error:
+            return malformed(error)
+        except ManifestRefused as error:
+            return error.refused
+        except BusError as error:
+            return Refused(error="unavailable", message=str(error) or "the log is away")
+        return catalog_of(self._folded.state, wish.kind, wish.name)
+
+    async def publish(self, manifest: Manifest) -> CatalogChanged:
+        """Put a manifest into the catalog. Raises ManifestRefused, BusError."""
+        key = manifest_key(manifest.kind, manifest.name, manifest.version)
+
+        async def once() -> CatalogChanged:
+            known, last = await self._known(key)
+            answer, fact = decide_publish(known, manifest)
+            await self._record(fact, key, last)
+            return answer
+
+        for _ in range(_MOST_TRIES - 1):
+            try:
+                return await once()
+            except Conflict:
+                continue
+        return await once()
+
+    async def withdraw(self, wish: WithdrawManifest) -> CatalogChanged:
+        """Take a manifest out of the catalog. Raises ManifestRefused, BusError."""
+        key = manifest_key(wish.kind, wish.name, wish.version)
+        known, last = await self._known(key)
+        answer, fact = decide_withdraw(known, wish, names_of(self._folded.state, wish.kind))
+        await self._record(fact, key, last)
+        return answer
+
+    async def _known(self, key: str) -> tuple[Manifest | None, int]:
+        """Return the manifest under a key and its story's last sequence, from the log itself."""
+        story = await self._bus.read(_story(key))
+        state = RegistryState()
+        for recorded in story:
+            state = evolve(state, recorded)
+        return state.manifests.get(key), story[-1].sequence if story else 0
+
+    async def _record(self, fact: Fact | None, key: str, last: int) -> None:
+        if fact is None:
+            return
+        text = digest_of(fact)
+        fact_id = derived_id(f"{key} after {last}", fact.schema_name(), text)
+        sequence = await self._bus.publish(fact, id=fact_id, expected=(_story(key), last))
+        assert sequence > last, "a guarded write comes after what it saw"
+
+
+def _story(key: str) -> str:
+    return f"{ROOT}.manifest.{key}.>"
+
+
+def malformed(error: MalformedMessage) -> Refused:
+    """Return the refusal of a body that fits no command."""
+    return Refused(
+        error="malformed",
+        message=str(error),
+        field=error.field,
+        found=error.found,
+        allowed=error.expected,
+    )

@@ -1,0 +1,121 @@
+"""What follows from a wish or a lapsed lease, given the catalog. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from packaging.version import InvalidVersion, Version
+
+from schemas.agent import AgentAnnounced, AgentLost, Lease
+from schemas.manifest import Manifest, ManifestPublished, ManifestWithdrawn, ModelManifest
+from schemas.operators import step_faults
+from schemas.request import CatalogChanged, Refused, WithdrawManifest
+from schemas.subjects import manifest_key
+from services.registry.errors import ManifestRefused
+from services.registry.state import RegistryState, digest_of
+
+
+def decide_publish(
+    known: Manifest | None, manifest: Manifest
+) -> tuple[CatalogChanged, ManifestPublished | None]:
+    """Return the answer to `publish` and the fact that makes it true, None if it is already.
+
+    `known` is what the catalog holds under this kind, name and version. Raises ManifestRefused.
+    """
+    _check(manifest)
+    digest = digest_of(manifest)
+    answer = CatalogChanged(
+        kind=manifest.kind, name=manifest.name, version=manifest.version, digest=digest
+    )
+    if known is None:
+        return answer, ManifestPublished(manifest=manifest, digest=digest)
+    if digest_of(known) != digest:
+        raise ManifestRefused(_conflict(known, manifest, digest))
+    return answer.model_copy(update={"repeated": True}), None
+
+
+def _conflict(known: Manifest, manifest: Manifest, digest: str) -> Refused:
+    return Refused(
+        error="conflict",
+        message=(
+            f"{manifest.kind} {manifest.name} {manifest.version} is known with another text; "
+            "publish the change under a new version"
+        ),
+        field="manifest.version",
+        found=f"sha256 {digest}",
+        allowed=f"sha256 {digest_of(known)}, or a version that is not in use",
+    )
+
+
+def _check(manifest: Manifest) -> None:
+    try:
+        Version(manifest.version)
+    except InvalidVersion:
+        raise ManifestRefused(
+            _invalid("manifest.version", manifest.version, "a version, as 1.0.0")
+        ) from None
+    if not manifest.name or len(manifest.name) > 128:
+        raise ManifestRefused(_invalid("manifest.name", manifest.name, "1 to 128 characters"))
+    if isinstance(manifest, ModelManifest):
+        fault = next(step_faults(manifest), None)
+        if fault is not None:
+            raise ManifestRefused(_invalid(f"manifest.{fault.path}", fault.found, fault.allowed))
+
+
+def _invalid(field: str, found: str, allowed: str) -> Refused:
+    message = f"{field}: found {found!r}, allowed: {allowed}"
+    return Refused(error="invalid", message=message, field=field, found=found, allowed=allowed)
+
+
+def decide_withdraw(
+    known: Manifest | None, wish: WithdrawManifest, names: tuple[str, ...]
+) -> tuple[CatalogChanged, ManifestWithdrawn]:
+    """Return the answer to `withdraw` and the fact that makes it true. Raises ManifestRefused.
+
+    `names` lists what the catalog holds of that kind, for whoever misspelt it.
+    """
+    if known is None:
+        raise ManifestRefused(
+            Refused(
+                error="unknown",
+                message=f"no {wish.kind} {wish.name} {wish.version} in the catalog",
+                field="name",
+                found=f"{wish.name} {wish.version}",
+                allowed=", ".join(names),
+            )
+        )
+    answer = CatalogChanged(kind=wish.kind, name=wish.name, version=wish.version)
+    return answer, ManifestWithdrawn(kind=wish.kind, name=wish.name, version=wish.version)
+
+
+def manifest_of(state: RegistryState, kind: str, name: str, version: str) -> Manifest | None:
+    """Return what the catalog holds under a kind, name and version."""
+    return state.manifests.get(manifest_key(kind, name, version))
+
+
+def names_of(state: RegistryState, kind: str) -> tuple[str, ...]:
+    """Return `name version` of everything of a kind, sorted."""
+    found = (each for each in state.manifests.values() if each.kind == kind)
+    return tuple(sorted(f"{each.name} {each.version}" for each in found))
+
+
+def decide_lost(
+    state: RegistryState, leases: Mapping[str, Lease], revisions: Mapping[str, int]
+) -> Iterator[AgentLost]:
+    """Yield who is lost: live in the catalog, and no lease of that start is held.
+
+    `leases` are held now, by agent; `revisions` are the last ones seen, held or not.
+    """
+    for agent, status in state.agents.items():
+        lease = leases.get(agent)
+        incarnation = status.announcement.incarnation
+        if status.state == "live" and (lease is None or lease.incarnation != incarnation):
+            revision = revisions.get(agent, 0)
+            yield AgentLost(agent=agent, incarnation=incarnation, revision=revision)
+
+
+def decide_back(state: RegistryState, leases: Mapping[str, Lease]) -> Iterator[AgentAnnounced]:
+    """Yield who was taken as lost and holds its lease all the same: a server was away, not it."""
+    for agent, status in state.agents.items():
+        lease = leases.get(agent)
+        announcement = status.announcement
+        if status.state == "lost" and lease and lease.incarnation == announcement.incarnation:
+            yield AgentAnnounced(agent=agent, announcement=announcement)

@@ -1,0 +1,25 @@
+"""What can be wrong with what the registry is given."""
+
+from schemas.request import Refused
+
+
+class RegistryError(Exception):
+    """The registry can't use what it was given."""
+
+
+class ManifestRefused(RegistryError):
+    """A manifest can't enter or leave the catalog; `refused` is the answer to whoever asked."""
+
+    def __init__(self, refused: Refused) -> None:
+        """Carry the answer."""
+        self.refused = refused
+        super().__init__(f"{refused.error}: {refused.message}")
+
+
+class UnreadableManifest(RegistryError):
+    """A file is no manifest."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        """Name the file and what is wrong with it."""
+        self.path, self.reason = path, reason
+        super().__init__(f"{path}: {reason}")

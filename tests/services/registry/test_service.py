@@ -1,0 +1,167 @@
+"""The registry over a bus: answers, shipped manifests, leases, restarts, several at once."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.memory import MemoryServer, connect
+from mlscope.bus.streams import BUCKETS
+from schemas.agent import AgentAnnounced, AgentLeft, Lease
+from schemas.codec import decode_body, encode_body, parse, unpack
+from schemas.request import CatalogChanged, PublishManifest, Refused, WithdrawManifest
+from schemas.status import AgentStatus, Catalog
+from schemas.subjects import REQUEST
+from services.registry.service import serve
+from services.registry.state import digest, fold
+from tests.services.registry.samples import a_model, an_announcement
+
+SHIPPED = Path(__file__).resolve().parents[3] / "manifests"
+
+
+@dataclass(frozen=True)
+class Quick:
+    """Settings that make a lost agent known soon."""
+
+    manifests_folder: Path
+    heartbeat_s: float = 0.05
+
+
+@pytest.fixture
+def server() -> MemoryServer:
+    """Make a server whose leases last a fifth of a second."""
+    return MemoryServer(
+        buckets=[replace(each, ttl_s=0.2) if each.ttl_s else each for each in BUCKETS]
+    )
+
+
+@contextlib.asynccontextmanager
+async def serving(server: MemoryServer, folder: Path) -> AsyncIterator[None]:
+    """Run a registry for the time of a block."""
+    stop = asyncio.Event()
+    async with connect(server, "registry") as bus:
+        task = asyncio.create_task(serve(bus, Quick(folder), stop))
+        await answered(bus)
+        yield
+        stop.set()
+        await task
+
+
+async def answered(bus: Bus) -> None:
+    """Wait until the registry says what it is."""
+    while True:
+        with contextlib.suppress(Exception):
+            await bus.ask("$SRV.PING.registry", b"", timeout_s=0.2)
+            return
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def client(server: MemoryServer) -> AsyncIterator[Bus]:
+    """Open a bus for whoever asks."""
+    async with connect(server, "requester") as bus:
+        yield bus
+
+
+async def catalog(client: Bus) -> Catalog:
+    """Ask what is known."""
+    return decode_body(Catalog, await client.ask(f"{REQUEST}.catalog", b"{}"))
+
+
+async def agents_become(client: Bus, state: str) -> None:
+    """Wait until the only agent is in a state."""
+    for _ in range(250):
+        if [each.state for each in (await catalog(client)).agents] == [state]:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"not {state}: {await catalog(client)}")
+
+
+async def test_what_is_shipped_is_there(server, client):
+    async with serving(server, SHIPPED):
+        names = {model.name for model in (await catalog(client)).models}
+    assert {"efficientnet-lite0", "identity", "tiny-cnn"} <= names
+    assert server.logs["DEAD"].beyond(("mlscope.v1.dead.>",), 0) == []
+
+
+async def test_publish_and_withdraw_in_json(server, client, tmp_path):
+    async with serving(server, tmp_path):
+        body = encode_body(PublishManifest(manifest=a_model()), json_text=True)
+        first = json.loads(await client.ask(f"{REQUEST}.publish", body))
+        again = json.loads(await client.ask(f"{REQUEST}.publish", body))
+        assert (first["repeated"], again["repeated"]) == (False, True)
+        wish = encode_body(WithdrawManifest(kind="model", name="m", version="1.0.0"))
+        changed = decode_body(CatalogChanged, await client.ask(f"{REQUEST}.withdraw", wish))
+        assert changed.name == "m"
+        await asyncio.sleep(0.05)
+        assert (await catalog(client)).models == ()
+
+
+@pytest.mark.parametrize("body", [b"{}", b"\x93\x01", b'{"manifest": {"kind": "poem"}}'])
+async def test_a_wrong_shape_is_refused_by_name(server, client, tmp_path, body):
+    async with serving(server, tmp_path):
+        refused = parse(Refused, unpack(await client.ask(f"{REQUEST}.publish", body)))
+    assert refused.error == "malformed"
+
+
+async def test_a_bad_file_is_buried_and_the_rest_published(server, client, tmp_path):
+    models = tmp_path / "models"
+    models.mkdir()
+    (models / "a.yml").write_text("{name: [")
+    (models / "b.yml").write_text("name: only\n")
+    good = encode_body(a_model(), json_text=True).decode()
+    (models / "c.yml").write_text(good)
+    async with serving(server, tmp_path):
+        assert [model.name for model in (await catalog(client)).models] == ["m"]
+        letters = await client.read("mlscope.v1.dead.>")
+    assert [letter.fact.subject for letter in letters] == ["a.yml", "b.yml"]
+
+
+async def test_an_agent_is_lost_once_by_two_registries_and_comes_back(server, client, tmp_path):
+    async with serving(server, tmp_path), serving(server, tmp_path):
+        lease = encode_body(Lease(holder="a1", incarnation="i1"), json_text=True)
+        await client.put("leases", "agent-a1", lease)
+        fact = AgentAnnounced(agent="a1", announcement=an_announcement())
+        await client.publish(fact, id="announced")
+        await agents_become(client, "live")
+        await agents_become(client, "lost")
+        lost = await client.read("mlscope.v1.agent.a1.lost")
+        assert len(lost) == 1
+        await client.put("leases", "agent-a1", lease)
+        await agents_become(client, "live")
+
+
+async def test_who_leaves_is_not_lost(server, client, tmp_path):
+    async with serving(server, tmp_path):
+        fact = AgentAnnounced(agent="a1", announcement=an_announcement())
+        await client.publish(fact, id="announced")
+        await client.publish(AgentLeft(agent="a1", incarnation="i1"), id="left")
+        await agents_become(client, "left")
+        await asyncio.sleep(0.3)
+        assert await client.read("mlscope.v1.agent.a1.lost") == []
+
+
+async def test_a_restart_mends_the_bucket(server, client, tmp_path):
+    async with serving(server, tmp_path):
+        fact = AgentAnnounced(agent="a1", announcement=an_announcement())
+        await client.publish(fact, id="announced")
+        await agents_become(client, "live")
+    await client.put("catalog", "agent_a1", b"{}")
+    await client.put("catalog", "model_gone", b"{}")
+    async with serving(server, tmp_path):
+        entry = await client.get("catalog", "agent_a1")
+        assert entry is not None
+        assert decode_body(AgentStatus, entry.value).announcement.agent == "a1"
+        assert await client.get("catalog", "model_gone") is None
+
+
+async def test_stats_tell_the_digest_of_the_log(server, client):
+    async with serving(server, SHIPPED):
+        told = json.loads(await client.ask("$SRV.STATS.registry", b""))
+        log = await client.read("mlscope.v1.manifest.>")
+    assert told["endpoints"][0]["data"]["digest"] == digest(fold(log))

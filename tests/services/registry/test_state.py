@@ -1,0 +1,98 @@
+"""The catalog is a fold, indifferent to repeats and to how its two streams interleave."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlscope.bus.bus import Recorded
+from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
+from schemas.manifest import ManifestPublished, ManifestWithdrawn
+from schemas.message import Envelope, Fact
+from schemas.subjects import subject_of
+from services.registry.state import RegistryState, catalog_of, digest, entries, evolve, fold
+from tests.services.registry.samples import a_model, an_announcement
+
+AGENTS = st.sampled_from(["a1", "a2"])
+INCARNATIONS = st.sampled_from(["i1", "i2"])
+VERSIONS = st.sampled_from(["1.0.0", "2.0.0"])
+
+
+def recorded(fact: Fact, sequence: int) -> Recorded:
+    """Return a fact as the log keeps it."""
+    envelope = Envelope.around(fact, id=f"id{sequence}", cause="", time_ns=sequence)
+    return Recorded(subject_of(fact), sequence, envelope, fact)
+
+
+def announced(agent: str, incarnation: str) -> Fact:
+    return AgentAnnounced(agent=agent, announcement=an_announcement(agent, incarnation))
+
+
+FLEET = st.lists(
+    st.one_of(
+        st.builds(announced, AGENTS, INCARNATIONS),
+        st.builds(AgentLeft, agent=AGENTS, incarnation=INCARNATIONS),
+        st.builds(AgentLost, agent=AGENTS, incarnation=INCARNATIONS, revision=st.integers(0, 9)),
+    ),
+    max_size=12,
+)
+MANIFESTS = st.lists(
+    st.one_of(
+        st.builds(
+            lambda version: ManifestPublished(manifest=a_model(version=version), digest="d"),
+            VERSIONS,
+        ),
+        st.builds(ManifestWithdrawn, kind=st.just("model"), name=st.just("m"), version=VERSIONS),
+    ),
+    max_size=12,
+)
+
+
+def log_of(facts: list[Fact]) -> list[Recorded]:
+    return [recorded(fact, number) for number, fact in enumerate(facts, 1)]
+
+
+@given(FLEET, MANIFESTS)
+def test_two_streams_interleave_as_they_like(fleet, manifests):
+    """Sequences count per stream, so the digest must not depend on which came first."""
+    one, other = log_of(fleet), log_of(manifests)
+    assert digest(fold(one + other)) == digest(fold(other + one))
+
+
+@given(FLEET)
+def test_a_fact_said_twice_changes_nothing(fleet):
+    state = RegistryState()
+    for each in log_of(fleet):
+        state = evolve(state, each)
+        assert digest(evolve(state, each)) == digest(state)
+
+
+def test_an_older_start_cannot_be_lost_again():
+    facts = [
+        announced("a1", "i1"),
+        announced("a1", "i2"),
+        AgentLost(agent="a1", incarnation="i1", revision=3),
+    ]
+    assert fold(log_of(facts)).agents["a1"].state == "live"
+
+
+def test_who_is_lost_and_announced_again_is_live():
+    lost = AgentLost(agent="a1", incarnation="i1")
+    facts = [announced("a1", "i1"), lost, announced("a1", "i1")]
+    assert [fold(log_of(facts[:n])).agents["a1"].state for n in (2, 3)] == ["lost", "live"]
+
+
+def test_a_withdrawn_manifest_leaves_catalog_and_bucket():
+    facts: list[Fact] = [
+        ManifestPublished(manifest=a_model(version="1.0.0"), digest="x"),
+        ManifestPublished(manifest=a_model(version="2.0.0"), digest="y"),
+        ManifestWithdrawn(kind="model", name="m", version="1.0.0"),
+    ]
+    state = fold(log_of(facts))
+    assert [model.version for model in catalog_of(state).models] == ["2.0.0"]
+    assert len(entries(state)) == 1
+
+
+def test_the_catalog_shows_one_kind_and_one_name():
+    state = fold(log_of([announced("a1", "i1"), announced("a2", "i1")]))
+    assert len(catalog_of(state, kind="agent").agents) == 2
+    assert [a.announcement.agent for a in catalog_of(state, name="a2").agents] == ["a2"]
+    assert catalog_of(state, kind="model").agents == ()
