@@ -42,7 +42,7 @@ def rows_of(cluster: Path, key: int) -> dict[str, tuple[int, int]]:
     with psycopg.connect(settings.database_conninfo()) as session:
         for table, column in (("query", "query"), ("span", "span")):
             row: Any = session.execute(
-                f'SELECT count(*), count(DISTINCT {column}) FROM "{table}" WHERE run_key = %s',  # type: ignore[arg-type]
+                f'SELECT count(*), count(DISTINCT {column}) FROM "{table}" WHERE run_key = %s',
                 (key,),
             ).fetchone()
             counted[table] = (row[0], row[1])
