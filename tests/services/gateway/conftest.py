@@ -1,0 +1,84 @@
+"""A gateway over a memory bus: in process, and as a real server on a port of its own."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.memory import MemoryServer, connect
+from mlscope.settings import Settings
+from services.gateway.feeds import Feeds
+from services.gateway.routes import build_app
+from services.gateway.service import serve
+from tests.services.gateway.stories import StandIns, stand_ins
+
+
+@pytest.fixture
+def server() -> MemoryServer:
+    return MemoryServer()
+
+
+@pytest.fixture
+async def standing(server: MemoryServer) -> AsyncIterator[StandIns]:
+    async with stand_ins(server) as standing:
+        yield standing
+
+
+@pytest.fixture
+async def bus(server: MemoryServer) -> AsyncIterator[Bus]:
+    async with connect(server, "gateway") as bus:
+        yield bus
+
+
+@asynccontextmanager
+async def web_over(bus: Bus, token: str | None = None) -> AsyncIterator[httpx.AsyncClient]:
+    """Lend a client of a gateway in this process."""
+    app = build_app(bus, Feeds(bus, limit=8), token=token)
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as web:
+        yield web
+
+
+@pytest.fixture
+async def web(bus: Bus, standing: StandIns) -> AsyncIterator[httpx.AsyncClient]:
+    async with web_over(bus) as web:
+        yield web
+
+
+@dataclass
+class Running:
+    """A gateway's server: its address, and what stops it."""
+
+    port: int
+    stop: asyncio.Event
+    serving: "asyncio.Task[None]"
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
+
+@pytest.fixture
+async def running(bus: Bus, standing: StandIns) -> AsyncIterator[Running]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    stop = asyncio.Event()
+    settings = Settings(gateway_port=port, max_live_clients=4)
+    serving = asyncio.create_task(serve(bus, settings, stop))
+    running = Running(port, stop, serving)
+    async with httpx.AsyncClient(base_url=running.url) as web:
+        for _ in range(200):
+            try:
+                await web.get("/healthz")
+                break
+            except httpx.TransportError:
+                await asyncio.sleep(0.02)
+    yield running
+    stop.set()
+    await serving

@@ -1,0 +1,247 @@
+"""One evaluation's facts to tell, and the services a gateway or client asks, on a memory bus."""
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+
+import numpy as np
+
+from mlscope.bus.bus import Answerer, Asked, Bus
+from mlscope.bus.memory import MemoryServer, connect
+from mlscope.client.story import evolve, unheard
+from schemas.analysis import Column, Table, Tables
+from schemas.batch import QueriesAnswered, TraceCaptured
+from schemas.codec import decode_body, encode_body
+from schemas.errors import MalformedMessage
+from schemas.evaluation import (
+    EvaluationAnalyzed,
+    EvaluationMeasured,
+    EvaluationPlanned,
+    EvaluationRequested,
+    MeasuredRun,
+    RunStarted,
+)
+from schemas.identity import keyed_evaluation_id, new_evaluation_id
+from schemas.level import Level
+from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest
+from schemas.message import Fact, Message
+from schemas.plan import Plan, RunPlan, SessionPlan, Subject
+from schemas.request import (
+    Accepted,
+    AgentReason,
+    Cancel,
+    Evaluate,
+    ListEvaluations,
+    Refused,
+    ShowEvaluation,
+    ShowTables,
+)
+from schemas.run import ClockOrigin, Conditions, RunCompleted, RunRecorded, Tally
+from schemas.status import Catalog, EvaluationList
+from schemas.subjects import REQUEST, story_of
+
+E = "0123456789abcdef"
+AGENT = "a1"
+LATENCY = Table(
+    name="latency",
+    title="Latency",
+    columns=(Column(name="run", type="text"), Column(name="p50", type="float", unit="ns")),
+    rows=(("r0", 5_000_000.0), ("r1", float("nan"))),
+    verdict="Half of the queries took 5 ms.",
+)
+
+
+def a_model() -> ModelManifest:
+    """Return a model of no consequence."""
+    return ModelManifest(
+        name="tiny",
+        version="1.0.0",
+        framework=FrameworkNeed(name="onnxruntime"),
+        inputs=(),
+        outputs=(),
+        model=Assets(graph_path="m.onnx"),
+    )
+
+
+def a_plan(runs: int = 2, queries: int = 100) -> Plan:
+    """Return a plan of one session; runs are r0, r1 and so on."""
+    planned = tuple(
+        RunPlan(run=f"r{n}", group=0, scenario="online", level=Level.MODEL, queries=queries)
+        for n in range(runs)
+    )
+    session = SessionPlan(session="s0", agent=AGENT, batch_size=1, runs=planned)
+    subject = Subject(model=a_model(), dataset=DatasetManifest(name="d"), framework="onnxruntime")
+    return Plan(subject=subject, sessions=(session,))
+
+
+def beginning(evaluation: str = E, runs: int = 2) -> list[Fact]:
+    """Return what happens before the first run."""
+    return [
+        EvaluationRequested(
+            evaluation=evaluation, request=Evaluate(model="tiny"), requested_ns=time.time_ns()
+        ),
+        EvaluationPlanned(evaluation=evaluation, plan=a_plan(runs)),
+    ]
+
+
+def a_run(run: str, evaluation: str = E, attempt: int = 1) -> list[Fact]:
+    """Return what happens to one run that goes well."""
+    whose = {"evaluation": evaluation, "run": run, "attempt": attempt}
+    return [
+        RunStarted(**whose, session="s0", agent=AGENT, started_ns=1),
+        RunCompleted(
+            **whose,
+            agent=AGENT,
+            tally=Tally(spans=300, queries=100, trace_batches=1, query_batches=1),
+            origin=ClockOrigin(monotonic_ns=0, epoch_start_ns=0),
+            conditions=Conditions(),
+            level=Level.MODEL,
+        ),
+        RunRecorded(**whose, spans=300, queries=100, outputs=0),
+    ]
+
+
+def ending(evaluation: str = E, runs: int = 2) -> list[Fact]:
+    """Return what happens after the last run."""
+    measured = tuple(
+        MeasuredRun(run=f"r{n}", attempt=1, end="completed", agent=AGENT) for n in range(runs)
+    )
+    return [
+        EvaluationMeasured(evaluation=evaluation, runs=measured),
+        EvaluationAnalyzed(evaluation=evaluation, tables=("latency",)),
+    ]
+
+
+def whole_story(evaluation: str = E, runs: int = 2) -> list[Fact]:
+    """Return an evaluation from beginning to end."""
+    middle = [fact for n in range(runs) for fact in a_run(f"r{n}", evaluation)]
+    return [*beginning(evaluation, runs), *middle, *ending(evaluation, runs)]
+
+
+def queries(
+    latencies_ns: Sequence[int], *, run: str = "r0", sequence: int = 0, evaluation: str = E
+) -> QueriesAnswered:
+    """Return a batch of answered closed-loop queries of these latencies."""
+    n = len(latencies_ns)
+    zeros = np.zeros(n, "<i8").tobytes()
+    return QueriesAnswered(
+        evaluation=evaluation,
+        run=run,
+        attempt=1,
+        agent=AGENT,
+        sequence=sequence,
+        count=n,
+        query=np.arange(n, dtype="<i4").tobytes(),
+        block=np.zeros(n, "<i2").tobytes(),
+        size=np.ones(n, "<i4").tobytes(),
+        due_ns=np.full(n, -1, "<i8").tobytes(),
+        issued_ns=zeros,
+        started_ns=zeros,
+        ended_ns=np.array(latencies_ns, "<i8").tobytes(),
+        service_ns=np.full(n, -1, "<i8").tobytes(),
+        status=np.zeros(n, np.int8).tobytes(),
+    )
+
+
+def spans(n: int, *, run: str = "r0", sequence: int = 0, evaluation: str = E) -> TraceCaptured:
+    """Return a batch that says it holds `n` spans; its columns are empty."""
+    columns = ("span", "parent", "level", "name", "start_ns", "duration_ns", "thread")
+    return TraceCaptured(
+        evaluation=evaluation,
+        run=run,
+        attempt=1,
+        agent=AGENT,
+        sequence=sequence,
+        count=n,
+        name_ids=(),
+        name_texts=(),
+        query=b"",
+        block=b"",
+        **dict.fromkeys(columns, b""),
+    )
+
+
+class StandIns:
+    """The scheduler, registry and analyzer as far as a client sees them, told by the log."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
+        self.cancelled: list[str] = []
+        self._ids = count()
+
+    async def tell(self, *facts: Fact) -> None:
+        """Publish facts in order."""
+        for fact in facts:
+            await self.bus.publish(fact, id=f"f{next(self._ids)}")
+
+    async def open(self) -> None:
+        """Answer requests from now on."""
+        verbs: dict[str, Answerer] = {
+            "evaluate": self._evaluate,
+            "cancel": self._cancel,
+            "evaluation": self._evaluation,
+            "evaluations": self._evaluations,
+            "catalog": self._catalog,
+            "tables": self._tables,
+        }
+        for verb, answerer in verbs.items():
+            await self.bus.answer(f"{REQUEST}.{verb}", answerer, queue=verb)
+
+    async def _evaluate(self, asked: Asked) -> bytes:
+        try:
+            request = decode_body(Evaluate, asked.body)
+        except MalformedMessage as error:
+            return encode_body(Refused(error="malformed", message=str(error), field=error.field))
+        refusals = {
+            "unknown-model": Refused(error="unknown", message="no such model", field="model"),
+            "too-large": Refused(
+                error="unsatisfiable",
+                message="no agent fits",
+                agents=(AgentReason(agent=AGENT, reason="too little memory"),),
+            ),
+        }
+        if isinstance(request.model, str) and request.model in refusals:
+            return encode_body(refusals[request.model])
+        evaluation = keyed_evaluation_id(request.key) if request.key else new_evaluation_id()
+        await self.tell(EvaluationRequested(evaluation=evaluation, request=request, requested_ns=1))
+        return encode_body(Accepted(evaluation=evaluation, address=f"/evaluations/{evaluation}"))
+
+    async def _cancel(self, asked: Asked) -> bytes:
+        command = decode_body(Cancel, asked.body)
+        self.cancelled.append(command.evaluation)
+        return encode_body(Accepted(evaluation=command.evaluation))
+
+    async def _evaluation(self, asked: Asked) -> bytes:
+        evaluation = decode_body(ShowEvaluation, asked.body).evaluation
+        story = await self.bus.read(story_of(evaluation))
+        if not story:
+            return encode_body(
+                Refused(error="unknown", message=f"no evaluation {evaluation}; list them")
+            )
+        status = unheard(evaluation)
+        for recorded in story:
+            status = evolve(status, recorded.fact)
+        return encode_body(status)
+
+    async def _evaluations(self, asked: Asked) -> bytes:
+        decode_body(ListEvaluations, asked.body)
+        return encode_body(EvaluationList(evaluations=(unheard(E),)))
+
+    async def _catalog(self, _: Asked) -> bytes:
+        return encode_body(Catalog(models=(a_model(),)))
+
+    async def _tables(self, asked: Asked) -> bytes:
+        command = decode_body(ShowTables, asked.body)
+        wanted = not command.tables or LATENCY.name in command.tables
+        tables: Message = Tables(evaluation=command.evaluation, tables=(LATENCY,) if wanted else ())
+        return encode_body(tables)
+
+
+@asynccontextmanager
+async def stand_ins(server: MemoryServer) -> AsyncIterator[StandIns]:
+    """Lend stand-ins that answer on a memory server."""
+    async with connect(server, "scheduler") as bus:
+        standing = StandIns(bus)
+        await standing.open()
+        yield standing

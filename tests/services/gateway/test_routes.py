@@ -1,0 +1,123 @@
+"""REST and pages over a memory bus: what is asked, answered and refused."""
+
+import httpx
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from mlscope.bus.bus import Bus
+from tests.services.gateway.conftest import web_over
+from tests.services.gateway.stories import E, StandIns, beginning, whole_story
+
+JSON = {"Content-Type": "application/json"}
+
+
+async def test_a_request_is_accepted_with_its_place(web: httpx.AsyncClient) -> None:
+    response = await web.post("/api/evaluations", json={"model": "tiny", "batch_sizes": [1, 2]})
+    assert response.status_code == 201
+    place = response.headers["location"]
+    assert place == f"/api/evaluations/{response.json()['evaluation']}"
+    shown = (await web.get(place)).json()
+    assert shown["request"]["batch_sizes"] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"{", ""),
+        (b"[1]", ""),
+        (b'"text"', ""),
+        (b"{}", "model"),
+        (b'{"model": "tiny", "batch_sizes": [0]}', "batch_sizes"),
+        (b'{"model": "tiny", "colour": 1}', "colour"),
+    ],
+)
+async def test_wrong_json_names_its_field(web: httpx.AsyncClient, body: bytes, field: str) -> None:
+    response = await web.post("/api/evaluations", content=body, headers=JSON)
+    assert response.status_code == 400
+    assert response.json()["accepted"] is False
+    assert response.json()["field"] == field
+
+
+@pytest.mark.parametrize(("model", "status"), [("unknown-model", 422), ("too-large", 409)])
+async def test_refusals_keep_their_reasons(web: httpx.AsyncClient, model: str, status: int) -> None:
+    response = await web.post("/api/evaluations", json={"model": model})
+    assert response.status_code == status
+    assert response.json()["message"]
+    if status == 409:
+        assert response.json()["agents"] == [{"agent": "a1", "reason": "too little memory"}]
+
+
+async def test_an_unknown_evaluation_is_not_found(web: httpx.AsyncClient) -> None:
+    for path in (f"/api/evaluations/{E}", f"/evaluations/{E}", f"/api/evaluations/{E}/events"):
+        assert (await web.get(path)).status_code == 404, path
+
+
+async def test_a_path_is_no_subject(web: httpx.AsyncClient) -> None:
+    response = await web.get("/api/evaluations/a.*.>")
+    assert response.status_code == 400
+    assert response.json()["field"] == "evaluation"
+
+
+async def test_without_a_scheduler_the_log_tells(bus: Bus) -> None:
+    await StandIns(bus).tell(*whole_story())
+    async with web_over(bus) as web:
+        assert (await web.get(f"/api/evaluations/{E}")).json()["state"] == "analyzed"
+        assert (await web.get("/api/evaluations")).status_code == 503
+
+
+async def test_cancelling_reaches_the_scheduler(web: httpx.AsyncClient, standing: StandIns) -> None:
+    assert (await web.delete(f"/api/evaluations/{E}")).status_code == 202
+    assert standing.cancelled == [E]
+
+
+async def test_a_table_comes_as_json_and_csv(web: httpx.AsyncClient) -> None:
+    place = f"/api/evaluations/{E}/tables/latency"
+    assert (await web.get(place)).json()["rows"] == [["r0", 5e6], ["r1", None]]
+    by_suffix = await web.get(f"{place}.csv")
+    by_accept = await web.get(place, headers={"Accept": "text/csv"})
+    assert by_suffix.text == by_accept.text == "run,p50\r\nr0,5000000.0\r\nr1,nan\r\n"
+    assert (await web.get(f"/api/evaluations/{E}/tables/none")).status_code == 404
+
+
+async def test_the_openapi_document_describes_what_is_answered(web: httpx.AsyncClient) -> None:
+    document = (await web.get("/api/openapi.json")).json()
+    catalog = (await web.get("/api/catalog")).json()
+    schema = {"$ref": "#/components/schemas/Catalog", "components": document["components"]}
+    jsonschema.validate(catalog, schema)
+    for path in document["paths"]:
+        assert (await web.get(path.format(evaluation=E, table="x"))).status_code != 405
+
+
+async def test_the_page_tells_runs_tables_and_escapes(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    await standing.tell(*whole_story())
+    page = (await web.get(f"/evaluations/{E}")).text
+    assert 'data-run="r1"' in page
+    assert "Half of the queries took 5 ms." in page
+    assert "5 ms</td>" in page
+    assert 'data-live="no"' in page
+    assert (await web.get(f"/evaluations/{E}<script>")).text.count("<script>") == 0
+
+
+async def test_pages_load_nothing_from_elsewhere(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    await standing.tell(*beginning())
+    response = await web.get(f"/evaluations/{E}")
+    assert "default-src 'self'" in response.headers["content-security-policy"]
+    assert "http" not in response.text.replace("http-equiv", "")
+    for path in ("/static/live.js", "/static/page.css"):
+        assert (await web.get(path)).status_code == 200
+
+
+async def test_a_page_that_is_not_there_says_so(web: httpx.AsyncClient) -> None:
+    response = await web.get("/nowhere")
+    assert response.status_code == 404
+    assert "/api/openapi.json" in response.text
+
+
+async def test_a_large_body_is_refused(web: httpx.AsyncClient) -> None:
+    body = b'{"model": "' + b"x" * (1 << 20) + b'"}'
+    response = await web.post("/api/evaluations", content=body, headers=JSON)
+    assert response.status_code == 400
