@@ -1,7 +1,8 @@
 """Who may say and hear what: the one table from which a NATS server's users are written.
 
 Every connection has a name, which is also its key and its inbox prefix. A name that is not in
-`PERMISSIONS` may do nothing.
+`PERMISSIONS` may do nothing. No service may create a consumer: its deliveries could be sent to any
+subject. Reading is by Direct Get, following by hearing the live subjects beside it.
 Subjects are NATS permission subjects (`*` one token, a final `>` one or more).
 """
 
@@ -9,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from mlscope.bus.streams import BUCKETS, OBJECTS, durable_named
+from mlscope.bus.streams import OBJECTS, durable_named
 from schemas.subjects import ROOT
+
+_INBOX = "_INBOX_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,16 @@ class Permission:
 
 def inbox_prefix(name: str) -> str:
     """Return the inbox prefix of the connection called `name`, without the final dot."""
-    return f"_INBOX_{name}"
+    return f"{_INBOX}{name}"
+
+
+def is_inbox(reply: str) -> bool:
+    """Tell whether a reply subject may be answered.
+
+    The server lets an asker name any reply subject, and the answer is sent with the rights of who
+    answers: on another subject than an inbox it could pass for a fact.
+    """
+    return reply.startswith(_INBOX)
 
 
 def _inboxes(*names: str) -> tuple[str, ...]:
@@ -42,25 +54,19 @@ def _requests(*verbs: str) -> tuple[str, ...]:
 
 
 def _facts(*entities: str) -> tuple[str, ...]:
+    """To publish: say such facts. To subscribe: hear them as they are said."""
     return tuple(f"{ROOT}.{entity}.>" for entity in entities)
 
 
+def _keys(*buckets: str) -> tuple[str, ...]:
+    """To publish: set keys. To subscribe: hear them set."""
+    return tuple(f"$KV.{bucket}.>" for bucket in buckets)
+
+
 def _read(*streams: str) -> tuple[str, ...]:
-    """Look at a stream, get single messages of it, read all of it through an ephemeral consumer."""
-    subjects: list[str] = []
-    for stream in streams:
-        subjects += [
-            f"$JS.API.STREAM.INFO.{stream}",
-            f"$JS.API.STREAM.MSG.GET.{stream}",
-            f"$JS.API.DIRECT.GET.{stream}",
-            f"$JS.API.DIRECT.GET.{stream}.>",
-            f"$JS.API.CONSUMER.CREATE.{stream}",
-            f"$JS.API.CONSUMER.CREATE.{stream}.>",
-            f"$JS.API.CONSUMER.INFO.{stream}.*",
-            f"$JS.API.CONSUMER.MSG.NEXT.{stream}.*",
-            f"$JS.FC.{stream}.>",
-        ]
-    return tuple(subjects)
+    """Get messages of a stream, singly and in batches."""
+    apis = [f"$JS.API.DIRECT.GET.{stream}" for stream in streams]
+    return tuple(subject for api in apis for subject in (api, f"{api}.>"))
 
 
 def _consume(durable: str) -> tuple[str, ...]:
@@ -73,28 +79,14 @@ def _consume(durable: str) -> tuple[str, ...]:
     )
 
 
-def _read_buckets() -> tuple[str, ...]:
-    return _read(*(f"KV_{bucket.name}" for bucket in BUCKETS))
-
-
-def _write_bucket(bucket: str) -> tuple[str, ...]:
-    return (f"$KV.{bucket}.>",)
-
-
-def _payloads() -> tuple[str, ...]:
-    stream = f"OBJ_{OBJECTS}"
-    return (*_read(stream), f"$O.{OBJECTS}.>", f"$JS.API.STREAM.PURGE.{stream}")
-
-
 def _purge(*streams: str) -> tuple[str, ...]:
     return tuple(f"$JS.API.STREAM.PURGE.{stream}" for stream in streams)
 
 
-_ASKERS = _inboxes("requester", "gateway")
-"""Where the answers to requests and to discovery go."""
-
-_EVERY_SERVICE = (*_facts("dead"), *_payloads(), *_ASKERS, "$JS.API.INFO", "$SRV.>")
-_LIVE_FACTS = _facts("evaluation", "run", "analysis", "query", "agent")
+_BUCKETS = _read("KV_catalog", "KV_leases")
+_PAYLOADS = (*_read(f"OBJ_{OBJECTS}"), *_purge(f"OBJ_{OBJECTS}"), f"$O.{OBJECTS}.>")
+_EVERY_SERVICE = (*_facts("dead"), *_PAYLOADS, *_inboxes("requester", "gateway"), "$SRV.>")
+"""Dead letters, large payloads, and where the answers to requests and to discovery go."""
 
 PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
     {
@@ -102,14 +94,16 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             publish=(
                 *_EVERY_SERVICE,
                 *_facts("agent", "manifest"),
-                *_write_bucket("catalog"),
+                *_keys("catalog"),
                 *_read("FLEET", "CATALOG"),
-                *_read_buckets(),
+                *_BUCKETS,
                 *_consume("registry"),
             ),
             subscribe=(
                 *_inboxes("registry"),
                 *_requests("publish", "withdraw", "catalog", "digest"),
+                *_facts("agent", "manifest"),
+                *_keys("catalog", "leases"),
                 "$SRV.>",
             ),
         ),
@@ -118,14 +112,16 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *_EVERY_SERVICE,
                 *_facts("evaluation", "query"),
                 *_requests("agent.*.*"),
-                *_write_bucket("leases"),
+                *_keys("leases"),
                 *_read("EVALUATIONS", "FLEET", "CATALOG"),
-                *_read_buckets(),
+                *_BUCKETS,
                 *_consume("scheduler"),
             ),
             subscribe=(
                 *_inboxes("scheduler"),
                 *_requests("evaluate", "cancel", "evaluations", "evaluation"),
+                *_facts("evaluation", "run", "analysis", "agent", "manifest"),
+                *_keys("catalog", "leases"),
                 "$SRV.>",
             ),
         ),
@@ -134,25 +130,29 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *_EVERY_SERVICE,
                 *_inboxes("scheduler"),
                 *_facts("agent", "run", "trace", "output", "query"),
-                *_write_bucket("leases"),
+                *_keys("leases"),
                 *_read("EVALUATIONS"),
-                *_read_buckets(),
+                *_BUCKETS,
             ),
-            subscribe=(*_inboxes("agent"), *_requests("agent.*.*"), "$SRV.>"),
+            subscribe=(
+                *_inboxes("agent"),
+                *_requests("agent.*.*"),
+                *_facts("evaluation", "run"),
+                *_keys("catalog", "leases"),
+                "$SRV.>",
+            ),
         ),
         "collector": Permission(
             publish=(
                 *_EVERY_SERVICE,
                 *_facts("run"),
-                *_read("EVALUATIONS"),
+                *_read("EVALUATIONS", "TRACES", "QUERIES"),
                 *_consume("recorder"),
                 *_consume("spans"),
                 *_consume("queries"),
-                "$JS.API.STREAM.INFO.TRACES",
-                "$JS.API.STREAM.INFO.QUERIES",
                 *_purge("TRACES", "QUERIES"),
             ),
-            subscribe=(*_inboxes("collector"), "$SRV.>"),
+            subscribe=(*_inboxes("collector"), *_facts("evaluation", "run"), "$SRV.>"),
         ),
         "analyzer": Permission(
             publish=(
@@ -161,16 +161,26 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *_read("EVALUATIONS"),
                 *_consume("analyzer"),
             ),
-            subscribe=(*_inboxes("analyzer"), *_requests("tables"), "$SRV.>"),
+            subscribe=(
+                *_inboxes("analyzer"),
+                *_requests("tables"),
+                *_facts("evaluation", "run", "analysis"),
+                "$SRV.>",
+            ),
         ),
         "gateway": Permission(
             publish=(
                 *_EVERY_SERVICE,
                 *_requests("*"),
                 *_read("EVALUATIONS", "FLEET", "CATALOG"),
-                *_read_buckets(),
+                *_BUCKETS,
             ),
-            subscribe=(*_inboxes("gateway"), *_LIVE_FACTS, *_facts("trace"), "$SRV.>"),
+            subscribe=(
+                *_inboxes("gateway"),
+                *_facts("evaluation", "run", "analysis", "query", "trace", "agent", "manifest"),
+                *_keys("catalog", "leases"),
+                "$SRV.>",
+            ),
         ),
         "requester": Permission(
             publish=(*_requests("*"), "$SRV.>"),
