@@ -16,6 +16,7 @@ from mlscope.bus.nats.connection import Connection, Msg
 from mlscope.bus.nats.deliveries import Place, Puller
 from mlscope.bus.nats.log import EXPECTED, EXPECTED_ON, MESSAGE_ID, read_on, store, tail
 from mlscope.bus.nats.objects import Objects
+from mlscope.bus.permissions import is_inbox
 from mlscope.bus.streams import OBJECTS, durable_named, stream_of
 from schemas.message import Fact
 from schemas.subjects import subject_of
@@ -146,7 +147,7 @@ class NatsBus:
         announced = Announced(facts, stats)
 
         def received(message: Msg) -> None:
-            if message.reply:
+            if is_inbox(message.reply):
                 told = json.dumps(announced.told(message.subject), default=str)
                 self._connection.send_soon(message.reply, told.encode())
 
