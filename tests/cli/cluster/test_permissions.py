@@ -87,7 +87,7 @@ async def test_a_requester_may_ask_and_listen(nats_server):
 
 async def test_a_requester_may_publish_nothing_else(nats_server):
     subjects = [one for one in foreign_subjects() if not one.startswith(("$SRV", "_INBOX_req"))]
-    assert len(subjects) > 60
+    assert len(subjects) > 50
     async with connected(nats_server, "requester") as requester:
         for subject in subjects:
             assert not await requester.may_publish(subject), subject
@@ -147,14 +147,13 @@ async def test_another_inbox_prefix_hears_no_answer(nats_server):
 
 
 async def test_without_a_key_nobody_gets_in(nats_server):
-    refused = []
-
-    async def note(error):
-        refused.append(str(error).lower())
-
-    with pytest.raises(nats.errors.Error):
-        await nats.connect(nats_server.url, allow_reconnect=False, error_cb=note)
-    assert any("authorization violation" in one for one in refused)
+    reader, writer = await asyncio.open_connection("127.0.0.1", nats_server.port)
+    writer.write(b'CONNECT {"verbose":false}\r\nPING\r\n')
+    said = await asyncio.wait_for(reader.read(), 5)
+    writer.close()
+    await writer.wait_closed()
+    assert b"Authorization Violation" in said
+    assert b"PONG" not in said
 
 
 async def test_each_command_reaches_its_owner_and_the_answer_comes_back(nats_server):

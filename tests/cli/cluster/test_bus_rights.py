@@ -1,0 +1,138 @@
+"""The bus with real keys: every service can do its part, and nobody's part is done for another."""
+
+import asyncio
+
+import nats
+import pytest
+
+from cli.cluster.nats_server import NatsServer
+from mlscope.bus.bus import ServiceFacts
+from mlscope.bus.errors import BusError, Conflict
+from mlscope.bus.nats import connect
+from mlscope.provision import provision
+from mlscope.settings import Settings
+from schemas.agent import AgentLeft
+from schemas.analysis import AnalysisFailed
+from schemas.evaluation import EvaluationMeasured
+from schemas.subjects import decisions_of, facts_of
+
+DECISION = EvaluationMeasured(evaluation="e1", runs=())
+
+
+def settings_of(server, name):
+    return Settings(nats_url=server.url, nats_seed_file=server.seed_files[name])
+
+
+@pytest.fixture
+async def server(data_folder):
+    with NatsServer(data_folder) as started:
+        await provision(settings_of(started, "provisioner"))
+        yield started
+
+
+async def first(deliveries):
+    """Return the first fact of a durable, acknowledged."""
+    async for batch in deliveries:
+        await batch[0].ack()
+        return batch[0].recorded.fact
+    return None
+
+
+async def test_a_decision_reaches_its_consumers(server):
+    async with connect(settings_of(server, "scheduler"), "scheduler") as scheduler:
+        await scheduler.publish(DECISION, id="1", expected=(decisions_of("e1"), 0))
+        with pytest.raises(Conflict):
+            await scheduler.publish(DECISION, id="2", expected=(decisions_of("e1"), 0))
+        assert await first(scheduler.deliveries("scheduler")) == DECISION
+        async with connect(settings_of(server, "analyzer"), "analyzer") as analyzer:
+            assert await first(analyzer.deliveries("analyzer")) == DECISION
+            failed = AnalysisFailed(evaluation="e1", cause="none")
+            await analyzer.publish(failed, id="3")
+            story = await analyzer.read("mlscope.v1.*.e1.>")
+        assert [recorded.fact for recorded in story] == [DECISION, failed]
+
+
+async def test_the_fleet_reaches_the_registry_and_the_catalog_everybody(server):
+    left = AgentLeft(agent="a1", incarnation="i1")
+    async with (
+        connect(settings_of(server, "agent"), "agent") as agent,
+        connect(settings_of(server, "registry"), "registry") as registry,
+        connect(settings_of(server, "gateway"), "gateway") as gateway,
+    ):
+        await agent.publish(left, id="1")
+        await agent.put("leases", "agent_a1", b"alive")
+        assert await first(registry.deliveries("registry")) == left
+        followed = registry.follow(facts_of(AgentLeft))
+        assert (await anext(followed)).fact == left
+        entry = await registry.get("leases", "agent_a1")
+        assert entry is not None
+        assert entry.value == b"alive"
+        await registry.put("catalog", "agent_a1", b"gone")
+        watched = gateway.watch("catalog")
+        assert (await anext(watched)).value == b"gone"
+        assert await anext(watched) is None
+
+
+@pytest.mark.parametrize("name", ["agent", "collector", "analyzer", "gateway"])
+async def test_every_service_stores_large_payloads(server, name):
+    body = bytes(range(256)) * 4096
+    async with connect(settings_of(server, name), name) as bus:
+        digest = await bus.put_object("large", body)
+        assert await bus.get_object("large", digest) == body
+
+
+async def test_the_collector_reads_and_purges_batches(server):
+    async with connect(settings_of(server, "collector"), "collector") as collector:
+        assert await collector.read("mlscope.v1.trace.e1.>") == []
+        await collector.purge("mlscope.v1.trace.e1.>")
+        for durable in ("recorder", "spans", "queries"):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await first(collector.deliveries(durable))
+
+
+@pytest.mark.parametrize("name", ["agent", "analyzer", "gateway", "registry"])
+async def test_nobody_else_decides(server, name):
+    async with connect(settings_of(server, name), name, patience_s=1.0) as bus:
+        with pytest.raises(BusError):
+            await bus.publish(DECISION, id="1")
+    async with connect(settings_of(server, "scheduler"), "scheduler") as scheduler:
+        assert await scheduler.read(decisions_of("e1")) == []
+
+
+async def test_an_answer_cannot_be_made_to_pass_for_a_fact(server):
+    """A requester names a fact's subject as the reply to a command and to discovery."""
+    asked = asyncio.Event()
+
+    async def answerer(_):
+        asked.set()
+        return b"{}"
+
+    async with connect(settings_of(server, "scheduler"), "scheduler") as scheduler:
+        await scheduler.announce(ServiceFacts("scheduler", "1.0.0", "decides", {}), dict)
+        await scheduler.answer("mlscope.v1.request.evaluate", answerer, queue="scheduler")
+        client = await nats.connect(
+            server.url,
+            nkeys_seed_str=server.seeds["requester"],
+            inbox_prefix=b"_INBOX_requester",
+        )
+        forged = "mlscope.v1.evaluation.e1.requested"
+        await client.publish("$SRV.PING", b"", reply=forged)
+        await client.publish("mlscope.v1.request.evaluate", b"{}", reply=forged)
+        await asyncio.wait_for(asked.wait(), 5)
+        answer = await client.request("mlscope.v1.request.evaluate", b"{}", timeout=5)
+        assert answer.data == b"{}"
+        await client.close()
+        assert await messages_in(server, "EVALUATIONS") == 0
+
+
+async def messages_in(server, stream):
+    """Count what a stream holds, readable or not."""
+    client = await nats.connect(
+        server.url,
+        nkeys_seed_str=server.seeds["provisioner"],
+        inbox_prefix=b"_INBOX_provisioner",
+    )
+    count = (await client.jetstream().stream_info(stream)).state.messages
+    await client.close()
+    return count
