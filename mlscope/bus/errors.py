@@ -12,6 +12,10 @@ class Unreachable(BusError):
     """No server answered within the bound."""
 
 
+class Silence(Unreachable):
+    """A server is connected, but what was asked of it is not answered in time."""
+
+
 class NoAnswer(BusError):
     """Nobody answered a command in time."""
 

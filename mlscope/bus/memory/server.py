@@ -50,7 +50,8 @@ class MemoryServer:
         self.buckets = {bucket.name: BucketState(bucket, clock) for bucket in buckets}
         self.objects: dict[str, bytes] = {}
         self.is_away = False
-        self._listeners: list[Listener] = []
+        self._literal: dict[str, list[Listener]] = {}
+        self._wild: list[Listener] = []
         self._turn = itertools.count()
         self._changed = asyncio.Event()
 
@@ -92,7 +93,8 @@ class MemoryServer:
             raise PayloadTooLarge(subject, len(body), MAX_MESSAGE_BYTES)
 
     def _pass_on(self, subject: str, body: bytes, reply: str) -> int:
-        taking = [each for each in self._listeners if matches(each.filter_subject, subject)]
+        taking = [each for each in self._wild if matches(each.filter_subject, subject)]
+        taking += self._literal.get(subject, ())
         queues: dict[str, list[Listener]] = {}
         for listener in taking:
             queues.setdefault(listener.queue or str(id(listener)), []).append(listener)
@@ -103,13 +105,20 @@ class MemoryServer:
     def listen(self, filter_subject: str, receive: Receive, queue: str = "") -> Listener:
         """Have `receive` called with every message on a filter until `leave`."""
         listener = Listener(filter_subject, queue, receive)
-        self._listeners.append(listener)
+        if _is_wild(filter_subject):
+            self._wild.append(listener)
+        else:
+            self._literal.setdefault(filter_subject, []).append(listener)
         return listener
 
     def leave(self, listener: Listener) -> None:
         """End a subscription."""
+        subject = listener.filter_subject
+        taking = self._wild if _is_wild(subject) else self._literal.get(subject, [])
         with contextlib.suppress(ValueError):
-            self._listeners.remove(listener)
+            taking.remove(listener)
+        if not taking:
+            self._literal.pop(subject, None)
 
     def new_inbox(self, name: str) -> str:
         """Return a reply subject nobody had before."""
@@ -138,3 +147,8 @@ class MemoryServer:
             return
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(waiting, max(due_s - self.clock(), 0.0))
+
+
+def _is_wild(filter_subject: str) -> bool:
+    tokens = filter_subject.split(".")
+    return "*" in tokens or tokens[-1] == ">"

@@ -101,6 +101,21 @@ class Admin:
         api = f"$JS.API.CONSUMER.DURABLE.CREATE.{durable.stream}.{durable.name}"
         await self._call(api, request)
 
+    async def stream_names(self) -> list[str]:
+        """Return the names of all streams, those of buckets and object stores too."""
+        names: list[str] = []
+        total = 1
+        while len(names) < total:
+            answer = await self._call("$JS.API.STREAM.NAMES", {"offset": len(names)})
+            found = answer.get("streams") or []
+            names += found
+            total = int(answer["total"]) if found else 0
+        return names
+
+    async def delete_stream(self, name: str) -> None:
+        """Delete a stream with all it holds, its durables too."""
+        await self._call(f"$JS.API.STREAM.DELETE.{name}", {})
+
     async def _make(self, config: Mapping[str, Any]) -> None:
         full = {"storage": "file", "num_replicas": 1, "allow_direct": True, **config}
         try:

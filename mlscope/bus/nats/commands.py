@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable
 
 from mlscope.bus.answering import Answering, Bury, Respond
 from mlscope.bus.bus import Answerer, Asked
-from mlscope.bus.errors import Unreachable
+from mlscope.bus.errors import NoAnswer, Silence
 from mlscope.bus.hearing import Hearing
 from mlscope.bus.nats.connection import Connection, Msg, Subscription
+from mlscope.bus.permissions import is_inbox
 
 
 class Commands:
@@ -21,9 +22,11 @@ class Commands:
 
     async def ask(self, subject: str, body: bytes, timeout_s: float) -> bytes:
         """Send a command and return its answer. Raises NoAnswer, Unreachable."""
-        if not self._connection.is_up:
-            raise Unreachable(self._connection.settings.nats_url)
-        return bytes((await self._connection.request(subject, body, timeout_s=timeout_s)).data)
+        try:
+            message = await self._connection.request(subject, body, timeout_s=timeout_s)
+        except Silence as error:
+            raise NoAnswer(subject) from error
+        return bytes(message.data)
 
     async def answer(self, subject: str, answerer: Answerer, queue: str) -> None:
         """Answer commands on a subject until the bus closes."""
@@ -32,8 +35,9 @@ class Commands:
         )
 
         def received(message: Msg) -> None:
-            asked = Asked(message.subject, bytes(message.data), bool(message.reply))
-            answering.take(asked, self._respond(message.reply) if message.reply else None)
+            is_waited_for = is_inbox(message.reply)
+            asked = Asked(message.subject, bytes(message.data), is_waited_for)
+            answering.take(asked, self._respond(message.reply) if is_waited_for else None)
 
         subscription = await self._connection.subscribe(subject, received, queue=queue)
         self._answerings.append((answering, subscription))

@@ -20,12 +20,14 @@ from mlscope.bus.errors import (
     NotPermitted,
     PayloadTooLarge,
     ServerRefused,
+    Silence,
     Unreachable,
 )
 from mlscope.bus.permissions import inbox_prefix
 
 _log = logging.getLogger(__name__)
 _DENIED = "permissions violation for "
+_ATTEMPT_S = 2.0
 _PENDING_BYTES = 16 * 1024 * 1024
 
 T = TypeVar("T")
@@ -67,6 +69,7 @@ class Connection:
         """Keep the settings; `open` connects. `patience_s` bounds the wait for a lost server."""
         self.name = name
         self.patience_s = patience_s
+        self.attempt_s = min(_ATTEMPT_S, patience_s)
         self.settings = settings
         self.client: Client = Client()
         self.closed = asyncio.Event()
@@ -74,6 +77,7 @@ class Connection:
         self._inbox = f"{inbox_prefix(name)}.{secrets.token_hex(8)}"
         self._waiting: dict[str, _Waiting] = {}
         self._count = 0
+        self._last_failure = ""
         self._sending: set[asyncio.Task[None]] = set()
         self._on_reconnect: set[Callable[[], None]] = set()
 
@@ -151,6 +155,8 @@ class Connection:
     async def settled(self) -> None:
         """Return once the server has seen what was sent so far, or is away."""
         try:
+            # nats-py's first PING overtakes what is pending; it is written when the PONG comes.
+            await self.client.flush(timeout=2)
             await self.client.flush(timeout=2)
         except NatsError as error:
             _log.info("connection %s: %s", self.name, error)
@@ -161,20 +167,22 @@ class Connection:
         body: bytes,
         *,
         headers: Mapping[str, str] | None = None,
-        timeout_s: float = 2.0,
+        timeout_s: float | None = None,
     ) -> Msg:
-        """Send a message and return the first reply. Raises NoAnswer, Unreachable, NotPermitted.
+        """Send a message and return the first reply. Raises NoAnswer when nobody listens.
 
-        NoAnswer: nobody listens, or nobody replied in time.
+        Also raises Silence (no reply in time), Unreachable, NotPermitted, PayloadTooLarge.
         """
+        if not self.is_up:
+            raise Unreachable(self.settings.nats_url)
         future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
         token = self.expect(subject, _once(future), _fails(future))
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(self.attempt_s if timeout_s is None else timeout_s):
                 await self.send(subject, body, reply=token, headers=headers)
                 message = await future
         except TimeoutError as error:
-            raise NoAnswer(subject) from error
+            raise Silence(subject) from error
         finally:
             self.forget(token)
         if message.headers and message.headers.get("Status") == "503":
@@ -266,7 +274,9 @@ class Connection:
 
     async def _failed(self, error: Exception) -> None:
         text = str(error) or type(error).__name__
-        _log.warning("connection %s: %s", self.name, text)
+        is_repeated = text == self._last_failure
+        self._last_failure = text
+        _log.log(logging.DEBUG if is_repeated else logging.WARNING, "%s: %s", self.name, text)
         if _DENIED in text:
             denied = text.split('"')[1] if '"' in text else ""
             for waiting in list(self._waiting.values()):
@@ -279,7 +289,8 @@ class Connection:
         self._fail_all(Unreachable(self.settings.nats_url))
 
     async def _reconnected(self) -> None:
-        _log.info("connection %s: connected again", self.name)
+        _log.info("%s: connected again", self.name)
+        self._last_failure = ""
         self._up.set()
         for wake in list(self._on_reconnect):
             wake()

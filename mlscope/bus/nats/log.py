@@ -133,7 +133,7 @@ async def _batch(
     try:
         await connection.send(subject, json.dumps(request).encode(), reply=token)
         while True:
-            async with asyncio.timeout(2.0):
+            async with asyncio.timeout(connection.attempt_s):
                 reply = await replies.get()
             if isinstance(reply, BusError):
                 raise reply

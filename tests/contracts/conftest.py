@@ -1,0 +1,36 @@
+"""Both implementations of the bus, one after the other."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from mlscope.bus.bus import Bus
+from tests.contracts.worlds import MemoryWorld, NatsWorld, Shape, World
+
+
+@pytest.fixture(scope="session")
+def nats_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsWorld]:
+    """Run one nats-server for the session, without users."""
+    folder: Path = tmp_path_factory.mktemp("open-nats")
+    world = NatsWorld(folder)
+    world.server.start()
+    yield world
+    world.server.stop()
+
+
+@pytest.fixture(params=["memory", "nats"])
+async def world(request: pytest.FixtureRequest) -> World:
+    """Make a provisioned, empty place for buses."""
+    chosen: World = (
+        MemoryWorld() if request.param == "memory" else request.getfixturevalue("nats_world")
+    )
+    await chosen.make(Shape())
+    return chosen
+
+
+@pytest.fixture
+async def bus(world: World) -> AsyncIterator[Bus]:
+    """Open a bus in that place."""
+    async with world.connect() as opened:
+        yield opened

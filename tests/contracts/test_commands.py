@@ -1,0 +1,167 @@
+"""Commands and live messages: asked, answered, refused within bounds."""
+
+import asyncio
+import itertools
+import json
+from contextlib import aclosing
+
+import msgpack
+import pytest
+
+from mlscope.bus.bus import Asked, Bus, ServiceFacts
+from mlscope.bus.errors import NoAnswer
+from schemas.codec import decode_body, encode_body, is_json
+from schemas.dead import LetterBuried
+from schemas.request import Refused
+from schemas.subjects import facts_of
+from tests.contracts.facts import E, a_fact
+from tests.contracts.worlds import World
+
+SUBJECT = "mlscope.v1.request.catalog"
+
+
+async def _echo(asked: Asked) -> bytes:
+    return asked.subject.encode() + b" " + asked.body
+
+
+async def test_a_command_is_answered(bus: Bus) -> None:
+    await bus.answer("mlscope.v1.request.*", _echo, queue="registry")
+    assert await bus.ask(SUBJECT, b"{}") == SUBJECT.encode() + b" {}"
+
+
+async def test_nobody_there_is_told_at_once(bus: Bus) -> None:
+    with pytest.raises(NoAnswer) as raised:
+        await bus.ask(SUBJECT, b"", timeout_s=60.0)
+    assert raised.value.subject == SUBJECT
+
+
+async def test_no_answer_in_time(bus: Bus) -> None:
+    async def silent(_: Asked) -> bytes | None:
+        return None
+
+    await bus.answer(SUBJECT, silent, queue="registry")
+    with pytest.raises(NoAnswer):
+        await bus.ask(SUBJECT, b"", timeout_s=0.2)
+
+
+async def test_one_of_a_queue_group_answers(world: World) -> None:
+    asked: list[str] = []
+    async with world.connect("one") as one, world.connect("two") as two:
+        for bus in (one, two):
+
+            async def told(_: Asked, name: str = bus.name) -> bytes:
+                asked.append(name)
+                return name.encode()
+
+            await bus.answer(SUBJECT, told, queue="registry")
+        for _ in range(50):
+            await one.ask(SUBJECT, b"")
+        assert len(asked) == 50
+        assert set(asked) == {"one", "two"}
+
+
+@pytest.mark.parametrize("body", [b"{}", b"\x80"])
+async def test_a_failing_answerer_refuses_in_the_askers_encoding(bus: Bus, body: bytes) -> None:
+    async def failing(_: Asked) -> bytes:
+        raise ZeroDivisionError
+
+    await bus.answer(SUBJECT, failing, queue="registry")
+    answer = await bus.ask(SUBJECT, body)
+    assert is_json(answer) == is_json(body)
+    assert decode_body(Refused, answer).error == "unavailable"
+
+
+async def test_beyond_the_bound_requests_are_refused_as_busy(world: World) -> None:
+    release = asyncio.Event()
+    at_work: set[int] = set()
+
+    async def slow(asked: Asked) -> bytes:
+        at_work.add(len(at_work))
+        await release.wait()
+        return encode_body(a_fact("done"), json_text=is_json(asked.body))
+
+    async with world.connect("one", max_pending_requests=100) as one, world.connect("two") as two:
+        await one.answer(SUBJECT, slow, queue="registry")
+        asking = [asyncio.create_task(two.ask(SUBJECT, b"{}", timeout_s=30)) for _ in range(2000)]
+        refused = itertools.islice(asyncio.as_completed(asking), 1900)
+        for answer in refused:
+            await answer
+        assert len(at_work) <= 100
+        release.set()
+        told = [json.loads(answer) for answer in await asyncio.gather(*asking)]
+    assert sum(answer.get("error") == "busy" for answer in told) == 1900
+    assert sum(answer.get("reason") == "done" for answer in told) == 100
+
+
+async def test_commands_are_answered_while_another_is_at_work(bus: Bus) -> None:
+    release = asyncio.Event()
+
+    async def once_slow(asked: Asked) -> bytes:
+        if asked.body == b"slow":
+            await release.wait()
+        return asked.body
+
+    await bus.answer(SUBJECT, once_slow, queue="registry")
+    slow = asyncio.create_task(bus.ask(SUBJECT, b"slow"))
+    assert await bus.ask(SUBJECT, b"fast") == b"fast"
+    release.set()
+    assert await slow == b"slow"
+
+
+async def test_a_refusal_nobody_waits_for_goes_to_the_dead_letters(bus: Bus) -> None:
+    async def refusing(_: Asked) -> bytes:
+        return encode_body(Refused(error="invalid", message="no such model", field="model"))
+
+    await bus.answer(SUBJECT, refusing, queue="registry")
+    await bus.publish_live(SUBJECT, b'{"model": "x"}')
+    async with aclosing(bus.follow(facts_of(LetterBuried))) as dead:  # type: ignore[type-var]
+        buried = (await anext(dead)) or (await anext(dead))
+    letter = buried.fact if buried else None
+    assert isinstance(letter, LetterBuried)
+    assert letter.reason == "invalid: no such model"
+    assert (letter.subject, letter.body, letter.stream) == (SUBJECT, b'{"model": "x"}', "")
+
+
+async def test_a_command_without_reply_is_done_all_the_same(bus: Bus) -> None:
+    heard: asyncio.Queue[Asked] = asyncio.Queue()
+
+    async def doing(asked: Asked) -> bytes:
+        heard.put_nowait(asked)
+        return b'{"accepted": true}'
+
+    await bus.answer(SUBJECT, doing, queue="registry")
+    await bus.publish_live(SUBJECT, b"{}")
+    asked = await asyncio.wait_for(heard.get(), 5)
+    assert asked == Asked(SUBJECT, b"{}", wants_answer=False)
+    assert await bus.read(facts_of(LetterBuried)) == []
+
+
+async def test_facts_are_heard_live(world: World) -> None:
+    async with world.connect("one") as one, world.connect("two") as two:
+        hearing = await one.hear(f"mlscope.v1.*.{E}.>").ready()
+        await two.publish(a_fact("why"), id="a")
+        await two.publish(a_fact(evaluation="another"), id="b")
+        await two.publish_live(f"mlscope.v1.live.{E}.progress", b"half")
+        subject, body = await asyncio.wait_for(anext(hearing), 5)
+        assert subject == f"mlscope.v1.evaluation.{E}.cancelled"
+        assert msgpack.unpackb(body)["data"]["reason"] == "why"
+        assert await asyncio.wait_for(anext(hearing), 5) == (
+            f"mlscope.v1.live.{E}.progress",
+            b"half",
+        )
+        await hearing.aclose()
+        with pytest.raises(StopAsyncIteration):
+            await anext(hearing)
+
+
+async def test_a_service_is_found_by_discovery(world: World) -> None:
+    async with world.connect("scheduler") as bus, world.connect("requester") as asker:
+        facts = ServiceFacts("scheduler", "0.1.0", "plans", {"evaluate": SUBJECT})
+        await bus.announce(facts, lambda: {"sequence": 7})
+        ping = json.loads(await asker.ask("$SRV.PING", b""))
+        assert ping["type"] == "io.nats.micro.v1.ping_response"
+        assert (ping["name"], ping["version"]) == ("scheduler", "0.1.0")
+        told = json.loads(await asker.ask("$SRV.INFO.scheduler", b""))
+        assert (told["description"], told["endpoints"][0]["subject"]) == ("plans", SUBJECT)
+        stats = json.loads(await asker.ask(f"$SRV.STATS.scheduler.{ping['id']}", b""))
+        assert stats["endpoints"][0]["data"] == {"sequence": 7}
