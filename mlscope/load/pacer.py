@@ -32,12 +32,16 @@ class PacerProcess:
             for query, issued_ns in pacer: ...
 
     The child starts on entering (about 30 ms, and 0.2 s more to calibrate unless `margin_ns` is
-    given), so enter before the model is opened. A stamp is taken when the query is put into the
-    shared memory; the consumer's wake-up comes after it and is the consumer's to measure. Waiting
-    does not spin. One consumer; `stop` may be called from any thread.
+    given), so enter before the model is opened. Unless `raised` is False it runs at real-time
+    priority where it may, else at nice -20 where it may: `priority` says which. A stamp is taken
+    when the query is put into the shared memory; the consumer's wake-up comes after it and is the
+    consumer's to measure. Waiting does not spin. One consumer; `stop` may be called from any
+    thread.
     """
 
-    def __init__(self, due_ns: NDArray[np.int64], margin_ns: int | None = None) -> None:
+    def __init__(
+        self, due_ns: NDArray[np.int64], margin_ns: int | None = None, raised: bool = True
+    ) -> None:
         queries = len(due_ns)
         self._due_ns = np.ascontiguousarray(due_ns, np.int64)
         self._memory_fd = _anonymous_file((issuing.HEADER + 2 * queries) * 8)
@@ -46,6 +50,7 @@ class PacerProcess:
         words[issuing.HEADER : issuing.HEADER + queries] = self._due_ns
         self._issued_ns[:] = -1
         self._header[issuing.MARGIN_NS] = -1 if margin_ns is None else margin_ns
+        self._header[issuing.PRIORITY] = raised
         self._child: subprocess.Popen[bytes] | None = None
         self._wake_fd = self._go_fd = -1
 
@@ -130,6 +135,11 @@ class PacerProcess:
     def margin_ns(self) -> int:
         """How long before each due time the child spins; -1 until it is calibrated."""
         return int(self._header[issuing.MARGIN_NS])
+
+    @property
+    def priority(self) -> str:
+        """How the child is scheduled, once started: normal, nice or fifo."""
+        return issuing.PRIORITIES[self._header[issuing.PRIORITY]]
 
     @property
     def core_share(self) -> float:

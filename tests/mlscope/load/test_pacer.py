@@ -41,7 +41,7 @@ def test_it_calibrates_where_no_margin_is_given() -> None:
         assert paced.margin_ns == -1
         paced.start()
         assert len(list(paced)) == 1
-        assert 50_000 <= paced.margin_ns <= 400_000
+        assert 80_000 <= paced.margin_ns <= 400_000
 
 
 def test_no_queries_is_a_load_too() -> None:
@@ -139,6 +139,24 @@ def test_a_dead_parent_takes_its_pacer_along() -> None:
     parent = subprocess.run([sys.executable, "-c", source], capture_output=True, check=False)
     child = int(parent.stdout)
     _until(lambda: not _alive(child))
+
+
+@pytest.mark.parametrize("raised", [True, False])
+def test_its_priority_is_what_it_says(raised: bool) -> None:
+    with PacerProcess(FAR_NS, MARGIN_NS, raised) as paced:
+        paced.start()
+        real_time = os.sched_getscheduler(_child(paced)) == os.SCHED_FIFO
+        nice = os.getpriority(os.PRIO_PROCESS, _child(paced)) == -20
+        assert (paced.priority == "fifo") == real_time
+        assert (paced.priority == "nice") == nice
+    assert raised or paced.priority == "normal"
+
+
+def test_on_a_single_core_it_does_not_go_before_what_it_measures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert issuing.raise_priority() == 0
 
 
 def test_waiting_for_a_query_does_not_spin() -> None:

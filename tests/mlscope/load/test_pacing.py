@@ -119,7 +119,7 @@ def test_the_collector_is_off_meanwhile_and_on_after_a_failure() -> None:
 
 @pytest.mark.parametrize(
     ("late_ns", "margin_ns"),
-    [(0, LEAST_MARGIN_NS), (100_000, 125_000), (10**7, MOST_MARGIN_NS)],
+    [(0, LEAST_MARGIN_NS), (100_000, 200_000), (10**7, MOST_MARGIN_NS)],
 )
 def test_the_margin_follows_how_late_the_machine_wakes(late_ns: int, margin_ns: int) -> None:
     found_ns = calibrate_margin_ns(SteppingClock(1, (late_ns,)).clock)
@@ -128,7 +128,7 @@ def test_the_margin_follows_how_late_the_machine_wakes(late_ns: int, margin_ns: 
 
 def test_one_late_wake_up_in_a_hundred_does_not_widen_the_margin() -> None:
     rare = (60_000,) * 149 + (10**7,)
-    assert calibrate_margin_ns(SteppingClock(1, rare).clock) < 80_000
+    assert calibrate_margin_ns(SteppingClock(1, rare).clock) < 120_010
 
 
 def test_on_the_real_clock_nothing_is_early_beside_a_busy_thread() -> None:
