@@ -1,0 +1,26 @@
+"""Digests of messages: the same content gives the same, on every machine. Pure."""
+
+import hashlib
+import json
+
+from schemas.message import Message
+
+MODULUS = 1 << 256
+
+
+def digest_of(message: Message) -> str:
+    """Return the sha256 of a message's canonical JSON (keys sorted, no spaces), in hex."""
+    text = json.dumps(
+        message.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def combined(total: int, *, without: str = "", plus: str = "") -> int:
+    """Return a sum of digests with one taken out and one put in; order never matters.
+
+    Addition modulo 2^256: unlike XOR, the same digest twice does not cancel out.
+    """
+    total -= int(without, 16) if without else 0
+    total += int(plus, 16) if plus else 0
+    return total % MODULUS

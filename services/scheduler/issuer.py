@@ -1,0 +1,206 @@
+"""The two processes that issue a remote load: one sends on time, one reads the answers.
+
+Apart because a reader in the sender's process would take the interpreter from it just when a query
+is due. Each has one blocking connection of its own. What to do comes as msgpack on standard input,
+after its length (4 bytes, little-endian); so does the sender's start, 8 bytes: the origin on
+CLOCK_MONOTONIC. A closed standard input ends either. They answer `ready`, then one msgpack map.
+"""
+
+import os
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgpack
+import numpy as np
+
+from mlscope.load.pacing import calibrate_margin_ns, pace
+from services.scheduler.wire import PING, PONG, Parser, connect_line, publication, subscription
+
+READY = b"ready"
+ANSWERED, FAILED, LOST = 0, 1, 2
+_CHUNK_BYTES = 1 << 16
+
+
+def main() -> None:
+    """Be the sender or the reader, as the first argument says."""
+    spec = msgpack.unpackb(_exactly(struct.unpack("<I", _exactly(4))[0]))
+    result = send(spec) if sys.argv[1] == "send" else read(spec)
+    _say(msgpack.packb(result))
+
+
+def send(spec: dict[str, Any]) -> dict[str, bytes]:
+    """Publish each query at its due time.
+
+    Returns `issued_ns`: stamps taken after the socket's write returned, int64 [issued].
+    """
+    connection, parser = _connect(spec, "issuer")
+    due_ns = np.frombuffer(spec["due_ns"], "<i8").astype(np.int64)
+    lines = _publications(spec, len(due_ns))
+    issued_ns = np.full(len(due_ns), -1, np.int64)
+    stamps, writing, over = issued_ns.data, threading.Lock(), threading.Event()
+    threading.Thread(
+        target=_answer_pings, args=(connection, parser, writing, over), daemon=True
+    ).start()
+    margin_ns = calibrate_margin_ns()
+    _say(READY)
+    origin_ns = struct.unpack("<q", _exactly(8))[0]
+    threading.Thread(target=_end_with_input, args=(over,), daemon=True).start()
+
+    def issue(query: int) -> None:
+        with writing:
+            connection.sendall(lines[query])
+        stamps[query] = time.monotonic_ns()
+
+    pace(due_ns, issue, origin_ns, margin_ns, stop=over.is_set)
+    return {"issued_ns": issued_ns[issued_ns >= 0].astype("<i8").tobytes()}
+
+
+def _publications(spec: dict[str, Any], queries: int) -> list[bytes]:
+    """Build every query's bytes before the clock starts."""
+    samples = np.frombuffer(spec["samples"], "<i4").reshape(queries, -1).astype("<i4")
+    common = {name: spec[name] for name in ("evaluation", "run", "attempt", "block")}
+    return [
+        publication(
+            spec["subject"],
+            f"{spec['inbox']}.{query}",
+            msgpack.packb({**common, "query": query, "samples": samples[query].tobytes()}),
+        )
+        for query in range(queries)
+    ]
+
+
+def _answer_pings(
+    connection: socket.socket, parser: Parser, writing: threading.Lock, over: threading.Event
+) -> None:
+    """Keep the server content; a broken connection ends the load."""
+    try:
+        while received := connection.recv(_CHUNK_BYTES):
+            for frame in parser.feed(received):
+                if frame.kind == "PING":
+                    with writing:
+                        connection.sendall(PONG)
+                elif frame.kind == "ERR":
+                    return
+    except OSError:
+        return
+    finally:
+        over.set()
+
+
+def _end_with_input(over: threading.Event) -> None:
+    """The parent's end of the pipe closes when it dies or wants no more."""
+    while os.read(0, 64):
+        pass
+    over.set()
+
+
+def read(spec: dict[str, Any]) -> dict[str, Any]:
+    """Stamp and collect the answers until all are there, or the standard input closes.
+
+    Returns columns, one row an answer: `query` int32, `ended_ns` and `service_ns` int64, `status`
+    int8, and `errors` (texts by row).
+    """
+    connection, parser = _connect(spec, "issuer-reader")
+    connection.sendall(subscription(f"{spec['inbox']}.*") + PING)
+    answers: list[tuple[int, int, int, int]] = []
+    errors: dict[int, str] = {}
+    told = False
+    while len(answers) < spec["queries"]:
+        readable, _, _ = select.select([connection, 0], [], [])
+        if 0 in readable and not os.read(0, 64):
+            break
+        if connection not in readable:
+            continue
+        received = connection.recv(_CHUNK_BYTES)
+        now_ns = time.monotonic_ns()
+        if not received:
+            break
+        for frame in parser.feed(received):
+            if frame.kind == "PING":
+                connection.sendall(PONG)
+            elif frame.kind == "PONG" and not told:
+                told = True
+                _say(READY)
+            elif frame.kind == "MSG":
+                answers.append(_answer(frame.subject, frame.body, frame.status, now_ns, errors))
+    return _columns(answers, errors)
+
+
+def _answer(
+    subject: str, body: bytes, status: int, now_ns: int, errors: dict[int, str]
+) -> tuple[int, int, int, int]:
+    """Return (query, ended, service, status); an answer nobody can read is a failed query."""
+    query = int(subject.rpartition(".")[2])
+    if status:
+        errors[query] = "nobody took the query"
+        return query, now_ns, -1, LOST
+    try:
+        answer = msgpack.unpackb(body)
+        if answer["status"] != ANSWERED:
+            errors[query] = str(answer.get("error", ""))
+        return query, now_ns, int(answer["service_ns"]), int(answer["status"])
+    except (ValueError, KeyError, TypeError, msgpack.UnpackException) as error:
+        errors[query] = f"unreadable answer: {error}"
+        return query, now_ns, -1, FAILED
+
+
+def _columns(answers: list[tuple[int, int, int, int]], errors: dict[int, str]) -> dict[str, Any]:
+    rows = np.array(answers, np.int64).reshape(-1, 4)
+    return {
+        "query": rows[:, 0].astype("<i4").tobytes(),
+        "ended_ns": rows[:, 1].astype("<i8").tobytes(),
+        "service_ns": rows[:, 2].astype("<i8").tobytes(),
+        "status": rows[:, 3].astype("<i1").tobytes(),
+        "errors": errors,
+    }
+
+
+def _connect(spec: dict[str, Any], name: str) -> tuple[socket.socket, Parser]:
+    """Open one connection. Raises OSError, or ConnectionRefusedError when the key is not taken."""
+    address = urlsplit(spec["url"])
+    connection = socket.create_connection((address.hostname or "127.0.0.1", address.port or 4222))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    parser = Parser()
+    info = _await(connection, parser, "INFO")
+    connection.sendall(connect_line(info, spec["seed"], name) + PING)
+    _await(connection, parser, "PONG")
+    return connection, parser
+
+
+def _await(connection: socket.socket, parser: Parser, kind: str) -> bytes:
+    """Read until a frame of `kind` and return its body."""
+    while received := connection.recv(_CHUNK_BYTES):
+        for frame in parser.feed(received):
+            if frame.kind == kind:
+                return frame.body
+            if frame.kind == "ERR":
+                raise ConnectionRefusedError(frame.body.decode(errors="replace"))
+    raise ConnectionRefusedError("the server closed the connection")
+
+
+def _exactly(size: int) -> bytes:
+    """Read `size` bytes of standard input. Raises EOFError."""
+    data = b""
+    while len(data) < size:
+        more = os.read(0, size - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data
+
+
+def _say(message: bytes) -> None:
+    """Write a message to standard output after its length."""
+    data = struct.pack("<I", len(message)) + message
+    while data:
+        data = data[os.write(1, data) :]
+
+
+if __name__ == "__main__":
+    main()

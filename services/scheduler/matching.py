@@ -1,0 +1,208 @@
+"""Who can run a request and, for each one that can't, why. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from packaging.specifiers import SpecifierSet
+
+from schemas.agent import Accelerator, Announcement, Hardware, Runtime
+from schemas.level import Level
+from schemas.manifest import DatasetManifest, FrameworkNeed, ModelManifest
+from schemas.request import AgentReason, Evaluate, SystemNeed
+from schemas.status import AgentStatus, Catalog
+from services.scheduler.constraints import constraint_of, newest_first, satisfies
+from services.scheduler.errors import BadConstraint, invalid
+from services.scheduler.resolving import dataset_of, model_of
+
+_ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64", "powerpc64le": "ppc64le"}
+_GPU_DEVICES = ("gpu", "cuda", "rocm", "tensorrt", "dml", "metal")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An agent that can run the request, and with what."""
+
+    agent: str
+    incarnation: str
+    framework: str
+    version: str
+    device: str
+    deepest_level: Level
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a request means, who runs it (best first; one, or all that fit) and who can't."""
+
+    model: ModelManifest
+    dataset: DatasetManifest
+    agents: tuple[Candidate, ...]
+    reasons: tuple[AgentReason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The constraints of request and model together."""
+
+    framework: str
+    constraints: tuple[SpecifierSet, ...]
+    system: SystemNeed
+    agents: tuple[str, ...]
+
+
+def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int]) -> Match:
+    """Return who runs a request; `agents` is empty when nobody can. Raises RequestRefused.
+
+    Best is who can trace as deep as asked, then who has the least load (runs by agent).
+    """
+    model = model_of(request, catalog)
+    dataset = dataset_of(request, model, catalog)
+    wanted = _wanted(request, model)
+    fitting: list[Candidate] = []
+    reasons = [
+        AgentReason(agent=agent, reason="is not known here")
+        for agent in request.agents
+        if all(each.announcement.agent != agent for each in catalog.agents)
+    ]
+    for status in catalog.agents:
+        found = _candidate(status, wanted)
+        if isinstance(found, Candidate):
+            fitting.append(found)
+        else:
+            reasons.append(AgentReason(agent=status.announcement.agent, reason=found))
+
+    def rank(candidate: Candidate) -> tuple[bool, int, str]:
+        is_shallow = candidate.deepest_level < request.trace_level
+        return is_shallow, loads.get(candidate.agent, 0), candidate.agent
+
+    fitting.sort(key=rank)
+    chosen = fitting if request.spread == "all" else fitting[:1]
+    return Match(model, dataset, tuple(chosen), tuple(reasons))
+
+
+def fitting_agents(request: Evaluate, model: ModelManifest, catalog: Catalog) -> list[Candidate]:
+    """Return everyone who can run a request now. Raises RequestRefused."""
+    wanted = _wanted(request, model)
+    found = (_candidate(status, wanted) for status in catalog.agents)
+    return [each for each in found if isinstance(each, Candidate)]
+
+
+def _wanted(request: Evaluate, model: ModelManifest) -> _Wanted:
+    need = request.framework
+    if need and need.name and need.name.lower() != model.framework.name.lower():
+        raise invalid("framework.name", need.name, f"{model.framework.name}, as {model.name} needs")
+    constraints = [_constraint(model.framework, "model.framework.version")]
+    if need:
+        constraints.append(_constraint(need, "framework.version"))
+    return _Wanted(model.framework.name, tuple(constraints), request.system, request.agents)
+
+
+def _constraint(need: FrameworkNeed, field: str) -> SpecifierSet:
+    try:
+        return constraint_of(need.version)
+    except BadConstraint as error:
+        raise invalid(field, need.version, ">=1.12.0 <2.0, ==1.15.* or 1.15") from error
+
+
+def _candidate(status: AgentStatus, wanted: _Wanted) -> Candidate | str:
+    """Return the agent as a candidate, or the reasons against it."""
+    known = status.announcement
+    if wanted.agents and known.agent not in wanted.agents:
+        return f"not asked for: agents {', '.join(wanted.agents)} wanted"
+    if status.state != "live":
+        return f"{status.state}: its lease is gone" if status.state == "lost" else "left"
+    against = [*_machine_against(known, wanted.system)]
+    fitting = [runtime for runtime in known.runtimes if _runtime_fits(runtime, wanted)]
+    if not fitting:
+        against.insert(0, _runtimes_against(known, wanted))
+    if against:
+        return "; ".join(against)
+    runtime = max(fitting, key=lambda each: newest_first(each.version))
+    device = _device(runtime, wanted.system.device)
+    assert device, "a runtime that fits has the device"
+    return Candidate(
+        agent=known.agent,
+        incarnation=known.incarnation,
+        framework=runtime.framework,
+        version=runtime.version,
+        device=device,
+        deepest_level=runtime.deepest_level,
+    )
+
+
+def _runtime_fits(runtime: Runtime, wanted: _Wanted) -> bool:
+    return (
+        runtime.framework.lower() == wanted.framework.lower()
+        and all(satisfies(runtime.version, each) for each in wanted.constraints)
+        and bool(_device(runtime, wanted.system.device))
+    )
+
+
+def _runtimes_against(known: Announcement, wanted: _Wanted) -> str:
+    same = [r for r in known.runtimes if r.framework.lower() == wanted.framework.lower()]
+    if not same:
+        has = ", ".join(f"{r.framework} {r.version}" for r in known.runtimes) or "no framework"
+        return f"has {has}, wanted {wanted.framework}"
+    rule = " and ".join(str(each) for each in wanted.constraints if str(each))
+    right = [r for r in same if all(satisfies(r.version, each) for each in wanted.constraints)]
+    if not right:
+        return f"has {', '.join(f'{r.framework} {r.version}' for r in same)}, wanted {rule}"
+    has = ", ".join(dict.fromkeys(device for r in right for device in r.devices))
+    return f"{wanted.framework} serves {has or 'no device'}, wanted device {wanted.system.device}"
+
+
+def _device(runtime: Runtime, wanted: str) -> str:
+    """Return the runtime's word for a device, or '' when it has none; any means its CPU first."""
+    if not wanted:
+        return "cpu" if "cpu" in runtime.devices else next(iter(runtime.devices), "")
+    lower = wanted.lower()
+    for device in runtime.devices:
+        if device.lower() == lower or (lower == "gpu" and device.lower() in _GPU_DEVICES):
+            return device
+    return ""
+
+
+def _machine_against(known: Announcement, need: SystemNeed) -> Iterator[str]:
+    hardware = known.hardware
+    if need.architecture and _architecture(need.architecture) != _architecture(
+        hardware.architecture
+    ):
+        yield f"architecture {hardware.architecture}, wanted {need.architecture}"
+    if hardware.memory_bytes < need.memory_bytes:
+        yield f"memory {_size(hardware.memory_bytes)}, wanted {_size(need.memory_bytes)}"
+    yield from _accelerators_against(hardware, need)
+    for label, value in need.labels.items():
+        found = known.labels.get(label)
+        if found != value:
+            has = "no such label" if found is None else f"{label}={found}"
+            yield f"{has}, wanted {label}={value}"
+
+
+def _accelerators_against(hardware: Hardware, need: SystemNeed) -> Iterator[str]:
+    has = ", ".join(each.name for each in hardware.accelerators) or "no accelerator"
+    named = [each for each in hardware.accelerators if _is_named(each, need.accelerator)]
+    if need.accelerator and not named:
+        yield f"{has}, wanted accelerator {need.accelerator}"
+        return
+    if need.accelerator_memory_bytes:
+        most = max((each.memory_bytes for each in named), default=0)
+        if most < need.accelerator_memory_bytes:
+            wanted = _size(need.accelerator_memory_bytes)
+            yield f"accelerator memory {_size(most)}, wanted {wanted}"
+    if need.interconnect:
+        links = {hardware.interconnect, *(each.interconnect for each in named)} - {""}
+        if not any(need.interconnect.lower() in link.lower() for link in links):
+            found = ", ".join(sorted(links)) or "unknown"
+            yield f"interconnect {found}, wanted {need.interconnect}"
+
+
+def _is_named(accelerator: Accelerator, wanted: str) -> bool:
+    return wanted.lower() in accelerator.name.lower()
+
+
+def _architecture(name: str) -> str:
+    return _ARCHITECTURES.get(name.lower(), name.lower())
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / (1 << 30):.1f} GiB" if size_bytes else "unknown"

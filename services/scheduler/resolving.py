@@ -1,0 +1,111 @@
+"""From names to manifests: which model, which dataset. Pure."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from schemas.manifest import DatasetManifest, ModelManifest, Synthetic
+from schemas.operators import step_faults
+from schemas.request import Evaluate
+from schemas.status import Catalog
+from services.scheduler.constraints import constraint_of, newest_first, satisfies
+from services.scheduler.errors import BadConstraint, invalid, unknown
+
+M = TypeVar("M", ModelManifest, DatasetManifest)
+
+DEFAULT_DATASETS = {"image": "photos"}
+"""The dataset of a modality, for a model that names none."""
+
+
+def model_of(request: Evaluate, catalog: Catalog) -> ModelManifest:
+    """Return the model a request means. Raises RequestRefused.
+
+    A hidden model is found under its own name and proposed to nobody.
+    """
+    if isinstance(request.model, ModelManifest):
+        for fault in step_faults(request.model):
+            raise invalid(f"model.{fault.path}", fault.found, fault.allowed)
+        return request.model
+    shown = [model.name for model in catalog.models if not model.hidden]
+    return _named(request.model, catalog.models, "model", shown)
+
+
+def dataset_of(request: Evaluate, model: ModelManifest, catalog: Catalog) -> DatasetManifest:
+    """Return the dataset a request means: its own, the model's, or its modality's.
+
+    A model of known shape and another modality gets normal noise. Raises RequestRefused.
+    """
+    if isinstance(request.dataset, DatasetManifest):
+        dataset = request.dataset
+    elif wanted := request.dataset or model.dataset:
+        dataset = _named(wanted, catalog.datasets, "dataset", [d.name for d in catalog.datasets])
+    else:
+        dataset = _default(model, catalog)
+    _check_samples(dataset, model)
+    return dataset
+
+
+def samples_of(dataset: DatasetManifest) -> int:
+    """Return how many samples a dataset has."""
+    return dataset.synthetic.samples if dataset.synthetic else len(dataset.samples)
+
+
+def _name_and_version(text: str) -> tuple[str, str]:
+    name, _, version = text.partition(":")
+    return name.strip(), version.strip()
+
+
+def _named(text: str, known: Sequence[M], field: str, shown: Sequence[str]) -> M:
+    """Return the newest of a name whose version fits; `shown` are names to propose."""
+    name, version = _name_and_version(text)
+    try:
+        constraint = constraint_of(version)
+    except BadConstraint as error:
+        raise invalid(field, text, str(error)) from error
+    same = [each for each in known if each.name.lower() == name.lower()]
+    if not same:
+        raise unknown(field, name, near(name, shown))
+    fitting = [each for each in same if satisfies(each.version, constraint)]
+    if not fitting:
+        raise unknown(field, text, (f"{each.name}:{each.version}" for each in same))
+    return max(fitting, key=lambda each: newest_first(each.version))
+
+
+def near(name: str, known: Iterable[str]) -> list[str]:
+    """Return the names nearest to one; all of a few when none is near."""
+    names = sorted(set(known))
+    by_lower = {each.lower(): each for each in names}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=5, cutoff=0.4)
+    return [by_lower[each] for each in found] or names[:10]
+
+
+def _default(model: ModelManifest, catalog: Catalog) -> DatasetManifest:
+    port = model.inputs[0] if model.inputs else None
+    modality = port.type if port else ""
+    shipped = DEFAULT_DATASETS.get(modality, "")
+    if any(each.name == shipped for each in catalog.datasets):
+        return _named(shipped, catalog.datasets, "dataset", ())
+    shape = port.shape[1:] if port else ()
+    if port is None or port.steps or not shape or any(size < 1 for size in shape):
+        raise invalid("dataset", "", f"a dataset: model {model.name} names none")
+    noise = Synthetic(shape=shape, element_type=port.element_type)
+    return DatasetManifest(
+        name="noise", description="Normal noise of the model's shape.", synthetic=noise
+    )
+
+
+def _check_samples(dataset: DatasetManifest, model: ModelManifest) -> None:
+    if not samples_of(dataset):
+        raise invalid("dataset", dataset.name, "a dataset with at least one sample")
+    port = model.inputs[0] if model.inputs else None
+    if dataset.synthetic is None or port is None or port.steps or not port.shape:
+        return
+    wanted, found = port.shape[1:], dataset.synthetic.shape
+    if len(wanted) != len(found) or any(
+        w not in (-1, f) for w, f in zip(wanted, found, strict=True)
+    ):
+        raise invalid(
+            "dataset",
+            f"{dataset.name} of shape {list(found)}",
+            f"samples of shape {list(wanted)}, which model {model.name} takes",
+        )
