@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cli.cluster.database import Database
 from cli.cluster.errors import ClusterError, NotUp
 from cli.cluster.identity import is_alive
 from cli.cluster.shown import StatusLine, status_table
@@ -48,7 +49,8 @@ def up(arguments: argparse.Namespace) -> int:
     folder = _folder(arguments, os.environ)
     try:
         if arguments.detach:
-            return _up_detached(folder)
+            argv = [sys.executable, "-m", "cli.main", "up", "--data", str(folder)]
+            return up_detached(folder, argv)
         return _up_here(folder)
     except ClusterError as error:
         print(f"mlscope up: {error}", file=sys.stderr)
@@ -64,13 +66,13 @@ def _up_here(folder: Path) -> int:
     return _DONE
 
 
-def _up_detached(folder: Path) -> int:
+def up_detached(folder: Path, argv: Sequence[str]) -> int:
     """Start a supervisor in a session of its own and wait until its cluster runs."""
     log = folder / "logs" / "supervisor.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "cli.main", "up", "--data", str(folder)],
+            list(argv),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -81,6 +83,8 @@ def _up_detached(folder: Path) -> int:
         state = _state_of(folder, process.pid)
         if state is not None and state.phase == "running":
             print(status_table(state, time.time(), _database_kind(state)))
+            # It is meant to outlive us, which Popen would otherwise warn of.
+            process.returncode = _DONE
             return _DONE
         time.sleep(_POLL_S)
     print(log.read_text("utf-8", "replace")[-4000:], file=sys.stderr, end="")
@@ -139,21 +143,6 @@ def status(arguments: argparse.Namespace) -> int:
 
 
 def _database_kind(state: ClusterState) -> str:
-    """Return which database answers: its name and version, or why none does."""
-    environ = {
-        "MLSCOPE_DATABASE_URL": state.database_url,
-        "MLSCOPE_DATABASE_PASSWORD_FILE": state.database_password_file,
-    }
-    import psycopg  # deferred: --help must not wait for it
-
-    query = "SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'"
-    try:
-        conninfo = Settings.read(environ).database_conninfo()
-        with psycopg.connect(conninfo, connect_timeout=3) as session:
-            version = session.info.server_version // 10000
-            extension = session.execute(query).fetchone()
-    except (psycopg.OperationalError, OSError):
-        return "not answering"
-    if extension is None:
-        return f"PostgreSQL {version}, without TimescaleDB"
-    return f"PostgreSQL {version} with TimescaleDB {extension[0]}"
+    """Return which database answers: the state file holds no password of a foreign one."""
+    kept = Database(state.database_url, state.database_password_file)
+    return (Database.of(os.environ) or kept).kind()

@@ -7,9 +7,10 @@ class ClusterError(Exception):
     """The local cluster could not do what it was asked."""
 
     def __str__(self) -> str:
-        fields = ", ".join(f"{name}={value}" for name, value in vars(self).items())
         sentence = (type(self).__doc__ or "").strip().splitlines()[0]
-        return f"{sentence} ({fields})" if fields else sentence
+        texts = {name: str(value).strip() for name, value in vars(self).items()}
+        fields = [f"{name}: {text}" for name, text in texts.items() if text]
+        return "\n  ".join([sentence, *(line.replace("\n", "\n    ") for line in fields)])
 
 
 class ProgramMissing(ClusterError):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cli.cluster import ports
 from cli.cluster.child import Command
+from cli.cluster.database import DATABASE_SETTINGS, Database
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.postgres import Postgres
 from cli.cluster.state import kept_ports
@@ -88,7 +89,10 @@ class ClusterPlan:
         self.programs = programs
         self._environ = environ
         self.nats = NatsServer(self.folder, port=chosen["nats"], monitor_port=chosen["monitor"])
-        self.postgres = Postgres(self.folder, port=chosen["postgres"])
+        named = Database.of(environ)
+        own = Postgres(self.folder, port=chosen["postgres"])
+        self._postgres = own if named is None else None
+        self.database = named or Database(own.url, str(own.password_file))
 
     @property
     def gateway_url(self) -> str:
@@ -97,11 +101,14 @@ class ClusterPlan:
         return self._environ.get("MLSCOPE_GATEWAY_URL", "").strip() or listening
 
     def servers(self) -> list[Program]:
-        """Return NATS and PostgreSQL; NATS first, it boots while initdb runs."""
-        return [
-            Program("nats", self.nats.command, self.nats.is_ready, stop_within_s=15.0),
-            Program("postgres", self.postgres.command, self.postgres.is_ready, stop_within_s=30.0),
-        ]
+        """Return NATS and our own PostgreSQL, if any; NATS first, it boots while initdb runs."""
+        nats, postgres = self.nats, self._postgres
+        servers = [Program("nats", nats.command, nats.is_ready, stop_within_s=15.0)]
+        if postgres is not None:
+            servers.append(
+                Program("postgres", postgres.command, postgres.is_ready, stop_within_s=30.0)
+            )
+        return servers
 
     def services(self) -> list[Program]:
         """Return the services; one is ready once it has made its ready file."""
@@ -146,6 +153,6 @@ class ClusterPlan:
             "PYTHONUNBUFFERED": "1",
         }
         if name in _NEED_DATABASE:
-            own["MLSCOPE_DATABASE_URL"] = self.postgres.url
-            own["MLSCOPE_DATABASE_PASSWORD_FILE"] = str(self.postgres.password_file)
-        return {**self._environ, **own}
+            own |= self.database.environ()
+        given = {key: text for key, text in self._environ.items() if key not in DATABASE_SETTINGS}
+        return {**given, **own}

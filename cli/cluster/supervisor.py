@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cli.cluster.child import Child, last_lines
-from cli.cluster.errors import NotReady, ProvisionFailed
+from cli.cluster.errors import ClusterError, NotReady, ProvisionFailed
 from cli.cluster.identity import identify
 from cli.cluster.logfiles import bound
 from cli.cluster.plan import ClusterPlan, Programs, chosen_ports
 from cli.cluster.state import ClusterState, folder_lock, write_state
 from cli.cluster.supervised import Supervised
 from cli.cluster.waker import Waker
+from mlscope.redaction import redact
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class Supervisor:
         self._servers = [Supervised(program) for program in plan.servers()]
         self._services: list[Supervised] = []
         self._phase = "servers"
+        self._reason = ""
         self._logs_due_s = 0.0
 
     @property
@@ -52,12 +54,13 @@ class Supervisor:
             supervisor=self._own,
             nats_url=plan.nats.url,
             monitor_url=f"http://{plan.nats.host}:{plan.nats.monitor_port}",
-            database_url=plan.postgres.url,
-            database_password_file=str(plan.postgres.password_file),
+            database_url=redact(plan.database.url),
+            database_password_file=plan.database.password_file,
             gateway_url=plan.gateway_url,
             requester_seed_file=str(plan.nats.seed_files["requester"]),
             ports=dict(plan.ports),
             processes=tuple(one.state() for one in (*self._servers, *self._services)),
+            reason=self._reason,
         )
 
     def run(self) -> None:
@@ -78,6 +81,9 @@ class Supervisor:
                 self._turn()
         except Stopped:
             _log.info("stopping")
+        except ClusterError as error:
+            self._reason = str(error)
+            raise
         finally:
             self._stop()
 
@@ -157,7 +163,7 @@ class Supervisor:
                 self._waker.wait(0.05)
             for one in group:
                 one.finish_stop()
-        self._enter("stopped")
+        self._enter("failed" if self._reason else "stopped")
 
 
 def run_cluster(

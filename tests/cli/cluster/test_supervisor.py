@@ -222,6 +222,38 @@ def test_a_client_finds_the_cluster_by_its_folder(cluster, data_folder):
     assert environ["MLSCOPE_NATS_URL"].startswith("nats://127.0.0.1:")
 
 
+def test_a_database_that_is_named_is_used_instead(cluster, data_folder, database_url, monkeypatch):
+    monkeypatch.setenv("MLSCOPE_DATABASE_URL", database_url)
+    state = cluster().until("mlscope running")
+    assert {one.name for one in state.processes} == {"nats", *SERVICES}
+    given = json.loads((data_folder / "given-collector.json").read_text())
+    assert given["MLSCOPE_DATABASE_URL"] == database_url
+    password = database_url.split(":")[2].split("@")[0]
+    assert password not in (data_folder / "cluster.json").read_text()
+    assert password not in (data_folder / "given-registry.json").read_text()
+
+
+def test_detached_it_returns_once_all_is_ready(data_folder, capsys, monkeypatch):
+    monkeypatch.setenv("MLSCOPE_GATEWAY_PORT", "0")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    argv = [sys.executable, str(STUB), str(data_folder), *SERVICES]
+    try:
+        assert commands.up_detached(data_folder, argv) == 0
+        assert "PostgreSQL 18" in capsys.readouterr().out
+        assert {one.state for one in running_state(data_folder).processes} == {"ready"}
+    finally:
+        assert commands.down(arguments(data_folder)) == 0
+
+
+def test_detached_it_says_why_it_failed(data_folder, capsys, monkeypatch):
+    (data_folder / "given-provision.json").mkdir()
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    argv = [sys.executable, str(STUB), str(data_folder)]
+    assert commands.up_detached(data_folder, argv) == 1
+    assert "ProvisionFailed" in capsys.readouterr().err
+    assert read_state(data_folder).phase == "failed"
+
+
 def test_two_clusters_that_start_at_once_differ_in_every_port(tmp_path):
     with chosen_ports(tmp_path / "a", {}) as first, chosen_ports(tmp_path / "b", {}) as second:
         assert not set(first.values()) & set(second.values())
