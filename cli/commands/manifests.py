@@ -1,0 +1,68 @@
+"""`mlscope manifest check|publish|withdraw`."""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from cli import exits
+from cli.commands.asking import client_of
+from cli.failures import Misused
+from cli.request import manifest_in
+from schemas.manifest import Manifest
+
+_MANIFEST: TypeAdapter[Manifest] = TypeAdapter(Manifest)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Return the manifest in a file; without `kind` it is a model. Raises Misused."""
+    value = {"kind": "model", **manifest_in(path)}
+    try:
+        return _MANIFEST.validate_python(value)
+    except ValidationError as error:
+        lines = [
+            f"{path}: {'.'.join(str(part) for part in each['loc'][1:])}: {each['msg']}"
+            for each in error.errors(include_url=False, include_context=False)
+        ]
+        raise Misused("\n".join(lines)) from None
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Read every file and say what is wrong with it."""
+    wrong = 0
+    for path in arguments.files:
+        try:
+            manifest = read_manifest(path)
+        except Misused as error:
+            wrong += 1
+            print(error, file=sys.stderr)
+        else:
+            print(f"{path}  {manifest.kind} {manifest.name}:{manifest.version}")
+    return exits.USAGE if wrong else exits.OK
+
+
+def publish(arguments: argparse.Namespace) -> int:
+    """Put manifests into the catalog; all are read before the first is sent."""
+    return asyncio.run(_publish(arguments))
+
+
+async def _publish(arguments: argparse.Namespace) -> int:
+    manifests = [read_manifest(path) for path in arguments.files]
+    async with client_of(arguments) as client:
+        for manifest in manifests:
+            await client.publish(manifest)
+            print(f"{manifest.kind} {manifest.name}:{manifest.version}")
+    return exits.OK
+
+
+def withdraw(arguments: argparse.Namespace) -> int:
+    """Take a manifest out of the catalog."""
+    return asyncio.run(_withdraw(arguments))
+
+
+async def _withdraw(arguments: argparse.Namespace) -> int:
+    async with client_of(arguments) as client:
+        await client.withdraw(arguments.kind, arguments.name, arguments.version)
+    return exits.OK

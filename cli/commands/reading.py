@@ -1,0 +1,233 @@
+"""`mlscope ls`, `show` and `tables`: what there is."""
+
+import argparse
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+from cli import exits
+from cli.commands.asking import client_of, write_tables
+from cli.failures import Misused
+from cli.output import Rows, rows_of, write_json, write_rows
+from mlscope.client import AsyncClient, CommandRefused
+from mlscope.client.quantities import shown
+from schemas.message import Message
+from schemas.status import AgentStatus, Catalog, EvaluationStatus
+
+Record = dict[str, Any]
+
+
+def ls(arguments: argparse.Namespace) -> int:
+    """List evaluations, or one kind of the catalog."""
+    return asyncio.run(_ls(arguments))
+
+
+async def _ls(arguments: argparse.Namespace) -> int:
+    async with client_of(arguments) as client:
+        if arguments.kind == "evaluations":
+            found = await client.evaluations(
+                limit=arguments.limit, model=arguments.model, state=arguments.state
+            )
+            rows = evaluation_rows(found)
+        else:
+            catalog = await client.catalog(arguments.kind.removesuffix("s"))
+            rows = catalog_rows(catalog, arguments.kind)
+    write_rows(rows, arguments.output)
+    return exits.OK
+
+
+def evaluation_rows(found: Sequence[EvaluationStatus]) -> Rows:
+    """Return evaluations as rows, newest first."""
+    records = [
+        {
+            "evaluation": each.evaluation,
+            "state": each.state,
+            "model": each.model,
+            "requested": _when(each.requested_ns),
+            "agents": ",".join(each.agents),
+            "address": each.address,
+        }
+        for each in found
+    ]
+    return rows_of(records, ("evaluation", "state", "model", "requested", "agents", "address"))
+
+
+def catalog_rows(catalog: Catalog, kind: str) -> Rows:
+    """Return one kind of the catalog as rows."""
+    columns, record_of = _KINDS[kind]
+    return rows_of([record_of(each) for each in getattr(catalog, kind)], columns)
+
+
+def _agent(agent: AgentStatus) -> Record:
+    told = agent.announcement
+    return {
+        "agent": told.agent,
+        "state": agent.state,
+        "frameworks": " ".join(f"{each.framework}:{each.version}" for each in told.runtimes),
+        "devices": ",".join(sorted({d for each in told.runtimes for d in each.devices})),
+        "cpu": told.hardware.cpu_model or told.hardware.architecture,
+        "cores": told.hardware.cores,
+        "memory": shown(told.hardware.memory_bytes, "By"),
+        "accelerators": ", ".join(each.name for each in told.hardware.accelerators),
+    }
+
+
+def _model(model: Any) -> Record:
+    need = model.framework
+    return {
+        "model": model.name,
+        "version": model.version,
+        "task": model.task,
+        "framework": f"{need.name} {need.version}".strip(),
+        "dataset": model.dataset,
+        "description": model.description,
+    }
+
+
+def _named(manifest: Any) -> Record:
+    return {
+        "name": manifest.name,
+        "version": manifest.version,
+        "description": manifest.description,
+    }
+
+
+def _dataset(dataset: Any) -> Record:
+    made = dataset.synthetic.samples if dataset.synthetic else 0
+    return {
+        **_named(dataset),
+        "modality": dataset.modality,
+        "samples": made or len(dataset.samples),
+    }
+
+
+def _scenario(scenario: Any) -> Record:
+    defaults = " ".join(f"{key}={value}" for key, value in scenario.parameters.items())
+    return {**_named(scenario), "parameters": defaults}
+
+
+_KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Any], Record]]] = MappingProxyType(
+    {
+        "agents": (
+            (
+                "agent",
+                "state",
+                "frameworks",
+                "devices",
+                "cpu",
+                "cores",
+                "memory",
+                "accelerators",
+            ),
+            _agent,
+        ),
+        "models": (("model", "version", "task", "framework", "dataset", "description"), _model),
+        "frameworks": (("name", "version", "description"), _named),
+        "datasets": (("name", "version", "modality", "samples", "description"), _dataset),
+        "scenarios": (("name", "version", "parameters", "description"), _scenario),
+    }
+)
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Show an evaluation's runs, or everything the catalog says of a name."""
+    return asyncio.run(_show(arguments))
+
+
+async def _show(arguments: argparse.Namespace) -> int:
+    async with client_of(arguments) as client:
+        status = await _status_or_none(client, arguments.name)
+        if status is not None:
+            _print_evaluation(status, arguments.output)
+            return exits.OK
+        catalog = await client.catalog()
+    found = _found_in(catalog, arguments.name)
+    if not found:
+        raise Misused(f"nothing is called {arguments.name}; `mlscope ls` lists what there is")
+    write_json([each.model_dump(mode="json") for each in found])
+    return exits.OK
+
+
+async def _status_or_none(client: AsyncClient, name: str) -> EvaluationStatus | None:
+    try:
+        return await client.status(name)
+    except (CommandRefused, ValueError):
+        return None
+
+
+def _found_in(catalog: Catalog, name: str) -> list[Message]:
+    agents: list[Message] = [a for a in catalog.agents if a.announcement.agent == name]
+    manifests: tuple[Any, ...] = (
+        *catalog.models,
+        *catalog.frameworks,
+        *catalog.datasets,
+        *catalog.scenarios,
+    )
+    return agents + [each for each in manifests if name in (each.name, _full_name(each))]
+
+
+def _full_name(manifest: Any) -> str:
+    return f"{manifest.name}:{manifest.version}"
+
+
+def _print_evaluation(status: EvaluationStatus, form: str) -> None:
+    if form == "json":
+        write_json(status.model_dump(mode="json"))
+        return
+    if form == "table":
+        for name, value in _told(status):
+            print(f"{name:<12} {value}")
+        print()
+    columns = (
+        "run",
+        "scenario",
+        "batch_size",
+        "level",
+        "agent",
+        "attempt",
+        "state",
+        "answered",
+        "failed_queries",
+        "spans",
+        "cause",
+    )
+    records = [run.model_dump(mode="json") for run in status.runs]
+    write_rows(rows_of(records, columns), form)
+
+
+def _told(status: EvaluationStatus) -> list[tuple[str, str]]:
+    pairs = [
+        ("evaluation", status.evaluation),
+        ("state", status.state),
+        ("model", status.model),
+        ("requested", _when(status.requested_ns)),
+        ("cause", status.cause),
+        ("tables", " ".join(status.tables)),
+        ("address", status.address),
+    ]
+    pairs += [(f"not {each.agent}", each.reason) for each in status.refusals]
+    return [(name, value) for name, value in pairs if value]
+
+
+def tables(arguments: argparse.Namespace) -> int:
+    """Print an evaluation's tables: all, or those named."""
+    return asyncio.run(_tables(arguments))
+
+
+async def _tables(arguments: argparse.Namespace) -> int:
+    async with client_of(arguments) as client:
+        found = await client.tables(arguments.evaluation, *arguments.names)
+        wanted = [found[name] for name in arguments.names] or list(found.values())
+    if arguments.output == "json":
+        write_json({each.name: Rows.of_table(each.table).maps() for each in wanted})
+    else:
+        write_tables([each.table for each in wanted], arguments.output)
+    return exits.OK
+
+
+def _when(epoch_ns: int) -> str:
+    if not epoch_ns:
+        return ""
+    return f"{datetime.fromtimestamp(epoch_ns / 1e9, UTC):%Y-%m-%dT%H:%M:%SZ}"

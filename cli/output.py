@@ -1,0 +1,124 @@
+"""What commands print on stdout: rows as a table, JSON or CSV. Data only."""
+
+import csv
+import json
+import math
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from mlscope.client.quantities import shown
+from schemas.analysis import Column, Table
+
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What is printed; `units` are for people, JSON and CSV keep plain numbers."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    units: tuple[str, ...] = ()
+    title: str = ""
+    note: str = ""
+
+    @classmethod
+    def of_table(cls, table: Table) -> "Rows":
+        """Return an analysis table."""
+        return cls(
+            columns=tuple(column.name for column in table.columns),
+            rows=table.rows,
+            units=tuple(_unit(column) for column in table.columns),
+            title=table.title or table.name,
+            note=table.verdict,
+        )
+
+    def maps(self) -> list[dict[str, Any]]:
+        """Return rows as JSON can say them: what is not finite is null."""
+        return [
+            {name: _finite(value) for name, value in zip(self.columns, row, strict=True)}
+            for row in self.rows
+        ]
+
+    def kept(self, columns: Sequence[str]) -> "Rows":
+        """Return these columns only, those that are there."""
+        places = [self.columns.index(name) for name in columns if name in self.columns]
+        return Rows(
+            columns=tuple(self.columns[place] for place in places),
+            rows=tuple(tuple(row[place] for place in places) for row in self.rows),
+            units=tuple(self.units[place] for place in places) if self.units else (),
+            title=self.title,
+            note=self.note,
+        )
+
+
+def _unit(column: Column) -> str:
+    return column.unit if column.type in ("int", "float") else ""
+
+
+def write_rows(rows: Rows, form: str, stream: TextIO | None = None) -> None:
+    """Print rows as `table`, `json` or `csv`."""
+    out = stream or sys.stdout
+    if form == "json":
+        write_json(rows.maps(), out)
+    elif form == "csv":
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(rows.columns)
+        writer.writerows(rows.rows)
+    else:
+        out.writelines(f"{line}\n" for line in table_lines(rows, is_tty=out.isatty()))
+
+
+def write_json(value: Any, stream: TextIO | None = None) -> None:
+    """Print a value as JSON."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    (stream or sys.stdout).write(f"{text}\n")
+
+
+def table_lines(rows: Rows, *, is_tty: bool = False) -> list[str]:
+    """Return an aligned table, numbers to the right; headings stand out on a terminal."""
+    units = rows.units or ("",) * len(rows.columns)
+    cells = [
+        [shown(value, unit) for value, unit in zip(row, units, strict=True)] for row in rows.rows
+    ]
+    widths = [max(map(width, column)) for column in zip(rows.columns, *cells, strict=True)]
+    to_right = [_is_numeric(column) for column in zip(*rows.rows, strict=True)]
+    to_right = to_right or [False] * len(widths)
+    head = _line(rows.columns, widths, to_right)
+    lines = [f"{_BOLD}{head}{_PLAIN}" if is_tty else head]
+    return lines + [_line(row, widths, to_right) for row in cells]
+
+
+def _is_numeric(values: Iterable[Any]) -> bool:
+    return all(isinstance(v, int | float) or v is None for v in values)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], to_right: Sequence[bool]) -> str:
+    padded = [
+        " " * (size - width(cell)) + cell if right else cell + " " * (size - width(cell))
+        for cell, size, right in zip(cells, widths, to_right, strict=True)
+    ]
+    return "  ".join(padded).rstrip()
+
+
+def width(text: str) -> int:
+    """Return how many terminal columns a text takes."""
+    return sum(
+        0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF")
+        for each in text
+    )
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def rows_of(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Rows:
+    """Return records as rows of the named columns."""
+    return Rows(
+        columns=tuple(columns),
+        rows=tuple(tuple(record.get(name) for name in columns) for record in records),
+    )

@@ -1,0 +1,96 @@
+"""Progress on stderr: one live line on a terminal, else a line per change and every five seconds."""
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TextIO
+
+from mlscope.client.quantities import shown
+from mlscope.client.story import RUN_ENDED
+from mlscope.client.watching import Progress
+from schemas.status import EvaluationStatus, RunStatus
+
+_LINE_S = 5.0
+_CLEAR = "\r\x1b[K"
+
+
+class ProgressLine:
+    """Shows where an evaluation is; use as a context, so that the live line is ended."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        quiet: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream = stream
+        self._is_live = stream.isatty()
+        self._quiet = quiet
+        self._clock = clock
+        self._began_s = clock()
+        self._spoke_s = float("-inf")
+        self._said = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        if self._is_live and not self._quiet and self._said:
+            self._write(_CLEAR)
+
+    def show(self, progress: Progress) -> None:
+        """Say where it is, if there is something new to say or it is time."""
+        if self._quiet:
+            return
+        text = progress_text(progress)
+        if self._is_live:
+            seconds = int(self._clock() - self._began_s)
+            self._write(f"{_CLEAR}{text}  {seconds} s")
+        elif self._is_due(progress.status):
+            self._spoke_s = self._clock()
+            self._write(f"{text}\n")
+        self._said = _stage(progress.status)
+
+    def note(self, text: str) -> None:
+        """Say a line that stays."""
+        if not self._quiet:
+            self._write(f"{_CLEAR}{text}\n" if self._is_live else f"{text}\n")
+
+    def _is_due(self, status: EvaluationStatus) -> bool:
+        return _stage(status) != self._said or self._clock() - self._spoke_s >= _LINE_S
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+def _stage(status: EvaluationStatus) -> str:
+    run = _current(status)
+    return f"{status.state} {run.run if run else ''}"
+
+
+def _current(status: EvaluationStatus) -> RunStatus | None:
+    return next((run for run in status.runs if run.state in ("started", "interrupted")), None)
+
+
+def progress_text(progress: Progress) -> str:
+    """Return where an evaluation is, in one line."""
+    status = progress.status
+    parts: list[str] = [status.state]
+    ended = sum(run.state in RUN_ENDED for run in status.runs)
+    if status.runs:
+        parts.append(f"{ended}/{len(status.runs)} runs")
+    run = _current(status)
+    if run is not None:
+        parts.append(f"{run.scenario} batch {run.batch_size} {run.level.name.lower()}")
+        reading = progress.readings.get(run.run)
+        if reading is not None:
+            parts.append(f"{reading.answered} queries")
+            if reading.p50_ns >= 0:
+                parts.append(f"p50 {shown(reading.p50_ns, 'ns')}")
+    if status.state == "postponed":
+        parts.append("waiting for an agent that fits")
+    return "  ".join(parts)

@@ -1,0 +1,114 @@
+"""Arguments as a request to evaluate: pure but for the manifests' files it reads."""
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cli.failures import Misused
+from mlscope.client.asynchronous import request_of
+from schemas.request import Evaluate
+
+_FILES = (".yml", ".yaml", ".json")
+
+
+def request_from(arguments: argparse.Namespace) -> Evaluate:
+    """Return the request that the arguments ask for. Raises Misused, EvaluationRefused."""
+    fields: dict[str, Any] = {
+        "framework": arguments.framework or None,
+        "scenarios": [scenario_of(text) for text in arguments.scenario],
+        "batch_sizes": batch_sizes_of(arguments.batch_size),
+        "trace_level": arguments.trace_level,
+        "agents": arguments.agent,
+        "spread": "all" if arguments.all_agents else "one",
+        "system": _system(arguments),
+        "dataset": named_or_read(arguments.dataset),
+        "options": pairs_of("--option", arguments.option),
+        "blocks": blocks_of(arguments.blocks),
+        "pacing": arguments.pacing,
+        "warmup": arguments.warmup,
+        "outputs": arguments.outputs,
+        "run_timeout_s": arguments.run_timeout,
+        "wait_s": arguments.wait,
+        "key": arguments.key,
+        "labels": {key: str(value) for key, value in pairs_of("--label", arguments.label).items()},
+    }
+    asked = {name: value for name, value in fields.items() if value not in (None, "", [], {})}
+    return request_of(named_or_read(arguments.model), asked)
+
+
+def _system(arguments: argparse.Namespace) -> dict[str, Any]:
+    need = pairs_of("--need", arguments.need)
+    return {"device": arguments.device, **need} if arguments.device else need
+
+
+def scenario_of(text: str) -> dict[str, Any]:
+    """Return `name:k=v,k=v` as a choice of a scenario. Raises Misused."""
+    name, _, rest = text.partition(":")
+    return {"name": name, "parameters": pairs_of("--scenario", _split(rest))}
+
+
+def batch_sizes_of(text: str) -> list[int]:
+    """Return `1,2,4` as numbers. Raises Misused."""
+    try:
+        return [int(each) for each in _split(text)]
+    except ValueError:
+        raise Misused(f"--batch-size {text}: whole numbers with commas between, 1,2,4") from None
+
+
+def blocks_of(text: str) -> dict[str, Any]:
+    """Return `least[:most[:interval]]` as a stop rule. Raises Misused."""
+    if not text:
+        return {}
+    parts = text.split(":")
+    try:
+        least = int(parts[0])
+        most = int(parts[1]) if len(parts) > 1 else least
+        interval = float(parts[2]) if len(parts) > 2 else 0.0
+    except ValueError:
+        raise Misused(f"--blocks {text}: LEAST[:MOST[:INTERVAL]], e.g. 3:10:0.02") from None
+    return {"least": least, "most": most, "interval": interval}
+
+
+def pairs_of(option: str, texts: Iterable[str]) -> dict[str, Any]:
+    """Return `k=v` texts as a map; values are read as YAML scalars. Raises Misused."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise Misused(f"{option} {text}: key=value")
+        found[key] = _scalar(option, value)
+    return found
+
+
+def _scalar(option: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise Misused(f"{option} {text}: {error}") from None
+
+
+def _split(text: str) -> list[str]:
+    return [each for each in text.split(",") if each]
+
+
+def named_or_read(text: str) -> str | dict[str, Any]:
+    """Return a name as it is; what ends like a file is read as a manifest. Raises Misused."""
+    if not text.endswith(_FILES):
+        return text
+    return manifest_in(Path(text))
+
+
+def manifest_in(path: Path) -> dict[str, Any]:
+    """Return the map in a YAML or JSON file. Raises Misused."""
+    try:
+        value = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        raise Misused(f"{path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise Misused(f"{path}: {error}") from None
+    if not isinstance(value, dict):
+        raise Misused(f"{path}: a manifest is a map, found {type(value).__name__}")
+    return value
