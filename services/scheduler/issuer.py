@@ -94,7 +94,7 @@ def _answer_pings(
 
 
 def _end_with_input(over: threading.Event) -> None:
-    """The parent's end of the pipe closes when it dies or wants no more."""
+    """Stop when the parent dies or wants no more: its end of the pipe closes."""
     while os.read(0, 64):
         pass
     over.set()
@@ -112,10 +112,10 @@ def read(spec: dict[str, Any]) -> dict[str, Any]:
     errors: dict[int, str] = {}
     told = False
     while len(answers) < spec["queries"]:
-        readable, _, _ = select.select([connection, 0], [], [])
+        readable, _, _ = select.select([connection.fileno(), 0], [], [])
         if 0 in readable and not os.read(0, 64):
             break
-        if connection not in readable:
+        if connection.fileno() not in readable:
             continue
         received = connection.recv(_CHUNK_BYTES)
         now_ns = time.monotonic_ns()
