@@ -11,7 +11,7 @@ from schemas.identity import Token
 from schemas.level import LevelField
 from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.message import Message
-from schemas.request import AgentReason, Blocks
+from schemas.request import AgentReason, Blocks, Evaluate
 
 
 class RunPlan(Message):
@@ -92,3 +92,5 @@ class OfflinePlan(Message):
     kind: Literal["plan"] = "plan"
     evaluation: Token
     plan: Plan
+    #: what the plan was made of: an import asks for the same and gets the same plan
+    request: Evaluate | None = None
