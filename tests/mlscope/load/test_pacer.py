@@ -159,6 +159,16 @@ def test_on_a_single_core_it_does_not_go_before_what_it_measures(
     assert issuing.raise_priority() == 0
 
 
+def test_without_the_right_it_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    monkeypatch.setattr(os, "setpriority", refuse)
+    assert issuing.raise_priority() == 0
+
+
 def test_waiting_for_a_query_does_not_spin() -> None:
     due_ns = np.array([0, 3 * 10**8], np.int64)
     with PacerProcess(due_ns, MARGIN_NS) as paced:
