@@ -1,6 +1,6 @@
 """The part of the NATS protocol an issuer needs, as pure bytes: no event loop between it and time.
 
-Source: the NATS client protocol (INFO, CONNECT, PUB, SUB, MSG, HMSG, PING, PONG).
+Source: the NATS client protocol (INFO, CONNECT, PUB, SUB, MSG, PING, PONG).
 """
 
 import base64
@@ -18,8 +18,6 @@ class Frame:
     kind: str
     subject: str = ""
     body: bytes = b""
-    #: 503 when nobody listens on the subject asked
-    status: int = 0
 
 
 def connect_line(info: bytes, seed: str | None, name: str) -> bytes:
@@ -30,8 +28,7 @@ def connect_line(info: bytes, seed: str | None, name: str) -> bytes:
         "lang": "python",
         "version": "1",
         "protocol": 1,
-        "headers": True,
-        "no_responders": True,
+        "headers": False,
         "name": name,
     }
     if seed is not None:
@@ -65,7 +62,7 @@ class Parser:
         data, at = self._rest + received, 0
         while (end := data.find(END, at)) >= 0:
             words = data[at:end].split()
-            size = int(words[-1]) if words and words[0] in (b"MSG", b"HMSG") else -1
+            size = int(words[-1]) if words and words[0] == b"MSG" else -1
             if size >= 0 and len(data) < end + 2 + size + 2:
                 break
             body_at = end + 2
@@ -78,11 +75,6 @@ def _frame(words: list[bytes], line: bytes, body: bytes) -> Frame:
     kind = words[0].upper() if words else b""
     if kind == b"MSG":
         return Frame("MSG", words[1].decode(), body)
-    if kind == b"HMSG":
-        header_size = int(words[-2])
-        status = body[:header_size].split(maxsplit=2)[1:2]
-        code = int(status[0]) if status and status[0].isdigit() else 0
-        return Frame("MSG", words[1].decode(), body[header_size:], code)
     if kind == b"INFO":
         return Frame("INFO", body=line[4:].strip())
     if kind in (b"PING", b"PONG", b"+OK", b"-ERR"):

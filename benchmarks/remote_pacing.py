@@ -1,0 +1,99 @@
+"""Remote pacing: how late the scheduler's issuer is, and what NATS adds to a null answer.
+
+Poisson, 1,000 queries/s, stamped after the socket write returns; the agent is a null responder in
+a process of its own. Floor in the same run: the same schedule paced with nothing to send.
+Claim: p99 <= 250 us.
+"""
+
+import asyncio
+import multiprocessing
+import time
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.cluster import new_folder
+from cli.cluster.nats_server import NatsServer
+from mlscope.bus import nats
+from mlscope.bus.bus import Asked
+from mlscope.bus.permissions import inbox_prefix
+from mlscope.load.arrivals import poisson_due_ns
+from mlscope.load.load import Load
+from mlscope.load.pacing import calibrate_margin_ns, lateness_ns, pace
+from mlscope.settings import Settings
+from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest
+from schemas.plan import SessionPlan, Subject, WorkOrder
+from schemas.subjects import agent_command
+from services.scheduler.remote_load import IssuedLoad, Where, issue_load
+
+RATE_HZ, QUERIES, REPEATS, AGENT = 1000.0, 5000, 3, "null"
+
+
+def responder(url: str, seed_file: str) -> None:
+    """Answer every query at once, for ever."""
+
+    async def answer(asked: Asked) -> bytes:
+        query = msgpack.unpackb(asked.body)["query"]
+        return bytes(msgpack.packb({"query": query, "status": 0, "service_ns": 0, "error": ""}))
+
+    async def serve() -> None:
+        environ = {"MLSCOPE_NATS_URL": url, "MLSCOPE_NATS_SEED_FILE": seed_file}
+        async with nats.connect(Settings.read(environ), "agent") as bus:
+            await bus.answer(agent_command(AGENT, "query"), answer, queue=None)
+            await asyncio.Event().wait()
+
+    asyncio.run(serve())
+
+
+def an_order() -> WorkOrder:
+    """Return an order to the null agent; only its names matter here."""
+    model = ModelManifest(
+        name="null",
+        version="1.0.0",
+        framework=FrameworkNeed(name="null"),
+        inputs=(),
+        outputs=(),
+        model=Assets(),
+    )
+    return WorkOrder(
+        evaluation="bench",
+        attempt=1,
+        agent=AGENT,
+        session=SessionPlan(session="s", agent=AGENT, batch_size=1, runs=()),
+        subject=Subject(model=model, dataset=DatasetManifest(name="null"), framework="null"),
+        runs=("r",),
+    )
+
+
+def shown(name: str, late_ns: NDArray[np.int64]) -> str:
+    """Return a line of percentiles in microseconds."""
+    p50, p99, p999 = np.percentile(late_ns, [50, 99, 99.9], method="higher") / 1e3
+    early = int(np.count_nonzero(late_ns < 0))
+    return f"{name:22s} p50 {p50:8.1f}  p99 {p99:8.1f}  p99.9 {p999:8.1f} us   early {early}"
+
+
+def main() -> None:
+    """Alternate floor and issuer; print every repeat."""
+    due_ns = poisson_due_ns(RATE_HZ, QUERIES, 1)
+    samples = np.zeros((QUERIES, 1), np.int32)
+    load = Load("poisson", due_ns, samples, 0, "remote")
+    with new_folder() as folder, NatsServer(folder) as server:
+        agent = multiprocessing.get_context("spawn").Process(
+            target=responder, args=(server.url, str(server.seed_files["agent"])), daemon=True
+        )
+        agent.start()
+        where = Where(server.url, server.seeds["scheduler"], inbox_prefix("scheduler"))
+        time.sleep(2.0)
+        for _ in range(REPEATS):
+            origin_ns = time.monotonic_ns() + 50_000_000
+            floor_ns = pace(due_ns, lambda _: None, origin_ns, calibrate_margin_ns())
+            print(shown("floor: nothing sent", lateness_ns(due_ns, floor_ns, origin_ns)))
+            issued: IssuedLoad = asyncio.run(issue_load(where, an_order(), "r", load, 10.0))
+            print(shown("issued to a null agent", issued.issued_ns - issued.due_ns))
+            print(shown("  due to answer", issued.ended_ns - issued.due_ns))
+        agent.terminate()
+
+
+if __name__ == "__main__":
+    main()
