@@ -46,7 +46,10 @@ def _text(text: str) -> str:
 
 
 def _path(text: str) -> Path:
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise _Unusable("a path; nobody has such a home") from None
 
 
 def _token(text: str) -> str:

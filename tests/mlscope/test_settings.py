@@ -17,7 +17,7 @@ from mlscope.settings import (
 SEED = "SU" + "A" * 56
 
 
-def test_nothing_set_means_this_machine():
+def test_nothing_set_means_this_machine() -> None:
     settings = Settings.read({})
     assert settings.nats_url == "nats://127.0.0.1:4222"
     assert settings.gateway_address == "http://127.0.0.1:8080"
@@ -26,7 +26,7 @@ def test_nothing_set_means_this_machine():
     assert settings.nats_seed() is None
 
 
-def test_each_kind_of_value_is_read():
+def test_each_kind_of_value_is_read() -> None:
     settings = Settings.read(
         {
             "MLSCOPE_AGENT_LABELS": "rack=7, gpu=none",
@@ -61,18 +61,19 @@ def test_each_kind_of_value_is_read():
         ("MLSCOPE_AGENT_ID", "two words"),
         ("MLSCOPE_AGENT_LABELS", "rack"),
         ("MLSCOPE_LOG_LEVEL", "loud"),
+        ("MLSCOPE_DATA", "~0/x"),
         ("MLSCOPE_NATS_URL", "127.0.0.1:4222"),
         ("MLSCOPE_DATABASE_URL", "mysql://db/x"),
     ],
 )
-def test_a_value_that_cannot_be_is_refused_by_name(name, value):
+def test_a_value_that_cannot_be_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(InvalidSetting) as refused:
         Settings.read({name: value})
     assert (refused.value.name, refused.value.value) == (name, value)
     assert refused.value.expected
 
 
-def refusal(variable, text):
+def refusal(variable: str, text: str) -> str | None:
     """Return the variable that is refused, or None."""
     try:
         Settings.read({variable: text})
@@ -82,19 +83,19 @@ def refusal(variable, text):
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_read_or_refused(text):
+def test_any_text_is_read_or_refused(text: str) -> None:
     others = {None, "MLSCOPE_HEARTBEAT_S", "MLSCOPE_GATEWAY_TOKEN_FILE"}
     for variable, _, _ in documentation():
         assert refusal(variable, text) in {variable, *others}
 
 
-def test_a_heartbeat_must_fit_into_the_lease():
+def test_a_heartbeat_must_fit_into_the_lease() -> None:
     with pytest.raises(InvalidSetting, match="MLSCOPE_HEARTBEAT_S"):
         Settings.read({"MLSCOPE_LEASE_TTL_S": "2", "MLSCOPE_HEARTBEAT_S": "2"})
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "bench.example"])
-def test_beyond_loopback_the_gateway_needs_a_token(host, tmp_path):
+def test_beyond_loopback_the_gateway_needs_a_token(host: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match="MLSCOPE_GATEWAY_TOKEN_FILE"):
         Settings.read({"MLSCOPE_GATEWAY_HOST": host})
     (tmp_path / "token").write_text("t0ken\n")
@@ -104,11 +105,11 @@ def test_beyond_loopback_the_gateway_needs_a_token(host, tmp_path):
     assert settings.gateway_token() == "t0ken"
 
 
-def test_loopback_has_several_names():
+def test_loopback_has_several_names() -> None:
     assert all(is_loopback(host) for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost"))
 
 
-def test_the_password_joins_the_url_only_when_asked(tmp_path):
+def test_the_password_joins_the_url_only_when_asked(tmp_path: Path) -> None:
     (tmp_path / "pw").write_text("s3cr/t\n")
     settings = Settings.read(
         {
@@ -121,7 +122,7 @@ def test_the_password_joins_the_url_only_when_asked(tmp_path):
     assert "s3cr" not in repr(settings)
 
 
-def test_a_secret_in_a_value_shows_nowhere():
+def test_a_secret_in_a_value_shows_nowhere() -> None:
     settings = Settings.read({"MLSCOPE_DATABASE_URL": "postgresql://me:hunter2@db/x"})
     assert "hunter2" not in repr(settings)
     with pytest.raises(InvalidSetting) as refused:
@@ -129,13 +130,13 @@ def test_a_secret_in_a_value_shows_nowhere():
     assert "hunter2" not in str(refused.value)
 
 
-def test_every_setting_says_what_it_means():
+def test_every_setting_says_what_it_means() -> None:
     rows = documentation()
     assert len({variable for variable, _, _ in rows}) == len(rows)
     assert all(variable.startswith("MLSCOPE_") and meaning for variable, _, meaning in rows)
 
 
-def test_a_misspelt_variable_is_found():
+def test_a_misspelt_variable_is_found() -> None:
     assert unknown_variables({"MLSCOPE_NATS_ULR": "x", "MLSCOPE_DATA": "y", "HOME": "/"}) == [
         "MLSCOPE_NATS_ULR"
     ]
