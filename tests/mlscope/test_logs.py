@@ -12,7 +12,7 @@ SEED = "SU" + "A" * 56
 
 
 @pytest.fixture
-def log():
+def log() -> tuple[logging.Logger, io.StringIO]:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(LineFormatter("collector"))
@@ -21,7 +21,7 @@ def log():
     return logger, stream
 
 
-def test_fields_follow_the_event(log):
+def test_fields_follow_the_event(log: tuple[logging.Logger, io.StringIO]) -> None:
     logger, stream = log
     logger.info("run started", extra={"run": "r1", "note": "two words"})
     line = stream.getvalue()
@@ -29,7 +29,7 @@ def test_fields_follow_the_event(log):
     assert line.endswith('note="two words"\n')
 
 
-def test_a_traceback_stays_on_the_line(log):
+def test_a_traceback_stays_on_the_line(log: tuple[logging.Logger, io.StringIO]) -> None:
     logger, stream = log
     try:
         raise ValueError('say "no"\nplease')
@@ -39,7 +39,7 @@ def test_a_traceback_stays_on_the_line(log):
     assert 'ValueError: say \\"no\\"\\nplease' in stream.getvalue()
 
 
-def test_secrets_are_hidden_by_name_and_by_look(log):
+def test_secrets_are_hidden_by_name_and_by_look(log: tuple[logging.Logger, io.StringIO]) -> None:
     logger, stream = log
     logger.info("to %s with %s", "postgresql://me:hunter2@db/x", SEED, extra={"token": "abc"})
     assert "hunter2" not in stream.getvalue()
@@ -47,10 +47,10 @@ def test_secrets_are_hidden_by_name_and_by_look(log):
     assert "token=***" in stream.getvalue()
 
 
-def test_what_is_no_secret_stays():
+def test_what_is_no_secret_stays() -> None:
     for text in ("http://127.0.0.1:8080/e/1", "nats://me@host:4222", "SUNDAY"):
         assert redact(text) == text
 
 
-def test_a_bearer_token_is_hidden():
+def test_a_bearer_token_is_hidden() -> None:
     assert redact("Authorization: Bearer abc.def") == "Authorization: Bearer ***"

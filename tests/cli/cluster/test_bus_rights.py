@@ -1,12 +1,14 @@
 """The bus with real keys: every service can do its part, and nobody's part is done for another."""
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import nats
 import pytest
 
 from cli.cluster.nats_server import NatsServer
-from mlscope.bus.bus import ServiceFacts
+from mlscope.bus.bus import Asked, Delivery, ServiceFacts
 from mlscope.bus.errors import BusError, Conflict
 from mlscope.bus.nats import connect
 from mlscope.provision import provision
@@ -14,23 +16,24 @@ from mlscope.settings import Settings
 from schemas.agent import AgentLeft
 from schemas.analysis import AnalysisFailed
 from schemas.evaluation import EvaluationMeasured
+from schemas.message import Fact
 from schemas.subjects import decisions_of, facts_of
 
 DECISION = EvaluationMeasured(evaluation="e1", runs=())
 
 
-def settings_of(server, name):
+def settings_of(server: NatsServer, name: str) -> Settings:
     return Settings(nats_url=server.url, nats_seed_file=server.seed_files[name])
 
 
 @pytest.fixture
-async def server(data_folder):
+async def server(data_folder: Path) -> AsyncIterator[NatsServer]:
     with NatsServer(data_folder) as started:
         await provision(settings_of(started, "provisioner"))
         yield started
 
 
-async def first(deliveries):
+async def first(deliveries: AsyncIterator[Sequence[Delivery]]) -> Fact | None:
     """Return the first fact of a durable, acknowledged."""
     async for batch in deliveries:
         await batch[0].ack()
@@ -38,7 +41,7 @@ async def first(deliveries):
     return None
 
 
-async def test_a_decision_reaches_its_consumers(server):
+async def test_a_decision_reaches_its_consumers(server: NatsServer) -> None:
     async with connect(settings_of(server, "scheduler"), "scheduler") as scheduler:
         await scheduler.publish(DECISION, id="1", expected=(decisions_of("e1"), 0))
         with pytest.raises(Conflict):
@@ -52,7 +55,7 @@ async def test_a_decision_reaches_its_consumers(server):
         assert [recorded.fact for recorded in story] == [DECISION, failed]
 
 
-async def test_the_fleet_reaches_the_registry_and_the_catalog_everybody(server):
+async def test_the_fleet_reaches_the_registry_and_the_catalog_everybody(server: NatsServer) -> None:
     left = AgentLeft(agent="a1", incarnation="i1")
     async with (
         connect(settings_of(server, "agent"), "agent") as agent,
@@ -63,25 +66,29 @@ async def test_the_fleet_reaches_the_registry_and_the_catalog_everybody(server):
         await agent.put("leases", "agent_a1", b"alive")
         assert await first(registry.deliveries("registry")) == left
         followed = registry.follow(facts_of(AgentLeft))
-        assert (await anext(followed)).fact == left
+        recorded = await anext(followed)
+        assert recorded is not None
+        assert recorded.fact == left
         entry = await registry.get("leases", "agent_a1")
         assert entry is not None
         assert entry.value == b"alive"
         await registry.put("catalog", "agent_a1", b"gone")
         watched = gateway.watch("catalog")
-        assert (await anext(watched)).value == b"gone"
+        newest = await anext(watched)
+        assert newest is not None
+        assert newest.value == b"gone"
         assert await anext(watched) is None
 
 
 @pytest.mark.parametrize("name", ["agent", "collector", "analyzer", "gateway"])
-async def test_every_service_stores_large_payloads(server, name):
+async def test_every_service_stores_large_payloads(server: NatsServer, name: str) -> None:
     body = bytes(range(256)) * 4096
     async with connect(settings_of(server, name), name) as bus:
         digest = await bus.put_object("large", body)
         assert await bus.get_object("large", digest) == body
 
 
-async def test_the_collector_reads_and_purges_batches(server):
+async def test_the_collector_reads_and_purges_batches(server: NatsServer) -> None:
     async with connect(settings_of(server, "collector"), "collector") as collector:
         assert await collector.read("mlscope.v1.trace.e1.>") == []
         await collector.purge("mlscope.v1.trace.e1.>")
@@ -92,7 +99,7 @@ async def test_the_collector_reads_and_purges_batches(server):
 
 
 @pytest.mark.parametrize("name", ["agent", "analyzer", "gateway", "registry"])
-async def test_nobody_else_decides(server, name):
+async def test_nobody_else_decides(server: NatsServer, name: str) -> None:
     async with connect(settings_of(server, name), name, patience_s=1.0) as bus:
         with pytest.raises(BusError):
             await bus.publish(DECISION, id="1")
@@ -100,11 +107,11 @@ async def test_nobody_else_decides(server, name):
         assert await scheduler.read(decisions_of("e1")) == []
 
 
-async def test_an_answer_cannot_be_made_to_pass_for_a_fact(server):
+async def test_an_answer_cannot_be_made_to_pass_for_a_fact(server: NatsServer) -> None:
     """A requester names a fact's subject as the reply to a command and to discovery."""
     asked = asyncio.Event()
 
-    async def answerer(_):
+    async def answerer(_: Asked) -> bytes:
         asked.set()
         return b"{}"
 
@@ -126,7 +133,7 @@ async def test_an_answer_cannot_be_made_to_pass_for_a_fact(server):
         assert await messages_in(server, "EVALUATIONS") == 0
 
 
-async def messages_in(server, stream):
+async def messages_in(server: NatsServer, stream: str) -> int:
     """Count what a stream holds, readable or not."""
     client = await nats.connect(
         server.url,

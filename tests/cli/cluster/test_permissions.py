@@ -1,11 +1,14 @@
 """Keys and permissions against a real nats-server: a requester's key can do nothing else."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import nats
 import pytest
+from nats.aio.client import Client
 
+from cli.cluster.nats_server import NatsServer
 from mlscope.bus.permissions import PERMISSIONS, Permission, inbox_prefix
 
 ROOT = "mlscope.v1"
@@ -16,28 +19,22 @@ LIVE = ("evaluation", "run", "analysis", "query")
 class Connection:
     """A bare nats-py connection that notes every refusal of the server."""
 
-    def __init__(self):
-        self.refusals = []
+    def __init__(self) -> None:
+        self.refusals: list[str] = []
+        self.client = Client()
 
-    async def open(self, server, name, **options):
-        """Connect as `name` with its key and its inbox prefix."""
+    async def note(self, error: Exception) -> None:
+        """Keep what the server refused."""
+        self.refusals.append(str(error))
 
-        async def note(error):
-            self.refusals.append(str(error))
-
-        options = {"inbox_prefix": inbox_prefix(name).encode(), **options}
-        self.client = await nats.connect(
-            server.url, nkeys_seed_str=server.seeds[name], error_cb=note, **options
-        )
-
-    async def may_publish(self, subject):
+    async def may_publish(self, subject: str) -> bool:
         """Publish, and tell whether the server let it pass."""
         self.refusals.clear()
         await self.client.publish(subject, b"")
         await self.settle()
         return not self.refusals
 
-    async def may_subscribe(self, subject, queue=""):
+    async def may_subscribe(self, subject: str, queue: str = "") -> bool:
         """Subscribe, and tell whether the server allowed it."""
         self.refusals.clear()
         subscription = await self.client.subscribe(subject, queue)
@@ -47,7 +44,7 @@ class Connection:
             await subscription.unsubscribe()
         return allowed
 
-    async def settle(self):
+    async def settle(self) -> None:
         """Wait until the server has read everything sent so far."""
         # nats-py writes a flush's PING before what is pending: only the second one is a barrier.
         await self.client.flush()
@@ -55,16 +52,24 @@ class Connection:
 
 
 @asynccontextmanager
-async def connected(server, name, **options):
+async def connected(
+    server: NatsServer, name: str, inbox: str | None = None
+) -> AsyncIterator[Connection]:
+    """Connect as `name` with its key and, unless another is given, its inbox prefix."""
     connection = Connection()
-    await connection.open(server, name, **options)
+    await connection.client.connect(
+        server.url,
+        nkeys_seed_str=server.seeds[name],
+        inbox_prefix=(inbox or inbox_prefix(name)).encode(),
+        error_cb=connection.note,
+    )
     try:
         yield connection
     finally:
         await connection.client.close()
 
 
-def foreign_subjects():
+def foreign_subjects() -> list[str]:
     """Return every subject that any other name may publish to and the requester may not."""
     others = {
         subject
@@ -76,7 +81,7 @@ def foreign_subjects():
     return sorted(subject.replace("*", "x").replace(">", "x.y") for subject in others - own)
 
 
-async def test_a_requester_may_ask_and_listen(nats_server):
+async def test_a_requester_may_ask_and_listen(nats_server: NatsServer) -> None:
     async with connected(nats_server, "requester") as requester:
         for verb in VERBS:
             assert await requester.may_publish(f"{ROOT}.request.{verb}")
@@ -85,7 +90,7 @@ async def test_a_requester_may_ask_and_listen(nats_server):
         assert await requester.may_publish("$SRV.PING")
 
 
-async def test_a_requester_may_publish_nothing_else(nats_server):
+async def test_a_requester_may_publish_nothing_else(nats_server: NatsServer) -> None:
     subjects = [one for one in foreign_subjects() if not one.startswith(("$SRV", "_INBOX_req"))]
     assert len(subjects) > 50
     async with connected(nats_server, "requester") as requester:
@@ -109,7 +114,7 @@ async def test_a_requester_may_publish_nothing_else(nats_server):
         "anything",
     ],
 )
-async def test_nor_what_an_intruder_would_try(nats_server, subject):
+async def test_nor_what_an_intruder_would_try(nats_server: NatsServer, subject: str) -> None:
     async with connected(nats_server, "requester") as requester:
         assert not await requester.may_publish(subject)
 
@@ -134,19 +139,21 @@ async def test_nor_what_an_intruder_would_try(nats_server, subject):
         ("$SRV.>", ""),
     ],
 )
-async def test_a_requester_may_hear_nothing_else(nats_server, subject, queue):
+async def test_a_requester_may_hear_nothing_else(
+    nats_server: NatsServer, subject: str, queue: str
+) -> None:
     async with connected(nats_server, "requester") as requester:
         assert not await requester.may_subscribe(subject, queue)
 
 
-async def test_another_inbox_prefix_hears_no_answer(nats_server):
-    async with connected(nats_server, "requester", inbox_prefix=b"_INBOX") as requester:
+async def test_another_inbox_prefix_hears_no_answer(nats_server: NatsServer) -> None:
+    async with connected(nats_server, "requester", inbox="_INBOX") as requester:
         with pytest.raises((nats.errors.TimeoutError, nats.errors.NoRespondersError)):
             await requester.client.request("$SRV.PING", b"", timeout=0.3)
         assert any("permissions violation" in refusal.lower() for refusal in requester.refusals)
 
 
-async def test_without_a_key_nobody_gets_in(nats_server):
+async def test_without_a_key_nobody_gets_in(nats_server: NatsServer) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", nats_server.port)
     writer.write(b'CONNECT {"verbose":false}\r\nPING\r\n')
     said = await asyncio.wait_for(reader.read(), 5)
@@ -156,7 +163,9 @@ async def test_without_a_key_nobody_gets_in(nats_server):
     assert b"PONG" not in said
 
 
-async def test_each_command_reaches_its_owner_and_the_answer_comes_back(nats_server):
+async def test_each_command_reaches_its_owner_and_the_answer_comes_back(
+    nats_server: NatsServer,
+) -> None:
     owners = {"evaluate": "scheduler", "catalog": "registry", "tables": "analyzer"}
     async with connected(nats_server, "requester") as requester:
         for verb, owner in owners.items():
@@ -171,7 +180,7 @@ async def test_each_command_reaches_its_owner_and_the_answer_comes_back(nats_ser
                 assert not service.refusals
 
 
-async def test_the_scheduler_commands_an_agent(nats_server):
+async def test_the_scheduler_commands_an_agent(nats_server: NatsServer) -> None:
     subject = f"{ROOT}.request.agent.a1.start"
     async with (
         connected(nats_server, "agent") as agent,
@@ -197,8 +206,10 @@ async def test_the_scheduler_commands_an_agent(nats_server):
         ("manifest", {"registry"}),
     ],
 )
-async def test_a_fact_has_its_writers(nats_server, entity, writers):
-    allowed = set()
+async def test_a_fact_has_its_writers(
+    nats_server: NatsServer, entity: str, writers: set[str]
+) -> None:
+    allowed: set[str] = set()
     for name in PERMISSIONS:
         async with connected(nats_server, name) as connection:
             if await connection.may_publish(f"{ROOT}.{entity}.e1.said"):
@@ -207,7 +218,7 @@ async def test_a_fact_has_its_writers(nats_server, entity, writers):
 
 
 @pytest.mark.parametrize("name", sorted(set(PERMISSIONS) - {"provisioner"}))
-async def test_only_the_provisioner_makes_and_deletes(nats_server, name):
+async def test_only_the_provisioner_makes_and_deletes(nats_server: NatsServer, name: str) -> None:
     async with connected(nats_server, name) as connection:
         for verb in ("CREATE", "UPDATE", "DELETE"):
             assert not await connection.may_publish(f"$JS.API.STREAM.{verb}.EVALUATIONS")
@@ -215,7 +226,7 @@ async def test_only_the_provisioner_makes_and_deletes(nats_server, name):
         assert not await connection.may_publish("$JS.API.STREAM.PURGE.EVALUATIONS")
 
 
-def test_an_empty_permission_cannot_be_made():
+def test_an_empty_permission_cannot_be_made() -> None:
     for publish, subscribe in ((), ("a",)), (("a",), ()):
         with pytest.raises(AssertionError):
             Permission(publish, subscribe)

@@ -13,7 +13,7 @@ from cli.cluster.restarts import (
 )
 
 
-def test_delays_double_up_to_a_bound():
+def test_delays_double_up_to_a_bound() -> None:
     history, delays = Restarts(), []
     for _ in range(8):
         history = after_end(history, 0.0)
@@ -22,14 +22,14 @@ def test_delays_double_up_to_a_bound():
     assert history.total == 8
 
 
-def test_a_process_that_held_starts_over():
+def test_a_process_that_held_starts_over() -> None:
     history = after_end(Restarts(total=9, in_a_row=9), STABLE_S)
     assert delay_s(history) == FIRST_DELAY_S
     assert history.total == 10
 
 
 @given(st.lists(st.floats(0, 1e9), max_size=2000))
-def test_a_delay_is_always_within_its_bounds(spans_s):
+def test_a_delay_is_always_within_its_bounds(spans_s: list[float]) -> None:
     history = Restarts()
     for ran_s in spans_s:
         history = after_end(history, ran_s)

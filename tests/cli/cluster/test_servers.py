@@ -5,6 +5,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import nats
@@ -14,14 +15,14 @@ import pytest
 from cli.cluster import postgres_home
 from cli.cluster.child import wait_until
 from cli.cluster.errors import NotReady, WrongDataVersion
-from cli.cluster.identity import identify, is_alive
+from cli.cluster.identity import Identity, identify, is_alive
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.postgres import Postgres
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root must become somebody else")
 
 
-async def stored(server, count):
+async def stored(server: NatsServer, count: int) -> int:
     """Publish `count` messages durably and return how many the stream holds."""
     client = await nats.connect(
         server.url,
@@ -37,7 +38,7 @@ async def stored(server, count):
     return held
 
 
-async def test_nats_keeps_its_keys_and_messages_over_a_kill(data_folder):
+async def test_nats_keeps_its_keys_and_messages_over_a_kill(data_folder: Path) -> None:
     with NatsServer(data_folder) as server:
         seeds = server.seeds
         assert await stored(server, 5) == 5
@@ -47,13 +48,15 @@ async def test_nats_keeps_its_keys_and_messages_over_a_kill(data_folder):
         assert await stored(server, 0) == 5
 
 
-def test_a_server_that_cannot_start_shows_its_log(data_folder, nats_server):
+def test_a_server_that_cannot_start_shows_its_log(
+    data_folder: Path, nats_server: NatsServer
+) -> None:
     with pytest.raises(NotReady) as failed:
         NatsServer(data_folder, monitor_port=nats_server.port).start(timeout_s=20)
     assert "address already in use" in failed.value.last_lines
 
 
-def test_secrets_are_for_their_owner_alone(nats_server, postgres):
+def test_secrets_are_for_their_owner_alone(nats_server: NatsServer, postgres: Postgres) -> None:
     secrets = [*nats_server.seed_files.values(), postgres.password_file]
     assert len(secrets) == 9
     for path in secrets:
@@ -63,7 +66,7 @@ def test_secrets_are_for_their_owner_alone(nats_server, postgres):
     assert not any(seed in configuration for seed in nats_server.seeds.values())
 
 
-def test_the_services_role_is_no_superuser(postgres):
+def test_the_services_role_is_no_superuser(postgres: Postgres) -> None:
     password = postgres.password_file.read_text().strip()
     with psycopg.connect(postgres.url, password=password) as session:
         row = session.execute(
@@ -75,13 +78,13 @@ def test_the_services_role_is_no_superuser(postgres):
             session.execute("COPY mine FROM PROGRAM 'id'")
 
 
-def test_the_database_asks_for_a_password(postgres):
+def test_the_database_asks_for_a_password(postgres: Postgres) -> None:
     for password in (None, "wrong"):
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(postgres.url, password=password).close()
 
 
-def test_rows_survive_a_kill_and_a_restart(data_folder):
+def test_rows_survive_a_kill_and_a_restart(data_folder: Path) -> None:
     with Postgres(data_folder) as server:
         url = server.admin_url("mlscope")
         with psycopg.connect(url) as session:
@@ -92,7 +95,7 @@ def test_rows_survive_a_kill_and_a_restart(data_folder):
             assert session.execute("SELECT sum(n) FROM kept").fetchone() == (500500,)
 
 
-def test_data_of_another_major_version_is_refused(data_folder):
+def test_data_of_another_major_version_is_refused(data_folder: Path) -> None:
     server = Postgres(data_folder, durable=False)
     server.command()
     (data_folder / "postgres" / "data" / "PG_VERSION").write_text("9\n")
@@ -101,7 +104,7 @@ def test_data_of_another_major_version_is_refused(data_folder):
     assert refused.value.found == "9"
 
 
-def test_a_lock_file_whose_pid_is_another_program_is_stale(data_folder):
+def test_a_lock_file_whose_pid_is_another_program_is_stale(data_folder: Path) -> None:
     server = Postgres(data_folder, durable=False)
     server.start()
     lock = data_folder / "postgres" / "data" / "postmaster.pid"
@@ -112,7 +115,7 @@ def test_a_lock_file_whose_pid_is_another_program_is_stale(data_folder):
         assert server.is_ready()
 
 
-def test_an_initdb_that_was_killed_leaves_no_data(data_folder):
+def test_an_initdb_that_was_killed_leaves_no_data(data_folder: Path) -> None:
     partial = data_folder / "postgres" / "data.partial"
     partial.mkdir(parents=True)
     (partial / "PG_VERSION").write_text("18\n")
@@ -122,7 +125,9 @@ def test_an_initdb_that_was_killed_leaves_no_data(data_folder):
 
 
 @as_root
-def test_below_a_private_home_the_database_lives_outside(tmp_path, monkeypatch):
+def test_below_a_private_home_the_database_lives_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     outside = Path("/var/tmp/mlscope-test-outside")
     monkeypatch.setattr(postgres_home, "_OUTSIDE", (outside,))
     monkeypatch.setattr(postgres_home, "reachable", lambda path: "tmp/pytest" not in str(path))
@@ -145,7 +150,7 @@ def test_below_a_private_home_the_database_lives_outside(tmp_path, monkeypatch):
 
 
 @as_root
-def test_programs_below_a_private_folder_are_copied_once(data_folder, tmp_path):
+def test_programs_below_a_private_folder_are_copied_once(data_folder: Path, tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     wheel = postgres_home.wheel_programs().parent.parent
     shutil.copytree(wheel, tmp_path / wheel.name)
@@ -173,7 +178,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's help is Linux's")
-def test_servers_do_not_outlive_a_parent_that_is_killed(data_folder):
+def test_servers_do_not_outlive_a_parent_that_is_killed(data_folder: Path) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(data_folder)], stdout=subprocess.PIPE, text=True
     )
@@ -185,13 +190,13 @@ def test_servers_do_not_outlive_a_parent_that_is_killed(data_folder):
     wait_until_ended(servers)
 
 
-def wait_until_ended(processes):
+def wait_until_ended(processes: Iterable[Identity]) -> None:
     """Wait until none of the processes runs; pytest's time limit bounds it."""
     while any(is_alive(one) for one in processes):
         pass
 
 
-def test_waiting_for_an_ended_child_says_why(data_folder):
+def test_waiting_for_an_ended_child_says_why(data_folder: Path) -> None:
     server = NatsServer(data_folder)
     server.start()
     child = server._child

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -13,10 +14,10 @@ import pytest
 
 from cli.cluster import commands
 from cli.cluster.errors import NotUp
-from cli.cluster.identity import is_alive
+from cli.cluster.identity import Identity, is_alive
 from cli.cluster.nats_server import greets
 from cli.cluster.plan import Programs, chosen_ports
-from cli.cluster.state import read_state, requester_environ, running_state
+from cli.cluster.state import ClusterState, read_state, requester_environ, running_state
 
 STUB = Path(__file__).with_name("stub_cluster.py")
 SERVICES = ("registry", "collector", "gateway")
@@ -25,7 +26,7 @@ SERVICES = ("registry", "collector", "gateway")
 class Cluster:
     """A cluster in a process of its own, its services stubs."""
 
-    def __init__(self, folder, *services):
+    def __init__(self, folder: Path, *services: str) -> None:
         environ = {
             **os.environ,
             "MLSCOPE_GATEWAY_PORT": "0",
@@ -39,58 +40,62 @@ class Cluster:
             text=True,
             env=environ,
         )
-        self.seen = []
+        assert self.process.stdout is not None
+        self.output = self.process.stdout
+        self.seen: list[str] = []
 
-    def until(self, words):
+    def until(self, words: str) -> ClusterState:
         """Read what the cluster says until a line holds `words`."""
-        for line in self.process.stdout:
+        for line in self.output:
             self.seen.append(line)
             if words in line:
                 return read_state(self.folder)
         raise AssertionError("".join(self.seen))
 
-    def identities(self):
-        """Return every process that the cluster has started and that should be gone later."""
-        return {one.name: one.identity for one in read_state(self.folder).processes}
+    def identities(self) -> dict[str, Identity]:
+        """Return every process that runs now, by its name."""
+        processes = read_state(self.folder).processes
+        return {one.name: one.identity for one in processes if one.identity is not None}
 
-    def end(self, number=signal.SIGTERM):
+    def end(self, number: signal.Signals = signal.SIGTERM) -> str:
         """End the supervisor by a signal, and return all that it said."""
         self.process.send_signal(number)
-        with self.process.stdout:
-            self.seen += self.process.stdout.readlines()
+        with self.output:
+            self.seen += self.output.readlines()
         self.process.wait(30)
         return "".join(self.seen)
 
 
-@pytest.fixture
-def cluster(data_folder):
-    started = []
+StartCluster = Callable[..., Cluster]
 
-    def start(*services):
+
+@pytest.fixture
+def cluster(data_folder: Path) -> Iterator[StartCluster]:
+    """Lend a function that starts a cluster with the services named; all are ended in the end."""
+    started: list[Cluster] = []
+
+    def start(*services: str) -> Cluster:
         started.append(Cluster(data_folder, *(services or SERVICES)))
         return started[-1]
 
     yield start
     for one in started:
-        if not one.process.stdout.closed:
+        if not one.output.closed:
             one.end()
 
 
-def arguments(folder, **values):
-    return argparse.Namespace(data=folder, output="json", detach=False, **values)
+def arguments(folder: Path, output: str = "json") -> argparse.Namespace:
+    """Return the arguments of `status` and `down`."""
+    return argparse.Namespace(data=folder, output=output, detach=False)
 
 
-def kill(identity):
-    os.kill(identity.pid, signal.SIGKILL)
-
-
-def wait_until_gone(identities):
+def wait_until_gone(identities: Iterable[Identity]) -> None:
     """Wait until none runs; pytest's time limit bounds it."""
     while any(is_alive(one) for one in identities):
         os.sched_yield()
 
 
-def test_all_that_was_started_is_stopped(cluster, data_folder):
+def test_all_that_was_started_is_stopped(cluster: StartCluster, data_folder: Path) -> None:
     one = cluster()
     one.until("mlscope running")
     identities = one.identities()
@@ -102,7 +107,7 @@ def test_all_that_was_started_is_stopped(cluster, data_folder):
     assert read_state(data_folder).phase == "stopped"
 
 
-def test_nothing_outlives_a_supervisor_that_is_killed(cluster):
+def test_nothing_outlives_a_supervisor_that_is_killed(cluster: StartCluster) -> None:
     one = cluster()
     one.until("mlscope running")
     identities = one.identities().values()
@@ -113,11 +118,11 @@ def test_nothing_outlives_a_supervisor_that_is_killed(cluster):
 
 
 @pytest.mark.parametrize("victim", ["nats", "postgres", "collector"])
-def test_what_dies_is_started_again(cluster, victim):
+def test_what_dies_is_started_again(cluster: StartCluster, victim: str) -> None:
     one = cluster()
     one.until("mlscope running")
     before = one.identities()
-    kill(before[victim])
+    os.kill(before[victim].pid, signal.SIGKILL)
     one.until("1 restarts")
     state = one.until("5 of 5 ready")
     after = one.identities()
@@ -126,7 +131,9 @@ def test_what_dies_is_started_again(cluster, victim):
     assert greets("127.0.0.1", state.ports["nats"])
 
 
-def test_a_service_that_keeps_dying_takes_nobody_with_it(cluster, data_folder):
+def test_a_service_that_keeps_dying_takes_nobody_with_it(
+    cluster: StartCluster, data_folder: Path
+) -> None:
     (data_folder / "die-analyzer").touch()
     one = cluster("registry", "analyzer")
     one.until("3 restarts")
@@ -135,7 +142,7 @@ def test_a_service_that_keeps_dying_takes_nobody_with_it(cluster, data_folder):
     assert states["registry"].restarts == 0
 
 
-def test_ports_and_data_survive_a_restart(cluster, data_folder):
+def test_ports_and_data_survive_a_restart(cluster: StartCluster, data_folder: Path) -> None:
     first = cluster()
     state = first.until("mlscope running")
     password = Path(state.database_password_file).read_text().strip()
@@ -150,7 +157,9 @@ def test_ports_and_data_survive_a_restart(cluster, data_folder):
         assert session.execute("SELECT count(*) FROM kept").fetchone() == (0,)
 
 
-def test_each_service_gets_its_own_key_and_no_other_secret(cluster, data_folder):
+def test_each_service_gets_its_own_key_and_no_other_secret(
+    cluster: StartCluster, data_folder: Path
+) -> None:
     cluster().until("mlscope running")
     given = {
         name: json.loads((data_folder / f"given-{name}.json").read_text())
@@ -170,7 +179,7 @@ def test_each_service_gets_its_own_key_and_no_other_secret(cluster, data_folder)
     assert not any(secret in json.dumps(given) for secret in secrets)
 
 
-def test_a_folder_has_one_cluster(cluster):
+def test_a_folder_has_one_cluster(cluster: StartCluster) -> None:
     first = cluster()
     first.until("mlscope running")
     second = cluster()
@@ -179,7 +188,7 @@ def test_a_folder_has_one_cluster(cluster):
     assert first.process.poll() is None
 
 
-def test_a_provisioning_that_fails_ends_the_start(cluster, data_folder):
+def test_a_provisioning_that_fails_ends_the_start(cluster: StartCluster, data_folder: Path) -> None:
     (data_folder / "given-provision.json").mkdir()
     one = cluster()
     one.until("mlscope provisioning")
@@ -187,22 +196,24 @@ def test_a_provisioning_that_fails_ends_the_start(cluster, data_folder):
     said = one.end(signal.SIGCONT)
     assert "ProvisionFailed" in said
     assert "IsADirectoryError" in said
-    assert not any(is_alive(identity) for identity in identities if identity is not None)
+    assert not any(is_alive(identity) for identity in identities)
 
 
-def test_status_tells_of_every_process(cluster, data_folder, capsys):
+def test_status_tells_of_every_process(
+    cluster: StartCluster, data_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cluster().until("mlscope running")
     assert commands.status(arguments(data_folder)) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["database"] == "PostgreSQL 18, without TimescaleDB"
     assert [one["state"] for one in shown["processes"]] == ["ready"] * 5
-    table = arguments(data_folder)
-    table.output = "table"
-    assert commands.status(table) == 0
+    assert commands.status(arguments(data_folder, "table")) == 0
     assert shown["gateway_url"] in capsys.readouterr().out
 
 
-def test_down_leaves_nothing(cluster, data_folder, capsys):
+def test_down_leaves_nothing(
+    cluster: StartCluster, data_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     one = cluster()
     one.until("mlscope running")
     identities = one.identities().values()
@@ -213,7 +224,7 @@ def test_down_leaves_nothing(cluster, data_folder, capsys):
     assert commands.down(arguments(data_folder)) == 0
 
 
-def test_a_client_finds_the_cluster_by_its_folder(cluster, data_folder):
+def test_a_client_finds_the_cluster_by_its_folder(cluster: StartCluster, data_folder: Path) -> None:
     with pytest.raises(NotUp):
         running_state(data_folder)
     cluster().until("mlscope running")
@@ -222,7 +233,9 @@ def test_a_client_finds_the_cluster_by_its_folder(cluster, data_folder):
     assert environ["MLSCOPE_NATS_URL"].startswith("nats://127.0.0.1:")
 
 
-def test_a_database_that_is_named_is_used_instead(cluster, data_folder, database_url, monkeypatch):
+def test_a_database_that_is_named_is_used_instead(
+    cluster: StartCluster, data_folder: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MLSCOPE_DATABASE_URL", database_url)
     state = cluster().until("mlscope running")
     assert {one.name for one in state.processes} == {"nats", *SERVICES}
@@ -233,7 +246,9 @@ def test_a_database_that_is_named_is_used_instead(cluster, data_folder, database
     assert password not in (data_folder / "given-registry.json").read_text()
 
 
-def test_detached_it_returns_once_all_is_ready(data_folder, capsys, monkeypatch):
+def test_detached_it_returns_once_all_is_ready(
+    data_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MLSCOPE_GATEWAY_PORT", "0")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     argv = [sys.executable, str(STUB), str(data_folder), *SERVICES]
@@ -245,7 +260,9 @@ def test_detached_it_returns_once_all_is_ready(data_folder, capsys, monkeypatch)
         assert commands.down(arguments(data_folder)) == 0
 
 
-def test_detached_it_says_why_it_failed(data_folder, capsys, monkeypatch):
+def test_detached_it_says_why_it_failed(
+    data_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (data_folder / "given-provision.json").mkdir()
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     argv = [sys.executable, str(STUB), str(data_folder)]
@@ -254,17 +271,17 @@ def test_detached_it_says_why_it_failed(data_folder, capsys, monkeypatch):
     assert read_state(data_folder).phase == "failed"
 
 
-def test_two_clusters_that_start_at_once_differ_in_every_port(tmp_path):
+def test_two_clusters_that_start_at_once_differ_in_every_port(tmp_path: Path) -> None:
     with chosen_ports(tmp_path / "a", {}) as first, chosen_ports(tmp_path / "b", {}) as second:
         assert not set(first.values()) & set(second.values())
 
 
-def test_the_gateways_port_may_be_asked_for(tmp_path):
+def test_the_gateways_port_may_be_asked_for(tmp_path: Path) -> None:
     with chosen_ports(tmp_path, {"MLSCOPE_GATEWAY_PORT": "45671"}) as chosen:
         assert chosen["gateway"] == 45671
 
 
-def test_the_six_services_are_served():
+def test_the_six_services_are_served() -> None:
     assert set(Programs().services) == {
         "registry",
         "scheduler",
