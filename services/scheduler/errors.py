@@ -29,10 +29,6 @@ class BadConstraint(SchedulerError):
         )
 
 
-class IssuerFailed(SchedulerError):
-    """The load of a remote run could not be issued to its end."""
-
-
 def invalid(field: str, found: object, allowed: str) -> RequestRefused:
     """Return the refusal of a field's value."""
     message = f"{field}: found {found!r}, allowed: {allowed}"

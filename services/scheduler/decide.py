@@ -1,0 +1,256 @@
+"""What follows from an evaluation's state, the fleet and the time. Pure.
+
+`decide` returns the facts to record next; recorded and folded, they are never decided again.
+It is asked anew until it returns none. What else must happen is in `effects`.
+"""
+
+from collections.abc import Iterator
+
+from schemas.evaluation import (
+    EvaluationAnalyzed,
+    EvaluationCancelled,
+    EvaluationFailed,
+    EvaluationMeasured,
+    EvaluationPlanned,
+    EvaluationPostponed,
+    MeasuredRun,
+    RunInterrupted,
+    RunStarted,
+)
+from schemas.message import Fact
+from schemas.plan import SessionPlan
+from schemas.request import AgentReason, Evaluate
+from services.scheduler.errors import RequestRefused
+from services.scheduler.fleet import Fleet
+from services.scheduler.matching import Candidate, fitting_agents, match
+from services.scheduler.planning import plan
+from services.scheduler.state import EvaluationState, Run, end_of
+
+S_NS = 1_000_000_000
+
+
+def decide(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
+    """Return the facts that follow now, in order; empty when there is nothing to say."""
+    if not state.is_known or state.is_ended:
+        return []
+    if state.plan is None:
+        return _plan(state, now_ns, fleet)
+    if state.state == "measured":
+        return _conclude(state)
+    interruptions: list[Fact] = list(_interruptions(state, now_ns, fleet))
+    return interruptions or list(_starts(state, now_ns, fleet)) or _measure(state, now_ns, fleet)
+
+
+def decide_cancel(state: EvaluationState, reason: str) -> list[Fact]:
+    """Return the facts that end an evaluation on request."""
+    cause = f"cancelled: {reason}" if reason else "cancelled"
+    stopped: list[Fact] = [
+        _interruption(state, run, cause, final=True)
+        for run in state.runs.values()
+        if run.is_under_way
+    ]
+    return [*stopped, EvaluationCancelled(evaluation=state.evaluation, reason=reason)]
+
+
+def _request(state: EvaluationState) -> Evaluate:
+    assert state.request is not None, "a known evaluation was requested"
+    return state.request
+
+
+def _plan(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
+    request = _request(state)
+    try:
+        found = match(request, fleet.catalog, fleet.loads)
+        if found.agents:
+            planned = plan(request, found, fleet.catalog)
+            return [EvaluationPlanned(evaluation=state.evaluation, plan=planned)]
+    except RequestRefused as refused:
+        cause = refused.refused.message
+        return [EvaluationFailed(evaluation=state.evaluation, cause=cause)]
+    wait_s = max(request.wait_s, fleet.limits.agent_grace_s)
+    return _postpone(state, now_ns, found.reasons, state.requested_ns + int(wait_s * S_NS))
+
+
+def _postpone(
+    state: EvaluationState, now_ns: int, reasons: tuple[AgentReason, ...], until_ns: int
+) -> list[Fact]:
+    if now_ns >= until_ns:
+        cause = "no agent fits" if reasons else "no agent is known"
+        return [EvaluationFailed(evaluation=state.evaluation, cause=cause, agents=reasons)]
+    if state.state == "postponed":
+        return []
+    return [EvaluationPostponed(evaluation=state.evaluation, agents=reasons, until_ns=until_ns)]
+
+
+def _conclude(state: EvaluationState) -> list[Fact]:
+    if state.analysis_failed:
+        cause = f"analysis failed: {state.analysis_failed}"
+        return [EvaluationFailed(evaluation=state.evaluation, cause=cause)]
+    if state.analyzed is not None:
+        return [EvaluationAnalyzed(evaluation=state.evaluation, tables=state.analyzed)]
+    return []
+
+
+def _interruption(
+    state: EvaluationState, run: Run, cause: str, *, final: bool = False
+) -> RunInterrupted:
+    return RunInterrupted(
+        evaluation=state.evaluation,
+        run=run.plan.run,
+        attempt=run.attempt,
+        agent=run.agent,
+        cause=cause,
+        final=final,
+    )
+
+
+def _interruptions(state: EvaluationState, now_ns: int, fleet: Fleet) -> Iterator[RunInterrupted]:
+    """Yield what ends attempts under way: agent or issuer gone, or far too long."""
+    for run in state.runs.values():
+        if not run.is_under_way:
+            continue
+        cause = fleet.why_gone(run.agent, run.incarnation) or _issuer_gone(run, now_ns, fleet)
+        if cause:
+            is_last = run.lost + 1 >= fleet.limits.attempts_lost
+            yield _interruption(state, run, cause, final=is_last)
+        elif now_ns >= deadline_ns(state, run, fleet):
+            yield _interruption(state, run, "time-out: the agent did not end it", final=True)
+
+
+def _issuer_gone(run: Run, now_ns: int, fleet: Fleet) -> str:
+    if not run.issuer or run.issuer in fleet.issuers:
+        return ""
+    is_young = now_ns < run.issued_ns + int(fleet.limits.lease_ttl_s * S_NS)
+    return "" if is_young else "the issuer of its load was lost"
+
+
+def deadline_ns(state: EvaluationState, run: Run, fleet: Fleet) -> int:
+    """Return when an attempt is ended as a last resort, epoch.
+
+    The runs of a group take turns in one session, so each may take the time-outs of all.
+    """
+    group_s = sum(
+        other.plan.timeout_s
+        for other in state.runs.values()
+        if other.session == run.session and other.plan.group == run.plan.group
+    )
+    return run.started_ns + int((group_s + fleet.limits.run_grace_s) * S_NS)
+
+
+def is_over(run: Run, fleet: Fleet) -> bool:
+    """Tell whether a run needs no other attempt."""
+    if run.state in ("ended", "recorded", "incomplete"):
+        return True
+    if run.state == "failed":
+        return run.word != "worker_died" or run.died >= fleet.limits.attempts_died
+    return run.is_final
+
+
+def next_group(state: EvaluationState, session: SessionPlan, fleet: Fleet) -> list[Run]:
+    """Return the runs of a session's first group that is not over, those that are not over."""
+    opened = [state.runs[run.run] for run in session.runs]
+    waiting = [run for run in opened if not is_over(run, fleet)]
+    if not waiting:
+        return []
+    return [run for run in waiting if run.plan.group == waiting[0].plan.group]
+
+
+def _starts(state: EvaluationState, now_ns: int, fleet: Fleet) -> Iterator[Fact]:
+    """Yield the start of each group whose turn it is, or the end of runs nobody can do."""
+    assert state.plan is not None
+    taken: set[str] = set()
+    for session in state.plan.sessions:
+        group = next_group(state, session, fleet)
+        if not group:
+            continue
+        under_way = [run for run in group if run.is_under_way]
+        if under_way:
+            taken.add(under_way[0].agent)
+            continue
+        agent = _agent_for(state, group, fleet)
+        if agent is None:
+            yield from _give_up(state, group, now_ns, fleet)
+        elif agent.agent not in taken:
+            taken.add(agent.agent)
+            is_stand_in = agent.agent != group[0].agent
+            if is_stand_in or fleet.has_turn(state.evaluation, agent.agent):
+                yield from _start(state, session, group, agent, now_ns)
+
+
+def _agent_for(state: EvaluationState, group: list[Run], fleet: Fleet) -> Candidate | None:
+    """Return who does a group: its agent while that one fits, else the least loaded that does."""
+    assert state.plan is not None
+    try:
+        fitting = fitting_agents(_request(state), state.plan.subject.model, fleet.catalog)
+    except RequestRefused:
+        return None
+    for candidate in fitting:
+        if candidate.agent == group[0].agent:
+            return candidate
+    return min(fitting, key=lambda c: (fleet.loads.get(c.agent, 0), c.agent), default=None)
+
+
+def _start(
+    state: EvaluationState,
+    session: SessionPlan,
+    group: list[Run],
+    agent: Candidate,
+    now_ns: int,
+) -> Iterator[RunStarted]:
+    """Yield one start a run; runs of a group share their attempt, as they share an order."""
+    attempt = max(run.attempt for run in group) + 1
+    for run in group:
+        yield RunStarted(
+            evaluation=state.evaluation,
+            run=run.plan.run,
+            session=session.session,
+            attempt=attempt,
+            agent=agent.agent,
+            incarnation=agent.incarnation,
+            started_ns=now_ns,
+        )
+
+
+def _give_up(
+    state: EvaluationState, group: list[Run], now_ns: int, fleet: Fleet
+) -> Iterator[RunInterrupted]:
+    """Yield the final end of runs that no agent can do, once waiting for one has been enough."""
+    wait_s = max(_request(state).wait_s, fleet.limits.agent_grace_s)
+    since_ns = max(run.since_ns or state.planned_ns for run in group)
+    if now_ns < since_ns + int(wait_s * S_NS):
+        return
+    for run in group:
+        cause = f"{run.cause}; no other agent fits" if run.cause else "no agent fits any more"
+        yield _interruption(state, run, cause, final=True)
+
+
+def _measure(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
+    """Return the end of measuring once every run is over and the collector has said its word."""
+    runs = state.runs.values()
+    if not all(is_over(run, fleet) and _is_settled(run, now_ns, fleet) for run in runs):
+        return []
+    if not any(run.word == "completed" for run in runs):
+        causes = dict.fromkeys(run.cause for run in runs if run.cause)
+        cause = "; ".join(causes) or "no run was measured"
+        return [EvaluationFailed(evaluation=state.evaluation, cause=cause)]
+    measured = tuple(_measured_run(run) for run in runs)
+    return [EvaluationMeasured(evaluation=state.evaluation, runs=measured)]
+
+
+def _is_settled(run: Run, now_ns: int, fleet: Fleet) -> bool:
+    if run.is_stored or run.state == "interrupted":
+        return True
+    patience_ns = int(fleet.limits.stored_wait_s * S_NS)
+    return run.state == "failed" and now_ns >= run.since_ns + patience_ns
+
+
+def _measured_run(run: Run) -> MeasuredRun:
+    return MeasuredRun(
+        run=run.plan.run,
+        attempt=run.attempt,
+        end=end_of(run),
+        agent=run.agent,
+        spans=run.spans,
+        queries=run.queries,
+        cause=run.cause,
+    )

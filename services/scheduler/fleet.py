@@ -1,0 +1,68 @@
+"""What the scheduler knows beside one evaluation: the catalog, who is busy, who issues. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from schemas.status import AgentStatus, Catalog
+
+
+def _no_loads() -> Mapping[str, int]:
+    return MappingProxyType({})
+
+
+def _no_turns() -> Mapping[str, str]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long and how often, before something counts as over."""
+
+    #: a lost agent's or issuer's run is repeated until so many attempts were lost
+    attempts_lost: int = 5
+    attempts_died: int = 3
+    #: least wait for an agent that fits, once an evaluation was accepted
+    agent_grace_s: float = 30.0
+    #: beyond the runs' own time-outs, before the scheduler ends them itself
+    run_grace_s: float = 120.0
+    #: a claim younger than this is not judged by its issuer's lease
+    lease_ttl_s: float = 15.0
+    #: wait for the collector's word on a failed run
+    stored_wait_s: float = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The world around an evaluation, as this scheduler sees it now."""
+
+    catalog: Catalog
+    #: unfinished runs by agent, over all evaluations
+    loads: Mapping[str, int] = field(default_factory=_no_loads)
+    #: whose turn it is on an agent: the evaluation that may start a group there
+    turns: Mapping[str, str] = field(default_factory=_no_turns)
+    #: scheduler instances that hold their lease
+    issuers: frozenset[str] = frozenset()
+    limits: Limits = Limits()
+
+    def agent(self, name: str) -> AgentStatus | None:
+        """Return an agent of the catalog, or None."""
+        for status in self.catalog.agents:
+            if status.announcement.agent == name:
+                return status
+        return None
+
+    def why_gone(self, name: str, incarnation: str) -> str:
+        """Return why an agent's start is over, or '' while it lives."""
+        status = self.agent(name)
+        if status is None:
+            return f"agent {name} is not known any more"
+        if status.state != "live":
+            return f"agent {name} {'was lost' if status.state == 'lost' else 'left'}"
+        if incarnation and status.announcement.incarnation != incarnation:
+            return f"agent {name} was started anew"
+        return ""
+
+    def has_turn(self, evaluation: str, agent: str) -> bool:
+        """Tell whether an evaluation may start runs on an agent now."""
+        return self.turns.get(agent, evaluation) == evaluation
