@@ -28,6 +28,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 bench: $(READY)  ## every performance claim, with its peer or floor in the same run
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
 	$(BIN)/python -m benchmarks
 
 test-faults: $(READY)  ## 50 seeded SIGKILL trials
