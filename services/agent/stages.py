@@ -57,6 +57,13 @@ class Query:
         return self.ended_ns - self.started_ns
 
 
+@dataclass(slots=True)
+class Busy:
+    """Since when (CLOCK_MONOTONIC) one predict call lasts; 0 when none does."""
+
+    since_ns: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Supply:
     """What a session serves queries from."""
@@ -64,6 +71,7 @@ class Supply:
     pipeline: Pipeline
     samples: Sequence[Any]
     batch_size: int
+    busy: Busy = field(default_factory=Busy)
 
 
 class Stages:
@@ -85,6 +93,7 @@ class Stages:
         records_queries: bool = True,
     ) -> None:
         self._supply = supply
+        self._busy = supply.busy
         self._before, self._behind = supply.pipeline.before, supply.pipeline.behind
         self._predict = predict
         self._recorder = recorder
@@ -98,8 +107,8 @@ class Stages:
             for name in (QUERY, PREDICT, *(each.name for each in (*self._before, *self._behind)))
         }
         self._width = 2 + supply.batch_size * len(self._before) + len(self._behind)
-        #: query, block and predict span of each predict call, when layers are captured
-        self.calls: list[tuple[int, int, int]] | None = None
+        #: query, block and predict span of each call of a capture
+        self._calls: list[tuple[int, int, int]] | None = None
 
     def prepare(self, query: Query, slot: Slot) -> None:
         """Fill the slot with the query's samples."""
@@ -119,16 +128,17 @@ class Stages:
         if query.errors and len(query.errors) >= len(query.samples):
             return
         assert query.slot is not None
-        began = now_ns()
+        self._busy.since_ns = began = now_ns()
         try:
             query.outputs = self._predict(query.slot.inputs)
         except PredictFailed as error:
             query.errors.append(str(error))
+        self._busy.since_ns = 0
         if self._traces:
             span = query.first_span + 1 + len(query.samples) * len(self._before)
             self._span(query, span, PREDICT, began)
-            if self.calls is not None and query.outputs is not None:
-                self.calls.append((query.index, query.block, span))
+            if self._calls is not None and query.outputs is not None:
+                self._calls.append((query.index, query.block, span))
 
     def finish(self, query: Query) -> None:
         """Post-process, and record the query, its root span and its predictions."""
@@ -149,17 +159,27 @@ class Stages:
         if self._records_queries:
             self._recorder.query(_query_row(query))
 
-    def attach_layers(self, calls: Sequence[Sequence[Layer]]) -> None:
-        """Record the layers of the block's predict calls under their predict spans."""
-        assert self.calls is not None
-        for (query, block, parent), layers in zip(self.calls, calls, strict=True):
+    def predict_with(self, predict: Callable[[Tensors], Tensors]) -> None:
+        """Predict the queries to come with a capture, and note which call was whose."""
+        self._predict = predict
+        self._calls = []
+
+    def attach_layers(self, calls: Sequence[Sequence[Layer]]) -> bool:
+        """Record the layers of the capture's predict calls under their predict spans.
+
+        False, and nothing recorded, when they are not as many as the calls were.
+        """
+        noted, self._calls = self._calls or [], None
+        if len(noted) != len(calls):
+            return False
+        for (query, block, parent), layers in zip(noted, calls, strict=True):
             first = self._spans.reserve(len(layers))
             for offset, layer in enumerate(layers):
                 name = self._spans.name_id(layer.name)
                 row = (first + offset, parent, Level.FRAMEWORK, name, layer.start_ns)
                 where = (layer.duration_ns, layer.thread, query, block, layer.attributes)
                 self._spans.append((*row, *where))
-        self.calls = []
+        return True
 
     def _prepare_sample(self, query: Query, slot: Slot, position: int, value: Any) -> None:
         span = query.first_span + 1 + position * len(self._before)

@@ -1,0 +1,195 @@
+"""One group of runs in a session: local ones as interleaved blocks, remote ones as they are fed."""
+
+import contextlib
+import gc
+import queue
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlscope.load.errors import LoadError
+from schemas.plan import RunPlan, WorkOrder
+from schemas.run import RunCompleted, RunFailed
+from services.agent.blocks import another_block
+from services.agent.channel import Words
+from services.agent.control import Control, RemoteQuery
+from services.agent.errors import AgentError, OpenFailed
+from services.agent.issuing import closed_loop, is_inline, open_loop, paced
+from services.agent.measurement import Measurement, failed
+from services.agent.predictors import LayerCapture, LayerSource
+from services.agent.recorder import HandOver
+from services.agent.session import Session
+from services.agent.stages import Query
+from services.agent.streaming import Unbounded, Window, run_inline, run_streaming
+
+_LOOK_S = 0.05
+
+Outcome = RunCompleted | RunFailed
+Tell = Callable[[Words], None]
+"""Says something to the agent while a run goes on."""
+
+
+class Group:
+    """Performs the runs of one order; `hand_over` takes their batches, `tell` answers."""
+
+    def __init__(
+        self, session: Session, order: WorkOrder, control: Control, hand_over: HandOver, tell: Tell
+    ) -> None:
+        self._session, self._order, self._control = session, order, control
+        self._hand_over, self._tell = hand_over, tell
+
+    def perform(self) -> Iterator[Outcome]:
+        """Yield each run's outcome as it ends: local runs together, remote ones in their order."""
+        plans = [plan for plan in self._order.session.runs if plan.run in self._order.runs]
+        local = []
+        for plan in plans:
+            try:
+                run = Measurement.of(
+                    self._session, self._order, plan, self._control, self._hand_over
+                )
+            except LoadError as error:
+                yield failed(self._order, plan.run, OpenFailed(plan.scenario, str(error)))
+                continue
+            if plan.pacing == "remote":
+                self._guarded(run, self._remote)
+                yield self._ended(run)
+            else:
+                local.append(run)
+        self._interleave(local)
+        for run in local:
+            yield self._ended(run)
+
+    def _interleave(self, runs: Sequence[Measurement]) -> None:
+        """Do blocks of all runs in turn until the stop rule is met for each that still goes."""
+        rule, block = self._order.subject.blocks, 0
+        active = list(runs)
+        while active:
+            for run in active:
+                self._guarded(run, lambda run: self._local(run, block))  # noqa: B023
+            active = [run for run in active if run.error is None]
+            block += 1
+            if not another_block(rule, [run.medians for run in active]):
+                return
+
+    def _guarded(self, run: Measurement, work: Callable[[Measurement], None]) -> None:
+        """Do one stretch of a run; layers are read and batches handed over after its clock."""
+        capture: LayerCapture | None = None
+        try:
+            capture = self._begin_layers(run)
+            with _uncollected(), run.deadline:
+                work(run)
+        except (AgentError, LoadError) as error:
+            run.error = error if isinstance(error, AgentError) else OpenFailed("load", str(error))
+        finally:
+            if capture is not None:
+                run.attach_layers(capture.close())
+            run.recorder.flush()
+
+    def _begin_layers(self, run: Measurement) -> LayerCapture | None:
+        predictor = self._session.predictor
+        if not run.captures_layers or not isinstance(predictor, LayerSource):
+            return None
+        capture = predictor.layers()
+        run.stages.predict_with(capture.predict)
+        return capture
+
+    def _local(self, run: Measurement, block: int) -> None:
+        load, first = run.load, block * run.load.queries
+        done = run.new_block()
+        check, slots = run.deadline.check, list(self._session.slots)
+        if is_inline(load):
+            queries = closed_loop(load, block, first, Unbounded(), check)
+            run_inline(queries, run.stages, slots[0], run.recorder, done)
+        elif load.due_ns is None:
+            window = Window(load.concurrency, check)
+            queries = closed_loop(load, block, first, window, check)
+            leave = _both(done, lambda _: window.leave())
+            run_streaming(queries, run.stages, slots, run.recorder, leave)
+        else:
+            with paced(load) as pacer:
+                self._control.stop_with(run.name, pacer.stop)
+                queries = open_loop(load, block, first, pacer, check)
+                run_streaming(queries, run.stages, slots, run.recorder, done)
+        check()
+        run.end_block(block)
+
+    def _remote(self, run: Measurement) -> None:
+        """Take queries as they come until the issuer says that its load is through."""
+        intake = self._control.admit(run.name)
+        self._tell({"kind": "ready", "run": run.plan.run})
+        done = _both(run.new_block(), lambda query: self._answer(run.plan, query))
+        queries = self._arriving(run, intake.waiting)
+        run_streaming(queries, run.stages, list(self._session.slots), run.recorder, done)
+        run.end_block(0)
+
+    def _arriving(
+        self, run: Measurement, waiting: "queue.SimpleQueue[RemoteQuery | None]"
+    ) -> Iterator[Query]:
+        while True:
+            run.deadline.check()
+            with contextlib.suppress(queue.Empty):
+                arrived = waiting.get(timeout=_LOOK_S)
+                if arrived is None:
+                    run.deadline.check()
+                    return
+                query = Query(
+                    arrived.index, arrived.samples, arrived.arrived_ns, block=arrived.block
+                )
+                try:
+                    query.payload = self._checked(arrived)
+                except ValueError as error:
+                    query.errors.append(str(error))
+                    self._answer(run.plan, query)
+                    continue
+                yield query
+
+    def _checked(self, arrived: RemoteQuery) -> Sequence[Any] | None:
+        """Return a query's own samples as the pipeline takes them. Raises ValueError."""
+        supply, count = self._session.supply, len(self._session.supply.samples)
+        if len(arrived.samples) != supply.batch_size:
+            raise ValueError(f"{len(arrived.samples)} samples; a query has {supply.batch_size}")
+        if arrived.payload is None:
+            if not all(0 <= sample < count for sample in arrived.samples):
+                raise ValueError(f"samples are numbered 0 to {count - 1}")
+            return None
+        if supply.pipeline.before:
+            return arrived.payload
+        array = self._session.slots[0].array
+        return [
+            np.frombuffer(body, array.dtype).reshape(array.shape[1:]) for body in arrived.payload
+        ]
+
+    def _answer(self, plan: RunPlan, query: Query) -> None:
+        words: Words = {"kind": "answer", "run": plan.run, "query": query.index}
+        error = "; ".join(query.errors)
+        self._tell(
+            {**words, "status": int(bool(error)), "service_ns": query.service_ns, "error": error}
+        )
+
+    def _ended(self, run: Measurement) -> Outcome:
+        self._control.forget(run.name)
+        return run.outcome()
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep Python's garbage collector out of the measured stretch."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+def _both(
+    first: Callable[[Query], None], second: Callable[[Query], None]
+) -> Callable[[Query], None]:
+    def done(query: Query) -> None:
+        first(query)
+        second(query)
+
+    return done

@@ -1,0 +1,156 @@
+"""What this machine is and can run, found without importing a framework."""
+
+import importlib.metadata
+import os
+import platform
+import socket
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from schemas.agent import Accelerator, Announcement, Hardware, Runtime
+from schemas.level import Level
+from services.agent.predictors import predictor_names
+
+_CPU_FACTS = Path("/proc/cpuinfo")
+_DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
+    "onnxruntime": ("onnxruntime", "onnxruntime-gpu"),
+}
+"""Distributions that bring a framework, where they are not called as it is."""
+_DEEPEST: Mapping[str, Level] = {"onnxruntime": Level.FRAMEWORK}
+_GPU_DISTRIBUTIONS = frozenset({"onnxruntime-gpu"})
+
+
+def announcement(
+    agent: str,
+    incarnation: str,
+    *,
+    image: str = "",
+    labels: Mapping[str, str] | None = None,
+    predictors: tuple[str, ...] = (),
+    allows_inline_python: bool = False,
+) -> Announcement:
+    """Return what an agent says of itself; `predictors` limits what it offers."""
+    hardware = this_machine()
+    return Announcement(
+        agent=agent,
+        incarnation=incarnation,
+        hardware=hardware,
+        runtimes=tuple(installed_runtimes(predictors, hardware.accelerators)),
+        image=image,
+        labels=dict(labels or {}),
+        allows_inline_python=allows_inline_python,
+        mlscope_version=package_version("mlscope"),
+        python_version=platform.python_version(),
+    )
+
+
+def this_machine() -> Hardware:
+    """Return CPU, memory and accelerators."""
+    accelerators = tuple(nvidia_accelerators())
+    return Hardware(
+        hostname=socket.gethostname(),
+        architecture={"x86_64": "amd64", "aarch64": "arm64"}.get(
+            platform.machine(), platform.machine()
+        ),
+        cpu_model=_cpu_model(),
+        cores=os.cpu_count() or 1,
+        memory_bytes=_memory_bytes(),
+        accelerators=accelerators,
+        interconnect=accelerators[0].interconnect if accelerators else "",
+    )
+
+
+def installed_runtimes(
+    wanted: tuple[str, ...], accelerators: tuple[Accelerator, ...]
+) -> Iterator[Runtime]:
+    """Yield the frameworks that a predictor is known for and that are installed."""
+    for name in predictor_names():
+        found = _distribution_of(name)
+        if found is None or (wanted and name not in wanted):
+            continue
+        distribution, version = found
+        gpu = bool(accelerators) and distribution in _GPU_DISTRIBUTIONS
+        yield Runtime(
+            framework=name,
+            version=version,
+            devices=("cpu", "gpu") if gpu else ("cpu",),
+            deepest_level=_DEEPEST.get(name, Level.MODEL),
+        )
+
+
+def package_version(distribution: str) -> str:
+    """Return an installed distribution's version, '' when it is only on the path."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _distribution_of(framework: str) -> tuple[str, str] | None:
+    """Return (distribution, version) that brings a framework.
+
+    A predictor of one's own may need none: then it counts as installed with mlscope's version.
+    """
+    for distribution in _DISTRIBUTIONS.get(framework, (framework,)):
+        if version := package_version(distribution):
+            return distribution, version
+    if framework in _DISTRIBUTIONS:
+        return None
+    return framework, package_version("mlscope") or "0"
+
+
+def nvidia_accelerators() -> Iterator[Accelerator]:
+    """Yield NVIDIA GPUs by NVML; none where its binding or its driver is missing."""
+    if find_spec("pynvml") is None:
+        return
+    pynvml: Any = import_module("pynvml")
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return
+    try:
+        driver = _text(pynvml.nvmlSystemGetDriverVersion())
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            device = pynvml.nvmlDeviceGetHandleByIndex(index)
+            name = _text(pynvml.nvmlDeviceGetName(device))
+            yield Accelerator(
+                name=name,
+                memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(device).total,
+                interconnect=_interconnect(pynvml, device),
+                driver=driver,
+            )
+    except pynvml.NVMLError:
+        return
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _interconnect(nvml: Any, device: Any) -> str:
+    """Return nvlink when its first link is up, else pcie."""
+    try:
+        return "nvlink" if nvml.nvmlDeviceGetNvLinkState(device, 0) else "pcie"
+    except nvml.NVMLError:
+        return "pcie"
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _cpu_model() -> str:
+    try:
+        lines = _CPU_FACTS.read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    found = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(found, platform.processor())
+
+
+def _memory_bytes() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return 0

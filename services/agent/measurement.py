@@ -1,0 +1,208 @@
+"""One run in the worker: what it measures with, what it has gathered, and how it ended."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import quantiles
+from typing import Self
+
+from mlscope.load.load import Load
+from mlscope.load.scenarios import scenario_named
+from mlscope.tracing.batches import Attempt
+from mlscope.tracing.clock import ended_origin, started_origin, wall_step_ns
+from schemas.level import Level
+from schemas.plan import RunPlan, WorkOrder
+from schemas.run import BlockStatistics, ClockOrigin, Conditions, RunCompleted, RunFailed, Tally
+from services.agent.blocks import block_statistics
+from services.agent.control import Control, Deadline, RunName
+from services.agent.errors import AgentError, PredictFailed
+from services.agent.noise import Reading, noise_between, reading
+from services.agent.predictors import Layer, LayerSource
+from services.agent.recorder import HandOver, Recorder
+from services.agent.session import Session
+from services.agent.stages import Query, Stages
+
+LATE_NS = 1_000_000
+"""Issue later than this at the 99th percentile is a caveat."""
+STEP_NS = 10_000_000
+"""A wall clock that moved more than this during a run is a caveat."""
+
+
+@dataclass(slots=True)
+class Measurement:
+    """A run on its way through its blocks."""
+
+    session: Session
+    plan: RunPlan
+    name: RunName
+    load: Load
+    level: Level
+    level_note: str
+    origin: ClockOrigin
+    recorder: Recorder
+    stages: Stages
+    deadline: Deadline
+    began: Reading
+    error: AgentError | None = None
+    medians: list[float] = field(default_factory=list)
+    caveats: list[str] = field(default_factory=list)
+    _blocks: list[BlockStatistics] = field(default_factory=list)
+    _service_ns: list[int] = field(default_factory=list)
+    _late_ns: list[int] = field(default_factory=list)
+    _answered: int = 0
+    _last_error: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        session: Session,
+        order: WorkOrder,
+        plan: RunPlan,
+        control: Control,
+        hand_over: HandOver,
+    ) -> Self:
+        """Return a run ready for its first block. Raises LoadError."""
+        scenario = scenario_named(plan.scenario)
+        batch_size = order.session.batch_size
+        load = scenario(plan.parameters, batch_size, len(session.supply.samples))
+        level, note = traceable_level(plan.level, session)
+        origin = started_origin()
+        attempt = Attempt(
+            order.evaluation, plan.run, order.attempt, order.agent, origin.monotonic_ns
+        )
+        recorder = Recorder(attempt, hand_over, holds=level >= Level.FRAMEWORK)
+        stages = Stages(
+            session.supply,
+            session.predictor.predict,
+            recorder,
+            level,
+            outputs=order.subject.outputs,
+            records_queries=plan.pacing == "local",
+        )
+        name = (order.evaluation, plan.run, order.attempt)
+        deadline = Deadline(control, name, plan.timeout_s)
+        return cls(
+            session, plan, name, load, level, note, origin, recorder, stages, deadline, reading()
+        )
+
+    @property
+    def captures_layers(self) -> bool:
+        """Say whether its predict calls go through a capture of layers."""
+        return self.level >= Level.FRAMEWORK
+
+    def new_block(self) -> Callable[[Query], None]:
+        """Begin a block; the function returned is called with each query that is done."""
+        self._service_ns = []
+        return self._done
+
+    def end_block(self, block: int) -> None:
+        """Take a block's statistics."""
+        statistics = block_statistics(block, self._service_ns)
+        self._blocks.append(statistics)
+        self.medians.append(statistics.median_ns)
+
+    def attach_layers(self, calls: Sequence[Sequence[Layer]]) -> None:
+        """Record the layers of a block's predict calls."""
+        if not self.stages.attach_layers(calls):
+            self.caveats.append("the profile does not fit the predict calls; layers were left out")
+
+    def outcome(self) -> RunCompleted | RunFailed:
+        """Return how it ended."""
+        tally = self.recorder.tally()
+        conditions = self._conditions()
+        if self.error is None and self._answered == 0 and self._last_error.startswith("predict:"):
+            self.error = PredictFailed(self._last_error.removeprefix("predict:").strip())
+        if self.error is not None:
+            return failure(
+                self.recorder.attempt, self.error, tally, self.origin, conditions, self.level
+            )
+        attempt = self.recorder.attempt
+        origin = ended_origin(self.origin)
+        return RunCompleted(
+            evaluation=attempt.evaluation,
+            run=attempt.run,
+            attempt=attempt.attempt,
+            agent=attempt.agent,
+            tally=tally,
+            origin=origin,
+            conditions=conditions,
+            level=self.level,
+            level_note=self.level_note,
+            blocks=tuple(self._blocks),
+            caveats=(*self.caveats, *self._notes(tally, origin)),
+        )
+
+    def _done(self, query: Query) -> None:
+        self._service_ns.append(query.service_ns)
+        if query.due_ns >= 0:
+            self._late_ns.append(query.issued_ns - query.due_ns)
+        if query.errors:
+            self._last_error = query.errors[-1]
+        else:
+            self._answered += 1
+
+    def _conditions(self) -> Conditions:
+        seed = self.plan.parameters.get("seed")
+        noise = noise_between(self.began, reading())
+        if self._late_ns:
+            noise["issue_lateness_p99_ns"] = _p99(self._late_ns)
+        return self.session.conditions(seed if isinstance(seed, int) else None, noise)
+
+    def _notes(self, tally: Tally, origin: ClockOrigin) -> list[str]:
+        notes = []
+        if tally.failed_queries:
+            notes.append(f"{tally.failed_queries} of {tally.queries} queries failed")
+        if tally.dropped_batches:
+            notes.append(f"{tally.dropped_batches} batches were dropped: ring and spool were full")
+        if self._late_ns and _p99(self._late_ns) > LATE_NS:
+            notes.append(f"queries were issued late: p99 {_p99(self._late_ns) / 1e6:.2f} ms")
+        if abs(wall_step_ns(origin)) > STEP_NS:
+            notes.append(f"the wall clock moved by {wall_step_ns(origin) / 1e6:.1f} ms")
+        if self.captures_layers:
+            notes.append("layer times are whole microseconds, cut: their sums are a little low")
+        return notes
+
+
+def traceable_level(asked: Level, session: Session) -> tuple[Level, str]:
+    """Return the deepest level up to `asked` that can be traced, and why it is not `asked`."""
+    deepest = session.deepest_level
+    if not isinstance(session.predictor, LayerSource):
+        deepest = min(deepest, Level.MODEL)
+    if asked <= deepest:
+        return asked, ""
+    framework = session.predictor.opened.framework
+    return deepest, (
+        f"{framework} on this agent can be traced down to level {deepest.name.lower()};"
+        f" {asked.name.lower()} was asked"
+    )
+
+
+def failure(
+    attempt: Attempt,
+    error: AgentError,
+    tally: Tally | None = None,
+    origin: ClockOrigin | None = None,
+    conditions: Conditions | None = None,
+    level: Level = Level.NONE,
+) -> RunFailed:
+    """Return a bad end; what was handed over before is announced all the same."""
+    return RunFailed(
+        evaluation=attempt.evaluation,
+        run=attempt.run,
+        attempt=attempt.attempt,
+        agent=attempt.agent,
+        error=error.kind,
+        message=str(error),
+        tally=tally or Tally(),
+        origin=None if origin is None else ended_origin(origin),
+        conditions=conditions or Conditions(),
+        level=level,
+    )
+
+
+def failed(order: WorkOrder, run: str, error: AgentError) -> RunFailed:
+    """Return the bad end of a run that never began."""
+    return failure(Attempt(order.evaluation, run, order.attempt, order.agent), error)
+
+
+def _p99(values: Sequence[int]) -> float:
+    return quantiles(values, n=100, method="inclusive")[98] if len(values) > 1 else values[0]

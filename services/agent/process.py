@@ -1,0 +1,137 @@
+"""A worker as its agent holds it: started, spoken to, watched, ended."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from mlscope.tracing.clock import now_ns
+from schemas.batch import Batch
+from services.agent.channel import AgentChannel, Words
+from services.agent.errors import WorkerDied
+from services.agent.recorder import unpack_batch
+from services.agent.ring import RUNNING, Handover
+
+_LAST_WORDS_BYTES = 2000
+_CLOSE_S = 5.0
+_ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLimits:
+    """What a worker may use, and where its agent keeps files for it."""
+
+    folder: Path
+    ring_bytes: int
+    spool_bytes: int
+
+
+class WorkerProcess:
+    """One worker process and this side of its channel, ring and spool."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        channel: AgentChannel,
+        handover: Handover,
+        scratch: Path,
+    ) -> None:
+        self._process, self._channel = process, channel
+        self._handover, self._scratch = handover, scratch
+        self.send = channel.send
+        self.receive = channel.receive
+
+    @classmethod
+    async def start(cls, name: str, limits: WorkerLimits) -> Self:
+        """Start a worker; `name` is a token for its folder. Raises OpenFailed."""
+        scratch = limits.folder / name
+        shutil.rmtree(scratch, ignore_errors=True)
+        handover = Handover.create(limits.ring_bytes, limits.spool_bytes, limits.folder)
+        scratch.mkdir(parents=True)
+        ours, theirs = socket.socketpair()
+        with theirs, (scratch / "stderr").open("wb") as stderr:
+            given = (theirs.fileno(), handover.ring_fd, handover.spool_fd)
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "services.agent.worker"),
+                *(str(each) for each in (*given, limits.spool_bytes, scratch)),
+                pass_fds=given,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                env=_environment(),
+                start_new_session=True,
+            )
+        return cls(process, await AgentChannel.over(ours), handover, scratch)
+
+    @property
+    def pid(self) -> int:
+        """Return its process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Say whether it still runs."""
+        return self._process.returncode is None
+
+    def batches(self, most: int = 64) -> Iterator[Batch]:
+        """Yield handed-over batches, up to `most`; after its death, too. Raises RingBroken."""
+        for _ in range(most):
+            body = self._handover.pop()
+            if body is None:
+                return
+            yield unpack_batch(body)
+
+    def silent_s(self) -> float:
+        """Return how long it has shown no sign of life while it should (0 when it need not)."""
+        if self._handover.phase != RUNNING:
+            return 0.0
+        return self._handover.silent_ns(now_ns()) * 1e-9
+
+    def kill(self) -> None:
+        """End it at once, with what it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def death(self) -> WorkerDied:
+        """Wait for its end and return how it came, with the last it wrote."""
+        code = await self._process.wait()
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
+        return WorkerDied(how, self._last_words())
+
+    async def close(self) -> None:
+        """Ask it to end, end it when it does not, and free what it used."""
+        await self._channel.send({"kind": "close"})
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), _CLOSE_S)
+        self.kill()
+        await self._process.wait()
+        self._channel.close()
+        self._handover.close()
+        await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+
+    def _last_words(self) -> str:
+        with contextlib.suppress(OSError), (self._scratch / "stderr").open("rb") as stderr:
+            stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - _LAST_WORDS_BYTES))
+            lines = stderr.read().decode(errors="replace").strip().splitlines()
+            return lines[-1][:500] if lines else ""
+        return ""
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a worker: no secrets of this service, and mlscope on its path."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MLSCOPE_")}
+    paths = [str(_ROOT), kept.get("PYTHONPATH", "")]
+    return {**kept, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+
+
+def words_of_run(kind: str, evaluation: str, run: str, attempt: int) -> Words:
+    """Return the start of what is said to a worker of one run."""
+    return {"kind": kind, "evaluation": evaluation, "run": run, "attempt": attempt}

@@ -1,0 +1,171 @@
+"""Finished batches from worker to agent: a ring in shared memory, and a spool file behind it.
+
+Both are unlinked files whose descriptors the worker inherits, so that nothing is left behind
+when either process is killed, and what was pushed can be read after the writer died. One
+writer, one reader. A record is its length and CRC-32 (little-endian uint32 each) and its bytes;
+the writer's cursor moves only once the record is whole.
+"""
+
+import contextlib
+import mmap
+import os
+import struct
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Protocol, Self
+
+from services.agent.errors import OpenFailed, RingBroken
+
+_RECORD = struct.Struct("<II")
+_WORDS = 16
+_HEADER_BYTES = _WORDS * 8
+_RING, _SPOOL = 0, 2
+_BEAT, _BUSY, _PHASE = 4, 5, 6
+
+IDLE, OPENING, RUNNING = 0, 1, 2
+"""What a worker is doing, as its agent sees it."""
+
+
+class _Store(Protocol):
+    capacity: int
+
+    def write(self, at: int, body: bytes) -> None: ...
+
+    def read(self, at: int, count: int) -> bytes: ...
+
+
+class _Memory:
+    def __init__(self, memory: mmap.mmap, capacity: int) -> None:
+        self._memory, self.capacity = memory, capacity
+
+    def write(self, at: int, body: bytes) -> None:
+        self._memory[_HEADER_BYTES + at : _HEADER_BYTES + at + len(body)] = body
+
+    def read(self, at: int, count: int) -> bytes:
+        return self._memory[_HEADER_BYTES + at : _HEADER_BYTES + at + count]
+
+
+class _File:
+    def __init__(self, fd: int, capacity: int) -> None:
+        self._fd, self.capacity = fd, capacity
+
+    def write(self, at: int, body: bytes) -> None:
+        if os.pwrite(self._fd, body, at) != len(body):
+            raise OSError("short write")
+
+    def read(self, at: int, count: int) -> bytes:
+        return os.pread(self._fd, count, at)
+
+
+class ByteQueue:
+    """One writer's records for one reader; cursors count bytes and never fall."""
+
+    def __init__(self, words: "memoryview[int]", first_word: int, store: _Store) -> None:
+        self._words, self._written, self._read = words, first_word, first_word + 1
+        self._store = store
+
+    def push(self, body: bytes) -> bool:
+        """Add a record; False when there is no room, or the disk has none."""
+        record = _RECORD.pack(len(body), zlib.crc32(body)) + body
+        written = self._words[self._written]
+        if written + len(record) - self._words[self._read] > self._store.capacity:
+            return False
+        at = written % self._store.capacity
+        fits = self._store.capacity - at
+        try:
+            self._store.write(at, record[:fits])
+            if len(record) > fits:
+                self._store.write(0, record[fits:])
+        except OSError:
+            return False
+        self._words[self._written] = written + len(record)
+        return True
+
+    def pop(self) -> bytes | None:
+        """Remove and return the oldest record, or None. Raises RingBroken."""
+        at = self._words[self._read]
+        if at == self._words[self._written]:
+            return None
+        length, checksum = _RECORD.unpack(self._take(at, _RECORD.size))
+        body = self._take(at + _RECORD.size, length)
+        if len(body) != length or zlib.crc32(body) != checksum:
+            raise RingBroken("a record of the ring is damaged")
+        self._words[self._read] = at + _RECORD.size + length
+        return body
+
+    def _take(self, position: int, count: int) -> bytes:
+        at = position % self._store.capacity
+        fits = min(count, self._store.capacity - at)
+        body = self._store.read(at, fits)
+        return body + self._store.read(0, count - fits) if fits < count else body
+
+
+class Handover:
+    """Ring and spool between one worker and its agent, with the worker's pulse beside them."""
+
+    def __init__(self, ring_fd: int, spool_fd: int, spool_bytes: int) -> None:
+        self.ring_fd, self.spool_fd, self.spool_bytes = ring_fd, spool_fd, spool_bytes
+        self._memory = mmap.mmap(ring_fd, 0)
+        self._view = memoryview(self._memory)
+        self._words = self._view[:_HEADER_BYTES].cast("Q")
+        memory = _Memory(self._memory, len(self._memory) - _HEADER_BYTES)
+        self._ring = ByteQueue(self._words, _RING, memory)
+        self._spool = ByteQueue(self._words, _SPOOL, _File(spool_fd, spool_bytes))
+
+    @classmethod
+    def create(cls, ring_bytes: int, spool_bytes: int, spool_folder: Path) -> Self:
+        """Make both. Raises OpenFailed when there is no room for the ring."""
+        shared = Path("/dev/shm")  # noqa: S108  # unlinked at once, and nothing secret in it
+        ring_fd = _unlinked_file(shared if shared.is_dir() else Path(tempfile.gettempdir()))
+        try:
+            os.posix_fallocate(ring_fd, 0, _HEADER_BYTES + ring_bytes)
+        except OSError as error:
+            os.close(ring_fd)
+            raise OpenFailed("the worker's ring", error.strerror or str(error)) from error
+        spool_folder.mkdir(parents=True, exist_ok=True)
+        return cls(ring_fd, _unlinked_file(spool_folder), spool_bytes)
+
+    def push(self, body: bytes) -> bool:
+        """Hand over a batch, through the spool when the ring is full; False when both are."""
+        return self._ring.push(body) or self._spool.push(body)
+
+    def pop(self) -> bytes | None:
+        """Return a handed-over batch, or None. Raises RingBroken."""
+        body = self._ring.pop()
+        return body if body is not None else self._spool.pop()
+
+    def beat(self, now_ns: int, busy_since_ns: int) -> None:
+        """Say that the worker lives, and since when it is in one predict call (0: it is not)."""
+        self._words[_BUSY] = busy_since_ns
+        self._words[_BEAT] = now_ns
+
+    @property
+    def phase(self) -> int:
+        """What the worker is doing: `IDLE`, `OPENING` or `RUNNING`."""
+        return self._words[_PHASE]
+
+    @phase.setter
+    def phase(self, phase: int) -> None:
+        self._words[_PHASE] = phase
+
+    def silent_ns(self, now_ns: int) -> int:
+        """Return how long nothing moved: since the last beat, or in one predict call."""
+        beat, busy = self._words[_BEAT], self._words[_BUSY]
+        oldest = min(beat, busy) if busy else beat
+        return now_ns - oldest if beat else 0
+
+    def close(self) -> None:
+        """Let go of both; they are gone once the other side does too."""
+        self._words.release()
+        self._view.release()
+        with contextlib.suppress(BufferError):
+            self._memory.close()
+        os.close(self.ring_fd)
+        os.close(self.spool_fd)
+
+
+def _unlinked_file(folder: Path) -> int:
+    fd, path = tempfile.mkstemp(dir=folder, prefix="mlscope-")
+    Path(path).unlink()
+    return fd
