@@ -71,38 +71,43 @@ async def patiently(
 
 
 class Saver:
-    """Stores what one durable delivers; `stored` is called after each commit."""
+    """Stores what one durable delivers, a transaction a store at a time side by side.
+
+    `stored` is called after each commit.
+    """
 
     def __init__(
-        self, bus: Bus, store: Store, evaluations: Evaluations, stored: Callable[[], None]
+        self,
+        bus: Bus,
+        stores: Sequence[Store],
+        evaluations: Evaluations,
+        stored: Callable[[], None],
     ) -> None:
         self._bus = bus
-        self._store = store
+        self._stores = stores
+        self._free: asyncio.Queue[Store] = asyncio.Queue()
         self._evaluations = evaluations
         self._stored = stored
         self.rows = 0
         self.buried = 0
 
     async def run(self, durable: str, batch: int) -> None:
-        """Save for ever: while one transaction commits, the next batches are fetched and encoded.
+        """Save for ever: while transactions commit, the next batches are fetched and encoded.
 
-        Cancelled, it ends after the transaction under way.
+        Cancelled, it ends after those under way.
         """
-        committing: asyncio.Task[None] | None = None
-        try:
+        for store in self._stores:
+            self._free.put_nowait(store)
+        async with asyncio.TaskGroup() as commits:
             async for deliveries in self._bus.deliveries(durable, batch=batch):
                 kept = [each for one in deliveries if (each := await self._prepare(one))]
-                if committing is not None:
-                    await asyncio.shield(committing)
-                committing = asyncio.create_task(self._commit(kept)) if kept else None
-        finally:
-            if committing is not None:
-                await asyncio.wait([committing], timeout=_LAST_COMMIT_S)
-                committing.cancel()
+                if kept:
+                    commits.create_task(self._commit_apart(kept, await self._free.get()))
 
     def close(self) -> None:
-        """Give the connection back."""
-        self._store.close()
+        """Give the connections back."""
+        for store in self._stores:
+            store.close()
 
     async def _prepare(self, delivery: Delivery) -> Kept | None:
         batch = cast("Batch", delivery.recorded.fact)
@@ -121,19 +126,27 @@ class Saver:
             await delivery.retry(1.0)
         return None
 
-    async def _commit(self, kept: Sequence[Kept]) -> None:
+    async def _commit_apart(self, kept: Sequence[Kept], store: Store) -> None:
+        """Commit, and when cancelled still finish what has begun."""
+        committing = asyncio.create_task(self._commit(kept, store))
+        try:
+            await asyncio.shield(committing)
+        finally:
+            await asyncio.wait([committing], timeout=_LAST_COMMIT_S)
+            committing.cancel()
+            self._free.put_nowait(store)
+
+    async def _commit(self, kept: Sequence[Kept], store: Store) -> None:
         """Store batches and acknowledge them. Refused rows are found by storing one by one."""
         deliveries = [delivery for delivery, _ in kept]
         try:
-            self.rows += await patiently(
-                deliveries, self._store.save, [prepared for _, prepared in kept]
-            )
+            self.rows += await patiently(deliveries, store.save, [prepared for _, prepared in kept])
         except RefusedRows as error:
             if len(kept) == 1:
                 await self._bury(deliveries[0], str(error))
                 return
             for one in kept:
-                await self._commit([one])
+                await self._commit([one], store)
             return
         for delivery in deliveries:
             await delivery.ack()

@@ -11,7 +11,7 @@ from services.collector.recording import Recorder
 from services.collector.saving import Saver
 from services.collector.store import Store
 
-_MESSAGES_A_TRANSACTION = 40
+_MESSAGES_A_TRANSACTION = 80
 
 
 class CollectorSettings(Protocol):
@@ -37,8 +37,8 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
     address = settings.database_conninfo()
     evaluations = Evaluations(bus)
     recorder = Recorder(bus, address, evaluations)
-    spans = Saver(bus, Store(address), evaluations, recorder.look)
-    queries = Saver(bus, Store(address), evaluations, recorder.look)
+    spans = Saver(bus, [Store(address), Store(address)], evaluations, recorder.look)
+    queries = Saver(bus, [Store(address)], evaluations, recorder.look)
     await bus.announce(
         ServiceFacts("collector", version("mlscope"), "Keeps what happened, once.", {}),
         lambda: {

@@ -1,0 +1,298 @@
+"""Ingest: spans published to committed rows, beside PostgreSQL copying the same rows from a file.
+
+`python -m benchmarks.ingest [--spans 1000000] [--repeats 3]`
+
+One publisher, one nats-server, one collector and one PostgreSQL, each a process and all of them
+durable; 500 spans to a batch. The floor is `COPY span FROM 'file' (FORMAT BINARY)` by the server
+itself, the same rows into the same table, in turns with the collector. `per core` divides by the
+CPU time of all four. Wanted: 0.75 of the floor with the table's index.
+"""
+
+import argparse
+import asyncio
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import psycopg
+import uvloop
+
+from benchmarks.cluster import new_folder
+from cli.cluster.nats_server import NatsServer
+from cli.cluster.postgres import Postgres
+from mlscope.bus.nats import connect
+from mlscope.provision import provision
+from mlscope.settings import Settings
+from mlscope.tracing.batches import TRACE_COLUMNS
+from schemas.batch import TraceCaptured
+from schemas.evaluation import EvaluationRequested
+from schemas.message import derived_id
+from schemas.request import Evaluate
+from services.collector.rows import COPY_HEADER, COPY_TRAILER
+from services.collector.saving import prepared_of
+from services.collector.service import serve
+from services.collector.store import migrate
+
+SPANS_A_BATCH = 500
+WINDOW = 64
+EVALUATION = "ingest"
+INDEX = "CREATE INDEX span_run ON span (run_key, start_ns)"
+ATTRIBUTES = b'{"type": "Conv", "index": 17}'
+WANTED = 0.75
+Context = multiprocessing.get_context("spawn")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is ingested into what: spans with attributes (a share of all), and an index or none."""
+
+    name: str
+    has_index: bool
+    attributes: float
+
+
+@dataclass(frozen=True)
+class Servers:
+    """Where the servers are and where the keys lie."""
+
+    nats_url: str
+    address: str
+    folder: Path
+
+    def settings(self, name: str) -> Settings:
+        """Return the settings of one connection."""
+        seed = self.folder / "keys" / f"{name}.nk"
+        return Settings(nats_url=self.nats_url, nats_seed_file=seed, database_url=self.address)
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """One repeat: spans a second, and spans a second of CPU time of all processes."""
+
+    spans_hz: float
+    per_core_hz: float
+
+
+CASES = (
+    Case("indexed", has_index=True, attributes=0.0),
+    Case("no index", has_index=False, attributes=0.0),
+    Case("indexed, attributes on half", has_index=True, attributes=0.5),
+)
+
+
+def batches(spans: int, attributes: float, run: str) -> Iterator[TraceCaptured]:
+    """Make batches of spans as an agent would: ascending starts, parents, a few names."""
+    count = SPANS_A_BATCH
+    noted = tuple(range(int(count * attributes)))
+    for sequence in range(spans // count):
+        row = np.arange(sequence * count, (sequence + 1) * count)
+        columns = {
+            "span": row,
+            "parent": np.where(row % 10 == 0, -1, row - row % 10),
+            "level": np.where(row % 10 == 0, 1, 2),
+            "name": row % 10,
+            "start_ns": row * 20_000,
+            "duration_ns": 15_000 + row % 977,
+            "thread": row % 4,
+            "query": row // 10,
+            "block": row * 0,
+        }
+        packed: Any = {k: v.astype(TRACE_COLUMNS[k]).tobytes() for k, v in columns.items()}
+        yield TraceCaptured(
+            evaluation=EVALUATION,
+            run=run,
+            attempt=1,
+            agent="bench",
+            sequence=sequence,
+            count=count,
+            name_ids=tuple(range(10)),
+            name_texts=tuple(f"operator {number}" for number in range(10)),
+            attribute_rows=noted,
+            attribute_texts=(ATTRIBUTES,) * len(noted),
+            **packed,
+        )
+
+
+def publish(servers: Servers, spans: int, attributes: float, run: str) -> None:
+    """Publish every batch, `WINDOW` of them under way at a time."""
+
+    async def publishing() -> None:
+        async with connect(servers.settings("agent"), "agent") as bus:
+            turns = asyncio.Semaphore(WINDOW)
+
+            async def one(batch: TraceCaptured) -> None:
+                async with turns:
+                    await bus.publish(batch, id=derived_id(run, "trace", batch.sequence))
+
+            async with asyncio.TaskGroup() as group:
+                for batch in batches(spans, attributes, run):
+                    group.create_task(one(batch))
+                    async with turns:
+                        pass
+
+    uvloop.run(publishing())
+
+
+def collect(servers: Servers) -> None:
+    """Run one collector until killed."""
+    settings = servers.settings("collector")
+
+    async def collecting() -> None:
+        async with connect(settings, "collector") as bus:
+            await serve(bus, settings, asyncio.Event())
+
+    uvloop.run(collecting())
+
+
+@dataclass(frozen=True)
+class World:
+    """The servers, a database session, and how to connect as somebody."""
+
+    servers: Servers
+    nats: NatsServer
+    postgres: Postgres
+    session: psycopg.Connection[Any]
+    collector: BaseProcess
+
+    def clear(self, *, has_index: bool) -> None:
+        """Empty the tables, put the index there or not, and leave nothing to flush."""
+        self.session.execute("TRUNCATE span, batch, span_name")
+        self.session.execute("DROP INDEX IF EXISTS span_run")
+        if has_index:
+            self.session.execute(INDEX.encode())
+        self.session.execute("CHECKPOINT")
+
+    def cpu_s(self) -> float:
+        """Return the CPU time that servers and collector took so far."""
+        return sum(
+            _cpu_s(pid, with_children=True)
+            for pid in (self.nats.pid, self.postgres.pid, self.collector.pid or 0)
+        )
+
+
+def _cpu_s(pid: int, *, with_children: bool) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = sum(int(field) for field in fields[11 : 15 if with_children else 13])
+    seconds = ticks / os.sysconf("SC_CLK_TCK")
+    if with_children:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        seconds += sum(_cpu_s(int(child), with_children=True) for child in children)
+    return seconds
+
+
+@contextmanager
+def world() -> Iterator[World]:
+    """Run the servers and one collector; the evaluation they are told of is there."""
+    with new_folder() as folder, NatsServer(folder) as nats, Postgres(folder) as postgres:
+        servers = Servers(nats.url, postgres.admin_url(), folder)
+        migrate(servers.address)
+        asyncio.run(_prepare(servers))
+        collector = Context.Process(target=collect, args=(servers,), daemon=True)
+        collector.start()
+        try:
+            with psycopg.connect(servers.address, autocommit=True) as session:
+                yield World(servers, nats, postgres, session, collector)
+        finally:
+            collector.kill()
+            collector.join()
+
+
+async def _prepare(servers: Servers) -> None:
+    await provision(servers.settings("provisioner"))
+    async with connect(servers.settings("scheduler"), "scheduler") as bus:
+        request = Evaluate(model="none")
+        start = EvaluationRequested(
+            evaluation=EVALUATION, request=request, requested_ns=time.time_ns()
+        )
+        await bus.publish(start, id="start")
+
+
+def ingest(world: World, case: Case, spans: int, run: str) -> Ingested:
+    """Publish spans and wait until they are rows, committed."""
+    world.clear(has_index=case.has_index)
+    publisher = Context.Process(target=publish, args=(world.servers, spans, case.attributes, run))
+    publisher.start()
+    _wait_for(world, 1)
+    began_s, began_cpu_s, first = time.monotonic(), world.cpu_s(), _stored(world)
+    _wait_for(world, spans)
+    took_s, cpu_s = time.monotonic() - began_s, world.cpu_s() - began_cpu_s
+    before_s = _children_cpu_s()
+    publisher.join()
+    cpu_s += _children_cpu_s() - before_s
+    return Ingested((spans - first) / took_s, (spans - first) / cpu_s)
+
+
+def _children_cpu_s() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def _stored(world: World) -> int:
+    row = world.session.execute("SELECT coalesce(sum(count), 0)::int8 FROM batch").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _wait_for(world: World, spans: int) -> None:
+    deadline_s = time.monotonic() + 300
+    while _stored(world) < spans:
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"{_stored(world)} of {spans} spans")
+        time.sleep(0.01)
+
+
+def floor_hz(world: World, case: Case, spans: int) -> float:
+    """Return the rows a second of a server-side COPY of the same spans."""
+    path = world.servers.folder / f"spans_{case.attributes}.bin"
+    if not path.exists():
+        rows = (prepared_of(batch, 0).rows for batch in batches(spans, case.attributes, "file"))
+        path.write_bytes(COPY_HEADER + b"".join(rows) + COPY_TRAILER)
+        path.chmod(0o644)
+    world.clear(has_index=case.has_index)
+    began_s = time.monotonic()
+    world.session.execute(f"COPY span FROM '{path}' (FORMAT BINARY)".encode())
+    return spans / (time.monotonic() - began_s)
+
+
+def compare(world: World, case: Case, spans: int, repeats: int) -> float:
+    """Run both in turns, print their medians, and return the collector's share of the floor."""
+    floors: list[float] = []
+    ours: list[Ingested] = []
+    for repeat in range(repeats):
+        run = f"{case.name}{repeat}".replace(" ", "_").replace(",", "")
+        for is_ours in (True, False) if repeat % 2 else (False, True):
+            if is_ours:
+                ours.append(ingest(world, case, spans, run))
+            else:
+                floors.append(floor_hz(world, case, spans))
+    floor, hz = median(floors), median(each.spans_hz for each in ours)
+    per_core = median(each.per_core_hz for each in ours)
+    print(f"{case.name:28}{floor:14,.0f}{hz:14,.0f}{hz / floor:8.2f}{per_core:14,.0f}", flush=True)
+    return hz / floor
+
+
+def main() -> int:
+    """Print each case's figures; fail when the indexed table falls short of what is wanted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--spans", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    with world() as here:
+        version = here.session.execute("SHOW server_version").fetchone()
+        print(f"PostgreSQL {version and version[0]}, {options.spans:,} spans, medians, spans/s")
+        print(f"{'':28}{'COPY file':>14}{'collector':>14}{'share':>8}{'per core':>14}")
+        shares = [compare(here, case, options.spans, options.repeats) for case in CASES]
+    print(f"wanted: {WANTED} indexed; found {shares[0]:.2f}")
+    return int(shares[0] < WANTED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
