@@ -1,0 +1,195 @@
+"""The contract as files for other languages: JSON Schema a message, and one AsyncAPI document.
+
+Pure: `documents()` is text by file name; `mlscope schemas --write` puts it under `schemas/v1`.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from schemas.analysis import Tables
+from schemas.catalogue import COMMANDS, FACTS
+from schemas.manifest import ManifestPublished, ManifestWithdrawn
+from schemas.message import VERSION, Envelope, Fact, Message
+from schemas.plan import OfflinePlan, WorkAnswer, WorkOrder
+from schemas.request import Accepted, CatalogChanged, Refused
+from schemas.status import Catalog, EvaluationList, EvaluationStatus
+from schemas.subjects import ROOT, agent_command, command_subject, subject_of
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+ASYNCAPI_FILE = "asyncapi.yaml"
+
+ANSWERS: Mapping[str, type[Message]] = {
+    "evaluate": Accepted,
+    "cancel": Accepted,
+    "evaluations": EvaluationList,
+    "evaluation": EvaluationStatus,
+    "catalog": Catalog,
+    "publish": CatalogChanged,
+    "withdraw": CatalogChanged,
+    "tables": Tables,
+}
+"""What a command is answered with, unless it is refused."""
+
+_ANSWER_KINDS: tuple[type[Message], ...] = (*dict.fromkeys(ANSWERS.values()), WorkAnswer, Refused)
+
+
+def documents() -> dict[str, str]:
+    """Return every file of the contract's version: name to text."""
+    texts = {name: _json(schema) for name, schema in _schemas().items()}
+    texts[ASYNCAPI_FILE] = yaml.safe_dump(
+        asyncapi(), sort_keys=False, allow_unicode=True, width=100
+    )
+    return dict(sorted(texts.items()))
+
+
+def _schemas() -> dict[str, dict[str, Any]]:
+    plain: dict[str, type[Message]] = {
+        "envelope": Envelope,
+        "plan": OfflinePlan,
+        "start": WorkOrder,
+        **COMMANDS,
+        **{_answer_name(kind): kind for kind in _ANSWER_KINDS},
+    }
+    schemas = {f"{name}.json": _schema(name, kind) for name, kind in plain.items()}
+    return schemas | {f"{name}.json": _in_envelope(fact) for name, fact in FACTS.items()}
+
+
+def _schema(name: str, kind: type[Message]) -> dict[str, Any]:
+    schema = kind.model_json_schema(by_alias=True)
+    return {"$schema": DIALECT, "$id": f"{ROOT}.{name}", **schema}
+
+
+def _answer_name(kind: type[Message]) -> str:
+    return f"answer.{kind.__name__.lower()}"
+
+
+def _in_envelope(fact: type[Fact]) -> dict[str, Any]:
+    """Return a fact's schema as it is on the wire: the envelope with the fact's own `data`."""
+    envelope = Envelope.model_json_schema(by_alias=True)
+    body = fact.model_json_schema(by_alias=True)
+    definitions = body.pop("$defs", {})
+    properties = dict(envelope["properties"])
+    properties["schema"] = {"const": fact.schema_name()}
+    properties["version"] = {"const": VERSION}
+    properties["data"] = body
+    return {
+        "$schema": DIALECT,
+        "$id": f"{ROOT}.{fact.schema_name()}",
+        "title": fact.__name__,
+        "description": _described(fact),
+        "type": "object",
+        "properties": properties,
+        "required": ["schema", "version", "id", "time_ns", "data"],
+        **({"$defs": definitions} if definitions else {}),
+    }
+
+
+def asyncapi() -> dict[str, Any]:
+    """Return the AsyncAPI 3.0 document: a channel a subject, an operation a use of it."""
+    channels: dict[str, Any] = {}
+    operations: dict[str, Any] = {}
+    for name, fact in FACTS.items():
+        channels[name] = _channel(address_of(fact), _described(fact), name)
+        operations[name] = _said(name, fact)
+    for verb, command in COMMANDS.items():
+        asked = _channel(command_subject(command), _described(command), verb)
+        _add_command(verb, asked, ANSWERS[verb], channels, operations)
+    ordered = _channel(agent_command("{agent}", "start"), _described(WorkOrder), "start")
+    _add_command("start", ordered, WorkAnswer, channels, operations)
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "mlscope",
+            "version": f"{VERSION}.0.0",
+            "description": "Benchmarks deep-learning inference over NATS. Facts are msgpack maps "
+            "in JetStream; commands are core-NATS requests, JSON or msgpack.",
+        },
+        "defaultContentType": "application/msgpack",
+        "servers": {"nats": {"host": "127.0.0.1:4222", "protocol": "nats"}},
+        "channels": channels,
+        "operations": operations,
+        "components": {"messages": _messages()},
+    }
+
+
+def _messages() -> dict[str, Any]:
+    exchanged: dict[str, type[Message]] = {**FACTS, **COMMANDS, "start": WorkOrder}
+    exchanged |= {_answer_name(kind): kind for kind in _ANSWER_KINDS}
+    return {
+        name: {
+            "name": name,
+            "title": kind.__name__,
+            "description": _described(kind),
+            "payload": {"$ref": f"./{name}.json"},
+        }
+        for name, kind in exchanged.items()
+    }
+
+
+def _said(name: str, fact: type[Fact]) -> dict[str, Any]:
+    return {
+        "action": "send",
+        "channel": {"$ref": f"#/channels/{name}"},
+        "summary": _described(fact).partition("\n")[0],
+        "messages": [{"$ref": f"#/channels/{name}/messages/{name}"}],
+    }
+
+
+def _add_command(
+    verb: str,
+    asked: dict[str, Any],
+    answer: type[Message],
+    channels: dict[str, Any],
+    operations: dict[str, Any],
+) -> None:
+    channel, reply = f"request.{verb}", f"reply.{verb}"
+    answers = dict.fromkeys((_answer_name(answer), _answer_name(Refused)))
+    channels[channel] = asked
+    channels[reply] = {
+        "address": None,
+        "description": f"The inbox of who sent `{verb}`.",
+        "messages": {name: _component(name) for name in answers},
+    }
+    operations[channel] = {
+        "action": "receive",
+        "channel": {"$ref": f"#/channels/{channel}"},
+        "messages": [{"$ref": f"#/channels/{channel}/messages/{verb}"}],
+        "reply": {
+            "channel": {"$ref": f"#/channels/{reply}"},
+            "messages": [{"$ref": f"#/channels/{reply}/messages/{name}"} for name in answers],
+        },
+    }
+
+
+def address_of(fact: type[Fact]) -> str:
+    """Return a fact's subject with its parameters in braces."""
+    if fact in (ManifestPublished, ManifestWithdrawn):
+        return f"{ROOT}.{fact.entity}.{{manifest}}.{fact.happened}"
+    names = {"evaluation", "run", "agent", "service"} & set(fact.model_fields)
+    braced: dict[str, Any] = {name: f"{{{name}}}" for name in names}
+    return subject_of(fact.model_construct(**braced))
+
+
+def _channel(address: str, description: str, message: str) -> dict[str, Any]:
+    parameters = [token[1:-1] for token in address.split(".") if token.startswith("{")]
+    return {
+        "address": address,
+        "description": description,
+        **({"parameters": {name: {} for name in parameters}} if parameters else {}),
+        "messages": {message: _component(message)},
+    }
+
+
+def _component(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/messages/{name}"}
+
+
+def _described(kind: type[Message]) -> str:
+    return "\n".join(line.strip() for line in (kind.__doc__ or "").strip().splitlines())
+
+
+def _json(schema: Mapping[str, Any]) -> str:
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
