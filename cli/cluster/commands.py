@@ -82,7 +82,7 @@ def up_detached(folder: Path, argv: Sequence[str]) -> int:
     while time.monotonic() < deadline and process.poll() is None:
         state = _state_of(folder, process.pid)
         if state is not None and state.phase == "running":
-            print(status_table(state, time.time(), _database_kind(state)))
+            print(status_table(state, time.time(), database_kind(state)))
             # It is meant to outlive us, which Popen would otherwise warn of.
             process.returncode = _DONE
             return _DONE
@@ -134,7 +134,7 @@ def status(arguments: argparse.Namespace) -> int:
     except NotUp as error:
         print(f"mlscope status: {error}", file=sys.stderr)
         return _NOT_UP
-    kind = _database_kind(state)
+    kind = database_kind(state)
     if arguments.output == "json":
         print(json.dumps({**dataclasses.asdict(state), "database": kind}, indent=2))
     else:
@@ -142,7 +142,7 @@ def status(arguments: argparse.Namespace) -> int:
     return _DONE if all(one.state == "ready" for one in state.processes) else _FAILED
 
 
-def _database_kind(state: ClusterState) -> str:
+def database_kind(state: ClusterState) -> str:
     """Return which database answers: the state file holds no password of a foreign one."""
     kept = Database(state.database_url, state.database_password_file)
     return (Database.of(os.environ) or kept).kind()
