@@ -149,6 +149,7 @@ def _add_running(commands: Parsers) -> None:
     demo.add_argument("--keep", action="store_true", help="leave the cluster running")
     demo.add_argument("--data", default="", help="data folder (default: a temporary one)")
     schemas = _command(commands, "schemas", "exporting", "write the contract as JSON Schema")
+    schemas.set_defaults(run=_lazily("exporting", "export"))
     schemas.add_argument("--write", action="store_true", help="into the repository's schemas/v1")
     schemas.add_argument("--out", type=Path, help="into this folder")
 

@@ -1,4 +1,4 @@
-"""Progress on stderr: one live line on a terminal, else a line per change and every five seconds."""
+"""Progress on stderr: a live line on a terminal, else a line per change and every five seconds."""
 
 import time
 from collections.abc import Callable

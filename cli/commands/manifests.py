@@ -5,28 +5,29 @@ import asyncio
 import sys
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
-
 from cli import exits
 from cli.commands.asking import client_of
 from cli.failures import Misused
-from cli.request import manifest_in
-from schemas.manifest import Manifest
+from schemas.manifest import Manifest, ModelManifest
+from schemas.operators import step_faults
+from services.registry.errors import UnreadableManifest
+from services.registry.manifests import read_manifest
 
-_MANIFEST: TypeAdapter[Manifest] = TypeAdapter(Manifest)
 
-
-def read_manifest(path: Path) -> Manifest:
+def checked_manifest(path: Path) -> Manifest:
     """Return the manifest in a file; without `kind` it is a model. Raises Misused."""
-    value = {"kind": "model", **manifest_in(path)}
     try:
-        return _MANIFEST.validate_python(value)
-    except ValidationError as error:
-        lines = [
-            f"{path}: {'.'.join(str(part) for part in each['loc'][1:])}: {each['msg']}"
-            for each in error.errors(include_url=False, include_context=False)
+        manifest = read_manifest(path, "model")
+    except UnreadableManifest as error:
+        raise Misused(str(error)) from None
+    if isinstance(manifest, ModelManifest):
+        faults = [
+            f"{path}: {fault.path}: found {fault.found}, allowed: {fault.allowed}"
+            for fault in step_faults(manifest)
         ]
-        raise Misused("\n".join(lines)) from None
+        if faults:
+            raise Misused("\n".join(faults))
+    return manifest
 
 
 def check(arguments: argparse.Namespace) -> int:
@@ -34,7 +35,7 @@ def check(arguments: argparse.Namespace) -> int:
     wrong = 0
     for path in arguments.files:
         try:
-            manifest = read_manifest(path)
+            manifest = checked_manifest(path)
         except Misused as error:
             wrong += 1
             print(error, file=sys.stderr)
@@ -49,7 +50,7 @@ def publish(arguments: argparse.Namespace) -> int:
 
 
 async def _publish(arguments: argparse.Namespace) -> int:
-    manifests = [read_manifest(path) for path in arguments.files]
+    manifests = [checked_manifest(path) for path in arguments.files]
     async with client_of(arguments) as client:
         for manifest in manifests:
             await client.publish(manifest)

