@@ -8,8 +8,14 @@ from typing import TextIO
 
 from mlscope.redaction import HIDDEN, is_secret_name, redact
 
-_PLAIN = re.compile(r"[^\s\"'=\\]+")
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f-\x9f]+")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "taskName",
+    "color_message",
+}
 
 
 def _quoted(value: object) -> str:
@@ -17,8 +23,9 @@ def _quoted(value: object) -> str:
     text = redact(str(value))
     if _PLAIN.fullmatch(text):
         return text
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped.replace(chr(13), "")}"'
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    # Whoever sends a message may put newlines and terminal codes into what is logged of it.
+    return '"' + _UNPRINTABLE.sub(lambda found: repr(found[0])[1:-1], escaped) + '"'
 
 
 class LineFormatter(logging.Formatter):

@@ -39,6 +39,15 @@ def test_a_traceback_stays_on_the_line(log: tuple[logging.Logger, io.StringIO]) 
     assert 'ValueError: say \\"no\\"\\nplease' in stream.getvalue()
 
 
+def test_what_a_stranger_sends_makes_no_line_of_its_own(
+    log: tuple[logging.Logger, io.StringIO],
+) -> None:
+    logger, stream = log
+    logger.warning("refused", extra={"subject": "x\nat=1 level=error", "body": "\x1b[2J\r"})
+    assert stream.getvalue().count("\n") == 1
+    assert 'subject="x\\nat=1 level=error" body="\\x1b[2J\\r"' in stream.getvalue()
+
+
 def test_secrets_are_hidden_by_name_and_by_look(log: tuple[logging.Logger, io.StringIO]) -> None:
     logger, stream = log
     logger.info("to %s with %s", "postgresql://me:hunter2@db/x", SEED, extra={"token": "abc"})
