@@ -4,7 +4,7 @@ A fact is published durably and answered with its sequence; a command is asked a
 a durable delivers facts until they are acknowledged; a bucket keeps the newest value of a key.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -133,7 +133,9 @@ class Bus(Protocol):
         """Yield (subject, body) of live messages; a slow reader loses the oldest, counted."""
         ...
 
-    def deliveries(self, durable: str, *, batch: int = 1) -> AsyncIterator[Sequence[Delivery]]:
+    def deliveries(
+        self, durable: str, *, batch: int = 1
+    ) -> AsyncGenerator[Sequence[Delivery], None]:
         """Yield deliveries of a durable, up to `batch` at a time; for ever, over reconnects.
 
         `durable` names one of `streams.DURABLES`. What can't be decoded is buried, not yielded.
@@ -148,7 +150,9 @@ class Bus(Protocol):
         """
         ...
 
-    def follow(self, filter_subject: str, *, after: int = 0) -> AsyncIterator[Recorded | None]:
+    def follow(
+        self, filter_subject: str, *, after: int = 0
+    ) -> AsyncGenerator[Recorded | None, None]:
         """Yield every fact on a filter in order, then those to come; None once when caught up."""
         ...
 
@@ -167,7 +171,7 @@ class Bus(Protocol):
         """Remove a key."""
         ...
 
-    def watch(self, bucket: str) -> AsyncIterator[Entry | None]:
+    def watch(self, bucket: str) -> AsyncGenerator[Entry | None, None]:
         """Yield every key as it is now, then None once, then every change; for ever.
 
         A key whose lease ran out comes as an entry without value.

@@ -59,7 +59,7 @@ async def test_a_watch_tells_what_is_then_what_comes(bus: Bus) -> None:
     await bus.put("catalog", "a", b"1")
     await bus.put("catalog", "b", b"2")
     await bus.delete("catalog", "a")
-    async with aclosing(bus.watch("catalog")) as watching:  # type: ignore[type-var]
+    async with aclosing(bus.watch("catalog")) as watching:
         assert await _seen(watching) == Entry("catalog", "b", b"2", 2)
         assert await _seen(watching) is None
         revision = await bus.put("catalog", "c", b"3")
@@ -71,7 +71,7 @@ async def test_a_watch_tells_what_is_then_what_comes(bus: Bus) -> None:
 
 
 async def test_a_lease_that_runs_out_is_seen(bus: Bus) -> None:
-    async with aclosing(bus.watch("leases")) as watching:  # type: ignore[type-var]
+    async with aclosing(bus.watch("leases")) as watching:
         assert await _seen(watching) is None
         await bus.put("leases", "agent-1", b"alive")
         alive, gone = await _seen(watching), await _seen(watching)
@@ -84,7 +84,7 @@ async def test_a_lease_that_runs_out_is_seen(bus: Bus) -> None:
 
 
 async def test_a_renewed_lease_holds(bus: Bus) -> None:
-    async with aclosing(bus.watch("leases")) as watching:  # type: ignore[type-var]
+    async with aclosing(bus.watch("leases")) as watching:
         assert await _seen(watching) is None
         for n in range(8):
             await bus.put("leases", "agent-1", str(n).encode())
@@ -95,7 +95,7 @@ async def test_a_renewed_lease_holds(bus: Bus) -> None:
 
 
 async def test_a_lease_that_runs_out_while_the_server_is_away_is_seen(world: World) -> None:
-    async with world.connect() as bus, aclosing(bus.watch("leases")) as watching:  # type: ignore[type-var]
+    async with world.connect() as bus, aclosing(bus.watch("leases")) as watching:
         await bus.put("leases", "agent-1", b"alive")
         while (await _seen(watching)) is not None:
             pass

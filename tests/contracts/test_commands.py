@@ -114,7 +114,7 @@ async def test_a_refusal_nobody_waits_for_goes_to_the_dead_letters(bus: Bus) -> 
 
     await bus.answer(SUBJECT, refusing, queue="registry")
     await bus.publish_live(SUBJECT, b'{"model": "x"}')
-    async with aclosing(bus.follow(facts_of(LetterBuried))) as dead:  # type: ignore[type-var]
+    async with aclosing(bus.follow(facts_of(LetterBuried))) as dead:
         buried = (await anext(dead)) or (await anext(dead))
     letter = buried.fact if buried else None
     assert isinstance(letter, LetterBuried)

@@ -16,7 +16,7 @@ from tests.contracts.worlds import Shape, World
 
 async def _next(bus: Bus, batch: int = 1) -> Sequence[Delivery]:
     """Return the next deliveries of the scheduler's durable."""
-    async with asyncio.timeout(10), aclosing(bus.deliveries("scheduler", batch=batch)) as coming:  # type: ignore[type-var]
+    async with asyncio.timeout(10), aclosing(bus.deliveries("scheduler", batch=batch)) as coming:
         return await anext(coming)
 
 

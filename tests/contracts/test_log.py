@@ -173,7 +173,7 @@ async def test_publishing_waits_for_a_server_that_comes_back(world: World) -> No
 async def test_following_catches_up_then_goes_on(bus: Bus) -> None:
     first = await bus.publish(a_fact(), id="a")
     await bus.publish(a_fact(), id="b")
-    async with aclosing(bus.follow(DECISIONS, after=first)) as following:  # type: ignore[type-var]
+    async with aclosing(bus.follow(DECISIONS, after=first)) as following:
         caught = await anext(following)
         assert caught is not None
         assert caught.envelope.id == "b"
@@ -201,7 +201,7 @@ async def test_following_outlives_the_server(world: World) -> None:
 
 
 async def _follow_until(bus: Bus, seen: list[str], count: int) -> None:
-    async with aclosing(bus.follow(DECISIONS)) as following:  # type: ignore[type-var]
+    async with aclosing(bus.follow(DECISIONS)) as following:
         async for recorded in following:
             if recorded is not None:
                 seen.append(recorded.envelope.id)

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from mlscope.bus.answering import Answering, Respond
@@ -142,7 +142,7 @@ class MemoryBus:
 
     async def deliveries(
         self, durable: str, *, batch: int = 1
-    ) -> AsyncIterator[Sequence[Delivery]]:
+    ) -> AsyncGenerator[Sequence[Delivery], None]:
         """Yield deliveries of a durable, up to `batch` at a time."""
         try:
             state = self._server.durables[durable]
@@ -172,7 +172,7 @@ class MemoryBus:
 
     async def follow(
         self, filter_subject: str, *, after: int = 0
-    ) -> AsyncIterator[Recorded | None]:
+    ) -> AsyncGenerator[Recorded | None, None]:
         """Yield every fact on a filter in order, None once when caught up, then those to come."""
         log = self._server.logs[stream_of(filter_subject)]
         is_caught_up = False
@@ -208,7 +208,7 @@ class MemoryBus:
         self._bucket(bucket).put(key, None)
         self._server.wake()
 
-    async def watch(self, bucket: str) -> AsyncIterator[Entry | None]:
+    async def watch(self, bucket: str) -> AsyncGenerator[Entry | None, None]:
         """Yield every key as it is now, then None once, then every change."""
         state = self._bucket(bucket)
         changes: deque[Entry] = deque()
@@ -295,7 +295,7 @@ async def connect(
     *,
     max_pending_requests: int = 1000,
     patience_s: float = 60.0,
-) -> AsyncIterator[Bus]:
+) -> AsyncGenerator[Bus, None]:
     """Open a bus on a memory server and close it in the end."""
     bus: Bus = MemoryBus(
         server, name, max_pending_requests=max_pending_requests, patience_s=patience_s

@@ -6,7 +6,8 @@ for longer than markers last compares with the whole bucket once it is back.
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from mlscope.bus.bus import Entry
 from mlscope.bus.errors import Conflict
@@ -80,30 +81,29 @@ class Buckets:
         subject = key_subject(bucket, key)
         await store(self._connection, subject, b"", headers=headers)
 
-    async def watch(self, bucket: str) -> AsyncIterator[Entry | None]:
+    async def watch(self, bucket: str) -> AsyncGenerator[Entry | None, None]:
         """Yield every key as it is now, None once, then every change."""
-        stream, every_key = bucket_stream(bucket), key_subject(bucket, ">")
         reconnected = asyncio.Event()
+        self._connection.on_reconnect(reconnected.set)
+        changes = tail(
+            self._connection, bucket_stream(bucket), key_subject(bucket, ">"), 0, ticks=True
+        )
         known: dict[str, int] = {}
         is_caught_up = False
-        self._connection.on_reconnect(reconnected.set)
         try:
-            async for stored in tail(self._connection, stream, every_key, 0, ticks=True):
-                if reconnected.is_set():
-                    reconnected.clear()
-                    for gone in await self._gone(bucket, known):
-                        yield gone
-                if stored is None:
-                    if not is_caught_up:
+            async with aclosing(changes) as every:
+                async for stored in every:
+                    if reconnected.is_set():
+                        reconnected.clear()
+                        for gone in await self._gone(bucket, known):
+                            yield gone
+                    if stored is None and not is_caught_up:
                         is_caught_up = True
                         yield None
-                    continue
-                entry = entry_of(bucket, stored)
-                if entry.value is not None:
-                    known[entry.key] = entry.revision
-                    yield entry
-                elif known.pop(entry.key, None) is not None or is_caught_up:
-                    yield entry
+                    elif stored is not None and _is_news(
+                        entry := entry_of(bucket, stored), known, is_caught_up
+                    ):
+                        yield entry
         finally:
             self._connection.off_reconnect(reconnected.set)
 
@@ -120,3 +120,11 @@ class Buckets:
             more = more if found else 0
         gone = [key for key in known if key_subject(bucket, key) not in subjects]
         return [Entry(bucket, key, None, known.pop(key)) for key in gone]
+
+
+def _is_news(entry: Entry, known: dict[str, int], is_caught_up: bool) -> bool:
+    """Note an entry in `known`; what was gone before the watch began is no news."""
+    if entry.value is not None:
+        known[entry.key] = entry.revision
+        return True
+    return known.pop(entry.key, None) is not None or is_caught_up

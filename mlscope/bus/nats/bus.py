@@ -3,7 +3,8 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 
 from mlscope.bus.bus import Answerer, Asked, Delivery, Entry, Recorded, ServiceFacts, StatsSource
 from mlscope.bus.discovery import Announced
@@ -84,7 +85,9 @@ class NatsBus:
         """Yield (subject, body) of live messages."""
         return self._commands.hear(subject)
 
-    def deliveries(self, durable: str, *, batch: int = 1) -> AsyncIterator[Sequence[Delivery]]:
+    def deliveries(
+        self, durable: str, *, batch: int = 1
+    ) -> AsyncGenerator[Sequence[Delivery], None]:
         """Yield deliveries of a durable, up to `batch` at a time."""
         puller = Puller(self._connection, durable_named(durable), self._bury_delivered)
         return puller.deliveries(batch)
@@ -104,14 +107,15 @@ class NatsBus:
 
     async def follow(
         self, filter_subject: str, *, after: int = 0
-    ) -> AsyncIterator[Recorded | None]:
+    ) -> AsyncGenerator[Recorded | None, None]:
         """Yield every fact on a filter in order, None once when caught up, then those to come."""
-        stream = stream_of(filter_subject)
-        async for stored in tail(self._connection, stream, filter_subject, after):
-            if stored is None:
-                yield None
-            elif (fact := readable(stored.subject, stored.sequence, stored.body)) is not None:
-                yield fact
+        following = tail(self._connection, stream_of(filter_subject), filter_subject, after)
+        async with aclosing(following) as every:
+            async for stored in every:
+                if stored is None:
+                    yield None
+                elif (fact := readable(stored.subject, stored.sequence, stored.body)) is not None:
+                    yield fact
 
     async def put(self, bucket: str, key: str, value: bytes, *, revision: int | None = None) -> int:
         """Set a key and return its revision. Raises Conflict."""
@@ -125,7 +129,7 @@ class NatsBus:
         """Remove a key."""
         await self._buckets.delete(bucket, key)
 
-    def watch(self, bucket: str) -> AsyncIterator[Entry | None]:
+    def watch(self, bucket: str) -> AsyncGenerator[Entry | None, None]:
         """Yield every key as it is now, then None once, then every change."""
         return self._buckets.watch(bucket)
 

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlscope.bus.bus import Delivery, Recorded
@@ -106,7 +106,7 @@ class Puller:
         self._missing_since: float | None = None
         self._api = f"$JS.API.CONSUMER.MSG.NEXT.{durable.stream}.{durable.name}"
 
-    async def deliveries(self, batch: int) -> AsyncIterator[Sequence[Delivery]]:
+    async def deliveries(self, batch: int) -> AsyncGenerator[Sequence[Delivery], None]:
         """Yield what is delivered, up to `batch` at a time. Raises NotProvisioned, NotPermitted."""
         self._inbox = self.connection.expect(self._api, _ignore, self._replies.put_nowait)
         subscription = await self.connection.subscribe(f"{self._inbox}.*", self._replies.put_nowait)

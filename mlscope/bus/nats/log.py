@@ -8,7 +8,7 @@ resumes by sequence, so a restart in the middle costs one repeated request.
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -190,7 +190,7 @@ async def tail(
     after: int,
     *,
     ticks: bool = False,
-) -> AsyncIterator[Stored | None]:
+) -> AsyncGenerator[Stored | None, None]:
     """Yield every message on a filter beyond `after`, None once when caught up, then those to come.
 
     With `ticks`, None comes again each time nothing more is there.
