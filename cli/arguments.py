@@ -40,6 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_commands(commands)
     _add_running(commands)
     _add_offline(commands)
+    _add_keys(commands)
     _add_help(commands)
     return parser
 
@@ -169,6 +170,12 @@ def _add_offline(commands: Parsers) -> None:
     bring.add_argument("--data", default="", help="data folder of the local cluster (.mlscope)")
     bring.add_argument("--keys", default="", help="folder of the services' keys")
     bring.add_argument("--url", default="", help="NATS server (MLSCOPE_NATS_URL)")
+
+
+def _add_keys(commands: Parsers) -> None:
+    parser = _command(commands, "keys", "keys", "make the secrets of a cluster in containers")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--owner", type=int, metavar="UID", help="who may read them")
 
 
 def _add_help(commands: Parsers) -> None:
