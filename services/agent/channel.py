@@ -9,7 +9,6 @@ from typing import Any
 import msgpack
 
 _LENGTH = struct.Struct("<I")
-_MOST_BYTES = 64 << 20
 
 Words = dict[str, Any]
 
@@ -86,5 +85,5 @@ def framed(words: Words) -> bytes:
 
 def unframed(body: bytes) -> Words:
     """Return the map of a frame's body."""
-    words: Words = msgpack.unpackb(body, strict_map_key=False, max_buffer_size=_MOST_BYTES)
+    words: Words = msgpack.unpackb(body, strict_map_key=False)
     return words

@@ -72,6 +72,7 @@ class Recorder:
         """Hand over what there is when it is 500 rows, 256 KiB or 100 ms old."""
         if self._holds:
             return
+        self._flushed_ns = self._flushed_ns or now_ns
         if (
             now_ns - self._flushed_ns >= FLUSH_NS
             or len(self.spans) >= FLUSH_ROWS

@@ -72,14 +72,16 @@ class Worker:
 
     def _listen(self) -> None:
         """Hear the agent; end with it at once when it is gone."""
-        while (words := self._channel.receive()) is not None:
-            if words["kind"] == "order":
-                self._orders.put(words)
-            elif words["kind"] == "close":
-                self._orders.put(None)
-            else:
-                self._heed(words)
-        os._exit(0)
+        try:
+            while (words := self._channel.receive()) is not None:
+                if words["kind"] == "order":
+                    self._orders.put(words)
+                elif words["kind"] == "close":
+                    self._orders.put(None)
+                else:
+                    self._heed(words)
+        finally:
+            os._exit(0)
 
     def _heed(self, words: Words) -> None:
         run: RunName = (words["evaluation"], words["run"], words["attempt"])
