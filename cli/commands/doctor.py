@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -168,7 +169,7 @@ def _frameworks() -> Iterator[Finding]:
 def _clock() -> Finding:
     source = _text(_CLOCK) or "unknown"
     stamps = [time.monotonic_ns() for _ in range(2000)]
-    step_ns = min(b - a for a, b in zip(stamps, stamps[1:], strict=False) if b > a)
+    step_ns = min(b - a for a, b in pairwise(stamps) if b > a)
     found = f"{source}, a reading takes {step_ns} ns"
     if source in ("tsc", "arch_sys_counter", "kvm-clock"):
         return Finding("clock", "ok", found)
