@@ -15,7 +15,7 @@ from mlscope.settings import Settings
 from services.gateway.feeds import Feeds
 from services.gateway.routes import build_app
 from services.gateway.service import serve
-from tests.services.gateway.stories import StandIns, stand_ins
+from tests.stories import StandIns, stand_ins
 
 
 @pytest.fixture

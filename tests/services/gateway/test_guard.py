@@ -7,7 +7,7 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from tests.services.gateway.conftest import web_over
-from tests.services.gateway.stories import StandIns
+from tests.stories import StandIns
 
 TOKEN = "correct horse"
 

@@ -12,7 +12,7 @@ from services.gateway.feeds import Feeds
 from services.gateway.live import live_events
 from services.gateway.viewer import Event, Tick, Viewer
 from tests.services.gateway.conftest import Running
-from tests.services.gateway.stories import (
+from tests.stories import (
     E,
     StandIns,
     a_run,

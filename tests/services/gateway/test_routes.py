@@ -6,7 +6,7 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from tests.services.gateway.conftest import web_over
-from tests.services.gateway.stories import E, StandIns, beginning, whole_story
+from tests.stories import E, StandIns, beginning, whole_story
 
 JSON = {"Content-Type": "application/json"}
 

@@ -1,7 +1,7 @@
 """One evaluation's facts to tell, and the services a gateway or client asks, on a memory bus."""
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 
@@ -162,18 +162,34 @@ def spans(n: int, *, run: str = "r0", sequence: int = 0, evaluation: str = E) ->
     )
 
 
+_SPEAKERS: Mapping[object, str] = {
+    RunRecorded: "collector",
+    "run": "agent",
+    "trace": "agent",
+    "query": "agent",
+    "analysis": "analyzer",
+}
+_OWNERS = {"catalog": "registry", "tables": "analyzer"}
+
+
 class StandIns:
     """The scheduler, registry and analyzer as far as a client sees them, told by the log."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, others: Mapping[str, Bus] | None = None) -> None:
+        """`others` are buses by service, where each key may do only its own."""
         self.bus = bus
+        self._others = others or {}
         self.cancelled: list[str] = []
         self._ids = count()
 
     async def tell(self, *facts: Fact) -> None:
         """Publish facts in order."""
         for fact in facts:
-            await self.bus.publish(fact, id=f"f{next(self._ids)}")
+            await self._speaker(fact).publish(fact, id=f"{id(self)}-{next(self._ids)}")
+
+    def _speaker(self, fact: Fact) -> Bus:
+        service = _SPEAKERS.get(type(fact)) or _SPEAKERS.get(fact.entity, "scheduler")
+        return self._others.get(service, self.bus)
 
     async def open(self) -> None:
         """Answer requests from now on."""
@@ -186,7 +202,8 @@ class StandIns:
             "tables": self._tables,
         }
         for verb, answerer in verbs.items():
-            await self.bus.answer(f"{REQUEST}.{verb}", answerer, queue=verb)
+            bus = self._others.get(_OWNERS.get(verb, "scheduler"), self.bus)
+            await bus.answer(f"{REQUEST}.{verb}", answerer, queue=verb)
 
     async def _evaluate(self, asked: Asked) -> bytes:
         try:
