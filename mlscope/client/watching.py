@@ -6,6 +6,8 @@ Live facts may be lost (a reconnect, a slow reader), so the status is asked agai
 
 import asyncio
 import contextlib
+import heapq
+import itertools
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
@@ -26,6 +28,9 @@ from schemas.subjects import ROOT
 
 _ENTITIES = ("evaluation", "run", "analysis", "query")
 _QUEUE = 1024
+
+_Heard = tuple[int, int, Fact]
+"""When it was said (epoch ns), a count that breaks ties, and what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,9 @@ class _Watcher:
         self._bus = bus
         self._evaluation = evaluation
         self._pace = pace
-        self._heard: asyncio.Queue[Fact] = asyncio.Queue(_QUEUE)
+        self._heard: asyncio.Queue[_Heard] = asyncio.Queue(_QUEUE)
+        self._held: list[_Heard] = []
+        self._count = itertools.count()
         self._meter = Meter()
         self._looked_s = 0.0
         self._status: EvaluationStatus | None = None
@@ -120,12 +127,21 @@ class _Watcher:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._pace.tick_s):
                 while True:
-                    fact = await self._heard.get()
+                    fact = await self._earliest()
                     if not isinstance(fact, QueriesAnswered):
                         self._status = evolve(self._status, fact)
                         return self._progress(fact.schema_name())
                     self._meter.count_queries(fact)
         return self._progress("")
+
+    async def _earliest(self) -> Fact:
+        """Return what happened first of all that is heard: each subscription has its own queue."""
+        if not self._held:
+            heapq.heappush(self._held, await self._heard.get())
+            await asyncio.sleep(0)
+        while len(self._held) < _QUEUE and not self._heard.empty():
+            heapq.heappush(self._held, self._heard.get_nowait())
+        return heapq.heappop(self._held)[2]
 
     def _progress(self, happened: str) -> Progress:
         assert self._status is not None
@@ -134,4 +150,5 @@ class _Watcher:
     async def _listen(self, hearing: Hearing) -> None:
         async for _, body in hearing:
             with contextlib.suppress(SchemaError):
-                await self._heard.put(decode(body)[1])
+                envelope, fact = decode(body)
+                await self._heard.put((envelope.time_ns, next(self._count), fact))

@@ -1,0 +1,39 @@
+"""Counts and quantiles of live batches, against numpy's."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlscope.client.meter import Meter
+from tests.stories import queries
+
+
+@given(st.lists(st.integers(1, 10**12), min_size=1, max_size=300))
+def test_quantiles_are_near_the_exact_ones(latencies_ns: list[int]) -> None:
+    meter = Meter()
+    meter.count_queries(queries(latencies_ns))
+    reading = meter.read()["r0"]
+    assert reading.answered == len(latencies_ns)
+    for share, found in ((50, reading.p50_ns), (99, reading.p99_ns)):
+        exact = int(np.percentile(latencies_ns, share, method="inverted_cdf"))
+        assert abs(found - exact) <= max(1, 0.045 * exact)
+
+
+def test_a_batch_counts_once_and_an_older_attempt_not_at_all() -> None:
+    meter = Meter()
+    for _ in range(2):
+        meter.count_queries(queries([5, 5]))
+        meter.count_spans("r0", 1, 0, 10)
+    assert (meter.read()["r0"].answered, meter.read()["r0"].spans) == (2, 10)
+    meter.count_spans("r0", 2, 0, 7)
+    meter.count_spans("r0", 1, 1, 100)
+    assert (meter.read()["r0"].answered, meter.read()["r0"].spans) == (0, 7)
+
+
+def test_failed_queries_have_no_latency() -> None:
+    batch = queries([1000, 10**9]).model_copy(update={"status": bytes([0, 1])})
+    meter = Meter()
+    meter.count_queries(batch)
+    reading = meter.read()["r0"]
+    assert (reading.answered, reading.failed) == (2, 1)
+    assert reading.p99_ns < 2000
