@@ -71,6 +71,8 @@ class WorkOrder(Message):
     evaluation: Token
     attempt: int = Field(ge=1)
     agent: Token
+    #: the agent's start this order is for; another refuses it as stale ('' is any)
+    incarnation: str = ""
     session: SessionPlan
     subject: Subject
     #: the runs of `session` to do now, in order

@@ -97,20 +97,18 @@ class Group:
     def _local(self, run: Measurement, block: int) -> None:
         load, first = run.load, block * run.load.queries
         done = run.new_block()
-        check, slots = run.deadline.check, list(self._session.slots)
-        if is_inline(load):
-            queries = closed_loop(load, block, first, Unbounded(), check)
-            run_inline(queries, run.stages, slots[0], run.recorder, done)
-        elif load.due_ns is None:
-            window = Window(load.concurrency, check)
-            queries = closed_loop(load, block, first, window, check)
-            leave = _both(done, lambda _: window.leave())
-            run_streaming(queries, run.stages, slots, run.recorder, leave)
-        else:
+        check = run.deadline.check
+        if load.due_ns is not None:
             with paced(load) as pacer:
                 self._control.stop_with(run.name, pacer.stop)
-                queries = open_loop(load, block, first, pacer, check)
-                run_streaming(queries, run.stages, slots, run.recorder, done)
+                self._run(run, open_loop(load, block, first, pacer, check), done)
+        elif is_inline(load):
+            queries = closed_loop(load, block, first, Unbounded(), check)
+            run_inline(queries, run.stages, self._session.slots[0], run.recorder, done)
+        else:
+            window = Window(load.concurrency, check)
+            queries = closed_loop(load, block, first, window, check)
+            self._run(run, queries, _both(done, lambda _: window.leave()))
         check()
         run.end_block(block)
 
@@ -120,8 +118,18 @@ class Group:
         self._tell({"kind": "ready", "run": run.plan.run})
         done = _both(run.new_block(), lambda query: self._answer(run.plan, query))
         queries = self._arriving(run, intake.waiting)
-        run_streaming(queries, run.stages, list(self._session.slots), run.recorder, done)
+        self._run(run, queries, done)
         run.end_block(0)
+
+    def _run(
+        self, run: Measurement, queries: Iterator[Query], done: Callable[[Query], None]
+    ) -> None:
+        """Take queries through the stages; without steps nothing overlaps, so without threads."""
+        pipeline, slots = self._session.supply.pipeline, self._session.slots
+        if pipeline.before or pipeline.behind:
+            run_streaming(queries, run.stages, list(slots), run.recorder, done)
+        else:
+            run_inline(queries, run.stages, slots[0], run.recorder, done)
 
     def _arriving(
         self, run: Measurement, waiting: "queue.SimpleQueue[RemoteQuery | None]"

@@ -1,0 +1,70 @@
+"""Workers by session: opened when first needed, kept for the next order, closed in the end."""
+
+from collections.abc import Callable
+
+from mlscope.tracing.clock import now_ns
+from schemas.plan import WorkOrder
+from services.agent.process import WorkerLimits, WorkerProcess
+
+SessionKey = tuple[str, str]
+"""evaluation, session"""
+
+MOST_OPEN = 2
+"""Workers open at a time, one of them at work: each holds a model in memory."""
+IDLE_S = 300.0
+
+
+def session_key(order: WorkOrder) -> SessionKey:
+    """Return the session an order belongs to."""
+    return order.evaluation, order.session.session
+
+
+class Sessions:
+    """The open workers of an agent, least recently used first."""
+
+    def __init__(self, limits: WorkerLimits, clock_ns: Callable[[], int] = now_ns) -> None:
+        self._limits = limits
+        self._clock_ns = clock_ns
+        self._workers: dict[SessionKey, WorkerProcess] = {}
+        self._used_ns: dict[SessionKey, int] = {}
+        self._started = 0
+        #: the session at work, which is not closed
+        self.working: SessionKey | None = None
+
+    def __len__(self) -> int:
+        return len(self._workers)
+
+    async def worker(self, key: SessionKey) -> WorkerProcess:
+        """Return a session's worker, starting one if need be. Raises OpenFailed."""
+        worker = self._workers.get(key)
+        if worker is not None and not worker.alive:
+            await self.close(key)
+            worker = None
+        if worker is None:
+            while len(self._workers) >= MOST_OPEN:
+                await self.close(min(self._workers, key=self._used_ns.__getitem__))
+            self._started += 1
+            worker = await WorkerProcess.start(f"worker-{self._started}", self._limits)
+            self._workers[key] = worker
+        self._used_ns[key] = self._clock_ns()
+        return worker
+
+    async def close(self, key: SessionKey) -> bool:
+        """End a session's worker; False when it has none."""
+        worker = self._workers.pop(key, None)
+        self._used_ns.pop(key, None)
+        if worker is not None:
+            await worker.close()
+        return worker is not None
+
+    async def close_idle(self) -> None:
+        """End workers that had nothing to do for long."""
+        now = self._clock_ns()
+        for key, used_ns in list(self._used_ns.items()):
+            if key != self.working and now - used_ns > IDLE_S * 1e9:
+                await self.close(key)
+
+    async def close_all(self) -> None:
+        """End every worker."""
+        for key in list(self._workers):
+            await self.close(key)
