@@ -16,11 +16,9 @@ def digest_of(message: Message) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def combined(total: int, *, without: str = "", plus: str = "") -> int:
-    """Return a sum of digests with one taken out and one put in; order never matters.
+def combined(total: int, plus: str) -> int:
+    """Return a sum of digests and one more; order never matters.
 
     Addition modulo 2^256: unlike XOR, the same digest twice does not cancel out.
     """
-    total -= int(without, 16) if without else 0
-    total += int(plus, 16) if plus else 0
-    return total % MODULUS
+    return (total + int(plus, 16)) % MODULUS

@@ -1,0 +1,147 @@
+"""Every evaluation at once: those open in full, those ended as a bounded list of summaries.
+
+Mutable, without I/O. Facts may come twice and by two ways (a followed log, a story read anew):
+each evaluation takes what is beyond its own sequence. The digest is a sum over evaluations, so
+their order never matters and an ended one can be forgotten.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mlscope.bus.bus import Recorded
+from schemas.evaluation import EvaluationRequested
+from schemas.status import EvaluationStatus
+from services.scheduler.digests import combined
+from services.scheduler.state import EvaluationState, evolve
+from services.scheduler.status import digest_of_state, status_of
+
+
+@dataclass(slots=True)
+class Board:
+    """What one scheduler knows of evaluations."""
+
+    #: where an evaluation's page is, before its id
+    pages: str = ""
+    #: how many ended evaluations are listed; older ones are read from the log when asked for
+    most_ended: int = 10_000
+    open: dict[str, EvaluationState] = field(default_factory=dict)
+    ended: OrderedDict[str, EvaluationStatus] = field(default_factory=OrderedDict)
+    sequence: int = 0
+    _total: int = 0
+    _digests: dict[str, str] = field(default_factory=dict)
+    _queues: dict[str, dict[str, tuple[bool, int, str]]] = field(default_factory=dict)
+    _claims: dict[str, Counter[str]] = field(default_factory=dict)
+    _loads: Counter[str] = field(default_factory=Counter)
+
+    def take(self, recorded: Recorded) -> EvaluationState | None:
+        """Fold a fact in; return its evaluation's state when the fact was new to it."""
+        name = str(getattr(recorded.fact, "evaluation", ""))
+        before = self.open.get(name)
+        if before is None:
+            if name in self.ended or not isinstance(recorded.fact, EvaluationRequested):
+                return None
+            before = EvaluationState()
+        after = evolve(before, recorded)
+        if after is before:
+            return None
+        self._keep(name, after)
+        return after
+
+    def follow(self, recorded: Recorded) -> None:
+        """Fold a fact in that comes in the log's own order."""
+        self.take(recorded)
+        self.sequence = max(self.sequence, recorded.sequence)
+
+    def _keep(self, name: str, state: EvaluationState) -> None:
+        self._digests.pop(name, None)
+        if state.is_ended:
+            self.open.pop(name, None)
+            self.ended[name] = status_of(state, f"{self.pages}{name}", runs=False)
+            self._total = combined(self._total, digest_of_state(state))
+            if len(self.ended) > self.most_ended:
+                self.ended.popitem(last=False)
+        else:
+            self.open[name] = state
+        self._reclaim(name, state)
+
+    def digest(self) -> str:
+        """Return the digest of every evaluation ever folded, in hex."""
+        total = self._total
+        for name, state in self.open.items():
+            if name not in self._digests:
+                self._digests[name] = digest_of_state(state)
+            total = combined(total, self._digests[name])
+        return f"{total:064x}"
+
+    def _reclaim(self, name: str, state: EvaluationState) -> None:
+        """Set anew which agents an evaluation has unfinished runs on."""
+        for agent, count in self._claims.pop(name, Counter()).items():
+            self._loads[agent] -= count
+            queue = self._queues[agent]
+            queue.pop(name, None)
+            if not queue:
+                del self._queues[agent]
+                del self._loads[agent]
+        if state.is_ended:
+            return
+        claims: Counter[str] = Counter()
+        under_way: set[str] = set()
+        for run in state.runs.values():
+            if run.state in ("planned", "started", "interrupted", "failed") and not run.is_final:
+                claims[run.agent] += 1
+            if run.is_under_way:
+                under_way.add(run.agent)
+        for agent, count in claims.items():
+            place = (agent not in under_way, state.requested_ns, name)
+            self._queues.setdefault(agent, {})[name] = place
+            self._loads[agent] += count
+        if claims:
+            self._claims[name] = claims
+
+    def agents_of(self, name: str) -> Iterable[str]:
+        """Return the agents an evaluation has unfinished runs on."""
+        return tuple(self._claims.get(name, ()))
+
+    def turn(self, agent: str) -> str:
+        """Return whose turn it is on an agent: who has runs under way there, else who came first.
+
+        '' when nobody waits for it.
+        """
+        queue = self._queues.get(agent)
+        return min(queue.values())[2] if queue else ""
+
+    def turns(self, agents: Iterable[str]) -> dict[str, str]:
+        """Return the turns on some agents, those nobody waits for left out."""
+        return {agent: turn for agent in agents if (turn := self.turn(agent))}
+
+    def loads(self) -> Mapping[str, int]:
+        """Return the unfinished runs of every agent."""
+        return dict(self._loads)
+
+    def heads(self) -> Iterator[str]:
+        """Yield the evaluations that have their turn on some agent."""
+        for agent in list(self._queues):
+            yield self.turn(agent)
+
+    def listed(self, limit: int, model: str, state: str) -> list[EvaluationStatus]:
+        """Return the newest evaluations, newest first, of one model and state when given."""
+        told = [
+            status_of(each, f"{self.pages}{name}", runs=False) for name, each in self.open.items()
+        ]
+        told += self.ended.values()
+        fitting = [
+            each
+            for each in told
+            if model in ("", each.model, each.model.partition(":")[0]) and state in ("", each.state)
+        ]
+        fitting.sort(key=lambda each: (-each.requested_ns, each.evaluation))
+        return fitting[:limit]
+
+
+def digest_of_log(log: Iterable[Recorded]) -> str:
+    """Return the digest that a log leads to, folded from nothing: what live schedulers report."""
+    board = Board()
+    for recorded in log:
+        board.follow(recorded)
+    return board.digest()

@@ -1,0 +1,111 @@
+"""The buckets `catalog` and `leases` as this scheduler sees them. Mutable, without I/O."""
+
+import logging
+from dataclasses import dataclass, field
+
+from pydantic import TypeAdapter, ValidationError
+
+from mlscope.bus.bus import Entry
+from schemas.agent import Lease
+from schemas.codec import decode_body, unpack
+from schemas.errors import SchemaError
+from schemas.manifest import (
+    DatasetManifest,
+    FrameworkManifest,
+    Manifest,
+    ModelManifest,
+    ScenarioManifest,
+)
+from schemas.status import AgentStatus, Catalog
+
+_log = logging.getLogger(__name__)
+_AGENT = "agent_"
+_ISSUER = "issuer-"
+_AGENT_LEASE = "agent-"
+
+Known = AgentStatus | ModelManifest | FrameworkManifest | DatasetManifest | ScenarioManifest
+
+
+@dataclass(slots=True)
+class CatalogMirror:
+    """The catalog, entry by entry."""
+
+    _known: dict[str, Known] = field(default_factory=dict)
+    _made: Catalog | None = None
+
+    def take(self, entry: Entry) -> bool:
+        """Take in an entry; return whether the catalog changed. What can't be read is left out."""
+        found = _read(entry)
+        before = self._known.pop(entry.key, None)
+        if found is not None:
+            self._known[entry.key] = found
+        if found == before:
+            return False
+        self._made = None
+        return True
+
+    def catalog(self) -> Catalog:
+        """Return everything known now."""
+        if self._made is None:
+            known = [self._known[key] for key in sorted(self._known)]
+            self._made = Catalog(
+                agents=tuple(each for each in known if isinstance(each, AgentStatus)),
+                models=tuple(each for each in known if isinstance(each, ModelManifest)),
+                frameworks=tuple(each for each in known if isinstance(each, FrameworkManifest)),
+                datasets=tuple(each for each in known if isinstance(each, DatasetManifest)),
+                scenarios=tuple(each for each in known if isinstance(each, ScenarioManifest)),
+            )
+        return self._made
+
+
+_MANIFEST: TypeAdapter[Manifest] = TypeAdapter(Manifest)
+
+
+def _read(entry: Entry) -> Known | None:
+    if entry.value is None:
+        return None
+    try:
+        if entry.key.startswith(_AGENT):
+            return decode_body(AgentStatus, entry.value)
+        return _MANIFEST.validate_python(unpack(entry.value))
+    except (SchemaError, ValidationError) as error:
+        _log.warning("catalog entry %s is of no use: %s", entry.key, error)
+        return None
+
+
+@dataclass(slots=True)
+class LeaseMirror:
+    """Which schedulers issue loads, and what agents say keeps them busy."""
+
+    grace_s: float
+    _issuers: dict[str, float] = field(default_factory=dict)
+    _busy: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def take(self, entry: Entry, now_s: float) -> None:
+        """Take in an entry of the bucket at a time of CLOCK_MONOTONIC."""
+        if entry.key.startswith(_ISSUER):
+            issuer = entry.key.removeprefix(_ISSUER)
+            self._issuers[issuer] = now_s if entry.value is None else float("inf")
+        elif entry.key.startswith(_AGENT_LEASE):
+            agent = entry.key.removeprefix(_AGENT_LEASE)
+            self._busy[agent] = _busy(entry)
+
+    def issuers(self, now_s: float) -> frozenset[str]:
+        """Return who holds a lease, or held it within the grace: a server may have been away."""
+        gone = [i for i, gone_s in self._issuers.items() if now_s > gone_s + self.grace_s]
+        for issuer in gone:
+            del self._issuers[issuer]
+        return frozenset(self._issuers)
+
+    def busy(self) -> dict[str, tuple[str, ...]]:
+        """Return what agents work on: `evaluation/run/attempt` by agent."""
+        return {agent: runs for agent, runs in self._busy.items() if runs}
+
+
+def _busy(entry: Entry) -> tuple[str, ...]:
+    if entry.value is None:
+        return ()
+    try:
+        return decode_body(Lease, entry.value).busy
+    except SchemaError:
+        return ()
