@@ -1,8 +1,5 @@
-"""Turns an evaluation's rows into tables.
+"""Analyzer: turns an evaluation's rows into tables, each with its verdict and its caveats.
 
-Owns: `analysis` tables. Hears: EvaluationMeasured, `tables`. Says: AnalysisCompleted, AnalysisFailed.
-Does not know: agents, the scheduler, pages.
+Owns: the tables, and which span lies in which. Hears: EvaluationMeasured, the query `tables`.
+Says: AnalysisCompleted, AnalysisFailed. Knows: rows, not who wrote them; no agent, no page.
 """
-# WORK IN PROGRESS (remove this comment at the end): frames.py, tables/*, tests/services/analyzer/test_tables*,
-# tests/golden/tables are being written by the tables helper (helper-9); store.py, queries.sql, migrations,
-# correlation.py, service.py belong to the collector/analyzer helper (helper-7). frames.py defines what store.py must read.

@@ -1,0 +1,234 @@
+"""What analyses read: an evaluation's rows as Polars frames, and one run's share of them.
+
+Times are nanoseconds; those of one attempt count from its own origin and are never compared with
+another's. Null is absent.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from schemas.level import Level
+
+Ns = npt.NDArray[np.int64]
+Schema = Mapping[str, type[pl.DataType]]
+
+ANSWERED = 0
+ROOT_LEVEL = int(Level.APPLICATION)
+OPERATOR_LEVEL = int(Level.MODEL)
+LAYER_LEVEL = int(Level.FRAMEWORK)
+PREDICT = "predict"
+
+QUERY_SCHEMA: Schema = MappingProxyType(
+    {
+        "run_key": pl.Int64,
+        "query": pl.Int32,
+        "block": pl.Int16,
+        "size": pl.Int32,
+        "due_ns": pl.Int64,
+        "issued_ns": pl.Int64,
+        "started_ns": pl.Int64,
+        "ended_ns": pl.Int64,
+        "service_ns": pl.Int64,
+        "status": pl.Int16,
+    }
+)
+SPAN_SCHEMA: Schema = MappingProxyType(
+    {
+        "run_key": pl.Int64,
+        "span": pl.Int64,
+        "parent": pl.Int64,
+        "level": pl.Int16,
+        "name": pl.String,
+        "start_ns": pl.Int64,
+        "duration_ns": pl.Int64,
+        "thread": pl.Int32,
+        "query": pl.Int32,
+        "block": pl.Int16,
+        "layer": pl.Int32,
+    }
+)
+"""`layer` is a layer's index in its model; null for other spans."""
+LAYER_SCHEMA: Schema = MappingProxyType(
+    {
+        "run_key": pl.Int64,
+        "layer": pl.Int32,
+        "name": pl.String,
+        "type": pl.String,
+        "shape": pl.String,
+        "provider": pl.String,
+    }
+)
+OUTPUT_SCHEMA: Schema = MappingProxyType(
+    {"run_key": pl.Int64, "query": pl.Int32, "sample": pl.Int32, "features": pl.String}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One attempt of a run, as the collector recorded it; `end` is what the scheduler made of it.
+
+    `conditions` is schemas.run.Conditions as a map.
+    """
+
+    run_key: int
+    run: str
+    attempt: int = 1
+    end: str = "completed"
+    agent: str = ""
+    session: str = ""
+    scenario: str = "online"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    pacing: str = "local"
+    level: int = 0
+    level_asked: int = 0
+    level_note: str = ""
+    batch_size: int = 1
+    model: str = ""
+    model_version: str = ""
+    dataset: str = ""
+    framework: str = ""
+    framework_version: str = ""
+    device: str = "cpu"
+    outcome: str = "completed"
+    state: str = "recorded"
+    error: str = ""
+    message: str = ""
+    interrupted: str | None = None
+    spans: int = 0
+    queries: int = 0
+    failed_queries: int = 0
+    dropped_batches: int = 0
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    caveats: Sequence[str] = ()
+
+    @property
+    def level_name(self) -> str:
+        """The deepest level traced, by name."""
+        return Level(self.level).name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A sample of the dataset: what it is called and the labels that would be right."""
+
+    name: str
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run that counts, and its rows."""
+
+    row: RunRow
+    queries: pl.DataFrame
+    spans: pl.DataFrame
+    layers: pl.DataFrame
+    outputs: pl.DataFrame
+
+    @cached_property
+    def answered(self) -> pl.DataFrame:
+        """Queries that were answered, in order."""
+        return self.queries.filter(pl.col("status") == ANSWERED).sort("query")
+
+    @property
+    def failed(self) -> int:
+        """Queries that failed or were lost."""
+        return self.queries.height - self.answered.height
+
+    @property
+    def is_open_loop(self) -> bool:
+        """Whether queries had due times, whatever happened to those before them."""
+        return self.queries["due_ns"].count() > 0
+
+    @cached_property
+    def latency_ns(self) -> Ns:
+        """Of each answered query: from when it was due (closed loop: issued) to its answer."""
+        frame = self.answered
+        since = frame["due_ns"].fill_null(frame["issued_ns"])
+        return (frame["ended_ns"] - since).to_numpy()
+
+    @cached_property
+    def service_ns(self) -> Ns:
+        """Of each answered query that says it: the agent's own time."""
+        return self.answered["service_ns"].drop_nulls().to_numpy()
+
+    def operator_ns(self, name: str) -> Ns:
+        """Time in one operator, a value a query."""
+        return _per_query(self.spans_at(OPERATOR_LEVEL).filter(pl.col("name") == name))
+
+    def spans_at(self, level: int) -> pl.DataFrame:
+        """Spans of one level, of queries that were answered."""
+        return self.spans.filter(pl.col("level") == level).join(
+            self.answered.select("query"), on="query", how="semi"
+        )
+
+
+@dataclass(frozen=True)
+class Frames:
+    """All that is known of an evaluation; `caveats` say what was not read."""
+
+    evaluation: str
+    runs: tuple[RunRow, ...]
+    #: every attempt recorded, those in `runs` among them
+    attempts: tuple[RunRow, ...]
+    queries: pl.DataFrame
+    spans: pl.DataFrame
+    layers: pl.DataFrame
+    outputs: pl.DataFrame
+    samples: tuple[Sample, ...] = ()
+    caveats: tuple[str, ...] = ()
+
+    def each_run(self) -> Iterator[Run]:
+        """Yield the runs that count, each with its own rows, in the plan's order."""
+        for row in self.runs:
+            mine = pl.col("run_key") == row.run_key
+            yield Run(
+                row,
+                self.queries.filter(mine),
+                self.spans.filter(mine),
+                self.layers.filter(mine),
+                self.outputs.filter(mine),
+            )
+
+
+def _per_query(spans: pl.DataFrame) -> Ns:
+    summed = spans.group_by("query", maintain_order=True).agg(pl.col("duration_ns").sum())
+    return summed["duration_ns"].to_numpy()
+
+
+def contiguous_ends_ns(queries: pl.DataFrame) -> Ns:
+    """Return when queries ended, with the time between a run's blocks taken out.
+
+    Blocks of other runs lie between those of this one; each block here begins, with its first
+    query issued, where the one before it ended. Starts at 0; in the order of `queries`.
+    """
+    began = pl.col("issued_ns").min().over("block")
+    spent = queries.group_by("block").agg(
+        (pl.col("ended_ns").max() - pl.col("issued_ns").min()).alias("spent_ns")
+    )
+    before = spent.sort("block").with_columns(
+        (pl.col("spent_ns").cum_sum() - pl.col("spent_ns")).alias("before_ns")
+    )
+    placed = queries.with_columns((pl.col("ended_ns") - began).alias("within_ns")).join(
+        before, on="block", how="left", maintain_order="left"
+    )
+    return (placed["within_ns"] + placed["before_ns"]).to_numpy()
+
+
+def features_of(text: str) -> list[dict[str, Any]]:
+    """Return a sample's features, best first; what is not a list of maps has none."""
+    value = json.loads(text)
+    if isinstance(value, dict):
+        value = [value]
+    if not isinstance(value, list):
+        return []
+    found = [each for each in value if isinstance(each, dict)]
+    return sorted(found, key=lambda each: -float(each.get("probability") or 0.0))

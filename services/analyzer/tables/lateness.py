@@ -1,0 +1,65 @@
+"""Scheduling lateness: how long after its due time each query was issued."""
+
+from typing import Any
+
+from schemas.analysis import Table
+from services.analyzer.frames import Frames, Run
+from services.analyzer.tables.table import (
+    RUN_COLUMNS,
+    Analysis,
+    estimate,
+    made,
+    percentile_cells,
+    real,
+    run_cells,
+    text,
+    whole,
+)
+
+
+def lateness(frames: Frames) -> Table:
+    """Return a row an open-loop run: issued minus due of every query, failed ones too."""
+    rows = [_cells(run) for run in frames.each_run() if run.is_open_loop]
+    verdict = "No run had due times."
+    if rows:
+        worst = max(rows, key=lambda row: row["p99"])
+        early = sum(row["early"] for row in rows)
+        verdict = (
+            f"99 % of queries were issued within {worst['p99'] / 1e3:.3g} us of being due in the "
+            f"worst run ({worst['run']}); {early} were early."
+        )
+    caveats = [f"{row['run']}: {row['early']} queries were early" for row in rows if row["early"]]
+    return made(ANALYSIS, rows, verdict, [*frames.caveats, *caveats])
+
+
+def _cells(run: Run) -> dict[str, Any]:
+    due = run.queries.drop_nulls("due_ns")
+    late = (due["issued_ns"] - due["due_ns"]).to_numpy()
+    return {
+        **run_cells(run.row),
+        "pacing": run.row.pacing,
+        "count": len(late),
+        "early": int((late < 0).sum()),
+        **percentile_cells("p50", late, 0.5),
+        **percentile_cells("p90", late, 0.9),
+        **percentile_cells("p99", late, 0.99),
+        "max": float(late.max()),
+    }
+
+
+ANALYSIS = Analysis(
+    name="lateness",
+    title="Scheduling lateness",
+    source="Issued minus due, both at the issuer's clock; nearest-rank percentiles.",
+    columns=(
+        *RUN_COLUMNS,
+        text("pacing", "Who paced: local is the worker, remote the scheduler."),
+        whole("count", "Queries with a due time."),
+        whole("early", "Queries issued before they were due: should be 0."),
+        *estimate("p50", "Median."),
+        *estimate("p90", "90th percentile."),
+        *estimate("p99", "99th percentile."),
+        real("max", "Most."),
+    ),
+    compute=lateness,
+)

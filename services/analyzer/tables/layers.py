@@ -1,0 +1,110 @@
+"""Layers: index, name, type, shape and time of each layer (A2, A3), in execution order."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from mlscope.statistics import trimmed_mean
+from schemas.analysis import Table
+from services.analyzer.frames import LAYER_LEVEL, PREDICT, Frames, Run
+from services.analyzer.tables.table import (
+    RUN_COLUMNS,
+    Analysis,
+    estimate,
+    in_ms,
+    in_percent,
+    made,
+    real,
+    run_cells,
+    share,
+    text,
+    trimmed_cells,
+    whole,
+)
+
+
+def layers(frames: Frames) -> Table:
+    """Return a row a layer, from runs whose deepest level is framework: only those tell."""
+    rows = [row for run in layered_runs(frames) for row in _rows(run)]
+    verdict = "No run at level framework has layers."
+    if rows:
+        slowest = max(rows, key=lambda row: row["time"])
+        verdict = (
+            f"The slowest of {len({row['index'] for row in rows})} layers is {slowest['name']} "
+            f"({slowest['type']}): {in_ms(slowest['time'])} a query, "
+            f"{in_percent(slowest['share'])} of predict in {slowest['run']}."
+        )
+    return made(ANALYSIS, rows, verdict, frames.caveats)
+
+
+def layered_runs(frames: Frames) -> Iterator[Run]:
+    """Yield the runs whose deepest level is framework."""
+    return (run for run in frames.each_run() if run.row.level == LAYER_LEVEL)
+
+
+def layer_times(run: Run) -> pl.DataFrame:
+    """Return time by layer and query: layer, name, query, time_ns, spans, and the layer's nature.
+
+    A layer is one index and name: layers of the same name stay apart.
+    """
+    key = ["layer", "name"]
+    spans = run.spans_at(LAYER_LEVEL).with_columns(pl.col("layer").fill_null(-1))
+    summed = spans.group_by(*key, "query", maintain_order=True).agg(
+        pl.col("duration_ns").sum().alias("time_ns"), pl.len().alias("spans")
+    )
+    natures = run.layers.with_columns(pl.col("layer").fill_null(-1)).unique(key, keep="first")
+    return summed.join(natures, on=key, how="left", maintain_order="left").sort(
+        *key, "query", maintain_order=True
+    )
+
+
+def predict_ns(run: Run) -> float | None:
+    """Return the trimmed mean of predict a query, in the same run."""
+    values = run.operator_ns(PREDICT)
+    return trimmed_mean(values) if len(values) else None
+
+
+def _rows(run: Run) -> list[dict[str, Any]]:
+    whole_ns = predict_ns(run)
+    rows = []
+    for (index, name), part in layer_times(run).group_by("layer", "name", maintain_order=True):
+        time = trimmed_cells("time", part["time_ns"].to_numpy())
+        rows.append(
+            {
+                **run_cells(run.row),
+                "index": index,
+                "name": name,
+                "type": part["type"][0] or "",
+                "shape": part["shape"][0] or "",
+                "provider": part["provider"][0] or "",
+                "queries": part.height,
+                "spans": int(part["spans"].sum()),
+                **time,
+                "share": share(time["time"], whole_ns),
+            }
+        )
+    return rows
+
+
+ANALYSIS = Analysis(
+    name="layers",
+    title="Layers (A2)",
+    source=(
+        "XSP A2 and A3: from runs whose deepest level is framework; trimmed mean over queries of a "
+        "layer's summed spans. Predict holds the cost of tracing too."
+    ),
+    columns=(
+        *RUN_COLUMNS,
+        whole("index", "Place in execution order; -1 when the framework does not say."),
+        text("name", "The layer's name."),
+        text("type", "Its type."),
+        text("shape", "Shape of its output."),
+        text("provider", "What executed it."),
+        whole("queries", "Queries it served."),
+        whole("spans", "Spans of it."),
+        *estimate("time", "Trimmed mean of its time a query."),
+        real("share", "Share of predict's trimmed mean in the same run.", "1"),
+    ),
+    compute=layers,
+)

@@ -1,0 +1,141 @@
+"""How a table is made: columns by kind, an estimate with its interval, rows from maps."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from mlscope.statistics import (
+    Interval,
+    Resampling,
+    percentile,
+    percentile_interval,
+    trimmed_mean,
+    trimmed_mean_interval,
+)
+from schemas.analysis import Column, Table
+from services.analyzer.frames import Frames, RunRow
+
+Values = npt.ArrayLike
+Row = Mapping[str, Any]
+
+RESAMPLING = Resampling(resamples=500)
+"""Bootstraps here are many (one a layer, a run), so each is modest; seeded, so repeatable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A table's name, title and columns, where its formula is from, and the function making it."""
+
+    name: str
+    title: str
+    source: str
+    columns: tuple[Column, ...]
+    compute: Callable[[Frames], Table]
+
+
+def text(name: str, description: str) -> Column:
+    """Return a column of texts."""
+    return Column(name=name, type="text", description=description)
+
+
+def whole(name: str, description: str, unit: str = "1") -> Column:
+    """Return a column of whole numbers."""
+    return Column(name=name, type="int", unit=unit, description=description)
+
+
+def real(name: str, description: str, unit: str = "ns") -> Column:
+    """Return a column of real numbers."""
+    return Column(name=name, type="float", unit=unit, description=description)
+
+
+def truth(name: str, description: str) -> Column:
+    """Return a column of yes and no."""
+    return Column(name=name, type="bool", description=description)
+
+
+def estimate(name: str, description: str, unit: str = "ns") -> tuple[Column, Column, Column]:
+    """Return the columns of an estimate: itself and its interval at 95 %."""
+    return (
+        real(name, description, unit),
+        real(f"{name}_low", f"Lower end of its 95 % interval ({name}).", unit),
+        real(f"{name}_high", f"Upper end of its 95 % interval ({name}).", unit),
+    )
+
+
+RUN_COLUMNS = (
+    text("run", "The run."),
+    text("scenario", "How its queries arrived."),
+    whole("batch_size", "Samples in a query."),
+    text("level", "The deepest trace level of the run."),
+)
+"""What every row of a run begins with."""
+
+
+def run_cells(row: RunRow) -> dict[str, Any]:
+    """Return the cells of `RUN_COLUMNS`."""
+    return {
+        "run": row.run,
+        "scenario": row.scenario,
+        "batch_size": row.batch_size,
+        "level": row.level_name,
+    }
+
+
+def with_interval(name: str, value: float | None, interval: Interval | None) -> dict[str, Any]:
+    """Return an estimate's three cells."""
+    return {
+        name: value,
+        f"{name}_low": interval.low if interval else None,
+        f"{name}_high": interval.high if interval else None,
+    }
+
+
+def trimmed_cells(name: str, values: Any) -> dict[str, Any]:
+    """Return the trimmed mean (20 % off each end) of values, with its interval."""
+    if len(values) == 0:
+        return with_interval(name, None, None)
+    interval = trimmed_mean_interval(values, resampling=RESAMPLING)
+    return with_interval(name, trimmed_mean(values), interval)
+
+
+def percentile_cells(name: str, values: Any, p: float) -> dict[str, Any]:
+    """Return a nearest-rank percentile of values, with its order-statistic interval."""
+    if len(values) == 0:
+        return with_interval(name, None, None)
+    return with_interval(name, percentile(values, p), percentile_interval(values, p))
+
+
+def share(part: float | None, whole_: float | None) -> float | None:
+    """Return part / whole, or None where there is none."""
+    return part / whole_ if part is not None and whole_ else None
+
+
+def made(
+    analysis: Analysis, rows: Iterable[Row], verdict: str, caveats: Sequence[str] = ()
+) -> Table:
+    """Return a table; a row must have exactly the analysis' columns."""
+    names = [column.name for column in analysis.columns]
+    tuples = []
+    for row in rows:
+        assert row.keys() == set(names), f"{analysis.name}: {row.keys() ^ set(names)}"
+        tuples.append(tuple(row[name] for name in names))
+    return Table(
+        name=analysis.name,
+        title=analysis.title,
+        columns=analysis.columns,
+        rows=tuple(tuples),
+        verdict=verdict,
+        caveats=tuple(dict.fromkeys(caveats)),
+    )
+
+
+def in_ms(value_ns: float | None) -> str:
+    """Return a time for a sentence: milliseconds with three digits that count."""
+    return "no time" if value_ns is None else f"{value_ns / 1e6:.3g} ms"
+
+
+def in_percent(value: float | None) -> str:
+    """Return a share for a sentence."""
+    return "an unknown share" if value is None else f"{value:.1%}"

@@ -1,0 +1,83 @@
+"""Throughput: samples and queries answered a second, a row a run."""
+
+from typing import Any
+
+import numpy as np
+
+from mlscope.statistics import throughput as rate_of
+from schemas.analysis import Table
+from services.analyzer.frames import Frames, Run, contiguous_ends_ns
+from services.analyzer.tables.table import (
+    RUN_COLUMNS,
+    Analysis,
+    estimate,
+    made,
+    real,
+    run_cells,
+    whole,
+    with_interval,
+)
+
+
+def throughput(frames: Frames) -> Table:
+    """Return each run's rate; the time between its blocks, which others used, is taken out."""
+    rows = [_cells(run) for run in frames.each_run()]
+    rated = [row for row in rows if row["samples_per_s"] is not None]
+    verdict = "No query was answered."
+    if rated:
+        best = max(rated, key=lambda row: row["samples_per_s"])
+        verdict = (
+            f"Most samples a second: {best['samples_per_s']:.4g} in {best['run']} "
+            f"({best['scenario']}, batch {best['batch_size']})."
+        )
+    return made(ANALYSIS, rows, verdict, frames.caveats)
+
+
+def _cells(run: Run) -> dict[str, Any]:
+    frame = run.answered
+    nothing = {"samples": 0, "busy_ns": None, "offered_per_s": None}
+    cells = {**run_cells(run.row), "queries": frame.height, **nothing}
+    ends = contiguous_ends_ns(frame)
+    if frame.height == 0 or ends.max() <= 0:
+        missing = ("samples_per_s", "queries_per_s")
+        return cells | {
+            k: v for name in missing for k, v in with_interval(name, None, None).items()
+        }
+    samples = rate_of(0, ends, frame["size"].to_numpy())
+    queries = rate_of(0, ends, [1] * frame.height)
+    return cells | {
+        "samples": samples.samples,
+        "busy_ns": int(ends.max()),
+        "offered_per_s": _offered_hz(run),
+        **with_interval("samples_per_s", samples.rate_hz, samples.interval),
+        **with_interval("queries_per_s", queries.rate_hz, queries.interval),
+    }
+
+
+def _offered_hz(run: Run) -> float | None:
+    """Return the rate at which queries were due, where they were."""
+    due = run.queries["due_ns"].drop_nulls()
+    if due.len() < 2 or due.n_unique() < 2:
+        return None
+    between_ns = float(np.ptp(due.to_numpy()))
+    return (due.len() - 1) / (between_ns * 1e-9)
+
+
+ANALYSIS = Analysis(
+    name="throughput",
+    title="Throughput",
+    source=(
+        "Samples answered over the time from the first issue to the last answer, block by block; "
+        "intervals by batch means (Cochran's ratio estimator, Student's t)."
+    ),
+    columns=(
+        *RUN_COLUMNS,
+        whole("queries", "Queries answered."),
+        whole("samples", "Samples in them."),
+        whole("busy_ns", "Time of the run's own blocks.", "ns"),
+        *estimate("samples_per_s", "Samples answered a second.", "1/s"),
+        *estimate("queries_per_s", "Queries answered a second.", "1/s"),
+        real("offered_per_s", "Queries due a second, in an open loop.", "1/s"),
+    ),
+    compute=throughput,
+)
