@@ -1,7 +1,7 @@
 """One evaluation's facts to tell, and the services a gateway or client asks, on a memory bus."""
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 
@@ -180,6 +180,8 @@ class StandIns:
         self.bus = bus
         self._others = others or {}
         self.cancelled: list[str] = []
+        #: told of each accepted evaluation, after its `EvaluationRequested`
+        self.then: Callable[[str], list[Fact]] = lambda _: []
         self._ids = count()
 
     async def tell(self, *facts: Fact) -> None:
@@ -222,6 +224,7 @@ class StandIns:
             return encode_body(refusals[request.model])
         evaluation = keyed_evaluation_id(request.key) if request.key else new_evaluation_id()
         await self.tell(EvaluationRequested(evaluation=evaluation, request=request, requested_ns=1))
+        await self.tell(*self.then(evaluation))
         return encode_body(Accepted(evaluation=evaluation, address=f"/evaluations/{evaluation}"))
 
     async def _cancel(self, asked: Asked) -> bytes:

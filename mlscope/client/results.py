@@ -62,6 +62,9 @@ class ResultTables(Mapping[str, ResultTable]):
             raise NoSuchTable(name, tuple(self._tables))
         return self._tables[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._tables
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._tables)
 

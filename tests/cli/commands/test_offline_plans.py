@@ -1,0 +1,71 @@
+"""`plan`, `manifest check`, `schemas`, `doctor`: no broker is needed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli import exits
+from schemas.plan import OfflinePlan
+from tests.cli.commands.conftest import CommandLine
+
+SHIPPED = sorted(str(path) for path in Path("manifests").glob("*/*.yml"))
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> CommandLine:
+    return CommandLine(MLSCOPE_DATA=str(tmp_path))
+
+
+async def test_a_plan_is_for_one_machine_and_keeps_its_request(
+    alone: CommandLine, tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.json"
+    arguments = ("--scenario", "poisson", "--trace-level", "framework", "--agent", "far")
+    assert (await alone("plan", "tiny-cnn", *arguments, "--out", str(path))).code == exits.OK
+    made = OfflinePlan.model_validate_json(path.read_text())
+    assert {session.agent for session in made.plan.sessions} == {"far"}
+    assert {run.pacing for session in made.plan.sessions for run in session.runs} == {"local"}
+    assert made.plan.subject.framework_version == ""
+    assert made.request is not None
+    assert made.request.agents == ("far",)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "gpu"])
+async def test_a_plan_presumes_the_machine_it_asks_for(alone: CommandLine, device: str) -> None:
+    need = ("--need", "accelerator=H200", "--need", "accelerator_memory_bytes=1000")
+    ended = await alone("plan", "identity", "--device", device, *(need if device != "cpu" else ()))
+    assert ended.code == exits.OK, ended.err
+    assert json.loads(ended.out)["plan"]["subject"]["device"] == device
+
+
+async def test_a_plan_refuses_what_the_scheduler_would(alone: CommandLine) -> None:
+    ended = await alone("plan", "tiny-cnn", "--framework", "tensorflow")
+    assert (ended.code, "onnxruntime" in ended.err) == (exits.USAGE, True)
+
+
+async def test_shipped_manifests_check_and_broken_ones_do_not(
+    alone: CommandLine, tmp_path: Path
+) -> None:
+    assert (await alone("manifest", "check", *SHIPPED)).code == exits.OK
+    broken = tmp_path / "broken.yml"
+    broken.write_text(
+        "{name: b, version: 1.0.0, framework: {name: onnxruntime}, model: {graph_path: m},"
+        " inputs: [{type: image, steps: [{sharpen: null}]}], outputs: []}"
+    )
+    ended = await alone("manifest", "check", SHIPPED[0], str(broken))
+    assert ended.code == exits.USAGE
+    assert "sharpen" in ended.err
+    assert SHIPPED[0] in ended.out
+
+
+async def test_the_contract_is_written_where_asked(alone: CommandLine, tmp_path: Path) -> None:
+    assert (await alone("schemas", "--out", str(tmp_path / "v1"))).code == exits.OK
+    assert json.loads((tmp_path / "v1" / "evaluate.json").read_text())["properties"]["model"]
+
+
+async def test_the_doctor_finds_what_tests_run_on(alone: CommandLine) -> None:
+    findings = {row["check"]: row for row in (await alone("doctor", "-o", "json")).json()}
+    for name in ("python", "nats-server", "postgres", "framework onnxruntime"):
+        assert findings[name]["state"] == "ok", findings[name]
+    assert all(row["advice"] for row in findings.values() if row["state"] == "missing")

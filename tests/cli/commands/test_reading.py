@@ -1,0 +1,50 @@
+"""`ls`, `show`, `tables`: three formats of the same rows."""
+
+import json
+
+from cli import exits
+from cli.output import Rows, table_lines
+from tests.cli.commands.conftest import CommandLine
+from tests.stories import StandIns, whole_story
+
+E1 = "00000000000000e1"
+
+
+async def test_models_list_in_three_formats(mlscope: CommandLine, standing: StandIns) -> None:
+    table = (await mlscope("ls", "models")).out.splitlines()
+    assert table[0].split()[:2] == ["model", "version"]
+    assert table[1].split()[:2] == ["tiny", "1.0.0"]
+    assert (await mlscope("ls", "models", "-o", "json")).json()[0]["model"] == "tiny"
+    assert (await mlscope("ls", "models", "-o", "csv")).out.startswith("model,version,task")
+
+
+async def test_show_tells_an_evaluation_or_a_manifest(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    await standing.tell(*whole_story(E1))
+    shown = (await mlscope("show", E1)).out
+    assert "analyzed" in shown
+    assert "r1" in shown
+    assert (await mlscope("show", "tiny")).json()[0]["version"] == "1.0.0"
+    assert (await mlscope("show", "nosuch")).code == exits.USAGE
+
+
+async def test_tables_print_all_or_one(mlscope: CommandLine, standing: StandIns) -> None:
+    await standing.tell(*whole_story(E1))
+    found = (await mlscope("tables", E1, "-o", "json")).json()
+    assert list(found) == ["latency"]
+    assert (await mlscope("tables", E1, "latency", "-o", "csv")).out.startswith("run,p50\n")
+    missing = await mlscope("tables", E1, "none")
+    assert missing.code == exits.FAILED
+    assert "none" in missing.err
+
+
+async def test_evaluations_list_the_newest(mlscope: CommandLine, standing: StandIns) -> None:
+    ended = await mlscope("ls", "evaluations", "-o", "json")
+    assert json.loads(ended.out)[0]["state"] == "requested"
+
+
+def test_a_table_lines_up_numbers_to_the_right() -> None:
+    rows = Rows(("name", "p50"), (("a", 5_000_000), ("bcd", 70)), units=("", "ns"))
+    assert table_lines(rows) == ["name    p50", "a      5 ms", "bcd   70 ns"]
+    assert table_lines(Rows(("x",), ())) == ["x"]
