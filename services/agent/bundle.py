@@ -1,0 +1,107 @@
+"""A bundle: the facts of evaluations run without broker, as a file.
+
+Layout: the 8 bytes `MLSCOPE1`; then for each fact its length (little-endian uint32, never 0) and
+its encoded envelope, in the order they were said; then a length of 0 and the SHA-256 (32 bytes)
+of everything before that length. A cut or altered file is noticed before its end is believed.
+"""
+
+import hashlib
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from schemas.batch import Batch
+from schemas.codec import encode
+from schemas.message import Envelope, Fact
+from services.agent.errors import BundleBroken
+
+MAGIC = b"MLSCOPE1"
+_LENGTH = struct.Struct("<I")
+_MOST_BYTES = 64 << 20
+
+
+class BundleWriter:
+    """A bundle being written; a sink of facts. The file appears under its name when complete."""
+
+    def __init__(self, path: Path, told: Callable[[Fact], None] | None = None) -> None:
+        self._path, self._part = path, path.with_name(f"{path.name}.part")
+        self._told = told
+        self._digest = hashlib.sha256()
+        self._file: BinaryIO
+
+    def __enter__(self) -> Self:
+        self._file = self._part.open("wb")
+        self._write(MAGIC)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._file.write(_LENGTH.pack(0) + self._digest.digest())
+        self._file.close()
+        if kind is None:
+            self._part.replace(self._path)
+
+    async def put_batch(self, fact: Batch, *, id: str, cause: str) -> None:  # noqa: A002
+        """Write a batch."""
+        await self.put(fact, id=id, cause=cause)
+
+    async def put(self, fact: Fact, *, id: str, cause: str) -> None:  # noqa: A002
+        """Write a fact."""
+        body = encode(Envelope.around(fact, id=id, cause=cause, time_ns=time.time_ns()))
+        self._write(_LENGTH.pack(len(body)) + body)
+        if self._told is not None:
+            self._told(fact)
+
+    def _write(self, body: bytes) -> None:
+        self._digest.update(body)
+        self._file.write(body)
+
+
+def read_bundle(path: Path) -> Iterator[bytes]:
+    """Yield the encoded envelopes of a bundle, in order. Raises BundleBroken.
+
+    The whole file is checked before the first is yielded, so that half of one is never used.
+    """
+    for _ in _records(path):
+        pass
+    yield from _records(path)
+
+
+def _records(path: Path) -> Iterator[bytes]:
+    digest = hashlib.sha256()
+    with _opened(path) as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            raise BundleBroken(str(path), "is no bundle")
+        digest.update(MAGIC)
+        while length := _length(path, head := file.read(_LENGTH.size)):
+            body = file.read(length)
+            if len(body) != length:
+                raise BundleBroken(str(path), "is cut short")
+            digest.update(head + body)
+            yield body
+        if file.read() != digest.digest():
+            raise BundleBroken(str(path), "does not fit its checksum")
+
+
+def _length(path: Path, head: bytes) -> int:
+    if len(head) != _LENGTH.size:
+        raise BundleBroken(str(path), "is cut short")
+    length: int = _LENGTH.unpack(head)[0]
+    if length > _MOST_BYTES:
+        raise BundleBroken(str(path), "is altered")
+    return length
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise BundleBroken(str(path), error.strerror or str(error)) from error

@@ -1,0 +1,129 @@
+"""A whole plan on one machine, without broker or database: the same facts, into a bundle.
+
+Needs numpy, msgpack, PyYAML, pydantic and the plan's framework, nothing else.
+"""
+
+import asyncio
+import itertools
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from schemas.agent import AgentAnnounced
+from schemas.evaluation import EvaluationPlanned, RunStarted
+from schemas.message import Fact, derived_id
+from schemas.plan import OfflinePlan, SessionPlan, WorkOrder
+from schemas.run import RunCompleted, RunFailed
+from services.agent.bundle import BundleWriter, read_bundle
+from services.agent.errors import OpenFailed
+from services.agent.execution import Execution
+from services.agent.machine import announcement
+from services.agent.process import WorkerLimits, WorkerProcess
+from services.agent.telling import Outcome, Sink, Telling, cause_of
+
+__all__ = ["SHIPPED_MANIFESTS", "read_bundle", "run_plan"]
+
+SHIPPED_MANIFESTS = Path(__file__).resolve().parent.parent.parent / "manifests"
+_RING_BYTES = 16 << 20
+_SPOOL_BYTES = 1 << 30
+_SILENCE_S = 120.0
+
+Told = Callable[[Fact], None]
+
+
+def run_plan(
+    plan: OfflinePlan,
+    out_path: Path,
+    *,
+    manifests_folder: Path = SHIPPED_MANIFESTS,
+    told: Told | None = None,
+) -> list[Outcome]:
+    """Run a plan and write its bundle; return how each run ended, in the plan's order.
+
+    `told` is called with every fact as it is written. A run whose pacing is remote is paced
+    here. Raises OSError when the bundle can't be written.
+    """
+    return asyncio.run(_run_plan(plan, out_path, manifests_folder, told))
+
+
+async def _run_plan(
+    plan: OfflinePlan, out_path: Path, manifests_folder: Path, told: Told | None
+) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+
+    def noted(fact: Fact) -> None:
+        if isinstance(fact, RunCompleted | RunFailed):
+            outcomes.append(fact)
+        if told is not None:
+            told(fact)
+
+    with BundleWriter(out_path, noted) as bundle, TemporaryDirectory(prefix="mlscope-") as folder:
+        await _introduce(plan, bundle)
+        limits = WorkerLimits(Path(folder), _RING_BYTES, _SPOOL_BYTES)
+        for session in plan.plan.sessions:
+            await _run_session(plan, session, bundle, limits, manifests_folder)
+    return outcomes
+
+
+async def _introduce(plan: OfflinePlan, sink: Sink) -> None:
+    """Say what is to be done, and on which machine."""
+    cause = derived_id(plan.evaluation, "offline")
+    planned = EvaluationPlanned(evaluation=plan.evaluation, plan=plan.plan)
+    await sink.put(planned, id=derived_id(cause, "planned"), cause=cause)
+    incarnation = secrets.token_hex(8)
+    for agent in dict.fromkeys(session.agent for session in plan.plan.sessions):
+        fact = AgentAnnounced(agent=agent, announcement=announcement(agent, incarnation))
+        await sink.put(fact, id=derived_id(incarnation, "announced", agent), cause=cause)
+
+
+async def _run_session(
+    plan: OfflinePlan,
+    session: SessionPlan,
+    sink: Sink,
+    limits: WorkerLimits,
+    manifests_folder: Path,
+) -> None:
+    worker: WorkerProcess | None = None
+    for order in orders_of(plan, session):
+        await _say_started(order, sink)
+        telling = Telling(order, sink)
+        try:
+            worker = worker or await WorkerProcess.start(session.session, limits)
+        except OpenFailed as error:
+            await telling.bury(error)
+            continue
+        if not await Execution(telling, worker, manifests_folder, _SILENCE_S).carry_out():
+            await worker.close()
+            worker = None
+    if worker is not None:
+        await worker.close()
+
+
+async def _say_started(order: WorkOrder, sink: Sink) -> None:
+    for run in order.runs:
+        fact = RunStarted(
+            evaluation=order.evaluation,
+            run=run,
+            session=order.session.session,
+            attempt=order.attempt,
+            agent=order.agent,
+            started_ns=time.time_ns(),
+        )
+        cause = cause_of(order.evaluation, run, order.attempt)
+        await sink.put(fact, id=derived_id(cause, "started"), cause=cause)
+
+
+def orders_of(plan: OfflinePlan, session: SessionPlan) -> Iterator[WorkOrder]:
+    """Yield a session's orders, one a group, all of it paced locally."""
+    runs = tuple(run.model_copy(update={"pacing": "local"}) for run in session.runs)
+    for _, group in itertools.groupby(runs, key=lambda run: run.group):
+        yield WorkOrder(
+            evaluation=plan.evaluation,
+            attempt=1,
+            agent=session.agent,
+            session=session.model_copy(update={"runs": runs}),
+            subject=plan.plan.subject,
+            runs=tuple(run.run for run in group),
+        )
