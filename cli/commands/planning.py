@@ -32,6 +32,9 @@ from services.scheduler.matching import match
 from services.scheduler.planning import plan as plan_match
 from services.scheduler.resolving import model_of
 
+PRESUMED_DEPTH = Level.FRAMEWORK
+"""How deep a machine that is not known yet can trace; a run says what it really traced."""
+
 _AGENT = "offline"
 
 M = TypeVar("M")
@@ -80,9 +83,7 @@ def offline_plan(request: Evaluate, catalog: Catalog) -> OfflinePlan:
     )
 
 
-def presumed_agent(
-    request: Evaluate, model: ModelManifest, deepest: Level = Level.FRAMEWORK
-) -> AgentStatus:
+def presumed_agent(request: Evaluate, model: ModelManifest) -> AgentStatus:
     """Return an agent that has whatever the request needs of a machine."""
     need = request.system
     announcement = Announcement(
@@ -100,7 +101,7 @@ def presumed_agent(
                 framework=model.framework.name,
                 version=_fitting_version(request, model),
                 devices=(need.device or "cpu",),
-                deepest_level=deepest,
+                deepest_level=PRESUMED_DEPTH,
             ),
         ),
         labels=need.labels,

@@ -1,0 +1,128 @@
+"""`mlscope import`: a bundle becomes an evaluation like any other.
+
+The importer is an agent that plays back. It announces the machine the bundle comes from, asks
+for an evaluation with the bundle's own plan turned into a request, takes the orders that the
+scheduler gives that agent, and answers with the facts of the bundle. Scheduler, collector and
+analyzer do what they always do, so nothing here writes another's facts. It needs two keys: the
+requester's and the agents'.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cli import exits
+from cli.commands.bundle import Bundle, read
+from cli.commands.playback import Playback
+from cli.failures import Misused
+from cli.progress import ProgressLine
+from mlscope.client import AsyncClient
+from mlscope.client.connection import find_settings
+from mlscope.settings import Settings
+from schemas.request import Evaluate, ScenarioChoice, SystemNeed
+from services.agent.errors import BundleBroken
+
+_WAIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Settings of the two connections an import needs."""
+
+    requester: Settings
+    agent: Settings
+
+
+def import_bundle(arguments: argparse.Namespace) -> int:
+    """Play a bundle back and follow the evaluation to its end."""
+    try:
+        bundle = read(arguments.bundle)
+    except BundleBroken as error:
+        raise Misused(str(error)) from error
+    settings = find_settings(os.environ, url=arguments.url, data=arguments.data)
+    return asyncio.run(_import(bundle, keys_in(settings, arguments.keys)))
+
+
+def keys_in(settings: Settings, folder: str = "") -> Keys:
+    """Return settings with `agent.nk` and with `requester.nk` of the folder. Raises Misused."""
+    keys = Path(folder) if folder else settings.data_folder / "keys"
+    agent, requester = keys / "agent.nk", keys / "requester.nk"
+    if not agent.is_file():
+        raise Misused(f"{agent}: an import speaks as an agent; --keys names the folder with keys")
+    known = requester if requester.is_file() else settings.nats_seed_file
+    return Keys(
+        requester=replace(settings, nats_seed_file=known),
+        agent=replace(settings, nats_seed_file=agent),
+    )
+
+
+async def _import(bundle: Bundle, keys: Keys) -> int:
+    from mlscope.bus.nats import connect
+
+    async with AsyncExitStack() as stack:
+        asking = await stack.enter_async_context(connect(keys.requester, "requester"))
+        playing = await stack.enter_async_context(connect(keys.agent, "agent"))
+        client = AsyncClient(bus=asking)
+        await _check_name_is_free(client, bundle)
+        playback = Playback(playing, bundle, keys.agent.heartbeat_s)
+        await stack.enter_async_context(playback.present())
+        return await _follow(client, bundle, playback)
+
+
+async def _check_name_is_free(client: AsyncClient, bundle: Bundle) -> None:
+    catalog = await client.catalog("agent")
+    for agent in catalog.agents:
+        if agent.announcement.agent == bundle.agent and agent.state == "live":
+            raise Misused(
+                f"an agent called {bundle.agent} is live here; plan with another --agent name"
+            )
+
+
+async def _follow(client: AsyncClient, bundle: Bundle, playback: Playback) -> int:
+    evaluation = await client.evaluate(request_of(bundle))
+    playback.expect(evaluation.id)
+    with ProgressLine(sys.stderr) as line:
+        line.note(f"evaluation {evaluation.id}  {evaluation.address}")
+        if evaluation.repeated:
+            line.note("this bundle was imported before")
+        async with aclosing(evaluation.watch()) as steps:
+            async for progress in steps:
+                line.show(progress)
+    status = await evaluation.status()
+    print(evaluation.id)
+    if status.state != "analyzed":
+        print(f"{status.state}: {status.cause}", file=sys.stderr)
+        return exits.FAILED
+    return exits.OK
+
+
+def request_of(bundle: Bundle) -> Evaluate:
+    """Return the request whose plan is the bundle's: same sessions, groups and runs."""
+    plan, subject = bundle.plan, bundle.plan.subject
+    runs = [run for session in plan.sessions for run in session.runs]
+    groups = {run.group: run for run in runs}
+    return Evaluate(
+        model=subject.model,
+        dataset=subject.dataset,
+        system=SystemNeed(device=subject.device),
+        agents=(bundle.agent,),
+        scenarios=tuple(
+            ScenarioChoice(name=groups[number].scenario, parameters=groups[number].parameters)
+            for number in sorted(groups)
+        ),
+        batch_sizes=tuple(dict.fromkeys(session.batch_size for session in plan.sessions)),
+        trace_level=max(run.level for run in runs),
+        options=subject.options,
+        warmup=subject.warmup,
+        blocks=subject.blocks,
+        outputs=subject.outputs,
+        pacing="local",
+        run_timeout_s=max(run.timeout_s for run in runs),
+        wait_s=_WAIT_S,
+        key=f"import {bundle.evaluation}",
+        labels={"imported": bundle.name, "measured_by": bundle.agent},
+    )

@@ -1,0 +1,133 @@
+"""An agent that plays a bundle back: takes orders, answers with facts measured elsewhere."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from cli.commands.bundle import Bundle
+from cli.commands.planning import PRESUMED_DEPTH
+from mlscope.bus.bus import Asked, Bus
+from mlscope.bus.errors import BusError
+from schemas.agent import AgentAnnounced, AgentLeft, Announcement, Lease
+from schemas.codec import decode, decode_body, encode_body, is_json
+from schemas.errors import SchemaError
+from schemas.message import derived_id
+from schemas.plan import WorkAnswer, WorkOrder
+from schemas.run import RunCompleted, RunFailed
+from schemas.subjects import agent_command
+from services.agent.outbox import BusSink
+from services.agent.telling import Telling
+
+_LEASES = "leases"
+
+
+class Playback:
+    """One machine's agent for as long as `present` lasts."""
+
+    def __init__(self, bus: Bus, bundle: Bundle, heartbeat_s: float) -> None:
+        self._bus, self._bundle, self._heartbeat_s = bus, bundle, heartbeat_s
+        self._incarnation = secrets.token_hex(8)
+        self._evaluation: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._orders: asyncio.Queue[WorkOrder] = asyncio.Queue()
+        self._accepted: set[tuple[str, int]] = set()
+
+    def expect(self, evaluation: str) -> None:
+        """Take orders of this evaluation and of no other."""
+        self._evaluation.set_result(evaluation)
+
+    @asynccontextmanager
+    async def present(self) -> AsyncIterator[None]:
+        """Be an agent of the catalog while inside."""
+        agent = self._bundle.agent
+        await self._renew()
+        for verb in ("start", "stop", "close"):
+            answerer = self._start if verb == "start" else _agreed
+            await self._bus.answer(agent_command(agent, verb), answerer, queue=None)
+        said = AgentAnnounced(agent=agent, announcement=self._announcement())
+        await self._bus.publish(said, id=derived_id(self._incarnation, "announced"))
+        tasks = [asyncio.create_task(self._keep_lease()), asyncio.create_task(self._play())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            with contextlib.suppress(BusError):
+                left = AgentLeft(agent=agent, incarnation=self._incarnation)
+                await self._bus.publish(left, id=derived_id(self._incarnation, "left"))
+                await self._bus.delete(_LEASES, f"agent-{agent}")
+
+    def _announcement(self) -> Announcement:
+        """Return the machine as it was, tracing as deep as its plan presumed: it plans alike."""
+        runtimes = tuple(
+            each.model_copy(update={"deepest_level": PRESUMED_DEPTH})
+            for each in self._bundle.announcement.runtimes
+        )
+        return self._bundle.announcement.model_copy(
+            update={"incarnation": self._incarnation, "runtimes": runtimes}
+        )
+
+    async def _renew(self) -> None:
+        lease = Lease(holder=self._bundle.agent, incarnation=self._incarnation)
+        body = encode_body(lease, json_text=True)
+        await self._bus.put(_LEASES, f"agent-{self._bundle.agent}", body)
+
+    async def _keep_lease(self) -> None:
+        while True:
+            await asyncio.sleep(self._heartbeat_s)
+            with contextlib.suppress(BusError):
+                await self._renew()
+
+    async def _start(self, asked: Asked) -> bytes:
+        try:
+            order = decode_body(WorkOrder, asked.body)
+        except SchemaError as error:
+            answer = WorkAnswer(accepted=False, error="malformed", message=str(error))
+        else:
+            answer = await self._taken(order)
+        return encode_body(answer, json_text=is_json(asked.body))
+
+    async def _taken(self, order: WorkOrder) -> WorkAnswer:
+        async with asyncio.timeout(self._heartbeat_s):
+            evaluation = await asyncio.shield(self._evaluation)
+        if order.evaluation != evaluation:
+            return WorkAnswer(accepted=False, error="busy", message="plays back another one")
+        missing = [run for run in order.runs if run not in self._bundle.facts]
+        if missing:
+            return WorkAnswer(accepted=False, error="unknown", message=f"no {missing[0]} in it")
+        key = (",".join(order.runs), order.attempt)
+        if key not in self._accepted:
+            self._accepted.add(key)
+            self._orders.put_nowait(order)
+        return WorkAnswer(accepted=True)
+
+    async def _play(self) -> None:
+        sink = BusSink(self._bus)
+        while True:
+            order = await self._orders.get()
+            telling = Telling(order, sink)
+            for run in order.runs:
+                for body in self._bundle.facts[run]:
+                    await _say(telling, order, body)
+
+
+async def _say(telling: Telling, order: WorkOrder, body: bytes) -> None:
+    """Say a fact of the bundle as a fact of this order's evaluation and attempt."""
+    fact = decode(body)[1]
+    told = fact.model_copy(
+        update={
+            "evaluation": order.evaluation,
+            "attempt": order.attempt,
+            "agent": order.agent,
+        }
+    )
+    if isinstance(told, RunCompleted | RunFailed):
+        await telling.outcome(told)
+    else:
+        await telling.batch(told)  # type: ignore[arg-type]
+
+
+async def _agreed(asked: Asked) -> bytes:
+    return encode_body(WorkAnswer(accepted=True), json_text=is_json(asked.body))
