@@ -31,6 +31,7 @@ from mlscope.bus.hearing import Hearing
 from mlscope.bus.letters import dead_letter, readable, sealed
 from mlscope.bus.memory.bucket import BucketState
 from mlscope.bus.memory.delivery import MemoryDelivery, usable
+from mlscope.bus.memory.log import Log
 from mlscope.bus.memory.server import Listener, MemoryServer
 from mlscope.bus.streams import stream_of
 from schemas.message import Fact
@@ -163,7 +164,7 @@ class MemoryBus:
     async def read(self, filter_subject: str, *, after: int = 0) -> list[Recorded]:
         """Return every fact on a filter beyond sequence `after`, in order."""
         await self._reachable()
-        log = self._server.logs[stream_of(filter_subject)]
+        log = self._log(filter_subject)
         decoded = (
             readable(kept.subject, kept.sequence, kept.body)
             for kept in log.beyond((filter_subject,), after)
@@ -174,7 +175,7 @@ class MemoryBus:
         self, filter_subject: str, *, after: int = 0
     ) -> AsyncGenerator[Recorded | None, None]:
         """Yield every fact on a filter in order, None once when caught up, then those to come."""
-        log = self._server.logs[stream_of(filter_subject)]
+        log = self._log(filter_subject)
         is_caught_up = False
         while not self._is_closed:
             found = [] if self._server.is_away else log.beyond((filter_subject,), after)
@@ -225,6 +226,13 @@ class MemoryBus:
         finally:
             state.watchers.remove(changes)
 
+    def _log(self, filter_subject: str) -> Log:
+        name = stream_of(filter_subject)
+        try:
+            return self._server.logs[name]
+        except KeyError as error:
+            raise NotProvisioned(name) from error
+
     def _bucket(self, bucket: str) -> BucketState:
         try:
             return self._server.buckets[bucket]
@@ -250,7 +258,7 @@ class MemoryBus:
     async def purge(self, filter_subject: str) -> None:
         """Drop a stream's messages on a filter."""
         await self._reachable()
-        self._server.logs[stream_of(filter_subject)].purge(filter_subject)
+        self._log(filter_subject).purge(filter_subject)
 
     async def announce(self, facts: ServiceFacts, stats: StatsSource) -> None:
         """Answer discovery for this service until the bus closes."""

@@ -35,6 +35,7 @@ class Admin:
         await self._connection.open(timeout_s)
         version = self._connection.client.connected_server_version
         if (version.major, version.minor) < LEAST_VERSION:
+            await self.close()
             raise ServerTooOld(f"{version.major}.{version.minor}.{version.patch}")
 
     async def close(self) -> None:

@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 from mlscope.bus.bus import Answerer, Asked, Delivery, Entry, Recorded, ServiceFacts, StatsSource
 from mlscope.bus.discovery import Announced
-from mlscope.bus.errors import BusError, Conflict
+from mlscope.bus.errors import BusError, Conflict, NotProvisioned
 from mlscope.bus.hearing import Hearing
 from mlscope.bus.letters import dead_letter, readable, sealed
 from mlscope.bus.nats.buckets import Buckets
@@ -89,8 +89,11 @@ class NatsBus:
         self, durable: str, *, batch: int = 1
     ) -> AsyncGenerator[Sequence[Delivery], None]:
         """Yield deliveries of a durable, up to `batch` at a time."""
-        puller = Puller(self._connection, durable_named(durable), self._bury_delivered)
-        return puller.deliveries(batch)
+        try:
+            bound = durable_named(durable)
+        except KeyError as error:
+            raise NotProvisioned(durable) from error
+        return Puller(self._connection, bound, self._bury_delivered).deliveries(batch)
 
     async def read(self, filter_subject: str, *, after: int = 0) -> list[Recorded]:
         """Return every fact on a filter beyond sequence `after`, in order."""

@@ -39,9 +39,8 @@ class Commands:
             asked = Asked(message.subject, bytes(message.data), is_waited_for)
             answering.take(asked, self._respond(message.reply) if is_waited_for else None)
 
-        subscription = await self._connection.subscribe(subject, received, queue=queue)
+        subscription = await self._connection.listen(subject, received, queue=queue)
         self._answerings.append((answering, subscription))
-        await self._connection.settled()
 
     def _respond(self, reply: str) -> Respond:
         async def respond(answer: bytes) -> None:
@@ -57,8 +56,7 @@ class Commands:
         def received(message: Msg) -> None:
             hearing.take(message.subject, bytes(message.data))
 
-        subscription = await self._connection.subscribe(subject, received)
-        await self._connection.settled()
+        subscription = await self._connection.listen(subject, received)
         self._hearings.add(hearing)
 
         async def end() -> None:

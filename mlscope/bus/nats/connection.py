@@ -4,8 +4,7 @@ import asyncio
 import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
 from nats.aio.client import Client
@@ -23,10 +22,11 @@ from mlscope.bus.errors import (
     Silence,
     Unreachable,
 )
+from mlscope.bus.nats.waiting import WaitingRoom, first_of
 from mlscope.bus.permissions import inbox_prefix
+from mlscope.redaction import redact
 
 _log = logging.getLogger(__name__)
-_DENIED = "permissions violation for "
 _ATTEMPT_S = 2.0
 _PENDING_BYTES = 16 * 1024 * 1024
 
@@ -53,15 +53,6 @@ class NatsSettings(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """Somebody waits for replies to what was sent to `subject`."""
-
-    subject: str
-    receive: Callable[[Msg], None]
-    fail: Callable[[BusError], None]
-
-
 class Connection:
     """A connection that outlives its server. Whoever waits is told at once when it is lost."""
 
@@ -74,15 +65,15 @@ class Connection:
         self.client: Client = Client()
         self.closed = asyncio.Event()
         self._up = asyncio.Event()
-        self._inbox = f"{inbox_prefix(name)}.{secrets.token_hex(8)}"
-        self._waiting: dict[str, _Waiting] = {}
-        self._count = 0
+        self._rejected = asyncio.Event()
+        self._place = redact(settings.nats_url)
+        self._room = WaitingRoom(f"{inbox_prefix(name)}.{secrets.token_hex(8)}")
         self._last_failure = ""
         self._sending: set[asyncio.Task[None]] = set()
         self._on_reconnect: set[Callable[[], None]] = set()
 
     async def open(self, timeout_s: float) -> None:
-        """Connect. Raises Unreachable when no server is there within the bound."""
+        """Connect. Raises Unreachable (no server within the bound), NotPermitted (wrong key)."""
         seed = self.settings.nats_seed()
         options: dict[str, Any] = {} if seed is None else {"nkeys_seed_str": seed}
         options["reconnect_time_wait"] = 0.1  # typed int, taken by asyncio.sleep
@@ -93,6 +84,7 @@ class Connection:
             error_cb=self._failed,
             disconnected_cb=self._disconnected,
             reconnected_cb=self._reconnected,
+            closed_cb=self._ended,
             max_reconnect_attempts=-1,
             pending_size=_PENDING_BYTES,
             connect_timeout=2,
@@ -100,18 +92,33 @@ class Connection:
         )
         try:
             async with asyncio.timeout(timeout_s):
-                await connecting
-                await self.client.subscribe(f"{self._inbox}.*", cb=self._replied)
+                await self._unless_rejected(connecting)
+                await self.client.subscribe(f"{self._room.inbox}.*", cb=self._room.received)
         except (TimeoutError, OSError, NatsError) as error:
             await self.close()
-            raise Unreachable(f"{self.settings.nats_url}: {error or 'no answer'}") from error
+            raise Unreachable(f"{self._place}: {error or 'no answer'}") from error
+        except NotPermitted:
+            await self.close()
+            raise
         self._up.set()
+
+    async def _unless_rejected(self, connecting: Coroutine[Any, Any, None]) -> None:
+        """Connect, but give up when the key is refused, which nats-py would retry for ever."""
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(connecting), loop.create_task(self._rejected.wait())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if tasks[0] not in done:
+                raise NotPermitted(f"a connection as {self.name} with this key")
+            tasks[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self) -> None:
         """Send what is pending and disconnect; whoever waits gets Unreachable."""
-        self.closed.set()
-        self._up.set()
-        self._fail_all(Unreachable("the bus is closed"))
+        self._end(Unreachable("the bus is closed"))
         try:
             async with asyncio.timeout(2.0):
                 if self.client.is_connected:
@@ -119,6 +126,13 @@ class Connection:
                 await self.client.close()
         except (TimeoutError, NatsError) as error:
             _log.warning("closing %s: %s", self.name, error)
+
+    def _end(self, error: Unreachable) -> None:
+        self.closed.set()
+        self._up.set()
+        self._room.fail_all(error)
+        for wake in list(self._on_reconnect):
+            wake()
 
     async def send(
         self,
@@ -152,12 +166,16 @@ class Connection:
         """Whether a server is connected now."""
         return self._up.is_set() and not self.closed.is_set()
 
+    async def _flush_twice(self) -> None:
+        await self.client.flush(timeout=2)
+        await self.client.flush(timeout=2)
+
     async def settled(self) -> None:
         """Return once the server has seen what was sent so far, or is away."""
         try:
             # nats-py's first PING overtakes what is pending; it is written when the PONG comes.
-            await self.client.flush(timeout=2)
-            await self.client.flush(timeout=2)
+            # Shielded, because a PONG to a cancelled flush breaks nats-py's reading for good.
+            await asyncio.shield(self._flush_twice())
         except NatsError as error:
             _log.info("connection %s: %s", self.name, error)
 
@@ -174,9 +192,9 @@ class Connection:
         Also raises Silence (no reply in time), Unreachable, NotPermitted, PayloadTooLarge.
         """
         if not self.is_up:
-            raise Unreachable(self.settings.nats_url)
+            raise Unreachable(self._place)
         future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
-        token = self.expect(subject, _once(future), _fails(future))
+        token = self.expect(subject, *first_of(future))
         try:
             async with asyncio.timeout(self.attempt_s if timeout_s is None else timeout_s):
                 await self.send(subject, body, reply=token, headers=headers)
@@ -222,7 +240,7 @@ class Connection:
             async with asyncio.timeout(max(timeout_s, 0.0)):
                 await self._up.wait()
         except TimeoutError as error:
-            raise Unreachable(self.settings.nats_url) from error
+            raise Unreachable(self._place) from error
 
     async def subscribe(
         self, subject: str, receive: Callable[[Msg], None], *, queue: str = ""
@@ -244,20 +262,29 @@ class Connection:
         except NatsError:
             _log.debug("subscription %s is gone already", subscription.subject)
 
+    async def listen(
+        self, subject: str, receive: Callable[[Msg], None], *, queue: str = ""
+    ) -> Subscription:
+        """Subscribe, and return once the server has it. Raises Unreachable, NotPermitted."""
+        subscription = await self.subscribe(subject, receive, queue=queue)
+        await self.settled()
+        if self._room.is_denied(subject):
+            await self.unsubscribe(subscription)
+            raise NotPermitted(subject)
+        return subscription
+
     def expect(
         self, subject: str, receive: Callable[[Msg], None], fail: Callable[[BusError], None]
     ) -> str:
         """Return a reply subject; what comes there goes to `receive` until `forget`."""
-        self._count += 1
-        token = f"{self._inbox}.{self._count:x}"
-        self._waiting[token] = _Waiting(subject, receive, fail)
+        token = self._room.enter(subject, receive, fail)
         if self.closed.is_set():
             fail(Unreachable("the bus is closed"))
         return token
 
     def forget(self, token: str) -> None:
         """Expect nothing more under a reply subject."""
-        self._waiting.pop(token, None)
+        self._room.leave(token)
 
     def on_reconnect(self, wake: Callable[[], None]) -> None:
         """Have `wake` called after every reconnect and at the close, until `off_reconnect`."""
@@ -267,26 +294,19 @@ class Connection:
         """Undo `on_reconnect`."""
         self._on_reconnect.discard(wake)
 
-    async def _replied(self, message: Msg) -> None:
-        waiting = self._waiting.get(message.subject)
-        if waiting is not None:
-            waiting.receive(message)
-
     async def _failed(self, error: Exception) -> None:
-        text = str(error) or type(error).__name__
+        text = redact(str(error) or type(error).__name__)
         is_repeated = text == self._last_failure
         self._last_failure = text
         _log.log(logging.DEBUG if is_repeated else logging.WARNING, "%s: %s", self.name, text)
-        if _DENIED in text:
-            denied = text.split('"')[1] if '"' in text else ""
-            for waiting in list(self._waiting.values()):
-                if waiting.subject.lower() == denied.lower():
-                    waiting.fail(NotPermitted(waiting.subject))
+        self._room.note_denial(text.lower())
+        if "authorization violation" in text.lower():
+            self._rejected.set()
 
     async def _disconnected(self) -> None:
         if not self.closed.is_set():
             self._up.clear()
-        self._fail_all(Unreachable(self.settings.nats_url))
+        self._room.fail_all(Unreachable(self._place))
 
     async def _reconnected(self) -> None:
         _log.info("%s: connected again", self.name)
@@ -295,25 +315,7 @@ class Connection:
         for wake in list(self._on_reconnect):
             wake()
 
-    def _fail_all(self, error: BusError) -> None:
-        for waiting in list(self._waiting.values()):
-            waiting.fail(error)
-        if self.closed.is_set():
-            for wake in list(self._on_reconnect):
-                wake()
-
-
-def _once(future: asyncio.Future[Msg]) -> Callable[[Msg], None]:
-    def receive(message: Msg) -> None:
-        if not future.done():
-            future.set_result(message)
-
-    return receive
-
-
-def _fails(future: asyncio.Future[Msg]) -> Callable[[BusError], None]:
-    def fail(error: BusError) -> None:
-        if not future.done():
-            future.set_exception(error)
-
-    return fail
+    async def _ended(self) -> None:
+        if not self.closed.is_set():
+            _log.error("%s: the server ended the connection for good", self.name)
+            self._end(Unreachable(self._place))

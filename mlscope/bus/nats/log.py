@@ -8,6 +8,7 @@ resumes by sequence, so a restart in the middle costs one repeated request.
 import asyncio
 import contextlib
 import json
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -27,6 +28,7 @@ MESSAGE_ID = "Nats-Msg-Id"
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_ON = "Nats-Expected-Last-Subject-Sequence-Subject"
 
+_log = logging.getLogger(__name__)
 _BATCH = 1000
 _BATCH_BYTES = 8 * 1024 * 1024
 _POLL_S = 1.0
@@ -205,7 +207,11 @@ async def tail(
     is_caught_up = False
     try:
         while not connection.closed.is_set():
-            found, more = await _next_on(connection, stream, filter_subject, after, hints)
+            try:
+                found, more = await _next_on(connection, stream, filter_subject, after, hints)
+            except Unreachable as error:
+                _log.warning("%s is not read for now: %s", filter_subject, error)
+                continue
             for stored in found:
                 after = stored.sequence
                 yield stored
