@@ -6,7 +6,7 @@ their order never matters and an ended one can be forgotten.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mlscope.bus.bus import Recorded
@@ -111,18 +111,13 @@ class Board:
         queue = self._queues.get(agent)
         return min(queue.values())[2] if queue else ""
 
-    def turns(self, agents: Iterable[str]) -> dict[str, str]:
-        """Return the turns on some agents, those nobody waits for left out."""
-        return {agent: turn for agent in agents if (turn := self.turn(agent))}
+    def turns(self) -> dict[str, str]:
+        """Return whose turn it is on every agent that anybody waits for."""
+        return {agent: self.turn(agent) for agent in self._queues}
 
     def loads(self) -> Mapping[str, int]:
         """Return the unfinished runs of every agent."""
         return dict(self._loads)
-
-    def heads(self) -> Iterator[str]:
-        """Yield the evaluations that have their turn on some agent."""
-        for agent in list(self._queues):
-            yield self.turn(agent)
 
     def listed(self, limit: int, model: str, state: str) -> list[EvaluationStatus]:
         """Return the newest evaluations, newest first, of one model and state when given."""

@@ -23,6 +23,9 @@ _AGENT = "agent_"
 _ISSUER = "issuer-"
 _AGENT_LEASE = "agent-"
 
+Attempt = tuple[str, str, int]
+"""evaluation, run, attempt"""
+
 Known = AgentStatus | ModelManifest | FrameworkManifest | DatasetManifest | ScenarioManifest
 
 
@@ -79,7 +82,7 @@ class LeaseMirror:
 
     grace_s: float
     _issuers: dict[str, float] = field(default_factory=dict)
-    _busy: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _busy: dict[str, tuple[Attempt, ...]] = field(default_factory=dict)
 
     def take(self, entry: Entry, now_s: float) -> None:
         """Take in an entry of the bucket at a time of CLOCK_MONOTONIC."""
@@ -97,15 +100,17 @@ class LeaseMirror:
             del self._issuers[issuer]
         return frozenset(self._issuers)
 
-    def busy(self) -> dict[str, tuple[str, ...]]:
-        """Return what agents work on: `evaluation/run/attempt` by agent."""
+    def busy(self) -> dict[str, tuple[Attempt, ...]]:
+        """Return what agents say that they work on, by agent."""
         return {agent: runs for agent, runs in self._busy.items() if runs}
 
 
-def _busy(entry: Entry) -> tuple[str, ...]:
+def _busy(entry: Entry) -> tuple[Attempt, ...]:
     if entry.value is None:
         return ()
     try:
-        return decode_body(Lease, entry.value).busy
+        texts = decode_body(Lease, entry.value).busy
     except SchemaError:
         return ()
+    parts = (text.split("/") for text in texts)
+    return tuple((p[0], p[1], int(p[2])) for p in parts if len(p) == 3 and p[2].isdecimal())

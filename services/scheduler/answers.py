@@ -1,0 +1,202 @@
+"""What the scheduler answers: `evaluate`, `cancel`, `evaluations`, `evaluation`."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+
+from mlscope.bus.bus import Asked
+from mlscope.bus.errors import BusError
+from schemas.codec import decode_body, encode_body, is_json
+from schemas.errors import MalformedMessage
+from schemas.evaluation import EvaluationRequested
+from schemas.identity import keyed_evaluation_id, new_evaluation_id
+from schemas.message import Fact, Message
+from schemas.request import (
+    Accepted,
+    Cancel,
+    Evaluate,
+    ListEvaluations,
+    Refused,
+    ShowEvaluation,
+)
+from schemas.status import EvaluationList
+from services.scheduler.board import Board
+from services.scheduler.decide import decide_cancel
+from services.scheduler.errors import RequestRefused, unsatisfiable
+from services.scheduler.fleet import Fleet
+from services.scheduler.matching import match
+from services.scheduler.planning import check_loads, plan
+from services.scheduler.recording import Recorder, Undecided
+from services.scheduler.resolving import samples_of
+from services.scheduler.state import EvaluationState
+from services.scheduler.status import status_of
+
+MOST_OPEN = 10_000
+"""Evaluations open at once; beyond that `evaluate` is refused as busy."""
+
+_BODY_BYTES = 512 * 1024
+
+
+class Answers:
+    """Answers commands from the board and the log."""
+
+    def __init__(
+        self,
+        board: Board,
+        recorder: Recorder,
+        fleet: Callable[[], Fleet],
+        ended: Callable[[EvaluationState], None],
+    ) -> None:
+        """Tell `ended` of an evaluation that a command ended, for its agents to hear of it."""
+        self._board = board
+        self._recorder = recorder
+        self._fleet = fleet
+        self._ended = ended
+        self._verbs: Mapping[str, Callable[[bytes], Awaitable[Message]]] = MappingProxyType(
+            {
+                Evaluate.verb: self._evaluate,
+                Cancel.verb: self._cancel,
+                ListEvaluations.verb: self._list,
+                ShowEvaluation.verb: self._show,
+            }
+        )
+
+    async def answer(self, asked: Asked) -> bytes:
+        """Return the answer to a command in the command's own encoding."""
+        verb = self._verbs[asked.subject.rsplit(".", 1)[-1]]
+        try:
+            answer = await verb(asked.body)
+        except MalformedMessage as error:
+            answer = _malformed(error)
+        except RequestRefused as error:
+            answer = error.refused
+        except Undecided:
+            answer = Refused(error="busy", message="too many write to this evaluation; ask again")
+        except BusError as error:
+            answer = Refused(error="unavailable", message=str(error) or "the log is away")
+        return encode_body(answer, json_text=is_json(asked.body))
+
+    async def _evaluate(self, body: bytes) -> Message:
+        if len(body) > _BODY_BYTES:
+            raise _too_large(len(body))
+        request = decode_body(Evaluate, body)
+        if request.key:
+            evaluation = keyed_evaluation_id(request.key)
+            known = await self._recorder.current(evaluation)
+            if known.is_known:
+                return self._repeated(known, request)
+        else:
+            evaluation = new_evaluation_id()
+        if len(self._board.open) >= MOST_OPEN:
+            message = f"{MOST_OPEN} evaluations are open; ask again when some have ended"
+            return Refused(error="busy", message=message)
+        await asyncio.to_thread(check, request, self._fleet())
+        await self._record(evaluation, request)
+        if request.key:
+            return self._same(await self._recorder.current(evaluation), request, is_repeat=False)
+        return self._accepted(evaluation)
+
+    async def _record(self, evaluation: str, request: Evaluate) -> None:
+        fact = EvaluationRequested(
+            evaluation=evaluation, request=request, requested_ns=time.time_ns()
+        )
+        await self._recorder.record(EvaluationState(), [fact])
+
+    def _repeated(self, known: EvaluationState, request: Evaluate) -> Message:
+        return self._same(known, request, is_repeat=True)
+
+    def _same(self, known: EvaluationState, request: Evaluate, *, is_repeat: bool) -> Message:
+        """Accept a request under its key, unless the key stands for another request."""
+        if known.request == request:
+            return self._accepted(known.evaluation, repeated=is_repeat)
+        return Refused(
+            error="conflict",
+            message=f"the key stands for another request, evaluation {known.evaluation}",
+            field="key",
+            found=request.key,
+            allowed="a key of its own, or the request as it was first sent",
+        )
+
+    def _accepted(self, evaluation: str, *, repeated: bool = False) -> Accepted:
+        address = f"{self._board.pages}{evaluation}"
+        return Accepted(evaluation=evaluation, address=address, repeated=repeated)
+
+    async def _cancel(self, body: bytes) -> Message:
+        wish = decode_body(Cancel, body)
+        before = await self._known(wish.evaluation)
+        if before.state == "cancelled":
+            return self._accepted(wish.evaluation, repeated=True)
+        if before.is_ended:
+            raise _ended(before)
+
+        def cancelled(state: EvaluationState) -> list[Fact]:
+            return [] if state.is_ended else decide_cancel(state, wish.reason)
+
+        state = await self._recorder.settle(wish.evaluation, cancelled)
+        self._ended(state)
+        if state.state != "cancelled":
+            raise _ended(state)
+        return self._accepted(wish.evaluation)
+
+    async def _list(self, body: bytes) -> Message:
+        wish = decode_body(ListEvaluations, body)
+        found = self._board.listed(wish.limit, wish.model, wish.state)
+        return EvaluationList(evaluations=tuple(found))
+
+    async def _show(self, body: bytes) -> Message:
+        wish = decode_body(ShowEvaluation, body)
+        state = await self._known(wish.evaluation)
+        return status_of(state, f"{self._board.pages}{wish.evaluation}")
+
+    async def _known(self, evaluation: str) -> EvaluationState:
+        state = await self._recorder.current(evaluation)
+        if not state.is_known:
+            raise RequestRefused(
+                Refused(
+                    error="unknown",
+                    message=f"no evaluation {evaluation}",
+                    field="evaluation",
+                    found=evaluation,
+                )
+            )
+        return state
+
+
+def check(request: Evaluate, fleet: Fleet) -> None:
+    """Raise RequestRefused for what can't be done, or by nobody and the request won't wait."""
+    found = match(request, fleet.catalog, fleet.loads)
+    if found.agents:
+        plan(request, found, fleet.catalog)
+        return
+    if not request.wait_s:
+        raise unsatisfiable(found.reasons)
+    check_loads(request, samples_of(found.dataset), fleet.catalog)
+
+
+def _malformed(error: MalformedMessage) -> Refused:
+    return Refused(
+        error="malformed",
+        message=str(error),
+        field=error.field,
+        found=error.found,
+        allowed=error.expected,
+    )
+
+
+def _too_large(size_bytes: int) -> RequestRefused:
+    return RequestRefused(
+        Refused(
+            error="invalid",
+            message="the request is too large",
+            found=f"{size_bytes} bytes",
+            allowed=f"{_BODY_BYTES} bytes",
+        )
+    )
+
+
+def _ended(state: EvaluationState) -> RequestRefused:
+    message = f"evaluation {state.evaluation} has ended: {state.state}"
+    return RequestRefused(
+        Refused(error="conflict", message=message, field="evaluation", found=state.state)
+    )

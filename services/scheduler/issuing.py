@@ -1,0 +1,174 @@
+"""Claims remote runs that are ready and has their load issued, batches published, runs finished.
+
+A claim is a guarded RunIssued, so that one instance has it. An issuer that fails says so by an
+interruption; one that dies is missed by its lease. Either way the attempt is over, never resumed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import msgpack
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.errors import BusError
+from mlscope.bus.window import PublishWindow
+from mlscope.load import Load, scenario_named
+from schemas.evaluation import RunInterrupted, RunIssued
+from schemas.message import Fact, derived_id
+from schemas.plan import WorkOrder
+from services.scheduler.commanding import Commander
+from services.scheduler.effects import Issue, Start, order_of
+from services.scheduler.fleet import Limits
+from services.scheduler.recording import Recorder, Undecided
+from services.scheduler.remote_load import IssuedLoad, IssuerFailed, Where, batches_of, issue_load
+from services.scheduler.resolving import samples_of
+from services.scheduler.state import EvaluationState, Run
+
+_log = logging.getLogger(__name__)
+_PAUSE_S = 1.0
+
+Attempt = tuple[str, str, int]
+"""evaluation, run, attempt"""
+
+
+class Issuing:
+    """The loads this scheduler instance issues, one task each."""
+
+    def __init__(self, bus: Bus, recorder: Recorder, where: Where, instance: str) -> None:
+        """Issue over connections to `where`; the commander is set before use."""
+        self._bus = bus
+        self._recorder = recorder
+        self._where = where
+        self._instance = instance
+        self._tasks: dict[Attempt, asyncio.Task[None]] = {}
+        self.commander: Commander | None = None
+        self.limits = Limits()
+        self.lost_after_s = 30.0
+
+    @property
+    def under_way(self) -> int:
+        """How many loads are being issued."""
+        return len(self._tasks)
+
+    def claim(self, issue: Issue) -> None:
+        """Take on a run's load, unless it is taken on already."""
+        attempt = (issue.evaluation, issue.run, issue.attempt)
+        if attempt in self._tasks:
+            return
+        task = asyncio.get_running_loop().create_task(self._issue(issue))
+        self._tasks[attempt] = task
+        task.add_done_callback(lambda _: self._tasks.pop(attempt, None))
+
+    def drop_stale(self, state: EvaluationState) -> None:
+        """End the issuing of attempts that are over."""
+        for attempt, task in list(self._tasks.items()):
+            if attempt[0] == state.evaluation and _under_way(state, attempt) is None:
+                task.cancel()
+
+    async def close(self) -> None:
+        """End every load; the lease runs out and the runs are repeated."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _issue(self, issue: Issue) -> None:
+        attempt = (issue.evaluation, issue.run, issue.attempt)
+        try:
+            state = await self._recorder.settle(issue.evaluation, self._claiming(attempt))
+            run = _under_way(state, attempt)
+            if run is None or run.issuer != self._instance:
+                return
+            order = order_of(
+                state,
+                Start(run.agent, issue.evaluation, run.session, run.attempt, (issue.run,)),
+            )
+            await self._issue_claimed(order, run)
+        except (BusError, Undecided, IssuerFailed, OSError) as error:
+            _log.warning("load of %s not issued: %s", attempt, error)
+            await self._give_up(attempt, f"its load could not be issued: {error}")
+
+    def _claiming(self, attempt: Attempt) -> Callable[[EvaluationState], list[Fact]]:
+        def claim(state: EvaluationState) -> list[Fact]:
+            run = _under_way(state, attempt)
+            if run is None or run.issuer or not run.is_ready:
+                return []
+            evaluation, name, number = attempt
+            return [
+                RunIssued(evaluation=evaluation, run=name, attempt=number, issuer=self._instance)
+            ]
+
+        return claim
+
+    async def _issue_claimed(self, order: WorkOrder, run: Run) -> None:
+        load = await asyncio.to_thread(load_of, order, run)
+        name = run.plan.run
+        issued = await issue_load(self._where, order, name, load, self.lost_after_s)
+        batches = await self._publish(order, name, issued)
+        body = msgpack.packb(
+            {
+                "evaluation": order.evaluation,
+                "run": name,
+                "attempt": order.attempt,
+                "query_batches": batches,
+                "queries": issued.queries,
+                "failed_queries": issued.failed,
+            }
+        )
+        await self._finish(order.agent, body)
+
+    async def _publish(self, order: WorkOrder, run: str, issued: IssuedLoad) -> int:
+        window = PublishWindow(self._bus, size=8)
+        cause = f"{order.evaluation}/{run}/{order.attempt}"
+        count = 0
+        for batch in batches_of(order, run, issued):
+            await window.put(batch, id=derived_id(cause, batch.schema_name(), count), cause=cause)
+            count += 1
+        await window.drain()
+        return count
+
+    async def _finish(self, agent: str, body: bytes) -> None:
+        """Tell the agent that all is issued, until it has heard; `drop_stale` ends the wait."""
+        assert self.commander is not None, "set before use"
+        while True:
+            answer = await self.commander.ask(agent, "finish", body)
+            if answer is not None:
+                return
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _give_up(self, attempt: Attempt, cause: str) -> None:
+        def interrupt(state: EvaluationState) -> list[Fact]:
+            run = _under_way(state, attempt)
+            if run is None or run.issuer != self._instance:
+                return []
+            return [
+                RunInterrupted(
+                    evaluation=attempt[0],
+                    run=attempt[1],
+                    attempt=attempt[2],
+                    agent=run.agent,
+                    cause=cause,
+                    final=run.lost + 1 >= self.limits.attempts_lost,
+                )
+            ]
+
+        try:
+            await self._recorder.settle(attempt[0], interrupt)
+        except (BusError, Undecided) as error:
+            _log.warning("failure of %s not recorded: %s", attempt, error)
+
+
+def _under_way(state: EvaluationState, attempt: Attempt) -> Run | None:
+    """Return the run of an attempt while that is the one under way."""
+    run = state.runs.get(attempt[1])
+    if run is None or run.attempt != attempt[2] or not run.is_under_way or state.is_ended:
+        return None
+    return run
+
+
+def load_of(order: WorkOrder, run: Run) -> Load:
+    """Return the load of a run, as the agent would make it."""
+    scenario = scenario_named(run.plan.scenario)
+    samples = samples_of(order.subject.dataset)
+    return scenario(run.plan.parameters, order.session.batch_size, samples)

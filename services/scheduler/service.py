@@ -1,0 +1,293 @@
+"""The scheduler as a service: triggers, decisions, effects; and a look at the clock every second.
+
+Several may run. Each folds the whole log; who decides is settled by guarded writes.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
+from importlib.metadata import version
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+from mlscope.bus.bus import Bus, Delivery, ServiceFacts
+from mlscope.bus.errors import BusError
+from mlscope.bus.permissions import inbox_prefix
+from schemas.request import Cancel, Evaluate, ListEvaluations, ShowEvaluation
+from schemas.subjects import ROOT, command_subject
+from services.scheduler.answers import Answers
+from services.scheduler.board import Board
+from services.scheduler.commanding import Commander
+from services.scheduler.decide import decide
+from services.scheduler.effects import effects
+from services.scheduler.fleet import Limits
+from services.scheduler.issuing import Issuing
+from services.scheduler.recording import Recorder, Undecided
+from services.scheduler.remote_load import Where
+from services.scheduler.state import EvaluationState
+from services.scheduler.world import World
+
+_log = logging.getLogger(__name__)
+_EVERYTHING = f"{ROOT}.*.>"
+_LOOK_S = 1.0
+_LOOKED_AT = 200
+_AT_ONCE = 16
+
+
+class SchedulerSettings(Protocol):
+    """What a scheduler needs to know."""
+
+    @property
+    def nats_url(self) -> str:
+        """Where the server is, for the connections of load issuers."""
+        ...
+
+    @property
+    def gateway_address(self) -> str:
+        """Where people reach the gateway."""
+        ...
+
+    @property
+    def heartbeat_s(self) -> float:
+        """Seconds between renewals of a lease."""
+        ...
+
+    @property
+    def lease_ttl_s(self) -> float:
+        """Seconds after which a lease nobody renewed runs out."""
+        ...
+
+    @property
+    def run_silence_s(self) -> float:
+        """Seconds after which a query without answer is lost."""
+        ...
+
+    @property
+    def batch_deadline_s(self) -> float:
+        """Seconds the collector waits for missing batches."""
+        ...
+
+    def nats_seed(self) -> str | None:
+        """Read the nkey seed, for the connections of load issuers."""
+        ...
+
+
+async def serve(
+    bus: Bus, settings: SchedulerSettings, stop: asyncio.Event, limits: Limits | None = None
+) -> None:
+    """Decide until `stop` is set."""
+    chosen = limits or Limits(
+        lease_ttl_s=settings.lease_ttl_s, stored_wait_s=3 * settings.batch_deadline_s
+    )
+    scheduler = Scheduler(bus, settings, chosen)
+    loops = (
+        scheduler.world.watch_catalog(),
+        scheduler.world.watch_leases(),
+        scheduler.world.hold_lease(),
+        scheduler.work(),
+        scheduler.look(),
+        scheduler.heed_catalog(),
+        scheduler.heed_woken(),
+    )
+    tasks = [asyncio.create_task(loop) for loop in (*loops, _wait(stop))]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await scheduler.close()
+
+
+async def _wait(stop: asyncio.Event) -> None:
+    await stop.wait()
+
+
+class Scheduler:
+    """One instance: its board, its view of the world, what it has on its way."""
+
+    def __init__(self, bus: Bus, settings: SchedulerSettings, limits: Limits) -> None:
+        """Start from nothing; the loops of `serve` do the rest."""
+        self.instance = f"s{secrets.token_hex(6)}"
+        self.board = Board(pages=f"{settings.gateway_address}/evaluations/")
+        self.recorder = Recorder(bus, self.board)
+        self.world = World(bus, self.board, self.instance, limits, settings.heartbeat_s)
+        where = Where(settings.nats_url, settings.nats_seed(), inbox_prefix("scheduler"))
+        self.issuing = Issuing(bus, self.recorder, where, self.instance)
+        self.commander = Commander(bus, self.issuing.claim)
+        self.issuing.commander = self.commander
+        self.issuing.limits = limits
+        self.issuing.lost_after_s = settings.run_silence_s
+        self._bus = bus
+        self._ready = asyncio.Event()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._looked_at = 0
+        self._woken: dict[str, None] = {}
+        self._wake = asyncio.Event()
+
+    async def work(self) -> None:
+        """Fold the log, answer, then consider every evaluation something is said of."""
+        async with aclosing(self._bus.follow(_EVERYTHING)) as log:
+            async for recorded in log:
+                if recorded is None:
+                    break
+                self.board.follow(recorded)
+        await self.world.known.wait()
+        await self._open()
+        async for deliveries in self._bus.deliveries("scheduler", batch=64):
+            await self._heed(deliveries)
+
+    async def _open(self) -> None:
+        answers = Answers(self.board, self.recorder, self.world.fleet, self.act)
+        commands = (Evaluate, Cancel, ListEvaluations, ShowEvaluation)
+        for command in commands:
+            await self._bus.answer(command_subject(command), answers.answer, queue="scheduler")
+        endpoints = {command.verb: command_subject(command) for command in commands}
+        await self._bus.announce(
+            ServiceFacts("scheduler", version("mlscope"), "Decides who runs what.", endpoints),
+            self.stats,
+        )
+        self._ready.set()
+
+    def stats(self) -> dict[str, object]:
+        """Return what `$SRV.STATS` tells: the digest of the fold and how far it has come."""
+        return {
+            "digest": self.board.digest(),
+            "sequence": self.board.sequence,
+            "open": len(self.board.open),
+            "commands": self.commander.on_their_way,
+            "issuing": self.issuing.under_way,
+            "instance": self.instance,
+        }
+
+    async def _heed(self, deliveries: Sequence[Delivery]) -> None:
+        by_name: dict[str, list[Delivery]] = {}
+        for delivery in deliveries:
+            name = str(getattr(delivery.recorded.fact, "evaluation", ""))
+            by_name.setdefault(name, []).append(delivery)
+        await asyncio.gather(*(self._heed_one(*pair) for pair in by_name.items()))
+
+    async def _heed_one(self, evaluation: str, deliveries: list[Delivery]) -> None:
+        """Consider an evaluation, then acknowledge what was said of it; else have it said again."""
+        try:
+            await self.consider(evaluation)
+        except Exception:  # noqa: BLE001  one evaluation must not end the service
+            _log.exception("considering %s", evaluation)
+            for delivery in deliveries:
+                await delivery.retry()
+        else:
+            for delivery in deliveries:
+                await delivery.ack()
+
+    async def consider(self, evaluation: str) -> None:
+        """Record what follows for an evaluation, carry out what must be, then wake who is next.
+
+        Raises Undecided, BusError.
+        """
+        if evaluation in self.board.ended:
+            return
+        before = set(self.board.agents_of(evaluation))
+        lock = self._locks.setdefault(evaluation, asyncio.Lock())
+        async with self._room, lock:
+            state = await self.recorder.settle(
+                evaluation, lambda now: decide(now, time.time_ns(), self.world.fleet())
+            )
+            self.act(state)
+        self.wake({self.board.turn(agent) for agent in before} - {"", evaluation})
+
+    def wake(self, evaluations: Iterable[str]) -> None:
+        """Have evaluations looked at soon."""
+        self._woken |= dict.fromkeys(evaluations)
+        if self._woken:
+            self._wake.set()
+
+    async def heed_woken(self) -> None:
+        """Look at evaluations that were woken, for ever."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            woken, self._woken = self._woken, {}
+            await self._glance_at(list(woken))
+
+    def act(self, state: EvaluationState) -> None:
+        """Carry out what must be, given an evaluation's recorded state."""
+        self.issuing.drop_stale(state)
+        self.commander.want(state, list(effects(state, self.world.fleet())))
+
+    async def _glance(self, evaluation: str) -> None:
+        """Consider an evaluation if the board says that something follows."""
+        state = self.board.open.get(evaluation)
+        if state is None:
+            return
+        if decide(state, time.time_ns(), self.world.fleet()):
+            await self.consider(evaluation)
+        else:
+            self.act(state)
+
+    async def heed_catalog(self) -> None:
+        """Look at the open evaluations anew when agents come, leave or are lost."""
+        await self._ready.wait()
+        while True:
+            await self.world.changed.wait()
+            self.world.changed.clear()
+            self.wake(self.board.open)
+
+    async def look(self) -> None:
+        """Every second: read on in the log, then look at some of the open evaluations in turn.
+
+        Those that have their turn on an agent are always among them: deadlines, repeats of
+        commands, lost issuers.
+        """
+        await self._ready.wait()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            try:
+                for recorded in await self._bus.read(_EVERYTHING, after=self.board.sequence):
+                    self.board.follow(recorded)
+            except BusError as error:
+                _log.info("could not read on: %s", error)
+                continue
+            names = list(self.board.open)
+            some = [*names, *names][self._looked_at :][: min(_LOOKED_AT, len(names))]
+            self._looked_at = (self._looked_at + len(some)) % max(len(names), 1)
+            await self._glance_at([*dict.fromkeys([*self.board.turns().values(), *some])])
+            await self._stop_strays()
+
+    async def _glance_at(self, names: list[str]) -> None:
+        for name in names:
+            try:
+                await self._glance(name)
+            except (BusError, Undecided) as error:
+                _log.info("could not look at %s: %s", name, error)
+
+    async def _stop_strays(self) -> None:
+        """Have agents end attempts that the log knows to be over: a stop may have been lost."""
+        for agent, attempts in self.world.leases.busy().items():
+            for evaluation, run, attempt in attempts:
+                try:
+                    is_over = await self._is_over(evaluation, run, attempt)
+                except BusError as error:
+                    _log.info("could not read of %s: %s", evaluation, error)
+                    return
+                if is_over:
+                    await self.commander.stop(agent, evaluation, run, attempt)
+
+    async def _is_over(self, evaluation: str, run: str, attempt: int) -> bool:
+        known = self.board.open.get(evaluation)
+        if known is None or run not in known.runs or known.runs[run].attempt != attempt:
+            known = await self.recorder.current(evaluation)
+        found = known.runs.get(run)
+        if found is None or known.is_ended:
+            return known.is_ended
+        return found.attempt > attempt or found.state == "interrupted"
+
+    async def close(self) -> None:
+        """End what is on its way."""
+        await self.issuing.close()
+        await self.commander.close()

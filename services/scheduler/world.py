@@ -1,0 +1,66 @@
+"""What a scheduler sees beside the log: the buckets, kept up by watching them (I/O)."""
+
+import asyncio
+import time
+
+from mlscope.bus.bus import Bus
+from schemas.agent import Lease
+from schemas.codec import encode_body
+from services.scheduler.board import Board
+from services.scheduler.fleet import Fleet, Limits
+from services.scheduler.mirror import CatalogMirror, LeaseMirror
+
+CATALOG, LEASES = "catalog", "leases"
+
+
+class World:
+    """The catalog, the leases and this instance's own lease."""
+
+    def __init__(
+        self, bus: Bus, board: Board, instance: str, limits: Limits, heartbeat_s: float
+    ) -> None:
+        """Belong to the scheduler `instance`."""
+        self.instance = instance
+        self.limits = limits
+        self.known = asyncio.Event()
+        self.changed = asyncio.Event()
+        self.leases = LeaseMirror(grace_s=2 * heartbeat_s)
+        self._mirror = CatalogMirror()
+        self._bus = bus
+        self._board = board
+        self._heartbeat_s = heartbeat_s
+
+    def fleet(self) -> Fleet:
+        """Return the world as it is now, for decisions."""
+        return Fleet(
+            catalog=self._mirror.catalog(),
+            loads=self._board.loads(),
+            turns=self._board.turns(),
+            issuers=self.leases.issuers(time.monotonic()) | {self.instance},
+            limits=self.limits,
+        )
+
+    async def watch_catalog(self) -> None:
+        """Take in the catalog for ever; `changed` is set at each change."""
+        async for entry in self._bus.watch(CATALOG):
+            if entry is None:
+                self.known.set()
+            elif self._mirror.take(entry):
+                self.changed.set()
+
+    async def watch_leases(self) -> None:
+        """Take in the leases for ever."""
+        async for entry in self._bus.watch(LEASES):
+            if entry is not None:
+                self.leases.take(entry, time.monotonic())
+
+    async def hold_lease(self) -> None:
+        """Renew this instance's lease for ever."""
+        while True:
+            await self.renew()
+            await asyncio.sleep(self._heartbeat_s)
+
+    async def renew(self) -> None:
+        """Say that this instance lives, whatever issues it has."""
+        lease = Lease(holder=self.instance, incarnation=self.instance)
+        await self._bus.put(LEASES, f"issuer-{self.instance}", encode_body(lease, json_text=True))

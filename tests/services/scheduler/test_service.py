@@ -1,0 +1,321 @@
+"""Evaluations from request to end, over a bus, with a scripted agent."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from schemas.codec import encode_body
+from schemas.request import Accepted, Refused
+from services.scheduler.board import digest_of_log
+from services.scheduler.fleet import Limits
+from tests.services.scheduler.doubles import hangs, scripted
+from tests.services.scheduler.samples import a_request
+from tests.services.scheduler.worlds import QUICK, World, a_world, scheduling
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with a_world() as lent:
+        yield lent
+
+
+async def settled(agent, orders: int) -> None:
+    """Wait until an agent has so many orders."""
+    for _ in range(500):
+        if len(agent.orders) >= orders:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"{len(agent.orders)} orders, not {orders}")
+
+
+async def test_a_request_becomes_an_analyzed_evaluation(world):
+    async with scheduling(world):
+        agent = await world.an_agent()
+        evaluation = await world.evaluate(a_request())
+        status = await world.becomes(evaluation, "analyzed")
+        await asyncio.sleep(0.05)
+    assert await world.decisions(evaluation) == [
+        "requested",
+        "planned",
+        "started",
+        "measured",
+        "analyzed",
+    ]
+    assert [(run.run, run.state, run.attempt) for run in status.runs] == [
+        ("b1-online-model", "recorded", 1)
+    ]
+    assert status.address == f"http://gateway/evaluations/{evaluation}"
+    assert agent.closes == ["b1"]
+
+
+async def test_groups_of_a_session_and_sessions_of_an_agent_go_in_order(world):
+    request = a_request(
+        scenarios=["online", "batched"], batch_sizes=[1, 4], trace_level="framework"
+    )
+    async with scheduling(world):
+        agent = await world.an_agent()
+        await world.becomes(await world.evaluate(request), "analyzed")
+    assert [order.runs for order in agent.orders] == [
+        ("b1-online-model", "b1-online-framework"),
+        ("b1-batched1-model", "b1-batched1-framework"),
+        ("b4-batched1-model", "b4-batched1-framework"),
+    ]
+
+
+async def test_spread_all_runs_on_every_agent_that_fits(world):
+    async with scheduling(world):
+        agents = [await world.an_agent(name) for name in ("a1", "a2")]
+        status = await world.becomes(await world.evaluate(a_request(spread="all")), "analyzed")
+    assert [len(agent.orders) for agent in agents] == [1, 1]
+    assert {run.run for run in status.runs} == {"a1-b1-online-model", "a2-b1-online-model"}
+
+
+async def test_evaluations_wait_for_their_turn_on_an_agent(world):
+    async with scheduling(world):
+        agent = await world.an_agent(script=hangs)
+        first, second = [await world.evaluate(a_request()) for _ in range(2)]
+        await world.becomes(second, "planned")
+        await settled(agent, 1)
+        assert [order.evaluation for order in agent.orders] == [first]
+        await agent.say(agent.orders[0], "b1-online-model", "complete")
+        await settled(agent, 2)
+    assert [order.evaluation for order in agent.orders] == [first, second]
+
+
+async def test_a_busy_agent_is_asked_again(world):
+    async with scheduling(world):
+        agent = await world.an_agent(refuses=["busy"])
+        await world.becomes(await world.evaluate(a_request()), "analyzed")
+    assert len(agent.orders) == 1
+
+
+async def test_a_dead_worker_is_tried_again_and_then_given_up(world):
+    async with scheduling(world):
+        await world.an_agent(script=scripted("worker_died", "complete"))
+        status = await world.becomes(await world.evaluate(a_request()), "analyzed")
+        assert status.runs[0].attempt == 2
+        agent = await world.an_agent("a2", script=scripted(*["worker_died"] * 5))
+        request = a_request(agents=["a2"])
+        status = await world.becomes(await world.evaluate(request), "failed")
+    assert len(agent.orders) == 3
+    assert status.cause == "worker_died: as scripted"
+
+
+async def test_another_error_is_final(world):
+    async with scheduling(world):
+        agent = await world.an_agent(script=scripted("assets"))
+        status = await world.becomes(await world.evaluate(a_request()), "failed")
+    assert len(agent.orders) == 1
+    assert status.cause == "assets: as scripted"
+
+
+async def test_what_was_measured_counts_beside_a_failed_run(world):
+    request = a_request(scenarios=["online", "batched"])
+    async with scheduling(world):
+        await world.an_agent(script=scripted("batch_size", "complete"))
+        status = await world.becomes(await world.evaluate(request), "analyzed")
+    assert [run.state for run in status.runs] == ["failed", "recorded"]
+
+
+@pytest.mark.parametrize("how", ["lost", "left"])
+async def test_another_agent_takes_over_from_one_that_vanishes(world, how):
+    async with scheduling(world):
+        gone = await world.an_agent("a1", script=hangs)
+        evaluation = await world.evaluate(a_request())
+        await settled(gone, 1)
+        other = await world.an_agent("a2")
+        await gone.enter(how)
+        status = await world.becomes(evaluation, "analyzed")
+    assert [(run.agent, run.attempt) for run in status.runs] == [("a2", 2)]
+    assert [order.attempt for order in other.orders] == [2]
+    assert "interrupted" in await world.decisions(evaluation)
+
+
+async def test_an_agent_started_anew_gets_its_run_again(world):
+    async with scheduling(world):
+        agent = await world.an_agent(script=scripted("hang", "complete"))
+        evaluation = await world.evaluate(a_request())
+        await settled(agent, 1)
+        announcement = agent.status.announcement.model_copy(update={"incarnation": "i2"})
+        agent.status = agent.status.model_copy(update={"announcement": announcement})
+        await agent.enter()
+        status = await world.becomes(evaluation, "analyzed")
+    assert status.runs[0].attempt == 2
+
+
+async def test_the_only_agent_gone_for_good_fails_the_evaluation_with_the_cause(world):
+    async with scheduling(world):
+        agent = await world.an_agent(script=hangs)
+        evaluation = await world.evaluate(a_request())
+        await settled(agent, 1)
+        await agent.enter("lost")
+        status = await world.becomes(evaluation, "failed")
+    assert status.cause == "agent a1 was lost; no other agent fits"
+
+
+async def test_a_run_that_never_ends_is_ended(world):
+    limits = Limits(run_grace_s=0.1, stored_wait_s=0.1)
+    async with scheduling(world, limits):
+        agent = await world.an_agent(script=hangs)
+        evaluation = await world.evaluate(a_request(run_timeout_s=0.1))
+        status = await world.becomes(evaluation, "failed")
+        await asyncio.sleep(0.1)
+    assert status.cause.startswith("time-out")
+    assert ("b1-online-model", 1) in agent.stops
+
+
+async def test_cancelling_stops_the_run_and_keeps_what_was_said(world):
+    async with scheduling(world):
+        agent = await world.an_agent(script=hangs)
+        evaluation = await world.evaluate(a_request())
+        await settled(agent, 1)
+        assert isinstance(await world.cancel(evaluation), Accepted)
+        status = await world.status(evaluation)
+        again = await world.cancel(evaluation)
+        await asyncio.sleep(0.1)
+    assert (status.state, status.cause) == ("cancelled", "enough")
+    assert isinstance(again, Accepted)
+    assert again.repeated
+    assert agent.stops == [("b1-online-model", 1)]
+    assert agent.closes == ["b1"]
+
+
+async def test_an_ended_evaluation_cannot_be_cancelled(world):
+    async with scheduling(world):
+        await world.an_agent()
+        evaluation = await world.evaluate(a_request())
+        await world.becomes(evaluation, "analyzed")
+        refused = await world.cancel(evaluation)
+    assert isinstance(refused, Refused)
+    assert refused.error == "conflict"
+
+
+async def test_without_an_agent_a_request_is_refused_or_waits(world):
+    async with scheduling(world):
+        refused = await world.ask(a_request())
+        assert isinstance(refused, Refused)
+        assert refused.error == "unsatisfiable"
+        evaluation = await world.evaluate(a_request(wait_s=30))
+        await world.becomes(evaluation, "postponed")
+        await world.an_agent()
+        await world.becomes(evaluation, "analyzed")
+
+
+async def test_waiting_for_an_agent_ends(world):
+    async with scheduling(world):
+        agent = await world.an_agent()
+        await agent.enter("lost")
+        evaluation = await world.evaluate(a_request(wait_s=0.2))
+        status = await world.becomes(evaluation, "failed")
+    assert status.refusals[0].reason == "lost: its lease is gone"
+
+
+async def test_the_same_key_is_the_same_evaluation(world):
+    async with scheduling(world):
+        await world.an_agent()
+        request = a_request(key="nightly")
+        first, again = await world.ask(request), await world.ask(request)
+        other = await world.ask(a_request(key="nightly", warmup=9))
+    assert isinstance(first, Accepted)
+    assert isinstance(again, Accepted)
+    assert first.evaluation == again.evaluation
+    assert (first.repeated, again.repeated) == (False, True)
+    assert isinstance(other, Refused)
+    assert (other.error, other.field) == ("conflict", "key")
+
+
+async def test_the_same_key_at_once_is_one_evaluation(world):
+    async with scheduling(world), scheduling(world):
+        await world.an_agent()
+        requests = [a_request(key="k", warmup=number % 2) for number in range(10)]
+        answers = await asyncio.gather(*(world.ask(request) for request in requests))
+    accepted = {answer.evaluation for answer in answers if isinstance(answer, Accepted)}
+    assert len(accepted) == 1
+    assert sum(isinstance(answer, Refused) for answer in answers) == 5
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "field"),
+    [
+        (b"{}", "malformed", "model"),
+        (b'{"model": "tiny", "color": "red"}', "malformed", "color"),
+        (b"\xc1", "malformed", ""),
+        (b'{"model": "tiiny"}', "unknown", "model"),
+        (b'{"model": "tiny", "scenarios": ["bathced"]}', "unknown", "scenarios.0.name"),
+        (
+            b'{"model": "tiny", "scenarios": [{"name": "poisson", "parameters": {"rate_hz": -1}}]}',
+            "invalid",
+            "scenarios.0.parameters.rate_hz",
+        ),
+        (b'{"model": "tiny", "framework": "tensorflow"}', "invalid", "framework.name"),
+    ],
+)
+async def test_a_bad_request_names_what_offends(world, body, error, field):
+    async with scheduling(world):
+        await world.an_agent()
+        answer = await world.client.ask("mlscope.v1.request.evaluate", body)
+    assert body == b"\xc1" or answer.startswith(b"{")
+    if answer.startswith(b"{"):
+        told = json.loads(answer)
+        assert (told["error"], told["field"]) == (error, field)
+
+
+async def test_a_refusal_nobody_waits_for_is_buried(world):
+    async with scheduling(world):
+        await world.client.publish_live("mlscope.v1.request.evaluate", b'{"model": "none"}')
+        for _ in range(100):
+            letters = await world.client.read("mlscope.v1.dead.>")
+            if letters:
+                break
+            await asyncio.sleep(0.01)
+    assert "nothing is called 'none'" in letters[0].fact.reason
+
+
+async def test_a_killed_scheduler_goes_on_where_the_log_stands(world):
+    with contextlib.suppress(RuntimeError):
+        async with scheduling(world):
+            agent = await world.an_agent(script=hangs)
+            evaluation = await world.evaluate(a_request())
+            await settled(agent, 1)
+    await agent.say(agent.orders[0], "b1-online-model", "complete")
+    async with scheduling(world):
+        await world.becomes(evaluation, "analyzed")
+    assert len(agent.orders) == 1
+
+
+async def test_two_schedulers_decide_everything_once(world):
+    async with scheduling(world), scheduling(world):
+        agents = [await world.an_agent(name) for name in ("a1", "a2")]
+        request = a_request(scenarios=["online", "batched"], batch_sizes=[1, 2], spread="all")
+        evaluations = [await world.evaluate(request) for _ in range(5)]
+        for evaluation in evaluations:
+            await world.becomes(evaluation, "analyzed")
+            decisions = await world.decisions(evaluation)
+            assert decisions.count("started") == 6
+            assert len(decisions) == 6 + 4
+    assert sum(len(agent.orders) for agent in agents) == 5 * 6
+
+
+async def test_the_digest_is_that_of_the_log(world):
+    async with scheduling(world):
+        await world.an_agent()
+        done = await world.evaluate(a_request())
+        await world.becomes(done, "analyzed")
+        await world.evaluate(a_request(agents=["nobody"], wait_s=60))
+        await asyncio.sleep(1.2)
+        told = await world.stats()
+        log = await world.client.read("mlscope.v1.*.>")
+    assert told["digest"] == digest_of_log(log)
+    assert told["sequence"] == log[-1].sequence
+
+
+async def test_lists_show_the_newest_first(world):
+    async with scheduling(world):
+        await world.an_agent()
+        ids = [await world.evaluate(a_request()) for _ in range(3)]
+        body = encode_body(a_request()) and b'{"limit": 2}'
+        told = json.loads(await world.client.ask("mlscope.v1.request.evaluations", body))
+    assert [each["evaluation"] for each in told["evaluations"]] == [ids[2], ids[1]]

@@ -1,0 +1,130 @@
+"""A scheduler among its neighbours, on a memory server."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.memory import MemoryServer, connect
+from schemas.codec import decode_body, encode_body, parse, unpack
+from schemas.message import Command, Message
+from schemas.request import Accepted, Cancel, Evaluate, Refused, ShowEvaluation
+from schemas.status import EvaluationStatus
+from schemas.subjects import command_subject, decisions_of
+from services.scheduler.fleet import Limits
+from services.scheduler.service import serve
+from tests.services.scheduler.doubles import ScriptedAgent, neighbours
+from tests.services.scheduler.samples import a_dataset, a_model, an_agent
+
+QUICK = Limits(agent_grace_s=0.3, run_grace_s=0.2, lease_ttl_s=0.2, stored_wait_s=0.2)
+
+
+@dataclass(frozen=True)
+class Quick:
+    """Settings of a scheduler under test."""
+
+    nats_url: str = "nats://127.0.0.1:1"
+    gateway_address: str = "http://gateway"
+    heartbeat_s: float = 0.05
+    lease_ttl_s: float = 0.2
+    run_silence_s: float = 1.0
+    batch_deadline_s: float = 1.0
+
+    def nats_seed(self) -> str | None:
+        """Return no key."""
+        return None
+
+
+@dataclass
+class World:
+    """A server and a client on it."""
+
+    client: Bus
+    server: MemoryServer = field(default_factory=MemoryServer)
+
+    async def ask(self, command: Command) -> Message:
+        """Return the answer to a command as a message."""
+        answer = await self.client.ask(command_subject(type(command)), encode_body(command))
+        if unpack(answer).get("accepted") is False:
+            return decode_body(Refused, answer)
+        kind = EvaluationStatus if isinstance(command, ShowEvaluation) else Accepted
+        return parse(kind, unpack(answer))
+
+    async def evaluate(self, request: Evaluate) -> str:
+        """Return the id of an accepted request."""
+        answer = await self.ask(request)
+        assert isinstance(answer, Accepted), answer
+        return answer.evaluation
+
+    async def cancel(self, evaluation: str) -> Message:
+        """Cancel an evaluation."""
+        return await self.ask(Cancel(evaluation=evaluation, reason="enough"))
+
+    async def status(self, evaluation: str) -> EvaluationStatus:
+        """Return an evaluation's status."""
+        answer = await self.ask(ShowEvaluation(evaluation=evaluation))
+        assert isinstance(answer, EvaluationStatus), answer
+        return answer
+
+    async def becomes(
+        self, evaluation: str, *states: str, within_s: float = 10.0
+    ) -> EvaluationStatus:
+        """Return the status once its state is one of `states`."""
+        for _ in range(int(within_s / 0.02)):
+            status = await self.status(evaluation)
+            if status.state in states:
+                return status
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"not {states}: {status}")
+
+    async def decisions(self, evaluation: str) -> list[str]:
+        """Return the decisions of an evaluation by name, in order."""
+        log = await self.client.read(decisions_of(evaluation))
+        return [recorded.fact.happened for recorded in log]
+
+    async def stats(self) -> dict[str, object]:
+        """Return what a scheduler tells of itself."""
+        told = json.loads(await self.client.ask("$SRV.STATS.scheduler", b""))
+        data: dict[str, object] = told["endpoints"][0]["data"]
+        return data
+
+    async def an_agent(self, name: str = "a1", **changes: object) -> ScriptedAgent:
+        """Return a new agent, in the catalog."""
+        agent = ScriptedAgent(self.client, an_agent(name), **changes)  # type: ignore[arg-type]
+        await agent.open()
+        return agent
+
+
+@contextlib.asynccontextmanager
+async def a_world() -> AsyncIterator[World]:
+    """Lend a server with a model, a dataset, a collector and an analyzer."""
+    server = MemoryServer()
+    async with connect(server, "tester") as client, neighbours(client):
+        world = World(client, server)
+        model, dataset = a_model(), a_dataset()
+        await client.put("catalog", "model_tiny", encode_body(model, json_text=True))
+        await client.put("catalog", "dataset_vectors", encode_body(dataset, json_text=True))
+        yield world
+
+
+@contextlib.asynccontextmanager
+async def scheduling(world: World, limits: Limits = QUICK) -> AsyncIterator[None]:
+    """Run a scheduler for the time of a block; it answers when the block begins."""
+    stop = asyncio.Event()
+    async with connect(world.server, "scheduler") as bus:
+        task = asyncio.create_task(serve(bus, Quick(), stop, limits))
+        await answering(bus)
+        yield
+        stop.set()
+        await task
+
+
+async def answering(bus: Bus) -> None:
+    """Wait until a scheduler answers."""
+    while True:
+        with contextlib.suppress(Exception):
+            await bus.ask("$SRV.PING.scheduler", b"", timeout_s=0.2)
+            return
+        await asyncio.sleep(0.01)
