@@ -1,0 +1,188 @@
+"""Orders of real models, and a sink that keeps what is said."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from schemas.batch import Batch
+from schemas.manifest import DatasetManifest, FrameworkNeed, ModelManifest, Port, Sample, Synthetic
+from schemas.message import Fact
+from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
+from schemas.run import RunCompleted, RunFailed
+from services.agent.execution import Execution
+from services.agent.process import WorkerLimits, WorkerProcess
+from services.agent.telling import Telling
+
+MANIFESTS = Path(__file__).resolve().parents[3] / "manifests"
+SLEEPY = Path(__file__).resolve().parent / "sleepy"
+
+F = TypeVar("F", bound=Fact)
+
+
+def model_named(name: str) -> ModelManifest:
+    """A shipped model."""
+    return ModelManifest.model_validate(_manifest("models", name))
+
+
+def dataset_named(name: str) -> DatasetManifest:
+    """A shipped dataset."""
+    return DatasetManifest.model_validate(_manifest("datasets", name))
+
+
+def _manifest(kind: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((MANIFESTS / kind / f"{name}.yml").read_text())
+    return found
+
+
+def a_subject(
+    model: str = "identity",
+    dataset: str = "vectors",
+    *,
+    framework: str = "onnxruntime",
+    **more: Any,
+) -> Subject:
+    """A shipped model with a shipped dataset."""
+    return Subject(
+        model=model_named(model),
+        dataset=dataset_named(dataset),
+        framework=framework,
+        **{"options": {"threads": 1}, "warmup": 1, "outputs": 4, **more},
+    )
+
+
+def a_sleepy_subject(**options: Any) -> Subject:
+    """A model that only sleeps; its file is the identity model's, unread."""
+    subject = a_subject(framework="sleepy", options=options, warmup=0)
+    model = subject.model.model_copy(update={"framework": FrameworkNeed(name="sleepy")})
+    return subject.model_copy(update={"model": model})
+
+
+def a_picture_subject(folder: Path, files: dict[str, bytes], **more: Any) -> Subject:
+    """EfficientNet-Lite0 with pictures of one's own; `folder` becomes a manifests folder."""
+    import hashlib
+
+    (folder / "datasets").mkdir(parents=True)
+    (folder / "models").symlink_to(MANIFESTS / "models")
+    for name, body in files.items():
+        (folder / "datasets" / name).write_bytes(body)
+    samples = tuple(
+        Sample(path=name, sha256=hashlib.sha256(body).hexdigest()) for name, body in files.items()
+    )
+    dataset = DatasetManifest(name="pictures", samples=samples)
+    subject = a_subject("efficientnet_lite0", "photos", **more)
+    return subject.model_copy(update={"dataset": dataset})
+
+
+def a_run(
+    run: str = "r0",
+    *,
+    level: str = "model",
+    queries: int = 5,
+    scenario: str = "online",
+    pacing: str = "local",
+    timeout_s: float = 60.0,
+    group: int = 0,
+    **parameters: Any,
+) -> RunPlan:
+    """A run of a few queries."""
+    return RunPlan.model_validate(
+        {
+            "run": run,
+            "group": group,
+            "scenario": scenario,
+            "parameters": {"queries": queries, **parameters},
+            "level": level,
+            "pacing": pacing,
+            "queries": queries,
+            "timeout_s": timeout_s,
+        }
+    )
+
+
+def an_order(
+    subject: Subject | None = None,
+    runs: Iterable[RunPlan] = (),
+    *,
+    batch_size: int = 1,
+    attempt: int = 1,
+    session: str = "s0",
+) -> WorkOrder:
+    """One group for agent a1."""
+    plans = tuple(runs) or (a_run(),)
+    return WorkOrder(
+        evaluation="e1",
+        attempt=attempt,
+        agent="a1",
+        session=SessionPlan(session=session, agent="a1", batch_size=batch_size, runs=plans),
+        subject=subject or a_subject(),
+        runs=tuple(plan.run for plan in plans),
+    )
+
+
+def raw_port(name: str, shape: tuple[int, ...]) -> Port:
+    """A port without steps."""
+    return Port(type="raw", layer_name=name, shape=shape)
+
+
+def a_synthetic(shape: tuple[int, ...], samples: int = 8, **more: Any) -> DatasetManifest:
+    """A synthetic dataset."""
+    made = Synthetic(shape=shape, samples=samples, **more)
+    return DatasetManifest(name="made", synthetic=made)
+
+
+class Kept:
+    """A sink that keeps facts and their ids in order."""
+
+    def __init__(self) -> None:
+        self.facts: list[Fact] = []
+        self.ids: list[str] = []
+
+    async def put_batch(self, fact: Batch, *, id: str, cause: str) -> None:
+        """Keep a batch."""
+        await self.put(fact, id=id, cause=cause)
+
+    async def put(self, fact: Fact, *, id: str, cause: str) -> None:
+        """Keep a fact."""
+        self.facts.append(fact)
+        self.ids.append(id)
+
+    def of(self, kind: type[F]) -> list[F]:
+        """The facts of a kind."""
+        return [fact for fact in self.facts if isinstance(fact, kind)]
+
+    def completed(self, run: str = "r0") -> RunCompleted:
+        """How a run was completed; its failure is shown when it was not."""
+        (outcome,) = [f for f in self.of(RunCompleted) + self.of(RunFailed) if f.run == run]
+        assert isinstance(outcome, RunCompleted), outcome
+        return outcome
+
+    def failed(self, run: str = "r0") -> RunFailed:
+        """How a run failed."""
+        (outcome,) = [fact for fact in self.of(RunFailed) if fact.run == run]
+        return outcome
+
+
+def limits(folder: Path, **changes: int) -> WorkerLimits:
+    """Limits of a test's worker."""
+    return WorkerLimits(folder, **{"ring_bytes": 1 << 20, "spool_bytes": 1 << 20, **changes})
+
+
+async def carried_out(
+    order: WorkOrder,
+    folder: Path,
+    *,
+    manifests: Path = MANIFESTS,
+    silence_s: float = 30.0,
+    **changes: int,
+) -> Kept:
+    """Do an order in a real worker and return what is said of it."""
+    kept = Kept()
+    worker = await WorkerProcess.start("w", limits(folder, **changes))
+    try:
+        execution = Execution(Telling(order, kept), worker, manifests, silence_s)
+        await execution.carry_out()
+    finally:
+        await worker.close()
+    return kept

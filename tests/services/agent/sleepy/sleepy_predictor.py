@@ -1,0 +1,68 @@
+"""An example of a predictor of one's own: it sleeps, and on demand fails, hangs or dies.
+
+A package brings it in with an entry point (see `sleepy-1.0.dist-info/entry_points.txt`):
+
+    [mlscope.predictors]
+    sleepy = sleepy_predictor:open_model
+
+Options: `predict_ms` (0), and by number of the predict call, counted from 0 after warm-up too:
+`fails_at`, `hangs_at`, `exits_at`, `dies_at` (SIGKILL), `raises_at` (an error that is a bug).
+"""
+
+import os
+import signal
+import time
+
+from schemas.level import Level
+from services.agent.errors import OpenFailed, PredictFailed
+from services.agent.predictors import Opened, OpenRequest, Predictor, TensorPlace, Tensors
+
+
+def open_model(request: OpenRequest) -> Predictor:
+    """Open nothing, at once. Raises OpenFailed when the options say so."""
+    if request.options.get("opens_not"):
+        raise OpenFailed(request.model.name, "asleep")
+    return Sleepy(request)
+
+
+class Sleepy:
+    """Answers a batch with itself."""
+
+    def __init__(self, request: OpenRequest) -> None:
+        port = request.model.inputs[0]
+        place = TensorPlace(port.layer_name, (request.batch_size, *port.shape[1:]), "float32")
+        self._options = request.options
+        self._calls = 0
+        self.opened = Opened(
+            framework="sleepy",
+            framework_version="1.0",
+            inputs=(place,),
+            outputs=(place,),
+            device="cpu",
+            provider="",
+            precision="float32",
+            threads=1,
+            options=dict(request.options),
+            load_ns=0,
+            first_run_ns=0,
+            deepest_level=Level.MODEL,
+        )
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Sleep, then return what came."""
+        call, self._calls = self._calls, self._calls + 1
+        time.sleep(self._options.get("predict_ms", 0) / 1000)
+        if call == self._options.get("fails_at"):
+            raise PredictFailed("bad dream")
+        if call == self._options.get("raises_at"):
+            raise RuntimeError("a bug")
+        if call == self._options.get("exits_at"):
+            os._exit(3)
+        if call == self._options.get("dies_at"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        while call == self._options.get("hangs_at"):
+            time.sleep(1)
+        return inputs
+
+    def close(self) -> None:
+        """Wake up."""

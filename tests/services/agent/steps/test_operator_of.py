@@ -1,0 +1,48 @@
+"""Steps by name and their parameters."""
+
+import pytest
+
+from schemas.manifest import Step
+from services.agent.errors import AssetMissing, BadParameter, UnknownStep
+from services.agent.steps import operator_of
+
+
+def no_labels(name: str) -> tuple[str, ...]:
+    raise AssetMissing(name, "no such file")
+
+
+def test_an_unknown_step_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownStep, match="unknown step 'blur'; known: argsort, cast, crop"):
+        operator_of(Step(operator="blur"), no_labels)
+
+
+@pytest.mark.parametrize(
+    ("operator", "parameters", "named"),
+    [
+        ("decode", {"color_mode": "CMYK"}, "color_mode must be one of RGB, BGR"),
+        ("decode", {"colour": "RGB"}, "colour must be one of"),
+        ("resize", {"dimensions": [3, 0, 5]}, "dimensions must be"),
+        ("resize", {"dimensions": 8, "method": "best"}, "method must be one of bilinear"),
+        ("resize", {"dimensions": 8, "keep_aspect_ratio": "yes"}, "keep_aspect_ratio must be true"),
+        ("crop", {}, "dimensions must be given, or else ratio"),
+        ("crop", {"ratio": 1.5}, "ratio must be a number above 0"),
+        ("normalize", {"mean": [1, 2]}, "mean must be a number, or three"),
+        ("normalize", {"scale": [1, 0, 1]}, "scale must be other than 0"),
+        ("cast", {"element_type": "float8"}, "element_type must be one of"),
+        ("cast", {"data_layout": "WHC"}, "data_layout must be one of"),
+        ("topk", {"k": 0}, "k must be a whole number from 1"),
+        ("topk", {"labels": 5}, "labels must be the name of a label file"),
+        ("softmax", {"axis": 1}, "axis must be one of"),
+    ],
+)
+def test_a_wrong_parameter_is_named(
+    operator: str, parameters: dict[str, object], named: str
+) -> None:
+    with pytest.raises(BadParameter) as caught:
+        operator_of(Step(operator=operator, parameters=parameters), no_labels)
+    assert named in str(caught.value)
+
+
+def test_a_missing_label_file_is_an_asset_error() -> None:
+    with pytest.raises(AssetMissing, match=r"labels\.txt"):
+        operator_of(Step(operator="topk", parameters={"labels": "labels.txt"}), no_labels)
