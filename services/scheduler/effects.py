@@ -89,10 +89,12 @@ def order_of(state: EvaluationState, start: Start) -> WorkOrder:
     """Return the order that a start gives its agent."""
     assert state.plan is not None
     session = next(s for s in state.plan.sessions if s.session == start.session)
+    incarnation = state.runs[start.runs[0]].incarnation
     return WorkOrder(
         evaluation=state.evaluation,
         attempt=start.attempt,
         agent=start.agent,
+        incarnation=incarnation,
         session=session.model_copy(update={"agent": start.agent}),
         subject=state.plan.subject,
         runs=start.runs,

@@ -16,7 +16,7 @@ one block.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mlscope.load import InvalidParameter, Load, LoadError, UnknownScenario, scenario_named
@@ -97,8 +97,9 @@ def _groups(
 ) -> Iterator[tuple[int, tuple[_Group, ...]]]:
     """Yield each batch size with the groups that run at it, in the order asked."""
     smallest = min(request.batch_sizes)
+    names = _names(request)
     loads = {
-        (number, size): _group(number, choice, size, samples, catalog)
+        (number, size): replace(_group(number, choice, size, samples, catalog), name=names[number])
         for number, choice in enumerate(request.scenarios)
         for size in request.batch_sizes
     }
@@ -138,8 +139,16 @@ def _group(
         raise invalid(_field_of(field, error), error.found, error.allowed) from error
     except LoadError as error:
         raise invalid(f"{field}.parameters", parameters, str(error)) from error
-    name = choice.name if number == 0 else f"{choice.name}{number}"
-    return _Group(number, name, choice, {**parameters, "queries": load.queries}, load)
+    return _Group(number, choice.name, choice, {**parameters, "queries": load.queries}, load)
+
+
+def _names(request: Evaluate) -> list[str]:
+    """Return a name for each scenario: its own, with a number from the second time on."""
+    names: list[str] = []
+    for number, choice in enumerate(request.scenarios):
+        times = sum(other.name == choice.name for other in request.scenarios[:number])
+        names.append(f"{choice.name}{times + 1}" if times else choice.name)
+    return names
 
 
 def _field_of(field: str, error: InvalidParameter) -> str:

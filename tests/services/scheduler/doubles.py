@@ -45,6 +45,7 @@ class ScriptedAgent:
 
     @property
     def name(self) -> str:
+        """Return the agent's id."""
         return self.status.announcement.agent
 
     async def open(self) -> None:

@@ -13,7 +13,7 @@ from services.scheduler.board import digest_of_log
 from services.scheduler.fleet import Limits
 from tests.services.scheduler.doubles import hangs, scripted
 from tests.services.scheduler.samples import a_request
-from tests.services.scheduler.worlds import QUICK, World, a_world, scheduling
+from tests.services.scheduler.worlds import World, a_world, scheduling
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ async def test_groups_of_a_session_and_sessions_of_an_agent_go_in_order(world):
         await world.becomes(await world.evaluate(request), "analyzed")
     assert [order.runs for order in agent.orders] == [
         ("b1-online-model", "b1-online-framework"),
-        ("b1-batched1-model", "b1-batched1-framework"),
-        ("b4-batched1-model", "b4-batched1-framework"),
+        ("b1-batched-model", "b1-batched-framework"),
+        ("b4-batched-model", "b4-batched-framework"),
     ]
 
 
