@@ -148,7 +148,7 @@ def _add_running(commands: Parsers) -> None:
     _prints(doctor)
     demo = _command(commands, "demo", "demo", "one evaluation end to end on this machine")
     demo.add_argument("--keep", action="store_true", help="leave the cluster running")
-    demo.add_argument("--data", default="", help="data folder (default: a temporary one)")
+    demo.add_argument("--data", default="", help="data folder (MLSCOPE_DATA, .mlscope)")
     schemas = _command(commands, "schemas", "exporting", "write the contract as JSON Schema")
     schemas.set_defaults(run=_lazily("exporting", "export"))
     schemas.add_argument("--write", action="store_true", help="into the repository's schemas/v1")

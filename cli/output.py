@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from mlscope.client.quantities import shown
-from schemas.analysis import Column, Table
+from mlscope.client.quantities import shown, unit_of
+from schemas.analysis import Table
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
@@ -31,7 +31,7 @@ class Rows:
         return cls(
             columns=tuple(column.name for column in table.columns),
             rows=table.rows,
-            units=tuple(_unit(column) for column in table.columns),
+            units=tuple(unit_of(column) for column in table.columns),
             title=table.title or table.name,
             note=table.verdict,
         )
@@ -44,8 +44,9 @@ class Rows:
         ]
 
     def kept(self, columns: Sequence[str]) -> "Rows":
-        """Return these columns only, those that are there."""
+        """Return these columns only, those that are there; all when none of them is."""
         places = [self.columns.index(name) for name in columns if name in self.columns]
+        places = places or list(range(len(self.columns)))
         return Rows(
             columns=tuple(self.columns[place] for place in places),
             rows=tuple(tuple(row[place] for place in places) for row in self.rows),
@@ -53,10 +54,6 @@ class Rows:
             title=self.title,
             note=self.note,
         )
-
-
-def _unit(column: Column) -> str:
-    return column.unit if column.type in ("int", "float") else ""
 
 
 def write_rows(rows: Rows, form: str, stream: TextIO | None = None) -> None:

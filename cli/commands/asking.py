@@ -2,15 +2,27 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from cli.output import Rows, write_json, write_rows
 from mlscope.client import AsyncClient, ResultTables
 from schemas.analysis import Table
 from schemas.status import EvaluationStatus
 
-SUMMARY = ("latency", "throughput")
-"""The tables that are an evaluation's result in short."""
+SHORT: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "latency": (
+            *("scenario", "batch_size", "level", "count", "failed", "trimmed_mean"),
+            *("median", "p90", "p99", "service_median"),
+        ),
+        "throughput": (
+            *("scenario", "batch_size", "level", "samples_per_s"),
+            *("samples_per_s_low", "samples_per_s_high", "offered_per_s"),
+        ),
+    }
+)
+"""An evaluation's result in short: two tables, and their columns that fit a terminal."""
 
 
 def client_of(arguments: argparse.Namespace) -> AsyncClient:
@@ -32,11 +44,14 @@ def result_of(status: EvaluationStatus, tables: ResultTables, form: str, name: s
             }
         )
     else:
-        write_tables([tables[each].table for each in SUMMARY if each in tables], form)
+        write_tables([tables[each].table for each in SHORT if each in tables], form, is_short=True)
 
 
-def write_tables(found: Sequence[Table], form: str) -> None:
-    """Print tables one after the other; CSV holds one table, the first."""
+def write_tables(found: Sequence[Table], form: str, *, is_short: bool = False) -> None:
+    """Print tables one after the other; CSV holds one table, the first.
+
+    `is_short` leaves out columns on a terminal, never in CSV.
+    """
     for place, table in enumerate(found):
         if form == "csv" and place:
             names = ", ".join(each.name for each in found[1:])
@@ -45,7 +60,8 @@ def write_tables(found: Sequence[Table], form: str) -> None:
         rows = Rows.of_table(table)
         if form == "table":
             print(f"{chr(10) if place else ''}{rows.title}")
-        write_rows(rows, form)
+        is_cut = is_short and form == "table"
+        write_rows(rows.kept(SHORT[table.name]) if is_cut else rows, form)
         if form == "table" and rows.note:
             print(rows.note)
         for caveat in table.caveats:

@@ -3,8 +3,21 @@
 import math
 from typing import Any
 
+from schemas.analysis import Column
+
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+
+
+_SHARES = ("share", "probability")
+
+
+def unit_of(column: Column) -> str:
+    """Return the unit a column's numbers are shown in; what is a share of one becomes percent."""
+    if column.type not in ("int", "float"):
+        return ""
+    is_share = column.type == "float" and column.name.startswith(_SHARES)
+    return "share" if is_share and column.unit in ("", "1") else column.unit
 
 
 def shown(value: Any, unit: str = "") -> str:
@@ -19,6 +32,8 @@ def shown(value: Any, unit: str = "") -> str:
         return _scaled(value, _TIMES)
     if unit in ("By", "B", "bytes"):
         return _scaled(value, _BYTES)
+    if unit == "share":
+        return f"{value:.1%}"
     if unit == "%":
         return f"{_number(value)} %"
     if unit == "1/s":

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlscope.client.quantities import shown
+from mlscope.client.quantities import shown, unit_of
 from mlscope.client.story import ENDED
 from schemas.analysis import Column, Table
 from schemas.request import Evaluate
@@ -133,4 +133,4 @@ def _head(column: Column) -> Markup:
 def _cells(columns: Sequence[Column], row: Sequence[Any]) -> Iterator[Markup]:
     for column, value in zip(columns, row, strict=False):
         is_number = column.type in ("int", "float")
-        yield element("td", shown(value, column.unit), class_="number" if is_number else None)
+        yield element("td", shown(value, unit_of(column)), class_="number" if is_number else None)

@@ -17,6 +17,7 @@ from mlscope.client.quantities import shown
         (-1500, "ns", "-1.5 µs"),
         (18_700_000, "By", "18.7 MB"),
         (123456.7, "1/s", "123457 /s"),
+        (0.12345, "share", "12.3%"),
         (True, "", "yes"),
         (42, "", "42"),
         ("conv1", "", "conv1"),
