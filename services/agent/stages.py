@@ -183,12 +183,13 @@ class Stages:
 
     def _prepare_sample(self, query: Query, slot: Slot, position: int, value: Any) -> None:
         span = query.first_span + 1 + position * len(self._before)
-        name = "batch"
+        name = ""
         try:
             for operator in self._before:
                 name = operator.name
                 value = self._apply(query, span, operator, value)
                 span += 1
+            name = "batch"
             _place(slot.array, position, value)
         except _UNUSABLE as error:
             slot.array[position] = 0

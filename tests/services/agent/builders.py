@@ -1,5 +1,6 @@
 """Orders of real models, and a sink that keeps what is said."""
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,12 +23,12 @@ F = TypeVar("F", bound=Fact)
 
 
 def model_named(name: str) -> ModelManifest:
-    """A shipped model."""
+    """Return a shipped model."""
     return ModelManifest.model_validate(_manifest("models", name))
 
 
 def dataset_named(name: str) -> DatasetManifest:
-    """A shipped dataset."""
+    """Return a shipped dataset."""
     return DatasetManifest.model_validate(_manifest("datasets", name))
 
 
@@ -43,7 +44,7 @@ def a_subject(
     framework: str = "onnxruntime",
     **more: Any,
 ) -> Subject:
-    """A shipped model with a shipped dataset."""
+    """Return a shipped model with a shipped dataset."""
     return Subject(
         model=model_named(model),
         dataset=dataset_named(dataset),
@@ -53,7 +54,7 @@ def a_subject(
 
 
 def a_sleepy_subject(**options: Any) -> Subject:
-    """A model that only sleeps; its file is the identity model's, unread."""
+    """Return a model that only sleeps; its file is the identity model's, unread."""
     subject = a_subject(framework="sleepy", options=options, warmup=0)
     model = subject.model.model_copy(update={"framework": FrameworkNeed(name="sleepy")})
     return subject.model_copy(update={"model": model})
@@ -61,8 +62,6 @@ def a_sleepy_subject(**options: Any) -> Subject:
 
 def a_picture_subject(folder: Path, files: dict[str, bytes], **more: Any) -> Subject:
     """EfficientNet-Lite0 with pictures of one's own; `folder` becomes a manifests folder."""
-    import hashlib
-
     (folder / "datasets").mkdir(parents=True)
     (folder / "models").symlink_to(MANIFESTS / "models")
     for name, body in files.items():
@@ -86,7 +85,7 @@ def a_run(
     group: int = 0,
     **parameters: Any,
 ) -> RunPlan:
-    """A run of a few queries."""
+    """Return a run of a few queries."""
     return RunPlan.model_validate(
         {
             "run": run,
@@ -122,12 +121,12 @@ def an_order(
 
 
 def raw_port(name: str, shape: tuple[int, ...]) -> Port:
-    """A port without steps."""
+    """Return a port without steps."""
     return Port(type="raw", layer_name=name, shape=shape)
 
 
 def a_synthetic(shape: tuple[int, ...], samples: int = 8, **more: Any) -> DatasetManifest:
-    """A synthetic dataset."""
+    """Return a synthetic dataset."""
     made = Synthetic(shape=shape, samples=samples, **more)
     return DatasetManifest(name="made", synthetic=made)
 
@@ -139,17 +138,17 @@ class Kept:
         self.facts: list[Fact] = []
         self.ids: list[str] = []
 
-    async def put_batch(self, fact: Batch, *, id: str, cause: str) -> None:
+    async def put_batch(self, fact: Batch, *, id: str, cause: str) -> None:  # noqa: A002
         """Keep a batch."""
         await self.put(fact, id=id, cause=cause)
 
-    async def put(self, fact: Fact, *, id: str, cause: str) -> None:
+    async def put(self, fact: Fact, *, id: str, cause: str) -> None:  # noqa: A002
         """Keep a fact."""
         self.facts.append(fact)
-        self.ids.append(id)
+        self.ids.append(f"{cause}:{id}")
 
     def of(self, kind: type[F]) -> list[F]:
-        """The facts of a kind."""
+        """Return the facts of a kind."""
         return [fact for fact in self.facts if isinstance(fact, kind)]
 
     def completed(self, run: str = "r0") -> RunCompleted:

@@ -36,7 +36,8 @@ def test_the_same_seed_makes_the_same_tensors() -> None:
     other = synthetic_samples("d", Synthetic(shape=(3, 2), seed=6, samples=4))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
-    assert (first.shape, first.dtype) == ((4, 3, 2), np.float32)
+    assert first.shape == (4, 3, 2)
+    assert first.dtype == np.float32
 
 
 def test_distributions_are_what_they_say() -> None:

@@ -20,9 +20,11 @@ class Bytes:
         self.memory = bytearray(capacity)
 
     def write(self, at: int, body: bytes) -> None:
+        """Put bytes."""
         self.memory[at : at + len(body)] = body
 
     def read(self, at: int, count: int) -> bytes:
+        """Get bytes."""
         return bytes(self.memory[at : at + count])
 
 

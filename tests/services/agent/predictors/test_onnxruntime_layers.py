@@ -1,0 +1,79 @@
+"""ORT's profile, line by line."""
+
+import json
+
+import pytest
+
+from services.agent.predictors.onnx_graph import Node
+from services.agent.predictors.onnxruntime_layers import LayerNames, readable_name, runs_of
+
+
+def event(name: str, ts: int, cat: str = "Node", **args: object) -> str:
+    return json.dumps({"cat": cat, "tid": 3, "dur": 5, "ts": ts, "name": name, "args": args}) + ","
+
+
+@pytest.mark.parametrize(
+    ("name", "readable"),
+    [
+        ("conv1_kernel_time", "conv1"),
+        ("conv_stem/relu6_nchwc_kernel_time", "conv_stem/relu6"),
+        ("ReorderOutput_token_101", "ReorderOutput"),
+        ("a_token_b", "a_token_b"),
+    ],
+)
+def test_names_lose_what_the_optimiser_adds(name: str, readable: str) -> None:
+    assert readable_name(name) == readable
+
+
+def test_events_belong_to_the_run_that_ends_after_them() -> None:
+    lines = [
+        "[",
+        event("session_initialization", 0, "Session"),
+        event("b_kernel_time", 20),
+        event("a_kernel_time", 10),
+        event("model_run", 9, "Session"),
+        event("a_kernel_time", 30),
+        event("model_run", 29, "Session"),
+        event("a_kernel_time", 40),
+        "]",
+    ]
+    names = [[each["name"] for each in events] for events in runs_of(lines)]
+    assert names == [["a_kernel_time", "b_kernel_time"], ["a_kernel_time"]]
+
+
+def test_a_layer_is_told_in_nanoseconds_of_our_clock() -> None:
+    names = LayerNames([Node("a", "Conv", (), ("a",))], [Node("a_nchwc", "Conv", (), ("t",))])
+    raw = json.loads(event("a_nchwc_kernel_time", 7, op_name="Conv", node_index="4").rstrip(","))
+    raw["args"]["output_type_shape"] = [{"float": [1, 8]}]
+    layer = names.layer(raw, 1_000_000)
+    assert (layer.name, layer.start_ns, layer.duration_ns, layer.thread) == (
+        "a",
+        1_007_000,
+        5000,
+        3,
+    )
+    assert json.loads(layer.attributes) == {
+        "type": "Conv",
+        "index": 4,
+        "shape": [1, 8],
+        "provider": "",
+        "original": ["a"],
+    }
+
+
+def test_a_reorder_does_not_claim_another_s_work() -> None:
+    originals = [Node("pool", "Pool", ("x",), ("pooled",))]
+    executed = [
+        Node("pool_nchwc", "Pool", ("x",), ("t",)),
+        Node("R", "Reorder", ("t",), ("pooled",)),
+    ]
+    names = LayerNames(originals, executed)
+    layer = names.layer({"name": "R_kernel_time", "ts": 0, "dur": 0}, 0)
+    assert json.loads(layer.attributes)["original"] == []
+
+
+def test_a_renamed_fusion_is_known_by_its_output() -> None:
+    originals = [Node("mm", "MatMul", ("x",), ("m",)), Node("add", "Add", ("m",), ("y",))]
+    names = LayerNames(originals, [Node("Gemm_1", "Gemm", ("x",), ("y",))])
+    layer = names.layer({"name": "Gemm_1_kernel_time", "ts": 0, "dur": 0}, 0)
+    assert json.loads(layer.attributes)["original"] == ["mm", "add"]

@@ -1,0 +1,189 @@
+"""One query through its stages."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlscope.tracing.batches import Attempt, columns_of
+from schemas.batch import Batch, OutputsPredicted, QueriesAnswered, TraceCaptured
+from schemas.level import Level
+from services.agent.errors import PredictFailed
+from services.agent.pipeline import Pipeline, spans_per_query
+from services.agent.predictors import Layer, Tensors
+from services.agent.recorder import Recorder, unpack_batch
+from services.agent.stages import Query, Slot, Stages, Supply
+from services.agent.steps import Operator
+
+
+def double(value: Any) -> Any:
+    if value is None:
+        raise ValueError("torn")
+    return np.array([value * 2], np.float32)
+
+
+def rows(value: Any) -> Any:
+    return [[{"label": str(each[0])}] for each in value]
+
+
+PIPELINE = Pipeline((Operator("double", double), Operator("same", lambda v: v)), ())
+ANSWERS = Pipeline(PIPELINE.before, (Operator("rows", rows),))
+
+
+class Run:
+    """Stages over plain numbers; the model is the identity."""
+
+    def __init__(
+        self,
+        samples: list[Any],
+        *,
+        batch_size: int = 1,
+        level: Level = Level.MODEL,
+        pipeline: Pipeline = ANSWERS,
+        outputs: int = 8,
+    ) -> None:
+        self.facts: list[Batch] = []
+        self.recorder = Recorder(Attempt("e", "r", 1, "a"), self.take)
+        supply = Supply(pipeline, samples, batch_size)
+        self.stages = Stages(supply, self.predict, self.recorder, level, outputs=outputs)
+        self.slot = Slot("x", np.ones((batch_size, 1), np.float32))
+        self.fails = False
+
+    def take(self, body: bytes) -> bool:
+        """Keep a batch."""
+        self.facts.append(unpack_batch(body))
+        return True
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return what came."""
+        if self.fails:
+            raise PredictFailed("no memory")
+        return inputs
+
+    def ask(self, index: int, *samples: int) -> Query:
+        """Take a query through all stages."""
+        query = Query(index, samples, issued_ns=1)
+        for stage in (lambda q: self.stages.prepare(q, self.slot), self.stages.predict):
+            stage(query)
+        self.stages.finish(query)
+        return query
+
+    def flushed(self, kind: type[Batch]) -> Any:
+        """Return the one batch of a kind."""
+        self.recorder.flush()
+        (fact,) = [fact for fact in self.facts if isinstance(fact, kind)]
+        return fact
+
+
+@pytest.mark.parametrize("level", [Level.NONE, Level.APPLICATION, Level.MODEL])
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_the_number_of_spans_is_as_computed(level: Level, batch_size: int) -> None:
+    run = Run([5, 6, 7], batch_size=batch_size, level=level)
+    run.ask(0, *range(batch_size))
+    assert len(run.recorder.spans) == spans_per_query(ANSWERS, batch_size, level)
+
+
+def test_spans_lie_in_their_query() -> None:
+    run = Run([5, 6])
+    run.ask(0, 0)
+    run.ask(1, 1)
+    trace = run.flushed(TraceCaptured)
+    columns = columns_of(trace)
+    names = dict(zip(trace.name_ids, trace.name_texts, strict=True))
+    assert [names[each] for each in columns["name"][:5].tolist()] == [
+        "double",
+        "same",
+        "predict",
+        "rows",
+        "query",
+    ]
+    assert columns["parent"].tolist() == [1, 1, 1, 1, -1, 6, 6, 6, 6, -1]
+    assert columns["level"].tolist() == [2, 2, 2, 2, 1] * 2
+    assert sorted(columns["span"].tolist()) == list(range(1, 11))
+    assert columns["query"].tolist() == [0] * 5 + [1] * 5
+
+
+def test_a_torn_sample_fails_its_query_alone() -> None:
+    run = Run([5, None, 7])
+    run.ask(0, 0)
+    torn = run.ask(1, 1)
+    run.ask(2, 2)
+    assert torn.outputs is None
+    answered = run.flushed(QueriesAnswered)
+    assert columns_of(answered)["status"].tolist() == [0, 1, 0]
+    assert answered.error_texts == ("sample 1: double: torn",)
+
+
+def test_the_rest_of_a_batch_is_predicted_with_zeros_in_the_gap() -> None:
+    run = Run([5, None, 7], batch_size=3)
+    query = run.ask(0, 0, 1, 2)
+    assert query.outputs is not None
+    assert query.outputs["x"].tolist() == [[10], [0], [14]]
+    assert query.errors == ["sample 1: double: torn"]
+
+
+def test_a_sample_of_another_shape_is_no_good() -> None:
+    wide = Pipeline((Operator("wide", lambda _: np.ones(2, np.float32)),), ())
+    query = Run([1], pipeline=wide).ask(0, 0)
+    assert query.errors == ["sample 0: batch: a sample has shape (2,), the model takes (1,)"]
+
+
+def test_a_failed_predict_fails_the_query() -> None:
+    run = Run([5])
+    run.fails = True
+    assert run.ask(0, 0).errors == ["predict: no memory"]
+    assert len(run.recorder.spans) == 4
+
+
+def test_a_failed_answer_fails_the_query() -> None:
+    def broken(value: Any) -> Any:
+        raise IndexError("no class")
+
+    run = Run([5], pipeline=Pipeline(PIPELINE.before, (Operator("top", broken),)))
+    assert run.ask(0, 0).errors == ["top: no class"]
+
+
+def test_each_sample_is_kept_once_up_to_the_bound() -> None:
+    run = Run([5, 6, 7], outputs=2)
+    for index, sample in enumerate([1, 1, 0, 2]):
+        run.ask(index, sample)
+    kept = run.flushed(OutputsPredicted)
+    assert columns_of(kept)["sample"].tolist() == [1, 0]
+    assert columns_of(kept)["query"].tolist() == [0, 2]
+    assert json.loads(kept.texts[0]) == [{"label": "12.0"}]
+
+
+def test_a_raw_answer_is_described() -> None:
+    run = Run([5], pipeline=PIPELINE)
+    run.ask(0, 0)
+    (feature,) = json.loads(run.flushed(OutputsPredicted).texts[0])
+    assert (feature["type"], feature["shape"], feature["values"]) == ("raw", [1], [10.0])
+
+
+def test_samples_may_come_with_the_query() -> None:
+    run = Run([5])
+    query = Query(0, [0], issued_ns=1, payload=[21])
+    run.stages.prepare(query, run.slot)
+    assert run.slot.array.tolist() == [[42]]
+
+
+def test_layers_hang_under_their_predict_span() -> None:
+    run = Run([5], level=Level.FRAMEWORK)
+    run.stages.predict_with(run.predict)
+    run.ask(0, 0)
+    run.ask(1, 0)
+    layers = [[Layer("conv", 10, 5, 1, b'{"type":"Conv"}')], []]
+    assert run.stages.attach_layers(layers)
+    columns = columns_of(run.flushed(TraceCaptured))
+    layer = columns["level"].tolist().index(3)
+    assert columns["parent"][layer] == columns["span"][2]
+    assert columns["query"][layer] == 0
+
+
+def test_layers_that_do_not_fit_are_left_out() -> None:
+    run = Run([5], level=Level.FRAMEWORK)
+    run.stages.predict_with(run.predict)
+    run.ask(0, 0)
+    assert not run.stages.attach_layers([])
+    assert len(run.recorder.spans) == 5

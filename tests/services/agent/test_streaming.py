@@ -1,0 +1,145 @@
+"""Queries on threads with bounded room."""
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from mlscope.load.scenarios import scenario_named
+from mlscope.tracing.batches import Attempt
+from schemas.level import Level
+from services.agent.control import Control, Deadline
+from services.agent.errors import RunTimedOut, Stopped
+from services.agent.issuing import closed_loop, is_inline, open_loop, paced
+from services.agent.pipeline import Pipeline
+from services.agent.predictors import Tensors
+from services.agent.recorder import Recorder
+from services.agent.stages import Query, Slot, Stages, Supply
+from services.agent.streaming import Unbounded, Window, run_inline, run_streaming
+
+SAMPLES = [np.array([number], np.float32) for number in range(50)]
+
+
+class Model:
+    """The identity; counts how many batches are in it at once, and raises when told."""
+
+    def __init__(self, raises_at: int = -1) -> None:
+        self.calls = 0
+        self.raises_at = raises_at
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return what came."""
+        self.calls += 1
+        if self.calls == self.raises_at:
+            raise RuntimeError("a bug")
+        return {name: array.copy() for name, array in inputs.items()}
+
+
+def stages_and(model: Model) -> tuple[Stages, Recorder, list[Slot]]:
+    recorder = Recorder(Attempt("e", "r", 1, "a"), lambda _: True)
+    supply = Supply(Pipeline((), ()), SAMPLES, 1)
+    slots = [Slot("x", np.zeros((1, 1), np.float32)) for _ in range(4)]
+    return Stages(supply, model.predict, recorder, Level.MODEL), recorder, slots
+
+
+def queries(count: int) -> Iterator[Query]:
+    for index in range(count):
+        yield Query(index, [index % 50], issued_ns=index)
+
+
+def answers(done: list[Query]) -> list[float]:
+    assert all(query.outputs is not None for query in done)
+    return [float(query.outputs["x"][0, 0]) for query in done if query.outputs is not None]
+
+
+def test_order_is_kept_and_every_answer_is_its_query_s() -> None:
+    stages, recorder, slots = stages_and(Model())
+    done: list[Query] = []
+    run_streaming(queries(200), stages, slots, recorder, done.append)
+    assert [query.index for query in done] == list(range(200))
+    assert answers(done) == [index % 50 for index in range(200)]
+
+
+def test_inline_is_the_same() -> None:
+    stages, recorder, slots = stages_and(Model())
+    done: list[Query] = []
+    run_inline(queries(60), stages, slots[0], recorder, done.append)
+    assert answers(done) == [index % 50 for index in range(60)]
+
+
+def test_a_stage_that_breaks_ends_the_run() -> None:
+    stages, recorder, slots = stages_and(Model(raises_at=3))
+    before = threading.active_count()
+    with pytest.raises(RuntimeError, match="a bug"):
+        run_streaming(queries(500), stages, slots, recorder, lambda _: None)
+    assert threading.active_count() == before
+
+
+def test_an_issuer_that_breaks_leaves_no_thread() -> None:
+    def torn() -> Iterator[Query]:
+        yield from queries(3)
+        raise Stopped("enough")
+
+    stages, recorder, slots = stages_and(Model())
+    before = threading.active_count()
+    with pytest.raises(Stopped):
+        run_streaming(torn(), stages, slots, recorder, lambda _: None)
+    assert threading.active_count() == before
+
+
+def test_a_window_bounds_what_is_in_flight() -> None:
+    load = scenario_named("batched")({"queries": 30, "concurrency": 3}, 1, 50)
+    window = Window(load.concurrency, lambda: None)
+    flying, most = 0, 0
+    stages, recorder, slots = stages_and(Model())
+
+    def counted() -> Iterator[Query]:
+        nonlocal flying, most
+        for query in closed_loop(load, 0, 0, window, lambda: None):
+            flying += 1
+            most = max(most, flying)
+            yield query
+
+    def done(_: Query) -> None:
+        nonlocal flying
+        flying -= 1
+        window.leave()
+
+    run_streaming(counted(), stages, slots, recorder, done)
+    assert 1 <= most <= 3
+    assert not is_inline(load)
+
+
+def test_a_closed_window_still_hears_a_stop() -> None:
+    control = Control()
+    control.stop(("e", "r", 1), "cancelled")
+    deadline = Deadline(control, ("e", "r", 1), 60.0)
+    window = Window(1, deadline.check)
+    window.enter()
+    with deadline, pytest.raises(Stopped, match="cancelled"):
+        window.enter()
+
+
+def test_a_deadline_ends_a_run() -> None:
+    deadline = Deadline(Control(), ("e", "r", 1), 0.0)
+    with deadline, pytest.raises(RunTimedOut, match="longer than 0 s"):
+        deadline.check()
+
+
+def test_an_online_load_needs_no_thread() -> None:
+    load = scenario_named("online")({"queries": 7}, 2, 50)
+    assert is_inline(load)
+    made = list(closed_loop(load, 2, 14, Unbounded(), lambda: None))
+    assert [query.index for query in made] == list(range(14, 21))
+    assert made[1].samples == [2, 3]
+    assert (made[0].due_ns, made[0].block) == (-1, 2)
+
+
+def test_an_open_load_is_issued_when_due_and_never_early() -> None:
+    load = scenario_named("fixed_rate")({"queries": 5, "rate_hz": 500}, 1, 50)
+    with paced(load) as pacer:
+        made = list(open_loop(load, 0, 0, pacer, lambda: None))
+    assert [query.index for query in made] == list(range(5))
+    assert all(query.issued_ns >= query.due_ns for query in made)
+    assert made[4].due_ns - made[0].due_ns == 8_000_000
