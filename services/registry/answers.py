@@ -28,6 +28,10 @@ class Folded(Protocol):
 
     state: RegistryState
 
+    async def reached(self, *, fleet: int = 0, catalog: int = 0) -> None:
+        """Return once the fold has come so far, or after a bounded wait."""
+        ...
+
 
 class Answers:
     """Answers commands from the fold; changes go through the log, guarded by manifest."""
@@ -96,7 +100,7 @@ class Answers:
         text = digest_of(fact)
         fact_id = derived_id(f"{key} after {last}", fact.schema_name(), text)
         sequence = await self._bus.publish(fact, id=fact_id, expected=(_story(key), last))
-        assert sequence > last, "a guarded write comes after what it saw"
+        await self._folded.reached(catalog=sequence)
 
 
 def _story(key: str) -> str:

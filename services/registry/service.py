@@ -198,16 +198,19 @@ class Registry:
         await self.fleet_known.wait()
         await self.manifests_known.wait()
         async for deliveries in self._bus.deliveries("registry", batch=64):
-            await self._caught_up(max(each.recorded.sequence for each in deliveries))
+            await self.reached(fleet=max(each.recorded.sequence for each in deliveries))
             await self.bucket.mend(entries(self.state))
             for delivery in deliveries:
                 await delivery.ack()
 
-    async def _caught_up(self, sequence: int) -> None:
-        for _ in range(100):
-            if self.state.fleet_sequence >= sequence:
+    async def reached(self, *, fleet: int = 0, catalog: int = 0) -> None:
+        """Return once the fold has come so far, or after a bounded wait."""
+        pause_s = 0.001
+        for _ in range(16):
+            if self.state.fleet_sequence >= fleet and self.state.catalog_sequence >= catalog:
                 return
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.5)
 
 
 def lost_id(fact: AgentLost) -> str:

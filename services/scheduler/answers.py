@@ -93,9 +93,7 @@ class Answers:
             return Refused(error="busy", message=message)
         await asyncio.to_thread(check, request, self._fleet())
         await self._record(evaluation, request)
-        if request.key:
-            return self._same(await self._recorder.current(evaluation), request, is_repeat=False)
-        return self._accepted(evaluation)
+        return self._same(await self._recorder.current(evaluation), request, is_repeat=False)
 
     async def _record(self, evaluation: str, request: Evaluate) -> None:
         fact = EvaluationRequested(

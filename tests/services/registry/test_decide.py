@@ -3,8 +3,8 @@
 import pytest
 
 from schemas.agent import Lease
-from schemas.manifest import Port, Step
-from schemas.request import WithdrawManifest
+from schemas.manifest import Manifest, Port, Step
+from schemas.request import Refused, WithdrawManifest
 from schemas.status import AgentStatus
 from services.registry.decide import decide_back, decide_lost, decide_publish, decide_withdraw
 from services.registry.errors import ManifestRefused
@@ -12,43 +12,43 @@ from services.registry.state import RegistryState
 from tests.services.registry.samples import a_model, an_announcement
 
 
-def refusal(known, manifest):
+def refusal(known: Manifest | None, manifest: Manifest) -> Refused:
     """Return why a manifest is refused."""
     with pytest.raises(ManifestRefused) as refused:
         decide_publish(known, manifest)
     return refused.value.refused
 
 
-def test_the_same_text_again_says_nothing():
+def test_the_same_text_again_says_nothing() -> None:
     answer, fact = decide_publish(a_model(), a_model())
     assert answer.repeated
     assert fact is None
 
 
-def test_another_text_under_a_known_version_conflicts():
+def test_another_text_under_a_known_version_conflicts() -> None:
     changed = a_model().model_copy(update={"description": "changed"})
     refused = refusal(a_model(), changed)
     assert (refused.error, refused.field) == ("conflict", "manifest.version")
 
 
-def test_an_unknown_step_is_named_by_its_place():
+def test_an_unknown_step_is_named_by_its_place() -> None:
     refused = refusal(None, a_model(operator="frobnicate"))
     assert refused.field == "manifest.inputs.0.steps.0.operator"
     assert refused.found == "frobnicate"
     assert "decode" in refused.allowed
 
 
-def test_an_unknown_parameter_is_named_by_its_place():
+def test_an_unknown_parameter_is_named_by_its_place() -> None:
     port = Port(type="raw", steps=(Step(operator="topk", parameters={"kk": 5}),))
     refused = refusal(None, a_model().model_copy(update={"outputs": (port,)}))
     assert refused.field == "manifest.outputs.0.steps.0.topk.kk"
 
 
-def test_a_version_must_be_one():
+def test_a_version_must_be_one() -> None:
     assert refusal(None, a_model(version="newest!")).field == "manifest.version"
 
 
-def test_withdrawing_what_is_not_there_lists_what_is():
+def test_withdrawing_what_is_not_there_lists_what_is() -> None:
     wish = WithdrawManifest(kind="model", name="n", version="1.0.0")
     with pytest.raises(ManifestRefused) as refused:
         decide_withdraw(None, wish, ("m 1.0.0",))
@@ -61,7 +61,7 @@ def state_of(how: str) -> RegistryState:
     return RegistryState(agents={"a1": status})
 
 
-def test_live_without_its_lease_is_lost():
+def test_live_without_its_lease_is_lost() -> None:
     (lost,) = decide_lost(state_of("live"), {}, {"a1": 7})
     assert (lost.agent, lost.incarnation, lost.revision) == ("a1", "i1", 7)
     held = {"a1": Lease(holder="a1", incarnation="i1")}
@@ -69,7 +69,7 @@ def test_live_without_its_lease_is_lost():
     assert list(decide_lost(state_of("left"), {}, {})) == []
 
 
-def test_lost_with_its_lease_is_back():
+def test_lost_with_its_lease_is_back() -> None:
     held = {"a1": Lease(holder="a1", incarnation="i1")}
     assert [fact.agent for fact in decide_back(state_of("lost"), held)] == ["a1"]
     other = {"a1": Lease(holder="a1", incarnation="i2")}

@@ -51,21 +51,21 @@ def log_of(facts: list[Fact]) -> list[Recorded]:
 
 
 @given(FLEET, MANIFESTS)
-def test_two_streams_interleave_as_they_like(fleet, manifests):
+def test_two_streams_interleave_as_they_like(fleet: list[Fact], manifests: list[Fact]) -> None:
     """Sequences count per stream, so the digest must not depend on which came first."""
     one, other = log_of(fleet), log_of(manifests)
     assert digest(fold(one + other)) == digest(fold(other + one))
 
 
 @given(FLEET)
-def test_a_fact_said_twice_changes_nothing(fleet):
+def test_a_fact_said_twice_changes_nothing(fleet: list[Fact]) -> None:
     state = RegistryState()
     for each in log_of(fleet):
         state = evolve(state, each)
         assert digest(evolve(state, each)) == digest(state)
 
 
-def test_an_older_start_cannot_be_lost_again():
+def test_an_older_start_cannot_be_lost_again() -> None:
     facts = [
         announced("a1", "i1"),
         announced("a1", "i2"),
@@ -74,13 +74,13 @@ def test_an_older_start_cannot_be_lost_again():
     assert fold(log_of(facts)).agents["a1"].state == "live"
 
 
-def test_who_is_lost_and_announced_again_is_live():
+def test_who_is_lost_and_announced_again_is_live() -> None:
     lost = AgentLost(agent="a1", incarnation="i1")
     facts = [announced("a1", "i1"), lost, announced("a1", "i1")]
     assert [fold(log_of(facts[:n])).agents["a1"].state for n in (2, 3)] == ["lost", "live"]
 
 
-def test_a_withdrawn_manifest_leaves_catalog_and_bucket():
+def test_a_withdrawn_manifest_leaves_catalog_and_bucket() -> None:
     facts: list[Fact] = [
         ManifestPublished(manifest=a_model(version="1.0.0"), digest="x"),
         ManifestPublished(manifest=a_model(version="2.0.0"), digest="y"),
@@ -91,7 +91,7 @@ def test_a_withdrawn_manifest_leaves_catalog_and_bucket():
     assert len(entries(state)) == 1
 
 
-def test_the_catalog_shows_one_kind_and_one_name():
+def test_the_catalog_shows_one_kind_and_one_name() -> None:
     state = fold(log_of([announced("a1", "i1"), announced("a2", "i1")]))
     assert len(catalog_of(state, kind="agent").agents) == 2
     assert [a.announcement.agent for a in catalog_of(state, name="a2").agents] == ["a2"]

@@ -1,4 +1,4 @@
-"""Stand-ins for the scheduler's neighbours: an agent that does as told, a collector, an analyzer."""
+"""The scheduler's neighbours: an agent that does as told, a collector, an analyzer."""
 
 import asyncio
 import contextlib

@@ -27,7 +27,7 @@ def an_agent(agent: str = "a1", *, state: str = "live", **changes: Any) -> Agent
         "runtimes": (a_runtime(),),
     }
     announcement = Announcement(**(known | changes))
-    return AgentStatus(announcement=announcement, state=state)  # type: ignore[arg-type]
+    return AgentStatus(announcement=announcement, state=state)
 
 
 def a_machine(**changes: Any) -> Hardware:
