@@ -149,6 +149,8 @@ def _check_samples(
             raise DatasetUnusable(dataset.name, "holds files, but the model has no step for them")
         return
     if pipeline.before:
+        if pipeline.before[0].name == "decode":
+            raise DatasetUnusable(dataset.name, "holds tensors, but the model decodes files")
         return
     if samples.shape[1:] != slot.array.shape[1:] or samples.dtype != slot.array.dtype:
         found = f"{samples.dtype}{list(samples.shape[1:])}"

@@ -1,6 +1,7 @@
 """Orders of real models, and a sink that keeps what is said."""
 
 import hashlib
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -63,7 +64,8 @@ def a_sleepy_subject(**options: Any) -> Subject:
 def a_picture_subject(folder: Path, files: dict[str, bytes], **more: Any) -> Subject:
     """EfficientNet-Lite0 with pictures of one's own; `folder` becomes a manifests folder."""
     (folder / "datasets").mkdir(parents=True)
-    (folder / "models").symlink_to(MANIFESTS / "models")
+    model = Path("models", "efficientnet_lite0")
+    shutil.copytree(MANIFESTS / model, folder / model)
     for name, body in files.items():
         (folder / "datasets" / name).write_bytes(body)
     samples = tuple(
