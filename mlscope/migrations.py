@@ -4,7 +4,7 @@ Files in the folder itself are for every database. Those in its `timescaledb/` f
 extension can be had; those in `postgresql/` give the same names where it cannot.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -33,23 +33,26 @@ COMMENT ON COLUMN schema_version.applied_at IS 'When it was applied.';
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One file of SQL; `version` is its path below the folder, without `.sql`."""
+    """SQL to apply once; a file's `version` is its path below the folder, without `.sql`."""
 
     version: str
-    path: Path
+    sql: str
 
 
 def migrations_in(folder: Path, profile: Profile) -> Iterator[Migration]:
     """Yield the migrations of a folder for one profile, in the order they are applied."""
     for place, prefix in ((folder, ""), (folder / profile, f"{profile}/")):
         for path in sorted(place.glob("*.sql")):
-            yield Migration(f"{prefix}{path.stem}", path)
+            yield Migration(f"{prefix}{path.stem}", path.read_text())
 
 
-def apply(database_url: str, component: str, folder: Path) -> Profile:
+def apply(
+    database_url: str, component: str, folder: Path, generated: Sequence[Migration] = ()
+) -> Profile:
     """Bring `component`'s schema up to date, all or nothing, and say which profile it has.
 
-    Safe in parallel and again: an advisory lock lets one through at a time.
+    Safe in parallel and again: an advisory lock lets one through at a time. `generated` follows
+    the folder's files.
     """
     with psycopg.connect(database_url) as session:
         session.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
@@ -59,9 +62,9 @@ def apply(database_url: str, component: str, folder: Path) -> Profile:
             "SELECT version FROM schema_version WHERE component = %s", (component,)
         )
         applied = {row[0] for row in known.fetchall()}
-        for migration in migrations_in(folder, profile):
+        for migration in (*migrations_in(folder, profile), *generated):
             if migration.version not in applied:
-                session.execute(migration.path.read_text().encode())
+                session.execute(migration.sql.encode())
                 session.execute(
                     "INSERT INTO schema_version (component, version) VALUES (%s, %s)",
                     (component, migration.version),

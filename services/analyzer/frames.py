@@ -5,7 +5,7 @@ another's. Null is absent.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -171,32 +171,22 @@ class Run:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Frames:
     """All that is known of an evaluation; `caveats` say what was not read."""
 
     evaluation: str
-    runs: tuple[RunRow, ...]
-    #: every attempt recorded, those in `runs` among them
+    #: the attempts that count, with their rows, in the plan's order
+    measured: tuple[Run, ...]
+    #: every attempt recorded, those measured among them
     attempts: tuple[RunRow, ...]
-    queries: pl.DataFrame
-    spans: pl.DataFrame
-    layers: pl.DataFrame
-    outputs: pl.DataFrame
     samples: tuple[Sample, ...] = ()
     caveats: tuple[str, ...] = ()
 
-    def each_run(self) -> Iterator[Run]:
-        """Yield the runs that count, each with its own rows, in the plan's order."""
-        for row in self.runs:
-            mine = pl.col("run_key") == row.run_key
-            yield Run(
-                row,
-                self.queries.filter(mine),
-                self.spans.filter(mine),
-                self.layers.filter(mine),
-                self.outputs.filter(mine),
-            )
+    @property
+    def runs(self) -> tuple[RunRow, ...]:
+        """The attempts that count."""
+        return tuple(run.row for run in self.measured)
 
 
 def _per_query(spans: pl.DataFrame) -> Ns:

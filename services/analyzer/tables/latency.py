@@ -26,7 +26,7 @@ _PERCENTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.
 
 def latency(frames: Frames) -> Table:
     """Return statistics of each run's latency, and of its service time beside it."""
-    runs = list(frames.each_run())
+    runs = frames.measured
     rows = [_cells(run) for run in runs]
     timed = [row for row in rows if row["count"]]
     verdict = "No query was answered."
@@ -48,8 +48,8 @@ def _notes(run: Run) -> list[str]:
         notes.append(f"{run.row.run}: {run.failed} of {run.queries.height} queries failed")
     if 0 < count < minimum_count(0.99):
         notes.append(
-            f"{run.row.run}: {count} queries are too few to certify the 99th percentile "
-            f"({minimum_count(0.99)} would do)"
+            f"{run.row.run}: too few queries to certify the 99th percentile: {count}, where "
+            f"{minimum_count(0.99)} would do"
         )
     return notes
 

@@ -19,7 +19,7 @@ from services.analyzer.tables.table import (
 
 def lateness(frames: Frames) -> Table:
     """Return a row an open-loop run: issued minus due of every query, failed ones too."""
-    rows = [_cells(run) for run in frames.each_run() if run.is_open_loop]
+    rows = [_cells(run) for run in frames.measured if run.is_open_loop]
     verdict = "No run had due times."
     if rows:
         worst = max(rows, key=lambda row: row["p99"])

@@ -40,7 +40,7 @@ def layers(frames: Frames) -> Table:
 
 def layered_runs(frames: Frames) -> Iterator[Run]:
     """Yield the runs whose deepest level is framework."""
-    return (run for run in frames.each_run() if run.row.level == LAYER_LEVEL)
+    return (run for run in frames.measured if run.row.level == LAYER_LEVEL)
 
 
 def layer_times(run: Run) -> pl.DataFrame:

@@ -36,7 +36,7 @@ _Cells = dict[str, Any]
 def levels(frames: Frames) -> Table:
     """Return, by session and scenario, query > operators > layers > remainder, and overheads."""
     groups: dict[_Group, dict[int, Run]] = defaultdict(dict)
-    for run in frames.each_run():
+    for run in frames.measured:
         row = run.row
         if run.answered.height:
             group = (row.agent, row.session, row.scenario, row.batch_size)

@@ -25,7 +25,7 @@ from services.analyzer.tables.table import (
 
 def operators(frames: Frames) -> Table:
     """Return each operator's time a query and its share of the query, slowest first in a run."""
-    rows = [row for run in frames.each_run() for row in _rows(run)]
+    rows = [row for run in frames.measured for row in _rows(run)]
     clean = [row for row in rows if row["level"] == "model"] or rows
     verdict = "No operator was traced."
     if clean:

@@ -25,7 +25,7 @@ _Group = tuple[str, str]
 def optimal_batch(frames: Frames) -> Table:
     """Return closed-loop runs by agent and scenario: batch size against throughput (A1)."""
     groups: dict[_Group, dict[int, Run]] = defaultdict(dict)
-    for run in frames.each_run():
+    for run in frames.measured:
         if run.is_open_loop or run.answered.height == 0:
             continue
         sizes = groups[(run.row.agent, run.row.scenario)]

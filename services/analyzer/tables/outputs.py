@@ -24,7 +24,7 @@ def outputs(frames: Frames) -> Table:
     rows: list[dict[str, Any]] = []
     caveats = list(frames.caveats)
     seen: dict[str, dict[int, str]] = {}
-    for run in frames.each_run():
+    for run in frames.measured:
         tops = _first_by_sample(run)
         if not tops:
             continue

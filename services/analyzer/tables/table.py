@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from mlscope.statistics import (
@@ -101,10 +102,14 @@ def trimmed_cells(name: str, values: Any) -> dict[str, Any]:
 
 
 def percentile_cells(name: str, values: Any, p: float) -> dict[str, Any]:
-    """Return a nearest-rank percentile of values, with its order-statistic interval."""
+    """Return a nearest-rank percentile of values, with its order-statistic interval.
+
+    The median of an even count is the mean of the two in the middle, as everywhere.
+    """
     if len(values) == 0:
         return with_interval(name, None, None)
-    return with_interval(name, percentile(values, p), percentile_interval(values, p))
+    value = float(np.median(values)) if p == 0.5 else percentile(values, p)
+    return with_interval(name, value, percentile_interval(values, p))
 
 
 def share(part: float | None, whole_: float | None) -> float | None:

@@ -21,7 +21,7 @@ from services.analyzer.tables.table import (
 
 def throughput(frames: Frames) -> Table:
     """Return each run's rate; the time between its blocks, which others used, is taken out."""
-    rows = [_cells(run) for run in frames.each_run()]
+    rows = [_cells(run) for run in frames.measured]
     rated = [row for row in rows if row["samples_per_s"] is not None]
     verdict = "No query was answered."
     if rated:

@@ -1,0 +1,59 @@
+"""All analyses of an evaluation: from its frames to its tables, their digest and its trees."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from schemas.analysis import Table
+from schemas.evaluation import EvaluationPlanned
+from schemas.message import Fact
+from services.analyzer.correlation import span_tree
+from services.analyzer.frames import Frames, Run, Sample
+from services.analyzer.tables import ANALYSES
+
+MOST_IN_A_TREE = 100_000
+"""Spans of one run whose place in the tree is kept: those that begin first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analyzed:
+    """What is stored of an evaluation; `trees` are by run_key."""
+
+    tables: tuple[Table, ...]
+    digest: str
+    trees: dict[int, pl.DataFrame]
+
+
+def analyze(frames: Frames) -> Analyzed:
+    """Compute every table and every tree of an evaluation."""
+    caveats = [
+        f"{run.row.run}: the tree holds the first {MOST_IN_A_TREE} of {run.spans.height} spans"
+        for run in frames.measured
+        if run.spans.height > MOST_IN_A_TREE
+    ]
+    frames = replace(frames, caveats=(*frames.caveats, *caveats))
+    tables = tuple(analysis.compute(frames) for analysis in ANALYSES)
+    trees = {run.row.run_key: _tree_of(run) for run in frames.measured if run.spans.height}
+    return Analyzed(tables, digest_of(tables), trees)
+
+
+def _tree_of(run: Run) -> pl.DataFrame:
+    return span_tree(run.spans.sort("start_ns", maintain_order=True).head(MOST_IN_A_TREE))
+
+
+def digest_of(tables: Sequence[Table]) -> str:
+    """Return the sha256 of tables: the same rows give the same digest."""
+    text = json.dumps([table.model_dump(mode="json") for table in tables], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def samples_of(facts: Iterable[Fact]) -> tuple[Sample, ...]:
+    """Return the samples of an evaluation's dataset, as its plan names them."""
+    planned = [fact for fact in facts if isinstance(fact, EvaluationPlanned)]
+    if not planned:
+        return ()
+    dataset = planned[-1].plan.subject.dataset
+    return tuple(Sample(each.path.rpartition("/")[2], each.labels) for each in dataset.samples)

@@ -1,0 +1,139 @@
+-- attempts --
+-- Every attempt recorded of an evaluation, as rows of the table run.
+SELECT
+    run_key, run, attempt, agent, session, scenario, parameters, pacing, level, level_asked,
+    level_note, batch_size, model, model_version, dataset, framework, framework_version, device,
+    outcome, state, error, message, interrupted, spans, queries, failed_queries,
+    dropped_batches, conditions, caveats, ts
+FROM run
+WHERE evaluation = %(evaluation)s
+ORDER BY run, attempt;
+
+-- query_columns --
+-- The first queries of an attempt, a column a byte string of big-endian integers; -1 is null.
+SELECT
+    string_agg(int4send(query), ''::bytea) AS query,
+    string_agg(int2send(block), ''::bytea) AS block,
+    string_agg(int4send(size), ''::bytea) AS size,
+    string_agg(int8send(coalesce(due_ns, -1)), ''::bytea) AS due_ns,
+    string_agg(int8send(issued_ns), ''::bytea) AS issued_ns,
+    string_agg(int8send(started_ns), ''::bytea) AS started_ns,
+    string_agg(int8send(ended_ns), ''::bytea) AS ended_ns,
+    string_agg(int8send(coalesce(service_ns, -1)), ''::bytea) AS service_ns,
+    string_agg(int2send(status), ''::bytea) AS status
+FROM (
+    SELECT query, block, size, due_ns, issued_ns, started_ns, ended_ns, service_ns, status
+    FROM query
+    WHERE run_key = %(run_key)s AND ts = %(ts)s
+    ORDER BY query
+    LIMIT %(most)s
+) AS taken;
+
+-- span_columns --
+-- The first spans of an attempt, a column a byte string of big-endian integers; -1 is null.
+SELECT
+    string_agg(int8send(span), ''::bytea) AS span,
+    string_agg(int8send(coalesce(parent, -1)), ''::bytea) AS parent,
+    string_agg(int2send(level), ''::bytea) AS level,
+    string_agg(int4send(name), ''::bytea) AS name,
+    string_agg(int8send(start_ns), ''::bytea) AS start_ns,
+    string_agg(int8send(duration_ns), ''::bytea) AS duration_ns,
+    string_agg(int4send(thread), ''::bytea) AS thread,
+    string_agg(int4send(query), ''::bytea) AS query,
+    string_agg(int2send(block), ''::bytea) AS block,
+    string_agg(int4send(
+        CASE
+            WHEN level = 3 AND jsonb_typeof(attributes -> 'index') = 'number'
+                THEN (attributes ->> 'index')::numeric::int4
+            ELSE -1
+        END
+    ), ''::bytea) AS layer
+FROM (
+    SELECT
+        span, parent, level, name, start_ns, duration_ns, thread, query, block, attributes
+    FROM span
+    WHERE run_key = %(run_key)s AND ts = %(ts)s
+    ORDER BY start_ns
+    LIMIT %(most)s
+) AS taken;
+
+-- span_names --
+-- Names of an attempt's spans by number.
+SELECT name, text FROM span_name WHERE run_key = %(run_key)s;
+
+-- layer_natures --
+-- What the framework said of each layer of an attempt.
+SELECT DISTINCT ON (layer, span_name.text)
+    CASE
+        WHEN jsonb_typeof(attributes -> 'index') = 'number'
+            THEN (attributes ->> 'index')::numeric::int4
+    END AS layer,
+    span_name.text AS name,
+    attributes ->> 'type' AS type,
+    attributes ->> 'shape' AS shape,
+    attributes ->> 'provider' AS provider
+FROM span
+JOIN span_name ON span_name.run_key = span.run_key AND span_name.name = span.name
+WHERE span.run_key = %(run_key)s AND span.ts = %(ts)s AND span.level = 3
+ORDER BY layer, span_name.text
+LIMIT 20000;
+
+-- outputs --
+-- The first outputs of an attempt.
+SELECT query, sample, features::text AS features
+FROM output
+WHERE run_key = %(run_key)s AND ts = %(ts)s
+ORDER BY query, sample
+LIMIT %(most)s;
+
+-- stored_rows --
+-- How many spans and queries an attempt has.
+SELECT
+    coalesce(sum(count) FILTER (WHERE kind = 0), 0)::int8 AS spans,
+    coalesce(sum(count) FILTER (WHERE kind = 1), 0)::int8 AS queries,
+    coalesce(sum(count) FILTER (WHERE kind = 2), 0)::int8 AS outputs
+FROM batch
+WHERE run_key = %(run_key)s;
+
+-- lock_evaluation --
+-- One analyzer at a time writes an evaluation's tables.
+SELECT pg_advisory_xact_lock(hashtextextended('analysis ' || %(evaluation)s, 0));
+
+-- forget_tables --
+-- Drop an evaluation's tables and their rows: they are made anew.
+WITH gone AS (DELETE FROM analysis WHERE evaluation = %(evaluation)s)
+DELETE FROM analysis_row WHERE evaluation = %(evaluation)s;
+
+-- forget_trees --
+-- Drop the trees of attempts: they are made anew.
+DELETE FROM span_tree WHERE run_key = ANY(%(run_keys)s::int8[]);
+
+-- keep_table --
+-- Keep a table, without its rows.
+INSERT INTO analysis (evaluation, name, place, title, columns, verdict, caveats, digest)
+VALUES (
+    %(evaluation)s, %(name)s, %(place)s, %(title)s, %(columns)s, %(verdict)s, %(caveats)s,
+    %(digest)s
+);
+
+-- copy_rows --
+-- Take rows of tables.
+COPY analysis_row (evaluation, name, ordinal, cells) FROM STDIN;
+
+-- copy_tree --
+-- Take a tree of spans.
+COPY span_tree (run_key, span, parent, layer, method) FROM STDIN;
+
+-- tables --
+-- An evaluation's tables by name (none named: all), in the order of a report.
+SELECT name, title, columns, verdict, caveats
+FROM analysis
+WHERE evaluation = %(evaluation)s
+    AND (cardinality(%(names)s::text[]) = 0 OR name = ANY(%(names)s::text[]))
+ORDER BY place;
+
+-- rows --
+-- The rows of a table, in order.
+SELECT cells FROM analysis_row
+WHERE evaluation = %(evaluation)s AND name = %(name)s
+ORDER BY ordinal;

@@ -1,0 +1,190 @@
+"""The analyzer as a service: an evaluation measured, its tables made; and the tables, asked for."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from importlib.metadata import version
+from typing import ParamSpec, Protocol, TypeVar, cast
+
+from mlscope.bus.bus import Asked, Bus, Delivery, ServiceFacts
+from mlscope.bus.errors import BusError
+from mlscope.bus.streams import MAX_PAYLOAD_BYTES
+from schemas.analysis import AnalysisCompleted, AnalysisFailed, Tables
+from schemas.codec import decode_body, encode_body, is_json
+from schemas.errors import MalformedMessage
+from schemas.evaluation import EvaluationMeasured
+from schemas.message import Fact, Message, derived_id
+from schemas.request import Refused, ShowTables
+from schemas.subjects import command_subject, decisions_of
+from services.analyzer.analysis import Analyzed, analyze, samples_of
+from services.analyzer.errors import DatabaseAway
+from services.analyzer.frames import Frames, Sample
+from services.analyzer.store import Store
+
+_log = logging.getLogger(__name__)
+_ALIVE_S = 10.0
+_MOST_TRIES = 3
+_MOST_DELAY_S = 5.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AnalyzerSettings(Protocol):
+    """What an analyzer needs to know."""
+
+    def database_conninfo(self) -> str:
+        """Return the database's address, password included."""
+        ...
+
+
+class Analyzer:
+    """Makes tables when an evaluation is measured, and answers with them."""
+
+    def __init__(self, bus: Bus, address: str) -> None:
+        """Open two stores at `address`: answers do not wait for analyses."""
+        self._bus = bus
+        self._work = Store(address)
+        self._answers = Store(address)
+        self._turn = asyncio.Lock()
+        self.analyzed = 0
+        self.failed = 0
+
+    async def run(self) -> None:
+        """Analyze every evaluation that is measured, for ever."""
+        async for deliveries in self._bus.deliveries("analyzer", batch=1):
+            for delivery in deliveries:
+                alive = asyncio.create_task(_keep_alive(delivery))
+                try:
+                    await self._handle(delivery)
+                finally:
+                    alive.cancel()
+
+    async def tables(self, asked: Asked) -> bytes:
+        """Answer `tables`: those of an evaluation, or why there are none."""
+        answer: Message
+        try:
+            wanted = decode_body(ShowTables, asked.body)
+            answer = await self._tables(wanted)
+        except MalformedMessage as error:
+            answer = Refused(
+                error="malformed", message=str(error), field=error.field, found=error.found
+            )
+        except DatabaseAway as error:
+            answer = Refused(error="unavailable", message=f"the database is away: {error}")
+        body = encode_body(answer, json_text=is_json(asked.body))
+        if len(body) <= MAX_PAYLOAD_BYTES:
+            return body
+        too_large = f"{len(body)} bytes are too many for one message: name fewer tables"
+        refused = Refused(error="invalid", field="tables", message=too_large)
+        return encode_body(refused, json_text=is_json(asked.body))
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._work.close()
+        self._answers.close()
+
+    async def _tables(self, wanted: ShowTables) -> Message:
+        async with self._turn:
+            found = await asyncio.to_thread(self._answers.tables, wanted.evaluation, wanted.tables)
+        missing = set(wanted.tables) - {table.name for table in found}
+        if found and not missing:
+            return Tables(evaluation=wanted.evaluation, tables=tuple(found))
+        what = f"no table {', '.join(sorted(missing))}" if missing else "no tables (yet)"
+        return Refused(
+            error="unknown",
+            message=f"evaluation {wanted.evaluation} has {what}",
+            field="tables" if found else "evaluation",
+            found=", ".join(sorted(missing)) or wanted.evaluation,
+        )
+
+    async def _handle(self, delivery: Delivery) -> None:
+        """Analyze and say so. What goes wrong is tried again, at last it is an AnalysisFailed."""
+        measured = cast("EvaluationMeasured", delivery.recorded.fact)
+        try:
+            done = await self._analyze(measured)
+            names = tuple(table.name for table in done.tables)
+            said: Fact = AnalysisCompleted(
+                evaluation=measured.evaluation, tables=names, digest=done.digest
+            )
+            self.analyzed += 1
+        except BusError as error:
+            _log.warning("analysis of %s again later: %s", measured.evaluation, error)
+            await delivery.retry()
+            return
+        except Exception as error:  # noqa: BLE001 (a service goes on: the failure becomes a fact)
+            _log.exception("analysis of %s failed, try %d", measured.evaluation, delivery.tries)
+            if delivery.tries < _MOST_TRIES:
+                await delivery.retry()
+                return
+            cause = f"{type(error).__name__}: {error}"
+            said = AnalysisFailed(evaluation=measured.evaluation, cause=cause)
+            self.failed += 1
+        await self._say(said, delivery)
+
+    async def _analyze(self, measured: EvaluationMeasured) -> Analyzed:
+        recorded = await self._bus.read(decisions_of(measured.evaluation))
+        samples = samples_of(each.fact for each in recorded)
+        frames = await _patiently(self._work.read, measured.evaluation, measured.runs)
+        done = await asyncio.to_thread(_analyzed, frames, samples=samples)
+        await _patiently(
+            self._work.write, measured.evaluation, done.tables, done.digest, done.trees
+        )
+        return done
+
+    async def _say(self, fact: Fact, delivery: Delivery) -> None:
+        cause = delivery.recorded.envelope.id
+        try:
+            await self._bus.publish(fact, id=derived_id(cause, fact.schema_name()), cause=cause)
+        except BusError as error:
+            _log.warning("%s not said yet: %s", fact.schema_name(), error)
+            await delivery.retry()
+        else:
+            await delivery.ack()
+
+
+async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> None:
+    """Analyze and answer until `stop` is set; an analysis under way is then given back."""
+    analyzer = Analyzer(bus, settings.database_conninfo())
+    subject = command_subject(ShowTables)
+    await bus.answer(subject, analyzer.tables, queue="analyzer")
+    await bus.announce(
+        ServiceFacts("analyzer", version("mlscope"), "Makes tables of rows.", {"tables": subject}),
+        lambda: {"analyzed": analyzer.analyzed, "failed": analyzer.failed},
+    )
+    running = asyncio.create_task(analyzer.run())
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+    finally:
+        running.cancel()
+        stopping.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        analyzer.close()
+
+
+async def _keep_alive(delivery: Delivery) -> None:
+    while True:
+        await asyncio.sleep(_ALIVE_S)
+        await delivery.working()
+
+
+async def _patiently(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do database work in a thread, again until the database answers."""
+    delay_s = 0.1
+    while True:
+        try:
+            return await asyncio.to_thread(act, *args, **kwargs)
+        except DatabaseAway as error:
+            _log.warning("database away, again in %.1f s: %s", delay_s, error)
+        await asyncio.sleep(delay_s)
+        delay_s = min(delay_s * 2, _MOST_DELAY_S)
+
+
+def _analyzed(frames: Frames, *, samples: tuple[Sample, ...]) -> Analyzed:
+    return analyze(replace(frames, samples=samples))

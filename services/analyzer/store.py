@@ -1,0 +1,232 @@
+"""The analyzer's database: rows in, tables out. Blocking; a service calls it in a thread.
+
+What is read is bounded; what was left out is said in the frames' caveats.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import psycopg
+from psycopg import errors
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from mlscope.migrations import Profile, apply
+from mlscope.statements import read_statements
+from schemas.analysis import Column, Table
+from schemas.evaluation import MeasuredRun
+from schemas.identity import run_key
+from services.analyzer.columns import frame_of, with_names
+from services.analyzer.errors import DatabaseAway, NoRuns
+from services.analyzer.frames import (
+    LAYER_SCHEMA,
+    OUTPUT_SCHEMA,
+    QUERY_SCHEMA,
+    SPAN_SCHEMA,
+    Frames,
+    Run,
+    RunRow,
+)
+from services.analyzer.tables import ANALYSES
+from services.analyzer.views import migrations_of
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The most rows read of an evaluation; runs share them evenly."""
+
+    spans: int = 4_000_000
+    queries: int = 2_000_000
+    outputs: int = 100_000
+
+    def of_one(self, runs: int) -> "Bounds":
+        """Return one run's share among `runs`."""
+        parts = max(runs, 1)
+        return Bounds(self.spans // parts, self.queries // parts, self.outputs // parts)
+
+
+def migrate(database_url: str) -> Profile:
+    """Make or bring up to date the analyzer's tables and views; say which profile there is."""
+    folder = Path(__file__).with_name("migrations")
+    return apply(database_url, "analyzer", folder, migrations_of(ANALYSES))
+
+
+class Store:
+    """One connection, opened when needed and anew after a loss. Raises DatabaseAway."""
+
+    def __init__(self, database_url: str, bounds: Bounds | None = None) -> None:
+        self._url = database_url
+        self._bounds = bounds or Bounds()
+        self._statements = read_statements(Path(__file__).with_name("queries.sql"))
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def read(self, evaluation: str, measured: Sequence[MeasuredRun]) -> Frames:
+        """Return the rows of the attempts that count, in the order given. Raises NoRuns."""
+        bounds = self._bounds.of_one(len(measured))
+        caveats: list[str] = []
+        with self._transaction() as session:
+            found = self._ask(session, "attempts", {"evaluation": evaluation})
+            if not found:
+                raise NoRuns(evaluation)
+            starts = {row["run_key"]: row.pop("ts") for row in found}
+            known = {row["run_key"]: RunRow(**row) for row in found}
+            runs = []
+            for each in measured:
+                row = _counted(evaluation, each, known)
+                runs.append(self._run(session, row, starts.get(row.run_key), bounds))
+                caveats += self._left_out(session, row, bounds)
+        return Frames(
+            evaluation=evaluation,
+            measured=tuple(runs),
+            attempts=tuple(known.values()),
+            caveats=tuple(caveats),
+        )
+
+    def write(
+        self,
+        evaluation: str,
+        tables: Sequence[Table],
+        digest: str,
+        trees: Mapping[int, pl.DataFrame],
+    ) -> None:
+        """Replace an evaluation's tables, and the trees of its attempts, in one transaction."""
+        with self._transaction() as session:
+            self._do(session, "lock_evaluation", {"evaluation": evaluation})
+            self._do(session, "forget_tables", {"evaluation": evaluation})
+            for place, table in enumerate(tables):
+                values = {"evaluation": evaluation, "place": place, "digest": digest}
+                self._do(session, "keep_table", values | _described(table))
+            rows = (
+                (evaluation, table.name, ordinal, Jsonb(cells))
+                for table in tables
+                for ordinal, cells in enumerate(_cells(table))
+            )
+            self._copy(session, "copy_rows", rows)
+            self._do(session, "forget_trees", {"run_keys": list(trees)})
+            for key, tree in trees.items():
+                self._copy(session, "copy_tree", ((key, *row) for row in tree.iter_rows()))
+
+    def tables(self, evaluation: str, names: Sequence[str] = ()) -> list[Table]:
+        """Return an evaluation's tables, those named or all, in the order of a report."""
+        values = {"evaluation": evaluation, "names": list(names)}
+        with self._transaction() as session:
+            return [
+                self._table(session, evaluation, row)
+                for row in self._ask(session, "tables", values)
+            ]
+
+    def close(self) -> None:
+        """Give the connection back."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _run(
+        self,
+        session: psycopg.Connection[Any],
+        row: RunRow,
+        ts: datetime | None,
+        bounds: Bounds,
+    ) -> Run:
+        key = {"run_key": row.run_key, "ts": ts}
+        queries = self._ask(session, "query_columns", key | {"most": bounds.queries})[0]
+        spans = self._ask(session, "span_columns", key | {"most": bounds.spans})[0]
+        names = {each["name"]: each["text"] for each in self._ask(session, "span_names", key)}
+        layers = self._ask(session, "layer_natures", key)
+        outputs = self._ask(session, "outputs", key | {"most": bounds.outputs})
+        mine = pl.lit(row.run_key, pl.Int64).alias("run_key")
+        return Run(
+            row,
+            queries=frame_of(queries, QUERY_SCHEMA, row.run_key),
+            spans=with_names(frame_of(spans, SPAN_SCHEMA, row.run_key), names),
+            layers=_frame(layers, LAYER_SCHEMA).with_columns(mine),
+            outputs=_frame(outputs, OUTPUT_SCHEMA).with_columns(mine),
+        )
+
+    def _left_out(
+        self, session: psycopg.Connection[Any], row: RunRow, bounds: Bounds
+    ) -> Iterator[str]:
+        stored = self._ask(session, "stored_rows", {"run_key": row.run_key})[0]
+        for kind in ("spans", "queries", "outputs"):
+            most = getattr(bounds, kind)
+            if stored[kind] > most:
+                yield f"{row.run}: the first {most} of {stored[kind]} {kind} were read"
+
+    def _table(
+        self, session: psycopg.Connection[Any], evaluation: str, row: dict[str, Any]
+    ) -> Table:
+        columns = tuple(Column(**each) for each in row.pop("columns"))
+        values = {"evaluation": evaluation, "name": row["name"]}
+        cells = [each["cells"] for each in self._ask(session, "rows", values)]
+        rows = tuple(tuple(each.get(column.name) for column in columns) for each in cells)
+        caveats = tuple(row.pop("caveats"))
+        return Table(columns=columns, rows=rows, caveats=caveats, **row)
+
+    def _ask(
+        self, session: psycopg.Connection[Any], name: str, values: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        cursor = session.cursor(row_factory=dict_row, binary=True)
+        return cursor.execute(self._statements[name].encode(), values).fetchall()
+
+    def _do(self, session: psycopg.Connection[Any], name: str, values: Mapping[str, Any]) -> None:
+        session.execute(self._statements[name].encode(), values)
+
+    def _copy(
+        self, session: psycopg.Connection[Any], name: str, rows: Iterator[tuple[Any, ...]]
+    ) -> None:
+        with session.cursor().copy(self._statements[name].encode()) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[psycopg.Connection[Any]]:
+        """Open a transaction, connecting when needed; foreign errors become ours."""
+        try:
+            if self._connection is None or self._connection.closed:
+                self._connection = psycopg.connect(self._url, connect_timeout=10)
+            with self._connection.transaction():
+                yield self._connection
+        except (psycopg.OperationalError, psycopg.InternalError, errors.UndefinedTable) as error:
+            self.close()
+            raise DatabaseAway(str(error)) from error
+
+
+def _counted(evaluation: str, run: MeasuredRun, known: Mapping[int, RunRow]) -> RunRow:
+    """Return an attempt that counts with its end; one that no agent ended has little to say."""
+    key = run_key(evaluation, run.run, run.attempt)
+    if key in known:
+        return replace(known[key], end=run.end)
+    return RunRow(
+        run_key=key,
+        run=run.run,
+        attempt=run.attempt,
+        end=run.end,
+        agent=run.agent,
+        outcome=run.end,
+        message=run.cause,
+    )
+
+
+def _frame(rows: list[dict[str, Any]], schema: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
+    wanted = {name: kind for name, kind in schema.items() if name != "run_key"}
+    return pl.DataFrame(rows, schema=wanted, orient="row")
+
+
+def _described(table: Table) -> dict[str, Any]:
+    return {
+        "name": table.name,
+        "title": table.title,
+        "columns": Jsonb([column.model_dump() for column in table.columns]),
+        "verdict": table.verdict,
+        "caveats": Jsonb(list(table.caveats)),
+    }
+
+
+def _cells(table: Table) -> Iterator[dict[str, Any]]:
+    names = [column.name for column in table.columns]
+    return (dict(zip(names, row, strict=True)) for row in table.rows)

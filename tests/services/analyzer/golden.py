@@ -1,0 +1,91 @@
+"""Golden tables: `input.json` and what it must become, `table.csv`, both to be read by people.
+
+`python -m tests.services.analyzer.golden` writes the tables anew; then read the difference.
+"""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from schemas.analysis import Table
+from services.analyzer.frames import (
+    LAYER_SCHEMA,
+    OUTPUT_SCHEMA,
+    QUERY_SCHEMA,
+    SPAN_SCHEMA,
+    Frames,
+    Run,
+    RunRow,
+    Sample,
+    Schema,
+)
+from services.analyzer.tables import ANALYSES
+
+FOLDER = Path(__file__).parents[2] / "golden" / "tables"
+
+
+def frames_in(value: dict[str, Any]) -> Frames:
+    """Return the frames that a golden input describes; rows are lists in the schemas' order."""
+    runs = tuple(_run(number, dict(each)) for number, each in enumerate(value["runs"], start=1))
+    others = [RunRow(run_key=-n, **each) for n, each in enumerate(value.get("others", ()), 1)]
+    return Frames(
+        evaluation="e1",
+        measured=runs,
+        attempts=(*(run.row for run in runs), *others),
+        samples=tuple(Sample(name, tuple(labels)) for name, labels in value.get("samples", ())),
+        caveats=tuple(value.get("caveats", ())),
+    )
+
+
+def _run(run_key: int, value: dict[str, Any]) -> Run:
+    frames = [
+        _frame(run_key, value.pop(name, ()), schema)
+        for name, schema in (
+            ("queries", QUERY_SCHEMA),
+            ("spans", SPAN_SCHEMA),
+            ("layers", LAYER_SCHEMA),
+            ("outputs", OUTPUT_SCHEMA),
+        )
+    ]
+    return Run(RunRow(run_key=run_key, **({"queries": frames[0].height} | value)), *frames)
+
+
+def _frame(run_key: int, rows: Any, schema: Schema) -> pl.DataFrame:
+    texts = [[json.dumps(c) if isinstance(c, list | dict) else c for c in row] for row in rows]
+    filled = [[run_key, *row, *[None] * (len(schema) - 1 - len(row))] for row in texts]
+    return pl.DataFrame(filled, schema=dict(schema), orient="row")
+
+
+def as_csv(table: Table) -> str:
+    """Return a table as its golden file has it; numbers with six digits that count."""
+    out = io.StringIO()
+    out.write(f"# {table.verdict}\n")
+    for caveat in table.caveats:
+        out.write(f"# caveat: {caveat}\n")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(column.name for column in table.columns)
+    writer.writerows([_shown(cell) for cell in row] for row in table.rows)
+    return out.getvalue()
+
+
+def _shown(cell: Any) -> str:
+    if cell is None:
+        return ""
+    return f"{cell:.6g}" if isinstance(cell, float) else str(cell)
+
+
+def made_of(folder: Path) -> str:
+    """Return the CSV that a golden folder's input becomes; the folder is `NAME` or `NAME-case`."""
+    frames = frames_in(json.loads((folder / "input.json").read_text()))
+    name = folder.name.partition("-")[0]
+    (analysis,) = [each for each in ANALYSES if each.name == name]
+    return as_csv(analysis.compute(frames))
+
+
+if __name__ == "__main__":
+    for each in sorted(FOLDER.iterdir()):
+        (each / "table.csv").write_text(made_of(each))

@@ -1,0 +1,150 @@
+"""An analyzer at work: rows in PostgreSQL, facts and questions over a bus in memory."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.errors import NoAnswer
+from mlscope.bus.memory import MemoryServer, connect
+from schemas.analysis import AnalysisCompleted, AnalysisFailed, Tables
+from schemas.evaluation import EvaluationMeasured, MeasuredRun
+from schemas.message import Fact
+from services.analyzer.service import serve
+from services.analyzer.store import migrate
+from services.analyzer.tables import ANALYSES
+from services.collector import store as collector
+from services.collector.runs import run_row
+from services.collector.saving import prepared_of
+from tests.services.collector.builders import (
+    REQUESTED_NS,
+    a_completion,
+    a_plan,
+    some_queries,
+)
+
+MEASURED = EvaluationMeasured(
+    evaluation="e1", runs=(MeasuredRun(run="r0", attempt=1, end="completed", agent="a1"),)
+)
+SUBJECT = "mlscope.v1.request.tables"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where an analyzer reads and writes."""
+
+    address: str
+
+    def database_conninfo(self) -> str:
+        """Return the database's address."""
+        return self.address
+
+
+@asynccontextmanager
+async def analyzing(server: MemoryServer, address: str) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    async with connect(server, "analyzer") as bus:
+        serving = asyncio.create_task(serve(bus, Settings(address), stop))
+        try:
+            await _answering(bus)
+            yield
+        finally:
+            stop.set()
+            await serving
+
+
+async def _answering(bus: Bus) -> None:
+    for _ in range(1000):
+        with suppress(NoAnswer):
+            await bus.ask(SUBJECT, b"{}")
+            return
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def server() -> MemoryServer:
+    return MemoryServer()
+
+
+@pytest.fixture
+async def bus(server: MemoryServer) -> AsyncIterator[Bus]:
+    async with connect(server, "scheduler") as bus:
+        await bus.publish(a_plan(), id="plan")
+        yield bus
+
+
+def _rows(address: str) -> None:
+    collector.migrate(address)
+    migrate(address)
+    with closing(collector.Store(address)) as rows:
+        rows.save([prepared_of(some_queries(), REQUESTED_NS)])
+        rows.end_run(run_row(a_completion(), a_plan().plan, REQUESTED_NS, "c0"))
+
+
+async def _said(bus: Bus) -> Fact:
+    async with asyncio.timeout(20):
+        async for recorded in bus.follow("mlscope.v1.analysis.e1.>"):
+            if recorded is not None:
+                return recorded.fact
+    raise AssertionError("nothing was said")
+
+
+async def test_a_measured_evaluation_gets_its_tables(
+    server: MemoryServer, database_url: str, bus: Bus
+) -> None:
+    _rows(database_url)
+    async with analyzing(server, database_url):
+        await bus.publish(MEASURED, id="m0")
+        said = await _said(bus)
+        answer = await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["latency"]}')
+    assert isinstance(said, AnalysisCompleted)
+    assert said.tables == tuple(each.name for each in ANALYSES)
+    tables = Tables.model_validate_json(answer)
+    assert tables.tables[0].rows[0][:2] == ("r0", "online")
+
+
+async def test_questions_without_answer_are_refused(
+    server: MemoryServer, database_url: str, bus: Bus
+) -> None:
+    _rows(database_url)
+    async with analyzing(server, database_url):
+        unknown = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e9"}'))
+        malformed = json.loads(await bus.ask(SUBJECT, b'{"evaluation": 3}'))
+        await bus.publish(MEASURED, id="m0")
+        await _said(bus)
+        missing = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["x"]}'))
+    assert (unknown["error"], unknown["field"], unknown["found"]) == ("unknown", "evaluation", "e9")
+    assert (malformed["error"], malformed["field"]) == ("malformed", "evaluation")
+    assert (missing["error"], missing["field"], missing["found"]) == ("unknown", "tables", "x")
+
+
+async def test_no_rows_fail_with_the_cause(
+    server: MemoryServer, database_url: str, bus: Bus
+) -> None:
+    collector.migrate(database_url)
+    migrate(database_url)
+    async with analyzing(server, database_url):
+        await bus.publish(MEASURED, id="m0")
+        said = await _said(bus)
+    assert isinstance(said, AnalysisFailed)
+    assert "no run of evaluation e1" in said.cause
+
+
+async def test_a_database_that_comes_late_is_waited_for(
+    server: MemoryServer, database_url: str, bus: Bus
+) -> None:
+    async with analyzing(server, database_url):
+        await bus.publish(MEASURED, id="m0")
+        await asyncio.sleep(0.3)
+        refused = await bus.ask(SUBJECT, b'{"evaluation":"e1"}')
+        assert json.loads(refused)["error"] == "unavailable"
+        await asyncio.to_thread(_rows, database_url)
+        assert isinstance(await _said(bus), AnalysisCompleted)
+    with psycopg.connect(database_url) as session:
+        (count,) = session.execute("SELECT count(*) FROM analysis").fetchone() or (0,)
+    assert count == len(ANALYSES)

@@ -1,0 +1,141 @@
+"""Rows the collector wrote, read back whole; tables kept, as rows that SQL users can select."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import polars as pl
+import psycopg
+import pytest
+
+from schemas.evaluation import MeasuredRun
+from schemas.identity import run_key
+from services.analyzer.analysis import analyze
+from services.analyzer.errors import DatabaseAway, NoRuns
+from services.analyzer.store import Bounds, Store, migrate
+from services.analyzer.tables import ANALYSES
+from services.collector import store as collector
+from services.collector.runs import run_row
+from services.collector.saving import prepared_of
+from tests.services.collector.builders import (
+    REQUESTED_NS,
+    a_completion,
+    a_plan,
+    a_trace,
+    some_outputs,
+    some_queries,
+)
+
+MEASURED = MeasuredRun(run="r0", attempt=1, end="completed", agent="a1")
+KEY = run_key("e1", "r0", 1)
+
+
+@pytest.fixture
+def rows_url(database_url: str) -> str:
+    """Return a database that holds one recorded run."""
+    collector.migrate(database_url)
+    migrate(database_url)
+    with closing(collector.Store(database_url)) as rows:
+        batches = (a_trace(count=5), some_queries(), some_outputs())
+        rows.save([prepared_of(batch, REQUESTED_NS) for batch in batches])
+        rows.end_run(run_row(a_completion(), a_plan().plan, REQUESTED_NS, "c0"))
+    return database_url
+
+
+@pytest.fixture
+def store(rows_url: str) -> Iterator[Store]:
+    with closing(Store(rows_url)) as store:
+        yield store
+
+
+def _ask(url: str, query: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(url) as session:
+        return session.execute(query.encode()).fetchall()
+
+
+def test_frames_hold_the_rows_that_were_stored(store: Store) -> None:
+    frames = store.read("e1", [MEASURED])
+    (run,) = frames.measured
+    assert (run.row.run_key, run.row.level, run.row.model) == (KEY, 2, "identity")
+    assert run.row.conditions["framework_version"] == "1.23.0"
+    assert run.spans["name"].unique().to_list() == ["predict"]
+    assert run.spans["parent"].to_list() == [None, 0, 1, 2, 3]
+    assert run.queries["due_ns"].to_list() == [None, 1, 2]
+    assert run.queries["service_ns"].null_count() == 3
+    assert run.outputs.height == 2
+    assert frames.caveats == ()
+
+
+def test_layers_are_read_with_their_nature(rows_url: str, store: Store) -> None:
+    texts = (b'{"index": 4, "type": "Conv", "shape": [1, 8]}', b'{"type": "Relu"}')
+    batch = a_trace(9, count=2, level=b"\3\3", attribute_rows=(0, 1), attribute_texts=texts)
+    with closing(collector.Store(rows_url)) as rows:
+        rows.save([prepared_of(batch, REQUESTED_NS)])
+    (run,) = store.read("e1", [MEASURED]).measured
+    layers = run.spans.filter(pl.col("level") == 3)
+    assert sorted(layers["layer"].to_list(), key=str) == [4, None]
+    assert set(run.layers.select("layer", "type", "shape").iter_rows()) == {
+        (4, "Conv", "[1, 8]"),
+        (None, "Relu", None),
+    }
+
+
+def test_what_is_not_read_is_said(rows_url: str) -> None:
+    with closing(Store(rows_url, Bounds(spans=3, queries=2, outputs=9))) as store:
+        frames = store.read("e1", [MEASURED])
+    assert (frames.measured[0].spans.height, frames.measured[0].queries.height) == (3, 2)
+    assert frames.caveats == (
+        "r0: the first 3 of 5 spans were read",
+        "r0: the first 2 of 3 queries were read",
+    )
+
+
+def test_a_run_that_no_agent_ended_is_named(store: Store) -> None:
+    gone = MeasuredRun(run="r9", attempt=3, end="failed", agent="a1", cause="agent lost")
+    frames = store.read("e1", [MEASURED, gone])
+    assert (frames.runs[1].run, frames.runs[1].message) == ("r9", "agent lost")
+    assert frames.measured[1].queries.is_empty()
+
+
+def test_an_evaluation_without_runs_is_an_error(store: Store) -> None:
+    with pytest.raises(NoRuns):
+        store.read("e2", [MEASURED])
+
+
+def test_tables_come_back_as_they_were(store: Store) -> None:
+    done = analyze(store.read("e1", [MEASURED]))
+    for _ in range(2):
+        store.write("e1", done.tables, done.digest, done.trees)
+    assert tuple(store.tables("e1")) == done.tables
+    assert [table.name for table in store.tables("e1", ("layers", "latency"))] == [
+        "latency",
+        "layers",
+    ]
+    assert store.tables("e2") == []
+
+
+def test_sql_users_select_typed_columns(rows_url: str, store: Store) -> None:
+    done = analyze(store.read("e1", [MEASURED]))
+    store.write("e1", done.tables, done.digest, done.trees)
+    query = "SELECT run, count, trimmed_mean FROM analysis_latency WHERE evaluation = 'e1'"
+    assert _ask(rows_url, query) == [("r0", 3, 9.0)]
+    assert _ask(rows_url, "SELECT span, parent, method FROM span_tree ORDER BY span")[:2] == [
+        (0, None, "none"),
+        (1, 0, "captured"),
+    ]
+
+
+def test_views_are_described_and_migrating_again_changes_nothing(rows_url: str) -> None:
+    migrate(rows_url)
+    query = """SELECT c.relname, count(*), count(col_description(c.oid, a.attnum))
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 2
+    WHERE c.relkind = 'v' AND c.relname LIKE 'analysis_%' GROUP BY 1"""
+    described = {name: (columns, texts) for name, columns, texts in _ask(rows_url, query)}
+    for analysis in ANALYSES:
+        count = len(analysis.columns)
+        assert described[f"analysis_{analysis.name}"] == (count, count)
+
+
+def test_a_database_without_tables_is_away(database_url: str) -> None:
+    with closing(Store(database_url)) as store, pytest.raises(DatabaseAway):
+        store.read("e1", [MEASURED])

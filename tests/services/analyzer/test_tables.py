@@ -1,0 +1,74 @@
+"""Every table: its golden files, its documentation, and that nothing at all breaks none of them."""
+
+from pathlib import Path
+
+import pytest
+
+from schemas.level import Level
+from services.analyzer.analysis import analyze
+from services.analyzer.frames import ANSWERED, RunRow, features_of
+from services.analyzer.tables import ANALYSES
+from services.analyzer.tables.table import Analysis
+from tests.services.analyzer.golden import FOLDER, frames_in, made_of
+
+_ONE = [[0, 0, 1, None, 0, 0, 5_000_000, None, ANSWERED]]
+_FAILED = [[0, 0, 1, 0, 0, 0, 5_000_000, None, 1]]
+_ROOT = [[0, None, 1, "query", 0, 5, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("folder", sorted(FOLDER.iterdir()), ids=lambda folder: folder.name)
+def test_golden_table(folder: Path) -> None:
+    assert made_of(folder) == (folder / "table.csv").read_text()
+
+
+def test_every_table_has_golden_files() -> None:
+    assert {each.name for each in ANALYSES} <= {folder.name for folder in FOLDER.iterdir()}
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda each: each.name)
+def test_every_column_is_described_with_its_unit(analysis: Analysis) -> None:
+    assert analysis.source.endswith(".")
+    names = [column.name for column in analysis.columns]
+    assert len(set(names)) == len(names)
+    for column in analysis.columns:
+        assert column.description.endswith((".", ")."))
+        assert column.unit or column.type in ("text", "bool")
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [],
+        [{"run": "r0", "level": 3}],
+        [{"run": "r0", "level": 3, "queries": _FAILED}],
+        [{"run": "r0", "level": 3, "queries": _ONE}],
+        [{"run": "r0", "level": 3, "queries": _ONE, "spans": _ROOT}],
+        [{"run": "r0", "level": 2, "queries": _FAILED, "spans": _ROOT}],
+        [{"run": "r0", "queries": _ONE}, {"run": "r1", "level": 7, "queries": _ONE}],
+        [{"run": "r0", "outputs": [[0, 5, '"torn"'], [0, 6, {}]]}],
+    ],
+    ids=["no runs", "no queries", "all failed", "one sample", "root only", "failed", "deep", "odd"],
+)
+def test_little_or_nothing_still_makes_every_table(runs: list[dict[str, object]]) -> None:
+    done = analyze(frames_in({"runs": runs}))
+    assert [table.name for table in done.tables] == [each.name for each in ANALYSES]
+    for table in done.tables:
+        assert table.verdict.endswith(".")
+        assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_the_same_rows_give_the_same_digest() -> None:
+    value = {"runs": [{"run": "r0", "queries": _ONE}]}
+    assert analyze(frames_in(value)).digest == analyze(frames_in(value)).digest
+    other = {"runs": [{"run": "r0", "queries": _FAILED}]}
+    assert analyze(frames_in(value)).digest != analyze(frames_in(other)).digest
+
+
+def test_features_are_sorted_and_odd_ones_are_none() -> None:
+    text = '[{"label": "a", "probability": 0.1}, {"label": "b", "probability": 0.9}, 3]'
+    assert [each["label"] for each in features_of(text)] == ["b", "a"]
+    assert features_of('"torn"') == []
+
+
+def test_a_level_has_a_name() -> None:
+    assert [RunRow(1, "r", level=each).level_name for each in Level][:2] == ["none", "application"]
