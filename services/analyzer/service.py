@@ -22,6 +22,7 @@ from services.analyzer.analysis import Analyzed, analyze, samples_of
 from services.analyzer.errors import DatabaseAway
 from services.analyzer.frames import Frames, Sample
 from services.analyzer.store import Store
+from services.analyzer.tables import ANALYSES
 
 _log = logging.getLogger(__name__)
 _ALIVE_S = 10.0
@@ -87,17 +88,25 @@ class Analyzer:
         self._answers.close()
 
     async def _tables(self, wanted: ShowTables) -> Message:
+        names = [analysis.name for analysis in ANALYSES]
+        strange = ", ".join(sorted(set(wanted.tables) - set(names)))
+        if strange:
+            return Refused(
+                error="unknown",
+                message=f"no table is called {strange}",
+                field="tables",
+                found=strange,
+                allowed=", ".join(names),
+            )
         async with self._turn:
             found = await asyncio.to_thread(self._answers.tables, wanted.evaluation, wanted.tables)
-        missing = set(wanted.tables) - {table.name for table in found}
-        if found and not missing:
+        if found:
             return Tables(evaluation=wanted.evaluation, tables=tuple(found))
-        what = f"no table {', '.join(sorted(missing))}" if missing else "no tables (yet)"
         return Refused(
             error="unknown",
-            message=f"evaluation {wanted.evaluation} has {what}",
-            field="tables" if found else "evaluation",
-            found=", ".join(sorted(missing)) or wanted.evaluation,
+            message=f"evaluation {wanted.evaluation} has no tables, or not yet",
+            field="evaluation",
+            found=wanted.evaluation,
         )
 
     async def _handle(self, delivery: Delivery) -> None:
