@@ -12,6 +12,7 @@ from mlscope.client.asking import ask, ask_for
 from mlscope.client.connection import open_bus
 from mlscope.client.errors import EvaluationRefused, StillRunning
 from mlscope.client.results import ResultTable, ResultTables
+from mlscope.client.story import ENDED
 from mlscope.client.watching import Progress, watch
 from schemas.analysis import Tables
 from schemas.codec import parse
@@ -30,6 +31,8 @@ from schemas.request import (
     WithdrawManifest,
 )
 from schemas.status import Catalog, EvaluationList, EvaluationStatus
+
+_LAG_S = 0.05
 
 
 class AsyncClient:
@@ -145,9 +148,15 @@ class AsyncEvaluation:
                 async for progress in steps:
                     if progress.ended:
                         break
+                return await self._status_at_the_end()
         except TimeoutError as error:
             raise StillRunning(self.id, timeout_s or 0.0) from error
-        return await self.status()
+
+    async def _status_at_the_end(self) -> EvaluationStatus:
+        """Ask until the scheduler that answers has heard the last fact as well: it may lag."""
+        while (status := await self.status()).state not in ENDED:
+            await asyncio.sleep(_LAG_S)
+        return status
 
     async def status(self) -> EvaluationStatus:
         """Return where it is."""
