@@ -17,7 +17,7 @@ def constraint_of(text: str) -> SpecifierSet:
     """
     joined = _OPERATOR.sub(r"\1", text.strip())
     parts = [part for part in re.split(r"[\s,]+", joined) if part and part != "*"]
-    parts = [part if _OPERATOR.match(part) else f"=={part}" for part in parts]
+    parts = [f"=={part}" if part[0].isalnum() else part for part in parts]
     try:
         return SpecifierSet(",".join(parts))
     except InvalidSpecifier as error:

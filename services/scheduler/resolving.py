@@ -75,7 +75,7 @@ def near(name: str, known: Iterable[str]) -> list[str]:
     """Return the names nearest to one; all of a few when none is near."""
     names = sorted(set(known))
     by_lower = {each.lower(): each for each in names}
-    found = difflib.get_close_matches(name.lower(), by_lower, n=5, cutoff=0.4)
+    found = difflib.get_close_matches(name.lower(), by_lower, n=5, cutoff=0.6)
     return [by_lower[each] for each in found] or names[:10]
 
 

@@ -1,0 +1,196 @@
+"""Who can run a request and, for each one that can't, why."""
+
+from typing import Any
+
+import pytest
+
+from schemas.level import Level
+from schemas.manifest import DatasetManifest, Port, Sample, Step
+from schemas.request import Refused
+from schemas.status import AgentStatus, Catalog
+from services.scheduler.errors import RequestRefused
+from services.scheduler.matching import match
+from tests.services.scheduler.samples import (
+    GIB,
+    a_catalog,
+    a_dataset,
+    a_gpu,
+    a_machine,
+    a_model,
+    a_request,
+    a_runtime,
+    an_agent,
+)
+
+
+def reason(agent: AgentStatus, **wanted: Any) -> str:
+    """Return why an agent can't run a request; '' if it can."""
+    found = match(a_request(**wanted), a_catalog(agent), {})
+    return "".join(each.reason for each in found.reasons)
+
+
+def refusal(catalog: Catalog, **wanted: Any) -> Refused:
+    """Return the refusal of a request."""
+    with pytest.raises(RequestRefused) as refused:
+        match(a_request(**wanted), catalog, {})
+    return refused.value.refused
+
+
+GPU_MACHINE = a_machine(accelerators=(a_gpu(interconnect="nvlink"),))
+
+
+@pytest.mark.parametrize(
+    ("system", "found"),
+    [
+        ({"architecture": "aarch64"}, "architecture x86_64, wanted aarch64"),
+        ({"memory_bytes": 16 * GIB}, "memory 8.0 GiB, wanted 16.0 GiB"),
+        ({"device": "gpu"}, "onnxruntime serves cpu, wanted device gpu"),
+        ({"accelerator": "h200"}, "no accelerator, wanted accelerator h200"),
+        ({"interconnect": "nvlink"}, "interconnect unknown, wanted nvlink"),
+        ({"labels": {"zone": "a"}}, "no such label, wanted zone=a"),
+        ({"architecture": "amd64"}, ""),
+        ({"memory_bytes": 8 * GIB}, ""),
+    ],
+)
+def test_each_reason_says_what_was_found_and_wanted(system: dict[str, Any], found: str) -> None:
+    assert reason(an_agent(), system=system) == found
+
+
+def test_every_reason_of_an_agent_is_named() -> None:
+    both = reason(an_agent(), system={"device": "gpu", "architecture": "arm64"})
+    assert both == "onnxruntime serves cpu, wanted device gpu; architecture x86_64, wanted arm64"
+
+
+@pytest.mark.parametrize(
+    ("system", "found"),
+    [
+        ({"accelerator": "h200", "device": "gpu"}, ""),
+        ({"accelerator": "a100"}, "NVIDIA H200, wanted accelerator a100"),
+        ({"accelerator_memory_bytes": 100 * GIB}, ""),
+        ({"accelerator_memory_bytes": 200 * GIB}, "accelerator memory 139.0 GiB, wanted 200.0 GiB"),
+        ({"interconnect": "NVLink"}, ""),
+        ({"interconnect": "infiniband"}, "interconnect nvlink, wanted infiniband"),
+    ],
+)
+def test_accelerators(system: dict[str, Any], found: str) -> None:
+    runtimes = (a_runtime(devices=("cpu", "cuda")),)
+    assert reason(an_agent(hardware=GPU_MACHINE, runtimes=runtimes), system=system) == found
+
+
+def test_gpu_means_the_device_the_runtime_calls_otherwise() -> None:
+    agent = an_agent(hardware=GPU_MACHINE, runtimes=(a_runtime(devices=("cpu", "cuda")),))
+    found = match(a_request(system={"device": "gpu"}), a_catalog(agent), {})
+    assert found.agents[0].device == "cuda"
+    assert match(a_request(), a_catalog(agent), {}).agents[0].device == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "found"),
+    [
+        ("1.31.1", "", ""),
+        ("1.15.0", "", "has onnxruntime 1.15.0, wanted <2.0,>=1.16.0"),
+        ("2.0.0", "", "has onnxruntime 2.0.0, wanted <2.0,>=1.16.0"),
+        ("1.31.1", ">=1.40", "has onnxruntime 1.31.1, wanted <2.0,>=1.16.0 and >=1.40"),
+    ],
+)
+def test_both_constraints_hold(version: str, asked: str, found: str) -> None:
+    agent = an_agent(runtimes=(a_runtime(version=version),))
+    assert reason(agent, framework={"name": "ONNXRuntime", "version": asked}) == found
+
+
+def test_another_framework_is_named() -> None:
+    agent = an_agent(runtimes=(a_runtime(framework="tensorflow", version="2.1"),))
+    assert reason(agent) == "has tensorflow 2.1, wanted onnxruntime"
+    assert reason(an_agent(runtimes=())) == "has no framework, wanted onnxruntime"
+
+
+@pytest.mark.parametrize(
+    ("state", "found"), [("lost", "lost: its lease is gone"), ("left", "left")]
+)
+def test_who_is_gone_cannot(state: str, found: str) -> None:
+    assert reason(an_agent(state=state)) == found
+
+
+def test_agents_are_chosen_by_name_and_unknown_ones_are_told() -> None:
+    catalog = a_catalog(an_agent("a1"), an_agent("a2"))
+    found = match(a_request(agents=["a2", "a9"]), catalog, {})
+    assert [each.agent for each in found.agents] == ["a2"]
+    assert {each.agent: each.reason for each in found.reasons} == {
+        "a9": "is not known here",
+        "a1": "not asked for: agents a2, a9 wanted",
+    }
+
+
+def test_the_least_loaded_runs_it_unless_all_do() -> None:
+    catalog = a_catalog(an_agent("a1"), an_agent("a2"), an_agent("a3"))
+    loads = {"a1": 3, "a2": 1, "a3": 2}
+    assert [each.agent for each in match(a_request(), catalog, loads).agents] == ["a2"]
+    every = match(a_request(spread="all"), catalog, loads)
+    assert [each.agent for each in every.agents] == ["a2", "a3", "a1"]
+
+
+def test_who_traces_deep_enough_goes_first() -> None:
+    shallow = an_agent("a1", runtimes=(a_runtime(deepest_level=Level.MODEL),))
+    catalog = a_catalog(shallow, an_agent("a2"))
+    found = match(a_request(trace_level="framework"), catalog, {"a2": 9})
+    assert found.agents[0].agent == "a2"
+
+
+def test_the_newest_version_that_fits_is_meant() -> None:
+    models = tuple(a_model(version=version) for version in ("1.0.0", "1.10.0", "1.9.0"))
+    catalog = a_catalog(models=models)
+    assert match(a_request(), catalog, {}).model.version == "1.10.0"
+    assert match(a_request(model="tiny:<1.10"), catalog, {}).model.version == "1.9.0"
+    assert match(a_request(model="tiny:1.0.0"), catalog, {}).model.version == "1.0.0"
+    refused = refusal(catalog, model="tiny:>=2")
+    assert (refused.error, refused.field) == ("unknown", "model")
+    assert "tiny:1.10.0" in refused.allowed
+
+
+def test_an_unknown_model_is_refused_with_names_near_it() -> None:
+    models = (a_model("efficientnet"), a_model("resnet50"), a_model("secret", hidden=True))
+    refused = refusal(a_catalog(models=models), model="eficientnet")
+    assert (refused.error, refused.field, refused.allowed) == ("unknown", "model", "efficientnet")
+    assert "secret" not in refusal(a_catalog(models=models), model="secred").allowed
+
+
+def test_a_hidden_model_is_found_under_its_name() -> None:
+    catalog = a_catalog(models=(a_model("secret", hidden=True),))
+    assert match(a_request(model="secret"), catalog, {}).model.name == "secret"
+
+
+def test_a_model_sent_along_is_checked() -> None:
+    port = Port(type="image", steps=(Step(operator="blur"),))
+    model = a_model().model_copy(update={"inputs": (port,)})
+    refused = refusal(a_catalog(), model=model)
+    assert refused.field == "model.inputs.0.steps.0.operator"
+
+
+def test_the_dataset_is_the_requests_else_the_models() -> None:
+    other = a_dataset("other")
+    catalog = a_catalog(datasets=(a_dataset(), other))
+    assert match(a_request(), catalog, {}).dataset.name == "vectors"
+    assert match(a_request(dataset="other"), catalog, {}).dataset.name == "other"
+    assert refusal(catalog, dataset="otter").field == "dataset"
+
+
+def test_a_model_without_dataset_gets_its_modalitys_or_noise() -> None:
+    photos = DatasetManifest(name="photos", samples=(Sample(path="a.jpg", sha256="0"),))
+    image = a_model(dataset="", inputs=(Port(type="image"),))
+    catalog = a_catalog(models=(image,), datasets=(photos,))
+    assert match(a_request(), catalog, {}).dataset.name == "photos"
+    raw = a_catalog(models=(a_model(dataset=""),), datasets=())
+    synthetic = match(a_request(), raw, {}).dataset.synthetic
+    assert synthetic is not None
+    assert synthetic.shape == (4,)
+
+
+@pytest.mark.parametrize("shape", [(5,), (4, 1), ()])
+def test_samples_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
+    refused = refusal(a_catalog(datasets=(a_dataset(shape=shape),)))
+    assert (refused.error, refused.field) == ("invalid", "dataset")
+
+
+def test_an_empty_dataset_is_refused() -> None:
+    refused = refusal(a_catalog(), dataset={"name": "none"})
+    assert refused.field == "dataset"

@@ -1,0 +1,154 @@
+"""Sessions, groups and runs of a request."""
+
+from typing import Any
+
+import pytest
+
+from schemas.level import Level
+from schemas.plan import Plan
+from schemas.request import Refused
+from schemas.status import Catalog
+from services.scheduler.errors import RequestRefused
+from services.scheduler.matching import match
+from services.scheduler.planning import levels_of, plan
+from tests.services.scheduler.samples import a_catalog, a_request, a_runtime, an_agent
+
+
+def planned(catalog: Catalog | None = None, **wanted: Any) -> Plan:
+    """Return the plan of a request."""
+    catalog = catalog or a_catalog()
+    request = a_request(**wanted)
+    return plan(request, match(request, catalog, {}), catalog)
+
+
+def runs(made: Plan) -> list[str]:
+    """Return every run's id, in order."""
+    return [run.run for session in made.sessions for run in session.runs]
+
+
+def refusal(**wanted: Any) -> Refused:
+    """Return why a request can't be planned."""
+    with pytest.raises(RequestRefused) as refused:
+        planned(**wanted)
+    return refused.value.refused
+
+
+def test_a_level_deeper_than_model_is_measured_beside_model() -> None:
+    made = planned(trace_level="framework")
+    assert runs(made) == ["b1-online-model", "b1-online-framework"]
+    assert {run.group for run in made.sessions[0].runs} == {0}
+
+
+@pytest.mark.parametrize("level", ["none", "application", "model"])
+def test_a_level_down_to_model_is_one_run(level: str) -> None:
+    assert runs(planned(trace_level=level)) == [f"b1-online-{level}"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "deepest", "levels"),
+    [
+        (Level.SYSTEM, Level.SYSTEM, ["MODEL", "FRAMEWORK", "LIBRARY", "SYSTEM"]),
+        (Level.SYSTEM, Level.FRAMEWORK, ["MODEL", "SYSTEM"]),
+        (Level.SYSTEM, Level.MODEL, ["MODEL", "SYSTEM"]),
+        (Level.FULL, Level.FULL, ["MODEL", "FRAMEWORK", "LIBRARY", "SYSTEM", "FULL"]),
+        (Level.FRAMEWORK, Level.NONE, ["MODEL", "FRAMEWORK"]),
+    ],
+)
+def test_levels_an_agent_cannot_trace_are_left_out(
+    asked: Level, deepest: Level, levels: list[str]
+) -> None:
+    assert [level.name for level in levels_of(asked, deepest)] == levels
+
+
+def test_throughput_runs_at_every_batch_size_and_latency_at_one() -> None:
+    made = planned(scenarios=["online", "batched"], batch_sizes=[4, 1, 2])
+    assert [(s.session, s.batch_size) for s in made.sessions] == [("b4", 4), ("b1", 1), ("b2", 2)]
+    assert runs(made) == [
+        "b4-batched-model",
+        "b1-online-model",
+        "b1-batched-model",
+        "b2-batched-model",
+    ]
+
+
+def test_no_batch_size_that_was_asked_for_is_left_out() -> None:
+    assert runs(planned(batch_sizes=[2, 4])) == ["b2-online-model", "b4-online-model"]
+
+
+def test_a_scenario_named_twice_is_two_runs() -> None:
+    rates = [{"name": "poisson", "parameters": {"rate_hz": rate}} for rate in (10, 20)]
+    made = planned(scenarios=rates)
+    assert runs(made) == ["b1-poisson-model", "b1-poisson2-model"]
+    assert [run.parameters["rate_hz"] for run in made.sessions[0].runs] == [10, 20]
+    assert [run.group for run in made.sessions[0].runs] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "level", "asked", "pacing"),
+    [
+        ("poisson", "model", "auto", "remote"),
+        ("fixed_rate", "none", "auto", "remote"),
+        ("poisson", "framework", "auto", "local"),
+        ("online", "model", "auto", "local"),
+        ("poisson", "model", "local", "local"),
+        ("poisson", "model", "remote", "remote"),
+    ],
+)
+def test_who_paces(scenario: str, level: str, asked: str, pacing: str) -> None:
+    made = planned(scenarios=[scenario], trace_level=level, pacing=asked)
+    assert {run.pacing for run in made.sessions[0].runs} == {pacing}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field"),
+    [
+        ({"scenarios": ["nope"]}, "scenarios.0.name"),
+        (
+            {"scenarios": ["online", {"name": "poisson", "parameters": {"rate_hz": 0}}]},
+            "scenarios.1.parameters.rate_hz",
+        ),
+        (
+            {"scenarios": [{"name": "online", "parameters": {"speed": 1}}]},
+            "scenarios.0.parameters.speed",
+        ),
+        ({"pacing": "remote"}, "pacing"),
+        ({"scenarios": ["poisson"], "pacing": "remote", "trace_level": "framework"}, "pacing"),
+        (
+            {
+                "scenarios": [{"name": "fixed_rate", "parameters": {"rate_hz": 1}}],
+                "run_timeout_s": 5,
+            },
+            "run_timeout_s",
+        ),
+        ({"scenarios": ["batched"] * 60, "batch_sizes": list(range(1, 61))}, "scenarios"),
+    ],
+)
+def test_what_cannot_be_planned_is_named(wanted: dict[str, Any], field: str) -> None:
+    assert refusal(**wanted).field == field
+
+
+def test_defaults_of_the_catalog_fill_in() -> None:
+    scenarios = ({"name": "online", "parameters": {"queries": 7}},)
+    catalog = Catalog.model_validate(a_catalog().model_dump() | {"scenarios": scenarios})
+    made = planned(catalog, scenarios=["online"])
+    assert made.sessions[0].runs[0].queries == 7
+    assert planned(catalog).sessions[0].runs[0].queries == 5
+
+
+def test_every_agent_of_all_has_sessions_of_its_own() -> None:
+    catalog = a_catalog(an_agent("a1"), an_agent("a2", runtimes=(a_runtime(version="1.20"),)))
+    made = planned(catalog, spread="all")
+    assert [(s.session, s.agent) for s in made.sessions] == [("a1-b1", "a1"), ("a2-b1", "a2")]
+    assert made.subject.framework_version == ""
+
+
+def test_ids_stay_tokens_whatever_agents_are_called() -> None:
+    catalog = a_catalog(an_agent("a" * 64), an_agent("b" * 64))
+    made = planned(catalog, spread="all", scenarios=["fixed_rate"], trace_level="framework")
+    assert all(len(run) <= 64 for run in runs(made))
+    assert len(set(runs(made))) == 4
+
+
+def test_plan_and_digest_are_the_same_every_time() -> None:
+    assert planned() == planned()
+    assert len(planned().subject.model_digest) == 64
