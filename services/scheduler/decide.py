@@ -158,14 +158,10 @@ def next_group(state: EvaluationState, session: SessionPlan, fleet: Fleet) -> li
 def _starts(state: EvaluationState, now_ns: int, fleet: Fleet) -> Iterator[Fact]:
     """Yield the start of each group whose turn it is, or the end of runs nobody can do."""
     assert state.plan is not None
-    taken: set[str] = set()
+    taken = {run.agent for run in state.runs.values() if run.is_under_way}
     for session in state.plan.sessions:
         group = next_group(state, session, fleet)
-        if not group:
-            continue
-        under_way = [run for run in group if run.is_under_way]
-        if under_way:
-            taken.add(under_way[0].agent)
+        if not group or any(run.is_under_way for run in group):
             continue
         agent = _agent_for(state, group, fleet)
         if agent is None:

@@ -227,7 +227,10 @@ def _interrupted(state: EvaluationState, recorded: Recorded) -> EvaluationState:
     fact = recorded.fact
     assert isinstance(fact, RunInterrupted)
     run = _current(state, fact)
-    if run is None or run.is_final or run.state not in ("planned", "started", "interrupted"):
+    is_open = run is not None and run.state in ("planned", "started", "interrupted")
+    # A failed attempt that nobody can repeat is given up by a final interruption.
+    is_given_up = run is not None and run.state == "failed" and fact.final
+    if run is None or run.is_final or not (is_open or is_given_up):
         return state
     changed = replace(
         run,
