@@ -3,6 +3,7 @@
 Eight of them run in `make test`, all of them in `make test-faults`.
 """
 
+import asyncio
 import time
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ from mlscope import Client
 from mlscope.settings import Settings
 from schemas.identity import run_key
 from schemas.status import EvaluationStatus
+from tests.faults.digests import differing
 from tests.faults.trials import Trial, trial
 from tests.faults.victims import kill
 
 TRIALS = 50
 IN_EVERY_TEST_RUN = 8
+
 
 def marks_of(seed: int) -> list[pytest.MarkDecorator]:
     """Return the marks of a trial: all are faults, the later ones too long for every test run."""
@@ -70,3 +73,4 @@ def test_what_was_accepted_ends_analyzed_once(cluster: Path, seed: int) -> None:
         queries, spans = wanted.expected_rows[run.level.name.lower()]
         rows = rows_of(cluster, run_key(status.evaluation, run.run, run.attempt))
         assert rows == {"query": (queries, queries), "span": (spans, spans)}, (wanted, run)
+    assert asyncio.run(differing(cluster)) == [], wanted
