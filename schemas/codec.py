@@ -15,14 +15,19 @@ M = TypeVar("M", bound=Message)
 
 def encode(envelope: Envelope) -> bytes:
     """Return the envelope as msgpack."""
-    return cast("bytes", msgpack.packb(envelope.model_dump(by_alias=True)))
+    return pack(envelope.model_dump(by_alias=True))
+
+
+def pack(value: dict[str, Any]) -> bytes:
+    """Return a map as msgpack."""
+    return cast("bytes", msgpack.packb(value))
 
 
 def encode_body(message: Message, *, json_text: bool = False) -> bytes:
     """Return a command or an answer as msgpack, or as JSON."""
     if json_text:
         return message.model_dump_json().encode()
-    return cast("bytes", msgpack.packb(message.model_dump(mode="python")))
+    return pack(message.model_dump(mode="python"))
 
 
 def is_json(body: bytes) -> bool:
@@ -34,7 +39,7 @@ def unpack(body: bytes) -> dict[str, Any]:
     """Return the map a body holds. Raises MalformedMessage."""
     try:
         value = json.loads(body) if is_json(body) else msgpack.unpackb(body, strict_map_key=False)
-    except (ValueError, msgpack.UnpackException, RecursionError) as error:
+    except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
         raise MalformedMessage(field="", found=_start_of(body), expected=str(error)) from error
     if not isinstance(value, dict):
         raise MalformedMessage(field="", found=type(value).__name__, expected="a map")
@@ -42,11 +47,29 @@ def unpack(body: bytes) -> dict[str, Any]:
 
 
 def decode(body: bytes) -> tuple[Envelope, Fact]:
-    """Return a fact with its envelope. Raises MalformedMessage, UnknownMessage."""
+    """Return a fact with its envelope. Raises MalformedMessage, UnknownMessage.
+
+    A fact whose data travel as an object is malformed here: see `decode_envelope`.
+    """
+    envelope = decode_envelope(body)
+    if envelope.payload:
+        raise MalformedMessage(
+            field="data", found=f"object {envelope.payload}", expected="the fact's own fields"
+        )
+    return envelope, fact_in(envelope, envelope.data)
+
+
+def decode_envelope(body: bytes) -> Envelope:
+    """Return the envelope of a known fact. Raises MalformedMessage, UnknownMessage."""
     envelope = parse(Envelope, unpack(body))
     if envelope.version > VERSION or envelope.schema_ not in FACTS:
         raise UnknownMessage(schema=envelope.schema_, version=envelope.version)
-    return envelope, parse(FACTS[envelope.schema_], envelope.data)
+    return envelope
+
+
+def fact_in(envelope: Envelope, data: dict[str, Any]) -> Fact:
+    """Return the fact of an envelope from its data. Raises MalformedMessage."""
+    return parse(FACTS[envelope.schema_], data)
 
 
 def decode_body(kind: type[M], body: bytes) -> M:

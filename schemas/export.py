@@ -74,7 +74,7 @@ def _in_envelope(fact: type[Fact]) -> dict[str, Any]:
     properties = dict(envelope["properties"])
     properties["schema"] = {"const": fact.schema_name()}
     properties["version"] = {"const": VERSION}
-    properties["data"] = body
+    properties["data"] = {"anyOf": [body, {"maxProperties": 0, "description": "see `payload`"}]}
     return {
         "$schema": DIALECT,
         "$id": f"{ROOT}.{fact.schema_name()}",

@@ -41,7 +41,8 @@ class Envelope(Message):
     """A fact with where it came from.
 
     `id` derives from the cause, so a repeat says the same thing. `time_ns` is epoch
-    nanoseconds, a label only. `data` is the fact's own fields.
+    nanoseconds, a label only. `data` is the fact's own fields; above 512 KiB it is empty, and
+    the object store's `payload` holds it as msgpack, to be checked against `payload_sha256`.
     """
 
     schema_: str = Field(alias="schema", serialization_alias="schema")
@@ -51,6 +52,8 @@ class Envelope(Message):
     time_ns: int
     traceparent: str = ""
     data: dict[str, Any]
+    payload: str = ""
+    payload_sha256: str = ""
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 
 from mlscope.bus.bus import Answerer, Asked
 from mlscope.bus.letters import refusal, refused_reason
@@ -28,21 +28,33 @@ class Answering:
         self._limit_pending = limit_pending
         self._running = asyncio.Semaphore(limit_running)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._refusing: set[asyncio.Task[None]] = set()
+        self.dropped = 0
 
     def take(self, asked: Asked, respond: Respond | None) -> None:
-        """Accept a command; `respond` is None when nobody waits for the answer."""
-        is_busy = len(self._tasks) >= self._limit_pending
-        work = self._refuse if is_busy else self._work
-        task = asyncio.get_running_loop().create_task(work(asked, respond))
-        if not is_busy:
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        """Accept a command; `respond` is None when nobody waits for the answer.
+
+        Who waits is always told. Of the others so many refusals are buried at a time, the rest
+        dropped and counted.
+        """
+        if len(self._tasks) < self._limit_pending:
+            self._start(self._work(asked, respond), self._tasks)
+        elif respond is not None or len(self._refusing) < self._limit_pending:
+            self._start(self._refuse(asked, respond), self._refusing)
+        else:
+            self.dropped += 1
+
+    def _start(self, work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     async def close(self) -> None:
         """Stop what is at work and wait for its end."""
-        for task in self._tasks:
+        stopping = [*self._tasks, *self._refusing]
+        for task in stopping:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*stopping, return_exceptions=True)
 
     async def _refuse(self, asked: Asked, respond: Respond | None) -> None:
         reason = f"{self._limit_pending} requests are waiting; ask again later"

@@ -1,10 +1,13 @@
-"""Facts to bytes and back, and the dead letters of what can't be read. Pure but for the clock."""
+"""Facts to bytes and back, large ones by way of the object store, and dead letters."""
 
 import logging
 import time
+from collections.abc import Awaitable, Callable
 
 from mlscope.bus.bus import Recorded
-from schemas.codec import decode, encode, encode_body, is_json, unpack
+from mlscope.bus.errors import NoSuchPayload, PayloadMismatch
+from mlscope.bus.streams import MAX_PAYLOAD_BYTES
+from schemas.codec import decode_envelope, encode, encode_body, fact_in, is_json, pack, unpack
 from schemas.dead import LetterBuried
 from schemas.errors import SchemaError
 from schemas.identity import token_of
@@ -14,24 +17,48 @@ from schemas.request import Refused
 _log = logging.getLogger(__name__)
 _KEPT_BYTES = 64 * 1024
 
+USELESS = (SchemaError, NoSuchPayload, PayloadMismatch)
+"""What opening a fact raises when trying again would not help."""
 
-def sealed(fact: Fact, *, id: str, cause: str = "", traceparent: str = "") -> bytes:  # noqa: A002
-    """Return a fact in its envelope as bytes, stamped with the time of now."""
+
+Keep = Callable[[str, bytes], Awaitable[str]]
+"""Stores a large payload under a name and returns its sha256."""
+
+Fetch = Callable[[str, str], Awaitable[bytes]]
+"""Returns a large payload by name and sha256. Raises NoSuchPayload, PayloadMismatch."""
+
+
+async def sealed(envelope: Envelope, keep: Keep) -> bytes:
+    """Return an envelope as bytes; data that are too large to travel become an object."""
+    body = encode(envelope)
+    if len(body) <= MAX_PAYLOAD_BYTES:
+        return body
+    name = f"{envelope.schema_}-{envelope.id}"
+    sha256 = await keep(name, pack(envelope.data))
+    fields = {"data": {}, "payload": name, "payload_sha256": sha256}
+    return encode(envelope.model_copy(update=fields))
+
+
+def enveloped(fact: Fact, *, id: str, cause: str = "", traceparent: str = "") -> Envelope:  # noqa: A002
+    """Return a fact in its envelope, stamped with the time of now."""
     now_ns = time.time_ns()
-    return encode(Envelope.around(fact, id=id, cause=cause, time_ns=now_ns, trace=traceparent))
+    return Envelope.around(fact, id=id, cause=cause, time_ns=now_ns, trace=traceparent)
 
 
-def opened(subject: str, sequence: int, body: bytes) -> Recorded:
-    """Return a stored fact. Raises SchemaError."""
-    envelope, fact = decode(body)
-    return Recorded(subject, sequence, envelope, fact)
+async def opened(subject: str, sequence: int, body: bytes, fetch: Fetch) -> Recorded:
+    """Return a stored fact. Raises SchemaError, NoSuchPayload, PayloadMismatch, Unreachable."""
+    envelope = decode_envelope(body)
+    data = envelope.data
+    if envelope.payload:
+        data = unpack(await fetch(envelope.payload, envelope.payload_sha256))
+    return Recorded(subject, sequence, envelope, fact_in(envelope, data))
 
 
-def readable(subject: str, sequence: int, body: bytes) -> Recorded | None:
+async def readable(subject: str, sequence: int, body: bytes, fetch: Fetch) -> Recorded | None:
     """Return a stored fact, or None (logged) when it can't be read: a reader goes on."""
     try:
-        return opened(subject, sequence, body)
-    except SchemaError as error:
+        return await opened(subject, sequence, body, fetch)
+    except USELESS as error:
         _log.warning("skipped %s at %d: %s", subject, sequence, error)
         return None
 

@@ -92,6 +92,18 @@ def stream_of(subject: str) -> str:
     raise KeyError(subject)
 
 
+def live_filters(filter_subject: str) -> tuple[str, ...]:
+    """Return the live subjects that announce new facts on a filter.
+
+    A filter for every entity means those of its stream: batches of others would only wake.
+    """
+    tokens = filter_subject.split(".")
+    if tokens[:2] != ROOT.split(".") or tokens[2] != "*":
+        return (filter_subject,)
+    entities = [captured.split(".")[2] for captured in STREAMS[0].subjects]
+    return tuple(".".join([*tokens[:2], entity, *tokens[3:]]) for entity in entities)
+
+
 def durable_named(name: str) -> Durable:
     """Return one of `DURABLES`. Raises KeyError."""
     return {durable.name: durable for durable in DURABLES}[name]

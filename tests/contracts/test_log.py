@@ -143,7 +143,7 @@ async def _put_all(window: PublishWindow, count: int) -> list[int]:
 
 async def test_a_message_beyond_the_servers_bound_is_refused(bus: Bus) -> None:
     with pytest.raises(PayloadTooLarge) as raised:
-        await bus.publish(a_batch(0, 2_000_000), id="a")
+        await bus.publish_live("mlscope.v1.live.x", bytes(2_000_000))
     assert raised.value.limit_bytes == 1024 * 1024
 
 

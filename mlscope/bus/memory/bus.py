@@ -28,10 +28,10 @@ from mlscope.bus.errors import (
     Unreachable,
 )
 from mlscope.bus.hearing import Hearing
-from mlscope.bus.letters import dead_letter, readable, sealed
+from mlscope.bus.letters import dead_letter, enveloped, readable, sealed
 from mlscope.bus.memory.bucket import BucketState
-from mlscope.bus.memory.delivery import MemoryDelivery, usable
-from mlscope.bus.memory.log import Log
+from mlscope.bus.memory.delivery import MemoryDelivery
+from mlscope.bus.memory.log import Kept, Log
 from mlscope.bus.memory.server import Listener, MemoryServer
 from mlscope.bus.streams import stream_of
 from schemas.message import Fact
@@ -70,7 +70,8 @@ class MemoryBus:
     ) -> int:
         """Record a fact and return its sequence. Raises Conflict, StreamFull, Unreachable."""
         subject = subject_of(fact)
-        body = sealed(fact, id=id, cause=cause, traceparent=traceparent)
+        envelope = enveloped(fact, id=id, cause=cause, traceparent=traceparent)
+        body = await sealed(envelope, self.put_object)
         await self._reachable()
         try:
             return self._server.store(subject, body, id=id, expected=expected)
@@ -155,9 +156,9 @@ class MemoryBus:
                 continue
             taken = state.take(batch, self._server.clock())
             found = [MemoryDelivery(self, self._server, state, kept, n) for kept, n in taken]
-            readable_ones = [each for each in found if await usable(each)]
-            if readable_ones:
-                yield readable_ones
+            opened_ones = [each for each in found if await each.opens()]
+            if opened_ones:
+                yield opened_ones
             if not taken:
                 await self._server.changed(state.next_due_s())
 
@@ -165,11 +166,12 @@ class MemoryBus:
         """Return every fact on a filter beyond sequence `after`, in order."""
         await self._reachable()
         log = self._log(filter_subject)
-        decoded = (
-            readable(kept.subject, kept.sequence, kept.body)
-            for kept in log.beyond((filter_subject,), after)
-        )
+        found = log.beyond((filter_subject,), after)
+        decoded = [await self._readable(kept) for kept in found]
         return [fact for fact in decoded if fact is not None]
+
+    async def _readable(self, kept: Kept) -> Recorded | None:
+        return await readable(kept.subject, kept.sequence, kept.body, self.get_object)
 
     async def follow(
         self, filter_subject: str, *, after: int = 0
@@ -181,7 +183,7 @@ class MemoryBus:
             found = [] if self._server.is_away else log.beyond((filter_subject,), after)
             for kept in found:
                 after = kept.sequence
-                if (fact := readable(kept.subject, kept.sequence, kept.body)) is not None:
+                if (fact := await self._readable(kept)) is not None:
                     yield fact
             if found:
                 continue

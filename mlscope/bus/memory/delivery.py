@@ -5,11 +5,10 @@ from typing import Protocol
 
 from mlscope.bus.bus import Recorded
 from mlscope.bus.errors import BusError
-from mlscope.bus.letters import dead_letter, opened
+from mlscope.bus.letters import USELESS, dead_letter, opened
 from mlscope.bus.memory.durable import DurableState
 from mlscope.bus.memory.log import Kept
 from mlscope.bus.memory.server import MemoryServer
-from schemas.errors import SchemaError
 from schemas.message import Fact
 
 _log = logging.getLogger(__name__)
@@ -20,6 +19,10 @@ class _Publisher(Protocol):
 
     async def publish(self, fact: Fact, *, id: str) -> int:  # noqa: A002
         """Record a fact."""
+        ...
+
+    async def get_object(self, name: str, sha256: str) -> bytes:
+        """Return a large payload."""
         ...
 
 
@@ -40,21 +43,39 @@ class MemoryDelivery:
         self._state = state
         self._kept = kept
         self._tries = tries
+        self._recorded: Recorded | None = None
+
+    async def opens(self) -> bool:
+        """Tell whether the fact can be handed on; one that can't is buried."""
+        try:
+            kept = self._kept
+            fetch = self._publisher.get_object
+            self._recorded = await opened(kept.subject, kept.sequence, kept.body, fetch)
+        except USELESS as error:
+            await self._give_up(str(error))
+            return False
+        if self.tries > self._state.durable.max_deliver:
+            await self._give_up(f"given up after {self.tries - 1} tries")
+            return False
+        return True
+
+    async def _give_up(self, reason: str) -> None:
+        _log.warning("buried %s: %s", self._kept.subject, reason)
+        try:
+            await self.bury(reason)
+        except BusError as error:
+            _log.error("no dead letter, it comes again: %s", error)
 
     @property
     def recorded(self) -> Recorded:
-        """The fact. Raises SchemaError."""
-        return opened(self._kept.subject, self._kept.sequence, self._kept.body)
+        """The fact."""
+        assert self._recorded is not None, "not opened"
+        return self._recorded
 
     @property
     def tries(self) -> int:
         """How often it was delivered, from 1."""
         return self._tries
-
-    @property
-    def most_tries(self) -> int:
-        """After how many tries the durable gives up."""
-        return self._state.durable.max_deliver
 
     async def ack(self) -> None:
         """Say that it is done."""
@@ -89,26 +110,3 @@ class MemoryDelivery:
         )
         await self._publisher.publish(letter, id=letter_id)
         self._state.end(self._kept.sequence)
-
-
-async def usable(delivery: MemoryDelivery) -> bool:
-    """Tell whether a delivery can be handed on; one that can't is buried."""
-    reason = _fault_of(delivery)
-    if reason is None:
-        return True
-    _log.warning("buried: %s", reason)
-    try:
-        await delivery.bury(reason)
-    except BusError as error:
-        _log.error("no dead letter, it comes again: %s", error)
-    return False
-
-
-def _fault_of(delivery: MemoryDelivery) -> str | None:
-    try:
-        _ = delivery.recorded
-    except SchemaError as error:
-        return str(error)
-    if delivery.tries > delivery.most_tries:
-        return f"given up after {delivery.tries - 1} tries"
-    return None

@@ -10,12 +10,12 @@ from mlscope.bus.bus import Answerer, Asked, Delivery, Entry, Recorded, ServiceF
 from mlscope.bus.discovery import Announced
 from mlscope.bus.errors import BusError, Conflict, NotProvisioned
 from mlscope.bus.hearing import Hearing
-from mlscope.bus.letters import dead_letter, readable, sealed
+from mlscope.bus.letters import dead_letter, enveloped, readable, sealed
 from mlscope.bus.nats.buckets import Buckets
 from mlscope.bus.nats.commands import Commands
 from mlscope.bus.nats.connection import Connection, Msg
 from mlscope.bus.nats.deliveries import Place, Puller
-from mlscope.bus.nats.log import EXPECTED, EXPECTED_ON, MESSAGE_ID, read_on, store, tail
+from mlscope.bus.nats.log import EXPECTED, EXPECTED_ON, MESSAGE_ID, Stored, read_on, store, tail
 from mlscope.bus.nats.objects import Objects
 from mlscope.bus.permissions import is_inbox
 from mlscope.bus.streams import OBJECTS, durable_named, stream_of
@@ -53,7 +53,8 @@ class NatsBus:
         headers = {MESSAGE_ID: id}
         if expected is not None:
             headers |= {EXPECTED_ON: expected[0], EXPECTED: str(expected[1])}
-        body = sealed(fact, id=id, cause=cause, traceparent=traceparent)
+        envelope = enveloped(fact, id=id, cause=cause, traceparent=traceparent)
+        body = await sealed(envelope, self._objects.put)
         try:
             return await store(
                 self._connection,
@@ -93,7 +94,8 @@ class NatsBus:
             bound = durable_named(durable)
         except KeyError as error:
             raise NotProvisioned(durable) from error
-        return Puller(self._connection, bound, self._bury_delivered).deliveries(batch)
+        puller = Puller(self._connection, bound, self._objects.get, self._bury_delivered)
+        return puller.deliveries(batch)
 
     async def read(self, filter_subject: str, *, after: int = 0) -> list[Recorded]:
         """Return every fact on a filter beyond sequence `after`, in order."""
@@ -102,7 +104,7 @@ class NatsBus:
         more = 1
         while more:
             found, more = await read_on(self._connection, stream, filter_subject, after)
-            decoded = (readable(each.subject, each.sequence, each.body) for each in found)
+            decoded = [await self._readable(stored) for stored in found]
             facts += [fact for fact in decoded if fact is not None]
             after = found[-1].sequence if found else after
             more = more if found else 0
@@ -117,8 +119,12 @@ class NatsBus:
             async for stored in every:
                 if stored is None:
                     yield None
-                elif (fact := readable(stored.subject, stored.sequence, stored.body)) is not None:
+                elif (fact := await self._readable(stored)) is not None:
                     yield fact
+
+    async def _readable(self, stored: Stored) -> Recorded | None:
+        fetch = self._objects.get
+        return await readable(stored.subject, stored.sequence, stored.body, fetch)
 
     async def put(self, bucket: str, key: str, value: bytes, *, revision: int | None = None) -> int:
         """Set a key and return its revision. Raises Conflict."""

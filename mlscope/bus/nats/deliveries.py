@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from mlscope.bus.bus import Delivery, Recorded
 from mlscope.bus.errors import BusError, NoAnswer, NotPermitted, NotProvisioned, Unreachable
-from mlscope.bus.letters import opened
+from mlscope.bus.letters import USELESS, Fetch, opened
 from mlscope.bus.nats.connection import Connection, Msg
 from mlscope.bus.streams import Durable
-from schemas.errors import SchemaError
 
 _log = logging.getLogger(__name__)
 _LINGER_S = 2.0
@@ -95,10 +94,13 @@ class NatsDelivery:
 class Puller:
     """Pulls from one durable for as long as the bus is open."""
 
-    def __init__(self, connection: Connection, durable: Durable, buried: Buried) -> None:
-        """`buried` writes dead letters."""
+    def __init__(
+        self, connection: Connection, durable: Durable, fetch: Fetch, buried: Buried
+    ) -> None:
+        """`fetch` gets large payloads, `buried` writes dead letters."""
         self.connection = connection
         self.durable = durable
+        self._fetch = fetch
         self._buried = buried
         self._replies: asyncio.Queue[Msg | BusError] = asyncio.Queue()
         self._inbox = ""
@@ -199,8 +201,10 @@ class Puller:
     async def _usable(self, message: Msg) -> Delivery | None:
         place = place_of(message.reply)
         try:
-            recorded = opened(message.subject, place.sequence, bytes(message.data))
-        except SchemaError as error:
+            recorded = await opened(
+                message.subject, place.sequence, bytes(message.data), self._fetch
+            )
+        except USELESS as error:
             await self._give_up(message, place, str(error))
             return None
         if place.tries > self.durable.max_deliver:

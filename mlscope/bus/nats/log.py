@@ -23,6 +23,7 @@ from mlscope.bus.errors import (
     Unreachable,
 )
 from mlscope.bus.nats.connection import Connection, Msg
+from mlscope.bus.streams import live_filters
 
 MESSAGE_ID = "Nats-Msg-Id"
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
@@ -202,7 +203,9 @@ async def tail(
     each second catches what no live message announces (expiry markers, a lost wake-up).
     """
     hints = _Hints()
-    subscription = await connection.subscribe(filter_subject, hints.wake)
+    subscriptions = [
+        await connection.subscribe(each, hints.wake) for each in live_filters(filter_subject)
+    ]
     connection.on_reconnect(hints.wake)
     is_caught_up = False
     try:
@@ -224,7 +227,8 @@ async def tail(
                 await hints.wait(_POLL_S)
     finally:
         connection.off_reconnect(hints.wake)
-        await connection.unsubscribe(subscription)
+        for subscription in subscriptions:
+            await connection.unsubscribe(subscription)
 
 
 async def _next_on(

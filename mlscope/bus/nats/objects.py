@@ -25,9 +25,15 @@ class Objects:
         self._stream = f"OBJ_{bucket}"
 
     async def put(self, name: str, body: bytes) -> str:
-        """Store a payload, replacing an older one of that name, and return its sha256."""
+        """Store a payload, replacing an older one of that name, and return its sha256.
+
+        What is there already is not written again: somebody may be reading it.
+        """
         digest = hashlib.sha256(body)
+        written = f"SHA-256={base64.urlsafe_b64encode(digest.digest()).decode()}"
         older = await self._described(name)
+        if older is not None and older.get("digest") == written and not older.get("deleted"):
+            return digest.hexdigest()
         nuid = secrets.token_hex(11)
         chunks = [body[at : at + _CHUNK_BYTES] for at in range(0, len(body), _CHUNK_BYTES)]
         for number, chunk in enumerate(chunks):
@@ -38,7 +44,7 @@ class Objects:
             "nuid": nuid,
             "size": len(body),
             "chunks": len(chunks),
-            "digest": f"SHA-256={base64.urlsafe_b64encode(digest.digest()).decode()}",
+            "digest": written,
             "options": {"max_chunk_size": _CHUNK_BYTES},
         }
         headers = {MESSAGE_ID: nuid, "Nats-Rollup": "sub"}
