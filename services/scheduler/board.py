@@ -13,7 +13,7 @@ from mlscope.bus.bus import Recorded
 from schemas.evaluation import EvaluationRequested
 from schemas.status import EvaluationStatus
 from services.scheduler.digests import combined
-from services.scheduler.state import EvaluationState, evolve
+from services.scheduler.state import EvaluationState, Run, evolve
 from services.scheduler.status import digest_of_state, status_of
 
 
@@ -88,7 +88,7 @@ class Board:
         claims: Counter[str] = Counter()
         under_way: set[str] = set()
         for run in state.runs.values():
-            if run.state in ("planned", "started", "interrupted", "failed") and not run.is_final:
+            if _is_unfinished(run):
                 claims[run.agent] += 1
             if run.is_under_way:
                 under_way.add(run.agent)
@@ -132,6 +132,12 @@ class Board:
         ]
         fitting.sort(key=lambda each: (-each.requested_ns, each.evaluation))
         return fitting[:limit]
+
+
+def _is_unfinished(run: Run) -> bool:
+    if run.state == "failed":
+        return run.word == "worker_died" and not run.is_final
+    return run.state in ("planned", "started", "interrupted") and not run.is_final
 
 
 def digest_of_log(log: Iterable[Recorded]) -> str:
