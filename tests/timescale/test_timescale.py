@@ -1,0 +1,137 @@
+"""The schema and the stores on TimescaleDB: what plain PostgreSQL cannot show."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pytest
+
+from mlscope.migrations import profile_of
+from schemas.evaluation import MeasuredRun
+from schemas.identity import run_key
+from services.analyzer.analysis import analyze
+from services.analyzer.store import Store as AnalyzerStore
+from services.collector.runs import run_row
+from services.collector.saving import prepared_of
+from services.collector.store import Store, migrate
+from tests.services.collector.builders import (
+    REQUESTED_NS,
+    a_completion,
+    a_plan,
+    a_trace,
+    some_queries,
+)
+
+pytestmark = pytest.mark.xdist_group("timescale")
+DAY_NS = 86_400 * 10**9
+
+
+@pytest.fixture
+def session(timescale_url: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(timescale_url, autocommit=True, prepare_threshold=None) as session:
+        yield session
+
+
+@pytest.fixture
+def store(timescale_url: str) -> Iterator[Store]:
+    with closing(Store(timescale_url)) as store:
+        yield store
+
+
+def _save(store: Store, evaluation: str, *sequences: int, age_days: int = 0) -> int:
+    own: dict[str, Any] = {"evaluation": evaluation}
+    start_ns = time.time_ns() - age_days * DAY_NS
+    spans = [prepared_of(a_trace(each, **own), start_ns) for each in sequences]
+    queries = [prepared_of(some_queries(each, **own), start_ns) for each in sequences]
+    return store.save([*spans, *queries])
+
+
+def _count(session: psycopg.Connection[Any], table: str, evaluation: str) -> int:
+    key = run_key(evaluation, "r0", 1)
+    query = f"SELECT count(*) FROM {table} WHERE run_key = {key}"
+    return int(session.execute(query.encode()).fetchall()[0][0])
+
+
+def _run_policy(session: psycopg.Connection[Any], procedure: str, table: str) -> None:
+    found = session.execute(
+        "SELECT job_id FROM timescaledb_information.jobs"
+        " WHERE proc_name = %s AND hypertable_name = %s",
+        (procedure, table),
+    )
+    ((job,),) = found.fetchall()
+    session.execute(f"CALL run_job({job})".encode())
+
+
+def test_spans_and_queries_are_hypertables_with_policies(
+    timescale_url: str, session: psycopg.Connection[Any]
+) -> None:
+    assert profile_of(timescale_url) == "timescaledb"
+    jobs = session.execute(
+        "SELECT hypertable_name, proc_name FROM timescaledb_information.jobs"
+        " WHERE hypertable_name IS NOT NULL"
+    ).fetchall()
+    for table in ("span", "query"):
+        assert (table, "policy_retention") in jobs
+        assert (table, "policy_compression") in jobs
+        assert (f"{table}_trend", "policy_refresh_continuous_aggregate") in jobs
+
+
+def test_migrating_again_changes_nothing(
+    timescale_url: str, session: psycopg.Connection[Any]
+) -> None:
+    versions = "SELECT component, version, applied_at FROM schema_version ORDER BY 1, 2"
+    before = session.execute(versions.encode()).fetchall()
+    assert migrate(timescale_url) == "timescaledb"
+    assert session.execute(versions.encode()).fetchall() == before
+
+
+def test_a_redelivered_batch_adds_nothing(store: Store, session: psycopg.Connection[Any]) -> None:
+    assert _save(store, "again", 0, 1) == 14
+    assert _save(store, "again", 1, 2) == 7
+    assert _count(session, "span", "again") == 12
+
+
+def test_trends_agree_with_the_rows(store: Store, session: psycopg.Connection[Any]) -> None:
+    _save(store, "trend", 0, 1)
+    live = _count(session, "query_trend", "trend")
+    session.execute("CALL refresh_continuous_aggregate('query_trend', NULL, NULL)")
+    session.execute("CALL refresh_continuous_aggregate('span_trend', NULL, NULL)")
+    key = run_key("trend", "r0", 1)
+    query = f"SELECT queries, failed, samples, most_ns FROM query_trend WHERE run_key = {key}"
+    assert live == 1
+    assert session.execute(query.encode()).fetchall() == [(6, 0, 6, 9)]
+    query = f"SELECT level, spans, sum_ns FROM span_trend WHERE run_key = {key}"
+    assert session.execute(query.encode()).fetchall() == [(2, 8, 40.0)]
+
+
+def test_old_rows_are_compressed_and_late_ones_still_arrive(
+    store: Store, session: psycopg.Connection[Any]
+) -> None:
+    _save(store, "old", 0, age_days=3)
+    _run_policy(session, "policy_compression", "span")
+    compressed = session.execute(
+        "SELECT count(*) FROM timescaledb_information.chunks"
+        " WHERE hypertable_name = 'span' AND is_compressed"
+    ).fetchall()
+    assert compressed != [(0,)]
+    assert _save(store, "old", 0, 1, age_days=3) == 7
+    assert _count(session, "span", "old") == 8
+
+
+def test_rows_past_retention_are_dropped(store: Store, session: psycopg.Connection[Any]) -> None:
+    _save(store, "ancient", 0, age_days=100)
+    _run_policy(session, "policy_retention", "span")
+    assert _count(session, "span", "ancient") == 0
+    assert _count(session, "query", "ancient") == 3
+
+
+def test_an_analyzer_reads_and_writes(timescale_url: str, store: Store) -> None:
+    store.save([prepared_of(a_trace(), REQUESTED_NS), prepared_of(some_queries(), REQUESTED_NS)])
+    store.end_run(run_row(a_completion(), a_plan().plan, REQUESTED_NS, "c0"))
+    measured = MeasuredRun(run="r0", attempt=1, end="completed", agent="a1")
+    with closing(AnalyzerStore(timescale_url)) as analyzer:
+        done = analyze(analyzer.read("e1", [measured]))
+        analyzer.write("e1", done.tables, done.digest, done.trees)
+        assert tuple(analyzer.tables("e1")) == done.tables
