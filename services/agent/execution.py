@@ -71,12 +71,13 @@ class Execution:
     async def query(self, run: str, words: Words, timeout_s: float) -> Words:
         """Hand a remote query to the worker and return its answer."""
         key = (run, int(words["query"]))
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Words] = asyncio.get_running_loop().create_future()
         if self._answers.setdefault(key, future) is not future or run not in self.telling.left:
             return _refusal(key[1], "this query is under way, or the run has ended")
         try:
             await self._worker.send({**words, "kind": "query"})
-            return await asyncio.wait_for(future, timeout_s)
+            async with asyncio.timeout(timeout_s):
+                return await future
         except TimeoutError:
             return _refusal(key[1], f"not answered in {timeout_s:g} s")
         finally:

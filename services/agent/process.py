@@ -46,6 +46,7 @@ class WorkerProcess:
     ) -> None:
         self._process, self._channel = process, channel
         self._handover, self._scratch = handover, scratch
+        self._is_closed = False
         self.send = channel.send
         self.receive = channel.receive
 
@@ -69,7 +70,11 @@ class WorkerProcess:
                 env=_environment(),
                 start_new_session=True,
             )
-        return cls(process, await AgentChannel.over(ours), handover, scratch)
+        try:
+            return cls(process, await AgentChannel.over(ours), handover, scratch)
+        except BaseException:
+            process.kill()
+            raise
 
     @property
     def pid(self) -> int:
@@ -110,11 +115,14 @@ class WorkerProcess:
         """Ask it to end, end it when it does not, and free what it used."""
         await self._channel.send({"kind": "close"})
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), _CLOSE_S)
+            async with asyncio.timeout(_CLOSE_S):
+                await self._process.wait()
         self.kill()
         await self._process.wait()
-        self._channel.close()
-        self._handover.close()
+        if not self._is_closed:
+            self._is_closed = True
+            self._channel.close()
+            self._handover.close()
         await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
 
     def _last_words(self) -> str:

@@ -153,14 +153,17 @@ class Agent:
             except BusError as error:
                 _log.warning("the lease was not renewed", extra={"cause": str(error)})
             self._changed.clear()
+            # Not `wait_for`: before Python 3.12 it may swallow a cancellation.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), self._settings.heartbeat_s)
+                async with asyncio.timeout(self._settings.heartbeat_s):
+                    await self._changed.wait()
 
     async def do_orders(self) -> None:
         """Do one order after the other, for ever; whatever happens to one, the next is done."""
         while True:
             try:
-                order = await asyncio.wait_for(self._waiting.get(), self._settings.heartbeat_s)
+                async with asyncio.timeout(self._settings.heartbeat_s):
+                    order = await self._waiting.get()
             except TimeoutError:
                 await self._sessions.close_idle()
                 continue
@@ -189,7 +192,7 @@ class Agent:
         try:
             is_useful = await self._execution.carry_out()
         finally:
-            self._sessions.working = None
+            await self._sessions.rest()
         if not is_useful:
             await self._sessions.close(key)
 
@@ -239,10 +242,7 @@ class Agent:
 
     async def _close(self, words: Words, body: bytes) -> bytes:
         key = (str(words["evaluation"]), str(words["session"]))
-        if key == self._sessions.working:
-            return _told_off(body, "busy", "the session is at work")
-        closed = await self._sessions.close(key)
-        message = "" if closed else "not open"
+        message = await self._sessions.close_when_idle(key)
         return encode_body(WorkAnswer(accepted=True, message=message), json_text=is_json(body))
 
     async def _query(self, words: Words, _: bytes) -> bytes:

@@ -28,8 +28,9 @@ class Sessions:
         self._workers: dict[SessionKey, WorkerProcess] = {}
         self._used_ns: dict[SessionKey, int] = {}
         self._started = 0
-        #: the session at work, which is not closed
+        #: the session at work, which is not closed before it rests
         self.working: SessionKey | None = None
+        self._closes_at_rest = False
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -51,11 +52,27 @@ class Sessions:
 
     async def close(self, key: SessionKey) -> bool:
         """End a session's worker; False when it has none."""
-        worker = self._workers.pop(key, None)
-        self._used_ns.pop(key, None)
+        worker = self._workers.get(key)
         if worker is not None:
+            # It stays known until it is closed, so that a cancelled close is made good later.
             await worker.close()
+            self._workers.pop(key, None)
+            self._used_ns.pop(key, None)
         return worker is not None
+
+    async def close_when_idle(self, key: SessionKey) -> str:
+        """End a session's worker, after its order if it is at work; return '' or a remark."""
+        if key == self.working:
+            self._closes_at_rest = True
+            return "after the order under way"
+        return "" if await self.close(key) else "not open"
+
+    async def rest(self) -> None:
+        """Say that the session at work has done its order."""
+        key, self.working = self.working, None
+        closes, self._closes_at_rest = self._closes_at_rest, False
+        if key is not None and closes:
+            await self.close(key)
 
     async def close_idle(self) -> None:
         """End workers that had nothing to do for long."""

@@ -1,5 +1,6 @@
 """Orders of real models, and a sink that keeps what is said."""
 
+import asyncio
 import hashlib
 import shutil
 from collections.abc import Iterable
@@ -8,7 +9,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from schemas.batch import Batch
+from schemas.batch import Batch, QueriesAnswered
 from schemas.manifest import DatasetManifest, FrameworkNeed, ModelManifest, Port, Sample, Synthetic
 from schemas.message import Fact
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
@@ -139,6 +140,8 @@ class Kept:
     def __init__(self) -> None:
         self.facts: list[Fact] = []
         self.ids: list[str] = []
+        #: set with the first batch of queries
+        self.answered = asyncio.Event()
 
     async def put_batch(self, fact: Batch, *, id: str, cause: str) -> None:  # noqa: A002
         """Keep a batch."""
@@ -147,6 +150,8 @@ class Kept:
     async def put(self, fact: Fact, *, id: str, cause: str) -> None:  # noqa: A002
         """Keep a fact."""
         self.facts.append(fact)
+        if isinstance(fact, QueriesAnswered):
+            self.answered.set()
         self.ids.append(f"{cause}:{id}")
 
     def of(self, kind: type[F]) -> list[F]:

@@ -1,0 +1,286 @@
+"""The agent over a bus: announcement, lease, orders, remote queries, leaving."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgpack
+import numpy as np
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.memory import MemoryServer, connect
+from schemas.agent import AgentAnnounced, AgentLeft, Lease
+from schemas.batch import QueriesAnswered, TraceCaptured
+from schemas.codec import decode_body, encode_body
+from schemas.message import Fact, Message
+from schemas.plan import WorkAnswer, WorkOrder
+from schemas.run import RunCompleted, RunFailed, RunReady
+from schemas.subjects import agent_command, facts_of
+from services.agent.service import serve
+from tests.services.agent.builders import (
+    MANIFESTS,
+    SLEEPY,
+    a_run,
+    a_sleepy_subject,
+    a_subject,
+    an_order,
+)
+
+F = TypeVar("F", bound=Fact)
+
+
+@dataclass(frozen=True)
+class Small:
+    """Settings of a small agent."""
+
+    data_folder: Path
+    manifests_folder: Path = MANIFESTS
+    agent_id: str = "a1"
+    agent_labels: dict[str, str] = field(default_factory=lambda: {"rack": "7"})
+    agent_image: str = "mlscope:1"
+    agent_predictors: tuple[str, ...] = ("onnxruntime",)
+    allow_inline_python: bool = False
+    ring_bytes: int = 1 << 20
+    spool_max_bytes: int = 1 << 20
+    heartbeat_s: float = 0.2
+    run_silence_s: float = 30.0
+
+
+class Scheduler:
+    """The other side: sends commands, waits for facts."""
+
+    def __init__(self, bus: Bus, server: MemoryServer) -> None:
+        self.bus = bus
+        self._server = server
+
+    async def command(self, verb: str, body: Message | dict[str, Any]) -> WorkAnswer:
+        """Send a command and return its answer."""
+        packed = encode_body(body) if isinstance(body, Message) else msgpack.packb(body)
+        answer = await self.bus.ask(agent_command("a1", verb), packed)
+        return decode_body(WorkAnswer, answer)
+
+    async def facts(self, kind: type[F], count: int = 1) -> list[F]:
+        """Wait for so many facts of a kind."""
+        async with asyncio.timeout(60):
+            while True:
+                recorded = await self.bus.read(facts_of(kind))
+                found = [each.fact for each in recorded if isinstance(each.fact, kind)]
+                if len(found) >= count:
+                    return found
+                await asyncio.sleep(0.02)
+
+    async def lease(self) -> Lease | None:
+        """Return the agent's lease."""
+        entry = await self.bus.get("leases", "agent-a1")
+        return None if entry is None or not entry.value else decode_body(Lease, entry.value)
+
+    async def query(self, order: WorkOrder, query: int, *samples: int) -> dict[str, Any]:
+        """Send a remote query and return its answer."""
+        words = {
+            **named(order),
+            "block": 0,
+            "query": query,
+            "samples": np.array(samples, "<i4").tobytes(),
+        }
+        body = await self.bus.ask(agent_command("a1", "query"), msgpack.packb(words))
+        answer: dict[str, Any] = msgpack.unpackb(body)
+        return answer
+
+
+def named(order: WorkOrder, run: str = "r0") -> dict[str, Any]:
+    """Return what names one attempt."""
+    return {"evaluation": order.evaluation, "run": run, "attempt": order.attempt}
+
+
+@pytest.fixture(autouse=True)
+def _with_sleepy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(SLEEPY))
+
+
+@contextlib.asynccontextmanager
+async def serving(server: MemoryServer, folder: Path) -> AsyncIterator[Scheduler]:
+    stop = asyncio.Event()
+    async with connect(server, "agent") as bus, connect(server, "scheduler") as other:
+        task = asyncio.create_task(serve(bus, Small(folder), stop))
+        scheduler = Scheduler(other, server)
+        await scheduler.facts(AgentAnnounced)
+        yield scheduler
+        stop.set()
+        await task
+
+
+@pytest.fixture
+async def scheduler(tmp_path: Path) -> AsyncIterator[Scheduler]:
+    """Yield a scheduler with a live agent."""
+    async with serving(MemoryServer(), tmp_path) as scheduler:
+        yield scheduler
+
+
+async def test_an_agent_says_what_it_is_and_holds_a_lease(scheduler: Scheduler) -> None:
+    (fact,) = await scheduler.facts(AgentAnnounced)
+    said = fact.announcement
+    assert (said.agent, said.image, said.labels) == ("a1", "mlscope:1", {"rack": "7"})
+    assert [runtime.framework for runtime in said.runtimes] == ["onnxruntime"]
+    lease = await scheduler.lease()
+    assert lease is not None
+    assert (lease.holder, lease.incarnation) == ("a1", said.incarnation)
+
+
+async def test_an_order_is_done_and_its_batches_come_before_its_end(scheduler: Scheduler) -> None:
+    assert (await scheduler.command("start", an_order(runs=(a_run(queries=600),)))).accepted
+    (outcome,) = await scheduler.facts(RunCompleted)
+    traces = await scheduler.bus.read(facts_of(TraceCaptured))
+    queries = await scheduler.bus.read(facts_of(QueriesAnswered))
+    assert len(traces) == outcome.tally.trace_batches
+    assert len(queries) == outcome.tally.query_batches
+    assert outcome.tally.queries == 600
+
+
+async def test_the_same_start_again_does_nothing_again(scheduler: Scheduler) -> None:
+    order = an_order()
+    answers = [await scheduler.command("start", order) for _ in range(3)]
+    assert all(answer.accepted for answer in answers)
+    await scheduler.facts(RunCompleted)
+    assert (await scheduler.command("start", order)).accepted
+    await asyncio.sleep(0.3)
+    assert len(await scheduler.facts(RunCompleted)) == 1
+
+
+async def test_the_lease_names_what_keeps_it_busy(scheduler: Scheduler) -> None:
+    order = an_order(a_sleepy_subject(predict_ms=30), (a_run(queries=50),))
+    await scheduler.command("start", order)
+    await scheduler.facts(QueriesAnswered)
+    lease = await scheduler.lease()
+    assert lease is not None
+    assert lease.busy == ("e1/r0/1",)
+
+
+async def test_a_worker_lost_is_said_and_the_agent_goes_on(scheduler: Scheduler) -> None:
+    await scheduler.command("start", an_order(a_sleepy_subject(dies_at=2)))
+    (failure,) = await scheduler.facts(RunFailed)
+    assert failure.error == "worker_died"
+    second = an_order(a_sleepy_subject(), attempt=2)
+    assert (await scheduler.command("start", second)).accepted
+    (outcome,) = await scheduler.facts(RunCompleted)
+    assert outcome.attempt == 2
+
+
+async def test_two_sessions_wait_for_each_other(scheduler: Scheduler) -> None:
+    for number in range(3):
+        order = an_order(runs=(a_run(f"r{number}"),), session=f"s{number}")
+        assert (await scheduler.command("start", order)).accepted
+    outcomes = await scheduler.facts(RunCompleted, 3)
+    assert [outcome.run for outcome in outcomes] == ["r0", "r1", "r2"]
+
+
+async def test_a_session_is_closed_on_command(scheduler: Scheduler) -> None:
+    await scheduler.command("start", an_order())
+    await scheduler.facts(RunCompleted)
+    session = {"evaluation": "e1", "session": "s0"}
+    assert (await scheduler.command("close", session)).accepted
+    async with asyncio.timeout(20):
+        while (await scheduler.command("close", session)).message != "not open":
+            pass
+
+
+async def test_a_run_is_stopped_on_command(scheduler: Scheduler) -> None:
+    order = an_order(a_sleepy_subject(predict_ms=20), (a_run(queries=1000),))
+    await scheduler.command("start", order)
+    await scheduler.facts(QueriesAnswered)
+    answer = await scheduler.command("stop", {**named(order), "reason": "cancelled"})
+    assert answer.accepted
+    (failure,) = await scheduler.facts(RunFailed)
+    assert (failure.error, failure.message) == ("stopped", "cancelled")
+
+
+async def test_a_run_is_stopped_before_it_began(scheduler: Scheduler) -> None:
+    slow = an_order(a_sleepy_subject(predict_ms=20), (a_run(queries=50),))
+    later = an_order(runs=(a_run("later"),), session="s1")
+    await scheduler.command("start", slow)
+    await scheduler.command("start", later)
+    assert (await scheduler.command("stop", named(later, "later"))).accepted
+    (failure,) = await scheduler.facts(RunFailed)
+    assert (failure.run, failure.error) == ("later", "stopped")
+
+
+async def test_what_is_not_there_can_t_be_stopped(scheduler: Scheduler) -> None:
+    answer = await scheduler.command("stop", named(an_order()))
+    assert (answer.accepted, answer.error) == (False, "unknown")
+
+
+@pytest.mark.parametrize("verb", ["start", "stop", "close", "finish"])
+async def test_a_malformed_command_is_told_so(scheduler: Scheduler, verb: str) -> None:
+    answer = await scheduler.command(verb, {"evaluation": 5})
+    assert (answer.accepted, answer.error) == (False, "malformed")
+
+
+async def test_remote_queries_are_answered_and_tallied(scheduler: Scheduler) -> None:
+    order = an_order(a_subject(), (a_run(pacing="remote", queries=20),))
+    await scheduler.command("start", order)
+    await scheduler.facts(RunReady)
+    answers = await asyncio.gather(*(scheduler.query(order, index, index) for index in range(20)))
+    assert [answer["query"] for answer in answers] == list(range(20))
+    assert all(answer["status"] == 0 and answer["service_ns"] > 0 for answer in answers)
+    bad = await scheduler.query(order, 20, 999)
+    assert bad["error"] == "samples are numbered 0 to 63"
+    issued = {"query_batches": 3, "queries": 21, "failed_queries": 1}
+    assert (await scheduler.command("finish", {**named(order), **issued})).accepted
+    (outcome,) = await scheduler.facts(RunCompleted)
+    assert (outcome.tally.query_batches, outcome.tally.queries) == (3, 21)
+    assert outcome.tally.spans == 2 * 20
+    assert await scheduler.bus.read(facts_of(QueriesAnswered)) == []
+
+
+async def test_a_remote_query_of_an_older_attempt_is_refused(scheduler: Scheduler) -> None:
+    order = an_order(a_subject(), (a_run(pacing="remote"),), attempt=2)
+    await scheduler.command("start", order)
+    await scheduler.facts(RunReady)
+    old = order.model_copy(update={"attempt": 1})
+    answer = await scheduler.query(old, 0, 0)
+    assert answer["status"] == 1
+    assert answer["error"].startswith("stale")
+    await scheduler.command("stop", named(order))
+    await scheduler.facts(RunFailed)
+
+
+async def test_leaving_is_said_and_no_worker_stays(tmp_path: Path) -> None:
+    server = MemoryServer()
+    async with serving(server, tmp_path) as scheduler:
+        order = an_order(a_sleepy_subject(predict_ms=20), (a_run(queries=1000),))
+        await scheduler.command("start", order)
+        await scheduler.facts(QueriesAnswered)
+    async with connect(server, "scheduler") as bus:
+        after = Scheduler(bus, server)
+        assert len(await after.facts(AgentLeft)) == 1
+        assert await after.lease() is None
+        assert await bus.read(facts_of(RunFailed)) == []
+    assert [path.name for path in (tmp_path / "agents" / "a1").iterdir()] == []
+
+
+async def test_a_restart_is_another_incarnation(tmp_path: Path) -> None:
+    server = MemoryServer()
+    for _ in range(2):
+        async with serving(server, tmp_path) as scheduler:
+            pass
+    async with connect(server, "scheduler") as bus:
+        said = await Scheduler(bus, server).facts(AgentAnnounced, 2)
+    assert said[0].announcement.incarnation != said[1].announcement.incarnation
+    assert scheduler is not None
+
+
+async def test_a_server_that_was_away_gets_everything(tmp_path: Path) -> None:
+    server = MemoryServer()
+    async with serving(server, tmp_path) as scheduler:
+        order = an_order(a_sleepy_subject(predict_ms=10), (a_run(queries=60),))
+        await scheduler.command("start", order)
+        await scheduler.facts(QueriesAnswered)
+        server.stop()
+        await asyncio.sleep(0.5)
+        server.start()
+        (outcome,) = await scheduler.facts(RunCompleted)
+        queries = await scheduler.facts(QueriesAnswered)
+    assert sum(fact.count for fact in queries) == outcome.tally.queries == 60
