@@ -6,7 +6,6 @@ import platform
 import socket
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +103,10 @@ def _distribution_of(framework: str) -> tuple[str, str] | None:
 
 def nvidia_accelerators() -> Iterator[Accelerator]:
     """Yield NVIDIA GPUs by NVML; none where its binding or its driver is missing."""
-    if find_spec("pynvml") is None:
+    try:
+        pynvml: Any = import_module("pynvml")
+    except ImportError:
         return
-    pynvml: Any = import_module("pynvml")
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:

@@ -1,0 +1,67 @@
+"""What a machine says of itself."""
+
+import os
+import subprocess
+import sys
+
+import onnxruntime as ort
+import pytest
+
+from schemas.agent import Accelerator
+from schemas.level import Level
+from services.agent.machine import (
+    announcement,
+    installed_runtimes,
+    nvidia_accelerators,
+    package_version,
+    this_machine,
+)
+from tests.services.agent.builders import MANIFESTS
+
+
+def test_a_machine_has_cores_and_memory() -> None:
+    hardware = this_machine()
+    assert hardware.cores == os.cpu_count()
+    assert hardware.memory_bytes > 1 << 28
+    assert hardware.architecture in ("amd64", "arm64")
+    assert hardware.hostname
+
+
+def test_an_installed_framework_is_offered_with_its_version() -> None:
+    (runtime,) = [r for r in installed_runtimes((), ()) if r.framework == "onnxruntime"]
+    assert runtime.version == ort.__version__
+    assert runtime.deepest_level == Level.FRAMEWORK
+    assert "cpu" in runtime.devices
+
+
+def test_only_wanted_predictors_are_offered() -> None:
+    assert list(installed_runtimes(("pytorch",), ())) == []
+
+
+def test_a_gpu_needs_a_build_for_it() -> None:
+    gpu = Accelerator(name="H200")
+    (runtime,) = installed_runtimes(("onnxruntime",), (gpu,))
+    has_cuda = package_version("onnxruntime-gpu") != "" and not package_version("onnxruntime")
+    assert ("gpu" in runtime.devices) == has_cuda
+
+
+def test_an_announcement_carries_what_the_owner_said() -> None:
+    said = announcement("a1", "i1", image="img", labels={"k": "v"}, allows_inline_python=True)
+    assert (said.agent, said.incarnation, said.image) == ("a1", "i1", "img")
+    assert (said.labels, said.allows_inline_python) == ({"k": "v"}, True)
+
+
+def test_no_framework_is_imported_to_know_of_it() -> None:
+    script = (
+        "import sys; from services.agent.machine import announcement;"
+        "announcement('a', 'i'); print('onnxruntime' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=MANIFESTS.parent, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_without_nvml_there_is_no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert list(nvidia_accelerators()) == []
