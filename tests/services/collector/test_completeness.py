@@ -1,0 +1,51 @@
+"""What is said of an ended attempt follows from numbers alone."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.run import RunIncomplete, RunRecorded
+from services.collector.completeness import Stored, Waiting, decide
+
+WAITING = Waiting(
+    run_key=1,
+    evaluation="e1",
+    run="r0",
+    attempt=1,
+    cause="c0",
+    announced=(2, 1, 0),
+    stored=(1, 1, 0),
+    rows=Stored(spans=500, queries=3, outputs=0),
+    waited_s=9.0,
+)
+
+
+def test_missing_batches_are_waited_for() -> None:
+    assert decide(WAITING, deadline_s=10.0) is None
+
+
+def test_past_the_deadline_the_numbers_are_told() -> None:
+    fact = decide(WAITING, deadline_s=9.0)
+    assert isinstance(fact, RunIncomplete)
+    assert (fact.announced_batches, fact.stored_batches, fact.spans) == (3, 2, 500)
+
+
+@pytest.mark.parametrize("waited_s", [0.0, 1e6])
+def test_complete_is_recorded_however_late(waited_s: float) -> None:
+    fact = decide(replace(WAITING, stored=(2, 1, 0), waited_s=waited_s), deadline_s=10.0)
+    assert fact == RunRecorded(
+        evaluation="e1", run="r0", attempt=1, spans=500, queries=3, outputs=0
+    )
+
+
+_COUNTS = st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
+
+
+@given(announced=_COUNTS, stored=_COUNTS)
+def test_recorded_means_that_every_announced_batch_is_stored(
+    announced: tuple[int, ...], stored: tuple[int, ...]
+) -> None:
+    fact = decide(replace(WAITING, announced=announced, stored=stored), deadline_s=0.0)
+    assert isinstance(fact, RunRecorded) == (announced == stored)
