@@ -167,6 +167,7 @@ def _add_offline(commands: Parsers) -> None:
     bring = _command(commands, "import", "offline", "make a bundle an evaluation like any other")
     bring.set_defaults(run=_lazily("importing", "import_bundle"))
     bring.add_argument("bundle", type=Path, metavar="BUNDLE")
+    bring.add_argument("--again", action="store_true", help="even if it was imported before")
     bring.add_argument("--data", default="", help="data folder of the local cluster (.mlscope)")
     bring.add_argument("--keys", default="", help="folder of the services' keys")
     bring.add_argument("--url", default="", help="NATS server (MLSCOPE_NATS_URL)")

@@ -10,20 +10,23 @@ requester's and the agents'.
 import argparse
 import asyncio
 import os
+import secrets
 import sys
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from cli import exits
 from cli.commands.bundle import Bundle, read
 from cli.commands.playback import Playback
 from cli.failures import Misused
 from cli.progress import ProgressLine
-from mlscope.client import AsyncClient
+from mlscope.client import AsyncClient, AsyncEvaluation
 from mlscope.client.connection import find_settings
 from mlscope.settings import Settings
 from schemas.request import Evaluate, ScenarioChoice, SystemNeed
+from schemas.status import EvaluationStatus
 from services.agent.errors import BundleBroken
 
 _WAIT_S = 60.0
@@ -44,7 +47,9 @@ def import_bundle(arguments: argparse.Namespace) -> int:
     except BundleBroken as error:
         raise Misused(str(error)) from error
     settings = find_settings(os.environ, url=arguments.url, data=arguments.data)
-    return asyncio.run(_import(bundle, keys_in(settings, arguments.keys)))
+    again = f" {secrets.token_hex(8)}" if arguments.again else ""
+    key = f"import {bundle.evaluation}{again}"
+    return asyncio.run(_import(bundle, keys_in(settings, arguments.keys), key))
 
 
 def keys_in(settings: Settings, folder: str = "") -> Keys:
@@ -60,7 +65,7 @@ def keys_in(settings: Settings, folder: str = "") -> Keys:
     )
 
 
-async def _import(bundle: Bundle, keys: Keys) -> int:
+async def _import(bundle: Bundle, keys: Keys, key: str) -> int:
     from mlscope.bus.nats import connect
 
     async with AsyncExitStack() as stack:
@@ -70,7 +75,7 @@ async def _import(bundle: Bundle, keys: Keys) -> int:
         await _check_name_is_free(client, bundle)
         playback = Playback(playing, bundle, keys.agent.heartbeat_s)
         await stack.enter_async_context(playback.present())
-        return await _follow(client, bundle, playback)
+        return await _follow(client, request_of(bundle, key), playback)
 
 
 async def _check_name_is_free(client: AsyncClient, bundle: Bundle) -> None:
@@ -82,17 +87,25 @@ async def _check_name_is_free(client: AsyncClient, bundle: Bundle) -> None:
             )
 
 
-async def _follow(client: AsyncClient, bundle: Bundle, playback: Playback) -> int:
-    evaluation = await client.evaluate(request_of(bundle))
+async def _follow(client: AsyncClient, request: Evaluate, playback: Playback) -> int:
+    evaluation = await client.evaluate(request)
     playback.expect(evaluation.id)
-    with ProgressLine(sys.stderr) as line:
-        line.note(f"evaluation {evaluation.id}  {evaluation.address}")
-        if evaluation.repeated:
-            line.note("this bundle was imported before")
-        async with aclosing(evaluation.watch()) as steps:
-            async for progress in steps:
-                line.show(progress)
-    status = await evaluation.status()
+    print(f"evaluation {evaluation.id}  {evaluation.address}", file=sys.stderr)
+    if evaluation.repeated:
+        print("this bundle was imported before; --again makes another", file=sys.stderr)
+    watching = asyncio.create_task(_watch(evaluation))
+    try:
+        either: set[asyncio.Future[Any]] = {watching, playback.gap}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not watching.done():
+            raise Misused(
+                f"the bundle holds no {playback.gap.result()}: planned by another version"
+            )
+        status = watching.result()
+    except (asyncio.CancelledError, Misused):
+        watching.cancel()
+        await evaluation.cancel("its import was given up")
+        raise
     print(evaluation.id)
     if status.state != "analyzed":
         print(f"{status.state}: {status.cause}", file=sys.stderr)
@@ -100,7 +113,15 @@ async def _follow(client: AsyncClient, bundle: Bundle, playback: Playback) -> in
     return exits.OK
 
 
-def request_of(bundle: Bundle) -> Evaluate:
+async def _watch(evaluation: AsyncEvaluation) -> EvaluationStatus:
+    with ProgressLine(sys.stderr) as line:
+        async with aclosing(evaluation.watch()) as steps:
+            async for progress in steps:
+                line.show(progress)
+    return await evaluation.status()
+
+
+def request_of(bundle: Bundle, key: str) -> Evaluate:
     """Return the request whose plan is the bundle's: same sessions, groups and runs."""
     plan, subject = bundle.plan, bundle.plan.subject
     runs = [run for session in plan.sessions for run in session.runs]
@@ -123,6 +144,6 @@ def request_of(bundle: Bundle) -> Evaluate:
         pacing="local",
         run_timeout_s=max(run.timeout_s for run in runs),
         wait_s=_WAIT_S,
-        key=f"import {bundle.evaluation}",
+        key=key,
         labels={"imported": bundle.name, "measured_by": bundle.agent},
     )

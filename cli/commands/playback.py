@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
+import json
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 
 from cli.commands.bundle import Bundle
@@ -14,13 +15,16 @@ from schemas.agent import AgentAnnounced, AgentLeft, Announcement, Lease
 from schemas.codec import decode, decode_body, encode_body, is_json
 from schemas.errors import SchemaError
 from schemas.message import derived_id
-from schemas.plan import WorkAnswer, WorkOrder
+from schemas.plan import SessionPlan, WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, RunFailed
 from schemas.subjects import agent_command
 from services.agent.outbox import BusSink
 from services.agent.telling import Telling
 
 _LEASES = "leases"
+
+_RunKey = tuple[int, int, str, str, int]
+"""Batch size, group, scenario, its parameters and the level."""
 
 
 class Playback:
@@ -32,6 +36,9 @@ class Playback:
         self._evaluation: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._orders: asyncio.Queue[WorkOrder] = asyncio.Queue()
         self._accepted: set[tuple[str, int]] = set()
+        self._recorded = {key: run for run, key in _keys(bundle.plan.sessions)}
+        #: set when an order asks for what the bundle does not hold
+        self.gap: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def expect(self, evaluation: str) -> None:
         """Take orders of this evaluation and of no other."""
@@ -94,8 +101,10 @@ class Playback:
             evaluation = await asyncio.shield(self._evaluation)
         if order.evaluation != evaluation:
             return WorkAnswer(accepted=False, error="busy", message="plays back another one")
-        missing = [run for run in order.runs if run not in self._bundle.facts]
+        missing = [run for run in order.runs if not self._facts(order, run)]
         if missing:
+            if not self.gap.done():
+                self.gap.set_result(missing[0])
             return WorkAnswer(accepted=False, error="unknown", message=f"no {missing[0]} in it")
         key = (",".join(order.runs), order.attempt)
         if key not in self._accepted:
@@ -109,16 +118,30 @@ class Playback:
             order = await self._orders.get()
             telling = Telling(order, sink)
             for run in order.runs:
-                for body in self._bundle.facts[run]:
-                    await _say(telling, order, body)
+                for body in self._facts(order, run):
+                    await _say(telling, order, run, body)
+
+    def _facts(self, order: WorkOrder, run: str) -> tuple[bytes, ...]:
+        """Return what was measured under the plan of this run, whatever its name was then."""
+        recorded = self._recorded.get(dict(_keys([order.session]))[run], "")
+        return self._bundle.facts.get(recorded, ())
 
 
-async def _say(telling: Telling, order: WorkOrder, body: bytes) -> None:
+def _keys(sessions: Iterable[SessionPlan]) -> Iterator[tuple[str, _RunKey]]:
+    """Yield each run's name and what makes it the run it is."""
+    for session in sessions:
+        for run in session.runs:
+            parameters = json.dumps(run.parameters, sort_keys=True)
+            yield run.run, (session.batch_size, run.group, run.scenario, parameters, run.level)
+
+
+async def _say(telling: Telling, order: WorkOrder, run: str, body: bytes) -> None:
     """Say a fact of the bundle as a fact of this order's evaluation and attempt."""
     fact = decode(body)[1]
     told = fact.model_copy(
         update={
             "evaluation": order.evaluation,
+            "run": run,
             "attempt": order.attempt,
             "agent": order.agent,
         }
