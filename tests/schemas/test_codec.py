@@ -5,7 +5,7 @@ import json
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.catalogue import COMMANDS, FACTS
@@ -16,7 +16,7 @@ from schemas.message import Envelope, Fact
 from schemas.request import Cancel, Evaluate
 from tests.schemas.strategies import messages
 
-_SOME = settings(max_examples=20, deadline=None)
+_SOME = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def _sealed(fact: Fact) -> bytes:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
@@ -18,6 +18,7 @@ from tests.schemas.strategies import messages
 
 FOLDER = Path(__file__).resolve().parents[2] / "schemas" / "v1"
 DOCUMENTS = documents()
+_SOME = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def test_the_files_are_those_written_last() -> None:
@@ -39,7 +40,7 @@ def test_a_file_is_a_json_schema(name: str) -> None:
 
 @pytest.mark.parametrize("name", FACTS)
 @given(data=st.data())
-@settings(max_examples=5, deadline=None)
+@_SOME
 def test_a_fact_fits_its_schema(name: str, data: st.DataObject) -> None:
     fact = data.draw(messages(FACTS[name]))
     envelope = Envelope.around(fact, id="1", cause="0", time_ns=5)
@@ -49,7 +50,7 @@ def test_a_fact_fits_its_schema(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("verb", COMMANDS)
 @given(data=st.data())
-@settings(max_examples=5, deadline=None)
+@_SOME
 def test_a_command_fits_its_schema(verb: str, data: st.DataObject) -> None:
     command = data.draw(messages(COMMANDS[verb]))
     plain = json.loads(encode_body(command, json_text=True))
