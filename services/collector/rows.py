@@ -75,6 +75,11 @@ class Place:
     batch: int
 
 
+def storable(text: str) -> str:
+    """Return a text as PostgreSQL can hold it: without NUL, lone surrogates replaced."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
+
+
 def place_of(batch: Batch, run_key: int, requested_ns: int) -> Place:
     """Return a batch's place; `requested_ns` is its evaluation's start in epoch ns."""
     return Place(requested_ns // 1000 - _EPOCH_2000_US, run_key, batch.sequence)
@@ -109,8 +114,7 @@ def _columns_of(batch: Batch) -> Columns:
 def _texts_of(batch: Batch) -> Sequence[bytes]:
     """Return the values of the last field as stored: jsonb begins with its version."""
     if isinstance(batch, QueriesAnswered):
-        # PostgreSQL's text holds every character but NUL.
-        return [text.replace("\0", "").encode() for text in batch.error_texts]
+        return [storable(text).encode() for text in batch.error_texts]
     texts = batch.attribute_texts if isinstance(batch, TraceCaptured) else batch.texts
     return [_JSONB_VERSION + text for text in texts]
 
@@ -118,16 +122,14 @@ def _texts_of(batch: Batch) -> Sequence[bytes]:
 def _indexes_of(batch: Batch, texts: int) -> Array:
     """Return which rows have a last field, a text for each. Raises MisshapenBatch."""
     if isinstance(batch, OutputsPredicted):
-        indexes = np.arange(batch.count)
+        rows: Sequence[int] = range(batch.count)
     else:
         rows = batch.attribute_rows if isinstance(batch, TraceCaptured) else batch.error_rows
-        indexes = np.array(rows, dtype=np.int64)
-    if len(indexes) != texts:
-        raise MisshapenBatch(f"{texts} texts for {len(indexes)} rows")
-    within = (indexes >= 0) & (indexes < batch.count)
-    if not within.all() or len(np.unique(indexes)) < len(indexes):
+    if len(rows) != texts:
+        raise MisshapenBatch(f"{texts} texts for {len(rows)} rows")
+    if rows and (min(rows) < 0 or max(rows) >= batch.count or len(set(rows)) < len(rows)):
         raise MisshapenBatch(f"rows with texts are not distinct ones of {batch.count}")
-    return indexes
+    return np.array(rows, dtype=np.int64)
 
 
 def _taken(columns: Columns, chosen: Array) -> Columns:

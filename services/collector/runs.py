@@ -18,6 +18,7 @@ from schemas.message import Fact
 from schemas.plan import Plan, RunPlan, SessionPlan
 from schemas.run import ClockOrigin, RunCompleted, RunFailed, Tally
 from services.collector.errors import UnplannedRun
+from services.collector.rows import storable
 
 RunEnded = RunCompleted | RunFailed | RunInterrupted
 """A fact that ends an attempt."""
@@ -125,7 +126,7 @@ def _told_columns(fact: RunEnded, plan: Plan) -> RunRow:
     told["conditions"] = fact.conditions.model_dump(mode="json")
     told["framework_version"] = fact.conditions.framework_version or told["framework_version"]
     if isinstance(fact, RunFailed):
-        return told | {"error": fact.error, "message": fact.message.replace("\0", "")}
+        return told | {"error": fact.error, "message": storable(fact.message)}
     told["level_note"] = fact.level_note
     told["blocks"] = [block.model_dump(mode="json") for block in fact.blocks]
     told["caveats"] = list(fact.caveats)

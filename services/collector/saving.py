@@ -124,6 +124,8 @@ class Saver:
         except BusError as error:
             _log.warning("evaluation %s cannot be read: %s", batch.evaluation, error)
             await delivery.retry(1.0)
+        except Exception as error:  # noqa: BLE001 (whatever a stranger sends, the loop goes on)
+            await self._bury(delivery, f"{type(error).__name__}: {error}")
         return None
 
     async def _commit_apart(self, kept: Sequence[Kept], store: Store) -> None:

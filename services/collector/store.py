@@ -19,7 +19,7 @@ from mlscope.migrations import Profile, apply
 from mlscope.statements import read_statements
 from services.collector.completeness import Stored, Waiting
 from services.collector.errors import DatabaseAway, DatabaseFull, RefusedRows
-from services.collector.rows import COPY_HEADER, COPY_TRAILER
+from services.collector.rows import COPY_HEADER, COPY_TRAILER, storable
 from services.collector.runs import RunRow
 
 Marker = tuple[int, int, int]
@@ -159,7 +159,7 @@ class Store:
             values = {
                 "run_keys": list(run_keys),
                 "names": list(names),
-                "texts": [text.replace("\0", "") for text in texts.values()],
+                "texts": [storable(text) for text in texts.values()],
             }
             session.execute(self._sql("name_spans"), values)
         return set(texts)

@@ -141,6 +141,11 @@ def test_misshapen_batches_are_named(batch: Batch, reason: str) -> None:
         rows_of(batch, place_of(batch, 1, REQUESTED_NS))
 
 
+def test_texts_that_postgresql_cannot_hold_are_made_such(session: Any) -> None:
+    stored = _stored(session, some_queries(error_rows=(0,), error_texts=("a\0b\ud800",)))
+    assert [row[12] for row in stored if row[12]] == ["ab?"]
+
+
 def test_an_empty_batch_has_no_rows() -> None:
     empty = np.array([], dtype="<i4").tobytes()
     batch = some_outputs(count=1).model_copy(
