@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from mlscope.bus.nats.admin import Admin
-from mlscope.bus.nats.connection import NatsSettings
+from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.streams import BUCKETS, DURABLES, STREAMS, Bucket, Stream
 
 

@@ -5,13 +5,11 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
 
 from mlscope.bus.answering import Answering, Respond
 from mlscope.bus.bus import (
     Answerer,
     Asked,
-    Bus,
     Delivery,
     Entry,
     Recorded,
@@ -296,21 +294,3 @@ class MemoryBus:
     async def _bury_command(self, asked: Asked, reason: str) -> None:
         letter, letter_id = dead_letter(self.name, reason, subject=asked.subject, body=asked.body)
         await self.publish(letter, id=letter_id)
-
-
-@asynccontextmanager
-async def connect(
-    server: MemoryServer,
-    name: str,
-    *,
-    max_pending_requests: int = 1000,
-    patience_s: float = 60.0,
-) -> AsyncGenerator[Bus, None]:
-    """Open a bus on a memory server and close it in the end."""
-    bus: Bus = MemoryBus(
-        server, name, max_pending_requests=max_pending_requests, patience_s=patience_s
-    )
-    try:
-        yield bus
-    finally:
-        await bus.close()

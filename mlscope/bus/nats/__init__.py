@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.nats.bus import NatsBus
-from mlscope.bus.nats.connection import Connection, NatsSettings
+from mlscope.bus.nats.connection import Connection
+from mlscope.bus.nats.settings import NatsSettings
 
 __all__ = ["NatsBus", "NatsSettings", "connect"]
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlscope.bus.errors import BusError, ServerRefused
-from mlscope.bus.nats.connection import Connection, NatsSettings
+from mlscope.bus.nats.connection import Connection
+from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.streams import OBJECTS, Bucket, Durable, Stream
 
 LEAST_VERSION = (2, 12)

@@ -4,7 +4,6 @@ A key whose lease ran out is told by the marker the server leaves (2.11); a watc
 for longer than markers last compares with the whole bucket once it is back.
 """
 
-import asyncio
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -83,29 +82,31 @@ class Buckets:
 
     async def watch(self, bucket: str) -> AsyncGenerator[Entry | None, None]:
         """Yield every key as it is now, None once, then every change."""
-        reconnected = asyncio.Event()
-        self._connection.on_reconnect(reconnected.set)
+        watched = _Watched(bucket)
+        self._connection.on_reconnect(watched.reconnected)
         changes = tail(
             self._connection, bucket_stream(bucket), key_subject(bucket, ">"), 0, ticks=True
         )
-        known: dict[str, int] = {}
-        is_caught_up = False
         try:
             async with aclosing(changes) as every:
                 async for stored in every:
-                    if reconnected.is_set():
-                        reconnected.clear()
-                        for gone in await self._gone(bucket, known):
-                            yield gone
-                    if stored is None and not is_caught_up:
-                        is_caught_up = True
-                        yield None
-                    elif stored is not None and _is_news(
-                        entry := entry_of(bucket, stored), known, is_caught_up
-                    ):
-                        yield entry
+                    for news in await self._news(watched, stored):
+                        yield news
         finally:
-            self._connection.off_reconnect(reconnected.set)
+            self._connection.off_reconnect(watched.reconnected)
+
+    async def _news(self, watched: "_Watched", stored: Stored | None) -> list[Entry | None]:
+        news: list[Entry | None] = []
+        if watched.was_away:
+            watched.was_away = False
+            news += await self._gone(watched.bucket, watched.known)
+        if stored is not None:
+            entry = entry_of(watched.bucket, stored)
+            news += [entry] if watched.is_news(entry) else []
+        elif not watched.is_caught_up:
+            watched.is_caught_up = True
+            news.append(None)
+        return news
 
     async def _gone(self, bucket: str, known: dict[str, int]) -> list[Entry]:
         """Forget and return known keys that the bucket no longer holds in any form."""
@@ -122,9 +123,22 @@ class Buckets:
         return [Entry(bucket, key, None, known.pop(key)) for key in gone]
 
 
-def _is_news(entry: Entry, known: dict[str, int], is_caught_up: bool) -> bool:
-    """Note an entry in `known`; what was gone before the watch began is no news."""
-    if entry.value is not None:
-        known[entry.key] = entry.revision
-        return True
-    return known.pop(entry.key, None) is not None or is_caught_up
+class _Watched:
+    """What one watcher of a bucket was told so far."""
+
+    def __init__(self, bucket: str) -> None:
+        self.bucket = bucket
+        self.known: dict[str, int] = {}
+        self.is_caught_up = False
+        self.was_away = False
+
+    def reconnected(self) -> None:
+        """Note that changes may have been missed."""
+        self.was_away = True
+
+    def is_news(self, entry: Entry) -> bool:
+        """Note an entry; what was gone before the watch began is no news."""
+        if entry.value is not None:
+            self.known[entry.key] = entry.revision
+            return True
+        return self.known.pop(entry.key, None) is not None or self.is_caught_up

@@ -5,7 +5,7 @@ import json
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -22,6 +22,7 @@ from mlscope.bus.errors import (
     Silence,
     Unreachable,
 )
+from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.nats.waiting import WaitingRoom, first_of
 from mlscope.bus.permissions import inbox_prefix
 from mlscope.redaction import redact
@@ -32,25 +33,7 @@ _PENDING_BYTES = 16 * 1024 * 1024
 
 T = TypeVar("T")
 
-__all__ = ["Connection", "Msg", "NatsSettings", "Subscription"]
-
-
-class NatsSettings(Protocol):
-    """What a connection needs to know of the settings."""
-
-    @property
-    def nats_url(self) -> str:
-        """Where the server is; several of one cluster, comma separated."""
-        ...
-
-    @property
-    def max_pending_requests(self) -> int:
-        """Commands that may wait for their answer before the next is refused as busy."""
-        ...
-
-    def nats_seed(self) -> str | None:
-        """Read the nkey seed of this connection; None where users have no keys."""
-        ...
+__all__ = ["Connection", "Msg", "Subscription"]
 
 
 class Connection:
