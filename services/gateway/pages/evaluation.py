@@ -13,6 +13,7 @@ from services.gateway.pages.evaluations import state_of, when
 from services.gateway.pages.markup import Markup, element, text_of
 from services.gateway.pages.plain import page, pairs
 
+_LONG = 60
 _RUN_HEADS = (
     "Run",
     "Scenario",
@@ -43,13 +44,18 @@ def evaluation_page(status: EvaluationStatus, tables: Sequence[Table], note: str
             _runs(status.runs),
             _request(status.request) if status.request else "",
             element("p", note, class_="note") if note else "",
-            *(_table(status.evaluation, table) for table in tables),
+            *(_table(status.evaluation, table) for table in _results_first(tables)),
             id="evaluation",
             data_evaluation=status.evaluation,
             data_live="yes" if is_live else "no",
         ),
         script=True,
     )
+
+
+def _results_first(tables: Sequence[Table]) -> list[Table]:
+    """Return the tables with the conditions behind the results."""
+    return sorted(tables, key=lambda table: table.name == "conditions")
 
 
 def _facts_of(status: EvaluationStatus) -> Markup:
@@ -113,8 +119,9 @@ def _table(evaluation: str, table: Table) -> Markup:
     links = text_of(
         element("a", "CSV", href=f"{address}.csv"), " ", element("a", "JSON", href=address)
     )
-    heads = element("tr", *(_head(column) for column in table.columns))
-    rows = element("tbody", *(element("tr", *_cells(table.columns, row)) for row in table.rows))
+    columns = _shown_columns(table.columns)
+    heads = element("tr", *(_head(column) for column in columns))
+    rows = element("tbody", *(element("tr", *_cells(table, columns, row)) for row in table.rows))
     return element(
         "section",
         element("h2", table.title or table.name),
@@ -126,11 +133,36 @@ def _table(evaluation: str, table: Table) -> Markup:
     )
 
 
+def _shown_columns(columns: Sequence[Column]) -> list[Column]:
+    """Return all columns but an estimate's interval, which stands under the estimate."""
+    names = {column.name for column in columns}
+    return [c for c in columns if not (_is_bound(c.name) and c.name.rpartition("_")[0] in names)]
+
+
+def _is_bound(name: str) -> bool:
+    return name.endswith(("_low", "_high"))
+
+
 def _head(column: Column) -> Markup:
     return element("th", column.name.replace("_", " "), title=column.description or None)
 
 
-def _cells(columns: Sequence[Column], row: Sequence[Any]) -> Iterator[Markup]:
-    for column, value in zip(columns, row, strict=False):
-        is_number = column.type in ("int", "float")
-        yield element("td", shown(value, unit_of(column)), class_="number" if is_number else None)
+def _cells(table: Table, columns: Sequence[Column], row: Sequence[Any]) -> Iterator[Markup]:
+    values = {column.name: value for column, value in zip(table.columns, row, strict=False)}
+    for column in columns:
+        value, unit = values.get(column.name), unit_of(column)
+        low, high = values.get(f"{column.name}_low"), values.get(f"{column.name}_high")
+        bounds = "" if low is None or high is None else f"{shown(low, unit)} … {shown(high, unit)}"
+        text = shown(value, unit)
+        yield element(
+            "td",
+            text,
+            element("small", bounds) if bounds else "",
+            class_=_cell_class(column, text),
+        )
+
+
+def _cell_class(column: Column, text: str) -> str | None:
+    if column.type in ("int", "float"):
+        return "number"
+    return "long" if len(text) > _LONG else None

@@ -12,6 +12,7 @@ def page(title: str, *parts: Part, script: bool = False) -> str:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("title", f"{title} · mlscope"),
         element("link", rel="stylesheet", href="/static/page.css"),
+        element("link", rel="icon", href="/static/icon.svg"),
         element("script", type="module", src="/static/live.js") if script else "",
     )
     top = element("header", element("a", "mlscope", href="/evaluations", class_="home"))
