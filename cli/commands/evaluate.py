@@ -60,7 +60,7 @@ async def _watched(evaluation: AsyncEvaluation, line: ProgressLine) -> Evaluatio
     async with aclosing(evaluation.watch()) as steps:
         async for progress in steps:
             line.show(progress)
-    return await evaluation.status()
+    return await evaluation.client.final_status(evaluation.id)
 
 
 async def _cancel_interrupted(client: AsyncClient, evaluation: str) -> None:
@@ -119,7 +119,7 @@ async def _watch(arguments: argparse.Namespace) -> int:
                     line.show(progress)
                     if arguments.events:
                         print(_event_line(progress), flush=True)
-        status = await client.status(arguments.evaluation)
+        status = await client.final_status(arguments.evaluation)
     if status.state == "analyzed":
         print(f"{status.evaluation} analyzed  {status.address}", file=sys.stderr)
         return exit_code_of(status, is_strict=False)

@@ -93,6 +93,15 @@ class AsyncClient:
         """Return where an evaluation is. Raises CommandRefused."""
         return await ask_for(self.bus, ShowEvaluation(evaluation=evaluation), EvaluationStatus)
 
+    async def final_status(self, evaluation: str) -> EvaluationStatus:
+        """Return the status of an evaluation whose end was heard.
+
+        The scheduler that answers may hear the last fact later than we did: asks until it has.
+        """
+        while (status := await self.status(evaluation)).state not in ENDED:
+            await asyncio.sleep(_LAG_S)  # noqa: ASYNC110 (another process's state, no event of ours)
+        return status
+
     async def cancel(self, evaluation: str, reason: str = "") -> None:
         """End an evaluation now; what was measured is kept. Raises CommandRefused."""
         await ask(self.bus, Cancel(evaluation=evaluation, reason=reason))
@@ -148,15 +157,9 @@ class AsyncEvaluation:
                 async for progress in steps:
                     if progress.ended:
                         break
-                return await self._status_at_the_end()
+                return await self.client.final_status(self.id)
         except TimeoutError as error:
             raise StillRunning(self.id, timeout_s or 0.0) from error
-
-    async def _status_at_the_end(self) -> EvaluationStatus:
-        """Ask until the scheduler that answers has heard the last fact as well: it may lag."""
-        while (status := await self.status()).state not in ENDED:
-            await asyncio.sleep(_LAG_S)
-        return status
 
     async def status(self) -> EvaluationStatus:
         """Return where it is."""
