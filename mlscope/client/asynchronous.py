@@ -98,9 +98,11 @@ class AsyncClient:
 
         The scheduler that answers may hear the last fact later than we did: asks until it has.
         """
-        while (status := await self.status(evaluation)).state not in ENDED:
-            await asyncio.sleep(_LAG_S)  # noqa: ASYNC110 (another process's state, no event of ours)
-        return status
+        while True:
+            status = await self.status(evaluation)
+            if status.state in ENDED:
+                return status
+            await asyncio.sleep(_LAG_S)
 
     async def cancel(self, evaluation: str, reason: str = "") -> None:
         """End an evaluation now; what was measured is kept. Raises CommandRefused."""
