@@ -97,7 +97,7 @@ class Noting:
         self.latencies.extend(latencies_of(fact))
         await self._sink.put_batch(fact, id=id, cause=cause)
 
-    async def put(self, fact: Fact, *, id: str, cause: str) -> None:  # noqa: A002, ARG002
+    async def put(self, fact: Fact, *, id: str, cause: str) -> None:  # noqa: A002
         """Keep outcomes to oneself: the collector would look for their evaluation."""
 
 
