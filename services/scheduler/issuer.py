@@ -3,9 +3,12 @@
 Apart because a reader in the sender's process would take the interpreter from it just when a query
 is due. Each has one blocking connection of its own. What to do comes as msgpack on standard input,
 after its length (4 bytes, little-endian); so does the sender's start, 8 bytes: the origin on
-CLOCK_MONOTONIC. A closed standard input ends either. They answer `ready`, then one msgpack map.
+CLOCK_MONOTONIC. A closed standard input ends either. They answer `ready`, then the reader a
+msgpack map of columns every quarter of a second that brought answers, and both an empty map when
+they are through. The sender's stamps are in memory shared with the parent: a pipe would take time.
 """
 
+import mmap
 import os
 import select
 import socket
@@ -13,6 +16,7 @@ import struct
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,31 +25,41 @@ import numpy as np
 
 from mlscope.load.issuing import raise_priority
 from mlscope.load.pacing import calibrate_margin_ns, pace
-from services.scheduler.wire import PING, PONG, Parser, connect_line, publication, subscription
+from services.scheduler.wire import (
+    PING,
+    PONG,
+    Frame,
+    Parser,
+    connect_line,
+    publication,
+    subscription,
+)
 
 READY = b"ready"
 ANSWERED, FAILED, LOST = 0, 1, 2
 """What became of a query."""
 _CHUNK_BYTES = 1 << 16
+_TELL_S = 0.25
 
 
 def main() -> None:
     """Be the sender or the reader, as the first argument says."""
     spec = msgpack.unpackb(_exactly(struct.unpack("<I", _exactly(4))[0]))
-    result = send(spec) if sys.argv[1] == "send" else read(spec)
-    _say(msgpack.packb(result))
+    send(spec) if sys.argv[1] == "send" else read(spec)
+    _say(msgpack.packb({}))
 
 
-def send(spec: dict[str, Any]) -> dict[str, bytes]:
+def send(spec: dict[str, Any]) -> None:
     """Publish each query at its due time.
 
-    Returns `issued_ns`: stamps taken after the socket's write returned, int64 [issued].
+    Puts stamps of CLOCK_MONOTONIC, taken after the socket's write returned, into the memory behind
+    the descriptor `stamps_fd`, int64 [queries].
     """
     connection, parser = _connect(spec, "issuer")
     due_ns = np.frombuffer(spec["due_ns"], "<i8").astype(np.int64)
     lines = _publications(spec, len(due_ns))
-    issued_ns = np.full(len(due_ns), -1, np.int64)
-    stamps, writing, over = issued_ns.data, threading.Lock(), threading.Event()
+    stamps = memoryview(mmap.mmap(spec["stamps_fd"], 8 * len(due_ns))).cast("q")
+    writing, over = threading.Lock(), threading.Event()
     threading.Thread(
         target=_answer_pings, args=(connection, parser, writing, over), daemon=True
     ).start()
@@ -61,7 +75,6 @@ def send(spec: dict[str, Any]) -> dict[str, bytes]:
         stamps[query] = time.monotonic_ns()
 
     pace(due_ns, issue, origin_ns, margin_ns, stop=over.is_set)
-    return {"issued_ns": issued_ns[issued_ns >= 0].astype("<i8").tobytes()}
 
 
 def _publications(spec: dict[str, Any], queries: int) -> list[bytes]:
@@ -103,36 +116,62 @@ def _end_with_input(over: threading.Event) -> None:
     over.set()
 
 
-def read(spec: dict[str, Any]) -> dict[str, Any]:
-    """Stamp and collect the answers until all are there, or the standard input closes.
-
-    Returns columns, one row an answer: `query` int32, `ended_ns` and `service_ns` int64, `status`
-    int8, and `errors` (texts by row).
-    """
+def read(spec: dict[str, Any]) -> None:
+    """Stamp and tell answers until all are there, or the standard input closes."""
     connection, parser = _connect(spec, "issuer-reader")
     connection.sendall(subscription(f"{spec['inbox']}.*") + PING)
-    answers: list[tuple[int, int, int, int]] = []
-    errors: dict[int, str] = {}
-    told = False
-    while len(answers) < spec["queries"]:
-        readable, _, _ = select.select([connection.fileno(), 0], [], [])
+    answers = _Answers()
+    while answers.told + len(answers.rows) < spec["queries"]:
+        readable, _, _ = select.select([connection.fileno(), 0], [], [], _TELL_S)
         if 0 in readable and not os.read(0, 64):
             break
-        if connection.fileno() not in readable:
-            continue
-        received = connection.recv(_CHUNK_BYTES)
-        now_ns = time.monotonic_ns()
-        if not received:
-            break
-        for frame in parser.feed(received):
-            if frame.kind == "PING":
-                connection.sendall(PONG)
-            elif frame.kind == "PONG" and not told:
-                told = True
-                _say(READY)
-            elif frame.kind == "MSG":
-                answers.append(_answer(frame.subject, frame.body, now_ns, errors))
-    return _columns(answers, errors)
+        if connection.fileno() in readable:
+            received = connection.recv(_CHUNK_BYTES)
+            now_ns = time.monotonic_ns()
+            if not received:
+                break
+            _take(parser.feed(received), connection, answers, now_ns)
+        answers.tell_at(time.monotonic())
+    answers.tell()
+
+
+def _take(
+    frames: Iterable[Frame], connection: socket.socket, answers: "_Answers", now_ns: int
+) -> None:
+    for frame in frames:
+        if frame.kind == "PING":
+            connection.sendall(PONG)
+        elif frame.kind == "PONG":
+            _say(READY)
+        elif frame.kind == "MSG":
+            answers.add(frame.subject, frame.body, now_ns)
+
+
+class _Answers:
+    """Answers that came and were not told yet; each query counts once."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, int, int, int]] = []
+        self.told = 0
+        self._errors: dict[int, str] = {}
+        self._next_s = time.monotonic() + _TELL_S
+
+    def add(self, subject: str, body: bytes, now_ns: int) -> None:
+        """Take in an answer."""
+        self.rows.append(_answer(subject, body, now_ns, self._errors))
+
+    def tell_at(self, now_s: float) -> None:
+        """Tell what there is, unless the last time was just now."""
+        if self.rows and now_s >= self._next_s:
+            self._next_s = now_s + _TELL_S
+            self.tell()
+
+    def tell(self) -> None:
+        """Write what there is to the standard output and forget it."""
+        if self.rows:
+            _say(msgpack.packb(_columns(self.rows, self._errors)))
+            self.told += len(self.rows)
+            self.rows, self._errors = [], {}
 
 
 def _answer(
@@ -151,6 +190,7 @@ def _answer(
 
 
 def _columns(answers: list[tuple[int, int, int, int]], errors: dict[int, str]) -> dict[str, Any]:
+    """Return columns, one row an answer: int32 `query`, int64 times, int8 `status`; and errors."""
     rows = np.array(answers, np.int64).reshape(-1, 4)
     return {
         "query": rows[:, 0].astype("<i4").tobytes(),

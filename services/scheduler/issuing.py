@@ -21,7 +21,14 @@ from services.scheduler.commanding import Commander
 from services.scheduler.effects import Issue, Start, order_of
 from services.scheduler.fleet import Limits
 from services.scheduler.recording import Recorder, Undecided
-from services.scheduler.remote_load import IssuedLoad, IssuerFailed, Where, batches_of, issue_load
+from services.scheduler.remote_load import (
+    IssuedLoad,
+    IssuerFailed,
+    Queries,
+    Where,
+    batches_of,
+    issue_load,
+)
 from services.scheduler.resolving import samples_of
 from services.scheduler.state import EvaluationState, Run
 
@@ -104,29 +111,22 @@ class Issuing:
     async def _issue_claimed(self, order: WorkOrder, run: Run) -> None:
         load = await asyncio.to_thread(load_of, order, run)
         name = run.plan.run
-        issued = await issue_load(self._where, order, name, load, self.lost_after_s)
-        batches = await self._publish(order, name, issued)
+        publishing = _Publishing(self._bus, order, name)
+        issued = await issue_load(
+            self._where, order, name, load, self.lost_after_s, hear=publishing.publish
+        )
+        await publishing.window.drain()
         body = msgpack.packb(
             {
                 "evaluation": order.evaluation,
                 "run": name,
                 "attempt": order.attempt,
-                "query_batches": batches,
+                "query_batches": publishing.batches,
                 "queries": issued.queries,
                 "failed_queries": issued.failed,
             }
         )
         await self._finish(order.agent, body)
-
-    async def _publish(self, order: WorkOrder, run: str, issued: IssuedLoad) -> int:
-        window = PublishWindow(self._bus, size=8)
-        cause = f"{order.evaluation}/{run}/{order.attempt}"
-        count = 0
-        for batch in batches_of(order, run, issued):
-            await window.put(batch, id=derived_id(cause, batch.schema_name(), count), cause=cause)
-            count += 1
-        await window.drain()
-        return count
 
     async def _finish(self, agent: str, body: bytes) -> None:
         """Tell the agent that all is issued, until it has heard; `drop_stale` ends the wait."""
@@ -157,6 +157,24 @@ class Issuing:
             await self._recorder.settle(attempt[0], interrupt)
         except (BusError, Undecided) as error:
             _log.warning("failure of %s not recorded: %s", attempt, error)
+
+
+class _Publishing:
+    """Has the batches of one load published while it goes on."""
+
+    def __init__(self, bus: Bus, order: WorkOrder, run: str) -> None:
+        self.window = PublishWindow(bus, size=8)
+        self.batches = 0
+        self._order = order
+        self._run = run
+        self._cause = f"{order.evaluation}/{run}/{order.attempt}"
+
+    async def publish(self, load: IssuedLoad, queries: Queries) -> None:
+        """Publish some queries that are over."""
+        for batch in batches_of(self._order, self._run, load, queries, self.batches):
+            fact_id = derived_id(self._cause, batch.schema_name(), batch.sequence)
+            await self.window.put(batch, id=fact_id, cause=self._cause)
+            self.batches += 1
 
 
 def _under_way(state: EvaluationState, attempt: Attempt) -> Run | None:

@@ -236,9 +236,10 @@ async def test_a_remote_load_is_issued_recorded_and_finished(server: NatsServer)
             batches = await bus.read(f"mlscope.v1.query.{evaluation}.>")
     assert sorted(query["query"] for query in agent.queries) == list(range(30))
     assert told["runs"][0]["answered"] == 30
-    assert [batch.fact.agent for batch in batches if isinstance(batch.fact, QueriesAnswered)] == [
-        "scheduler"
-    ]
+    said = [batch.fact for batch in batches if isinstance(batch.fact, QueriesAnswered)]
+    assert {batch.agent for batch in said} == {"scheduler"}
+    assert [batch.sequence for batch in said] == list(range(len(said)))
+    assert sum(batch.count for batch in said) == 30
 
 
 async def test_two_schedulers_issue_a_load_once(server: NatsServer) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import msgpack
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from cli.cluster.nats_server import NatsServer
 from mlscope.bus import nats
@@ -140,11 +141,27 @@ async def test_a_broker_that_dies_fails_the_load(data_folder: object) -> None:
             await issuing
 
 
+async def test_queries_are_heard_of_once_and_while_the_load_goes_on(
+    nats_server: NatsServer,
+) -> None:
+    heard: list[list[int]] = []
+
+    async def hear(load: IssuedLoad, queries: NDArray[np.int32]) -> None:
+        assert (load.ended_ns[queries] >= load.issued_ns[queries]).all()
+        heard.append(queries.tolist())
+
+    async with answering(nats_server, well):
+        order, load = an_order(), a_load(400)
+        await issue_load(where(nats_server), order, "b2", load, 5.0, hear=hear)
+    assert len(heard) > 1
+    assert sorted(query for queries in heard for query in queries) == list(range(400))
+
+
 def test_batches_hold_every_query_once() -> None:
     queries = 12_000
     zeros = np.zeros(queries, np.int64)
     load = IssuedLoad(0, zeros, zeros, zeros, zeros, np.zeros(queries, np.int8), {5001: "x"})
-    batches = list(batches_of(an_order(), "b2", load))
+    batches = list(batches_of(an_order(), "b2", load, np.arange(queries, dtype=np.int32)))
     assert [batch.sequence for batch in batches] == [0, 1, 2]
     numbers = np.concatenate([np.frombuffer(batch.query, "<i4") for batch in batches])
     assert numbers.tolist() == list(range(queries))
