@@ -48,7 +48,7 @@ data=/var/lib/postgresql/data
 mkdir -p "$data" /run/postgresql && chown -R postgres "$data" /run/postgresql && chmod 700 "$data"
 if [ ! -s "$data/PG_VERSION" ]; then
     cp "$POSTGRES_PASSWORD_FILE" /tmp/password && chown postgres /tmp/password
-    su postgres -c "$bin/initdb -D $data -U $POSTGRES_USER --auth=scram-sha-256 --pwfile=/tmp/password"
+    su postgres -c "$bin/initdb -D $data -U $POSTGRES_USER -E UTF8 --locale=C.UTF-8 --auth=scram-sha-256 --pwfile=/tmp/password"
     rm /tmp/password
     echo "host all all all scram-sha-256" >>"$data/pg_hba.conf"
     su postgres -c "echo \"CREATE DATABASE $POSTGRES_DB\" | $bin/postgres --single -D $data postgres"
