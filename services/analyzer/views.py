@@ -11,11 +11,12 @@ _TYPES = {"int": "int8", "float": "float8", "text": "text", "bool": "bool"}
 
 
 def view_of(analysis: Analysis) -> str:
-    """Return SQL that makes an analysis' view, columns appended to one that is there."""
+    """Return SQL that makes an analysis' view anew; it fails where views of users need the old one."""
     name = f"analysis_{analysis.name}"
     record = ", ".join(f'"{each.name}" {_TYPES[each.type]}' for each in analysis.columns)
     lines = [
-        f"CREATE OR REPLACE VIEW {name} AS",
+        f"DROP VIEW IF EXISTS {name};",
+        f"CREATE VIEW {name} AS",
         "SELECT analysis_row.evaluation, analysis_row.ordinal, cells.*",
         f"FROM analysis_row, jsonb_to_record(analysis_row.cells) AS cells ({record})",
         f"WHERE analysis_row.name = '{analysis.name}';",

@@ -27,7 +27,7 @@ def layer_types(frames: Frames) -> Table:
     rows = [row for run in layered_runs(frames) for row in _rows(run)]
     verdict = "No run at level framework has layers."
     if rows:
-        most = max(rows, key=lambda row: row["share_of_layers"] or 0.0)
+        most = rows[0]
         verdict = (
             f"{most['type']} takes {in_percent(most['share_of_layers'])} of the layers' time "
             f"in {most['run']}, with {most['layers']} layers."

@@ -29,9 +29,10 @@ def layers(frames: Frames) -> Table:
     rows = [row for run in layered_runs(frames) for row in _rows(run)]
     verdict = "No run at level framework has layers."
     if rows:
-        slowest = max(rows, key=lambda row: row["time"])
+        first = [row for row in rows if row["run"] == rows[0]["run"]]
+        slowest = max(first, key=lambda row: row["time"])
         verdict = (
-            f"The slowest of {len({row['index'] for row in rows})} layers is {slowest['name']} "
+            f"The slowest of {len(first)} layers is {slowest['name']} "
             f"({slowest['type']}): {in_ms(slowest['time'])} a query, "
             f"{in_percent(slowest['share'])} of predict in {slowest['run']}."
         )
@@ -46,16 +47,21 @@ def layered_runs(frames: Frames) -> Iterator[Run]:
 def layer_times(run: Run) -> pl.DataFrame:
     """Return time by layer and query: layer, name, query, time_ns, spans, and the layer's nature.
 
-    A layer is one index and name: layers of the same name stay apart.
+    A layer is one index and name: layers of the same name stay apart. They come in the order in
+    which they first began, which is `place`.
     """
     key = ["layer", "name"]
     spans = run.spans_at(LAYER_LEVEL).with_columns(pl.col("layer").fill_null(-1))
+    order = spans.sort("start_ns").unique(key, keep="first", maintain_order=True)
+    places = order.select(key).with_row_index("place")
     summed = spans.group_by(*key, "query", maintain_order=True).agg(
         pl.col("duration_ns").sum().alias("time_ns"), pl.len().alias("spans")
     )
     natures = run.layers.with_columns(pl.col("layer").fill_null(-1)).unique(key, keep="first")
-    return summed.join(natures, on=key, how="left", maintain_order="left").sort(
-        *key, "query", maintain_order=True
+    return (
+        summed.join(places, on=key)
+        .join(natures, on=key, how="left", maintain_order="left")
+        .sort("place", "query")
     )
 
 
@@ -68,13 +74,14 @@ def predict_ns(run: Run) -> float | None:
 def _rows(run: Run) -> list[dict[str, Any]]:
     whole_ns = predict_ns(run)
     rows = []
-    for (index, name), part in layer_times(run).group_by("layer", "name", maintain_order=True):
+    for (place, name), part in layer_times(run).group_by("place", "name", maintain_order=True):
         time = trimmed_cells("time", part["time_ns"].to_numpy())
         rows.append(
             {
                 **run_cells(run.row),
-                "index": index,
+                "index": place,
                 "name": name,
+                "node": part["layer"][0],
                 "type": part["type"][0] or "",
                 "shape": part["shape"][0] or "",
                 "provider": part["provider"][0] or "",
@@ -96,8 +103,9 @@ ANALYSIS = Analysis(
     ),
     columns=(
         *RUN_COLUMNS,
-        whole("index", "Place in execution order; -1 when the framework does not say."),
+        whole("index", "Place in execution order, from 0."),
         text("name", "The layer's name."),
+        whole("node", "The framework's own number for it; -1 when it has none."),
         text("type", "Its type."),
         text("shape", "Shape of its output."),
         text("provider", "What executed it."),

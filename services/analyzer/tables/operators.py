@@ -29,7 +29,7 @@ def operators(frames: Frames) -> Table:
     clean = [row for row in rows if row["level"] == "model"] or rows
     verdict = "No operator was traced."
     if clean:
-        slowest = max(clean, key=lambda row: row["share_of_operators"] or 0.0)
+        slowest = clean[0]
         verdict = (
             f"The slowest operator is {slowest['operator']}, in {slowest['run']}: "
             f"{in_percent(slowest['share_of_operators'])} of the operators' time."
