@@ -11,7 +11,7 @@ _TYPES = {"int": "int8", "float": "float8", "text": "text", "bool": "bool"}
 
 
 def view_of(analysis: Analysis) -> str:
-    """Return SQL that makes an analysis' view anew; it fails where views of users need the old one."""
+    """Return SQL that makes an analysis' view anew. It fails where a user's view needs the old."""
     name = f"analysis_{analysis.name}"
     record = ", ".join(f'"{each.name}" {_TYPES[each.type]}' for each in analysis.columns)
     lines = [
