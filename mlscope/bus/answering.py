@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 
 from mlscope.bus.bus import Answerer, Asked
 from mlscope.bus.letters import refusal, refused_reason
@@ -14,6 +16,16 @@ Respond = Callable[[bytes], Awaitable[None]]
 
 Bury = Callable[[Asked, str], Awaitable[None]]
 """Puts a command nobody waits for into the dead letters, with the reason."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of the commands on one subject since the service started."""
+
+    requests: int = 0
+    errors: int = 0
+    last_error: str = ""
+    processing_ns: int = 0
 
 
 class Answering:
@@ -29,20 +41,21 @@ class Answering:
         self._running = asyncio.Semaphore(limit_running)
         self._tasks: set[asyncio.Task[None]] = set()
         self._refusing: set[asyncio.Task[None]] = set()
-        self.dropped = 0
+        self.counts = Counts()
 
     def take(self, asked: Asked, respond: Respond | None) -> None:
         """Accept a command; `respond` is None when nobody waits for the answer.
 
         Who waits is always told. Of the others so many refusals are buried at a time, the rest
-        dropped and counted.
+        dropped and counted as errors.
         """
+        self.counts.requests += 1
         if len(self._tasks) < self._limit_pending:
             self._start(self._work(asked, respond), self._tasks)
         elif respond is not None or len(self._refusing) < self._limit_pending:
             self._start(self._refuse(asked, respond), self._refusing)
         else:
-            self.dropped += 1
+            self._note_error("dropped, for too many are refused already")
 
     def _start(self, work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -56,17 +69,25 @@ class Answering:
             task.cancel()
         await asyncio.gather(*stopping, return_exceptions=True)
 
+    def _note_error(self, reason: str) -> None:
+        self.counts.errors += 1
+        self.counts.last_error = reason
+
     async def _refuse(self, asked: Asked, respond: Respond | None) -> None:
         reason = f"{self._limit_pending} requests are waiting; ask again later"
+        self._note_error(reason)
         await self._tell(asked, respond, refusal("busy", reason, asked.body))
 
     async def _work(self, asked: Asked, respond: Respond | None) -> None:
         async with self._running:
+            begun_ns = time.monotonic_ns()
             try:
                 answer = await self._answerer(asked)
-            except Exception:  # noqa: BLE001  one command must not end the service
+            except Exception as error:  # noqa: BLE001  one command must not end the service
                 _log.exception("answering %s", asked.subject)
+                self._note_error(f"{type(error).__name__}: {error}")
                 answer = refusal("unavailable", "the service failed; see its log", asked.body)
+            self.counts.processing_ns += time.monotonic_ns() - begun_ns
         if answer is not None:
             await self._tell(asked, respond, answer)
 

@@ -1,10 +1,15 @@
 """What a service answers to NATS's own discovery (ADR-32). Pure but for its instance's name."""
 
 import secrets
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from mlscope.bus.answering import Counts
 from mlscope.bus.bus import ServiceFacts, StatsSource
+
+Counted = Callable[[str], Counts]
+"""Returns what became of the commands on a subject."""
 
 _VERBS = ("PING", "INFO", "STATS")
 
@@ -12,11 +17,12 @@ _VERBS = ("PING", "INFO", "STATS")
 class Announced:
     """One announced service instance."""
 
-    def __init__(self, facts: ServiceFacts, stats: StatsSource) -> None:
-        """`stats` is asked at every `$SRV.STATS`."""
+    def __init__(self, facts: ServiceFacts, stats: StatsSource, counted: Counted) -> None:
+        """`stats` is asked at every `$SRV.STATS`, as is `counted` for each endpoint."""
         self.instance = secrets.token_hex(11)
         self._facts = facts
         self._stats = stats
+        self._counted = counted
         self._started = datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
     def subjects(self) -> list[str]:
@@ -43,18 +49,25 @@ class Announced:
             ]
         if verb == "STATS":
             answer["started"] = self._started
-            answer["endpoints"] = [self._measured()]
+            answer["endpoints"] = self._measured()
         return answer
 
-    def _measured(self) -> dict[str, Any]:
+    def _measured(self) -> list[dict[str, Any]]:
+        """Return an endpoint a subject; the service's own data are with the first."""
+        endpoints = self._facts.endpoints or {self._facts.name: ""}
+        measured = [self._endpoint(name, subject) for name, subject in endpoints.items()]
+        measured[0]["data"] = dict(self._stats())
+        return measured
+
+    def _endpoint(self, name: str, subject: str) -> dict[str, Any]:
+        counts = self._counted(subject)
         return {
-            "name": self._facts.name,
-            "subject": next(iter(self._facts.endpoints.values()), ""),
+            "name": name,
+            "subject": subject,
             "queue_group": self._facts.name,
-            "num_requests": 0,
-            "num_errors": 0,
-            "last_error": "",
-            "processing_time": 0,
-            "average_processing_time": 0,
-            "data": dict(self._stats()),
+            "num_requests": counts.requests,
+            "num_errors": counts.errors,
+            "last_error": counts.last_error,
+            "processing_time": counts.processing_ns,
+            "average_processing_time": counts.processing_ns // max(counts.requests, 1),
         }

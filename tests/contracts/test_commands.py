@@ -158,10 +158,26 @@ async def test_a_service_is_found_by_discovery(world: World) -> None:
     async with world.connect("scheduler") as bus, world.connect("requester") as asker:
         facts = ServiceFacts("scheduler", "0.1.0", "plans", {"evaluate": SUBJECT})
         await bus.announce(facts, lambda: {"sequence": 7})
+        await bus.answer(SUBJECT, _echo, queue="scheduler")
+        await asker.ask(SUBJECT, b"{}")
         ping = json.loads(await asker.ask("$SRV.PING", b""))
         assert ping["type"] == "io.nats.micro.v1.ping_response"
         assert (ping["name"], ping["version"]) == ("scheduler", "0.1.0")
         told = json.loads(await asker.ask("$SRV.INFO.scheduler", b""))
         assert (told["description"], told["endpoints"][0]["subject"]) == ("plans", SUBJECT)
         stats = json.loads(await asker.ask(f"$SRV.STATS.scheduler.{ping['id']}", b""))
-        assert stats["endpoints"][0]["data"] == {"sequence": 7}
+        (endpoint,) = stats["endpoints"]
+        assert (endpoint["data"], endpoint["num_requests"]) == ({"sequence": 7}, 1)
+        assert endpoint["processing_time"] > 0
+
+
+async def test_failures_are_counted(bus: Bus) -> None:
+    async def failing(_: Asked) -> bytes:
+        raise ValueError("no luck")
+
+    facts = ServiceFacts("registry", "0.1.0", "keeps", {"catalog": SUBJECT})
+    await bus.answer(SUBJECT, failing, queue="registry")
+    await bus.announce(facts, dict)
+    await bus.ask(SUBJECT, b"{}")
+    (endpoint,) = json.loads(await bus.ask("$SRV.STATS", b""))["endpoints"]
+    assert (endpoint["num_errors"], endpoint["last_error"]) == (1, "ValueError: no luck")

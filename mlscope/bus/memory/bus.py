@@ -6,7 +6,7 @@ import json
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
-from mlscope.bus.answering import Answering, Respond
+from mlscope.bus.answering import Answering, Counts, Respond
 from mlscope.bus.bus import (
     Answerer,
     Asked,
@@ -53,7 +53,7 @@ class MemoryBus:
         self._limit_pending = max_pending_requests
         self._patience_s = patience_s
         self._is_closed = False
-        self._answerings: list[Answering] = []
+        self._answering: list[tuple[str, Answering]] = []
         self._listeners: list[Listener] = []
         self._hearings: set[Hearing] = set()
 
@@ -111,7 +111,7 @@ class MemoryBus:
     async def answer(self, subject: str, answerer: Answerer, *, queue: str | None) -> None:
         """Answer commands on `subject` until the bus closes."""
         answering = Answering(answerer, self._bury_command, limit_pending=self._limit_pending)
-        self._answerings.append(answering)
+        self._answering.append((subject, answering))
 
         def received(subject: str, body: bytes, reply: str) -> None:
             answering.take(Asked(subject, body, bool(reply)), self._respond(reply))
@@ -262,7 +262,7 @@ class MemoryBus:
 
     async def announce(self, facts: ServiceFacts, stats: StatsSource) -> None:
         """Answer discovery for this service until the bus closes."""
-        announced = Announced(facts, stats)
+        announced = Announced(facts, stats, self._counted)
 
         def received(subject: str, _: bytes, reply: str) -> None:
             if reply:
@@ -271,12 +271,16 @@ class MemoryBus:
 
         self._listeners += [self._server.listen(each, received) for each in announced.subjects()]
 
+    def _counted(self, subject: str) -> Counts:
+        counts = (answering.counts for each, answering in self._answering if each == subject)
+        return next(counts, Counts())
+
     async def close(self) -> None:
         """Stop: iterators end, later calls raise Unreachable."""
         self._is_closed = True
         for listener in self._listeners:
             self._server.leave(listener)
-        for answering in self._answerings:
+        for _, answering in self._answering:
             await answering.close()
         for hearing in list(self._hearings):
             hearing.stop()

@@ -157,7 +157,7 @@ class NatsBus:
 
     async def announce(self, facts: ServiceFacts, stats: StatsSource) -> None:
         """Answer NATS's discovery for this service until the bus closes."""
-        announced = Announced(facts, stats)
+        announced = Announced(facts, stats, self._commands.counted)
 
         def received(message: Msg) -> None:
             if is_inbox(message.reply):

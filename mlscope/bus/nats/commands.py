@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from mlscope.bus.answering import Answering, Bury, Respond
+from mlscope.bus.answering import Answering, Bury, Counts, Respond
 from mlscope.bus.bus import Answerer, Asked
 from mlscope.bus.errors import NoAnswer, Silence
 from mlscope.bus.hearing import Hearing
@@ -17,7 +17,8 @@ class Commands:
         """`bury` takes refused commands nobody waits for."""
         self._connection = connection
         self._bury = bury
-        self._answerings: list[tuple[Answering, Subscription]] = []
+        self._answering: list[tuple[str, Answering]] = []
+        self._subscriptions: list[Subscription] = []
         self._hearings: set[Hearing] = set()
 
     async def ask(self, subject: str, body: bytes, timeout_s: float) -> bytes:
@@ -40,13 +41,19 @@ class Commands:
             answering.take(asked, self._respond(message.reply) if is_waited_for else None)
 
         subscription = await self._connection.listen(subject, received, queue=queue)
-        self._answerings.append((answering, subscription))
+        self._subscriptions.append(subscription)
+        self._answering.append((subject, answering))
 
     def _respond(self, reply: str) -> Respond:
         async def respond(answer: bytes) -> None:
             await self._connection.send(reply, answer)
 
         return respond
+
+    def counted(self, subject: str) -> Counts:
+        """Return what became of the commands on a subject."""
+        counts = (answering.counts for each, answering in self._answering if each == subject)
+        return next(counts, Counts())
 
     def hear(self, subject: str) -> Hearing:
         """Return live messages on a subject."""
@@ -67,8 +74,9 @@ class Commands:
 
     async def close(self) -> None:
         """Take no more commands, stop those at work, end every hearing."""
-        for answering, subscription in self._answerings:
+        for subscription in self._subscriptions:
             await self._connection.unsubscribe(subscription)
+        for _, answering in self._answering:
             await answering.close()
         for hearing in list(self._hearings):
             hearing.stop()

@@ -29,6 +29,7 @@ from mlscope.redaction import redact
 
 _log = logging.getLogger(__name__)
 _ATTEMPT_S = 2.0
+_PING_S = 10
 _PENDING_BYTES = 16 * 1024 * 1024
 
 T = TypeVar("T")
@@ -71,6 +72,7 @@ class Connection:
             max_reconnect_attempts=-1,
             pending_size=_PENDING_BYTES,
             connect_timeout=2,
+            ping_interval=_PING_S,
             **options,
         )
         try:
