@@ -90,7 +90,7 @@ class Group:
         predictor = self._session.predictor
         if not run.captures_layers or not isinstance(predictor, LayerSource):
             return None
-        capture = predictor.layers()
+        capture = predictor.layers([slot.inputs for slot in self._session.slots])
         run.stages.predict_with(capture.predict)
         return capture
 

@@ -87,20 +87,20 @@ def open_session(
         slots = _slots(subject, predictor.opened.inputs, batch_size)
         _check_samples(subject.dataset, samples, slots[0], pipeline)
         supply = Supply(pipeline, samples, batch_size)
-        warm_up(supply, predictor, slots[0], subject.warmup)
+        warm_up(supply, predictor, slots, subject.warmup)
         undo.pop_all()
     checksums = {**files.checksums, **folder.checksums}
     return Session(subject, supply, predictor, slots, checksums, subject.warmup)
 
 
-def warm_up(supply: Supply, predictor: Predictor, slot: Slot, queries: int) -> None:
-    """Send queries through that leave nothing behind. Raises PredictFailed."""
+def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries: int) -> None:
+    """Send queries through that leave nothing behind, each slot in turn. Raises PredictFailed."""
     nobody = Recorder(_NOBODY, lambda _: True)
     stages = Stages(supply, predictor.predict, nobody, Level.NONE, records_queries=False)
     for index in range(queries):
         first = index * supply.batch_size
         samples = [(first + each) % len(supply.samples) for each in range(supply.batch_size)]
-        query = Query(index, samples, 0)
+        query, slot = Query(index, samples, 0), slots[index % len(slots)]
         stages.prepare(query, slot)
         query.outputs = predictor.predict(slot.inputs)
         stages.finish(query)

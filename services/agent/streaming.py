@@ -16,8 +16,8 @@ from services.agent.recorder import Recorder
 from services.agent.stages import Query, Slot, Stages
 
 _LOOK_S = 0.05
-SLOTS = 4
-"""Batches prepared, predicted and finished at the same time, at most."""
+SLOTS = 3
+"""Batches on their way at a time: one being prepared, one predicted, one finished."""
 
 Done = Callable[[Query], None]
 

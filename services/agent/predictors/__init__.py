@@ -5,7 +5,7 @@ framework's name, leading to a function `(OpenRequest) -> Predictor`. A predicto
 framework can trace its layers also has a `layers` function, see `LayerSource`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -125,8 +125,11 @@ class LayerCapture(Protocol):
 class LayerSource(Protocol):
     """A predictor that can trace its layers."""
 
-    def layers(self) -> LayerCapture:
-        """Begin a capture: open and warm what it needs. Raises OpenFailed."""
+    def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
+        """Begin a capture: open what it needs and predict each of these batches once, uncounted.
+
+        Raises OpenFailed, PredictFailed.
+        """
         ...
 
 

@@ -5,7 +5,7 @@ layers opens a twin session with ORT's profiler on, for one block, and reads the
 """
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +86,11 @@ class OnnxRuntimePredictor:
         #: outputs for one batch; see `Predictor.predict`
         self.predict = bound.predict
 
-    def layers(self) -> LayerCapture:
-        """Begin a capture on a twin session. Raises OpenFailed."""
+    def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
+        """Begin a capture on a twin session. Raises OpenFailed, PredictFailed."""
         if self._names is None:
             self._names = _layer_names(self._request, self._options)
-        return LayerTwin(self._request, self._options, self._names)
+        return LayerTwin(self._request, self._options, self._names, warmed_with)
 
     def close(self) -> None:
         """Let the session go."""
@@ -160,10 +160,17 @@ class BoundSession:
 class LayerTwin:
     """A profiled session beside the measured one, for one block of predict calls."""
 
-    def __init__(self, request: OpenRequest, options: Options, names: LayerNames) -> None:
+    def __init__(
+        self,
+        request: OpenRequest,
+        options: Options,
+        names: LayerNames,
+        warmed_with: Sequence[Tensors],
+    ) -> None:
         self._request = request
         self._options = options
         self._names = names
+        self._warmed_with = warmed_with
         self._folder = tempfile.TemporaryDirectory(dir=request.scratch, prefix="layers-")
         #: finished profiles: file and when it began (monotonic ns)
         self._profiles: list[tuple[Path, int]] = []
@@ -184,7 +191,7 @@ class LayerTwin:
         calls = [
             [self._names.layer(event, began_ns) for event in events]
             for path, began_ns in self._profiles
-            for events in _measured_runs(path)
+            for events in _runs_in(path)[len(self._warmed_with) :]
         ]
         self._folder.cleanup()
         return calls
@@ -193,9 +200,9 @@ class LayerTwin:
         settings = _session_options(self._options)
         settings.enable_profiling = True
         settings.profile_file_prefix = str(Path(self._folder.name) / "profile")
-        session = _session(self._request, self._options, settings)
-        self._bound = BoundSession(session)
-        self._bound.predict(zeros_for(session, self._request.batch_size))
+        self._bound = BoundSession(_session(self._request, self._options, settings))
+        for inputs in self._warmed_with:
+            self._bound.predict(inputs)
         self._runs_left = max(1, _MOST_EVENTS // (self._names.nodes + 2))
 
     def _end(self) -> None:
@@ -205,10 +212,10 @@ class LayerTwin:
         self._bound.drop()
 
 
-def _measured_runs(path: Path) -> list[list[dict[str, Any]]]:
-    """Return the node events of a profile's runs, but for the first, which warmed it."""
+def _runs_in(path: Path) -> list[list[dict[str, Any]]]:
+    """Return the node events of each of a profile's runs."""
     with path.open() as lines:
-        return list(runs_of(lines))[1:]
+        return list(runs_of(lines))
 
 
 def zeros_for(session: ort.InferenceSession, batch_size: int) -> dict[str, npt.NDArray[Any]]:

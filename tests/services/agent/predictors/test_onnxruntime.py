@@ -143,7 +143,7 @@ def test_a_tensor_of_another_shape_fails_the_call(tiny: Predictor) -> None:
 
 def test_layers_lie_in_their_call_in_order(tiny: Predictor) -> None:
     assert isinstance(tiny, LayerSource)
-    capture = tiny.layers()
+    capture = tiny.layers([])
     stamps = []
     for _ in range(3):
         began = now_ns()
@@ -162,7 +162,7 @@ def test_fused_layers_name_their_origins(tiny: Predictor) -> None:
     import json
 
     assert isinstance(tiny, LayerSource)
-    capture = tiny.layers()
+    capture = tiny.layers([images()])
     capture.predict(images())
     (layers,) = capture.close()
     attributes = {layer.name: json.loads(layer.attributes) for layer in layers}
@@ -178,7 +178,7 @@ def test_a_capture_that_outgrows_its_profile_takes_another(
 ) -> None:
     monkeypatch.setattr("services.agent.predictors.onnxruntime._MOST_EVENTS", 25)
     assert isinstance(tiny, LayerSource)
-    capture = tiny.layers()
+    capture = tiny.layers([images(), images()])
     for seed in range(5):
         capture.predict(images(seed=seed))
     assert [len(layers) for layers in capture.close()] == [8] * 5
@@ -186,7 +186,7 @@ def test_a_capture_that_outgrows_its_profile_takes_another(
 
 def test_a_capture_leaves_no_file(tmp_path: Path) -> None:
     predictor = open_model(request(scratch=tmp_path))
-    capture = predictor.layers()
+    capture = predictor.layers([])
     capture.predict(images())
     assert list(tmp_path.iterdir())
     capture.close()
