@@ -1,8 +1,10 @@
 """Errors as an exit code and a sentence with the next step."""
 
 from dataclasses import dataclass
+from subprocess import CalledProcessError
 
 from cli import exits
+from cli.cluster.errors import ClusterError
 from mlscope.bus.errors import BusError, NotPermitted
 from mlscope.client.errors import ClientError, CommandRefused, Denied, StillRunning
 from mlscope.settings import InvalidSetting
@@ -36,10 +38,10 @@ def explain(error: Exception) -> Failure | None:
             return Failure(exits.FAILED, f"{error}; {next_step}")
         case Misused() | InvalidSetting() | SchemaError():
             return Failure(exits.USAGE, str(error))
-        case ClientError() | BusError():
+        case ClientError() | BusError() | ClusterError() | OSError():
             return Failure(exits.FAILED, str(error))
-        case OSError():
-            return Failure(exits.FAILED, str(error))
+        case CalledProcessError():
+            return Failure(exits.FAILED, f"`{' '.join(error.cmd[1:])}` failed, see above")
     return None
 
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from cli.cluster.errors import NotUp
 from cli.cluster.state import ClusterState, running_state
 from cli.output import Rows, table_lines
 from cli.progress import ProgressLine
-from mlscope.client import AsyncClient, ResultTables
+from mlscope.client import AsyncClient, AsyncEvaluation, ResultTables
 from mlscope.client.asynchronous import request_of
 from mlscope.settings import Settings
 from schemas.request import Evaluate
@@ -95,18 +94,23 @@ async def _evaluate(state: ClusterState) -> tuple[int, EvaluationStatus]:
     client = AsyncClient(url=state.nats_url, seed_file=state.requester_seed_file)
     async with client:
         evaluation = await client.evaluate(demo_request())
-        with ProgressLine(sys.stderr) as line:
-            line.note(f"evaluation {evaluation.id}  {evaluation.address}")
-            async with aclosing(evaluation.watch()) as steps:
-                async for progress in steps:
-                    line.show(progress)
-        status = await evaluation.status()
+        try:
+            status = await _watched(evaluation)
+        except asyncio.CancelledError:
+            await evaluation.cancel("the demo was interrupted")
+            raise
         if status.state != "analyzed":
             print(f"{status.state}: {status.cause}", file=sys.stderr)
             return exits.FAILED, status
         print("\n".join(report(await evaluation.tables())))
     has_failed = any(run.state != "recorded" for run in status.runs)
     return exits.FAILED if has_failed else exits.OK, status
+
+
+async def _watched(evaluation: AsyncEvaluation) -> EvaluationStatus:
+    with ProgressLine(sys.stderr) as line:
+        line.note(f"evaluation {evaluation.id}  {evaluation.address}")
+        return await evaluation.follow(line.show)
 
 
 def report(tables: ResultTables) -> list[str]:

@@ -38,7 +38,7 @@ async def _run(arguments: argparse.Namespace, request: Evaluate) -> int:
                 return exits.OK
             with ProgressLine(sys.stderr, quiet=arguments.quiet) as line:
                 line.note(f"evaluation {evaluation.id}  {evaluation.address}")
-                status = await _watched(evaluation, line)
+                status = await evaluation.follow(line.show)
         except asyncio.CancelledError:
             await _cancel_interrupted(client, keyed_evaluation_id(request.key))
             raise
@@ -54,13 +54,6 @@ def _print_accepted(form: str, evaluation: AsyncEvaluation) -> None:
     else:
         print(evaluation.id)
         print(f"{evaluation.address}  mlscope watch {evaluation.id}", file=sys.stderr)
-
-
-async def _watched(evaluation: AsyncEvaluation, line: ProgressLine) -> EvaluationStatus:
-    async with aclosing(evaluation.watch()) as steps:
-        async for progress in steps:
-            line.show(progress)
-    return await evaluation.client.final_status(evaluation.id)
 
 
 async def _cancel_interrupted(client: AsyncClient, evaluation: str) -> None:

@@ -12,7 +12,7 @@ import asyncio
 import os
 import secrets
 import sys
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -115,10 +115,7 @@ async def _follow(client: AsyncClient, request: Evaluate, playback: Playback) ->
 
 async def _watch(evaluation: AsyncEvaluation) -> EvaluationStatus:
     with ProgressLine(sys.stderr) as line:
-        async with aclosing(evaluation.watch()) as steps:
-            async for progress in steps:
-                line.show(progress)
-    return await evaluation.status()
+        return await evaluation.follow(line.show)
 
 
 def request_of(bundle: Bundle, key: str) -> Evaluate:

@@ -1,7 +1,7 @@
 """`AsyncClient`: evaluate, watch and read over one bus connection."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,13 +155,17 @@ class AsyncEvaluation:
     async def wait(self, timeout_s: float | None = None) -> EvaluationStatus:
         """Return the status at the end. Raises StillRunning after `timeout_s`."""
         try:
-            async with asyncio.timeout(timeout_s), aclosing(self.watch()) as steps:
-                async for progress in steps:
-                    if progress.ended:
-                        break
-                return await self.client.final_status(self.id)
+            async with asyncio.timeout(timeout_s):
+                return await self.follow(lambda _: None)
         except TimeoutError as error:
             raise StillRunning(self.id, timeout_s or 0.0) from error
+
+    async def follow(self, show: Callable[[Progress], None]) -> EvaluationStatus:
+        """Call `show` with every step and return the status at the end."""
+        async with aclosing(self.watch()) as steps:
+            async for progress in steps:
+                show(progress)
+        return progress.status
 
     async def status(self) -> EvaluationStatus:
         """Return where it is."""

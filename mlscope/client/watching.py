@@ -6,6 +6,7 @@ Live facts may be lost (a reconnect, a slow reader), so the status is asked agai
 
 import asyncio
 import contextlib
+import dataclasses
 import heapq
 import itertools
 import time
@@ -28,6 +29,7 @@ from schemas.subjects import ROOT
 
 _ENTITIES = ("evaluation", "run", "analysis", "query")
 _QUEUE = 1024
+_SETTLES, _SETTLE_S = 20, 0.1
 
 _Heard = tuple[int, int, Fact]
 """When it was said (epoch ns), a count that breaks ties, and what."""
@@ -72,7 +74,7 @@ async def watch(
         yield progress
         while not progress.ended:
             progress = await watcher.next()
-            yield progress
+            yield await watcher.settled(progress) if progress.ended else progress
 
 
 class _Watcher:
@@ -118,6 +120,17 @@ class _Watcher:
             else:
                 self._looked_s = time.monotonic()
                 return self._progress("")
+
+    async def settled(self, heard: Progress) -> Progress:
+        """Return the end as the scheduler tells it: complete, but it may hear of it after us."""
+        command = ShowEvaluation(evaluation=self._evaluation)
+        for _ in range(_SETTLES):
+            with contextlib.suppress(NotAnswering):
+                told = await ask_for(self._bus, command, EvaluationStatus, timeout_s=1.0)
+                if told.state in ENDED:
+                    return dataclasses.replace(heard, status=told)
+            await asyncio.sleep(_SETTLE_S)
+        return heard
 
     async def next(self) -> Progress:
         """Return the progress after the next fact or tick."""

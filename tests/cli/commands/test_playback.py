@@ -1,0 +1,109 @@
+"""A plan run offline for real, and its bundle played back to whoever orders its runs."""
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from cli import exits
+from cli.commands.bundle import Bundle, read
+from cli.commands.importing import request_of
+from cli.commands.planning import offline_plan, shipped_catalog
+from cli.commands.playback import Playback
+from mlscope.bus.bus import Bus, Recorded
+from mlscope.bus.memory import MemoryServer, connect
+from schemas.codec import decode_body, encode_body
+from schemas.plan import OfflinePlan, WorkAnswer, WorkOrder
+from schemas.run import RunCompleted
+from schemas.subjects import agent_command, story_of
+from tests.cli.commands.conftest import CommandLine
+
+ARGUMENTS = ("--scenario", "online:queries=6", "--batch-size", "1,2", "--trace-level", "framework")
+
+
+async def made_bundle(folder: Path) -> Bundle:
+    alone = CommandLine(MLSCOPE_DATA=str(folder))
+    plan, out = folder / "plan.json", folder / "bundle"
+    assert (await alone("plan", "tiny-cnn", *ARGUMENTS, "--out", str(plan))).code == exits.OK
+    ended = await alone("agent", "--plan", str(plan), "--out", str(out))
+    assert ended.code == exits.OK, ended.err
+    return read(out)
+
+
+def replanned(bundle: Bundle) -> OfflinePlan:
+    """Plan anew what the bundle asks for, as the scheduler will."""
+    return offline_plan(request_of(bundle, "k"), shipped_catalog(Path("manifests")))
+
+
+def order_of(plan: OfflinePlan, evaluation: str, *, renamed: str = "") -> WorkOrder:
+    session = plan.plan.sessions[0]
+    runs = tuple(run.model_copy(update={"run": f"{renamed}{run.run}"}) for run in session.runs)
+    return WorkOrder(
+        evaluation=evaluation,
+        attempt=3,
+        agent=session.agent,
+        session=session.model_copy(update={"runs": runs}),
+        subject=plan.plan.subject,
+        runs=tuple(run.run for run in runs),
+    )
+
+
+async def ordered(bus: Bus, order: WorkOrder) -> WorkAnswer:
+    body = await bus.ask(agent_command(order.agent, "start"), encode_body(order))
+    return decode_body(WorkAnswer, body)
+
+
+async def test_a_bundle_asks_for_its_own_plan(tmp_path: Path) -> None:
+    bundle = await made_bundle(tmp_path)
+    anew = replanned(bundle).plan.sessions
+    assert [s.model_dump() for s in anew] == [s.model_dump() for s in bundle.plan.sessions]
+
+
+async def test_orders_are_answered_with_what_was_measured(tmp_path: Path) -> None:
+    bundle = await made_bundle(tmp_path)
+    server = MemoryServer()
+    async with connect(server, "agent") as agent, connect(server, "scheduler") as scheduler:
+        playback = Playback(agent, bundle, heartbeat_s=1.0)
+        async with playback.present():
+            playback.expect("e1")
+            order = order_of(replanned(bundle), "e1", renamed="new-")
+            assert (await ordered(scheduler, order)).accepted
+            assert (await ordered(scheduler, order)).accepted
+            other = order.model_copy(update={"evaluation": "e2"})
+            assert (await ordered(scheduler, other)).error == "busy"
+            story: list[Recorded] = []
+            async with asyncio.timeout(20), aclosing(scheduler.follow(story_of("e1"))) as facts:
+                async for each in facts:
+                    story += [each] if each else []
+                    if len(story) == len(order.runs):
+                        break
+        ends = [each.fact for each in story]
+        assert [end.run for end in ends if isinstance(end, RunCompleted)] == list(order.runs)
+        assert {end.attempt for end in ends if isinstance(end, RunCompleted)} == {3}
+        traced = await scheduler.read("mlscope.v1.trace.e1.>")
+        told = sum(e.tally.spans for e in ends if isinstance(e, RunCompleted))
+        assert sum(each.fact.count for each in traced) == told > 0  # type: ignore[attr-defined]
+
+
+async def test_what_is_not_in_it_is_told(tmp_path: Path) -> None:
+    bundle = await made_bundle(tmp_path)
+    server = MemoryServer()
+    async with connect(server, "agent") as agent, connect(server, "scheduler") as scheduler:
+        playback = Playback(agent, bundle, heartbeat_s=1.0)
+        async with playback.present():
+            playback.expect("e1")
+            order = order_of(replanned(bundle), "e1")
+            session = order.session.model_copy(update={"batch_size": 64})
+            answer = await ordered(scheduler, order.model_copy(update={"session": session}))
+            assert answer.error == "unknown"
+            assert await playback.gap == order.runs[0]
+
+
+@pytest.mark.parametrize("content", [b"", b"MLSCOPE1", b"no bundle at all"])
+async def test_a_broken_bundle_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "broken"
+    path.write_bytes(content)
+    ended = await CommandLine(MLSCOPE_DATA=str(tmp_path))("import", str(path))
+    assert ended.code == exits.USAGE
+    assert "broken" in ended.err

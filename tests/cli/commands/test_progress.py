@@ -1,0 +1,59 @@
+"""Progress on stderr: a live line on a terminal, plain lines elsewhere, never too many."""
+
+import io
+
+from cli.progress import ProgressLine
+from mlscope.client.meter import Reading
+from mlscope.client.story import evolve, unheard
+from mlscope.client.watching import Progress
+from schemas.message import Fact
+from tests.stories import E, a_run, beginning, whole_story
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+def progress_after(facts: list[Fact], **readings: Reading) -> Progress:
+    status = unheard(E)
+    for fact in facts:
+        status = evolve(status, fact)
+    return Progress(status, "", readings)
+
+
+def test_plain_lines_come_with_changes_and_every_five_seconds() -> None:
+    now, out = [0.0], io.StringIO()
+    with ProgressLine(out, clock=lambda: now[0]) as line:
+        for second in range(13):
+            now[0] = second
+            line.show(progress_after(beginning()))
+        line.show(progress_after([*beginning(), a_run("r0")[0]]))
+    assert out.getvalue().splitlines() == [
+        "planned  0/2 runs",
+        "planned  0/2 runs",
+        "planned  0/2 runs",
+        "running  0/2 runs  online batch 1 model",
+    ]
+
+
+def test_a_terminal_has_one_line_that_is_cleared() -> None:
+    out = Terminal()
+    with ProgressLine(out, clock=lambda: 7.0) as line:
+        reading = Reading("r0", 1, 40, 0, 120, 5_000_000, 9_000_000)
+        line.show(progress_after([*beginning(), a_run("r0")[0]], r0=reading))
+        line.note("stays")
+    assert "\n" not in out.getvalue().replace("stays\n", "")
+    assert "40 queries  p50 5 ms" in out.getvalue()
+    assert out.getvalue().endswith("\r\x1b[K")
+
+
+def test_quiet_says_nothing() -> None:
+    out = io.StringIO()
+    with ProgressLine(out, quiet=True) as line:
+        line.note("x")
+        line.show(progress_after(whole_story()))
+    assert out.getvalue() == ""
