@@ -108,8 +108,7 @@ class WorkerProcess:
     async def death(self) -> WorkerDied:
         """Wait for its end and return how it came, with the last it wrote."""
         code = await self._process.wait()
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
-        return WorkerDied(how, self._last_words())
+        return WorkerDied(_how(code), self._last_words())
 
     async def close(self) -> None:
         """Ask it to end, end it when it does not, and free what it used."""
@@ -131,6 +130,14 @@ class WorkerProcess:
             lines = stderr.read().decode(errors="replace").strip().splitlines()
             return lines[-1][:500] if lines else ""
         return ""
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"exited with {code}"
+    # The kernel's killer for want of memory leaves no other trace.
+    why = " (out of memory?)" if -code == signal.SIGKILL else ""
+    return f"was killed by {signal.Signals(-code).name}{why}"
 
 
 def _environment() -> dict[str, str]:

@@ -119,7 +119,7 @@ class Handover:
         shared = Path("/dev/shm")  # noqa: S108  # unlinked at once, and nothing secret in it
         ring_fd = _unlinked_file(shared if shared.is_dir() else Path(tempfile.gettempdir()))
         try:
-            os.posix_fallocate(ring_fd, 0, _HEADER_BYTES + ring_bytes)
+            _reserve(ring_fd, _HEADER_BYTES + ring_bytes)
         except OSError as error:
             os.close(ring_fd)
             raise OpenFailed("the worker's ring", error.strerror or str(error)) from error
@@ -163,6 +163,14 @@ class Handover:
             self._memory.close()
         os.close(self.ring_fd)
         os.close(self.spool_fd)
+
+
+def _reserve(fd: int, size_bytes: int) -> None:
+    """Make a file so large. Writing to memory that the disk has no room for would kill us."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(fd, 0, size_bytes)
+    else:
+        os.truncate(fd, size_bytes)
 
 
 def _unlinked_file(folder: Path) -> int:

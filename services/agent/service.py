@@ -40,27 +40,59 @@ class AgentSettings(Protocol):
     """What an agent needs to know; `mlscope.settings.Settings` has it."""
 
     @property
-    def agent_id(self) -> str: ...  # noqa: D102
+    def agent_id(self) -> str:
+        """The agent's name, unique in a fleet."""
+        ...
+
     @property
-    def agent_labels(self) -> Mapping[str, str]: ...  # noqa: D102
+    def agent_labels(self) -> Mapping[str, str]:
+        """What requests may match on."""
+        ...
+
     @property
-    def agent_image(self) -> str: ...  # noqa: D102
+    def agent_image(self) -> str:
+        """The container image it runs in."""
+        ...
+
     @property
-    def agent_predictors(self) -> tuple[str, ...]: ...  # noqa: D102
+    def agent_predictors(self) -> tuple[str, ...]:
+        """Frameworks to offer; none named: all."""
+        ...
+
     @property
-    def allow_inline_python(self) -> bool: ...  # noqa: D102
+    def allow_inline_python(self) -> bool:
+        """Whether its owner allows steps brought as Python text."""
+        ...
+
     @property
-    def data_folder(self) -> Path: ...  # noqa: D102
+    def data_folder(self) -> Path:
+        """Where workers and spools keep their files."""
+        ...
+
     @property
-    def manifests_folder(self) -> Path: ...  # noqa: D102
+    def manifests_folder(self) -> Path:
+        """Where files of models and datasets lie."""
+        ...
+
     @property
-    def ring_bytes(self) -> int: ...  # noqa: D102
+    def ring_bytes(self) -> int:
+        """Shared memory between a worker and the agent."""
+        ...
+
     @property
-    def spool_max_bytes(self) -> int: ...  # noqa: D102
+    def spool_max_bytes(self) -> int:
+        """Disk behind it, before batches are dropped and counted."""
+        ...
+
     @property
-    def heartbeat_s(self) -> float: ...  # noqa: D102
+    def heartbeat_s(self) -> float:
+        """Seconds between renewals of the lease."""
+        ...
+
     @property
-    def run_silence_s(self) -> float: ...  # noqa: D102
+    def run_silence_s(self) -> float:
+        """Seconds without a sign of life that end a run."""
+        ...
 
 
 async def serve(bus: Bus, settings: AgentSettings, stop: asyncio.Event) -> None:

@@ -287,7 +287,14 @@ async def test_a_run_past_its_time_out_is_ended(tmp_path: Path) -> None:
     assert 0 < failure.tally.queries < 1000
 
 
-async def test_a_killed_frozen_worker_is_noticed(tmp_path: Path) -> None:
+async def test_a_model_that_never_opens_is_given_up(tmp_path: Path) -> None:
+    order = an_order(a_sleepy_subject(open_hangs=True), (a_run(timeout_s=0.5),))
+    said = await carried_out(order, tmp_path, silence_s=1.0)
+    assert said.failed().error == "timeout"
+    assert "opening and running took longer" in said.failed().message
+
+
+async def test_a_frozen_worker_is_noticed(tmp_path: Path) -> None:
     order = an_order(a_sleepy_subject(predict_ms=50), (a_run(queries=100),))
 
     async def freeze(worker: WorkerProcess, kept: Kept, _: Execution) -> None:

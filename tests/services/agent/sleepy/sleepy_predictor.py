@@ -5,8 +5,8 @@ A package brings it in with an entry point (see `sleepy-1.0.dist-info/entry_poin
     [mlscope.predictors]
     sleepy = sleepy_predictor:open_model
 
-Options: `predict_ms` (0), and by number of the predict call, counted from 0 after warm-up too:
-`fails_at`, `hangs_at`, `exits_at`, `dies_at` (SIGKILL), `raises_at` (an error that is a bug).
+Options: `predict_ms` (0), `opens_not`, `open_hangs`, and by number of the predict call, counted
+from 0 with those of the warm-up: `fails_at`, `hangs_at`, `exits_at`, `dies_at` (SIGKILL), `raises_at` (an error that is a bug).
 """
 
 import os
@@ -22,6 +22,8 @@ def open_model(request: OpenRequest) -> Predictor:
     """Open nothing, at once. Raises OpenFailed when the options say so."""
     if request.options.get("opens_not"):
         raise OpenFailed(request.model.name, "asleep")
+    while request.options.get("open_hangs"):
+        time.sleep(1)
     return Sleepy(request)
 
 

@@ -1,0 +1,84 @@
+"""Workers as processes: none outlives its agent, nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from services.agent.process import WorkerProcess
+from tests.services.agent.builders import MANIFESTS, limits
+
+AGENT = """
+import asyncio, sys
+from pathlib import Path
+from services.agent.process import WorkerLimits, WorkerProcess
+
+async def main():
+    worker = await WorkerProcess.start("w", WorkerLimits(Path(sys.argv[1]), 1 << 20, 1 << 20))
+    print(worker.pid, flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+def runs(pid: int) -> bool:
+    """Say whether a process is there and no zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def environment_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def test_a_worker_ends_with_a_killed_agent(tmp_path: Path) -> None:
+    agent = subprocess.Popen(
+        [sys.executable, "-c", AGENT, str(tmp_path)],
+        cwd=MANIFESTS.parent,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert agent.stdout is not None
+    worker = int(agent.stdout.readline())
+    assert runs(worker)
+    agent.kill()
+    agent.wait()
+    agent.stdout.close()
+    deadline = time.monotonic() + 20
+    while runs(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not runs(worker)
+
+
+async def test_closing_ends_the_process_and_leaves_no_file(tmp_path: Path) -> None:
+    worker = await WorkerProcess.start("w", limits(tmp_path))
+    assert worker.alive
+    await worker.close()
+    assert not runs(worker.pid)
+    assert os.listdir(tmp_path) == []  # noqa: PTH208
+
+
+async def test_a_worker_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+    worker = await WorkerProcess.start("w", limits(tmp_path))
+    os.kill(worker.pid, signal.SIGSTOP)
+    worker.kill()
+    death = await worker.death()
+    assert str(death) == "worker was killed by SIGKILL (out of memory?)"
+    await worker.close()
+
+
+async def test_no_secret_of_the_agent_reaches_a_worker(tmp_path: Path) -> None:
+    os.environ["MLSCOPE_NATS_SEED_FILE"] = "/keys/agent.nk"
+    try:
+        worker = await WorkerProcess.start("w", limits(tmp_path))
+    finally:
+        del os.environ["MLSCOPE_NATS_SEED_FILE"]
+    environment = environment_of(worker.pid)
+    await worker.close()
+    assert b"MLSCOPE_" not in environment
