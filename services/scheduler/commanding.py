@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 import msgpack
@@ -83,6 +83,11 @@ class Commander:
         """Ask an agent once to end an attempt."""
         effect = Stop(agent, evaluation, run, attempt)
         await self.ask(agent, "stop", msgpack.packb(_fields(effect)))
+
+    def forget_all_but(self, evaluations: Container[str]) -> None:
+        """Forget what was done for evaluations that others saw to their end."""
+        for evaluation in [each for each in self._done if each not in evaluations]:
+            del self._done[evaluation]
 
     async def close(self) -> None:
         """Give up on what is on its way."""

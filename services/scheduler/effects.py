@@ -61,8 +61,9 @@ def effects(state: EvaluationState, fleet: Fleet) -> Iterator[Effect]:
     if state.plan is None:
         return
     for run in state.runs.values():
-        if run.state == "interrupted" and run.attempt:
-            yield Stop(run.agent, state.evaluation, run.plan.run, run.attempt)
+        for agent, attempt in run.strays:
+            if not fleet.why_gone(agent, ""):
+                yield Stop(agent, state.evaluation, run.plan.run, attempt)
         if run.is_under_way and run.is_ready and run.plan.pacing == "remote" and not run.issuer:
             yield Issue(run.agent, state.evaluation, run.plan.run, run.attempt)
     for session in state.plan.sessions:

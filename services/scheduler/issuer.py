@@ -5,7 +5,8 @@ is due. Each has one blocking connection of its own. What to do comes as msgpack
 after its length (4 bytes, little-endian); so does the sender's start, 8 bytes: the origin on
 CLOCK_MONOTONIC. A closed standard input ends either. They answer `ready`, then the reader a
 msgpack map of columns every quarter of a second that brought answers, and both an empty map when
-they are through. The sender's stamps are in memory shared with the parent: a pipe would take time.
+they are through, or one with an `error`. The sender's stamps are in memory shared with the parent:
+a pipe would take time.
 """
 
 import mmap
@@ -45,8 +46,12 @@ _TELL_S = 0.25
 def main() -> None:
     """Be the sender or the reader, as the first argument says."""
     spec = msgpack.unpackb(_exactly(struct.unpack("<I", _exactly(4))[0]))
-    send(spec) if sys.argv[1] == "send" else read(spec)
-    _say(msgpack.packb({}))
+    try:
+        send(spec) if sys.argv[1] == "send" else read(spec)
+    except (OSError, EOFError) as error:
+        _say(msgpack.packb({"error": str(error) or type(error).__name__}))
+    else:
+        _say(msgpack.packb({}))
 
 
 def send(spec: dict[str, Any]) -> None:

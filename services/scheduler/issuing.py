@@ -133,8 +133,10 @@ class Issuing:
         assert self.commander is not None, "set before use"
         while True:
             answer = await self.commander.ask(agent, "finish", body)
-            if answer is not None:
+            if answer is not None and (answer.accepted or answer.error == "stale"):
                 return
+            if answer is not None and answer.error != "busy":
+                raise IssuerFailed(f"the agent would not finish it: {answer.message}")
             await asyncio.sleep(_PAUSE_S)
 
     async def _give_up(self, attempt: Attempt, cause: str) -> None:

@@ -30,7 +30,8 @@ from services.scheduler.errors import invalid, unknown
 from services.scheduler.matching import Candidate, Match
 from services.scheduler.resolving import near, samples_of
 
-MOST_RUNS = 2000
+MOST_RUNS = 1000
+"""Runs of one evaluation: its plan is one message."""
 
 
 @dataclass(frozen=True, slots=True)

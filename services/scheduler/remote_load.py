@@ -146,7 +146,7 @@ class _Progress:
                 if sending in done:
                     self._check_sent(sending)
                 if answer in done:
-                    columns = msgpack.unpackb(answer.result(), strict_map_key=False)
+                    columns = _columns_of(answer.result())
                     if not columns:
                         self._check_answered()
                         break
@@ -159,7 +159,7 @@ class _Progress:
             answer.cancel()
 
     def _check_sent(self, sending: "asyncio.Future[bytes]") -> None:
-        sending.result()
+        _columns_of(sending.result())
         issued = int(np.count_nonzero(self._stamps))
         if issued < self.load.queries:
             raise IssuerFailed(f"{issued} of {self.load.queries} queries were issued")
@@ -244,7 +244,9 @@ async def _process(
     try:
         packed: bytes = msgpack.packb(spec)
         _input(process).write(struct.pack("<I", len(packed)) + packed)
-        if await _message(process) != READY:
+        greeting = await _message(process)
+        if greeting != READY:
+            _columns_of(greeting)
             raise IssuerFailed(f"the {mode}er did not get ready")
         yield process
     finally:
@@ -256,6 +258,14 @@ async def _process(
 def _input(process: asyncio.subprocess.Process) -> asyncio.StreamWriter:
     assert process.stdin is not None
     return process.stdin
+
+
+def _columns_of(message: bytes) -> Mapping[str, Any]:
+    """Return what a process told. Raises IssuerFailed when that is an error."""
+    told: dict[str, Any] = msgpack.unpackb(message, strict_map_key=False)
+    if "error" in told:
+        raise IssuerFailed(told["error"])
+    return told
 
 
 async def _message(process: asyncio.subprocess.Process) -> bytes:

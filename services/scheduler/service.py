@@ -253,6 +253,7 @@ class Scheduler:
             except BusError as error:
                 _log.info("could not read on: %s", error)
                 continue
+            self.commander.forget_all_but(self.board.open)
             names = list(self.board.open)
             some = [*names, *names][self._looked_at :][: min(_LOOKED_AT, len(names))]
             self._looked_at = (self._looked_at + len(some)) % max(len(names), 1)
@@ -288,6 +289,7 @@ class Scheduler:
         return found.attempt > attempt or found.state == "interrupted"
 
     async def close(self) -> None:
-        """End what is on its way."""
+        """End what is on its way, and let the lease go: nobody need wait for it to run out."""
         await self.issuing.close()
         await self.commander.close()
+        await self.world.release()

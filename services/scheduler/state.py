@@ -56,6 +56,8 @@ class Run:
     #: attempts that ended because the agent or issuer was lost, or because the worker died
     lost: int = 0
     died: int = 0
+    #: attempts that were interrupted, (agent, attempt): an agent may still be at work on one
+    strays: tuple[tuple[str, int], ...] = ()
     cause: str = ""
     level_note: str = ""
     caveats: tuple[str, ...] = ()
@@ -197,6 +199,7 @@ def _started(state: EvaluationState, recorded: Recorded) -> EvaluationState:
         since_ns=recorded.envelope.time_ns,
         lost=known.lost,
         died=known.died,
+        strays=known.strays,
     )
     return replace(_with(state, run), state="running")
 
@@ -239,6 +242,7 @@ def _interrupted(state: EvaluationState, recorded: Recorded) -> EvaluationState:
         cause=fact.cause,
         is_final=fact.final,
         lost=run.lost + int(run.is_under_way),
+        strays=(*run.strays, (run.agent, run.attempt)) if run.is_under_way else run.strays,
     )
     return _with(state, changed)
 

@@ -1,15 +1,19 @@
 """What a scheduler sees beside the log: the buckets, kept up by watching them (I/O)."""
 
 import asyncio
+import contextlib
+import logging
 import time
 
 from mlscope.bus.bus import Bus
+from mlscope.bus.errors import BusError
 from schemas.agent import Lease
 from schemas.codec import encode_body
 from services.scheduler.board import Board
 from services.scheduler.fleet import Fleet, Limits
 from services.scheduler.mirror import CatalogMirror, LeaseMirror
 
+_log = logging.getLogger(__name__)
 CATALOG, LEASES = "catalog", "leases"
 
 
@@ -57,10 +61,21 @@ class World:
     async def hold_lease(self) -> None:
         """Renew this instance's lease for ever."""
         while True:
-            await self.renew()
+            try:
+                await self.renew()
+            except BusError as error:
+                _log.warning("the lease was not renewed: %s", error)
             await asyncio.sleep(self._heartbeat_s)
 
     async def renew(self) -> None:
         """Say that this instance lives, whatever issues it has."""
         lease = Lease(holder=self.instance, incarnation=self.instance)
-        await self._bus.put(LEASES, f"issuer-{self.instance}", encode_body(lease, json_text=True))
+        await self._bus.put(LEASES, self._lease_key(), encode_body(lease, json_text=True))
+
+    async def release(self) -> None:
+        """Say that this instance is no more."""
+        with contextlib.suppress(BusError):
+            await self._bus.delete(LEASES, self._lease_key())
+
+    def _lease_key(self) -> str:
+        return f"issuer-{self.instance}"

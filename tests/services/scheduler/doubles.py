@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from mlscope.bus.bus import Asked, Bus
 from schemas.analysis import AnalysisCompleted
@@ -11,13 +12,21 @@ from schemas.codec import decode_body, encode_body, unpack
 from schemas.evaluation import EvaluationMeasured
 from schemas.message import derived_id
 from schemas.plan import WorkAnswer, WorkOrder
-from schemas.run import ClockOrigin, Conditions, RunCompleted, RunFailed, RunRecorded, Tally
+from schemas.run import (
+    ClockOrigin,
+    Conditions,
+    RunCompleted,
+    RunFailed,
+    RunReady,
+    RunRecorded,
+    Tally,
+)
 from schemas.status import AgentStatus
 from schemas.subjects import agent_command
 from tests.services.scheduler.samples import an_agent
 
 Script = Callable[[WorkOrder, str], str]
-"""What becomes of a run: 'complete', 'hang', or an error's kind."""
+"""What becomes of a run: 'complete', 'hang', 'ready' (for its load), or an error's kind."""
 
 
 def completes(_: WorkOrder, __: str) -> str:
@@ -92,12 +101,16 @@ class ScriptedAgent:
         """Say how a run ended."""
         if end == "hang":
             return
-        about = {
+        about: dict[str, Any] = {
             "evaluation": order.evaluation,
             "run": run,
             "attempt": order.attempt,
             "agent": self.name,
         }
+        cause = f"{order.evaluation}/{run}/{order.attempt}"
+        if end == "ready":
+            await self.bus.publish(RunReady(**about), id=derived_id(cause, "ready"))
+            return
         tally = Tally(query_batches=1, queries=5)
         origin = ClockOrigin(monotonic_ns=1, epoch_start_ns=1)
         fact: RunCompleted | RunFailed
@@ -105,7 +118,6 @@ class ScriptedAgent:
             fact = RunCompleted(**about, tally=tally, origin=origin, conditions=Conditions())
         else:
             fact = RunFailed(**about, error=end, message="as scripted", tally=tally)
-        cause = f"{order.evaluation}/{run}/{order.attempt}"
         await self.bus.publish(fact, id=derived_id(cause, fact.schema_name()))
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from services.scheduler.board import digest_of_log
 from services.scheduler.fleet import Limits
 from tests.services.scheduler.doubles import ScriptedAgent, hangs, scripted
 from tests.services.scheduler.samples import a_request
-from tests.services.scheduler.worlds import World, a_world, scheduling
+from tests.services.scheduler.worlds import QUICK, World, a_world, scheduling
 
 
 @pytest.fixture
@@ -313,6 +314,18 @@ async def test_the_digest_is_that_of_the_log(world: World) -> None:
         log = await world.client.read("mlscope.v1.*.>")
     assert told["digest"] == digest_of_log(log)
     assert told["sequence"] == log[-1].sequence
+
+
+async def test_a_load_that_cannot_be_issued_ends_the_run_with_the_cause(world: World) -> None:
+    """There is no server for the issuer to connect to; each attempt says so, the last for good."""
+    limits = replace(QUICK, attempts_lost=2, run_grace_s=60)
+    request = a_request(scenarios=["poisson"])
+    async with scheduling(world, limits):
+        agent = await world.an_agent(script=lambda _, __: "ready")
+        status = await world.becomes(await world.evaluate(request), "failed")
+    assert "its load could not be issued" in status.cause
+    assert [order.attempt for order in agent.orders] == [1, 2]
+    assert agent.stops[0] == ("b1-poisson-model", 1)
 
 
 async def test_lists_show_the_newest_first(world: World) -> None:
