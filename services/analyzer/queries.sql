@@ -62,21 +62,14 @@ FROM (
 SELECT name, text FROM span_name WHERE run_key = %(run_key)s;
 
 -- layer_natures --
--- What the framework said of each layer of an attempt.
-SELECT DISTINCT ON (layer, span_name.text)
-    CASE
-        WHEN jsonb_typeof(attributes -> 'index') = 'number'
-            THEN (attributes ->> 'index')::numeric::int4
-    END AS layer,
-    span_name.text AS name,
+-- What the framework said of single layers of an attempt: one span of each is named.
+SELECT
+    span,
     attributes ->> 'type' AS type,
     attributes ->> 'shape' AS shape,
     attributes ->> 'provider' AS provider
 FROM span
-JOIN span_name ON span_name.run_key = span.run_key AND span_name.name = span.name
-WHERE span.run_key = %(run_key)s AND span.ts = %(ts)s AND span.level = 3
-ORDER BY layer, span_name.text
-LIMIT 20000;
+WHERE run_key = %(run_key)s AND ts = %(ts)s AND span = ANY(%(spans)s::int8[]);
 
 -- outputs --
 -- The first outputs of an attempt.

@@ -24,6 +24,7 @@ from schemas.identity import run_key
 from services.analyzer.columns import frame_of, with_names
 from services.analyzer.errors import DatabaseAway, NoRuns
 from services.analyzer.frames import (
+    LAYER_LEVEL,
     LAYER_SCHEMA,
     OUTPUT_SCHEMA,
     QUERY_SCHEMA,
@@ -34,6 +35,8 @@ from services.analyzer.frames import (
 )
 from services.analyzer.tables import ANALYSES
 from services.analyzer.views import migrations_of
+
+_NATURES = {"span": pl.Int64, "type": pl.String, "shape": pl.String, "provider": pl.String}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +140,25 @@ class Store:
         queries = self._ask(session, "query_columns", key | {"most": bounds.queries})[0]
         spans = self._ask(session, "span_columns", key | {"most": bounds.spans})[0]
         names = {each["name"]: each["text"] for each in self._ask(session, "span_names", key)}
-        layers = self._ask(session, "layer_natures", key)
         outputs = self._ask(session, "outputs", key | {"most": bounds.outputs})
         mine = pl.lit(row.run_key, pl.Int64).alias("run_key")
+        named = with_names(frame_of(spans, SPAN_SCHEMA, row.run_key), names)
         return Run(
             row,
             queries=frame_of(queries, QUERY_SCHEMA, row.run_key),
-            spans=with_names(frame_of(spans, SPAN_SCHEMA, row.run_key), names),
-            layers=_frame(layers, LAYER_SCHEMA).with_columns(mine),
+            spans=named,
+            layers=self._layers(session, named, key).with_columns(mine),
             outputs=_frame(outputs, OUTPUT_SCHEMA).with_columns(mine),
         )
+
+    def _layers(
+        self, session: psycopg.Connection[Any], spans: pl.DataFrame, key: Mapping[str, Any]
+    ) -> pl.DataFrame:
+        """Return the nature of each layer, as the first span of it tells."""
+        first = spans.filter(pl.col("level") == LAYER_LEVEL).unique(["layer", "name"], keep="first")
+        natures = self._ask(session, "layer_natures", {**key, "spans": first["span"].to_list()})
+        told = pl.DataFrame(natures, schema=_NATURES, orient="row")
+        return first.join(told, on="span", how="left").select(*LAYER_SCHEMA)
 
     def _left_out(
         self, session: psycopg.Connection[Any], row: RunRow, bounds: Bounds

@@ -6,7 +6,6 @@ from mlscope.statistics import mean_interval, minimum_count
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Ns, Run
 from services.analyzer.tables.table import (
-    RESAMPLING,
     RUN_COLUMNS,
     Analysis,
     estimate,
@@ -14,6 +13,7 @@ from services.analyzer.tables.table import (
     made,
     percentile_cells,
     real,
+    resampling,
     run_cells,
     text,
     trimmed_cells,
@@ -76,7 +76,7 @@ def _cells(run: Run) -> dict[str, Any]:
 def _mean_cells(values: Ns) -> dict[str, Any]:
     if len(values) == 0:
         return with_interval("mean", None, None)
-    interval = mean_interval(values, resampling=RESAMPLING)
+    interval = mean_interval(values, resampling=resampling(len(values)))
     return with_interval("mean", float(values.mean()), interval)
 
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from mlscope.statistics import percentile_interval
 from schemas.analysis import Table
@@ -71,7 +72,7 @@ def _rows(group: _Group, runs: dict[int, Run]) -> Iterator[_Cells]:
 
 
 def _operator_rows(group: _Group, run: Run) -> Iterator[_Cells]:
-    operators = _summed(run, OPERATOR_LEVEL)
+    operators = _per_query(run.spans_at(OPERATOR_LEVEL), "duration_ns")
     query = _query_ns(run)
     yield _measured(group, "operators", run, operators, run)
     yield _measured(group, PREDICT, run, run.operator_ns(PREDICT), run)
@@ -80,8 +81,7 @@ def _operator_rows(group: _Group, run: Run) -> Iterator[_Cells]:
 
 
 def _layer_rows(group: _Group, run: Run) -> Iterator[_Cells]:
-    times = layer_times(run).group_by("query").agg(total="time_ns").sort("query")
-    layers = np.array([sum(total) for total in times["total"].to_list()], dtype=np.int64)
+    layers = _per_query(layer_times(run), "time_ns")
     predict = run.operator_ns(PREDICT)
     yield _measured(group, "predict, layers traced", run, predict, run)
     yield _measured(group, "layers", run, layers, run)
@@ -106,10 +106,10 @@ def _query_ns(run: Run) -> Ns:
     return (run.answered["ended_ns"] - run.answered["started_ns"]).to_numpy()
 
 
-def _summed(run: Run, level: int) -> Ns:
-    spans = run.spans_at(level)
-    totals = spans.group_by("query").agg(total="duration_ns").sort("query")
-    return np.array([sum(total) for total in totals["total"].to_list()], dtype=np.int64)
+def _per_query(frame: pl.DataFrame, column: str) -> Ns:
+    """Return the sum of a column a query, in the order of queries."""
+    summed = frame.group_by("query").agg(pl.col(column).sum()).sort("query")
+    return summed[column].to_numpy()
 
 
 def _cells(group: _Group, part: str, runs: tuple[Run, ...]) -> _Cells:

@@ -21,8 +21,10 @@ from services.analyzer.frames import Frames, RunRow
 Values = npt.ArrayLike
 Row = Mapping[str, Any]
 
-RESAMPLING = Resampling(resamples=500)
-"""Bootstraps here are many (one a layer, a run), so each is modest; seeded, so repeatable."""
+
+def resampling(count: int) -> Resampling:
+    """Return how `count` values are resampled: there are many bootstraps, one a layer and run."""
+    return Resampling(resamples=500 if count <= 1000 else 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def trimmed_cells(name: str, values: Any) -> dict[str, Any]:
     """Return the trimmed mean (20 % off each end) of values, with its interval."""
     if len(values) == 0:
         return with_interval(name, None, None)
-    interval = trimmed_mean_interval(values, resampling=RESAMPLING)
+    interval = trimmed_mean_interval(values, resampling=resampling(len(values)))
     return with_interval(name, trimmed_mean(values), interval)
 
 

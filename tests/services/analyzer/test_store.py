@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
+import numpy as np
 import polars as pl
 import psycopg
 import pytest
@@ -68,7 +69,9 @@ def test_frames_hold_the_rows_that_were_stored(store: Store) -> None:
 
 def test_layers_are_read_with_their_nature(rows_url: str, store: Store) -> None:
     texts = (b'{"index": 4, "type": "Conv", "shape": [1, 8]}', b'{"type": "Relu"}')
-    batch = a_trace(9, count=2, level=b"\3\3", attribute_rows=(0, 1), attribute_texts=texts)
+    attributes = {"attribute_rows": (0, 1), "attribute_texts": texts}
+    ids = np.array([90, 91], dtype="<i8").tobytes()
+    batch = a_trace(9, count=2, span=ids, level=b"\3\3", **attributes)
     with closing(collector.Store(rows_url)) as rows:
         rows.save([prepared_of(batch, REQUESTED_NS)])
     (run,) = store.read("e1", [MEASURED]).measured

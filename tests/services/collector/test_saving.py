@@ -1,0 +1,63 @@
+"""Patience with a database that is away or full, and what a batch is before it is stored."""
+
+import logging
+
+import pytest
+
+from services.collector.errors import DatabaseAway, DatabaseFull, MisshapenBatch
+from services.collector.saving import patiently, prepared_of
+from tests.services.collector.builders import REQUESTED_NS, a_trace, some_outputs
+
+
+class Held:
+    """A delivery that counts how often its time was extended."""
+
+    def __init__(self) -> None:
+        self.extended = 0
+
+    async def working(self) -> None:
+        """Count."""
+        self.extended += 1
+
+
+class Failing:
+    """Work that fails before it succeeds."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+
+    def __call__(self) -> str:
+        """Fail, or be done."""
+        if self.errors:
+            raise self.errors.pop(0)
+        return "done"
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [(DatabaseAway("gone"), logging.WARNING), (DatabaseFull("no room"), logging.ERROR)],
+)
+async def test_work_waits_for_the_database(
+    error: Exception, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = Held()
+    assert await patiently([held], Failing(error, error)) == "done"  # type: ignore[list-item]
+    assert held.extended == 2
+    assert {record.levelno for record in caplog.records} == {level}
+
+
+async def test_what_is_wrong_with_the_work_is_raised() -> None:
+    with pytest.raises(ValueError, match="torn"):
+        await patiently((), Failing(ValueError("torn")))
+
+
+def test_a_batch_is_prepared_with_its_marker_and_names() -> None:
+    prepared = prepared_of(a_trace(3), REQUESTED_NS)
+    assert (prepared.marker[1:], prepared.table, prepared.count) == ((0, 3), "span", 4)
+    assert prepared.names == ((7, "predict"),)
+    assert prepared_of(some_outputs(), REQUESTED_NS).names == ()
+
+
+def test_names_without_texts_are_misshapen() -> None:
+    with pytest.raises(MisshapenBatch, match="0 texts for 1 names"):
+        prepared_of(a_trace(name_texts=()), REQUESTED_NS)
