@@ -112,7 +112,7 @@ async def _watch(arguments: argparse.Namespace) -> int:
                     line.show(progress)
                     if arguments.events:
                         print(_event_line(progress), flush=True)
-        status = await client.final_status(arguments.evaluation)
+    status = progress.status
     if status.state == "analyzed":
         print(f"{status.evaluation} analyzed  {status.address}", file=sys.stderr)
         return exit_code_of(status, is_strict=False)

@@ -12,7 +12,6 @@ from mlscope.client.asking import ask, ask_for
 from mlscope.client.connection import open_bus
 from mlscope.client.errors import EvaluationRefused, StillRunning
 from mlscope.client.results import ResultTable, ResultTables
-from mlscope.client.story import ENDED
 from mlscope.client.watching import Progress, watch
 from schemas.analysis import Tables
 from schemas.codec import parse
@@ -31,8 +30,6 @@ from schemas.request import (
     WithdrawManifest,
 )
 from schemas.status import Catalog, EvaluationList, EvaluationStatus
-
-_LAG_S = 0.05
 
 
 class AsyncClient:
@@ -92,17 +89,6 @@ class AsyncClient:
     async def status(self, evaluation: str) -> EvaluationStatus:
         """Return where an evaluation is. Raises CommandRefused."""
         return await ask_for(self.bus, ShowEvaluation(evaluation=evaluation), EvaluationStatus)
-
-    async def final_status(self, evaluation: str) -> EvaluationStatus:
-        """Return the status of an evaluation whose end was heard.
-
-        The scheduler that answers may hear the last fact later than we did: asks until it has.
-        """
-        while True:
-            status = await self.status(evaluation)
-            if status.state in ENDED:
-                return status
-            await asyncio.sleep(_LAG_S)
 
     async def cancel(self, evaluation: str, reason: str = "") -> None:
         """End an evaluation now; what was measured is kept. Raises CommandRefused."""
