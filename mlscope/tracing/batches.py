@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlscope.tracing.spans import Row
+from mlscope.tracing.texts import plain_text
 from schemas.batch import Batch, OutputsPredicted, QueriesAnswered, TraceCaptured
 
 FLUSH_ROWS = 500
@@ -73,7 +74,7 @@ def trace_batch(
     return TraceCaptured(
         **_identity(attempt, sequence, len(rows)),
         name_ids=tuple(texts),
-        name_texts=tuple(texts.values()),
+        name_texts=tuple(plain_text(text) for text in texts.values()),
         **packed,
         attribute_rows=tuple(noted),
         attribute_texts=tuple(attributes[index] for index in noted),
@@ -88,7 +89,7 @@ def query_batch(attempt: Attempt, sequence: int, rows: Sequence[QueryRow]) -> Qu
         **_identity(attempt, sequence, len(rows)),
         **_packed(QUERY_COLUMNS, columns, attempt.origin_ns),
         error_rows=tuple(failed),
-        error_texts=tuple(errors[index] for index in failed),
+        error_texts=tuple(plain_text(errors[index]) for index in failed),
     )
 
 

@@ -46,6 +46,15 @@ class BadOption(AgentError):
         super().__init__(f"option {option} must be {expected} (found {found!r})")
 
 
+class PackageMissing(AgentError):
+    """Something needs a Python package that is not installed here."""
+
+    def __init__(self, needed_by: str, reason: str) -> None:
+        """Name what needs it and the import's own words."""
+        self.needed_by, self.reason = needed_by, reason
+        super().__init__(f"{needed_by} can't be used here: {reason}")
+
+
 class OpenFailed(AgentError):
     """The framework could not open the model."""
 

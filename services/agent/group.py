@@ -79,11 +79,11 @@ class Group:
             capture = self._begin_layers(run)
             with _uncollected(), run.deadline:
                 work(run)
-        except (AgentError, LoadError) as error:
+        except (AgentError, LoadError, OSError) as error:
             run.error = error if isinstance(error, AgentError) else OpenFailed("load", str(error))
         finally:
             if capture is not None:
-                run.attach_layers(capture.close())
+                _attach(run, capture)
             run.recorder.flush()
 
     def _begin_layers(self, run: Measurement) -> LayerCapture | None:
@@ -178,6 +178,16 @@ class Group:
     def _ended(self, run: Measurement) -> Outcome:
         self._control.forget(run.name)
         return run.outcome()
+
+
+def _attach(run: Measurement, capture: LayerCapture) -> None:
+    """Read a block's layers; without them the run's other numbers still hold."""
+    try:
+        calls = capture.close()
+    except (OSError, ValueError, KeyError) as error:
+        run.caveats.append(f"the layers of a block could not be read: {error}")
+    else:
+        run.attach_layers(calls)
 
 
 @contextlib.contextmanager

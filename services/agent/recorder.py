@@ -84,16 +84,16 @@ class Recorder:
 
     def flush(self) -> None:
         """Hand over everything."""
-        for spans in _chunks(self.spans.take()):
+        for spans in _chunks(self.spans.take(), _span_bytes):
             names = self.spans.names
             traced = trace_batch(self.attempt, self._counts["trace_batches"], spans, names)
             self._hand("trace_batches", "spans", len(spans), traced)
         queries, self._queries = self._queries, []
-        for rows in _slices(queries):
+        for rows in _chunks(queries, _query_bytes):
             answered = query_batch(self.attempt, self._counts["query_batches"], rows)
             self._hand("query_batches", "queries", len(rows), answered)
         outputs, self._outputs = self._outputs, []
-        for some in _slices(outputs):
+        for some in _chunks(outputs, _output_bytes):
             predicted = output_batch(self.attempt, self._counts["output_batches"], some)
             self._hand("output_batches", "outputs", len(some), predicted)
 
@@ -109,20 +109,27 @@ class Recorder:
             self._counts["dropped_batches"] += 1
 
 
-def _slices(rows: list[T]) -> Iterator[list[T]]:
-    for start in range(0, len(rows), FLUSH_ROWS):
-        yield rows[start : start + FLUSH_ROWS]
-
-
-def _chunks(rows: list[Row]) -> Iterator[list[Row]]:
-    """Split rows so that none of the batches is above 500 rows or 256 KiB."""
-    chunk: list[Row] = []
+def _chunks(rows: list[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Split rows so that none of the batches is above 500 rows, or 256 KiB but for its last row."""
+    chunk: list[T] = []
     size = 0
     for row in rows:
         chunk.append(row)
-        size += ROW_BYTES + len(row[9])
+        size += size_of(row)
         if len(chunk) == FLUSH_ROWS or size >= FLUSH_BYTES:
             yield chunk
             chunk, size = [], 0
     if chunk:
         yield chunk
+
+
+def _span_bytes(row: Row) -> int:
+    return ROW_BYTES + len(row[9])
+
+
+def _query_bytes(row: QueryRow) -> int:
+    return ROW_BYTES + len(row[9])
+
+
+def _output_bytes(row: OutputRow) -> int:
+    return len(row[2])

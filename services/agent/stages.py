@@ -1,6 +1,5 @@
 """What happens to one query: samples are prepared, the batch predicted, the answer finished."""
 
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from mlscope.tracing.batches import ABSENT, ANSWERED, FAILED
 from mlscope.tracing.clock import now_ns
 from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
+from mlscope.tracing.texts import json_text
 from schemas.level import Level
 from services.agent.errors import PredictFailed, SampleUnusable
 from services.agent.pipeline import PREDICT, QUERY, Pipeline
@@ -23,6 +23,9 @@ Tensor = npt.NDArray[np.generic]
 
 _UNUSABLE = (ValueError, TypeError, LookupError, ArithmeticError, OSError, MemoryError)
 """What an operator raises when a sample is no good."""
+
+
+_MOST_ERROR_CHARACTERS = 2000
 
 
 class Slot:
@@ -246,7 +249,7 @@ def features_text(value: Any) -> bytes:
     """Return one sample's answer as the JSON text of a list of features."""
     if isinstance(value, np.ndarray | np.generic):
         value = [_tensor_feature(np.asarray(value))]
-    return json.dumps(value, separators=(",", ":")).encode()
+    return json_text(value)
 
 
 def _tensor_feature(tensor: Tensor) -> Mapping[str, Any]:
@@ -256,8 +259,8 @@ def _tensor_feature(tensor: Tensor) -> Mapping[str, Any]:
         "type": "raw",
         "shape": list(tensor.shape),
         "element_type": str(tensor.dtype),
-        "mean": float(np.nan_to_num(values.mean())) if values.size else 0.0,
-        "values": np.nan_to_num(values[:16]).tolist(),
+        "mean": float(values.mean()) if values.size else 0.0,
+        "values": values[:16].tolist(),
     }
 
 
@@ -268,7 +271,7 @@ def _place(array: Tensor, position: int, value: Tensor) -> None:
 
 
 def _query_row(query: Query) -> tuple[int, int, int, int, int, int, int, int, int, str]:
-    error = "; ".join(query.errors)
+    error = "; ".join(query.errors)[:_MOST_ERROR_CHARACTERS]
     status = FAILED if error else ANSWERED
     stamps = (query.due_ns, query.issued_ns, query.started_ns, query.ended_ns)
     return (

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from schemas.level import Level
 from schemas.manifest import ModelManifest
-from services.agent.errors import UnknownFramework
+from services.agent.errors import PackageMissing, UnknownFramework
 
 GROUP = "mlscope.predictors"
 
@@ -147,10 +147,16 @@ def predictor_names() -> tuple[str, ...]:
 
 
 def predictor_named(framework: str) -> OpenModel:
-    """Return the function that opens models of a framework. Raises UnknownFramework."""
-    for point in entry_points(group=GROUP, name=framework):
-        return cast("OpenModel", point.load())
-    if framework in _SHIPPED:
-        module, _, function = _SHIPPED[framework].partition(":")
-        return cast("OpenModel", getattr(import_module(module), function))
+    """Return the function that opens models of a framework.
+
+    Raises UnknownFramework, PackageMissing.
+    """
+    try:
+        for point in entry_points(group=GROUP, name=framework):
+            return cast("OpenModel", point.load())
+        if framework in _SHIPPED:
+            module, _, function = _SHIPPED[framework].partition(":")
+            return cast("OpenModel", getattr(import_module(module), function))
+    except (ImportError, AttributeError) as error:
+        raise PackageMissing(f"framework {framework}", str(error)) from error
     raise UnknownFramework(framework, predictor_names())

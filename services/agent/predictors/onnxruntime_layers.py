@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from mlscope.tracing.texts import json_text
 from services.agent.predictors import Layer
 from services.agent.predictors.onnx_graph import Node, originals_of
 
@@ -75,7 +76,7 @@ class LayerNames:
                 "provider": args.get("provider", ""),
                 "original": self._origin.get(name, ()),
             }
-            self._texts[key] = json.dumps(text, separators=(",", ":")).encode()
+            self._texts[key] = json_text(text)
         return self._texts[key]
 
 

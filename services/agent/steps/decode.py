@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from services.agent.steps.parameters import Parameters
+from services.agent.steps.parameters import Parameters, require_pillow
 
 _FORMATS = ("JPEG", "PNG", "WEBP")
 
@@ -20,6 +20,7 @@ def decode(parameters: Parameters) -> Callable[[bytes], npt.NDArray[np.uint8]]:
     """
     mode = parameters.choice("color_layout", ("RGB", "BGR"), "RGB")
     mode = parameters.choice("color_mode", ("RGB", "BGR"), mode)
+    require_pillow("decode")
     parameters.choice("element_type", ("uint8", "int8"), "uint8")
     parameters.choice("data_layout", ("HWC", "NHWC"), "HWC")
 

@@ -1,9 +1,10 @@
 """Reading a step's parameters: each read checks one and names it when it is wrong."""
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
-from services.agent.errors import BadParameter
+from services.agent.errors import BadParameter, PackageMissing
 
 LabelReader = Callable[[str], tuple[str, ...]]
 """Returns the lines of a label file named by the manifest. Raises AssetError."""
@@ -95,6 +96,14 @@ class Parameters:
 
     def _wrong(self, name: str, found: object, expected: str) -> BadParameter:
         return BadParameter(self._operator, name, found, expected)
+
+
+def require_pillow(operator: str) -> None:
+    """Raise PackageMissing where Pillow is not installed: at open, not in the middle of a run."""
+    try:
+        import_module("PIL.Image")
+    except ImportError as error:
+        raise PackageMissing(f"step {operator}", f"{error}; install Pillow") from error
 
 
 def _is_number(value: object) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from services.agent.steps.parameters import Parameters
+from services.agent.steps.parameters import Parameters, require_pillow
 
 
 def resize(parameters: Parameters) -> Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]:
@@ -15,6 +15,7 @@ def resize(parameters: Parameters) -> Callable[[npt.NDArray[np.uint8]], npt.NDAr
     With `keep_aspect_ratio` the picture is scaled until it covers `dimensions`: the shorter
     side fits and the longer one sticks out, for a crop to cut.
     """
+    require_pillow("resize")
     size = parameters.size()
     assert size is not None
     method = parameters.choice("method", ("bilinear", "bicubic", "nearest"), "bilinear")

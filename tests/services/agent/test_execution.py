@@ -350,3 +350,18 @@ async def _disturbed(order: WorkOrder, folder: Path, disturb: Any, **more: Any) 
 
 def test_batches_are_one_of_three_kinds() -> None:
     assert {TraceCaptured, QueriesAnswered, OutputsPredicted} == set(Batch.__args__)
+
+
+async def test_lost_layers_cost_no_more_than_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder for profiles that is gone: as a full disk, the capture can't be had."""
+    order = an_order(a_subject("tiny_cnn", "noise32"), (a_run("l", level="framework"), a_run("m")))
+
+    async def take_scratch(worker: WorkerProcess, kept: Kept, _: Execution) -> None:
+        (tmp_path / "w" / "stderr").unlink()
+        (tmp_path / "w").rmdir()
+
+    said = await _disturbed(order, tmp_path, take_scratch)
+    assert "No such file" in said.failed("l").message
+    assert said.completed("m").tally.queries == 5

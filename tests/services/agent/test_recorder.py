@@ -91,3 +91,12 @@ def test_a_dropped_batch_leaves_no_gap_and_is_counted() -> None:
     assert [fact.sequence for fact in room.taken] == [0, 1]
     tally = recorder.tally()
     assert (tally.query_batches, tally.queries, tally.dropped_batches) == (2, 2, 1)
+
+
+def test_long_predictions_are_spread_over_batches() -> None:
+    room = Room()
+    recorder = Recorder(ATTEMPT, room)
+    for number in range(6):
+        recorder.output((number, number, b"x" * 100_000))
+    recorder.flush()
+    assert [fact.count for fact in room.taken] == [3, 3]

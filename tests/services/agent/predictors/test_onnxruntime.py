@@ -1,5 +1,6 @@
 """ONNX Runtime on real models."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,13 @@ import pytest
 from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from services.agent.assets import AssetFolder, ModelFiles
-from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
+from services.agent.errors import (
+    BadOption,
+    BatchSizeUnsupported,
+    OpenFailed,
+    PackageMissing,
+    PredictFailed,
+)
 from services.agent.predictors import (
     LayerSource,
     OpenRequest,
@@ -196,3 +203,9 @@ def test_a_capture_leaves_no_file(tmp_path: Path) -> None:
 def test_free_dimensions_are_minus_one() -> None:
     session = ort.InferenceSession(request().graph, providers=["CPUExecutionProvider"])
     assert tensor_place(session.get_outputs()[0]).shape == (-1, 10)
+
+
+def test_a_framework_that_is_not_installed_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "services.agent.predictors.onnxruntime", None)
+    with pytest.raises(PackageMissing, match="framework onnxruntime can't be used here"):
+        predictor_named("onnxruntime")

@@ -6,7 +6,8 @@ A package brings it in with an entry point (see `sleepy-1.0.dist-info/entry_poin
     sleepy = sleepy_predictor:open_model
 
 Options: `predict_ms` (0), `opens_not`, `open_hangs`, and by number of the predict call, counted
-from 0 with those of the warm-up: `fails_at`, `hangs_at`, `exits_at`, `dies_at` (SIGKILL), `raises_at` (an error that is a bug).
+from 0 with those of the warm-up: `fails_at`, `hangs_at`, `exits_at`, `dies_at` (SIGKILL),
+`raises_at` (an error that is a bug).
 """
 
 import os

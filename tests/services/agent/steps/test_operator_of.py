@@ -1,9 +1,11 @@
 """Steps by name and their parameters."""
 
+import sys
+
 import pytest
 
 from schemas.manifest import Step
-from services.agent.errors import AssetMissing, BadParameter, UnknownStep
+from services.agent.errors import AssetMissing, BadParameter, PackageMissing, UnknownStep
 from services.agent.steps import operator_of
 
 
@@ -46,3 +48,12 @@ def test_a_wrong_parameter_is_named(
 def test_a_missing_label_file_is_an_asset_error() -> None:
     with pytest.raises(AssetMissing, match=r"labels\.txt"):
         operator_of(Step(operator="topk", parameters={"labels": "labels.txt"}), no_labels)
+
+
+@pytest.mark.parametrize("operator", ["decode", "resize"])
+def test_a_missing_package_is_noticed_before_a_run(
+    operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(PackageMissing, match="install Pillow"):
+        operator_of(Step(operator=operator, parameters={}), no_labels)
