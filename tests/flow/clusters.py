@@ -1,0 +1,162 @@
+"""A local cluster started with the user's own command, and what tests ask of it."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+
+from cli.cluster.state import ProcessState, read_state
+from mlscope import Client
+from mlscope.settings import Settings
+from schemas.status import EvaluationStatus
+
+T = TypeVar("T")
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SETTINGS = {
+    "MLSCOPE_LEASE_TTL_S": "3",
+    "MLSCOPE_HEARTBEAT_S": "0.5",
+    "MLSCOPE_GATEWAY_PORT": "0",
+    "MLSCOPE_AGENT_ID": "first",
+}
+SERVICES = ("registry", "scheduler", "agent", "collector", "analyzer", "gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One cluster's data folder and the settings it was started with."""
+
+    folder: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    def mlscope(self, *arguments: str, code: int = 0, **kwargs: Any) -> str:
+        """Run the command line against this cluster and return its output."""
+        done = subprocess.run(
+            [sys.executable, "-m", "cli.main", *arguments],
+            env=self.environment(),
+            text=True,
+            capture_output=True,
+            check=False,
+            **kwargs,
+        )
+        assert done.returncode == code, f"mlscope {arguments}: {done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Return the environment of a command of this cluster."""
+        own = {**os.environ, **SETTINGS, **self.environ, "MLSCOPE_DATA": str(self.folder)}
+        return {**own, **more}
+
+    def key(self, name: str) -> Path:
+        """Return the file with a connection's secret."""
+        return self.folder / "keys" / f"{name}.nk"
+
+    @property
+    def nats_url(self) -> str:
+        """Return where the server is."""
+        return read_state(self.folder).nats_url
+
+    def settings(self, name: str) -> Settings:
+        """Return the settings of a connection that has one of the cluster's keys."""
+        environ = {"MLSCOPE_NATS_URL": self.nats_url, "MLSCOPE_NATS_SEED_FILE": str(self.key(name))}
+        return Settings.read(environ)
+
+    def client(self) -> Client:
+        """Return a requester's client."""
+        return Client(data=self.folder)
+
+    def processes(self) -> dict[str, ProcessState]:
+        """Return every process by name."""
+        return {one.name: one for one in read_state(self.folder).processes}
+
+    def pid(self, name: str) -> int:
+        """Return a process's id."""
+        identity = self.processes()[name].identity
+        assert identity is not None, f"{name} does not run"
+        return identity.pid
+
+    def restarted(self) -> dict[str, int]:
+        """Return how often each process was started again, those that were."""
+        return {one.name: one.restarts for one in self.processes().values() if one.restarts}
+
+    def rows(self, statement: str, *values: object) -> list[Any]:
+        """Return what the database answers."""
+        state = read_state(self.folder)
+        settings = Settings.read(
+            {
+                "MLSCOPE_DATABASE_URL": state.database_url,
+                "MLSCOPE_DATABASE_PASSWORD_FILE": state.database_password_file,
+            }
+        )
+        with psycopg.connect(settings.database_conninfo()) as session:
+            return session.execute(statement.encode(), values).fetchall()
+
+    def service(self, name: str, **more: str) -> "subprocess.Popen[bytes]":
+        """Start another instance of a service by hand."""
+        state = read_state(self.folder)
+        environ = self.environment(
+            MLSCOPE_NATS_URL=state.nats_url,
+            MLSCOPE_NATS_SEED_FILE=str(self.key(name)),
+            MLSCOPE_DATABASE_URL=state.database_url,
+            MLSCOPE_DATABASE_PASSWORD_FILE=state.database_password_file,
+            MLSCOPE_GATEWAY_URL=state.gateway_url,
+            **more,
+        )
+        with (self.folder / "logs" / f"second-{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "cli.main", "serve", name],
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+
+@contextmanager
+def running(**environ: str) -> Iterator[Cluster]:
+    """Run a cluster with further settings until the block ends; nothing is left of it then."""
+    folder = Path(tempfile.mkdtemp(prefix="mlscope-flow-"))
+    folder.chmod(0o711)
+    cluster = Cluster(folder, environ)
+    try:
+        cluster.mlscope("up", "--detach")
+        yield cluster
+    finally:
+        cluster.mlscope("down")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(cluster: Cluster, model: Any = "identity", **request: Any) -> EvaluationStatus:
+    """Evaluate and return how it ended."""
+    with cluster.client() as client:
+        return client.run(model, **request).wait(60)
+
+
+def online(queries: int = 5, name: str = "online") -> list[dict[str, Any]]:
+    """Return a scenario of so many queries as a request writes it."""
+    return [{"name": name, "parameters": {"queries": queries}}]
+
+
+def assert_well(cluster: Cluster) -> None:
+    """Check that no process died and that the next good run is right."""
+    assert cluster.restarted() == {}
+    good = run(cluster, scenarios=online())
+    assert (good.state, [each.answered for each in good.runs]) == ("analyzed", [5]), good
+
+
+def until(found: Callable[[], T], within_s: float = 20.0, poll_s: float = 0.05) -> T:
+    """Return what `found` gives once it is true; fails when that takes too long."""
+    deadline = time.monotonic() + within_s
+    while not (value := found()):
+        assert time.monotonic() < deadline, f"{found} is still {value!r}"
+        time.sleep(poll_s)
+    return value
