@@ -127,7 +127,8 @@ class Group:
         """Take queries through the stages; without steps nothing overlaps, so without threads."""
         pipeline, slots = self._session.supply.pipeline, self._session.slots
         if pipeline.before or pipeline.behind:
-            run_streaming(queries, run.stages, list(slots), run.recorder, done)
+            check = run.deadline.check
+            run_streaming(queries, run.stages, list(slots), run.recorder, done, check)
         else:
             run_inline(queries, run.stages, slots[0], run.recorder, done)
 

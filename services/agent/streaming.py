@@ -64,21 +64,23 @@ def run_streaming(
     slots: list[Slot],
     recorder: Recorder,
     done: Done,
+    check: Check,
 ) -> None:
     """Take queries through the stages on three threads; this one issues them.
 
-    Returns when the last is finished. What a stage raises is raised here. Prepared batches are
-    bounded by the slots; queries not yet prepared wait as what they are, indices.
+    Returns when the last is finished. What a stage raises is raised here, and so is what `check`
+    raises while the last ones are waited for; then what waits is left undone. Prepared batches
+    are bounded by the slots; queries not yet prepared wait as what they are, indices.
     """
     stream = _Stream(stages, slots, recorder, done)
     try:
         for query in queries:
             stream.waiting.put(query)
             stream.raise_failure()
+        stream.drain(check)
     except BaseException:
         stream.abandon()
         raise
-    stream.drain()
 
 
 class _Stream:
@@ -104,11 +106,12 @@ class _Stream:
         if self._failure is not None:
             raise self._failure
 
-    def drain(self) -> None:
+    def drain(self, check: Check) -> None:
         """Wait until everything put is finished."""
         self.waiting.put(None)
-        for thread in self._threads:
-            thread.join()
+        while self._threads[-1].is_alive():
+            self._threads[-1].join(_LOOK_S)
+            check()
         self.raise_failure()
 
     def abandon(self) -> None:

@@ -250,6 +250,7 @@ def _session_options(options: Options) -> ort.SessionOptions:
         if options.mode == "parallel"
         else ort.ExecutionMode.ORT_SEQUENTIAL
     )
+    settings.add_session_config_entry("session.intra_op.allow_spinning", str(int(options.spinning)))
     settings.log_severity_level = 3
     return settings
 

@@ -9,6 +9,10 @@ from services.agent.errors import BadOption
 
 OPTIMIZATIONS = ("disable", "basic", "extended", "all")
 MODES = ("sequential", "parallel")
+KNOWN = (
+    *("threads", "intra_threads", "inter_threads"),
+    *("graph_optimization", "mode", "spinning", "provider"),
+)
 PROVIDERS: Mapping[str, str] = {
     "cpu": "CPUExecutionProvider",
     "cuda": "CUDAExecutionProvider",
@@ -25,6 +29,8 @@ class Options:
     inter_threads: int
     graph_optimization: str
     mode: str
+    #: idle threads of an operator wait busily, which is ORT's own default
+    spinning: bool
     provider: str
 
     def as_given(self) -> dict[str, Any]:
@@ -38,16 +44,16 @@ def options_of(given: Mapping[str, Any], device: str, available: Sequence[str]) 
     `device` names the provider when no option does; `available` are ONNX Runtime's provider
     names here. Raises BadOption.
     """
-    known = ("threads", "intra_threads", "inter_threads", "graph_optimization", "mode", "provider")
     for name, value in given.items():
-        if name not in known:
-            raise BadOption(name, value, f"one of {', '.join(known)}")
+        if name not in KNOWN:
+            raise BadOption(name, value, f"one of {', '.join(KNOWN)}")
     threads = _count(given, "intra_threads", _count(given, "threads", usable_cores()))
     return Options(
         threads=threads,
         inter_threads=_count(given, "inter_threads", 1),
         graph_optimization=_choice(given, "graph_optimization", OPTIMIZATIONS, "all"),
         mode=_choice(given, "mode", MODES, "sequential"),
+        spinning=_flag(given, "spinning", default=True),
         provider=_provider(given, device, available),
     )
 
@@ -71,6 +77,13 @@ def _count(given: Mapping[str, Any], name: str, default: int) -> int:
     value = given.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1024:
         raise BadOption(name, value, "a whole number from 1 to 1024")
+    return value
+
+
+def _flag(given: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    value = given.get(name, default)
+    if not isinstance(value, bool):
+        raise BadOption(name, value, "true or false")
     return value
 
 

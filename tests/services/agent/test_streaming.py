@@ -1,6 +1,7 @@
 """Queries on threads with bounded room."""
 
 import threading
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -27,10 +28,12 @@ class Model:
     def __init__(self, raises_at: int = -1) -> None:
         self.calls = 0
         self.raises_at = raises_at
+        self.pause_s = 0.0
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return what came."""
         self.calls += 1
+        time.sleep(self.pause_s)
         if self.calls == self.raises_at:
             raise RuntimeError("a bug")
         return {name: array.copy() for name, array in inputs.items()}
@@ -41,6 +44,10 @@ def stages_and(model: Model) -> tuple[Stages, Recorder, list[Slot]]:
     supply = Supply(Pipeline((), ()), SAMPLES, 1)
     slots = [Slot("x", np.zeros((1, 1), np.float32)) for _ in range(4)]
     return Stages(supply, model.predict, recorder, Level.MODEL), recorder, slots
+
+
+def never() -> None:
+    """Let the run go on."""
 
 
 def queries(count: int) -> Iterator[Query]:
@@ -56,7 +63,7 @@ def answers(done: list[Query]) -> list[float]:
 def test_order_is_kept_and_every_answer_is_its_query_s() -> None:
     stages, recorder, slots = stages_and(Model())
     done: list[Query] = []
-    run_streaming(queries(200), stages, slots, recorder, done.append)
+    run_streaming(queries(200), stages, slots, recorder, done.append, never)
     assert [query.index for query in done] == list(range(200))
     assert answers(done) == [index % 50 for index in range(200)]
 
@@ -72,7 +79,7 @@ def test_a_stage_that_breaks_ends_the_run() -> None:
     stages, recorder, slots = stages_and(Model(raises_at=3))
     before = threading.active_count()
     with pytest.raises(RuntimeError, match="a bug"):
-        run_streaming(queries(500), stages, slots, recorder, lambda _: None)
+        run_streaming(queries(500), stages, slots, recorder, lambda _: None, never)
     assert threading.active_count() == before
 
 
@@ -84,7 +91,7 @@ def test_an_issuer_that_breaks_leaves_no_thread() -> None:
     stages, recorder, slots = stages_and(Model())
     before = threading.active_count()
     with pytest.raises(Stopped):
-        run_streaming(torn(), stages, slots, recorder, lambda _: None)
+        run_streaming(torn(), stages, slots, recorder, lambda _: None, never)
     assert threading.active_count() == before
 
 
@@ -106,7 +113,7 @@ def test_a_window_bounds_what_is_in_flight() -> None:
         flying -= 1
         window.leave()
 
-    run_streaming(counted(), stages, slots, recorder, done)
+    run_streaming(counted(), stages, slots, recorder, done, never)
     assert 1 <= most <= 3
     assert not is_inline(load)
 
@@ -143,3 +150,18 @@ def test_an_open_load_is_issued_when_due_and_never_early() -> None:
     assert [query.index for query in made] == list(range(5))
     assert all(query.issued_ns >= query.due_ns for query in made)
     assert made[4].due_ns - made[0].due_ns == 8_000_000
+
+
+def test_what_still_waits_is_left_undone_when_the_run_must_end() -> None:
+    done: list[Query] = []
+
+    def enough() -> None:
+        if done:
+            raise Stopped("enough")
+
+    slow = Model()
+    stages, recorder, slots = stages_and(slow)
+    slow.pause_s = 0.02
+    with pytest.raises(Stopped):
+        run_streaming(queries(500), stages, slots, recorder, done.append, enough)
+    assert 0 < len(done) < 500

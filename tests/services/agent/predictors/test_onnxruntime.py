@@ -96,6 +96,7 @@ def test_what_was_opened_is_told(tiny: Predictor) -> None:
         ({"threads": 0}, "option threads must be a whole number from 1"),
         ({"threads": True}, "option threads must be"),
         ({"graph_optimization": "most"}, "must be one of disable, basic, extended, all"),
+        ({"spinning": 1}, "option spinning must be true or false"),
         ({"mode": "both"}, "must be one of sequential, parallel"),
         ({"provider": "tpu"}, "option provider must be one of"),
     ],
