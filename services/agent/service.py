@@ -258,7 +258,17 @@ class Agent:
         for event in events:
             self.change(event)
             self._waiting.put_nowait(order)
+            await self._stop_older(order)
         return encode_body(answer, json_text=is_json(body))
+
+    async def _stop_older(self, order: WorkOrder) -> None:
+        """End attempts under way that a new order repeats: nobody waits for them any more."""
+        execution = self._execution
+        if execution is None or execution.order.evaluation != order.evaluation:
+            return
+        for run in execution.telling.left:
+            if run in order.runs and execution.order.attempt < order.attempt:
+                await execution.stop(run, f"attempt {order.attempt} was ordered")
 
     async def _stop(self, words: Words, body: bytes) -> bytes:
         name = _run_name(words)

@@ -78,10 +78,13 @@ class Scheduler:
         entry = await self.bus.get("leases", "agent-a1")
         return None if entry is None or not entry.value else decode_body(Lease, entry.value)
 
-    async def query(self, order: WorkOrder, query: int, *samples: int) -> dict[str, Any]:
+    async def query(
+        self, order: WorkOrder, query: int, *samples: int, **more: Any
+    ) -> dict[str, Any]:
         """Send a remote query and return its answer."""
         words = {
             **named(order),
+            **more,
             "block": 0,
             "query": query,
             "samples": np.array(samples, "<i4").tobytes(),
@@ -197,6 +200,17 @@ async def test_a_run_is_stopped_on_command(scheduler: Scheduler) -> None:
     assert (failure.error, failure.message) == ("stopped", "cancelled")
 
 
+async def test_a_newer_attempt_ends_the_older(scheduler: Scheduler) -> None:
+    runs = (a_run(queries=1000),)
+    await scheduler.command("start", an_order(a_sleepy_subject(predict_ms=20), runs))
+    await scheduler.facts(QueriesAnswered)
+    again = an_order(a_sleepy_subject(), attempt=2)
+    assert (await scheduler.command("start", again)).accepted
+    (failure,) = await scheduler.facts(RunFailed)
+    assert (failure.attempt, failure.message) == (1, "attempt 2 was ordered")
+    assert (await scheduler.facts(RunCompleted))[0].attempt == 2
+
+
 async def test_a_run_is_stopped_before_it_began(scheduler: Scheduler) -> None:
     slow = an_order(a_sleepy_subject(predict_ms=20), (a_run(queries=50),))
     later = an_order(runs=(a_run("later"),), session="s1")
@@ -233,6 +247,21 @@ async def test_remote_queries_are_answered_and_tallied(scheduler: Scheduler) -> 
     assert (outcome.tally.query_batches, outcome.tally.queries) == (3, 21)
     assert outcome.tally.spans == 2 * 20
     assert await scheduler.bus.read(facts_of(QueriesAnswered)) == []
+
+
+async def test_samples_may_travel_with_a_remote_query(scheduler: Scheduler) -> None:
+    order = an_order(a_subject(), (a_run(pacing="remote"),))
+    await scheduler.command("start", order)
+    await scheduler.facts(RunReady)
+    good = np.ones(4, "<f4").tobytes()
+    assert (await scheduler.query(order, 0, 0, payload=[good]))["status"] == 0
+    short = await scheduler.query(order, 1, 0, payload=[good[:7]])
+    assert short["status"] == 1
+    assert "buffer size" in short["error"]
+    two = await scheduler.query(order, 2, 0, payload=[good, good])
+    assert two["error"] == "malformed query: as many payloads as samples are needed"
+    await scheduler.command("stop", named(order))
+    await scheduler.facts(RunFailed)
 
 
 async def test_a_remote_query_of_an_older_attempt_is_refused(scheduler: Scheduler) -> None:
