@@ -6,11 +6,19 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.postgres import Postgres
+
+
+# A slow machine is no failure: no test of this suite judges time.
+hypothesis.settings.register_profile(
+    "mlscope", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("mlscope")
 
 
 def _make_folder() -> Path:
