@@ -223,6 +223,9 @@ class Agent:
                 await self._execution.stop(run, reason)
         try:
             is_useful = await self._execution.carry_out()
+        except asyncio.CancelledError:
+            worker.kill()
+            raise
         finally:
             await self._sessions.rest()
         if not is_useful:
