@@ -25,7 +25,8 @@ from mlscope.settings import Settings
 from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest
 from schemas.plan import SessionPlan, Subject, WorkOrder
 from schemas.subjects import agent_command
-from services.scheduler.remote_load import IssuedLoad, Where, issue_load
+from services.scheduler.issued import IssuedLoad
+from services.scheduler.remote_load import Where, issue_load
 
 RATE_HZ, QUERIES, REPEATS, AGENT = 1000.0, 5000, 3, "null"
 

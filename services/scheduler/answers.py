@@ -23,11 +23,11 @@ from schemas.request import (
 from schemas.status import EvaluationList
 from services.scheduler.board import Board
 from services.scheduler.decide import decide_cancel
-from services.scheduler.errors import RequestRefused, unsatisfiable
+from services.scheduler.errors import RequestRefused, Undecided, unsatisfiable
 from services.scheduler.fleet import Fleet
 from services.scheduler.matching import match
 from services.scheduler.planning import check_loads, plan
-from services.scheduler.recording import Recorder, Undecided
+from services.scheduler.recording import Recorder
 from services.scheduler.resolving import samples_of
 from services.scheduler.state import EvaluationState
 from services.scheduler.status import status_of

@@ -29,6 +29,14 @@ class BadConstraint(SchedulerError):
         )
 
 
+class IssuerFailed(SchedulerError):
+    """A remote load could not be issued to its end."""
+
+
+class Undecided(SchedulerError):
+    """Others wrote first again and again."""
+
+
 def invalid(field: str, found: object, allowed: str) -> RequestRefused:
     """Return the refusal of a field's value."""
     message = f"{field}: found {found!r}, allowed: {allowed}"

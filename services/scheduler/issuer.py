@@ -26,6 +26,7 @@ import numpy as np
 
 from mlscope.load.issuing import raise_priority
 from mlscope.load.pacing import calibrate_margin_ns, pace
+from services.scheduler.issued import ANSWERED, FAILED
 from services.scheduler.wire import (
     PING,
     PONG,
@@ -37,8 +38,6 @@ from services.scheduler.wire import (
 )
 
 READY = b"ready"
-ANSWERED, FAILED, LOST = 0, 1, 2
-"""What became of a query."""
 _CHUNK_BYTES = 1 << 16
 _TELL_S = 0.25
 

@@ -19,16 +19,11 @@ from schemas.message import Fact, derived_id
 from schemas.plan import WorkOrder
 from services.scheduler.commanding import Commander
 from services.scheduler.effects import Issue, Start, order_of
+from services.scheduler.errors import IssuerFailed, Undecided
 from services.scheduler.fleet import Limits
-from services.scheduler.recording import Recorder, Undecided
-from services.scheduler.remote_load import (
-    IssuedLoad,
-    IssuerFailed,
-    Queries,
-    Where,
-    batches_of,
-    issue_load,
-)
+from services.scheduler.issued import IssuedLoad, Queries, batches_of
+from services.scheduler.recording import Recorder
+from services.scheduler.remote_load import Where, issue_load
 from services.scheduler.resolving import samples_of
 from services.scheduler.state import EvaluationState, Run
 

@@ -7,15 +7,12 @@ from mlscope.bus.errors import Conflict
 from schemas.message import Fact, derived_id
 from schemas.subjects import decisions_of, story_of
 from services.scheduler.board import Board
+from services.scheduler.errors import Undecided
 from services.scheduler.state import EvaluationState, fold
 
 _MOST_TURNS = 50
 
 Decider = Callable[[EvaluationState], Sequence[Fact]]
-
-
-class Undecided(Exception):
-    """Others wrote first again and again."""
 
 
 class Recorder:

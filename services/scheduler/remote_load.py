@@ -8,8 +8,8 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,23 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlscope.load.load import Load
-from schemas.batch import QueriesAnswered
 from schemas.plan import WorkOrder
 from schemas.subjects import agent_command
-from services.scheduler.issuer import LOST, READY
+from services.scheduler.errors import IssuerFailed
+from services.scheduler.issued import IssuedLoad, Progress, Queries
+from services.scheduler.issuer import READY
 
-SOURCE = "scheduler"
-"""Who says remote queries: in a batch's place for the agent."""
+Process = asyncio.subprocess.Process
 
-Queries = NDArray[np.int32]
-"""Numbers of queries."""
-
-_ROWS_A_BATCH = 5000
 _LEAD_NS = 20_000_000
-
-
-class IssuerFailed(Exception):
-    """An issuing process ended before its load was through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +36,6 @@ class Where:
     url: str
     seed: str | None
     inbox_prefix: str
-
-
-@dataclass(frozen=True, eq=False)
-class IssuedLoad:
-    """What became of each query, in order: int64 [queries], ns from `origin_ns`; -1 is not yet."""
-
-    origin_ns: int
-    due_ns: NDArray[np.int64]
-    issued_ns: NDArray[np.int64]
-    ended_ns: NDArray[np.int64]
-    service_ns: NDArray[np.int64]
-    status: NDArray[np.int8]
-    errors: dict[int, str]
-
-    @property
-    def queries(self) -> int:
-        """How many queries were due."""
-        return len(self.due_ns)
-
-    @property
-    def failed(self) -> int:
-        """How many were not answered well."""
-        return int(np.count_nonzero(self.status))
 
 
 Hear = Callable[[IssuedLoad, Queries], Awaitable[None]]
@@ -100,101 +69,72 @@ async def issue_load(
         ):
             origin_ns = time.monotonic_ns() + _LEAD_NS
             _input(sender).write(struct.pack("<q", origin_ns))
-            progress = _Progress(origin_ns, load.due_ns, stamps, hear)
-            sending = asyncio.ensure_future(_message(sender))
-            try:
-                await progress.follow(reader, sending, lost_after_s)
-            finally:
-                sending.cancel()
+            progress = Progress(origin_ns, load.due_ns, stamps)
+            await _Following(progress, reader, sender, lost_after_s).follow(hear)
         return progress.load
 
 
-class _Progress:
-    """A load while it is issued: answers are put beside their queries as they come."""
+class _Following:
+    """Listens to both processes until a load is through."""
 
     def __init__(
-        self,
-        origin_ns: int,
-        due_ns: NDArray[np.int64],
-        stamps: NDArray[np.int64],
-        hear: Hear,
+        self, progress: Progress, reader: Process, sender: Process, lost_after_s: float
     ) -> None:
-        queries = len(due_ns)
-        issued_ns, ended_ns, service_ns = np.full((3, queries), -1, np.int64)
-        status = np.full(queries, LOST, np.int8)
-        self.load = IssuedLoad(origin_ns, due_ns, issued_ns, ended_ns, service_ns, status, {})
-        self._stamps = stamps
-        self._hear = hear
-        self._unheard = np.ones(queries, np.bool_)
-        self._answered = np.zeros(queries, np.bool_)
+        self._progress = progress
+        self._reader = reader
+        self._lost_after_s = lost_after_s
+        self._sending = asyncio.ensure_future(_message(sender))
 
-    async def follow(
-        self,
-        reader: asyncio.subprocess.Process,
-        sending: "asyncio.Future[bytes]",
-        lost_after_s: float,
-    ) -> None:
-        """Take in answers until all are there, or no more are to be hoped for."""
-        answer = asyncio.ensure_future(_message(reader))
+    async def follow(self, hear: Hear) -> None:
+        """Tell `hear` of queries until none is left."""
+        progress = self._progress
         try:
-            while True:
-                waiting = {answer} if sending.done() else {answer, sending}
-                limit_s = lost_after_s if sending.done() else None
-                done, _ = await asyncio.wait(
-                    waiting, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED
-                )
-                if sending in done:
-                    self._check_sent(sending)
-                if answer in done:
-                    columns = _columns_of(answer.result())
-                    if not columns:
-                        self._check_answered()
-                        break
-                    await self._take(columns)
-                    answer = asyncio.ensure_future(_message(reader))
-                elif not done:
+            async with aclosing(self._answers()) as answers:
+                async for columns in answers:
+                    await _tell(hear, progress, progress.take(columns))
+            await self._sent()
+            await _tell(hear, progress, progress.give_up())
+        finally:
+            self._sending.cancel()
+
+    async def _answers(self) -> AsyncGenerator[Mapping[str, Any], None]:
+        """Yield what the reader tells, until all is told or no more is to be hoped for."""
+        answer = asyncio.ensure_future(_message(self._reader))
+        try:
+            while await self._is_something(answer):
+                if not answer.done():
+                    continue
+                columns = _columns_of(answer.result())
+                if not columns:
                     break
-            await self._give_up(sending)
+                yield columns
+                answer = asyncio.ensure_future(_message(self._reader))
         finally:
             answer.cancel()
+        if answer.done() and not answer.cancelled() and self._progress.unanswered:
+            raise IssuerFailed(f"the reader ended before {self._progress.unanswered} answers")
 
-    def _check_sent(self, sending: "asyncio.Future[bytes]") -> None:
-        _columns_of(sending.result())
-        issued = int(np.count_nonzero(self._stamps))
-        if issued < self.load.queries:
-            raise IssuerFailed(f"{issued} of {self.load.queries} queries were issued")
+    async def _is_something(self, answer: "asyncio.Future[bytes]") -> bool:
+        """Wait for an answer or the sender's end; False when nothing came for too long."""
+        if not self._sending.done():
+            await asyncio.wait({answer, self._sending}, return_when=asyncio.FIRST_COMPLETED)
+            if self._sending.done():
+                await self._sent()
+            return True
+        done, _ = await asyncio.wait({answer}, timeout=self._lost_after_s)
+        return bool(done)
 
-    def _check_answered(self) -> None:
-        missing = int(np.count_nonzero(~self._answered))
-        if missing:
-            raise IssuerFailed(f"the reader ended before {missing} answers")
+    async def _sent(self) -> None:
+        """Check that the sender issued every query. Raises IssuerFailed."""
+        _columns_of(await self._sending)
+        issued, queries = self._progress.issued, self._progress.load.queries
+        if issued < queries:
+            raise IssuerFailed(f"{issued} of {queries} queries were issued")
 
-    async def _take(self, columns: Mapping[str, Any]) -> None:
-        query = np.frombuffer(columns["query"], "<i4")
-        load = self.load
-        load.ended_ns[query] = np.frombuffer(columns["ended_ns"], "<i8") - load.origin_ns
-        load.service_ns[query] = np.frombuffer(columns["service_ns"], "<i8")
-        load.status[query] = np.frombuffer(columns["status"], "<i1")
-        load.errors.update({int(q): str(text) for q, text in columns["errors"].items()})
-        self._answered[query] = True
-        # An answer may overtake its query's stamp; then it is told of with the next ones.
-        await self._tell(self._answered & (self._stamps != 0))
 
-    async def _give_up(self, sending: "asyncio.Future[bytes]") -> None:
-        """Tell of what is left, lost for good."""
-        if not sending.done():
-            await sending
-            self._check_sent(sending)
-        for query in np.flatnonzero(~self._answered).tolist():
-            self.load.errors[query] = "no answer"
-        await self._tell(np.ones_like(self._answered))
-
-    async def _tell(self, over: NDArray[np.bool_]) -> None:
-        queries = np.flatnonzero(over & self._unheard).astype(np.int32)
-        self._unheard[queries] = False
-        self.load.issued_ns[queries] = self._stamps[queries] - self.load.origin_ns
-        if len(queries):
-            await self._hear(self.load, queries)
+async def _tell(hear: Hear, progress: Progress, queries: Queries) -> None:
+    if len(queries):
+        await hear(progress.load, queries)
 
 
 @contextmanager
@@ -276,35 +216,3 @@ async def _message(process: asyncio.subprocess.Process) -> bytes:
         return await process.stdout.readexactly(size)
     except (asyncio.IncompleteReadError, ConnectionError) as error:
         raise IssuerFailed(f"an issuing process ended with {await process.wait()}") from error
-
-
-def batches_of(
-    order: WorkOrder, run: str, load: IssuedLoad, queries: Queries, first_sequence: int = 0
-) -> Iterator[QueriesAnswered]:
-    """Yield query batches of some queries of a load.
-
-    When the agent began is not known here: `started_ns` is when the query was issued. A lost
-    query has no end, its `ended_ns` is -1.
-    """
-    for number, first in enumerate(range(0, len(queries), _ROWS_A_BATCH)):
-        rows = queries[first : first + _ROWS_A_BATCH]
-        errors = [place for place, query in enumerate(rows.tolist()) if query in load.errors]
-        yield QueriesAnswered(
-            evaluation=order.evaluation,
-            run=run,
-            attempt=order.attempt,
-            agent=SOURCE,
-            sequence=first_sequence + number,
-            count=len(rows),
-            query=rows.astype("<i4").tobytes(),
-            block=np.zeros(len(rows), "<i2").tobytes(),
-            size=np.full(len(rows), order.session.batch_size, "<i4").tobytes(),
-            due_ns=load.due_ns[rows].astype("<i8").tobytes(),
-            issued_ns=load.issued_ns[rows].astype("<i8").tobytes(),
-            started_ns=load.issued_ns[rows].astype("<i8").tobytes(),
-            ended_ns=load.ended_ns[rows].astype("<i8").tobytes(),
-            service_ns=load.service_ns[rows].astype("<i8").tobytes(),
-            status=load.status[rows].astype("<i1").tobytes(),
-            error_rows=tuple(errors),
-            error_texts=tuple(load.errors[int(rows[place])] for place in errors),
-        )

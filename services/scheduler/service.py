@@ -23,9 +23,10 @@ from services.scheduler.board import Board
 from services.scheduler.commanding import Commander
 from services.scheduler.decide import decide
 from services.scheduler.effects import effects
+from services.scheduler.errors import Undecided
 from services.scheduler.fleet import Limits
 from services.scheduler.issuing import Issuing
-from services.scheduler.recording import Recorder, Undecided
+from services.scheduler.recording import Recorder
 from services.scheduler.remote_load import Where
 from services.scheduler.state import EvaluationState
 from services.scheduler.world import World

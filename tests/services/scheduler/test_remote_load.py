@@ -18,13 +18,9 @@ from mlscope.settings import Settings
 from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
 from schemas.subjects import agent_command
-from services.scheduler.remote_load import (
-    IssuedLoad,
-    IssuerFailed,
-    Where,
-    batches_of,
-    issue_load,
-)
+from services.scheduler.errors import IssuerFailed
+from services.scheduler.issued import IssuedLoad, batches_of
+from services.scheduler.remote_load import Where, issue_load
 
 AGENT = "machine-1"
 RATE_HZ = 500.0

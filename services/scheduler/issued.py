@@ -1,0 +1,129 @@
+"""What became of a remote load's queries, filled in as answers come, and batches of it. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.batch import QueriesAnswered
+from schemas.plan import WorkOrder
+
+ANSWERED, FAILED, LOST = 0, 1, 2
+"""What became of a query."""
+
+SOURCE = "scheduler"
+"""Who says remote queries: in a batch's place for the agent."""
+
+Queries = NDArray[np.int32]
+"""Numbers of queries."""
+
+_ROWS_A_BATCH = 5000
+
+
+@dataclass(frozen=True, eq=False)
+class IssuedLoad:
+    """What became of each query, in order: int64 [queries], ns from `origin_ns`; -1 is not yet."""
+
+    origin_ns: int
+    due_ns: NDArray[np.int64]
+    issued_ns: NDArray[np.int64]
+    ended_ns: NDArray[np.int64]
+    service_ns: NDArray[np.int64]
+    status: NDArray[np.int8]
+    errors: dict[int, str]
+
+    @property
+    def queries(self) -> int:
+        """How many queries were due."""
+        return len(self.due_ns)
+
+    @property
+    def failed(self) -> int:
+        """How many were not answered well."""
+        return int(np.count_nonzero(self.status))
+
+
+class Progress:
+    """A load while it is issued: answers are put beside their queries as they come.
+
+    `stamps` is memory another process fills: CLOCK_MONOTONIC of each issue, 0 before.
+    """
+
+    def __init__(
+        self, origin_ns: int, due_ns: NDArray[np.int64], stamps: NDArray[np.int64]
+    ) -> None:
+        queries = len(due_ns)
+        issued_ns, ended_ns, service_ns = np.full((3, queries), -1, np.int64)
+        status = np.full(queries, LOST, np.int8)
+        self.load = IssuedLoad(origin_ns, due_ns, issued_ns, ended_ns, service_ns, status, {})
+        self._stamps = stamps
+        self._told = np.zeros(queries, np.bool_)
+        self._answered = np.zeros(queries, np.bool_)
+
+    @property
+    def issued(self) -> int:
+        """How many queries were issued."""
+        return int(np.count_nonzero(self._stamps))
+
+    @property
+    def unanswered(self) -> int:
+        """How many queries have no answer."""
+        return int(np.count_nonzero(~self._answered))
+
+    def take(self, columns: Mapping[str, Any]) -> Queries:
+        """Take in answers (the reader's columns); return the queries whose rows are now final."""
+        query = np.frombuffer(columns["query"], "<i4")
+        load = self.load
+        load.ended_ns[query] = np.frombuffer(columns["ended_ns"], "<i8") - load.origin_ns
+        load.service_ns[query] = np.frombuffer(columns["service_ns"], "<i8")
+        load.status[query] = np.frombuffer(columns["status"], "<i1")
+        load.errors.update({int(q): str(text) for q, text in columns["errors"].items()})
+        self._answered[query] = True
+        # An answer may overtake its query's stamp; then it is told of with the next ones.
+        return self._final(self._answered & (self._stamps != 0))
+
+    def give_up(self) -> Queries:
+        """Return the queries that are left; those without answer are lost."""
+        for query in np.flatnonzero(~self._answered).tolist():
+            self.load.errors[query] = "no answer"
+        return self._final(np.ones_like(self._answered))
+
+    def _final(self, over: NDArray[np.bool_]) -> Queries:
+        queries = np.flatnonzero(over & ~self._told).astype(np.int32)
+        self._told[queries] = True
+        self.load.issued_ns[queries] = self._stamps[queries] - self.load.origin_ns
+        return queries
+
+
+def batches_of(
+    order: WorkOrder, run: str, load: IssuedLoad, queries: Queries, first_sequence: int = 0
+) -> Iterator[QueriesAnswered]:
+    """Yield query batches of some queries of a load.
+
+    When the agent began is not known here: `started_ns` is when the query was issued. A lost
+    query has no end, its `ended_ns` is -1.
+    """
+    for number, first in enumerate(range(0, len(queries), _ROWS_A_BATCH)):
+        rows = queries[first : first + _ROWS_A_BATCH]
+        errors = [place for place, query in enumerate(rows.tolist()) if query in load.errors]
+        yield QueriesAnswered(
+            evaluation=order.evaluation,
+            run=run,
+            attempt=order.attempt,
+            agent=SOURCE,
+            sequence=first_sequence + number,
+            count=len(rows),
+            query=rows.astype("<i4").tobytes(),
+            block=np.zeros(len(rows), "<i2").tobytes(),
+            size=np.full(len(rows), order.session.batch_size, "<i4").tobytes(),
+            due_ns=load.due_ns[rows].astype("<i8").tobytes(),
+            issued_ns=load.issued_ns[rows].astype("<i8").tobytes(),
+            started_ns=load.issued_ns[rows].astype("<i8").tobytes(),
+            ended_ns=load.ended_ns[rows].astype("<i8").tobytes(),
+            service_ns=load.service_ns[rows].astype("<i8").tobytes(),
+            status=load.status[rows].astype("<i1").tobytes(),
+            error_rows=tuple(errors),
+            error_texts=tuple(load.errors[int(rows[place])] for place in errors),
+        )
