@@ -246,7 +246,7 @@ def _wait_for(world: World, spans: int) -> None:
     while _stored(world) < spans:
         if time.monotonic() > deadline_s:
             raise TimeoutError(f"{_stored(world)} of {spans} spans")
-        time.sleep(0.01)
+        time.sleep(0.02)
 
 
 def floor_hz(world: World, case: Case, spans: int) -> float:
