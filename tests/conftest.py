@@ -13,7 +13,6 @@ import pytest
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.postgres import Postgres
 
-
 # A slow machine is no failure: no test of this suite judges time.
 hypothesis.settings.register_profile(
     "mlscope", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
