@@ -101,12 +101,12 @@ def _answer_pings(
     """Keep the server content; a broken connection ends the load."""
     try:
         while received := connection.recv(_CHUNK_BYTES):
-            for frame in parser.feed(received):
-                if frame.kind == "PING":
-                    with writing:
-                        connection.sendall(PONG)
-                elif frame.kind == "ERR":
-                    return
+            kinds = {frame.kind for frame in parser.feed(received)}
+            if "ERR" in kinds:
+                return
+            if "PING" in kinds:
+                with writing:
+                    connection.sendall(PONG)
     except OSError:
         return
     finally:

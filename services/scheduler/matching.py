@@ -1,6 +1,6 @@
 """Who can run a request and, for each one that can't, why. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from packaging.specifiers import SpecifierSet
@@ -141,14 +141,17 @@ def _runtime_fits(runtime: Runtime, wanted: _Wanted) -> bool:
 def _runtimes_against(known: Announcement, wanted: _Wanted) -> str:
     same = [r for r in known.runtimes if r.framework.lower() == wanted.framework.lower()]
     if not same:
-        has = ", ".join(f"{r.framework} {r.version}" for r in known.runtimes) or "no framework"
-        return f"has {has}, wanted {wanted.framework}"
-    rule = " and ".join(str(each) for each in wanted.constraints if str(each))
+        return f"has {_named(known.runtimes) or 'no framework'}, wanted {wanted.framework}"
     right = [r for r in same if all(satisfies(r.version, each) for each in wanted.constraints)]
     if not right:
-        return f"has {', '.join(f'{r.framework} {r.version}' for r in same)}, wanted {rule}"
+        rule = " and ".join(str(each) for each in wanted.constraints if str(each))
+        return f"has {_named(same)}, wanted {rule}"
     has = ", ".join(dict.fromkeys(device for r in right for device in r.devices))
     return f"{wanted.framework} serves {has or 'no device'}, wanted device {wanted.system.device}"
+
+
+def _named(runtimes: Iterable[Runtime]) -> str:
+    return ", ".join(f"{each.framework} {each.version}" for each in runtimes)
 
 
 def _device(runtime: Runtime, wanted: str) -> str:
@@ -191,9 +194,12 @@ def _accelerators_against(hardware: Hardware, need: SystemNeed) -> Iterator[str]
             yield f"accelerator memory {_size(most)}, wanted {wanted}"
     if need.interconnect:
         links = {hardware.interconnect, *(each.interconnect for each in named)} - {""}
-        if not any(need.interconnect.lower() in link.lower() for link in links):
-            found = ", ".join(sorted(links)) or "unknown"
-            yield f"interconnect {found}, wanted {need.interconnect}"
+        yield from _links_against(links, need.interconnect)
+
+
+def _links_against(links: set[str], wanted: str) -> Iterator[str]:
+    if not any(wanted.lower() in link.lower() for link in links):
+        yield f"interconnect {', '.join(sorted(links)) or 'unknown'}, wanted {wanted}"
 
 
 def _is_named(accelerator: Accelerator, wanted: str) -> bool:
