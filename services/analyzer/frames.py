@@ -5,6 +5,7 @@ another's. Null is absent.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -64,8 +65,10 @@ LAYER_SCHEMA: Schema = MappingProxyType(
         "type": pl.String,
         "shape": pl.String,
         "provider": pl.String,
+        "original": pl.String,
     }
 )
+"""`original` is the JSON list of the model's own nodes that a fused layer stands for."""
 OUTPUT_SCHEMA: Schema = MappingProxyType(
     {"run_key": pl.Int64, "query": pl.Int32, "sample": pl.Int32, "features": pl.String}
 )
@@ -190,8 +193,24 @@ class Frames:
 
 
 def _per_query(spans: pl.DataFrame) -> Ns:
-    summed = spans.group_by("query", maintain_order=True).agg(pl.col("duration_ns").sum())
+    summed = spans.group_by("query").agg(pl.col("duration_ns").sum()).sort("query")
     return summed["duration_ns"].to_numpy()
+
+
+def spaced_hz(queries: pl.DataFrame, column: str) -> float | None:
+    """Return how often a second a time of `column` comes, from block to block anew.
+
+    Distances over the time they span; None where no block spans any.
+    """
+    spans = (
+        queries.drop_nulls(column)
+        .group_by("block")
+        .agg(
+            (pl.len() - 1).alias("gaps"), (pl.col(column).max() - pl.col(column).min()).alias("ns")
+        )
+    )
+    spent_ns = int(spans["ns"].sum())
+    return int(spans["gaps"].sum()) / (spent_ns * 1e-9) if spent_ns > 0 else None
 
 
 def contiguous_ends_ns(queries: pl.DataFrame) -> Ns:
@@ -221,4 +240,10 @@ def features_of(text: str) -> list[dict[str, Any]]:
     if not isinstance(value, list):
         return []
     found = [each for each in value if isinstance(each, dict)]
-    return sorted(found, key=lambda each: -float(each.get("probability") or 0.0))
+    return sorted(found, key=lambda each: -(probability_of(each) or 0.0))
+
+
+def probability_of(feature: Mapping[str, Any]) -> float | None:
+    """Return a feature's probability; None where it is not a number."""
+    value = feature.get("probability")
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None

@@ -67,7 +67,8 @@ SELECT
     span,
     attributes ->> 'type' AS type,
     attributes ->> 'shape' AS shape,
-    attributes ->> 'provider' AS provider
+    attributes ->> 'provider' AS provider,
+    attributes ->> 'original' AS original
 FROM span
 WHERE run_key = %(run_key)s AND ts = %(ts)s AND span = ANY(%(spans)s::int8[]);
 

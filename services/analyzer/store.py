@@ -36,7 +36,13 @@ from services.analyzer.frames import (
 from services.analyzer.tables import ANALYSES
 from services.analyzer.views import migrations_of
 
-_NATURES = {"span": pl.Int64, "type": pl.String, "shape": pl.String, "provider": pl.String}
+_NATURES = {
+    "span": pl.Int64,
+    "type": pl.String,
+    "shape": pl.String,
+    "provider": pl.String,
+    "original": pl.String,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from services.analyzer.tables.table import (
     run_cells,
     share,
     text,
+    trace_doubts,
     trimmed_cells,
     whole,
 )
@@ -32,13 +33,13 @@ def layer_types(frames: Frames) -> Table:
             f"{most['type']} takes {in_percent(most['share_of_layers'])} of the layers' time "
             f"in {most['run']}, with {most['layers']} layers."
         )
-    return made(ANALYSIS, rows, verdict, frames.caveats)
+    return made(ANALYSIS, rows, verdict, trace_doubts(frames))
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:
     times = layer_times(run).with_columns(pl.col("type").fill_null(""))
     summed = times.group_by("type", "query", maintain_order=True).agg(pl.col("time_ns").sum())
-    counts = dict(times.unique(["layer", "name"]).group_by("type").len().iter_rows())
+    counts = dict(times.unique("place").group_by("type").len().iter_rows())
     whole_ns = predict_ns(run)
     rows = []
     for (kind,), part in summed.group_by("type", maintain_order=True):

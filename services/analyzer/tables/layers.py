@@ -19,6 +19,7 @@ from services.analyzer.tables.table import (
     run_cells,
     share,
     text,
+    trace_doubts,
     trimmed_cells,
     whole,
 )
@@ -36,7 +37,7 @@ def layers(frames: Frames) -> Table:
             f"({slowest['type']}): {in_ms(slowest['time'])} a query, "
             f"{in_percent(slowest['share'])} of predict in {slowest['run']}."
         )
-    return made(ANALYSIS, rows, verdict, frames.caveats)
+    return made(ANALYSIS, rows, verdict, trace_doubts(frames))
 
 
 def layered_runs(frames: Frames) -> Iterator[Run]:
@@ -47,21 +48,34 @@ def layered_runs(frames: Frames) -> Iterator[Run]:
 def layer_times(run: Run) -> pl.DataFrame:
     """Return time by layer and query: layer, name, query, time_ns, spans, and the layer's nature.
 
-    A layer is one index and name: layers of the same name stay apart. They come in the order in
-    which they first began, which is `place`.
+    A layer is one index and name: layers of the same name stay apart, those without an index by
+    which of them in their query they are. They come in the order in which they first began, which
+    is `place`.
     """
-    key = ["layer", "name"]
-    spans = run.spans_at(LAYER_LEVEL).with_columns(pl.col("layer").fill_null(-1))
+    key = ["layer", "name", "ordinal"]
+    spans = _ordered(run.spans_at(LAYER_LEVEL))
     order = spans.sort("start_ns").unique(key, keep="first", maintain_order=True)
     places = order.select(key).with_row_index("place")
     summed = spans.group_by(*key, "query", maintain_order=True).agg(
         pl.col("duration_ns").sum().alias("time_ns"), pl.len().alias("spans")
     )
-    natures = run.layers.with_columns(pl.col("layer").fill_null(-1)).unique(key, keep="first")
+    nature = ["layer", "name"]
+    natures = run.layers.with_columns(pl.col("layer").fill_null(-1)).unique(nature, keep="first")
     return (
         summed.join(places, on=key)
-        .join(natures, on=key, how="left", maintain_order="left")
+        .join(natures, on=nature, how="left", maintain_order="left")
         .sort("place", "query")
+    )
+
+
+def _ordered(spans: pl.DataFrame) -> pl.DataFrame:
+    """Add `ordinal`: which of its name in its query a span without layer index is, else 0."""
+    if spans["layer"].null_count() == 0:
+        return spans.with_columns(pl.lit(0, pl.UInt32).alias("ordinal"))
+    nth = pl.int_range(pl.len(), dtype=pl.UInt32).over("query", "name", order_by="start_ns")
+    return spans.with_columns(
+        pl.when(pl.col("layer").is_null()).then(nth).otherwise(0).alias("ordinal"),
+        pl.col("layer").fill_null(-1),
     )
 
 
@@ -85,6 +99,7 @@ def _rows(run: Run) -> list[dict[str, Any]]:
                 "type": part["type"][0] or "",
                 "shape": part["shape"][0] or "",
                 "provider": part["provider"][0] or "",
+                "original": part["original"][0] or "",
                 "queries": part.height,
                 "spans": int(part["spans"].sum()),
                 **time,
@@ -109,6 +124,7 @@ ANALYSIS = Analysis(
         text("type", "Its type."),
         text("shape", "Shape of its output."),
         text("provider", "What executed it."),
+        text("original", "The model's own nodes it stands for, JSON."),
         whole("queries", "Queries it served."),
         whole("spans", "Spans of it."),
         *estimate("time", "Trimmed mean of its time a query."),

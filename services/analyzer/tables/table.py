@@ -119,6 +119,23 @@ def share(part: float | None, whole_: float | None) -> float | None:
     return part / whole_ if part is not None and whole_ else None
 
 
+def doubts(frames: Frames) -> list[str]:
+    """Return why figures are less than they seem: rows not read, bad ends, lost batches."""
+    notes = list(frames.caveats)
+    for row in frames.runs:
+        if row.end != "completed":
+            notes.append(f"{row.run} ended {row.end}: its figures are over the rows there are")
+        if row.dropped_batches:
+            notes.append(f"{row.run}: {row.dropped_batches} batches were lost at the agent")
+    return notes
+
+
+def trace_doubts(frames: Frames) -> list[str]:
+    """Return `doubts`, and which runs could not look as deep as was asked."""
+    shallow = [f"{row.run}: {row.level_note}" for row in frames.runs if row.level_note]
+    return [*doubts(frames), *shallow]
+
+
 def made(
     analysis: Analysis, rows: Iterable[Row], verdict: str, caveats: Sequence[str] = ()
 ) -> Table:
