@@ -3,10 +3,11 @@
 from typing import Any
 
 from schemas.analysis import Table
-from services.analyzer.frames import Frames, Run
+from services.analyzer.frames import Frames, Run, spaced_hz
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
+    doubts,
     estimate,
     made,
     percentile_cells,
@@ -26,10 +27,10 @@ def lateness(frames: Frames) -> Table:
         early = sum(row["early"] for row in rows)
         verdict = (
             f"99 % of queries were issued within {worst['p99'] / 1e3:.3g} us of being due in the "
-            f"worst run ({worst['run']}); {early} were early."
+            f"worst run ({worst['run']}); early ones: {early}."
         )
-    caveats = [f"{row['run']}: {row['early']} queries were early" for row in rows if row["early"]]
-    return made(ANALYSIS, rows, verdict, [*frames.caveats, *caveats])
+    caveats = [f"{row['run']}: {row['early']} issued early" for row in rows if row["early"]]
+    return made(ANALYSIS, rows, verdict, [*doubts(frames), *caveats])
 
 
 def _cells(run: Run) -> dict[str, Any]:
@@ -44,6 +45,8 @@ def _cells(run: Run) -> dict[str, Any]:
         **percentile_cells("p90", late, 0.9),
         **percentile_cells("p99", late, 0.99),
         "max": float(late.max()),
+        "due_per_s": spaced_hz(due, "due_ns"),
+        "issued_per_s": spaced_hz(due, "issued_ns"),
     }
 
 
@@ -60,6 +63,8 @@ ANALYSIS = Analysis(
         *estimate("p90", "90th percentile."),
         *estimate("p99", "99th percentile."),
         real("max", "Most."),
+        real("due_per_s", "Queries due a second.", "1/s"),
+        real("issued_per_s", "Queries issued a second.", "1/s"),
     ),
     compute=lateness,
 )

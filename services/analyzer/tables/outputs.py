@@ -3,7 +3,7 @@
 from typing import Any
 
 from schemas.analysis import Table
-from services.analyzer.frames import Frames, Run, Sample, features_of
+from services.analyzer.frames import Frames, Run, Sample, features_of, probability_of
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
@@ -79,7 +79,7 @@ def _rows(
             "name": known.name,
             "rank": rank,
             "label": str(feature.get("label", feature.get("index", ""))),
-            "probability": feature.get("probability"),
+            "probability": probability_of(feature),
             "is_correct": str(feature.get("label", "")) in known.labels if known.labels else None,
         }
         for rank, feature in enumerate(features[:TOP], start=1)

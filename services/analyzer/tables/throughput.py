@@ -2,14 +2,14 @@
 
 from typing import Any
 
-import numpy as np
-
+from mlscope.statistics import Throughput
 from mlscope.statistics import throughput as rate_of
 from schemas.analysis import Table
-from services.analyzer.frames import Frames, Run, contiguous_ends_ns
+from services.analyzer.frames import Frames, Run, contiguous_ends_ns, spaced_hz
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
+    doubts,
     estimate,
     made,
     real,
@@ -25,42 +25,43 @@ def throughput(frames: Frames) -> Table:
     rated = [row for row in rows if row["samples_per_s"] is not None]
     verdict = "No query was answered."
     if rated:
-        best = max(rated, key=lambda row: row["samples_per_s"])
+        # An open loop's rate is its load's, not the system's: a closed loop tells more.
+        closed = [row for row in rated if row["offered_per_s"] is None]
+        best = max(closed or rated, key=lambda row: row["samples_per_s"])
         verdict = (
             f"Most samples a second: {best['samples_per_s']:.4g} in {best['run']} "
             f"({best['scenario']}, batch {best['batch_size']})."
         )
-    return made(ANALYSIS, rows, verdict, frames.caveats)
+    return made(ANALYSIS, rows, verdict, doubts(frames))
+
+
+def samples_rate(run: Run) -> Throughput | None:
+    """Return a run's samples a second; None where nothing was answered or no time went by."""
+    ends = contiguous_ends_ns(run.answered)
+    if len(ends) == 0 or ends.max() <= 0:
+        return None
+    return rate_of(0, ends, run.answered["size"].to_numpy())
 
 
 def _cells(run: Run) -> dict[str, Any]:
     frame = run.answered
     nothing = {"samples": 0, "busy_ns": None, "offered_per_s": None}
     cells = {**run_cells(run.row), "queries": frame.height, **nothing}
-    ends = contiguous_ends_ns(frame)
-    if frame.height == 0 or ends.max() <= 0:
+    samples = samples_rate(run)
+    if samples is None:
         missing = ("samples_per_s", "queries_per_s")
         return cells | {
             k: v for name in missing for k, v in with_interval(name, None, None).items()
         }
-    samples = rate_of(0, ends, frame["size"].to_numpy())
+    ends = contiguous_ends_ns(frame)
     queries = rate_of(0, ends, [1] * frame.height)
     return cells | {
         "samples": samples.samples,
         "busy_ns": int(ends.max()),
-        "offered_per_s": _offered_hz(run),
+        "offered_per_s": spaced_hz(run.queries, "due_ns"),
         **with_interval("samples_per_s", samples.rate_hz, samples.interval),
         **with_interval("queries_per_s", queries.rate_hz, queries.interval),
     }
-
-
-def _offered_hz(run: Run) -> float | None:
-    """Return the rate at which queries were due, where they were."""
-    due = run.queries["due_ns"].drop_nulls()
-    if due.len() < 2 or due.n_unique() < 2:
-        return None
-    between_ns = float(np.ptp(due.to_numpy()))
-    return (due.len() - 1) / (between_ns * 1e-9)
 
 
 ANALYSIS = Analysis(
