@@ -4,6 +4,7 @@ A level's time comes from runs where that level is the deepest one on. What look
 difference of two runs, and is called one: it is never taken off a measured number.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,7 +17,6 @@ from mlscope.statistics import percentile_interval
 from schemas.analysis import Table
 from schemas.level import Level
 from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Ns, Run
-from services.analyzer.tables.layers import layer_times
 from services.analyzer.tables.table import (
     Analysis,
     estimate,
@@ -26,11 +26,13 @@ from services.analyzer.tables.table import (
     real,
     share,
     text,
+    trace_doubts,
     whole,
     with_interval,
 )
 
-_Group = tuple[str, str, str, int]
+_Group = tuple[str, str, str, int, str]
+"""Agent, session, scenario, batch size and the scenario's parameters as JSON."""
 _Cells = dict[str, Any]
 
 
@@ -40,10 +42,17 @@ def levels(frames: Frames) -> Table:
     for run in frames.measured:
         row = run.row
         if run.answered.height:
-            group = (row.agent, row.session, row.scenario, row.batch_size)
+            parameters = json.dumps(dict(row.parameters), sort_keys=True, default=str)
+            group = (row.agent, row.session, row.scenario, row.batch_size, parameters)
             groups[group].setdefault(row.level, run)
     rows = [row for group, runs in groups.items() for row in _rows(group, runs)]
-    return made(ANALYSIS, rows, _verdict(rows), frames.caveats)
+    return made(ANALYSIS, rows, _verdict(rows), [*trace_doubts(frames), *_negative(rows)])
+
+
+def _negative(rows: list[_Cells]) -> Iterator[str]:
+    for row in rows:
+        if row["kind"] == "measured" and (row["median"] or 0.0) < 0.0:
+            yield f"{row['run']}: time {row['part']} is below 0: the parts overlap; shown as it is"
 
 
 def _verdict(rows: list[_Cells]) -> str:
@@ -72,21 +81,20 @@ def _rows(group: _Group, runs: dict[int, Run]) -> Iterator[_Cells]:
 
 
 def _operator_rows(group: _Group, run: Run) -> Iterator[_Cells]:
-    operators = _per_query(run.spans_at(OPERATOR_LEVEL), "duration_ns")
-    query = _query_ns(run)
-    yield _measured(group, "operators", run, operators, run)
+    operators = _per_query(run.spans_at(OPERATOR_LEVEL))
+    query = run.answered.select("query", pl.Series("ns", _query_ns(run), pl.Int64))
+    yield _measured(group, "operators", run, operators["ns"].to_numpy(), run)
     yield _measured(group, PREDICT, run, run.operator_ns(PREDICT), run)
-    if len(operators) == len(query):
-        yield _measured(group, "outside operators", run, query - operators, run)
+    yield _measured(group, "outside operators", run, _rest(query, operators), run)
 
 
 def _layer_rows(group: _Group, run: Run) -> Iterator[_Cells]:
-    layers = _per_query(layer_times(run), "time_ns")
-    predict = run.operator_ns(PREDICT)
-    yield _measured(group, "predict, layers traced", run, predict, run)
-    yield _measured(group, "layers", run, layers, run)
-    if len(layers) == len(predict):
-        yield _measured(group, "outside layers", run, predict - layers, run)
+    layers = _per_query(run.spans_at(LAYER_LEVEL))
+    operators = run.spans_at(OPERATOR_LEVEL)
+    predict = _per_query(operators.filter(pl.col("name") == PREDICT))
+    yield _measured(group, "predict, layers traced", run, predict["ns"].to_numpy(), run)
+    yield _measured(group, "layers", run, layers["ns"].to_numpy(), run)
+    yield _measured(group, "outside layers", run, _rest(predict, layers), run)
 
 
 def _overheads(group: _Group, above: Run, below: Run) -> Iterator[_Cells]:
@@ -106,14 +114,19 @@ def _query_ns(run: Run) -> Ns:
     return (run.answered["ended_ns"] - run.answered["started_ns"]).to_numpy()
 
 
-def _per_query(frame: pl.DataFrame, column: str) -> Ns:
-    """Return the sum of a column a query, in the order of queries."""
-    summed = frame.group_by("query").agg(pl.col(column).sum()).sort("query")
-    return summed[column].to_numpy()
+def _per_query(spans: pl.DataFrame) -> pl.DataFrame:
+    """Return the time in spans by query: query, ns."""
+    return spans.group_by("query").agg(pl.col("duration_ns").sum().alias("ns")).sort("query")
+
+
+def _rest(whole_: pl.DataFrame, part: pl.DataFrame) -> Ns:
+    """Return what is left of the whole, query by query, where a query has both."""
+    both = whole_.join(part, on="query", suffix="_part")
+    return (both["ns"] - both["ns_part"]).to_numpy()
 
 
 def _cells(group: _Group, part: str, runs: tuple[Run, ...]) -> _Cells:
-    agent, session, scenario, size = group
+    agent, session, scenario, size, _ = group
     return {
         "agent": agent,
         "session": session,

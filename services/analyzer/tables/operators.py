@@ -18,6 +18,7 @@ from services.analyzer.tables.table import (
     run_cells,
     share,
     text,
+    trace_doubts,
     trimmed_cells,
     whole,
 )
@@ -36,7 +37,7 @@ def operators(frames: Frames) -> Table:
         )
     deeper = sorted({row["run"] for row in rows if row["level"] != "model"})
     caveats = [f"{run}: {PREDICT} includes the cost of tracing layers" for run in deeper]
-    return made(ANALYSIS, rows, verdict, [*frames.caveats, *caveats])
+    return made(ANALYSIS, rows, verdict, [*trace_doubts(frames), *caveats])
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:
