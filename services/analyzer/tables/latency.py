@@ -1,13 +1,16 @@
 """Latency: from when a query was due (closed loop: issued) to its answer, a row a run."""
 
+import json
+from collections import defaultdict
 from typing import Any
 
 from mlscope.statistics import mean_interval, minimum_count
 from schemas.analysis import Table
-from services.analyzer.frames import Frames, Ns, Run
+from services.analyzer.frames import Frames, Ns, Run, spaced_hz
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
+    doubts,
     estimate,
     in_ms,
     made,
@@ -20,25 +23,53 @@ from services.analyzer.tables.table import (
     whole,
     with_interval,
 )
+from services.analyzer.tables.throughput import samples_rate
 
+MOST_IN_VERDICT = 6
 _PERCENTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
+_CERTIFIED = {p: minimum_count(p) for p in _PERCENTILES.values() if p > 0.5}
+_BATCHED = "batched"
 
 
 def latency(frames: Frames) -> Table:
     """Return statistics of each run's latency, and of its service time beside it."""
     runs = frames.measured
     rows = [_cells(run) for run in runs]
-    timed = [row for row in rows if row["count"]]
-    verdict = "No query was answered."
-    if timed:
-        best = min(timed, key=lambda row: row["trimmed_mean"] / row["batch_size"])
-        verdict = (
-            f"Fastest per sample is {best['run']} ({best['scenario']}, batch "
-            f"{best['batch_size']}): trimmed mean {in_ms(best['trimmed_mean'])} a query "
-            f"over {best['count']}."
-        )
-    caveats = [*frames.caveats, *(note for run in runs for note in _notes(run))]
-    return made(ANALYSIS, rows, verdict, caveats)
+    results = {row["run"]: row["result"] for row in rows}
+    caveats = [*doubts(frames), *(note for run in runs for note in _notes(run))]
+    return made(ANALYSIS, rows, _verdict(frames, results), caveats)
+
+
+def _verdict(frames: Frames, results: dict[str, str]) -> str:
+    """Return the result of each scenario; loops are never compared with each other."""
+    groups: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
+    for run in frames.measured:
+        row = run.row
+        if run.answered.height:
+            parameters = json.dumps(dict(row.parameters), sort_keys=True, default=str)
+            groups[row.agent, row.scenario, parameters].append(run)
+    if not groups:
+        return "No query was answered."
+    told = []
+    for runs in list(groups.values())[:MOST_IN_VERDICT]:
+        row = _telling(runs).row
+        told.append(f"{row.scenario} at batch {row.batch_size} {results[row.run]} ({row.run})")
+    left = len(groups) - len(told)
+    return f"Final performance result: {'; '.join(told)}{f'; and {left} more' if left else ''}."
+
+
+def _telling(runs: list[Run]) -> Run:
+    """Return the run that stands for its load: whole, then traced least, then the fastest.
+
+    Where latency is the result, the smallest batch stands for it.
+    """
+    runs = [run for run in runs if run.row.end == "completed"] or runs
+    level = min(run.row.level for run in runs)
+    least = [run for run in runs if run.row.level == level]
+    if least[0].row.scenario != _BATCHED:
+        return min(least, key=lambda run: run.row.batch_size)
+    rates = [rate.rate_hz if (rate := samples_rate(run)) else 0.0 for run in least]
+    return least[rates.index(max(rates))]
 
 
 def _notes(run: Run) -> list[str]:
@@ -46,11 +77,9 @@ def _notes(run: Run) -> list[str]:
     count = run.answered.height
     if run.failed:
         notes.append(f"{run.row.run}: {run.failed} of {run.queries.height} queries failed")
-    if 0 < count < minimum_count(0.99):
-        notes.append(
-            f"{run.row.run}: too few queries to certify the 99th percentile: {count}, where "
-            f"{minimum_count(0.99)} would do"
-        )
+    short = [f"p{100 * p:g} ({need})" for p, need in _CERTIFIED.items() if count < need]
+    if count and short:
+        notes.append(f"{run.row.run}: too few answered, {count}, to certify {', '.join(short)}")
     return notes
 
 
@@ -81,12 +110,17 @@ def _mean_cells(values: Ns) -> dict[str, Any]:
 
 
 def _result(run: Run, cells: dict[str, Any]) -> str:
-    """Return the scenario's result as MLPerf words it: p90 alone, p99 under load."""
+    """Return the result as the scenario defines it: latency alone, under load, or samples."""
     if not cells["count"]:
         return "no result: no query was answered"
     if run.is_open_loop:
-        return f"99th percentile latency {in_ms(cells['p99'])}"
-    return f"90th percentile latency {in_ms(cells['p90'])}"
+        offered_hz = spaced_hz(run.queries, "due_ns")
+        under = f" at {offered_hz:.4g} queries/s" if offered_hz else ""
+        return f"99th percentile {in_ms(cells['p99'])}{under}"
+    rate = samples_rate(run)
+    if run.row.scenario == _BATCHED and rate:
+        return f"{rate.rate_hz:.4g} samples/s"
+    return f"trimmed mean {in_ms(cells['trimmed_mean'])}, 90th percentile {in_ms(cells['p90'])}"
 
 
 ANALYSIS = Analysis(
@@ -113,7 +147,7 @@ ANALYSIS = Analysis(
         real("max", "Most."),
         whole("service_count", "Answered queries whose service time is known."),
         *estimate("service_median", "Median of the agent's own time for a query."),
-        text("result", "The scenario's result line."),
+        text("result", "The scenario's final performance result."),
     ),
     compute=latency,
 )

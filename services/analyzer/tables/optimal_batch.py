@@ -1,15 +1,16 @@
 """Optimal batch size: double the batch until that no longer raises throughput by over 5 %."""
 
+import json
 from collections import defaultdict
 from typing import Any
 
 from mlscope.statistics import OptimalBatch, Throughput, trimmed_mean
 from mlscope.statistics import optimal_batch as optimum
-from mlscope.statistics import throughput as rate_of
 from schemas.analysis import Table
-from services.analyzer.frames import Frames, Run, contiguous_ends_ns
+from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.table import (
     Analysis,
+    doubts,
     estimate,
     made,
     real,
@@ -18,40 +19,49 @@ from services.analyzer.tables.table import (
     whole,
     with_interval,
 )
+from services.analyzer.tables.throughput import samples_rate
 
-_Group = tuple[str, str]
+_Group = tuple[str, str, str]
+"""Agent, scenario and its parameters as JSON: batch sizes compare within these alone."""
 
 
 def optimal_batch(frames: Frames) -> Table:
     """Return closed-loop runs by agent and scenario: batch size against throughput (A1)."""
-    groups: dict[_Group, dict[int, Run]] = defaultdict(dict)
+    groups: dict[_Group, list[Run]] = defaultdict(list)
     for run in frames.measured:
-        if run.is_open_loop or run.answered.height == 0:
-            continue
-        sizes = groups[(run.row.agent, run.row.scenario)]
-        known = sizes.get(run.row.batch_size)
-        # A trace costs time: the shallowest run of a size is the one that tells.
-        if known is None or run.row.level < known.row.level:
-            sizes[run.row.batch_size] = run
+        if not run.is_open_loop and run.answered.height:
+            groups[_group_of(run)].append(run)
     rows: list[dict[str, Any]] = []
     verdicts: list[str] = []
-    for group, runs in groups.items():
-        rates = {size: rate for size, run in sorted(runs.items()) if (rate := _rate_of(run))}
+    caveats = doubts(frames)
+    for group, measured in groups.items():
+        runs = _shallowest(measured)
+        deeper = {run.row.batch_size for run in measured} - runs.keys()
+        caveats += [f"batch {size}: no whole run at the others' level" for size in sorted(deeper)]
+        known = {size: samples_rate(run) for size, run in sorted(runs.items())}
+        rates = {size: rate for size, rate in known.items() if rate and rate.samples}
         if len(rates) > 1:
             choice = optimum({size: rate.rate_hz for size, rate in rates.items()})
             rows += [_cells(group, runs[size], rates, choice) for size in rates]
             verdicts.append(_verdict(group, choice))
     verdict = " ".join(verdicts) or "Fewer than two batch sizes were measured in a closed loop."
-    return made(ANALYSIS, rows, verdict, frames.caveats)
+    return made(ANALYSIS, rows, verdict, caveats)
 
 
-def _rate_of(run: Run) -> Throughput | None:
-    ends = contiguous_ends_ns(run.answered)
-    return rate_of(0, ends, run.answered["size"].to_numpy()) if ends.max() > 0 else None
+def _group_of(run: Run) -> _Group:
+    row = run.row
+    return row.agent, row.scenario, json.dumps(dict(row.parameters), sort_keys=True, default=str)
+
+
+def _shallowest(runs: list[Run]) -> dict[int, Run]:
+    """Return by batch size the whole runs of the shallowest level: a trace costs time."""
+    runs = [run for run in runs if run.row.end == "completed"] or runs
+    level = min(run.row.level for run in runs)
+    return {run.row.batch_size: run for run in reversed(runs) if run.row.level == level}
 
 
 def _verdict(group: _Group, choice: OptimalBatch) -> str:
-    agent, scenario = group
+    agent, scenario, _ = group
     best = "The optimal batch size" if choice.settled else "The best batch size measured"
     return f"{best} on {agent} ({scenario}) is {choice.batch_size}: {choice.reason}."
 
