@@ -8,6 +8,7 @@ from mlscope.bus.permissions import PERMISSIONS, Permission
 
 GIB = 1 << 30
 MIB = 1 << 20
+MAX_COMMAND_BYTES = 8 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,13 @@ def nats_conf(
     no user is ever written unrestricted.
     """
     users = "\n".join(_user(name, key, permissions[name]) for name, key in public_keys.items())
+    # Facts above 512 KiB travel by object, but a command (an inline manifest, a work order) is whole.
     # Acknowledged means on disk: the server's own default syncs every two minutes.
     return f"""\
 server_name: mlscope
 listen: {json.dumps(f"{layout.host}:{layout.port}")}
 http: {json.dumps(f"{layout.monitor_host}:{layout.monitor_port}")}
+max_payload: {MAX_COMMAND_BYTES}
 jetstream {{
   store_dir: {json.dumps(layout.store)}
   max_file_store: {layout.max_file_store_bytes}
