@@ -199,6 +199,12 @@ class Settings:
     max_pending_requests: int = _setting(
         "MAX_PENDING_REQUESTS", _whole(1, 1_000_000), 1000, "requests waiting before `busy`"
     )
+    max_open_evaluations: int = _setting(
+        "MAX_OPEN_EVALUATIONS", _whole(1, 1_000_000), 10_000, "evaluations open before `busy`"
+    )
+    max_listed_evaluations: int = _setting(
+        "MAX_LISTED_EVALUATIONS", _whole(1, 1_000_000), 10_000, "ended evaluations that lists show"
+    )
     max_live_clients: int = _setting(
         "MAX_LIVE_CLIENTS", _whole(1, 100_000), 256, "open event streams of a gateway"
     )

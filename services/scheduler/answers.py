@@ -32,9 +32,6 @@ from services.scheduler.resolving import samples_of
 from services.scheduler.state import EvaluationState
 from services.scheduler.status import status_of
 
-MOST_OPEN = 10_000
-"""Evaluations open at once; beyond that `evaluate` is refused as busy."""
-
 _BODY_BYTES = 512 * 1024
 
 
@@ -88,8 +85,8 @@ class Answers:
                 return self._repeated(known, request)
         else:
             evaluation = new_evaluation_id()
-        if len(self._board.open) >= MOST_OPEN:
-            message = f"{MOST_OPEN} evaluations are open; ask again when some have ended"
+        if len(self._board.open) >= self._board.most_open:
+            message = f"{self._board.most_open} evaluations are open; ask again later"
             return Refused(error="busy", message=message)
         await asyncio.to_thread(check, request, self._fleet())
         await self._record(evaluation, request)

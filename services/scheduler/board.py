@@ -23,6 +23,8 @@ class Board:
 
     #: where an evaluation's page is, before its id
     pages: str = ""
+    #: how many may be open before requests are refused as busy
+    most_open: int = 10_000
     #: how many ended evaluations are listed; older ones are read from the log when asked for
     most_ended: int = 10_000
     open: dict[str, EvaluationState] = field(default_factory=dict)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from importlib.metadata import version
-from typing import Protocol
 from weakref import WeakValueDictionary
 
 from mlscope.bus.bus import Bus, Delivery, ServiceFacts
@@ -28,6 +27,7 @@ from services.scheduler.fleet import Limits
 from services.scheduler.issuing import Issuing
 from services.scheduler.recording import Recorder
 from services.scheduler.remote_load import Where
+from services.scheduler.settings import SchedulerSettings
 from services.scheduler.state import EvaluationState
 from services.scheduler.world import World
 
@@ -36,44 +36,6 @@ _EVERYTHING = f"{ROOT}.*.>"
 _LOOK_S = 1.0
 _LOOKED_AT = 200
 _AT_ONCE = 16
-
-
-class SchedulerSettings(Protocol):
-    """What a scheduler needs to know."""
-
-    @property
-    def nats_url(self) -> str:
-        """Where the server is, for the connections of load issuers."""
-        ...
-
-    @property
-    def gateway_address(self) -> str:
-        """Where people reach the gateway."""
-        ...
-
-    @property
-    def heartbeat_s(self) -> float:
-        """Seconds between renewals of a lease."""
-        ...
-
-    @property
-    def lease_ttl_s(self) -> float:
-        """Seconds after which a lease nobody renewed runs out."""
-        ...
-
-    @property
-    def run_silence_s(self) -> float:
-        """Seconds after which a query without answer is lost."""
-        ...
-
-    @property
-    def batch_deadline_s(self) -> float:
-        """Seconds the collector waits for missing batches."""
-        ...
-
-    def nats_seed(self) -> str | None:
-        """Read the nkey seed, for the connections of load issuers."""
-        ...
 
 
 async def serve(
@@ -115,7 +77,11 @@ class Scheduler:
     def __init__(self, bus: Bus, settings: SchedulerSettings, limits: Limits) -> None:
         """Start from nothing; the loops of `serve` do the rest."""
         self.instance = f"s{secrets.token_hex(6)}"
-        self.board = Board(pages=f"{settings.gateway_address}/evaluations/")
+        self.board = Board(
+            pages=f"{settings.gateway_address}/evaluations/",
+            most_open=settings.max_open_evaluations,
+            most_ended=settings.max_listed_evaluations,
+        )
         self.recorder = Recorder(bus, self.board)
         self.world = World(bus, self.board, self.instance, limits, settings.heartbeat_s)
         where = Where(settings.nats_url, settings.nats_seed(), inbox_prefix("scheduler"))

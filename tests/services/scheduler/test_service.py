@@ -13,7 +13,7 @@ from services.scheduler.board import digest_of_log
 from services.scheduler.fleet import Limits
 from tests.services.scheduler.doubles import ScriptedAgent, hangs, scripted
 from tests.services.scheduler.samples import a_request
-from tests.services.scheduler.worlds import QUICK, World, a_world, scheduling
+from tests.services.scheduler.worlds import QUICK, Quick, World, a_world, scheduling
 
 
 @pytest.fixture
@@ -326,6 +326,17 @@ async def test_a_load_that_cannot_be_issued_ends_the_run_with_the_cause(world: W
     assert "its load could not be issued" in status.cause
     assert [order.attempt for order in agent.orders] == [1, 2]
     assert agent.stops[0] == ("b1-poisson-model", 1)
+
+
+async def test_open_evaluations_are_bounded_and_further_ones_refused_politely(
+    world: World,
+) -> None:
+    async with scheduling(world, settings=Quick(max_open_evaluations=3)):
+        request = a_request(wait_s=60)
+        answers = [await world.ask(request) for _ in range(5)]
+    assert [isinstance(answer, Accepted) for answer in answers] == [True] * 3 + [False] * 2
+    assert isinstance(answers[-1], Refused)
+    assert answers[-1].error == "busy"
 
 
 async def test_lists_show_the_newest_first(world: World) -> None:

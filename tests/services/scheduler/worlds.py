@@ -31,6 +31,8 @@ class Quick:
     lease_ttl_s: float = 0.2
     run_silence_s: float = 1.0
     batch_deadline_s: float = 1.0
+    max_open_evaluations: int = 100
+    max_listed_evaluations: int = 100
 
     def nats_seed(self) -> str | None:
         """Return no key."""
@@ -110,11 +112,13 @@ async def a_world() -> AsyncIterator[World]:
 
 
 @contextlib.asynccontextmanager
-async def scheduling(world: World, limits: Limits = QUICK) -> AsyncIterator[None]:
+async def scheduling(
+    world: World, limits: Limits = QUICK, settings: Quick | None = None
+) -> AsyncIterator[None]:
     """Run a scheduler for the time of a block; it answers when the block begins."""
     stop = asyncio.Event()
     async with connect(world.server, "scheduler") as bus:
-        task = asyncio.create_task(serve(bus, Quick(), stop, limits))
+        task = asyncio.create_task(serve(bus, settings or Quick(), stop, limits))
         await answering(bus)
         yield
         stop.set()
