@@ -4,10 +4,11 @@ Several may run. Each folds the whole log; who decides is settled by guarded wri
 """
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from importlib.metadata import version
 from weakref import WeakValueDictionary
@@ -142,15 +143,22 @@ class Scheduler:
 
     async def _heed_one(self, evaluation: str, deliveries: list[Delivery]) -> None:
         """Consider an evaluation, then acknowledge what was said of it; else have it said again."""
+        is_done = await self._try(self.consider, evaluation)
+        for delivery in deliveries:
+            with contextlib.suppress(BusError):
+                await (delivery.ack() if is_done else delivery.retry())
+
+    async def _try(self, look: Callable[[str], Awaitable[None]], evaluation: str) -> bool:
+        """Look at an evaluation; False when that failed, which must not end the service."""
         try:
-            await self.consider(evaluation)
-        except Exception:  # noqa: BLE001  one evaluation must not end the service
-            _log.exception("considering %s", evaluation)
-            for delivery in deliveries:
-                await delivery.retry()
-        else:
-            for delivery in deliveries:
-                await delivery.ack()
+            await look(evaluation)
+        except (BusError, Undecided) as error:
+            _log.warning("could not look at %s: %s", evaluation, error)
+            return False
+        except Exception:  # noqa: BLE001  one evaluation must not stop the others
+            _log.exception("could not look at %s", evaluation)
+            return False
+        return True
 
     async def consider(self, evaluation: str) -> None:
         """Record what follows for an evaluation, carry out what must be, then wake who is next.
@@ -229,10 +237,7 @@ class Scheduler:
 
     async def _glance_at(self, names: list[str]) -> None:
         for name in names:
-            try:
-                await self._glance(name)
-            except (BusError, Undecided) as error:
-                _log.info("could not look at %s: %s", name, error)
+            await self._try(self._glance, name)
 
     async def _stop_strays(self) -> None:
         """Have agents end attempts that the log knows to be over: a stop may have been lost."""
