@@ -1,0 +1,68 @@
+"""The buckets as a scheduler sees them."""
+
+from mlscope.bus.bus import Entry
+from schemas.agent import Lease
+from schemas.codec import encode_body
+from schemas.message import Message
+from services.scheduler.mirror import CatalogMirror, LeaseMirror
+from tests.services.scheduler.samples import a_dataset, a_model, an_agent
+
+
+def entry(key: str, value: Message | bytes | None) -> Entry:
+    """Return an entry of a bucket."""
+    body = encode_body(value, json_text=True) if isinstance(value, Message) else value
+    return Entry("bucket", key, body, 1)
+
+
+def test_the_catalog_is_what_the_entries_say() -> None:
+    mirror = CatalogMirror()
+    for key, value in (
+        ("agent_a1", an_agent()),
+        ("model_tiny", a_model()),
+        ("dataset_v", a_dataset()),
+    ):
+        assert mirror.take(entry(key, value))
+    catalog = mirror.catalog()
+    assert [a.announcement.agent for a in catalog.agents] == ["a1"]
+    assert (catalog.models, catalog.datasets) == ((a_model(),), (a_dataset(),))
+
+
+def test_the_same_entry_again_is_no_change() -> None:
+    mirror = CatalogMirror()
+    mirror.take(entry("agent_a1", an_agent()))
+    assert not mirror.take(entry("agent_a1", an_agent()))
+    assert mirror.take(entry("agent_a1", an_agent(state="lost")))
+    assert mirror.take(entry("agent_a1", None))
+    assert mirror.catalog().agents == ()
+
+
+def test_what_cannot_be_read_is_left_out() -> None:
+    mirror = CatalogMirror()
+    for body in (b"{", b"{}", b'{"kind": "poem"}', b'{"kind": "model"}'):
+        assert not mirror.take(entry("model_x", body))
+    assert not mirror.take(entry("agent_x", b"[]"))
+    assert mirror.catalog().models == ()
+
+
+def test_an_issuer_counts_until_its_lease_is_gone_for_the_grace() -> None:
+    leases = LeaseMirror(grace_s=2.0)
+    leases.take(entry("issuer-s1", Lease(holder="s1", incarnation="s1")), 0.0)
+    leases.take(entry("issuer-s1", None), 10.0)
+    assert leases.issuers(11.0) == {"s1"}
+    assert leases.issuers(13.0) == frozenset()
+
+
+def test_an_issuer_that_comes_back_counts() -> None:
+    leases = LeaseMirror(grace_s=2.0)
+    leases.take(entry("issuer-s1", None), 10.0)
+    leases.take(entry("issuer-s1", Lease(holder="s1", incarnation="s1")), 11.0)
+    assert leases.issuers(100.0) == {"s1"}
+
+
+def test_what_agents_work_on_is_read_and_nonsense_is_not() -> None:
+    leases = LeaseMirror(grace_s=2.0)
+    lease = Lease(holder="a1", incarnation="i1", busy=("e1/r1/2", "nonsense", "e/r/x"))
+    leases.take(entry("agent-a1", lease), 0.0)
+    assert leases.busy() == {"a1": (("e1", "r1", 2),)}
+    leases.take(entry("agent-a1", None), 1.0)
+    assert leases.busy() == {}
