@@ -11,14 +11,15 @@ from typing import ParamSpec, Protocol, TypeVar, cast
 from mlscope.bus.bus import Asked, Bus, Delivery, ServiceFacts
 from mlscope.bus.errors import BusError
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
-from schemas.analysis import AnalysisCompleted, AnalysisFailed, Tables
+from schemas.analysis import AnalysisCompleted, AnalysisFailed, Table
 from schemas.codec import decode_body, encode_body, is_json
 from schemas.errors import MalformedMessage
 from schemas.evaluation import EvaluationMeasured
-from schemas.message import Fact, Message, derived_id
+from schemas.message import Fact, derived_id
 from schemas.request import Refused, ShowTables
 from schemas.subjects import command_subject, decisions_of
 from services.analyzer.analysis import Analyzed, analyze, samples_of
+from services.analyzer.answers import answer_of
 from services.analyzer.errors import DatabaseAway
 from services.analyzer.frames import Frames, Sample
 from services.analyzer.store import Store
@@ -65,29 +66,26 @@ class Analyzer:
 
     async def tables(self, asked: Asked) -> bytes:
         """Answer `tables`: those of an evaluation, or why there are none."""
-        answer: Message
+        json_text = is_json(asked.body)
         try:
             wanted = decode_body(ShowTables, asked.body)
-            answer = await self._tables(wanted)
+            found = await self._tables(wanted)
         except MalformedMessage as error:
-            answer = Refused(
+            found = Refused(
                 error="malformed", message=str(error), field=error.field, found=error.found
             )
         except DatabaseAway as error:
-            answer = Refused(error="unavailable", message=f"the database is away: {error}")
-        body = encode_body(answer, json_text=is_json(asked.body))
-        if len(body) <= MAX_PAYLOAD_BYTES:
-            return body
-        too_large = f"{len(body)} bytes are too many for one message: name fewer tables"
-        refused = Refused(error="invalid", field="tables", message=too_large)
-        return encode_body(refused, json_text=is_json(asked.body))
+            found = Refused(error="unavailable", message=f"the database is away: {error}")
+        if isinstance(found, Refused):
+            return encode_body(found, json_text=json_text)
+        return answer_of(wanted.evaluation, found, MAX_PAYLOAD_BYTES, json_text=json_text)
 
     def close(self) -> None:
         """Give the connections back."""
         self._work.close()
         self._answers.close()
 
-    async def _tables(self, wanted: ShowTables) -> Message:
+    async def _tables(self, wanted: ShowTables) -> list[Table] | Refused:
         names = [analysis.name for analysis in ANALYSES]
         strange = ", ".join(sorted(set(wanted.tables) - set(names)))
         if strange:
@@ -101,7 +99,7 @@ class Analyzer:
         async with self._turn:
             found = await asyncio.to_thread(self._answers.tables, wanted.evaluation, wanted.tables)
         if found:
-            return Tables(evaluation=wanted.evaluation, tables=tuple(found))
+            return found
         return Refused(
             error="unknown",
             message=f"evaluation {wanted.evaluation} has no tables, or not yet",
