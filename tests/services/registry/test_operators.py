@@ -1,0 +1,22 @@
+"""What a manifest's steps may say is what the agent's steps can do."""
+
+import pytest
+
+from schemas.manifest import Step
+from schemas.operators import OPERATORS
+from services.agent.steps import _MAKERS
+from services.agent.steps.parameters import Parameters
+
+NEEDED = {"resize": {"dimensions": [8, 8]}, "crop": {"dimensions": [8, 8]}}
+
+
+def test_operators_are_those_of_the_agent() -> None:
+    assert set(OPERATORS) == set(_MAKERS)
+
+
+@pytest.mark.parametrize("operator", sorted(OPERATORS))
+def test_parameters_are_those_the_agent_reads(operator: str) -> None:
+    step = Step(operator=operator, parameters=NEEDED.get(operator, {}))
+    parameters = Parameters(operator, step.parameters)
+    _MAKERS[operator](parameters)
+    assert set(parameters._known) <= set(OPERATORS[operator])
