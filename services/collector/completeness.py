@@ -16,7 +16,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An attempt that ended `waited_s` ago and nobody announced.
+    """An attempt that ended and nobody announced; for `waited_s` no batch of it came.
 
     Batches are by kind: trace, query, output.
     """

@@ -90,7 +90,7 @@ WHERE run_key = %(run_key)s AND interrupted IS NULL;
 
 -- waiting_runs --
 -- Attempts that ended and of which nobody has said whether they are complete: what was announced
--- and what is stored, by kind of batch.
+-- and what is stored, by kind of batch, and the time since anything came.
 SELECT
     run.run_key, run.evaluation, run.run, run.attempt, run.cause,
     run.trace_batches, run.query_batches, run.output_batches,
@@ -100,7 +100,7 @@ SELECT
     coalesce(sum(count) FILTER (WHERE kind = 0), 0)::int8 AS stored_spans,
     coalesce(sum(count) FILTER (WHERE kind = 1), 0)::int8 AS stored_queries,
     coalesce(sum(count) FILTER (WHERE kind = 2), 0)::int8 AS stored_outputs,
-    extract(epoch FROM now() - run.ended_at)::float8 AS waited_s
+    extract(epoch FROM now() - greatest(run.ended_at, max(batch.stored_at)))::float8 AS waited_s
 FROM run
 LEFT JOIN batch ON batch.run_key = run.run_key
 WHERE run.state = 'ended' AND run.purged_at IS NULL

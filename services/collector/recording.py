@@ -6,6 +6,7 @@ again and again, so a starting collector announces what another one left unannou
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import cast
 
 from mlscope.bus.bus import Bus, Delivery
@@ -27,6 +28,7 @@ from services.collector.store import Purgeable, Store
 _log = logging.getLogger(__name__)
 _LOOK_S = 1.0
 _LEAST_LOOK_S = 0.05
+_PATIENCE_BEHIND = 10
 
 
 class Recorder:
@@ -58,8 +60,11 @@ class Recorder:
         self._ends.close()
         self._store.close()
 
-    async def announce(self, deadline_s: float) -> None:
-        """Announce attempts that are complete, or past the deadline incomplete, for ever."""
+    async def announce(self, deadline_s: float, was_behind: Callable[[float], bool]) -> None:
+        """Announce attempts that are complete, or past the deadline incomplete, for ever.
+
+        While savers are behind, missing batches may only be waiting their turn.
+        """
         while True:
             await asyncio.sleep(_LEAST_LOOK_S)
             try:
@@ -72,7 +77,8 @@ class Recorder:
                 waiting = await patiently((), self._store.waiting)
             self.waiting = len(waiting)
             for attempt in waiting:
-                await self._announce(attempt, deadline_s)
+                patience = _PATIENCE_BEHIND if was_behind(deadline_s) else 1
+                await self._announce(attempt, deadline_s * patience)
 
     async def purge(self, after_s: float) -> None:
         """Drop the messages of attempts settled `after_s` ago, for ever."""

@@ -6,6 +6,8 @@ their tries are for what is wrong with them, not with it.
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar, cast
 
@@ -90,6 +92,7 @@ class Saver:
         self._stored = stored
         self.rows = 0
         self.buried = 0
+        self._full_at_s = -math.inf
 
     async def run(self, durable: str, batch: int) -> None:
         """Save for ever: while transactions commit, the next batches are fetched and encoded.
@@ -100,9 +103,15 @@ class Saver:
             self._free.put_nowait(store)
         async with asyncio.TaskGroup() as commits:
             async for deliveries in self._bus.deliveries(durable, batch=batch):
+                if len(deliveries) >= batch:
+                    self._full_at_s = time.monotonic()
                 kept = [each for one in deliveries if (each := await self._prepare(one))]
                 if kept:
                     commits.create_task(self._commit_apart(kept, await self._free.get()))
+
+    def was_behind(self, within_s: float) -> bool:
+        """Whether more was there than one fetch takes, within the last seconds."""
+        return time.monotonic() - self._full_at_s < within_s
 
     def close(self) -> None:
         """Give the connections back."""

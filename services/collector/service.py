@@ -53,7 +53,10 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
             spans.run("spans", _MESSAGES_A_TRANSACTION),
             queries.run("queries", _MESSAGES_A_TRANSACTION),
             recorder.record(),
-            recorder.announce(settings.batch_deadline_s),
+            recorder.announce(
+                settings.batch_deadline_s,
+                lambda within_s: spans.was_behind(within_s) or queries.was_behind(within_s),
+            ),
             recorder.purge(settings.purge_after_s),
         )
     finally:

@@ -96,6 +96,14 @@ def test_a_run_waits_until_its_batches_are_there(store: Store) -> None:
     assert store.waiting() == []
 
 
+def test_a_run_that_gains_batches_is_waited_for_anew(store: Store, database_url: str) -> None:
+    store.end_run(_ended(a_completion()))
+    _ask(database_url, "UPDATE run SET ended_at = now() - interval '1 hour' RETURNING 1")
+    assert store.waiting()[0].waited_s > 3000
+    store.save(_prepared(a_trace()))
+    assert store.waiting()[0].waited_s < 3000
+
+
 def test_an_end_repeated_does_not_reopen_a_run(store: Store) -> None:
     store.end_run(_ended(a_completion(tally=Tally())))
     store.settle(KEY, "recorded")
