@@ -8,7 +8,7 @@ from typing import Any
 
 import msgpack
 import nats
-from nats.aio.client import Client as NATS  # noqa: N817  the library's own name
+from nats.aio.client import Client as Connection
 
 EVALUATE = "mlscope.v1.request.evaluate"
 
@@ -33,7 +33,7 @@ async def stranger(url: str, seed_file: Path, name: str = "requester") -> AsyncI
 class Stranger:
     """A connection, and what the server refused it."""
 
-    def __init__(self, nc: NATS, refusals: list[str]) -> None:
+    def __init__(self, nc: Connection, refusals: list[str]) -> None:
         self.nc, self.refusals = nc, refusals
 
     async def json(self, subject: str, request: Any) -> dict[str, Any]:

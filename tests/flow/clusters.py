@@ -49,7 +49,7 @@ class Cluster:
             **kwargs,
         )
         assert done.returncode == code, f"mlscope {arguments}: {done.stdout}\n{done.stderr}"
-        return done.stdout
+        return str(done.stdout)
 
     def environment(self, **more: str) -> dict[str, str]:
         """Return the environment of a command of this cluster."""

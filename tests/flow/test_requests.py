@@ -282,7 +282,9 @@ async def test_a_reply_subject_that_is_no_inbox_gets_no_answer(
 async def test_without_a_key_nobody_gets_in(cluster: Cluster) -> None:
     place = urlsplit(cluster.nats_url)
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
-    writer.write(b'CONNECT {"verbose": false}\r\nPUB mlscope.v1.request.evaluate 2\r\n{}\r\nPING\r\n')
+    writer.write(
+        b'CONNECT {"verbose": false}\r\nPUB mlscope.v1.request.evaluate 2\r\n{}\r\nPING\r\n'
+    )
     told = await reader.read()
     writer.close()
     await writer.wait_closed()
