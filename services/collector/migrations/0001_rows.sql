@@ -107,7 +107,6 @@ CREATE TABLE batch (
     kind int2 NOT NULL,
     sequence int4 NOT NULL,
     count int4 NOT NULL,
-    stored_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (run_key, kind, sequence)
 );
 COMMENT ON TABLE batch IS 'A marker for every batch stored, written with its rows: none twice.';
@@ -115,7 +114,6 @@ COMMENT ON COLUMN batch.run_key IS 'The attempt it belongs to.';
 COMMENT ON COLUMN batch.kind IS '0 spans, 1 queries, 2 outputs.';
 COMMENT ON COLUMN batch.sequence IS 'Its place among those of its kind, from 0.';
 COMMENT ON COLUMN batch.count IS 'Rows in it.';
-COMMENT ON COLUMN batch.stored_at IS 'When it was stored: a run that still gains batches is waited for.';
 
 CREATE TABLE span (
     ts timestamptz NOT NULL,
