@@ -1,11 +1,12 @@
 """Ingest: spans published to committed rows, beside PostgreSQL copying the same rows from a file.
 
-`python -m benchmarks.ingest [--spans 1000000] [--repeats 3]`
+`python -m benchmarks.ingest [--spans 1000000] [--repeats 3] [--database-url URL]`
 
 One publisher, one nats-server, one collector and one PostgreSQL, each a process and all of them
 durable; 500 spans to a batch. The floor is `COPY span FROM 'file' (FORMAT BINARY)` by the server
 itself, the same rows into the same table, in turns with the collector. `per core` divides by the
-CPU time of all four. Wanted: 0.75 of the floor with the table's index.
+CPU time of all four. Wanted: 0.75 of the floor with the table's index. With a URL (of TimescaleDB,
+say; a superuser's) it takes a database of its own there, whose server's CPU time is not counted.
 """
 
 import argparse
@@ -15,13 +16,14 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from statistics import median
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 import psycopg
@@ -161,10 +163,12 @@ class World:
     """The servers, a database session, and how to connect as somebody."""
 
     servers: Servers
-    nats: NatsServer
-    postgres: Postgres
+    counted: tuple[int, ...]
     session: psycopg.Connection[Any]
     collector: BaseProcess
+    #: a folder that the database's server may write to, and its files of rows so far
+    server_folder: str
+    files: set[str] = field(default_factory=set)
 
     def clear(self, *, has_index: bool) -> None:
         """Empty the tables, put the index there or not, and leave nothing to flush."""
@@ -176,37 +180,53 @@ class World:
 
     def cpu_s(self) -> float:
         """Return the CPU time that servers and collector took so far."""
-        return sum(
-            _cpu_s(pid, with_children=True)
-            for pid in (self.nats.pid, self.postgres.pid, self.collector.pid or 0)
-        )
+        return sum(_cpu_s(pid) for pid in (*self.counted, self.collector.pid or 0))
 
 
-def _cpu_s(pid: int, *, with_children: bool) -> float:
+def _cpu_s(pid: int) -> float:
+    """Return the CPU time of a process and all below it, those that ended too."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    ticks = sum(int(field) for field in fields[11 : 15 if with_children else 13])
-    seconds = ticks / os.sysconf("SC_CLK_TCK")
-    if with_children:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        seconds += sum(_cpu_s(int(child), with_children=True) for child in children)
-    return seconds
+    seconds = sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return seconds + sum(_cpu_s(int(child)) for child in children)
 
 
 @contextmanager
-def world() -> Iterator[World]:
+def world(database_url: str) -> Iterator[World]:
     """Run the servers and one collector; the evaluation they are told of is there."""
-    with new_folder() as folder, NatsServer(folder) as nats, Postgres(folder) as postgres:
-        servers = Servers(nats.url, postgres.admin_url(), folder)
-        migrate(servers.address)
+    with ExitStack() as stack:
+        folder = stack.enter_context(new_folder())
+        nats = stack.enter_context(NatsServer(folder))
+        counted = [nats.pid]
+        if database_url:
+            address = stack.enter_context(_scratch(database_url))
+            server_folder = "/tmp"
+        else:
+            postgres = stack.enter_context(Postgres(folder))
+            counted.append(postgres.pid)
+            address = postgres.admin_url()
+            server_folder = f"{folder}/postgres/data"
+        servers = Servers(nats.url, address, folder)
+        print(f"profile: {migrate(address)}")
         asyncio.run(_prepare(servers))
         collector = Context.Process(target=collect, args=(servers,), daemon=True)
         collector.start()
+        stack.callback(collector.join)
+        stack.callback(collector.kill)
+        session = stack.enter_context(psycopg.connect(address, autocommit=True))
+        yield World(servers, tuple(counted), session, collector, server_folder)
+
+
+@contextmanager
+def _scratch(database_url: str) -> Iterator[str]:
+    """Lend a new database on somebody's server."""
+    name = f"mlscope_bench_{os.getpid()}"
+    with psycopg.connect(database_url, autocommit=True) as session:
+        session.execute(f"CREATE DATABASE {name}".encode())
         try:
-            with psycopg.connect(servers.address, autocommit=True) as session:
-                yield World(servers, nats, postgres, session, collector)
+            yield urlunsplit(urlsplit(database_url)._replace(path=f"/{name}"))
         finally:
-            collector.kill()
-            collector.join()
+            session.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 async def _prepare(servers: Servers) -> None:
@@ -252,15 +272,25 @@ def _wait_for(world: World, spans: int) -> None:
 
 def floor_hz(world: World, case: Case, spans: int) -> float:
     """Return the rows a second of a server-side COPY of the same spans."""
-    path = world.servers.folder / f"spans_{case.attributes}.bin"
-    if not path.exists():
-        rows = (prepared_of(batch, 0).rows for batch in batches(spans, case.attributes, "file"))
-        path.write_bytes(COPY_HEADER + b"".join(rows) + COPY_TRAILER)
-        path.chmod(0o644)
+    path = f"{world.server_folder}/mlscope_bench_{os.getpid()}_{case.attributes}.bin"
     world.clear(has_index=case.has_index)
+    if path not in world.files:
+        _write_at_server(world, case, spans, path)
+        world.clear(has_index=case.has_index)
     began_s = time.monotonic()
     world.session.execute(f"COPY span FROM '{path}' (FORMAT BINARY)".encode())
     return spans / (time.monotonic() - began_s)
+
+
+def _write_at_server(world: World, case: Case, spans: int, path: str) -> None:
+    """Let the server write the rows into a file of its own, to be copied from."""
+    with world.session.cursor().copy(b"COPY span FROM STDIN (FORMAT BINARY)") as copy:
+        copy.write(COPY_HEADER)
+        for batch in batches(spans, case.attributes, "file"):
+            copy.write(prepared_of(batch, 0).rows)
+        copy.write(COPY_TRAILER)
+    world.session.execute(f"COPY (SELECT * FROM span) TO '{path}' (FORMAT BINARY)".encode())
+    world.files.add(path)
 
 
 def compare(world: World, case: Case, spans: int, repeats: int) -> float:
@@ -285,8 +315,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--spans", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--database-url", default="", help="measure there, in a new database")
     options = parser.parse_args()
-    with world() as here:
+    with world(options.database_url) as here:
         version = here.session.execute("SHOW server_version").fetchone()
         print(f"PostgreSQL {version and version[0]}, {options.spans:,} spans, medians, spans/s")
         print(f"{'':28}{'COPY file':>14}{'collector':>14}{'share':>8}{'per core':>14}")
