@@ -5,6 +5,7 @@ from typing import Any
 from mlscope.statistics import Throughput
 from mlscope.statistics import throughput as rate_of
 from schemas.analysis import Table
+from schemas.level import level_of
 from services.analyzer.frames import Frames, Run, contiguous_ends_ns, spaced_hz
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
@@ -27,12 +28,18 @@ def throughput(frames: Frames) -> Table:
     if rated:
         # An open loop's rate is its load's, not the system's: a closed loop tells more.
         closed = [row for row in rated if row["offered_per_s"] is None]
-        best = max(closed or rated, key=lambda row: row["samples_per_s"])
+        best = max(_least_traced(closed or rated), key=lambda row: row["samples_per_s"])
         verdict = (
             f"Most samples a second: {best['samples_per_s']:.4g} in {best['run']} "
-            f"({best['scenario']}, batch {best['batch_size']})."
+            f"({best['scenario']}, batch {best['batch_size']}, level {best['level']})."
         )
     return made(ANALYSIS, rows, verdict, doubts(frames))
+
+
+def _least_traced(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of the shallowest level: a deeper one's tracing is no rate of the model's."""
+    shallowest = min(level_of(row["level"]) for row in rows)
+    return [row for row in rows if level_of(row["level"]) == shallowest]
 
 
 def samples_rate(run: Run) -> Throughput | None:
