@@ -4,7 +4,6 @@ Eight of them run in `make test`, all of them in `make test-faults`.
 """
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,12 @@ import pytest
 
 from cli.cluster.state import read_state
 from mlscope import Client
+from mlscope.client.watching import Progress
 from mlscope.settings import Settings
 from schemas.identity import run_key
 from schemas.status import EvaluationStatus
 from tests.faults.digests import differing
-from tests.faults.trials import Trial, trial
+from tests.faults.trials import STATES, Moment, Trial, trial
 from tests.faults.victims import kill
 
 TRIALS = 50
@@ -52,13 +52,24 @@ def rows_of(cluster: Path, key: int) -> dict[str, tuple[int, int]]:
     return counted
 
 
+def has_come(moment: Moment, progress: Progress) -> bool:
+    """Tell whether an evaluation has reached a moment, or is beyond it."""
+    if STATES.index(progress.status.state) < STATES.index(moment.state):
+        return False
+    answered = max((reading.answered for reading in progress.readings.values()), default=0)
+    return answered >= moment.answered or progress.status.state != moment.state
+
+
 def evaluate(cluster: Path, wanted: Trial) -> EvaluationStatus:
-    """Ask, kill, and wait for the end."""
+    """Ask, kill when the moment has come, and wait for the end."""
     with Client(data=cluster) as client:
         evaluation = client.run(**wanted.request)
-        time.sleep(wanted.kill_after_s)
-        kill(cluster, wanted.victim)
-        return evaluation.wait(90)
+        killed = False
+        for progress in evaluation.watch():
+            assert killed or not progress.ended, f"{wanted} ended before anything was killed"
+            if not killed and has_come(wanted.kill_at, progress):
+                killed = kill(cluster, wanted.victim)
+        return evaluation.wait(60)
 
 
 @pytest.mark.xdist_group("faults")

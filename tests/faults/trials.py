@@ -16,6 +16,18 @@ VICTIMS = (
     "postgres",
 )
 
+STATES = (
+    "requested",
+    "postponed",
+    "planned",
+    "running",
+    "measured",
+    "analyzed",
+    "failed",
+    "cancelled",
+)
+"""An evaluation's states, in the order they come."""
+
 #: spans of one query of tiny-cnn (raw tensors, no steps), by level: root and predict; then its
 #: layers: ONNX Runtime's fusions make eight of nine nodes
 SPANS_A_QUERY = {"model": 2, "framework": 10}
@@ -24,8 +36,32 @@ LEVELS_RUN = {"model": ("model",), "framework": ("model", "framework")}
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """A point of a story: a `state` is reached, or in it `answered` queries are heard."""
+
+    state: str
+    answered: int = 0
+
+
+ANY_MOMENT = (
+    Moment("requested"),
+    Moment("running"),
+    Moment("running", 1),
+    Moment("running", 25),
+    Moment("running", 50),
+)
+#: a worker lives while a run is under way; the rest may die late as well
+MOMENTS_OF = {
+    "worker": (Moment("running", 1), Moment("running", 25), Moment("running", 50)),
+    "collector": (*ANY_MOMENT, Moment("measured")),
+    "analyzer": (*ANY_MOMENT, Moment("measured")),
+    "postgres": (*ANY_MOMENT, Moment("measured")),
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
-    """One seeded trial: a load of some seconds, a victim, and when it dies."""
+    """One seeded trial: a load of some seconds, a victim, and at which moment it dies."""
 
     seed: int
     victim: str
@@ -34,7 +70,7 @@ class Trial:
     rate_hz: float
     queries: int
     batch_size: int
-    kill_after_s: float
+    kill_at: Moment
 
     @property
     def request(self) -> dict[str, Any]:
@@ -73,5 +109,5 @@ def trial(seed: int) -> Trial:
         rate_hz=dice.choice((40.0, 80.0)),
         queries=dice.choice((60, 100, 140)),
         batch_size=dice.choice((1, 3)),
-        kill_after_s=dice.uniform(0.0, 3.0),
+        kill_at=dice.choice(MOMENTS_OF.get(victims[place], ANY_MOMENT)),
     )
