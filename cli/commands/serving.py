@@ -25,6 +25,8 @@ def serve(arguments: argparse.Namespace) -> int:
     set_up_logging(arguments.service, settings.log_level)
     for variable in unknown_variables(os.environ):
         _log.warning("unknown setting", extra={"variable": variable})
+    if settings.ready_file is not None:
+        settings.ready_file.unlink(missing_ok=True)  # of an earlier start in this container
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(arguments.service, settings))
     return exits.OK
