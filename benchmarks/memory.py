@@ -28,10 +28,14 @@ def resident_bytes(pid: int) -> int:
     return 0
 
 
-def resident(folder: Path) -> dict[str, int]:
-    """Return the resident memory of every process of the cluster, by name."""
+def resident(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return (pid, resident memory) of every process of the cluster, by name."""
     processes = read_state(folder).processes
-    return {one.name: resident_bytes(one.identity.pid) for one in processes if one.identity}
+    return {
+        one.name: (one.identity.pid, resident_bytes(one.identity.pid))
+        for one in processes
+        if one.identity
+    }
 
 
 def load(folder: Path, until: float) -> int:
@@ -47,7 +51,7 @@ def load(folder: Path, until: float) -> int:
 
 
 def main() -> int:
-    """Run the load, print a line per process, return 1 when one grew by more than 10 %."""
+    """Run the load, print a line a process, return how many grew by 10 % or were restarted."""
     minutes = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
     with new_folder() as folder, running(folder):
         start = time.monotonic()
@@ -56,10 +60,13 @@ def main() -> int:
         evaluations += load(folder, start + 60 * minutes)
         after = resident(folder)
     print(f"{evaluations} evaluations in {minutes:g} min; RSS after the first tenth and at the end")
-    for name, size in after.items():
-        ratio = size / before[name] if before.get(name) else float("nan")
-        print(f"{name:12s} {before[name] / 1e6:8.1f} MB {size / 1e6:8.1f} MB  x{ratio:.3f}")
-    return int(any(after[name] > 1.1 * before[name] for name in after if name in before))
+    grown = 0
+    for name, (pid, size) in after.items():
+        pid_before, size_before = before[name]
+        ratio = size / size_before if pid == pid_before else float("inf")
+        grown += ratio > 1.1
+        print(f"{name:12s} {size_before / 1e6:8.1f} MB {size / 1e6:8.1f} MB  x{ratio:.3f}")
+    return grown
 
 
 if __name__ == "__main__":
