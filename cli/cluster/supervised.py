@@ -85,11 +85,15 @@ class Supervised:
             extra={"program": self.program.name, "reason": reason, "delay_s": delay},
         )
 
+    def end(self) -> None:
+        """Ask its process to end, for it to be started again."""
+        if self.child is not None:
+            self.child.send(self.child.command.stop_signal)
+
     def ask_to_stop(self) -> None:
         """Send the stop signal, and start it no more."""
         self.stopping = True
-        if self.child is not None:
-            self.child.send(self.child.command.stop_signal)
+        self.end()
 
     @property
     def runs(self) -> bool:

@@ -11,6 +11,7 @@ from cli.cluster.identity import identify
 from cli.cluster.logfiles import bound
 from cli.cluster.plan import ClusterPlan, Programs, chosen_ports
 from cli.cluster.state import ClusterState, folder_lock, write_state
+from cli.cluster.storage import StorageWatch
 from cli.cluster.supervised import Supervised
 from cli.cluster.waker import Waker
 from mlscope.redaction import redact
@@ -44,6 +45,7 @@ class Supervisor:
         self._phase = "servers"
         self._reason = ""
         self._logs_due_s = 0.0
+        self._storage = StorageWatch(plan.folder, plan.log("nats"))
 
     @property
     def state(self) -> ClusterState:
@@ -112,10 +114,17 @@ class Supervisor:
             return
         if now_s >= self._logs_due_s:
             self._logs_due_s = now_s + _LOG_CHECK_S
-            for log in (self._plan.folder / "logs").glob("*.log"):
-                bound(log)
+            self._look_after_disk()
         dues = [due for one in everyone if (due := one.next_s(time.monotonic())) is not None]
         self._waker.wait(min([*dues, max(0.0, self._logs_due_s - now_s)]))
+
+    def _look_after_disk(self) -> None:
+        """Keep the logs short, and end a server that has not noticed that there is room again."""
+        if self._storage.is_stuck():
+            _log.warning("nats does not store although there is room: it starts anew")
+            self._servers[0].end()
+        for log in (self._plan.folder / "logs").glob("*.log"):
+            bound(log)
 
     def _until_ready(self, wanted: list[Supervised], within_s: float) -> None:
         """Turn until all are ready; a server that keeps ending, or takes too long, is an error."""
