@@ -36,7 +36,7 @@ def decide(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
     if state.plan is None:
         return _plan(state, now_ns, fleet)
     if state.state == "measured":
-        return _conclude(state)
+        return _conclude(state, now_ns, fleet)
     interruptions: list[Fact] = list(_interruptions(state, now_ns, fleet))
     return interruptions or list(_starts(state, now_ns, fleet)) or _measure(state, now_ns, fleet)
 
@@ -82,12 +82,16 @@ def _postpone(
     return [EvaluationPostponed(evaluation=state.evaluation, agents=reasons, until_ns=until_ns)]
 
 
-def _conclude(state: EvaluationState) -> list[Fact]:
+def _conclude(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
     if state.analysis_failed:
         cause = f"analysis failed: {state.analysis_failed}"
         return [EvaluationFailed(evaluation=state.evaluation, cause=cause)]
     if state.analyzed is not None:
         return [EvaluationAnalyzed(evaluation=state.evaluation, tables=state.analyzed)]
+    wait_s = fleet.limits.analysis_wait_s
+    if now_ns >= state.measured_ns + int(wait_s * S_NS):
+        cause = f"analysis failed: the analyzer said nothing for {wait_s:g} s"
+        return [EvaluationFailed(evaluation=state.evaluation, cause=cause)]
     return []
 
 
@@ -225,22 +229,27 @@ def _measure(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
     runs = state.runs.values()
     if not all(is_over(run, fleet) and _is_settled(run, now_ns, fleet) for run in runs):
         return []
-    if not any(run.word == "completed" for run in runs):
-        causes = dict.fromkeys(run.cause for run in runs if run.cause)
+    told = tuple(_measured_run(run, fleet) for run in runs)
+    if not any(run.word == "completed" and run.is_stored for run in runs):
+        causes = dict.fromkeys(run.cause for run in told if run.cause)
         cause = "; ".join(causes) or "no run was measured"
         return [EvaluationFailed(evaluation=state.evaluation, cause=cause)]
-    measured = tuple(_measured_run(run) for run in runs)
-    return [EvaluationMeasured(evaluation=state.evaluation, runs=measured)]
+    return [EvaluationMeasured(evaluation=state.evaluation, runs=told)]
 
 
 def _is_settled(run: Run, now_ns: int, fleet: Fleet) -> bool:
     if run.is_stored or run.state == "interrupted":
         return True
-    patience_ns = int(fleet.limits.stored_wait_s * S_NS)
-    return run.state == "failed" and now_ns >= run.since_ns + patience_ns
+    limits = fleet.limits
+    wait_s = limits.stored_wait_s if run.state == "failed" else limits.recording_wait_s
+    return now_ns >= run.since_ns + int(wait_s * S_NS)
 
 
-def _measured_run(run: Run) -> MeasuredRun:
+def _measured_run(run: Run, fleet: Fleet) -> MeasuredRun:
+    cause = run.cause
+    if run.state == "ended" and not run.is_stored:
+        wait_s = fleet.limits.recording_wait_s
+        cause = f"the collector said nothing of it for {wait_s:g} s"
     return MeasuredRun(
         run=run.plan.run,
         attempt=run.attempt,
@@ -248,5 +257,5 @@ def _measured_run(run: Run) -> MeasuredRun:
         agent=run.agent,
         spans=run.spans,
         queries=run.queries,
-        cause=run.cause,
+        cause=cause,
     )

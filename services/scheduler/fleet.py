@@ -30,6 +30,9 @@ class Limits:
     lease_ttl_s: float = 15.0
     #: wait for the collector's word on a failed run
     stored_wait_s: float = 180.0
+    #: last resort: wait for the collector's word on a completed run, for the analyzer's on all
+    recording_wait_s: float = 900.0
+    analysis_wait_s: float = 1800.0
 
 
 @dataclass(frozen=True, slots=True)

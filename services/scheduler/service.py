@@ -44,7 +44,9 @@ async def serve(
 ) -> None:
     """Decide until `stop` is set."""
     chosen = limits or Limits(
-        lease_ttl_s=settings.lease_ttl_s, stored_wait_s=3 * settings.batch_deadline_s
+        lease_ttl_s=settings.lease_ttl_s,
+        stored_wait_s=3 * settings.batch_deadline_s,
+        recording_wait_s=max(900.0, 15 * settings.batch_deadline_s),
     )
     scheduler = Scheduler(bus, settings, chosen)
     loops = (

@@ -84,6 +84,7 @@ class EvaluationState:
     request: Evaluate | None = None
     requested_ns: int = 0
     planned_ns: int = 0
+    measured_ns: int = 0
     until_ns: int = 0
     plan: Plan | None = None
     runs: Mapping[str, Run] = field(default_factory=_no_runs)
@@ -308,8 +309,8 @@ def _shortfall(fact: RunRecorded | RunIncomplete) -> str:
     return f"{fact.stored_batches} of {fact.announced_batches} batches were stored"
 
 
-def _measured(state: EvaluationState, _: Recorded) -> EvaluationState:
-    return replace(state, state="measured")
+def _measured(state: EvaluationState, recorded: Recorded) -> EvaluationState:
+    return replace(state, state="measured", measured_ns=recorded.envelope.time_ns)
 
 
 def _analysis_completed(state: EvaluationState, recorded: Recorded) -> EvaluationState:
@@ -367,7 +368,7 @@ _STEPS: Mapping[type[Fact], Step] = MappingProxyType(
 
 
 def end_of(run: Run) -> RunEnd:
-    """Return how a run that is over ended."""
-    if run.state == "incomplete":
+    """Return how a run that is over ended; completed without the collector's word: incomplete."""
+    if run.state == "incomplete" or (run.state == "ended" and not run.is_stored):
         return "incomplete"
     return "completed" if run.word == "completed" else "failed"
