@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import psycopg
@@ -122,9 +123,12 @@ class Cluster:
 
 
 @contextmanager
-def running(**environ: str) -> Iterator[Cluster]:
-    """Run a cluster with further settings until the block ends; nothing is left of it then."""
-    folder = Path(tempfile.mkdtemp(prefix="mlscope-flow-"))
+def running(
+    environ: Mapping[str, str] = MappingProxyType({}), folder: Path | None = None
+) -> Iterator[Cluster]:
+    """Run a cluster with further settings until the block ends; a folder of its own is removed."""
+    is_given = folder is not None
+    folder = folder or Path(tempfile.mkdtemp(prefix="mlscope-flow-"))
     folder.chmod(0o711)
     cluster = Cluster(folder, environ)
     try:
@@ -132,7 +136,8 @@ def running(**environ: str) -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.mlscope("down")
-        shutil.rmtree(folder, ignore_errors=True)
+        if not is_given:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def run(cluster: Cluster, model: Any = "identity", **request: Any) -> EvaluationStatus:

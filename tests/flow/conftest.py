@@ -10,5 +10,5 @@ from tests.flow.clusters import Cluster, running
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Lend a running cluster."""
-    with running(**getattr(request.module, "CLUSTER", {})) as lent:
+    with running(getattr(request.module, "CLUSTER", {})) as lent:
         yield lent

@@ -37,7 +37,7 @@ def cluster(manifests: Path) -> Iterator[Cluster]:
         "MLSCOPE_RUN_SILENCE_S": str(SILENCE_S),
         "PYTHONPATH": str(SLEEPY),
     }
-    with running(**settings) as lent:
+    with running(settings) as lent:
         yield lent
 
 

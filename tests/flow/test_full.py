@@ -1,0 +1,133 @@
+"""What is full: a stream whose reader stands still, and a disk. Nothing accepted is lost."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mlscope import Client
+from mlscope.client.errors import CommandRefused
+from schemas.identity import run_key
+from tests.flow.asking import stranger
+from tests.flow.clusters import Cluster, assert_well, online, running, until
+
+pytestmark = pytest.mark.xdist_group("flow")
+
+STREAM_BYTES = 256 * 1024
+EVALUATIONS = 4
+QUERIES = 1500
+SPANS = 2 * QUERIES
+
+
+@contextmanager
+def standing_still(pid: int) -> Iterator[None]:
+    """Stop a process, as a debugger would, and let it go on."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+async def stream_bytes(cluster: Cluster, stream: str) -> int:
+    """Return how many bytes a stream holds."""
+    async with stranger(cluster.nats_url, cluster.key("provisioner"), "provisioner") as reader:
+        told = await reader.json(f"$JS.API.STREAM.INFO.{stream}", {})
+    size: int = told["state"]["bytes"]
+    return size
+
+
+async def test_a_full_stream_holds_the_agent_back_and_loses_nothing() -> None:
+    settings = {"MLSCOPE_TRACES_MAX_BYTES": str(STREAM_BYTES), "MLSCOPE_PURGE_AFTER_S": "1"}
+    with running(settings) as cluster, cluster.client() as client:
+        with standing_still(cluster.pid("collector")):
+            asked = [
+                client.run("identity", scenarios=online(QUERIES), trace_level="model")
+                for _ in range(EVALUATIONS)
+            ]
+            await no_longer_growing(cluster)
+            assert asked[-1].status().state in ("planned", "running")
+        for evaluation in asked:
+            status = evaluation.wait(60)
+            (one,) = status.runs
+            assert (status.state, one.spans, one.caveats) == ("analyzed", SPANS, ())
+            key = run_key(status.evaluation, one.run, one.attempt)
+            counted = "SELECT count(*), count(DISTINCT span) FROM span WHERE run_key = %s"
+            assert cluster.rows(counted, key) == [(SPANS, SPANS)]
+        assert_well(cluster)
+
+
+async def no_longer_growing(cluster: Cluster) -> None:
+    """Return once a stream takes no more: filled to the brim, never above."""
+    sizes = [await stream_bytes(cluster, "TRACES")]
+    while len(sizes) < 5 or sizes[-1] == 0 or len(set(sizes[-5:])) > 1:
+        assert len(sizes) < 100, sizes
+        await asyncio.sleep(0.3)
+        sizes.append(await stream_bytes(cluster, "TRACES"))
+    assert STREAM_BYTES / 2 < sizes[-1] <= STREAM_BYTES, sizes
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """Lend a folder on a disk of its own, of 400 MB; only root may make one."""
+    folder = Path(tempfile.mkdtemp(prefix="mlscope-disk-"))
+    command = ["mount", "-t", "tmpfs", "-o", "size=400m,mode=711", "tmpfs", str(folder)]
+    try:
+        mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+        if mounted.returncode:
+            pytest.skip(f"NO FULL DISK IS TRIED: {mounted.stderr.strip()}")
+        yield folder
+    except FileNotFoundError:
+        pytest.skip("NO FULL DISK IS TRIED: no `mount` here")
+    finally:
+        subprocess.run(["umount", str(folder)], capture_output=True, check=False)
+        folder.rmdir()
+
+
+def fill(file: Path) -> None:
+    """Take all the room that is left."""
+    with file.open("ab", buffering=0) as output:
+        for size in (1 << 20, 1 << 12, 1):
+            with contextlib.suppress(OSError):
+                while True:
+                    output.write(b"\0" * size)
+
+
+def asked_until_refused(client: Client, filler: Path) -> tuple[list[str], CommandRefused]:
+    """Ask while the disk is full; return what was accepted all the same, and the refusal."""
+    accepted: list[str] = []
+    for _ in range(30):
+        fill(filler)
+        try:
+            accepted.append(client.run("identity", scenarios=online(), warmup=len(accepted)).id)
+        except CommandRefused as refused:
+            return accepted, refused
+    raise AssertionError(f"a full disk took {len(accepted)} requests")
+
+
+@pytest.mark.timeout(180)
+def test_a_full_disk_is_said_and_what_was_accepted_ends_once_there_is_room(
+    small_disk: Path,
+) -> None:
+    with running(folder=small_disk) as cluster, cluster.client() as client:
+        rate = {"name": "fixed_rate", "parameters": {"queries": 200, "rate_hz": 50}}
+        under_way = client.run("identity", scenarios=[rate], trace_level="model")
+        until(lambda: under_way.status().state == "running")
+        filler = small_disk / "filler"
+        accepted, refused = asked_until_refused(client, filler)
+        assert (refused.error, refused.refused.accepted) == ("unavailable", False)
+        filler.unlink()
+        for evaluation in (under_way.id, *accepted):
+            status = client.evaluation(evaluation).wait(90)
+            assert status.state == "analyzed", status
+        restarted = cluster.restarted()
+        assert set(restarted) <= {"nats", "postgres"}, "every service lived on"
+        answered = [one.answered for one in under_way.status().runs]
+        assert answered == [200]
