@@ -73,7 +73,10 @@ class Progress:
         return int(np.count_nonzero(~self._answered))
 
     def take(self, columns: Mapping[str, Any]) -> Queries:
-        """Take in answers (the reader's columns); return the queries whose rows are now final."""
+        """Take in answers (the reader's columns); return the queries whose rows are now final.
+
+        Each query is one of the load's: the reader takes no others.
+        """
         query = np.frombuffer(columns["query"], "<i4")
         load = self.load
         load.ended_ns[query] = np.frombuffer(columns["ended_ns"], "<i8") - load.origin_ns

@@ -40,6 +40,7 @@ from services.scheduler.wire import (
 READY = b"ready"
 _CHUNK_BYTES = 1 << 16
 _TELL_S = 0.25
+_LONGEST_NUMBER = 12
 
 
 def main() -> None:
@@ -124,8 +125,8 @@ def read(spec: dict[str, Any]) -> None:
     """Stamp and tell answers until all are there, or the standard input closes."""
     connection, parser = _connect(spec, "issuer-reader")
     connection.sendall(subscription(f"{spec['inbox']}.*") + PING)
-    answers = _Answers()
-    while answers.told + len(answers.rows) < spec["queries"]:
+    answers = Answers(spec["queries"])
+    while answers.left:
         readable, _, _ = select.select([connection.fileno(), 0], [], [], _TELL_S)
         if 0 in readable and not os.read(0, 64):
             break
@@ -140,7 +141,7 @@ def read(spec: dict[str, Any]) -> None:
 
 
 def _take(
-    frames: Iterable[Frame], connection: socket.socket, answers: "_Answers", now_ns: int
+    frames: Iterable[Frame], connection: socket.socket, answers: "Answers", now_ns: int
 ) -> None:
     for frame in frames:
         if frame.kind == "PING":
@@ -151,18 +152,30 @@ def _take(
             answers.add(frame.subject, frame.body, now_ns)
 
 
-class _Answers:
-    """Answers that came and were not told yet; each query counts once."""
+class Answers:
+    """Answers that came and were not told yet; each query of the load counts once."""
 
-    def __init__(self) -> None:
+    def __init__(self, queries: int) -> None:
+        """Wait for answers to queries 0 to `queries` - 1."""
         self.rows: list[tuple[int, int, int, int]] = []
-        self.told = 0
+        self.left = queries
+        self._is_answered = bytearray(queries)
         self._errors: dict[int, str] = {}
         self._next_s = time.monotonic() + _TELL_S
 
     def add(self, subject: str, body: bytes, now_ns: int) -> None:
-        """Take in an answer."""
-        self.rows.append(_answer(subject, body, now_ns, self._errors))
+        """Take in an answer; a second one, or one to no query of the load, changes nothing."""
+        query = self._query_of(subject)
+        if query is None or self._is_answered[query]:
+            return
+        self._is_answered[query] = True
+        self.left -= 1
+        self.rows.append(_answer(query, body, now_ns, self._errors))
+
+    def _query_of(self, subject: str) -> int | None:
+        number = subject.rpartition(".")[2]
+        is_number = number.isascii() and number.isdecimal() and len(number) < _LONGEST_NUMBER
+        return int(number) if is_number and int(number) < len(self._is_answered) else None
 
     def tell_at(self, now_s: float) -> None:
         """Tell what there is, unless the last time was just now."""
@@ -174,21 +187,22 @@ class _Answers:
         """Write what there is to the standard output and forget it."""
         if self.rows:
             _say(msgpack.packb(_columns(self.rows, self._errors)))
-            self.told += len(self.rows)
             self.rows, self._errors = [], {}
 
 
 def _answer(
-    subject: str, body: bytes, now_ns: int, errors: dict[int, str]
+    query: int, body: bytes, now_ns: int, errors: dict[int, str]
 ) -> tuple[int, int, int, int]:
     """Return (query, ended, service, status); an answer nobody can read is a failed query."""
-    query = int(subject.rpartition(".")[2])
     try:
         answer = msgpack.unpackb(body)
-        if answer["status"] != ANSWERED:
+        status, service_ns = int(answer["status"]), int(answer["service_ns"])
+        if status not in (ANSWERED, FAILED) or not -1 <= service_ns < 2**63:
+            raise ValueError(f"status {status}, service_ns {service_ns}")
+        if status != ANSWERED:
             errors[query] = str(answer.get("error", ""))
-        return query, now_ns, int(answer["service_ns"]), int(answer["status"])
-    except (ValueError, KeyError, TypeError, msgpack.UnpackException) as error:
+        return query, now_ns, service_ns, status
+    except (ArithmeticError, ValueError, LookupError, TypeError, msgpack.UnpackException) as error:
         errors[query] = f"unreadable answer: {error}"
         return query, now_ns, -1, FAILED
 

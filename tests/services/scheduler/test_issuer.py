@@ -1,0 +1,40 @@
+"""What the reader of a remote load takes for answers."""
+
+import msgpack
+import pytest
+
+from services.scheduler.issued import ANSWERED, FAILED
+from services.scheduler.issuer import Answers
+
+WELL = msgpack.packb({"status": ANSWERED, "service_ns": 5})
+
+
+def test_a_query_answered_twice_counts_once() -> None:
+    answers = Answers(2)
+    for _ in range(2):
+        answers.add("inbox.0", WELL, 10)
+    assert (answers.left, answers.rows) == (1, [(0, 10, 5, ANSWERED)])
+
+
+@pytest.mark.parametrize("last", ["2", "-1", "x", "", "²", "9" * 30, "9" * 5000])
+def test_an_answer_to_no_query_of_the_load_changes_nothing(last: str) -> None:
+    answers = Answers(2)
+    answers.add(f"inbox.{last}", WELL, 10)
+    assert (answers.left, answers.rows) == (2, [])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xc1",
+        b"",
+        msgpack.packb(7),
+        msgpack.packb({"status": 300, "service_ns": 1}),
+        msgpack.packb({"status": 0, "service_ns": 2**63}),
+        msgpack.packb({"status": float("inf"), "service_ns": 1}),
+    ],
+)
+def test_an_answer_nobody_can_read_is_a_failed_query(body: bytes) -> None:
+    answers = Answers(1)
+    answers.add("inbox.0", body, 10)
+    assert (answers.left, answers.rows) == (0, [(0, 10, -1, FAILED)])
