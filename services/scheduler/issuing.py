@@ -87,9 +87,10 @@ class Issuing:
                 Start(run.agent, issue.evaluation, run.session, run.attempt, (issue.run,)),
             )
             await self._issue_claimed(order, run)
-        except (BusError, Undecided, IssuerFailed, OSError) as error:
-            _log.warning("load of %s not issued: %s", attempt, error)
-            await self._give_up(attempt, f"its load could not be issued: {error}")
+        except Exception as error:  # noqa: BLE001  whatever it was, the attempt must not hang
+            _log.warning("load of %s not issued", attempt, exc_info=error)
+            reason = str(error) or type(error).__name__
+            await self._give_up(attempt, f"its load could not be issued: {reason}")
 
     def _claiming(self, attempt: Attempt) -> Callable[[EvaluationState], list[Fact]]:
         def claim(state: EvaluationState) -> list[Fact]:

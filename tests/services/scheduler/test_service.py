@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from mlscope.load import LoadError
 from schemas.request import Accepted, Refused
 from services.scheduler.board import digest_of_log
 from services.scheduler.fleet import Limits
@@ -326,6 +327,22 @@ async def test_a_load_that_cannot_be_issued_ends_the_run_with_the_cause(world: W
     assert "its load could not be issued" in status.cause
     assert [order.attempt for order in agent.orders] == [1, 2]
     assert agent.stops[0] == ("b1-poisson-model", 1)
+
+
+@pytest.mark.parametrize("fault", [ValueError("odd"), MemoryError(), LoadError("none")])
+async def test_a_load_that_breaks_in_any_way_is_given_up(
+    world: World, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    def breaks(*_: object) -> None:
+        raise fault
+
+    monkeypatch.setattr("services.scheduler.issuing.load_of", breaks)
+    async with scheduling(world, replace(QUICK, attempts_lost=1, run_grace_s=60)):
+        await world.an_agent(script=lambda _, __: "ready")
+        evaluation = await world.evaluate(a_request(scenarios=["poisson"]))
+        status = await world.becomes(evaluation, "failed")
+    reason = str(fault) or "MemoryError"
+    assert status.cause == f"its load could not be issued: {reason}"
 
 
 async def test_open_evaluations_are_bounded_and_further_ones_refused_politely(
