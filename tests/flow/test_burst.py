@@ -1,0 +1,88 @@
+"""Very many requests at once: bounded, refused politely, nothing accepted lost, nobody down."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flow.asking import EVALUATE, Stranger, stranger
+from tests.flow.clusters import Cluster, assert_well
+
+pytestmark = [pytest.mark.xdist_group("flow"), pytest.mark.timeout(300)]
+
+CLUSTER = {"MLSCOPE_MAX_PENDING_REQUESTS": "300"}
+ANSWERED_WITHIN_S = 60.0
+#: they wait for an agent who never comes, so that an accepted one costs its record only
+REQUEST = {"model": "identity", "agents": ["ghost"], "wait_s": 1.0}
+MOST_MEMORY_KIB = 400_000
+
+
+@pytest.fixture(autouse=True)
+def _well_afterwards(cluster: Cluster) -> Iterator[None]:
+    yield
+    assert_well(cluster)
+
+
+class Burst:
+    """Requests sent as fast as the connection takes them, and the answers to them."""
+
+    def __init__(self, asker: Stranger, count: int) -> None:
+        self._asker, self._count = asker, count
+        self._all_there = asyncio.Event()
+        self.answers: list[dict[str, Any]] = []
+
+    async def send(self) -> None:
+        """Send them all and wait for an answer to each."""
+        inbox = self._asker.nc.new_inbox()
+        await self._asker.nc.subscribe(
+            inbox, cb=self._heard, pending_msgs_limit=-1, pending_bytes_limit=-1
+        )
+        body = json.dumps(REQUEST).encode()
+        for number in range(self._count):
+            await self._asker.nc.publish(EVALUATE, body, reply=inbox)
+            if number % 1000 == 0:
+                await self._asker.nc.flush(timeout=30)
+        async with asyncio.timeout(ANSWERED_WITHIN_S):
+            await self._all_there.wait()
+
+    async def _heard(self, message: Any) -> None:
+        self.answers.append(json.loads(message.data))
+        if len(self.answers) == self._count:
+            self._all_there.set()
+
+
+@pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.long)])
+async def test_every_asker_is_answered_and_what_is_accepted_is_kept(
+    cluster: Cluster, count: int
+) -> None:
+    async with stranger(cluster.nats_url, cluster.key("requester")) as asker:
+        burst = Burst(asker, count)
+        await burst.send()
+        accepted = {each["evaluation"] for each in burst.answers if each["accepted"]}
+        refused = Counter(each["error"] for each in burst.answers if not each["accepted"])
+        assert set(refused) == {"busy"}
+        assert len(accepted) + refused.total() == count
+        assert accepted
+        assert memory_kib(cluster, "scheduler") < MOST_MEMORY_KIB
+        ends = [await ended(asker, evaluation) for evaluation in accepted]
+    assert Counter(ends) == {("failed", "no agent fits"): len(accepted)}
+
+
+def memory_kib(cluster: Cluster, service: str) -> int:
+    """Return the most memory a service ever used."""
+    lines = Path(f"/proc/{cluster.pid(service)}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+async def ended(asker: Stranger, evaluation: str) -> tuple[str, str]:
+    """Return how an evaluation ended, once it has."""
+    for _ in range(600):
+        told = await asker.json("mlscope.v1.request.evaluation", {"evaluation": evaluation})
+        if told["state"] in ("failed", "analyzed", "cancelled"):
+            break
+        await asyncio.sleep(0.2)
+    return told["state"], told["cause"]
