@@ -16,6 +16,7 @@ from psycopg import errors
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
+from mlscope.database import Database
 from mlscope.migrations import Profile, apply
 from mlscope.statements import read_statements
 from schemas.analysis import Column, Table
@@ -69,10 +70,9 @@ class Store:
     """One connection, opened when needed and anew after a loss. Raises DatabaseAway."""
 
     def __init__(self, database_url: str, bounds: Bounds | None = None) -> None:
-        self._url = database_url
+        self._database = Database(database_url)
         self._bounds = bounds or Bounds()
         self._statements = read_statements(Path(__file__).with_name("queries.sql"))
-        self._connection: psycopg.Connection[Any] | None = None
 
     def read(self, evaluation: str, measured: Sequence[MeasuredRun]) -> Frames:
         """Return the rows of the attempts that count, in the order given. Raises NoRuns."""
@@ -131,9 +131,7 @@ class Store:
 
     def close(self) -> None:
         """Give the connection back."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._database.close()
 
     def _run(
         self,
@@ -203,14 +201,11 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[psycopg.Connection[Any]]:
-        """Open a transaction, connecting when needed; foreign errors become ours."""
+        """Open a transaction; foreign errors become ours."""
         try:
-            if self._connection is None or self._connection.closed:
-                self._connection = psycopg.connect(self._url, connect_timeout=10)
-            with self._connection.transaction():
-                yield self._connection
+            with self._database.transaction() as session:
+                yield session
         except (psycopg.OperationalError, psycopg.InternalError, errors.UndefinedTable) as error:
-            self.close()
             raise DatabaseAway(str(error)) from error
 
 

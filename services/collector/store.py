@@ -15,6 +15,7 @@ from psycopg import errors
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
+from mlscope.database import Database
 from mlscope.migrations import Profile, apply
 from mlscope.statements import read_statements
 from services.collector.completeness import Stored, Waiting
@@ -58,9 +59,8 @@ class Store:
     """One connection. Raises DatabaseAway, DatabaseFull, RefusedRows."""
 
     def __init__(self, database_url: str) -> None:
-        self._url = database_url
+        self._database = Database(database_url)
         self._statements = read_statements(Path(__file__).with_name("queries.sql"))
-        self._connection: psycopg.Connection[Any] | None = None
         self._named: set[tuple[int, int]] = set()
 
     def save(self, batches: Sequence[Prepared]) -> int:
@@ -118,9 +118,7 @@ class Store:
 
     def close(self) -> None:
         """Give the connection back."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._database.close()
 
     def _mark(
         self, session: psycopg.Connection[Any], batches: Sequence[Prepared]
@@ -174,16 +172,13 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[psycopg.Connection[Any]]:
-        """Open a transaction, connecting when needed; foreign errors become ours."""
+        """Open a transaction; foreign errors become ours."""
         try:
-            if self._connection is None or self._connection.closed:
-                self._connection = psycopg.connect(self._url, connect_timeout=10)
-            with self._connection.transaction():
-                yield self._connection
+            with self._database.transaction() as session:
+                yield session
         except (errors.DiskFull, errors.OutOfMemory) as error:
             raise DatabaseFull(str(error)) from error
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             raise RefusedRows(str(error)) from error
         except (psycopg.OperationalError, psycopg.InternalError, errors.UndefinedTable) as error:
-            self.close()
             raise DatabaseAway(str(error)) from error

@@ -135,3 +135,11 @@ def test_an_analyzer_reads_and_writes(timescale_url: str, store: Store) -> None:
         done = analyze(analyzer.read("e1", [measured]))
         analyzer.write("e1", done.tables, done.digest, done.trees)
         assert tuple(analyzer.tables("e1")) == done.tables
+
+
+def test_people_see_trends_of_ended_runs(store: Store, session: psycopg.Connection[Any]) -> None:
+    store.save([prepared_of(some_queries(7), REQUESTED_NS)])
+    store.end_run(run_row(a_completion(), a_plan().plan, REQUESTED_NS, "c0"))
+    session.execute("CALL refresh_continuous_aggregate('query_trend', NULL, NULL)")
+    found = session.execute("SELECT model, runs, least_ns, most_ns FROM trend").fetchall()
+    assert found == [("identity", 1, 9, 9)]

@@ -165,7 +165,12 @@ def test_migrating_in_parallel_and_again_is_safe(database_url: str) -> None:
         profiles = list(pool.map(migrate, [database_url] * 3))
     assert profiles == ["postgresql"] * 3
     versions = _ask(database_url, "SELECT version FROM schema_version ORDER BY version")
-    assert versions == [("0001_rows",), ("0002_stored_at",), ("postgresql/0001_trends",)]
+    assert versions == [
+        ("0001_rows",),
+        ("0002_stored_at",),
+        ("postgresql/0001_trends",),
+        ("postgresql/0002_trend",),
+    ]
 
 
 def test_every_table_and_column_is_described(database_url: str) -> None:
@@ -178,6 +183,19 @@ def test_every_table_and_column_is_described(database_url: str) -> None:
         AND (col_description(c.oid, a.attnum) IS NULL OR obj_description(c.oid) IS NULL)""",
     )
     assert missing == []
+
+
+def test_trends_add_up_over_runs(store: Store, database_url: str) -> None:
+    store.save(_prepared(some_queries(0), some_queries(1)))
+    store.end_run(_ended(a_completion()))
+    query = "SELECT model, runs, queries, failed, least_ns, mean_ns, most_ns FROM trend"
+    assert _ask(database_url, query) == [("identity", 1, 6, 0, 9, 9.0, 9)]
+
+
+def test_both_profiles_show_the_same_trend() -> None:
+    folder = Path(module.__file__).parent / "migrations"
+    plain, timescale = folder / "postgresql/0002_trend.sql", folder / "timescaledb/0004_trend.sql"
+    assert plain.read_text() == timescale.read_text()
 
 
 def test_the_row_of_a_run_fills_the_tables_columns(database_url: str) -> None:

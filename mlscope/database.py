@@ -1,0 +1,53 @@
+"""One connection to PostgreSQL: opened when needed, anew after a loss, used by one at a time.
+
+Blocking: services call it in threads, which may outlive whoever asked them. So `close` does not
+pull a connection from under a transaction: what is under way ends, then the connection closes.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+_CLOSE_S = 2.0
+
+
+class Database:
+    """A connection at `address`; a silent server is waited for within bounds."""
+
+    def __init__(self, address: str) -> None:
+        bounds = {"connect_timeout": 10, "keepalives_idle": 10, "tcp_user_timeout": 30_000}
+        self._address = make_conninfo("", **(bounds | conninfo_to_dict(address)))
+        self._turn = threading.Lock()
+        self._connection: psycopg.Connection[Any] | None = None
+        self._is_closed = False
+
+    @contextmanager
+    def transaction(self) -> Iterator[psycopg.Connection[Any]]:
+        """Open a transaction, connecting when needed. Raises psycopg's errors."""
+        with self._turn:
+            try:
+                if self._connection is None:
+                    self._connection = psycopg.connect(self._address)
+                with self._connection.transaction():
+                    yield self._connection
+            finally:
+                if self._is_closed or (self._connection and self._connection.closed):
+                    self._drop()
+
+    def close(self) -> None:
+        """Close after the transaction under way, or leave that to it when it takes long."""
+        self._is_closed = True
+        if self._turn.acquire(timeout=_CLOSE_S):
+            try:
+                self._drop()
+            finally:
+                self._turn.release()
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
