@@ -57,13 +57,13 @@ async def differing(cluster: Path) -> list[str]:
     ):
         different = list(names)
         for _ in range(int(WITHIN_S / 0.2)):
+            await asyncio.sleep(0.2)
             try:
                 told = await reported(requester)
-            except BusError:
+            except BusError:  # the service is being started again
                 continue
             true = await folded(scheduler, registry)
             different = [name for name, each in true.items() if told[name] != each]
             if not different:
                 break
-            await asyncio.sleep(0.2)
         return different
