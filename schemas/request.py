@@ -63,7 +63,9 @@ class Evaluate(Command):
     agents: tuple[Token, ...] = ()
     #: run on one agent that fits, or on all
     spread: Literal["one", "all"] = "one"
-    scenarios: tuple[ScenarioChoice, ...] = (ScenarioChoice(name="online"),)
+    scenarios: tuple[ScenarioChoice, ...] = Field(
+        default=(ScenarioChoice(name="online"),), min_length=1, max_length=64
+    )
     batch_sizes: tuple[int, ...] = Field(default=(1,), min_length=1, max_length=64)
     trace_level: LevelField = Level.MODEL
     dataset: str | DatasetManifest = ""

@@ -16,10 +16,10 @@ one block.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from mlscope.load import InvalidParameter, Load, LoadError, UnknownScenario, scenario_named
+from mlscope.load import InvalidParameter, LoadError, UnknownScenario
 from schemas.identity import token_of
 from schemas.level import Level
 from schemas.plan import Plan, RunPlan, SessionPlan, Subject
@@ -29,20 +29,13 @@ from services.scheduler.digests import digest_of
 from services.scheduler.errors import invalid, unknown
 from services.scheduler.matching import Candidate, Match
 from services.scheduler.resolving import near, samples_of
+from services.scheduler.shapes import Shape, Shapes
 
 MOST_RUNS = 1000
 """Runs of one evaluation: its plan is one message."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What planning needs of a load; the load itself may be hundreds of megabytes."""
-
-    queries: int
-    is_open_loop: bool
-    is_for_throughput: bool
-    pacing: Literal["local", "remote"]
-    last_due_s: float
+MOST_ISSUED = 100_000_000
+"""Samples that the loads of one evaluation carry in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +46,31 @@ class _Group:
     name: str
     choice: ScenarioChoice
     parameters: dict[str, Any]
-    load: _Shape
+    load: Shape
 
 
-def plan(request: Evaluate, match: Match, catalog: Catalog) -> Plan:
-    """Return what is to be done on the agents of a match. Raises RequestRefused."""
+def plan(request: Evaluate, match: Match, catalog: Catalog, shapes: Shapes | None = None) -> Plan:
+    """Return what is to be done on the agents of a match. Raises RequestRefused.
+
+    `shapes` remembers loads that were made before.
+    """
     assert match.agents, "nobody to plan for"
+    loads = _Loads(request, samples_of(match.dataset), catalog, shapes or Shapes())
+    levels = (levels_of(request.trace_level, agent.deepest_level) for agent in match.agents)
+    groups = list(_groups(loads, sum(map(len, levels))))
     sessions = [
-        _session(request, agent, batch_size, groups, len(match.agents) > 1)
+        _session(request, agent, batch_size, each, len(match.agents) > 1)
         for agent in match.agents
-        for batch_size, groups in _groups(request, samples_of(match.dataset), catalog)
+        for batch_size, each in groups
     ]
-    runs = sum(len(session.runs) for session in sessions)
-    if runs > MOST_RUNS:
-        raise invalid("scenarios", f"{runs} runs", f"at most {MOST_RUNS} runs in an evaluation")
     return Plan(subject=_subject(request, match), sessions=tuple(sessions), refusals=match.reasons)
 
 
-def check_loads(request: Evaluate, samples: int, catalog: Catalog) -> None:
+def check_loads(
+    request: Evaluate, samples: int, catalog: Catalog, shapes: Shapes | None = None
+) -> None:
     """Raise RequestRefused when a load of the request can't be made."""
-    for _ in _groups(request, samples, catalog):
+    for _ in _groups(_Loads(request, samples, catalog, shapes or Shapes()), 1):
         pass
 
 
@@ -93,54 +91,65 @@ def _subject(request: Evaluate, match: Match) -> Subject:
     )
 
 
-def _groups(
-    request: Evaluate, samples: int, catalog: Catalog
-) -> Iterator[tuple[int, tuple[_Group, ...]]]:
-    """Yield each batch size with the groups that run at it, in the order asked."""
-    smallest = min(request.batch_sizes)
-    names = _names(request)
-    loads = {
-        (number, size): replace(_group(number, choice, size, samples, catalog), name=names[number])
-        for number, choice in enumerate(request.scenarios)
-        for size in request.batch_sizes
+class _Loads:
+    """The loads of one request, made as they are asked for."""
+
+    def __init__(self, request: Evaluate, samples: int, catalog: Catalog, shapes: Shapes) -> None:
+        self.request = request
+        self._names = _names(request)
+        self._defaults = {each.name: each.parameters for each in catalog.scenarios}
+        self._samples = samples
+        self._shapes = shapes
+        self._issued: dict[tuple[int, int], int] = {}
+
+    def group(self, number: int, size: int) -> _Group:
+        """Return a scenario of the request at a batch size. Raises RequestRefused."""
+        choice = self.request.scenarios[number]
+        parameters = {**self._defaults.get(choice.name, {}), **choice.parameters}
+        load = self._shape(f"scenarios.{number}", choice.name, parameters, size)
+        self._issued[number, size] = load.queries * size
+        issued = sum(self._issued.values())
+        if issued > MOST_ISSUED:
+            raise invalid("scenarios", f"{issued} samples", f"at most {MOST_ISSUED} in all")
+        parameters["queries"] = load.queries
+        return _Group(number, self._names[number], choice, parameters, load)
+
+    def _shape(self, field: str, name: str, parameters: dict[str, Any], size: int) -> Shape:
+        try:
+            return self._shapes.of(name, parameters, size, self._samples)
+        except UnknownScenario as error:
+            raise unknown(f"{field}.name", name, near(name, error.known)) from error
+        except InvalidParameter as error:
+            raise invalid(_field_of(field, error), error.found, error.allowed) from error
+        except LoadError as error:
+            raise invalid(f"{field}.parameters", parameters, str(error)) from error
+
+
+def _groups(loads: _Loads, runs_a_group: int) -> Iterator[tuple[int, tuple[_Group, ...]]]:
+    """Yield each batch size with the groups that run at it, in the order asked.
+
+    How many runs that makes is checked first: by what they are at least, then by what they are.
+    """
+    request = loads.request
+    numbers, sizes = range(len(request.scenarios)), request.batch_sizes
+    _check_runs(runs_a_group * (len(numbers) + len(sizes) - 1))
+    smallest = min(sizes)
+    every = [n for n in numbers if loads.group(n, smallest).load.is_for_throughput]
+    chosen = {
+        size: [n for n in numbers if not every or n in every or size == smallest] for size in sizes
     }
-    numbers = range(len(request.scenarios))
-    every = [number for number in numbers if loads[number, smallest].load.is_for_throughput]
-    for size in request.batch_sizes:
-        chosen = [n for n in numbers if not every or n in every or size == smallest]
-        groups = tuple(loads[number, size] for number in chosen)
+    _check_runs(runs_a_group * sum(map(len, chosen.values())))
+    for size in sizes:
+        groups = tuple(loads.group(number, size) for number in chosen[size])
         for group in groups:
             _check_pacing(request, group)
         if groups:
             yield size, groups
 
 
-def _shape(load: Load) -> _Shape:
-    last_ns = 0 if load.due_ns is None or not load.queries else int(load.due_ns[-1])
-    return _Shape(
-        queries=load.queries,
-        is_open_loop=load.open_loop,
-        is_for_throughput=not load.open_loop and load.concurrency > 1,
-        pacing=load.pacing,
-        last_due_s=last_ns / 1e9,
-    )
-
-
-def _group(
-    number: int, choice: ScenarioChoice, batch_size: int, samples: int, catalog: Catalog
-) -> _Group:
-    field = f"scenarios.{number}"
-    defaults = {each.name: each.parameters for each in catalog.scenarios}
-    parameters = {**defaults.get(choice.name, {}), **choice.parameters}
-    try:
-        load = _shape(scenario_named(choice.name)(parameters, batch_size, samples))
-    except UnknownScenario as error:
-        raise unknown(f"{field}.name", choice.name, near(choice.name, error.known)) from error
-    except InvalidParameter as error:
-        raise invalid(_field_of(field, error), error.found, error.allowed) from error
-    except LoadError as error:
-        raise invalid(f"{field}.parameters", parameters, str(error)) from error
-    return _Group(number, choice.name, choice, {**parameters, "queries": load.queries}, load)
+def _check_runs(runs: int) -> None:
+    if runs > MOST_RUNS:
+        raise invalid("scenarios", f"{runs} runs", f"at most {MOST_RUNS} runs in an evaluation")
 
 
 def _names(request: Evaluate) -> list[str]:
@@ -213,7 +222,7 @@ def levels_of(asked: Level, deepest: Level) -> tuple[Level, ...]:
     return (*between, asked)
 
 
-def _pacing(request: Evaluate, load: _Shape) -> Literal["local", "remote"]:
+def _pacing(request: Evaluate, load: Shape) -> Literal["local", "remote"]:
     if request.pacing == "auto":
         is_remote = load.pacing == "remote" and request.trace_level <= Level.MODEL
         return "remote" if is_remote and load.is_open_loop else "local"

@@ -1,8 +1,10 @@
 """Sessions, groups and runs of a request."""
 
+import contextlib
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from schemas.level import Level
 from schemas.plan import Plan
@@ -11,6 +13,7 @@ from schemas.status import Catalog
 from services.scheduler.errors import RequestRefused
 from services.scheduler.matching import match
 from services.scheduler.planning import levels_of, plan
+from services.scheduler.shapes import Shapes
 from tests.services.scheduler.samples import a_catalog, a_request, a_runtime, an_agent
 
 
@@ -125,6 +128,46 @@ def test_who_paces(scenario: str, level: str, asked: str, pacing: str) -> None:
 )
 def test_what_cannot_be_planned_is_named(wanted: dict[str, Any], field: str) -> None:
     assert refusal(**wanted).field == field
+
+
+@pytest.mark.parametrize(
+    ("wanted", "most"),
+    [
+        ({"scenarios": ["online"] * 64, "spread": "all", "trace_level": "framework"}, 0),
+        ({"scenarios": ["online"] * 60, "batch_sizes": list(range(1, 61))}, 1),
+    ],
+)
+def test_too_many_runs_are_refused_before_their_loads_are_made(
+    wanted: dict[str, Any], most: int
+) -> None:
+    catalog, shapes = a_catalog(*(an_agent(f"a{number}") for number in range(9))), Shapes()
+    request = a_request(**wanted)
+    with pytest.raises(RequestRefused) as refused:
+        plan(request, match(request, catalog, {}), catalog, shapes)
+    assert refused.value.refused.field == "scenarios"
+    assert shapes.made <= most
+
+
+def test_the_samples_of_all_loads_are_bounded() -> None:
+    queries = {"name": "online", "parameters": {"queries": 3_000_000}}
+    refused = refusal(scenarios=[queries], batch_sizes=[16, 15, 14])
+    assert (refused.field, refused.found) == ("scenarios", "135000000 samples")
+
+
+def test_the_same_load_is_made_once() -> None:
+    catalog, shapes = a_catalog(), Shapes()
+    for queries in (5, 5, 6, True):
+        parameters = {"queries": queries, "concurrency": 2}
+        request = a_request(scenarios=[{"name": "batched", "parameters": parameters}])
+        with contextlib.suppress(RequestRefused):
+            plan(request, match(request, catalog, {}), catalog, shapes)
+    assert shapes.made == 3
+
+
+def test_a_request_has_a_scenario_and_not_more_than_64() -> None:
+    for count in (0, 65):
+        with pytest.raises(ValidationError, match="scenarios"):
+            a_request(scenarios=["online"] * count)
 
 
 def test_defaults_of_the_catalog_fill_in() -> None:
