@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 
-from mlscope.bus.bus import Answerer, Asked
+from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Asked
 from mlscope.bus.letters import refusal, refused_reason
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,12 @@ class Answering:
     """Runs one answerer for every command that comes, some at once, the others in order."""
 
     def __init__(
-        self, answerer: Answerer, bury: Bury, *, limit_pending: int, limit_running: int = 64
+        self,
+        answerer: Answerer,
+        bury: Bury,
+        *,
+        limit_pending: int,
+        limit_running: int = LIMIT_RUNNING,
     ) -> None:
         """Keep at most `limit_pending` commands, of which `limit_running` are at work."""
         self._answerer = answerer

@@ -88,6 +88,9 @@ class ServiceFacts:
 StatsSource = Callable[[], Mapping[str, object]]
 """What a service adds to `$SRV.STATS`: sequence seen, state digest, queue lengths."""
 
+LIMIT_RUNNING = 64
+"""Commands of one subject that are at work at a time, unless its service says otherwise."""
+
 Answerer = Callable[[Asked], Awaitable[bytes | None]]
 """Answers a command. What it raises is logged and answered with `Refused(unavailable)`."""
 
@@ -122,10 +125,19 @@ class Bus(Protocol):
         """Send a command and return its answer. Raises NoAnswer, Unreachable."""
         ...
 
-    async def answer(self, subject: str, answerer: Answerer, *, queue: str | None) -> None:
+    async def answer(
+        self,
+        subject: str,
+        answerer: Answerer,
+        *,
+        queue: str | None,
+        limit_pending: int | None = None,
+        limit_running: int = LIMIT_RUNNING,
+    ) -> None:
         """Answer commands on `subject` (may hold wildcards) until the bus closes.
 
-        At most `limit_pending` (settings) wait; beyond that `Refused(busy)` is answered at once.
+        At most `limit_pending` (None: as the settings say) are taken, `limit_running` of them at
+        work; beyond that `Refused(busy)` is answered at once.
         """
         ...
 

@@ -93,6 +93,23 @@ async def test_beyond_the_bound_requests_are_refused_as_busy(world: World) -> No
     assert sum(answer.get("reason") == "done" for answer in told) == 100
 
 
+async def test_a_subject_may_have_bounds_of_its_own(world: World) -> None:
+    release = asyncio.Event()
+    at_work: list[bytes] = []
+
+    async def slow(asked: Asked) -> bytes:
+        at_work.append(asked.body)
+        if len(at_work) == 150:
+            release.set()
+        await release.wait()
+        return b"{}"
+
+    async with world.connect("one", max_pending_requests=10) as one, world.connect("two") as two:
+        await one.answer(SUBJECT, slow, queue=None, limit_pending=150, limit_running=150)
+        asking = [two.ask(SUBJECT, b"{}", timeout_s=30) for _ in range(150)]
+        assert await asyncio.gather(*asking) == [b"{}"] * 150
+
+
 async def test_commands_are_answered_while_another_is_at_work(bus: Bus) -> None:
     release = asyncio.Event()
 

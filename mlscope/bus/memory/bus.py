@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from mlscope.bus.answering import Answering, Counts, Respond
 from mlscope.bus.bus import (
+    LIMIT_RUNNING,
     Answerer,
     Asked,
     Delivery,
@@ -108,9 +109,22 @@ class MemoryBus:
         finally:
             self._server.leave(listener)
 
-    async def answer(self, subject: str, answerer: Answerer, *, queue: str | None) -> None:
+    async def answer(
+        self,
+        subject: str,
+        answerer: Answerer,
+        *,
+        queue: str | None,
+        limit_pending: int | None = None,
+        limit_running: int = LIMIT_RUNNING,
+    ) -> None:
         """Answer commands on `subject` until the bus closes."""
-        answering = Answering(answerer, self._bury_command, limit_pending=self._limit_pending)
+        answering = Answering(
+            answerer,
+            self._bury_command,
+            limit_pending=limit_pending or self._limit_pending,
+            limit_running=limit_running,
+        )
         self._answering.append((subject, answering))
 
         def received(subject: str, body: bytes, reply: str) -> None:

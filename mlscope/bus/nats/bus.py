@@ -6,7 +6,16 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from mlscope.bus.bus import Answerer, Asked, Delivery, Entry, Recorded, ServiceFacts, StatsSource
+from mlscope.bus.bus import (
+    LIMIT_RUNNING,
+    Answerer,
+    Asked,
+    Delivery,
+    Entry,
+    Recorded,
+    ServiceFacts,
+    StatsSource,
+)
 from mlscope.bus.discovery import Announced
 from mlscope.bus.errors import BusError, Conflict, NotProvisioned
 from mlscope.bus.hearing import Hearing
@@ -78,9 +87,23 @@ class NatsBus:
         """Send a command and return its answer. Raises NoAnswer, Unreachable."""
         return await self._commands.ask(subject, body, timeout_s)
 
-    async def answer(self, subject: str, answerer: Answerer, *, queue: str | None) -> None:
+    async def answer(
+        self,
+        subject: str,
+        answerer: Answerer,
+        *,
+        queue: str | None,
+        limit_pending: int | None = None,
+        limit_running: int = LIMIT_RUNNING,
+    ) -> None:
         """Answer commands on `subject` until the bus closes."""
-        await self._commands.answer(subject, answerer, queue or "")
+        await self._commands.answer(
+            subject,
+            answerer,
+            queue=queue or "",
+            limit_pending=limit_pending,
+            limit_running=limit_running,
+        )
 
     def hear(self, subject: str) -> Hearing:
         """Yield (subject, body) of live messages."""

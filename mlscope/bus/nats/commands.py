@@ -29,11 +29,18 @@ class Commands:
             raise NoAnswer(subject) from error
         return bytes(message.data)
 
-    async def answer(self, subject: str, answerer: Answerer, queue: str) -> None:
+    async def answer(
+        self,
+        subject: str,
+        answerer: Answerer,
+        *,
+        queue: str,
+        limit_pending: int | None,
+        limit_running: int,
+    ) -> None:
         """Answer commands on a subject until the bus closes."""
-        answering = Answering(
-            answerer, self._bury, limit_pending=self._connection.settings.max_pending_requests
-        )
+        most = limit_pending or self._connection.settings.max_pending_requests
+        answering = Answering(answerer, self._bury, limit_pending=most, limit_running=limit_running)
 
         def received(message: Msg) -> None:
             is_waited_for = is_inbox(message.reply)
