@@ -13,6 +13,7 @@ from services.agent.errors import RunTimedOut, Stopped
 
 _LOOK_S = 0.05
 MOST_WAITING = 65_536
+"""Remote queries under way at a time; the next is answered as failed, `busy`."""
 
 RunName = tuple[str, str, int]
 """evaluation, run, attempt"""
@@ -20,7 +21,7 @@ RunName = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class RemoteQuery:
-    """A query as its issuer sent it; `arrived_ns` is CLOCK_MONOTONIC."""
+    """A query as its issuer sent it; `arrived_ns` (CLOCK_MONOTONIC) is when the agent got it."""
 
     index: int
     block: int
@@ -122,4 +123,7 @@ def remote_query(words: Words) -> RemoteQuery:
     payload = words.get("payload")
     if payload is not None and len(payload) != len(samples):
         raise ValueError("as many payloads as samples are needed")
-    return RemoteQuery(int(words["query"]), int(words.get("block", 0)), samples, now_ns(), payload)
+    arrived_ns = int(words.get("received_ns") or now_ns())
+    return RemoteQuery(
+        int(words["query"]), int(words.get("block", 0)), samples, arrived_ns, payload
+    )

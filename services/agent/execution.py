@@ -10,6 +10,7 @@ from schemas.codec import decode_body, encode_body
 from schemas.plan import WorkOrder
 from schemas.run import RunCompleted, RunFailed, Tally
 from services.agent.channel import Words
+from services.agent.control import MOST_WAITING
 from services.agent.errors import AgentError, RingBroken, RunTimedOut, Stopped
 from services.agent.process import WorkerProcess, words_of_run
 from services.agent.telling import Telling
@@ -70,12 +71,15 @@ class Execution:
 
     async def query(self, run: str, words: Words, timeout_s: float) -> Words:
         """Hand a remote query to the worker and return its answer."""
+        received_ns = now_ns()
         key = (run, int(words["query"]))
+        if len(self._answers) >= MOST_WAITING:
+            return _refusal(key[1], "busy")
         future: asyncio.Future[Words] = asyncio.get_running_loop().create_future()
-        if self._answers.setdefault(key, future) is not future or run not in self.telling.left:
+        if run not in self.telling.left or self._answers.setdefault(key, future) is not future:
             return _refusal(key[1], "this query is under way, or the run has ended")
         try:
-            await self._worker.send({**words, "kind": "query"})
+            await self._worker.send({**words, "kind": "query", "received_ns": received_ns})
             async with asyncio.timeout(timeout_s):
                 return await future
         except TimeoutError:

@@ -21,6 +21,7 @@ from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import Tally
 from schemas.subjects import agent_command
 from services.agent.channel import Words
+from services.agent.control import MOST_WAITING
 from services.agent.errors import AgentError, WorkerDied
 from services.agent.execution import Execution
 from services.agent.machine import announcement, package_version
@@ -164,7 +165,15 @@ class Agent:
         }
         subjects = {verb: agent_command(self.id, verb) for verb in verbs}
         for verb, subject in subjects.items():
-            await self._bus.answer(subject, _answering(verbs[verb]), queue=None)
+            answerer = _answering(verbs[verb])
+            if verb == "query":
+                # They wait in the worker, where waiting is measured; it bounds them, not the bus.
+                most = 2 * MOST_WAITING
+                await self._bus.answer(
+                    subject, answerer, queue=None, limit_pending=most, limit_running=most
+                )
+            else:
+                await self._bus.answer(subject, answerer, queue=None)
         facts = ServiceFacts("agent", _version(), "Runs models and measures them.", subjects)
         await self._bus.announce(facts, self._told)
 

@@ -55,6 +55,10 @@ def test_a_query_names_its_samples() -> None:
     assert (query.index, query.block, query.samples) == (4, 1, [9, 2])
 
 
+def test_a_query_waits_from_when_the_agent_got_it() -> None:
+    assert remote_query({"query": 4, "samples": b"", "received_ns": 5}).arrived_ns == 5
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -13,9 +13,11 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.memory import MemoryServer, connect
+from mlscope.tracing.batches import columns_of
 from schemas.agent import AgentAnnounced, AgentLeft, Lease
 from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.codec import decode_body, encode_body
+from schemas.level import Level
 from schemas.message import Fact, Message
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, RunFailed, RunReady
@@ -79,7 +81,7 @@ class Scheduler:
         return None if entry is None or not entry.value else decode_body(Lease, entry.value)
 
     async def query(
-        self, order: WorkOrder, query: int, *samples: int, **more: Any
+        self, order: WorkOrder, query: int, *samples: int, timeout_s: float = 5.0, **more: Any
     ) -> dict[str, Any]:
         """Send a remote query and return its answer."""
         words = {
@@ -89,7 +91,8 @@ class Scheduler:
             "query": query,
             "samples": np.array(samples, "<i4").tobytes(),
         }
-        body = await self.bus.ask(agent_command("a1", "query"), msgpack.packb(words))
+        subject = agent_command("a1", "query")
+        body = await self.bus.ask(subject, msgpack.packb(words), timeout_s=timeout_s)
         answer: dict[str, Any] = msgpack.unpackb(body)
         return answer
 
@@ -247,6 +250,54 @@ async def test_remote_queries_are_answered_and_tallied(scheduler: Scheduler) -> 
     assert (outcome.tally.query_batches, outcome.tally.queries) == (3, 21)
     assert outcome.tally.spans == 2 * 20
     assert await scheduler.bus.read(facts_of(QueriesAnswered)) == []
+
+
+async def test_more_queries_wait_than_other_commands_may(scheduler: Scheduler) -> None:
+    order = an_order(a_sleepy_subject(), (a_run(pacing="remote", queries=1500),))
+    await scheduler.command("start", order)
+    await scheduler.facts(RunReady)
+    asking = (scheduler.query(order, index, index % 64, timeout_s=60) for index in range(1500))
+    answers = await asyncio.gather(*asking)
+    assert {(answer["status"], answer["error"]) for answer in answers} == {(0, "")}
+    await scheduler.command("stop", named(order))
+    await scheduler.facts(RunFailed)
+
+
+async def test_waiting_at_the_agent_is_in_a_query_s_span(scheduler: Scheduler) -> None:
+    """Two hundred at once: each is in the agent before the first is through."""
+    order = an_order(a_sleepy_subject(predict_ms=5), (a_run(pacing="remote", queries=200),))
+    await scheduler.command("start", order)
+    await scheduler.facts(RunReady)
+    await asyncio.gather(*(scheduler.query(order, index, 0, timeout_s=60) for index in range(200)))
+    issued = {"query_batches": 0, "queries": 200, "failed_queries": 0}
+    await scheduler.command("finish", {**named(order), **issued})
+    await scheduler.facts(RunCompleted)
+    traces = [columns_of(fact) for fact in await scheduler.facts(TraceCaptured)]
+    roots = [
+        (int(start), int(start + duration))
+        for each in traces
+        for start, duration, level in zip(
+            each["start_ns"], each["duration_ns"], each["level"], strict=True
+        )
+        if level == Level.APPLICATION
+    ]
+    assert len(roots) == 200
+    through = sorted(end for _, end in roots)
+    assert sum(start < through[99] for start, _ in roots) == 200
+
+
+async def test_past_the_bound_a_query_is_answered_as_busy(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.agent.execution.MOST_WAITING", 3)
+    order = an_order(a_sleepy_subject(predict_ms=300), (a_run(pacing="remote"),))
+    await scheduler.command("start", order)
+    await scheduler.facts(RunReady)
+    answers = await asyncio.gather(*(scheduler.query(order, index, 0) for index in range(5)))
+    assert [answer["status"] for answer in answers] == [0, 0, 0, 1, 1]
+    assert answers[4] == {"query": 4, "status": 1, "service_ns": 0, "error": "busy"}
+    await scheduler.command("stop", named(order))
+    await scheduler.facts(RunFailed)
 
 
 async def test_samples_may_travel_with_a_remote_query(scheduler: Scheduler) -> None:
