@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from mlscope.load.errors import LoadError
 
 
+_PART = 1 << 15
+
+
 class TooLong(LoadError):
     """A schedule does not end within int64 nanoseconds (292 years)."""
 
@@ -35,10 +38,20 @@ def poisson_due_ns(rate_hz: float, queries: int, seed: int) -> NDArray[np.int64]
     each distance is -log(1 - u) / rate, cut to whole nanoseconds, then summed.
     The draw is not rescaled, so the rate of one schedule differs from `rate_hz` as chance has it.
     """
-    # np.log differs from libm's log in the last place, which moves an arrival by 1 ns now and then.
-    logs = map(math.log, (1.0 - _uniforms(max(queries - 1, 0), seed)).tolist())
-    gaps_s = -np.fromiter(logs, np.float64, max(queries - 1, 0)) / rate_hz
+    gaps_s = -_logs(1.0 - _uniforms(max(queries - 1, 0), seed)) / rate_hz
     return _summed(gaps_s * 1e9, queries)
+
+
+def _logs(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return libm's logarithms, part by part: other threads may go on in between.
+
+    np.log differs from libm's log in the last place, which moves an arrival by 1 ns now and then.
+    """
+    logs = np.empty_like(numbers)
+    for first in range(0, len(numbers), _PART):
+        part = numbers[first : first + _PART].tolist()
+        logs[first : first + _PART] = list(map(math.log, part))
+    return logs
 
 
 def fixed_rate_due_ns(rate_hz: float, queries: int) -> NDArray[np.int64]:
