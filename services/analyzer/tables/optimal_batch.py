@@ -21,6 +21,9 @@ from services.analyzer.tables.table import (
 )
 from services.analyzer.tables.throughput import samples_rate
 
+GAIN = 0.05
+"""The gain that a doubling must bring, and so how well rates must be known."""
+
 _Group = tuple[str, str, str]
 """Agent, scenario and its parameters as JSON: batch sizes compare within these alone."""
 
@@ -42,6 +45,7 @@ def optimal_batch(frames: Frames) -> Table:
         rates = {size: rate for size, rate in known.items() if rate and rate.samples}
         if len(rates) > 1:
             choice = optimum({size: rate.rate_hz for size, rate in rates.items()})
+            caveats += _noise(group, rates)
             rows += [_cells(group, runs[size], rates, choice) for size in rates]
             verdicts.append(_verdict(group, choice))
     verdict = " ".join(verdicts) or "Fewer than two batch sizes were measured in a closed loop."
@@ -58,6 +62,22 @@ def _shallowest(runs: list[Run]) -> dict[int, Run]:
     runs = [run for run in runs if run.row.end == "completed"] or runs
     level = min(run.row.level for run in runs)
     return {run.row.batch_size: run for run in reversed(runs) if run.row.level == level}
+
+
+def _noise(group: _Group, rates: dict[int, Throughput]) -> list[str]:
+    """Say when rates are known less well than the rule's 5 % asks."""
+    reaches = [
+        (rate.interval.high - rate.interval.low) / 2 / rate.rate_hz
+        for rate in rates.values()
+        if rate.interval.high is not None and rate.interval.low is not None
+    ]
+    if len(reaches) < len(rates):
+        return [f"{group[0]} ({group[1]}): not every rate has an interval: too few queries"]
+    if max(reaches) <= GAIN:
+        return []
+    return [
+        f"{group[0]} ({group[1]}): rates are known to {max(reaches):.0%}, the rule asks for 5 %"
+    ]
 
 
 def _verdict(group: _Group, choice: OptimalBatch) -> str:
