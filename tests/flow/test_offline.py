@@ -1,0 +1,76 @@
+"""A plan made here, run on a machine without broker or database, brought back: one of many."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from schemas.identity import run_key
+from schemas.status import EvaluationStatus
+from tests.flow.clusters import Cluster, assert_well, online, run
+
+pytestmark = pytest.mark.xdist_group("flow")
+
+QUERIES = 6
+SPANS_A_QUERY = {"model": 2, "framework": 10}
+
+
+@pytest.fixture(scope="module")
+def bundle(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a bundle that was made of a plan, the cluster being unknown there."""
+    folder = tmp_path_factory.mktemp("borrowed")
+    plan, bundle = folder / "plan.json", folder / "run.bundle"
+    scenario = f"online:queries={QUERIES}"
+    wish = ("tiny-cnn", "--scenario", scenario, "--trace-level", "framework")
+    cluster.mlscope("plan", *wish, "--agent", "borrowed", "--out", str(plan))
+    elsewhere = Cluster(folder / "nothing", {"MLSCOPE_NATS_URL": "nats://127.0.0.1:1"})
+    elsewhere.mlscope("agent", "--plan", str(plan), "--out", str(bundle))
+    return bundle
+
+
+@pytest.fixture(scope="module")
+def imported(cluster: Cluster, bundle: Path) -> EvaluationStatus:
+    """Return the evaluation the bundle became."""
+    evaluation = cluster.mlscope("import", str(bundle)).strip()
+    with cluster.client() as client:
+        return client.evaluation(evaluation).status()
+
+
+def test_it_ends_analyzed_like_one_that_ran_here(
+    cluster: Cluster, imported: EvaluationStatus
+) -> None:
+    here = run(cluster, "tiny-cnn", scenarios=online(QUERIES), trace_level="framework")
+    assert imported.state == here.state == "analyzed"
+    assert imported.tables == here.tables
+    assert [(one.level, one.answered, one.spans) for one in imported.runs] == [
+        (one.level, one.answered, one.spans) for one in here.runs
+    ]
+    assert imported.agents == ("borrowed",)
+
+
+def test_its_rows_are_stored_once(cluster: Cluster, imported: EvaluationStatus) -> None:
+    for one in imported.runs:
+        key = run_key(imported.evaluation, one.run, one.attempt)
+        spans = QUERIES * SPANS_A_QUERY[one.level.name.lower()]
+        counted = "SELECT count(*), count(DISTINCT span) FROM span WHERE run_key = %s"
+        assert cluster.rows(counted, key) == [(spans, spans)]
+
+
+def test_its_tables_are_read_like_any_others(cluster: Cluster, imported: EvaluationStatus) -> None:
+    told = json.loads(cluster.mlscope("show", imported.evaluation, "-o", "json"))
+    assert told
+    with cluster.client() as client:
+        assert client.tables(imported.evaluation)["layers"].rows()
+
+
+def test_importing_again_makes_no_other(
+    cluster: Cluster, bundle: Path, imported: EvaluationStatus
+) -> None:
+    assert cluster.mlscope("import", str(bundle)).strip() == imported.evaluation
+
+
+def test_a_bundle_that_was_cut_is_refused(cluster: Cluster, bundle: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.bundle"
+    cut.write_bytes(bundle.read_bytes()[:-200])
+    assert cluster.mlscope("import", str(cut), code=2) == ""
+    assert_well(cluster)
