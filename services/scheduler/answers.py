@@ -130,7 +130,7 @@ class Answers:
         if before.is_ended:
             raise _ended(before)
 
-        def cancelled(state: EvaluationState) -> list[Fact]:
+        async def cancelled(state: EvaluationState) -> list[Fact]:
             return [] if state.is_ended else decide_cancel(state, wish.reason)
 
         state = await self._recorder.settle(wish.evaluation, cancelled)
@@ -167,11 +167,11 @@ def check(request: Evaluate, fleet: Fleet) -> None:
     """Raise RequestRefused for what can't be done, or by nobody and the request won't wait."""
     found = match(request, fleet.catalog, fleet.loads)
     if found.agents:
-        plan(request, found, fleet.catalog)
+        plan(request, found, fleet.catalog, fleet.shapes)
         return
     if not request.wait_s:
         raise unsatisfiable(found.reasons)
-    check_loads(request, samples_of(found.dataset), fleet.catalog)
+    check_loads(request, samples_of(found.dataset), fleet.catalog, fleet.shapes)
 
 
 def _malformed(error: MalformedMessage) -> Refused:

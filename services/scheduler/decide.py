@@ -30,7 +30,10 @@ S_NS = 1_000_000_000
 
 
 def decide(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
-    """Return the facts that follow now, in order; empty when there is nothing to say."""
+    """Return the facts that follow now, in order; empty when there is nothing to say.
+
+    Planning may make loads, which takes seconds: see `is_slow`.
+    """
     if not state.is_known or state.is_ended:
         return []
     if state.plan is None:
@@ -39,6 +42,11 @@ def decide(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
         return _conclude(state, now_ns, fleet)
     interruptions: list[Fact] = list(_interruptions(state, now_ns, fleet))
     return interruptions or list(_starts(state, now_ns, fleet)) or _measure(state, now_ns, fleet)
+
+
+def is_slow(state: EvaluationState) -> bool:
+    """Tell whether deciding upon a state is nothing for an event loop."""
+    return state.is_known and not state.is_ended and state.plan is None
 
 
 def decide_cancel(state: EvaluationState, reason: str) -> list[Fact]:
@@ -62,7 +70,7 @@ def _plan(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
     try:
         found = match(request, fleet.catalog, fleet.loads)
         if found.agents:
-            planned = plan(request, found, fleet.catalog)
+            planned = plan(request, found, fleet.catalog, fleet.shapes)
             return [EvaluationPlanned(evaluation=state.evaluation, plan=planned)]
     except RequestRefused as refused:
         cause = refused.refused.message

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from schemas.status import AgentStatus, Catalog
+from services.scheduler.shapes import Shapes
 
 
 def _no_loads() -> Mapping[str, int]:
@@ -47,6 +48,8 @@ class Fleet:
     #: scheduler instances that hold their lease
     issuers: frozenset[str] = frozenset()
     limits: Limits = Limits()
+    #: loads' shapes known so far
+    shapes: Shapes = field(default_factory=Shapes)
 
     def agent(self, name: str) -> AgentStatus | None:
         """Return an agent of the catalog, or None."""

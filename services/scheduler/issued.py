@@ -44,6 +44,16 @@ class IssuedLoad:
         """How many were not answered well."""
         return int(np.count_nonzero(self.status))
 
+    @property
+    def lost(self) -> int:
+        """How many got no answer at all."""
+        return int(np.count_nonzero(self.status == LOST))
+
+    @property
+    def late_p99_ns(self) -> int:
+        """How late, against their due times, 99 of 100 queries were issued at most."""
+        return int(np.percentile(self.issued_ns - self.due_ns, 99)) if self.queries else 0
+
 
 class Progress:
     """A load while it is issued: answers are put beside their queries as they come.

@@ -6,7 +6,6 @@ interruption; one that dies is missed by its lease. Either way the attempt is ov
 
 import asyncio
 import logging
-from collections.abc import Callable
 
 import msgpack
 
@@ -22,7 +21,7 @@ from services.scheduler.effects import Issue, Start, order_of
 from services.scheduler.errors import IssuerFailed, Undecided
 from services.scheduler.fleet import Limits
 from services.scheduler.issued import IssuedLoad, Queries, batches_of
-from services.scheduler.recording import Recorder
+from services.scheduler.recording import Decider, Recorder
 from services.scheduler.remote_load import Where, issue_load
 from services.scheduler.resolving import samples_of
 from services.scheduler.state import EvaluationState, Run
@@ -92,8 +91,8 @@ class Issuing:
             reason = str(error) or type(error).__name__
             await self._give_up(attempt, f"its load could not be issued: {reason}")
 
-    def _claiming(self, attempt: Attempt) -> Callable[[EvaluationState], list[Fact]]:
-        def claim(state: EvaluationState) -> list[Fact]:
+    def _claiming(self, attempt: Attempt) -> Decider:
+        async def claim(state: EvaluationState) -> list[Fact]:
             run = _under_way(state, attempt)
             if run is None or run.issuer or not run.is_ready:
                 return []
@@ -120,6 +119,8 @@ class Issuing:
                 "query_batches": publishing.batches,
                 "queries": issued.queries,
                 "failed_queries": issued.failed,
+                "lost_queries": issued.lost,
+                "late_p99_ns": issued.late_p99_ns,
             }
         )
         await self._finish(order.agent, body)
@@ -136,7 +137,7 @@ class Issuing:
             await asyncio.sleep(_PAUSE_S)
 
     async def _give_up(self, attempt: Attempt, cause: str) -> None:
-        def interrupt(state: EvaluationState) -> list[Fact]:
+        async def interrupt(state: EvaluationState) -> list[Fact]:
             run = _under_way(state, attempt)
             if run is None or run.issuer != self._instance:
                 return []

@@ -1,6 +1,6 @@
 """Reads stories and records decisions over the bus (I/O): guarded, read again after a conflict."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Conflict
@@ -12,7 +12,7 @@ from services.scheduler.state import EvaluationState, fold
 
 _MOST_TURNS = 50
 
-Decider = Callable[[EvaluationState], Sequence[Fact]]
+Decider = Callable[[EvaluationState], Awaitable[Sequence[Fact]]]
 
 
 class Recorder:
@@ -50,7 +50,7 @@ class Recorder:
         """
         for _ in range(_MOST_TURNS):
             state = await self.current(evaluation)
-            facts = decider(state)
+            facts = await decider(state)
             if not facts:
                 return state
             await self.record(state, facts)

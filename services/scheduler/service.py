@@ -16,12 +16,13 @@ from weakref import WeakValueDictionary
 from mlscope.bus.bus import Bus, Delivery, ServiceFacts
 from mlscope.bus.errors import BusError
 from mlscope.bus.permissions import inbox_prefix
+from schemas.message import Fact
 from schemas.request import Cancel, Evaluate, ListEvaluations, ShowEvaluation
 from schemas.subjects import ROOT, command_subject
 from services.scheduler.answers import Answers
 from services.scheduler.board import Board
 from services.scheduler.commanding import Commander
-from services.scheduler.decide import decide
+from services.scheduler.decide import decide, is_slow
 from services.scheduler.effects import effects
 from services.scheduler.errors import Undecided
 from services.scheduler.fleet import Limits
@@ -172,11 +173,16 @@ class Scheduler:
         before = set(self.board.agents_of(evaluation))
         lock = self._locks.setdefault(evaluation, asyncio.Lock())
         async with self._room, lock:
-            state = await self.recorder.settle(
-                evaluation, lambda now: decide(now, time.time_ns(), self.world.fleet())
-            )
+            state = await self.recorder.settle(evaluation, self._follows)
             self.act(state)
         self.wake({self.board.turn(agent) for agent in before} - {"", evaluation})
+
+    async def _follows(self, state: EvaluationState) -> Sequence[Fact]:
+        """Decide, in a thread where that may take long."""
+        now_ns, fleet = time.time_ns(), self.world.fleet()
+        if is_slow(state):
+            return await asyncio.to_thread(decide, state, now_ns, fleet)
+        return decide(state, now_ns, fleet)
 
     def wake(self, evaluations: Iterable[str]) -> None:
         """Have evaluations looked at soon."""
@@ -202,7 +208,7 @@ class Scheduler:
         state = self.board.open.get(evaluation)
         if state is None:
             return
-        if decide(state, time.time_ns(), self.world.fleet()):
+        if await self._follows(state):
             await self.consider(evaluation)
         else:
             self.act(state)

@@ -12,6 +12,7 @@ from schemas.codec import encode_body
 from services.scheduler.board import Board
 from services.scheduler.fleet import Fleet, Limits
 from services.scheduler.mirror import CatalogMirror, LeaseMirror
+from services.scheduler.shapes import Shapes
 
 _log = logging.getLogger(__name__)
 CATALOG, LEASES = "catalog", "leases"
@@ -32,6 +33,7 @@ class World:
         self._mirror = CatalogMirror()
         self._bus = bus
         self._board = board
+        self._shapes = Shapes()
         self._heartbeat_s = heartbeat_s
 
     def fleet(self) -> Fleet:
@@ -42,6 +44,7 @@ class World:
             turns=self._board.turns(),
             issuers=self.leases.issuers(time.monotonic()) | {self.instance},
             limits=self.limits,
+            shapes=self._shapes,
         )
 
     async def watch_catalog(self) -> None:

@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import json
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 
-from mlscope.load import LoadError
+from mlscope.load import LoadError, scenario_named
+from mlscope.load.scenarios import Scenario
 from schemas.request import Accepted, Refused
 from services.scheduler.board import digest_of_log
 from services.scheduler.fleet import Limits
@@ -343,6 +345,24 @@ async def test_a_load_that_breaks_in_any_way_is_given_up(
         status = await world.becomes(evaluation, "failed")
     reason = str(fault) or "MemoryError"
     assert status.cause == f"its load could not be issued: {reason}"
+
+
+async def test_loads_are_made_once_and_not_in_the_event_loop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[threading.Thread] = []
+
+    def watched(name: str) -> Scenario:
+        made.append(threading.current_thread())
+        return scenario_named(name)
+
+    monkeypatch.setattr("services.scheduler.shapes.scenario_named", watched)
+    async with scheduling(world):
+        await world.becomes(await world.evaluate(a_request(wait_s=30)), "postponed")
+        await world.an_agent()
+        await world.becomes(await world.evaluate(a_request()), "analyzed")
+    assert len(made) == 1
+    assert threading.current_thread() not in made
 
 
 async def test_open_evaluations_are_bounded_and_further_ones_refused_politely(
