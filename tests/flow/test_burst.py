@@ -15,9 +15,10 @@ from tests.flow.clusters import Cluster, assert_well
 pytestmark = [pytest.mark.xdist_group("flow"), pytest.mark.timeout(300)]
 
 CLUSTER = {"MLSCOPE_MAX_PENDING_REQUESTS": "300"}
+REQUESTS = 100_000
 ANSWERED_WITHIN_S = 60.0
 #: they wait for an agent who never comes, so that an accepted one costs its record only
-REQUEST = {"model": "identity", "agents": ["ghost"], "wait_s": 1.0}
+REQUEST = {"model": "identity", "agents": ["ghost"], "wait_s": 600.0}
 MOST_MEMORY_KIB = 400_000
 
 
@@ -55,21 +56,20 @@ class Burst:
             self._all_there.set()
 
 
-@pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.long)])
 async def test_every_asker_is_answered_and_what_is_accepted_is_kept(
-    cluster: Cluster, count: int
+    cluster: Cluster,
 ) -> None:
     async with stranger(cluster.nats_url, cluster.key("requester")) as asker:
-        burst = Burst(asker, count)
+        burst = Burst(asker, REQUESTS)
         await burst.send()
         accepted = {each["evaluation"] for each in burst.answers if each["accepted"]}
         refused = Counter(each["error"] for each in burst.answers if not each["accepted"])
         assert set(refused) == {"busy"}
-        assert len(accepted) + refused.total() == count
+        assert len(accepted) + refused.total() == REQUESTS
         assert accepted
         assert memory_kib(cluster, "scheduler") < MOST_MEMORY_KIB
-        ends = [await ended(asker, evaluation) for evaluation in accepted]
-    assert Counter(ends) == {("failed", "no agent fits"): len(accepted)}
+        ends = Counter([await cancelled(asker, evaluation) for evaluation in accepted])
+    assert ends == {"cancelled": len(accepted)}
 
 
 def memory_kib(cluster: Cluster, service: str) -> int:
@@ -78,11 +78,11 @@ def memory_kib(cluster: Cluster, service: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
-async def ended(asker: Stranger, evaluation: str) -> tuple[str, str]:
-    """Return how an evaluation ended, once it has."""
-    for _ in range(600):
-        told = await asker.json("mlscope.v1.request.evaluation", {"evaluation": evaluation})
-        if told["state"] in ("failed", "analyzed", "cancelled"):
-            break
-        await asyncio.sleep(0.2)
-    return told["state"], told["cause"]
+async def cancelled(asker: Stranger, evaluation: str) -> str:
+    """Cancel an evaluation that still waits for its agent, and return how it ended."""
+    whose = {"evaluation": evaluation}
+    before = await asker.json("mlscope.v1.request.evaluation", whose)
+    assert before["state"] in ("requested", "postponed"), before
+    assert (await asker.json("mlscope.v1.request.cancel", whose))["accepted"] is True
+    after: str = (await asker.json("mlscope.v1.request.evaluation", whose))["state"]
+    return after
