@@ -8,6 +8,7 @@ import contextlib
 import logging
 import secrets
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from importlib.metadata import version
@@ -38,6 +39,7 @@ _EVERYTHING = f"{ROOT}.*.>"
 _LOOK_S = 1.0
 _LOOKED_AT = 200
 _AT_ONCE = 16
+_SEEN_OFF = 10_000
 
 
 async def serve(
@@ -101,6 +103,7 @@ class Scheduler:
         self._looked_at = 0
         self._woken: dict[str, None] = {}
         self._wake = asyncio.Event()
+        self._seen_off: OrderedDict[str, None] = OrderedDict()
 
     async def work(self) -> None:
         """Fold the log, answer, then consider every evaluation something is said of."""
@@ -110,6 +113,7 @@ class Scheduler:
                     break
                 self.board.follow(recorded)
         await self.world.known.wait()
+        await self.world.leases_known.wait()
         await self._open()
         async for deliveries in self._bus.deliveries("scheduler", batch=64):
             await self._heed(deliveries)
@@ -169,6 +173,7 @@ class Scheduler:
         Raises Undecided, BusError.
         """
         if evaluation in self.board.ended:
+            await self._see_off(evaluation)
             return
         before = set(self.board.agents_of(evaluation))
         lock = self._locks.setdefault(evaluation, asyncio.Lock())
@@ -176,6 +181,11 @@ class Scheduler:
             state = await self.recorder.settle(evaluation, self._follows)
             self.act(state)
         self.wake({self.board.turn(agent) for agent in before} - {"", evaluation})
+
+    async def _see_off(self, evaluation: str) -> None:
+        """Have agents hear once that an evaluation has ended: who ended it may have died since."""
+        if evaluation not in self._seen_off:
+            self.act(await self.recorder.current(evaluation))
 
     async def _follows(self, state: EvaluationState) -> Sequence[Fact]:
         """Decide, in a thread where that may take long."""
@@ -202,6 +212,10 @@ class Scheduler:
         """Carry out what must be, given an evaluation's recorded state."""
         self.issuing.drop_stale(state)
         self.commander.want(state, list(effects(state, self.world.fleet())))
+        if state.is_ended:
+            self._seen_off[state.evaluation] = None
+            if len(self._seen_off) > _SEEN_OFF:
+                self._seen_off.popitem(last=False)
 
     async def _glance(self, evaluation: str) -> None:
         """Consider an evaluation if the board says that something follows."""

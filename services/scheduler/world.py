@@ -28,6 +28,7 @@ class World:
         self.instance = instance
         self.limits = limits
         self.known = asyncio.Event()
+        self.leases_known = asyncio.Event()
         self.changed = asyncio.Event()
         self.leases = LeaseMirror(grace_s=2 * heartbeat_s)
         self._mirror = CatalogMirror()
@@ -58,7 +59,9 @@ class World:
     async def watch_leases(self) -> None:
         """Take in the leases for ever."""
         async for entry in self._bus.watch(LEASES):
-            if entry is not None:
+            if entry is None:
+                self.leases_known.set()
+            else:
                 self.leases.take(entry, time.monotonic())
 
     async def hold_lease(self) -> None:

@@ -1,0 +1,105 @@
+"""A scheduler that starts where others were at work, or died at it."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from mlscope.bus.bus import Bus, Entry
+from mlscope.bus.memory import connect
+from schemas.agent import Lease
+from schemas.codec import encode_body
+from schemas.evaluation import EvaluationRequested, RunIssued
+from schemas.message import Fact
+from schemas.run import RunReady
+from services.scheduler.board import Board
+from services.scheduler.decide import decide, decide_cancel
+from services.scheduler.fleet import Fleet
+from services.scheduler.recording import Recorder
+from services.scheduler.service import serve
+from services.scheduler.state import EvaluationState
+from tests.services.scheduler.doubles import hangs
+from tests.services.scheduler.samples import a_catalog, a_request, an_agent
+from tests.services.scheduler.worlds import QUICK, Quick, World, a_world, answering, scheduling
+
+E, RUN = "e1", "b1-poisson-model"
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with a_world() as lent:
+        yield lent
+
+
+async def decides(state: EvaluationState) -> Sequence[Fact]:
+    return decide(state, time.time_ns(), Fleet(a_catalog(an_agent())))
+
+
+async def cancels(state: EvaluationState) -> Sequence[Fact]:
+    return [] if state.is_ended else decide_cancel(state, "enough")
+
+
+async def issues(state: EvaluationState) -> Sequence[Fact]:
+    said = RunIssued(evaluation=E, run=RUN, attempt=1, issuer="other")
+    return [] if state.runs[RUN].issuer else [said]
+
+
+async def a_run_under_way(world: World) -> Recorder:
+    """Have another scheduler's evaluation in the log, its run started on agent a1."""
+    recorder = Recorder(world.client, Board())
+    request = a_request(scenarios=["poisson"])
+    asked = EvaluationRequested(evaluation=E, request=request, requested_ns=time.time_ns())
+    await recorder.record(EvaluationState(), [asked])
+    await recorder.settle(E, decides)
+    return recorder
+
+
+async def test_agents_hear_of_an_end_whose_scheduler_died_at_once(world: World) -> None:
+    recorder = await a_run_under_way(world)
+    await recorder.settle(E, cancels)
+    agent = await world.an_agent(script=hangs)
+    async with scheduling(world):
+        for _ in range(100):
+            if agent.closes and agent.stops:
+                break
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+    assert (agent.closes, agent.stops) == (["b1"], [(RUN, 1)])
+
+
+class LateLeases:
+    """A bus whose leases come late."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bus, name)
+
+    async def watch(self, bucket: str) -> AsyncGenerator[Entry | None, None]:
+        """Wait before the first lease."""
+        if bucket == "leases":
+            await asyncio.sleep(1.0)
+        async for entry in self._bus.watch(bucket):
+            yield entry
+
+
+async def test_a_load_others_issue_goes_on_while_leases_are_not_known(world: World) -> None:
+    recorder = await a_run_under_way(world)
+    await world.client.publish(RunReady(evaluation=E, run=RUN, attempt=1, agent="a1"), id="ready")
+    await recorder.settle(E, issues)
+    lease = encode_body(Lease(holder="other", incarnation="other"), json_text=True)
+    await world.client.put("leases", "issuer-other", lease)
+    await world.an_agent(script=hangs)
+    await asyncio.sleep(2 * QUICK.lease_ttl_s)
+    stop = asyncio.Event()
+    async with connect(world.server, "scheduler") as bus:
+        late: Any = LateLeases(bus)
+        serving = asyncio.create_task(serve(late, Quick(), stop, QUICK))
+        await answering(world.client)
+        await asyncio.sleep(0.3)
+        stop.set()
+        await serving
+    assert await world.decisions(E) == ["requested", "planned", "started", "issued"]
