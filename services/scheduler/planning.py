@@ -34,6 +34,12 @@ from services.scheduler.shapes import Shape, Shapes
 MOST_RUNS = 1000
 """Runs of one evaluation: its plan is one message."""
 
+MOST_REMOTE = 1_000_000
+"""Queries of a remote load: their bytes are made before its clock starts."""
+
+MOST_REMOTE_SAMPLES = 20_000_000
+"""Samples that these carry."""
+
 MOST_ISSUED = 100_000_000
 """Samples that the loads of one evaluation carry in all."""
 
@@ -142,7 +148,7 @@ def _groups(loads: _Loads, runs_a_group: int) -> Iterator[tuple[int, tuple[_Grou
     for size in sizes:
         groups = tuple(loads.group(number, size) for number in chosen[size])
         for group in groups:
-            _check_pacing(request, group)
+            _check_pacing(request, group, size)
         if groups:
             yield size, groups
 
@@ -167,7 +173,7 @@ def _field_of(field: str, error: InvalidParameter) -> str:
     return of_request.get(error.field, f"{field}.parameters.{error.field}")
 
 
-def _check_pacing(request: Evaluate, group: _Group) -> None:
+def _check_pacing(request: Evaluate, group: _Group, size: int) -> None:
     if request.pacing == "remote":
         if not group.load.is_open_loop:
             raise invalid(
@@ -175,6 +181,12 @@ def _check_pacing(request: Evaluate, group: _Group) -> None:
             )
         if request.trace_level > Level.MODEL:
             raise invalid("pacing", "remote", "auto or local at levels deeper than model")
+    if _pacing(request, group.load) == "remote":
+        most = min(MOST_REMOTE, MOST_REMOTE_SAMPLES // size)
+        if group.load.queries > most:
+            field = f"scenarios.{group.number}.parameters.queries"
+            allowed = f"at most {most} for a remote load; more with pacing local"
+            raise invalid(field, group.load.queries, allowed)
     if group.load.last_due_s > request.run_timeout_s:
         allowed = f"{group.load.last_due_s:.1f} or more: the last query is due then"
         raise invalid("run_timeout_s", request.run_timeout_s, allowed)

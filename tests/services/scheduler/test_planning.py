@@ -148,6 +148,17 @@ def test_too_many_runs_are_refused_before_their_loads_are_made(
     assert shapes.made <= most
 
 
+@pytest.mark.parametrize(("queries", "size"), [(1_000_001, 1), (20_001, 1000)])
+def test_a_remote_load_is_bounded_and_a_local_one_is_not(queries: int, size: int) -> None:
+    parameters = {"queries": queries, "rate_hz": 1e6}
+    wanted: dict[str, Any] = {
+        "scenarios": [{"name": "fixed_rate", "parameters": parameters}],
+        "batch_sizes": [size],
+    }
+    assert refusal(**wanted).field == "scenarios.0.parameters.queries"
+    assert planned(**wanted, pacing="local").sessions[0].runs[0].queries == queries
+
+
 def test_the_samples_of_all_loads_are_bounded() -> None:
     queries = {"name": "online", "parameters": {"queries": 3_000_000}}
     refused = refusal(scenarios=[queries], batch_sizes=[16, 15, 14])
