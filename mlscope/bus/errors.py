@@ -28,10 +28,11 @@ class NoAnswer(BusError):
 class Conflict(BusError):
     """Somebody else wrote first: read again and decide anew."""
 
-    def __init__(self, subject: str, expected: int) -> None:
-        """Name what was guarded and the sequence or revision expected."""
+    def __init__(self, subject: str, expected: int, found: int = 0) -> None:
+        """Name what was guarded, the sequence expected, and the one found, 0 where not told."""
         self.subject = subject
         self.expected = expected
+        self.found = found
         super().__init__(f"{subject} is beyond sequence {expected}")
 
 

@@ -46,20 +46,27 @@ class Recorder:
     async def settle(self, evaluation: str, decider: Decider) -> EvaluationState:
         """Record what follows, until nothing more does, and return the state then.
 
-        Raises Undecided, BusError.
+        A decision nobody here can read (a newer scheduler's, or one that was damaged) is passed
+        over: the guard then stands at where the log was found to be before the state was read,
+        so that any decision since is still noticed. Raises Undecided, BusError.
         """
+        found = 0
         for _ in range(_MOST_TURNS):
             state = await self.current(evaluation)
             facts = await decider(state)
             if not facts:
                 return state
-            await self.record(state, facts)
+            found = await self.record(state, facts, found)
         raise Undecided(evaluation)
 
-    async def record(self, state: EvaluationState, facts: Sequence[Fact]) -> bool:
-        """Record decisions one after the other; False when somebody else came first."""
+    async def record(self, state: EvaluationState, facts: Sequence[Fact], found: int = 0) -> int:
+        """Record decisions one after the other, unless somebody else comes first.
+
+        `found` is where decisions were known to stand before `state` was read. Return where they
+        stand: as the last one recorded, or as a conflict told; 0 where it did not.
+        """
         evaluation = str(getattr(facts[0], "evaluation", ""))
-        last = state.decided
+        last = max(state.decided, found)
         for fact in facts:
             try:
                 last = await self._bus.publish(
@@ -68,9 +75,9 @@ class Recorder:
                     cause=state.last_id,
                     expected=(decisions_of(evaluation), last),
                 )
-            except Conflict:
-                return False
-        return True
+            except Conflict as conflict:
+                return conflict.found
+        return last
 
 
 def decision_id(fact: Fact) -> str:

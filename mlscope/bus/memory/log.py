@@ -63,8 +63,8 @@ class Log:
         """
         if id and (known := self._repeated(id)) is not None:
             return known
-        if expected is not None and self.last_on(expected[0]) != expected[1]:
-            raise Conflict(*expected)
+        if expected is not None and (found := self.last_on(expected[0])) != expected[1]:
+            raise Conflict(*expected, found)
         size_bytes = len(subject) + len(body)
         bound = self.stream.max_bytes
         if 0 < bound < self._size_bytes + size_bytes:

@@ -79,7 +79,10 @@ async def store(
 def _translated(subject: str, error: Mapping[str, object], headers: Mapping[str, str]) -> BusError:
     refused = ServerRefused.of(subject, error)
     if refused.error == _WRONG_LAST_SEQUENCE:
-        return Conflict(headers.get(EXPECTED_ON, subject), int(headers.get(EXPECTED, 0)))
+        # "wrong last sequence: 17"; a server that does not count may leave the number out.
+        told = refused.description.rpartition(" ")[2]
+        found = int(told) if told.isdecimal() else 0
+        return Conflict(headers.get(EXPECTED_ON, subject), int(headers.get(EXPECTED, 0)), found)
     is_limit = refused.error == _STORE_FAILED and "maximum" in refused.description
     if is_limit or refused.error in _NO_RESOURCES:
         return StreamFull(subject)

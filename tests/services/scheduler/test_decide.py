@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mlscope.bus.bus import Recorded
 from schemas.analysis import AnalysisCompleted, AnalysisFailed
+from schemas.catalogue import FACTS
 from schemas.evaluation import EvaluationRequested, RunStarted
 from schemas.message import Envelope, Fact
 from schemas.run import (
@@ -27,7 +28,7 @@ from services.scheduler.decide import S_NS, decide, decide_cancel
 from services.scheduler.effects import Start, effects
 from services.scheduler.fleet import Fleet, Limits
 from services.scheduler.recording import decision_id
-from services.scheduler.state import EvaluationState, Run, evolve, fold
+from services.scheduler.state import _STEPS, EvaluationState, Run, evolve, fold
 from services.scheduler.status import digest_of_state
 from tests.services.scheduler.samples import a_catalog, a_request, an_agent
 
@@ -274,3 +275,8 @@ def test_ended_evaluations_are_bounded_and_the_digest_keeps_them() -> None:
     board.follow(late)
     assert (len(board.open), list(board.ended)) == (0, ["e2", "e3"])
     assert board.digest() == digest_of_log(each for log in logs for each in log)
+
+
+def test_every_fact_of_an_evaluation_is_folded() -> None:
+    for kind in [each for each in FACTS.values() if each.entity == "evaluation"]:
+        assert kind in _STEPS, kind

@@ -16,11 +16,13 @@ import pytest
 from cli.cluster.nats_server import NatsServer
 from mlscope.bus import nats
 from mlscope.bus.bus import Asked, Bus
+from mlscope.bus.errors import Conflict
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from schemas.agent import AgentAnnounced, Lease
 from schemas.batch import QueriesAnswered
 from schemas.codec import decode_body, encode_body, unpack
+from schemas.evaluation import EvaluationCancelled
 from schemas.message import derived_id
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import ClockOrigin, Conditions, RunCompleted, RunReady, Tally
@@ -56,6 +58,17 @@ def environ(server: NatsServer, name: str) -> dict[str, str]:
 
 
 ROOT = Path(__file__).resolve().parents[3]
+
+
+async def test_a_conflict_tells_where_decisions_stand(server: NatsServer) -> None:
+    fact = EvaluationCancelled(evaluation="unread", reason="")
+    async with nats.connect(settings(server, "scheduler"), "scheduler") as bus:
+        await bus.publish_live("mlscope.v1.evaluation.unread.paused", b"from the future")
+        guard = decisions_of("unread")
+        with pytest.raises(Conflict) as conflict:
+            await bus.publish(fact, id="c1", expected=(guard, 0))
+        last = await bus.publish(fact, id="c2", expected=(guard, conflict.value.found))
+    assert 0 < conflict.value.found < last
 
 
 class RemoteAgent:

@@ -103,3 +103,15 @@ async def test_a_load_others_issue_goes_on_while_leases_are_not_known(world: Wor
         stop.set()
         await serving
     assert await world.decisions(E) == ["requested", "planned", "started", "issued"]
+
+
+async def test_a_decision_nobody_can_read_does_not_stop_an_evaluation(world: World) -> None:
+    await a_run_under_way(world)
+    world.server.store(
+        f"mlscope.v1.evaluation.{E}.paused", b"from the future", id="", expected=None
+    )
+    async with scheduling(world):
+        await world.an_agent(script=hangs)
+        await world.cancel(E)
+        status = await world.becomes(E, "cancelled")
+    assert status.cause == "enough"
