@@ -198,8 +198,15 @@ class Bus(Protocol):
         """Return a large payload. Raises PayloadMismatch, NoSuchPayload."""
         ...
 
-    async def purge(self, filter_subject: str) -> None:
-        """Drop a stream's messages on a filter (a run's batches, once they are rows)."""
+    async def purge(self, filter_subject: str, *, up_to: int = 0) -> None:
+        """Drop a stream's messages on a filter (a run's batches, once they are rows).
+
+        `up_to` is the last sequence to drop; 0 means all.
+        """
+        ...
+
+    async def acknowledged(self, durable: str) -> int:
+        """Return the sequence up to which a durable has acknowledged every message of its own."""
         ...
 
     async def announce(self, facts: ServiceFacts, stats: StatsSource) -> None:

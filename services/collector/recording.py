@@ -11,6 +11,7 @@ from typing import cast
 
 from mlscope.bus.bus import Bus, Delivery
 from mlscope.bus.errors import BusError
+from mlscope.bus.streams import durable_named
 from schemas.message import derived_id
 from schemas.subjects import attempt_batches
 from services.collector.completeness import Waiting, decide
@@ -27,6 +28,7 @@ from services.collector.store import Purgeable, Store
 
 _log = logging.getLogger(__name__)
 _LOOK_S = 1.0
+_STORED_BY = ("spans", "queries")
 _LEAST_LOOK_S = 0.05
 _PATIENCE_BEHIND = 10
 
@@ -92,6 +94,23 @@ class Recorder:
                     await patiently((), self._store.purged, gone)
             except (BusError, CollectorError) as error:
                 _log.warning("messages stay for now: %s", error)
+
+    async def make_room(self, after_s: float) -> None:
+        """Drop messages that have been rows for `after_s`, of runs under way too, for ever.
+
+        Else a run larger than its stream, or several of which each is half published, would wait
+        for room that only their own end can make.
+        """
+        while True:
+            try:
+                stored = {name: await self._bus.acknowledged(name) for name in _STORED_BY}
+                await asyncio.sleep(after_s)
+                for name, up_to in stored.items():
+                    for filter_subject in durable_named(name).filters if up_to else ():
+                        await self._bus.purge(filter_subject, up_to=up_to)
+            except BusError as error:
+                _log.warning("messages stay for now: %s", error)
+                await asyncio.sleep(_LOOK_S)
 
     async def _record(self, delivery: Delivery) -> None:
         recorded = delivery.recorded

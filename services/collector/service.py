@@ -58,6 +58,7 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
                 lambda within_s: spans.was_behind(within_s) or queries.was_behind(within_s),
             ),
             recorder.purge(settings.purge_after_s),
+            recorder.make_room(settings.purge_after_s),
         )
     finally:
         for each in (spans, queries, recorder):

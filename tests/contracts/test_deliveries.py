@@ -44,6 +44,23 @@ async def test_a_fact_is_delivered_until_acknowledged(bus: Bus) -> None:
     assert await _none_comes(bus, 0.3)
 
 
+async def test_what_is_acknowledged_ends_before_the_first_that_is_not(bus: Bus) -> None:
+    assert await bus.acknowledged("scheduler") == 0
+    sequences = [await bus.publish(a_fact(), id=str(n)) for n in range(3)]
+    first, second, third = await _next(bus, 3)
+    await third.ack()
+    await first.ack()
+    await _until_acknowledged(bus, sequences[0])
+    await second.ack()
+    await _until_acknowledged(bus, sequences[2])
+
+
+async def _until_acknowledged(bus: Bus, sequence: int) -> None:
+    async with asyncio.timeout(10):
+        while await bus.acknowledged("scheduler") != sequence:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
 async def test_a_waiting_service_is_served_at_once(bus: Bus) -> None:
     waiting = asyncio.create_task(_next(bus))
     await asyncio.sleep(0.2)

@@ -118,6 +118,15 @@ async def test_a_full_stream_refuses_until_it_is_purged(world: World) -> None:
         assert await bus.publish(a_batch(0, 10_000), id="again")
 
 
+async def test_a_stream_is_purged_up_to_a_sequence(bus: Bus) -> None:
+    last = [await bus.publish(a_batch(n, 10), id=str(n)) for n in range(4)]
+    batches = attempt_batches("trace", E, "r1")
+    await bus.purge(batches, up_to=last[1])
+    assert [r.sequence for r in await bus.read(batches)] == last[2:]
+    await bus.purge(batches)
+    assert await bus.read(batches) == []
+
+
 async def _publish_batches(bus: Bus, count: int) -> None:
     for n in range(count):
         await bus.publish(a_batch(n, 10_000), id=str(n))

@@ -64,6 +64,20 @@ async def test_a_full_stream_holds_the_agent_back_and_loses_nothing() -> None:
         assert_well(cluster)
 
 
+async def test_a_run_larger_than_its_stream_is_stored_as_it_goes() -> None:
+    settings = {"MLSCOPE_TRACES_MAX_BYTES": str(STREAM_BYTES), "MLSCOPE_PURGE_AFTER_S": "1"}
+    with running(settings) as cluster, cluster.client() as client:
+        queries = EVALUATIONS * QUERIES
+        evaluation = client.run("identity", scenarios=online(queries), trace_level="model")
+        status = evaluation.wait(60)
+        (one,) = status.runs
+        assert (status.state, one.answered, one.caveats) == ("analyzed", queries, ())
+        key = run_key(status.evaluation, one.run, one.attempt)
+        counted = "SELECT count(*), count(DISTINCT span) FROM span WHERE run_key = %s"
+        assert cluster.rows(counted, key) == [(2 * queries,) * 2]
+        assert_well(cluster)
+
+
 async def no_longer_growing(cluster: Cluster) -> None:
     """Return once a stream takes no more: filled to the brim, never above."""
     sizes = [await stream_bytes(cluster, "TRACES")]

@@ -269,10 +269,15 @@ class MemoryBus:
             raise PayloadMismatch(name, sha256, found)
         return body
 
-    async def purge(self, filter_subject: str) -> None:
-        """Drop a stream's messages on a filter."""
+    async def purge(self, filter_subject: str, *, up_to: int = 0) -> None:
+        """Drop a stream's messages on a filter, all or up to a sequence."""
         await self._reachable()
-        self._log(filter_subject).purge(filter_subject)
+        self._log(filter_subject).purge(filter_subject, up_to)
+
+    async def acknowledged(self, durable: str) -> int:
+        """Return the sequence up to which a durable has acknowledged every message."""
+        await self._reachable()
+        return self._server.durables[durable].acknowledged()
 
     async def announce(self, facts: ServiceFacts, stats: StatsSource) -> None:
         """Answer discovery for this service until the bus closes."""

@@ -55,6 +55,10 @@ class DurableState:
         if sequence in self._out:
             self._out[sequence].due_s = due_s
 
+    def acknowledged(self) -> int:
+        """Return the sequence up to which nothing is out."""
+        return min(self._out) - 1 if self._out else self._after
+
     def next_due_s(self) -> float | None:
         """Return when the next redelivery is due, or None."""
         return min((out.due_s for out in self._out.values()), default=None)

@@ -104,9 +104,13 @@ class Log:
         """Return a message, or None when it was purged."""
         return self._kept.get(sequence)
 
-    def purge(self, filter_subject: str) -> None:
-        """Drop the messages on a filter; sequences go on."""
+    def purge(self, filter_subject: str, up_to: int = 0) -> None:
+        """Drop the messages on a filter, all or up to a sequence; sequences go on."""
+        last = up_to or self.last_sequence
         for subject in [each for each in self._sequences if matches(filter_subject, each)]:
-            for sequence in self._sequences.pop(subject):
+            sequences = self._sequences.pop(subject)
+            if later := [each for each in sequences if each > last]:
+                self._sequences[subject] = later
+            for sequence in sequences[: len(sequences) - len(later)]:
                 kept = self._kept.pop(sequence)
                 self._size_bytes -= len(kept.subject) + len(kept.body)

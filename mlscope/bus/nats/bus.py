@@ -173,10 +173,17 @@ class NatsBus:
         """Return a large payload. Raises PayloadMismatch, NoSuchPayload."""
         return await self._objects.get(name, sha256)
 
-    async def purge(self, filter_subject: str) -> None:
-        """Drop a stream's messages on a filter."""
+    async def purge(self, filter_subject: str, *, up_to: int = 0) -> None:
+        """Drop a stream's messages on a filter, all or up to a sequence."""
         api = f"$JS.API.STREAM.PURGE.{stream_of(filter_subject)}"
-        await self._connection.call(api, {"filter": filter_subject})
+        bound = {"seq": up_to + 1} if up_to else {}
+        await self._connection.call(api, {"filter": filter_subject, **bound})
+
+    async def acknowledged(self, durable: str) -> int:
+        """Return the sequence up to which a durable has acknowledged every message."""
+        stream = durable_named(durable).stream
+        told = await self._connection.call(f"$JS.API.CONSUMER.INFO.{stream}.{durable}", {})
+        return int(told["ack_floor"]["stream_seq"])
 
     async def announce(self, facts: ServiceFacts, stats: StatsSource) -> None:
         """Answer NATS's discovery for this service until the bus closes."""

@@ -174,13 +174,25 @@ async def test_messages_leave_once_a_run_is_recorded(world: World) -> None:
     assert await world.bus.read(attempt_batches("output", "e1", "r0")) == []
 
 
-async def test_messages_of_a_run_given_up_stay_until_the_evaluation_ends(world: World) -> None:
+async def test_messages_leave_once_they_are_rows_while_the_run_goes_on(world: World) -> None:
+    async with collecting(world.server, Settings(world.address, purge_after_s=0.1)):
+        await world.say(a_trace(), some_queries(), some_outputs())
+        await world.until("SELECT count(*) FROM span", [(4,)])
+        for entity in ("trace", "query", "output"):
+            async with asyncio.timeout(10):
+                while await world.bus.read(attempt_batches(entity, "e1", "r0")):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+        await world.say(a_completion())
+        await world.until("SELECT state FROM run", [("recorded",)])
+
+
+async def test_a_run_given_up_is_purged_when_the_evaluation_ends(world: World) -> None:
     gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
     async with collecting(world.server, Settings(world.address, purge_after_s=0.1)):
         await world.say(a_trace(), gone)
         await world.until("SELECT state FROM run", [("interrupted",)])
         await asyncio.sleep(0.3)
-        assert len(await world.bus.read(attempt_batches("trace", "e1", "r0"))) == 1
+        assert world.ask("SELECT purged_at FROM run") == [(None,)]
         await world.say(EvaluationMeasured(evaluation="e1", runs=()))
         await world.until("SELECT purged_at IS NOT NULL FROM run", [(True,)])
 
