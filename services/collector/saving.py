@@ -29,6 +29,7 @@ from services.collector.store import Prepared, Store
 _log = logging.getLogger(__name__)
 _MOST_DELAY_S = 5.0
 _LAST_COMMIT_S = 10.0
+_ALIVE_S = 10.0
 _TRIES_FOR_UNKNOWN = 30
 
 Kept = tuple[Delivery, Prepared]
@@ -75,7 +76,8 @@ async def patiently(
 class Saver:
     """Stores what one durable delivers, a transaction a store at a time side by side.
 
-    `stored` is called after each commit.
+    `stored` is called after each commit; while batches wait for a store, the durable is told so
+    every `alive_s`.
     """
 
     def __init__(
@@ -84,7 +86,9 @@ class Saver:
         stores: Sequence[Store],
         evaluations: Evaluations,
         stored: Callable[[], None],
+        alive_s: float = _ALIVE_S,
     ) -> None:
+        self._alive_s = alive_s
         self._bus = bus
         self._stores = stores
         self._free: asyncio.Queue[Store] = asyncio.Queue()
@@ -107,7 +111,8 @@ class Saver:
                     self._full_at_s = time.monotonic()
                 kept = [each for one in deliveries if (each := await self._prepare(one))]
                 if kept:
-                    commits.create_task(self._commit_apart(kept, await self._free.get()))
+                    store = await self._turn([delivery for delivery, _ in kept])
+                    commits.create_task(self._commit_apart(kept, store))
 
     def was_behind(self, within_s: float) -> bool:
         """Whether more was there than one fetch takes, within the last seconds."""
@@ -136,6 +141,16 @@ class Saver:
         except Exception as error:  # noqa: BLE001 (whatever a stranger sends, the loop goes on)
             await self._bury(delivery, f"{type(error).__name__}: {error}")
         return None
+
+    async def _turn(self, deliveries: Sequence[Delivery]) -> Store:
+        """Return a store once one is free; until then the deliveries stay ours."""
+        while True:
+            try:
+                async with asyncio.timeout(self._alive_s):
+                    return await self._free.get()
+            except TimeoutError:
+                for delivery in deliveries:
+                    await delivery.working()
 
     async def _commit_apart(self, kept: Sequence[Kept], store: Store) -> None:
         """Commit, and when cancelled still finish what has begun."""

@@ -1,12 +1,18 @@
 """Patience with a database that is away or full, and what a batch is before it is stored."""
 
+import asyncio
 import logging
+from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
+from mlscope.bus.memory import MemoryServer, connect
+from mlscope.bus.streams import durable_named
 from services.collector.errors import DatabaseAway, DatabaseFull, MisshapenBatch
-from services.collector.saving import patiently, prepared_of
-from tests.services.collector.builders import REQUESTED_NS, a_trace, some_outputs
+from services.collector.evaluations import Evaluations
+from services.collector.saving import Saver, patiently, prepared_of
+from tests.services.collector.builders import REQUESTED_NS, a_request, a_trace, some_outputs
 
 
 class Held:
@@ -44,6 +50,22 @@ async def test_work_waits_for_the_database(
     assert await patiently([held], Failing(error, error)) == "done"  # type: ignore[list-item]
     assert held.extended == 2
     assert {record.levelno for record in caplog.records} == {level}
+
+
+async def test_what_waits_for_a_store_does_not_come_again() -> None:
+    impatient = replace(durable_named("spans"), ack_wait_s=0.2)
+    server = MemoryServer(durables=[impatient])
+    async with connect(server, "collector") as bus, connect(server, "other") as other:
+        await bus.publish(a_request(), id="r")
+        await bus.publish(a_trace(), id="t")
+        saver = Saver(bus, [], Evaluations(bus), lambda: None, alive_s=0.02)
+        saving = asyncio.create_task(saver.run("spans", 1))
+        await asyncio.sleep(0.1)
+        async with aclosing(other.deliveries("spans")) as again:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(again), 0.6)
+        saving.cancel()
+        await asyncio.wait([saving])
 
 
 async def test_what_is_wrong_with_the_work_is_raised() -> None:
