@@ -114,15 +114,17 @@ WHERE run_key = %(run_key)s AND state = 'ended';
 
 -- purgeable_runs --
 -- Attempts settled long enough that their messages may leave the streams. `alone` says that no
--- other attempt of the run can be under way: it completed and was not given up.
+-- other attempt of the run can be under way: it completed and was not given up. A page at a time,
+-- behind the one before, so those that must stay hold up no others.
 SELECT
-    run_key, evaluation, run,
+    run_key, evaluation, run, ended_at,
     outcome = 'completed' AND interrupted IS NULL AS alone
 FROM run
 WHERE purged_at IS NULL AND state <> 'ended'
     AND coalesce(recorded_at, ended_at) < now() - %(after_s)s * INTERVAL '1 second'
-ORDER BY ended_at
-LIMIT 100;
+    AND (ended_at, run_key) > (%(behind)s::timestamptz, %(behind_key)s::int8)
+ORDER BY ended_at, run_key
+LIMIT %(most)s;
 
 -- purged_runs --
 -- Note that the messages of attempts are gone from the streams.

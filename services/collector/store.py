@@ -7,6 +7,7 @@ time, opened when needed and anew after a loss.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ Marker = tuple[int, int, int]
 """run_key, kind, sequence: a batch's identity in the database."""
 
 _NAMES_REMEMBERED = 100_000
+_MOST_PURGEABLE = 100
+_BEGINNING = ("-infinity", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class Store:
         self._database = Database(database_url)
         self._statements = read_statements(Path(__file__).with_name("queries.sql"))
         self._named: set[tuple[int, int]] = set()
+        self._looked_at: tuple[datetime | str, int] = _BEGINNING
 
     def save(self, batches: Sequence[Prepared]) -> int:
         """Store batches, each once for ever, and return the rows that are new."""
@@ -108,8 +112,23 @@ class Store:
             session.execute(self._sql("settle_run"), {"run_key": run_key, "state": state})
 
     def purgeable(self, after_s: float) -> list[Purgeable]:
-        """Return attempts settled longer than `after_s` ago whose messages are still kept."""
-        return [Purgeable(**row) for row in self._rows("purgeable_runs", {"after_s": after_s})]
+        """Return attempts settled longer than `after_s` ago whose messages are still kept.
+
+        A page of them, the next at each call, and after the last page the first again.
+        """
+        ended_at, run_key = self._looked_at
+        found = self._rows(
+            "purgeable_runs",
+            {
+                "after_s": after_s,
+                "behind": ended_at,
+                "behind_key": run_key,
+                "most": _MOST_PURGEABLE,
+            },
+        )
+        ends = [(row.pop("ended_at"), row["run_key"]) for row in found]
+        self._looked_at = ends[-1] if len(ends) == _MOST_PURGEABLE else _BEGINNING
+        return [Purgeable(**row) for row in found]
 
     def purged(self, run_keys: Sequence[int]) -> None:
         """Note that the messages of attempts are gone."""

@@ -143,6 +143,21 @@ def test_messages_are_dropped_once(store: Store) -> None:
     assert store.purgeable(0.0) == []
 
 
+def test_attempts_that_must_stay_hold_up_no_others(store: Store, database_url: str) -> None:
+    store.end_run(_ended(a_completion(tally=Tally())))
+    store.settle(KEY, "recorded")
+    _ask(
+        database_url,
+        """INSERT INTO run SELECT (jsonb_populate_record(whole, jsonb_build_object(
+            'run_key', number, 'ended_at', now() - interval '1 day'))).*
+        FROM run AS whole, generate_series(1, 250) AS number RETURNING 1""",
+    )
+    pages = [[each.run_key for each in store.purgeable(0.0)] for _ in range(4)]
+    assert [len(page) for page in pages] == [100, 100, 51, 100]
+    assert len({key for page in pages[:3] for key in page}) == 251
+    assert (pages[2][-1], pages[3]) == (KEY, pages[0])
+
+
 def test_a_lost_connection_is_opened_anew(store: Store, database_url: str) -> None:
     store.save(_prepared(a_trace(0)))
     _ask(
