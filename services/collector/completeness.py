@@ -18,7 +18,7 @@ class Stored:
 class Waiting:
     """An attempt that ended and nobody announced; for `waited_s` no batch of it came.
 
-    Batches are by kind: trace, query, output.
+    Batches are by kind: trace, query, output; `batches` counts all, also those beyond announced.
     """
 
     run_key: int
@@ -30,6 +30,7 @@ class Waiting:
     stored: tuple[int, ...]
     rows: Stored
     waited_s: float
+    batches: int = 0
 
     @property
     def is_complete(self) -> bool:

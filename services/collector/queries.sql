@@ -97,6 +97,7 @@ SELECT
     count(*) FILTER (WHERE kind = 0 AND sequence < trace_batches) AS stored_trace_batches,
     count(*) FILTER (WHERE kind = 1 AND sequence < query_batches) AS stored_query_batches,
     count(*) FILTER (WHERE kind = 2 AND sequence < output_batches) AS stored_output_batches,
+    count(kind) AS batches,
     coalesce(sum(count) FILTER (WHERE kind = 0), 0)::int8 AS stored_spans,
     coalesce(sum(count) FILTER (WHERE kind = 1), 0)::int8 AS stored_queries,
     coalesce(sum(count) FILTER (WHERE kind = 2), 0)::int8 AS stored_outputs,
@@ -108,8 +109,8 @@ GROUP BY run.run_key
 ORDER BY run.ended_at;
 
 -- settle_run --
--- Note that an attempt's completeness was announced.
-UPDATE run SET state = %(state)s, recorded_at = now()
+-- Note that an attempt's completeness was announced, and of how many batches.
+UPDATE run SET state = %(state)s, settled_batches = %(batches)s, recorded_at = now()
 WHERE run_key = %(run_key)s AND state = 'ended';
 
 -- purgeable_runs --

@@ -138,7 +138,8 @@ class Recorder:
             name = fact.schema_name()
             await self._bus.publish(fact, id=derived_id(waiting.cause, name), cause=waiting.cause)
             async with self._turn:
-                await patiently((), self._store.settle, waiting.run_key, fact.happened)
+                settled = (waiting.run_key, fact.happened, waiting.batches)
+                await patiently((), self._store.settle, *settled)
         except (BusError, CollectorError) as error:
             _log.warning("%s/%s not announced yet: %s", waiting.evaluation, waiting.run, error)
 

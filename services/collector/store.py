@@ -101,15 +101,21 @@ class Store:
                 announced=tuple(row[f"{kind}_batches"] for kind in kinds),
                 stored=tuple(row[f"stored_{kind}_batches"] for kind in kinds),
                 rows=Stored(row["stored_spans"], row["stored_queries"], row["stored_outputs"]),
+                batches=row["batches"],
                 waited_s=row["waited_s"],
             )
             for row in self._rows("waiting_runs", {})
         ]
 
-    def settle(self, run_key: int, state: str) -> None:
-        """Note that an attempt was announced as `recorded` or `incomplete`."""
+    def settle(self, run_key: int, state: str, batches: int) -> None:
+        """Note that an attempt was announced as `recorded` or `incomplete`.
+
+        `batches` were stored when that was decided. Later ones are stored as well: nothing is
+        lost, and the view `late` counts them, since what was said does not.
+        """
+        values = {"run_key": run_key, "state": state, "batches": batches}
         with self._transaction() as session:
-            session.execute(self._sql("settle_run"), {"run_key": run_key, "state": state})
+            session.execute(self._sql("settle_run"), values)
 
     def purgeable(self, after_s: float) -> list[Purgeable]:
         """Return attempts settled longer than `after_s` ago whose messages are still kept.

@@ -122,6 +122,8 @@ async def test_past_the_deadline_a_run_is_incomplete(world: World) -> None:
     async with collecting(world.server, Settings(world.address, batch_deadline_s=0.2)):
         await world.say(a_trace(), a_completion())
         await world.until("SELECT state FROM run", [("incomplete",)])
+        await world.say(some_queries())
+        await world.until("SELECT run, batches FROM late", [("r0", 1)])
     (fact,) = await world.said(RunIncomplete)
     assert isinstance(fact, RunIncomplete)
     assert (fact.announced_batches, fact.stored_batches, fact.spans) == (3, 1, 4)

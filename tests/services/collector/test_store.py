@@ -91,8 +91,8 @@ def test_a_run_waits_until_its_batches_are_there(store: Store) -> None:
     store.save(_prepared(a_trace(), some_queries(), some_outputs()))
     waiting = store.waiting()[0]
     assert waiting.is_complete
-    assert (waiting.run_key, waiting.rows) == (KEY, Stored(4, 3, 2))
-    store.settle(KEY, "recorded")
+    assert (waiting.run_key, waiting.rows, waiting.batches) == (KEY, Stored(4, 3, 2), 3)
+    store.settle(KEY, "recorded", 3)
     assert store.waiting() == []
 
 
@@ -104,9 +104,20 @@ def test_a_run_that_gains_batches_is_waited_for_anew(store: Store, database_url:
     assert store.waiting()[0].waited_s < 3000
 
 
+def test_batches_after_the_verdict_are_stored_and_counted(store: Store, database_url: str) -> None:
+    store.end_run(_ended(a_completion()))
+    store.save(_prepared(a_trace()))
+    store.settle(KEY, "incomplete", store.waiting()[0].batches)
+    late = "SELECT run, batches FROM late"
+    assert _ask(database_url, late) == []
+    store.save(_prepared(a_trace(), some_queries(), some_outputs()))
+    assert _ask(database_url, late) == [("r0", 2)]
+    assert _ask(database_url, "SELECT count(*) FROM query") == [(3,)]
+
+
 def test_an_end_repeated_does_not_reopen_a_run(store: Store) -> None:
     store.end_run(_ended(a_completion(tally=Tally())))
-    store.settle(KEY, "recorded")
+    store.settle(KEY, "recorded", 0)
     store.end_run(_ended(a_completion(tally=Tally())))
     assert store.waiting() == []
 
@@ -135,7 +146,7 @@ def test_a_failed_run_says_why(store: Store, database_url: str) -> None:
 def test_messages_are_dropped_once(store: Store) -> None:
     store.end_run(_ended(a_completion()))
     assert store.purgeable(0.0) == []
-    store.settle(KEY, "recorded")
+    store.settle(KEY, "recorded", 0)
     (settled,) = store.purgeable(0.0)
     assert settled.alone
     assert store.purgeable(3600.0) == []
@@ -145,7 +156,7 @@ def test_messages_are_dropped_once(store: Store) -> None:
 
 def test_attempts_that_must_stay_hold_up_no_others(store: Store, database_url: str) -> None:
     store.end_run(_ended(a_completion(tally=Tally())))
-    store.settle(KEY, "recorded")
+    store.settle(KEY, "recorded", 0)
     _ask(
         database_url,
         """INSERT INTO run SELECT (jsonb_populate_record(whole, jsonb_build_object(
@@ -183,6 +194,7 @@ def test_migrating_in_parallel_and_again_is_safe(database_url: str) -> None:
     assert versions == [
         ("0001_rows",),
         ("0002_stored_at",),
+        ("0003_settled_batches",),
         ("postgresql/0001_trends",),
         ("postgresql/0002_trend",),
     ]
@@ -215,7 +227,7 @@ def test_both_profiles_show_the_same_trend() -> None:
 
 def test_the_row_of_a_run_fills_the_tables_columns(database_url: str) -> None:
     migrate(database_url)
-    own = {"ended_at", "recorded_at", "purged_at"}
+    own = {"ended_at", "recorded_at", "purged_at", "settled_batches"}
     columns = _ask(
         database_url,
         "SELECT column_name FROM information_schema.columns WHERE table_name = 'run'",
