@@ -126,6 +126,12 @@ WHERE evaluation = %(evaluation)s
     AND (cardinality(%(names)s::text[]) = 0 OR name = ANY(%(names)s::text[]))
 ORDER BY place;
 
+-- late_batches --
+-- Attempts of an evaluation that gained batches after what was said of them.
+SELECT run, attempt, batches FROM late
+WHERE evaluation = %(evaluation)s
+ORDER BY run, attempt;
+
 -- rows --
 -- The rows of a table, in order.
 SELECT cells FROM analysis_row

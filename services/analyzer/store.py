@@ -121,11 +121,15 @@ class Store:
                 self._copy(session, "copy_tree", ((key, *row) for row in tree.iter_rows()))
 
     def tables(self, evaluation: str, names: Sequence[str] = ()) -> list[Table]:
-        """Return an evaluation's tables, those named or all, in the order of a report."""
+        """Return an evaluation's tables, those named or all, in the order of a report.
+
+        Batches that came after a run's completeness was decided are a caveat of each.
+        """
         values = {"evaluation": evaluation, "names": list(names)}
         with self._transaction() as session:
+            late = [_late(**row) for row in self._ask(session, "late_batches", values)]
             return [
-                self._table(session, evaluation, row)
+                self._table(session, evaluation, row, late)
                 for row in self._ask(session, "tables", values)
             ]
 
@@ -174,13 +178,17 @@ class Store:
                 yield f"{row.run}: the first {most} of {stored[kind]} {kind} were read"
 
     def _table(
-        self, session: psycopg.Connection[Any], evaluation: str, row: dict[str, Any]
+        self,
+        session: psycopg.Connection[Any],
+        evaluation: str,
+        row: dict[str, Any],
+        late: Sequence[str],
     ) -> Table:
         columns = tuple(Column(**each) for each in row.pop("columns"))
         values = {"evaluation": evaluation, "name": row["name"]}
         cells = [each["cells"] for each in self._ask(session, "rows", values)]
         rows = tuple(tuple(each.get(column.name) for column in columns) for each in cells)
-        caveats = tuple(row.pop("caveats"))
+        caveats = (*row.pop("caveats"), *late)
         return Table(columns=columns, rows=rows, caveats=caveats, **row)
 
     def _ask(
@@ -228,6 +236,13 @@ def _counted(evaluation: str, run: MeasuredRun, known: Mapping[int, RunRow]) -> 
 def _frame(rows: list[dict[str, Any]], schema: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
     wanted = {name: kind for name, kind in schema.items() if name != "run_key"}
     return pl.DataFrame(rows, schema=wanted, orient="row")
+
+
+def _late(run: str, attempt: int, batches: int) -> str:
+    return (
+        f"{run}, attempt {attempt}: {batches} batches came after its rows were counted;"
+        " this table may lack theirs"
+    )
 
 
 def _described(table: Table) -> dict[str, Any]:

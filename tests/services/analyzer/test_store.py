@@ -117,6 +117,17 @@ def test_tables_come_back_as_they_were(store: Store) -> None:
     assert store.tables("e2") == []
 
 
+def test_batches_that_come_late_are_a_caveat(rows_url: str, store: Store) -> None:
+    done = analyze(store.read("e1", [MEASURED]))
+    store.write("e1", done.tables, done.digest, done.trees)
+    with closing(collector.Store(rows_url)) as rows:
+        rows.settle(KEY, "incomplete", rows.waiting()[0].batches)
+        assert tuple(store.tables("e1")) == done.tables
+        rows.save([prepared_of(a_trace(7), REQUESTED_NS)])
+    (latency,) = store.tables("e1", ["latency"])
+    assert latency.caveats[-1].startswith("r0, attempt 1: 1 batches came after its rows")
+
+
 def test_sql_users_select_typed_columns(rows_url: str, store: Store) -> None:
     done = analyze(store.read("e1", [MEASURED]))
     store.write("e1", done.tables, done.digest, done.trees)
