@@ -13,6 +13,7 @@ from mlscope.bus.bus import Recorded
 from schemas.evaluation import EvaluationRequested
 from schemas.status import EvaluationStatus
 from services.scheduler.digests import combined
+from services.scheduler.queues import Place, Queues
 from services.scheduler.state import EvaluationState, Run, evolve
 from services.scheduler.status import digest_of_state, status_of
 
@@ -32,7 +33,7 @@ class Board:
     sequence: int = 0
     _total: int = 0
     _digests: dict[str, str] = field(default_factory=dict)
-    _queues: dict[str, dict[str, tuple[bool, int, str]]] = field(default_factory=dict)
+    _queues: Queues = field(default_factory=Queues)
     _claims: dict[str, Counter[str]] = field(default_factory=dict)
     _loads: Counter[str] = field(default_factory=Counter)
 
@@ -78,44 +79,45 @@ class Board:
 
     def _reclaim(self, name: str, state: EvaluationState) -> None:
         """Set anew which agents an evaluation has unfinished runs on."""
-        for agent, count in self._claims.pop(name, Counter()).items():
-            self._loads[agent] -= count
-            queue = self._queues[agent]
-            queue.pop(name, None)
-            if not queue:
-                del self._queues[agent]
-                del self._loads[agent]
-        if state.is_ended:
-            return
-        claims: Counter[str] = Counter()
-        under_way: set[str] = set()
-        for run in state.runs.values():
-            if _is_unfinished(run):
-                claims[run.agent] += 1
-            if run.is_under_way:
-                under_way.add(run.agent)
-        for agent, count in claims.items():
-            place = (agent not in under_way, state.requested_ns, name)
-            self._queues.setdefault(agent, {})[name] = place
-            self._loads[agent] += count
-        if claims:
-            self._claims[name] = claims
+        self._loads -= self._claims.pop(name, Counter())
+        if not state.is_ended:
+            claims = Counter(run.agent for run in state.runs.values() if _is_unfinished(run))
+            self._loads += claims
+            if claims:
+                self._claims[name] = claims
+        self._queues.put(name, self._places(name, state))
 
-    def agents_of(self, name: str) -> Iterable[str]:
-        """Return the agents an evaluation has unfinished runs on."""
-        return tuple(self._claims.get(name, ()))
+    def _places(self, name: str, state: EvaluationState) -> dict[str, Place]:
+        under_way = {run.agent for run in state.runs.values() if run.is_under_way}
+        return {
+            agent: (agent not in under_way, state.requested_ns, name)
+            for agent in self._claims.get(name, ())
+        }
+
+    def stand_in(self, name: str, agents: Iterable[str]) -> None:
+        """Have an open evaluation wait for agents that are to stand in for others of its plan.
+
+        It keeps the place it was requested at, until something is said of it.
+        """
+        state = self.open.get(name)
+        if state is not None:
+            places = dict.fromkeys(agents, (True, state.requested_ns, name))
+            self._queues.put(name, places | self._places(name, state))
+
+    def agents_of(self, name: str) -> frozenset[str]:
+        """Return the agents an evaluation has unfinished runs on, or waits for."""
+        return self._queues.agents_of(name)
 
     def turn(self, agent: str) -> str:
         """Return whose turn it is on an agent: who has runs under way there, else who came first.
 
         '' when nobody waits for it.
         """
-        queue = self._queues.get(agent)
-        return min(queue.values())[2] if queue else ""
+        return self._queues.first(agent)
 
     def turns(self) -> dict[str, str]:
         """Return whose turn it is on every agent that anybody waits for."""
-        return {agent: self.turn(agent) for agent in self._queues}
+        return self._queues.firsts()
 
     def loads(self) -> Mapping[str, int]:
         """Return the unfinished runs of every agent."""

@@ -173,20 +173,39 @@ def _starts(state: EvaluationState, now_ns: int, fleet: Fleet) -> Iterator[Fact]
     taken = {run.agent for run in state.runs.values() if run.is_under_way}
     for session in state.plan.sessions:
         group = next_group(state, session, fleet)
-        if not group or any(run.is_under_way for run in group):
+        if not group or not _may_start(state, group, fleet):
             continue
         agent = _agent_for(state, group, fleet)
         if agent is None:
             yield from _give_up(state, group, now_ns, fleet)
-        elif agent.agent not in taken:
+        elif agent.agent not in taken and fleet.has_turn(state.evaluation, agent.agent):
             taken.add(agent.agent)
-            is_stand_in = agent.agent != group[0].agent
-            if is_stand_in or fleet.has_turn(state.evaluation, agent.agent):
-                yield from _start(state, session, group, agent, now_ns)
+            yield from _start(state, session, group, agent, now_ns)
+
+
+def _may_start(state: EvaluationState, group: list[Run], fleet: Fleet) -> bool:
+    """Tell whether a group is not under way, and not in line at an agent that lives."""
+    if any(run.is_under_way for run in group):
+        return False
+    agent = group[0].agent
+    return fleet.has_turn(state.evaluation, agent) or bool(fleet.why_gone(agent, ""))
+
+
+def stand_ins(state: EvaluationState, fleet: Fleet) -> frozenset[str]:
+    """Return the agents that groups wait for in place of the agents they were planned for."""
+    if state.plan is None or state.state == "measured" or state.is_ended:
+        return frozenset()
+    groups = (next_group(state, session, fleet) for session in state.plan.sessions)
+    waiting = [group for group in groups if group and _may_start(state, group, fleet)]
+    found = [(_agent_for(state, group, fleet), group[0].agent) for group in waiting]
+    return frozenset(each.agent for each, planned in found if each and each.agent != planned)
 
 
 def _agent_for(state: EvaluationState, group: list[Run], fleet: Fleet) -> Candidate | None:
-    """Return who does a group: its agent while that one fits, else the least loaded that does."""
+    """Return who does a group: its agent while that one fits, else another that does.
+
+    Best is one whose turn it is, then the least loaded.
+    """
     assert state.plan is not None
     try:
         fitting = fitting_agents(_request(state), state.plan.subject.model, fleet.catalog)
@@ -195,7 +214,12 @@ def _agent_for(state: EvaluationState, group: list[Run], fleet: Fleet) -> Candid
     for candidate in fitting:
         if candidate.agent == group[0].agent:
             return candidate
-    return min(fitting, key=lambda c: (fleet.loads.get(c.agent, 0), c.agent), default=None)
+
+    def rank(candidate: Candidate) -> tuple[bool, int, str]:
+        agent = candidate.agent
+        return not fleet.has_turn(state.evaluation, agent), fleet.loads.get(agent, 0), agent
+
+    return min(fitting, key=rank, default=None)
 
 
 def _start(

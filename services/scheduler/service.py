@@ -23,7 +23,7 @@ from schemas.subjects import ROOT, command_subject
 from services.scheduler.answers import Answers
 from services.scheduler.board import Board
 from services.scheduler.commanding import Commander
-from services.scheduler.decide import decide, is_slow
+from services.scheduler.decide import decide, is_slow, stand_ins
 from services.scheduler.effects import effects
 from services.scheduler.errors import Undecided
 from services.scheduler.fleet import Limits
@@ -175,7 +175,7 @@ class Scheduler:
         if evaluation in self.board.ended:
             await self._see_off(evaluation)
             return
-        before = set(self.board.agents_of(evaluation))
+        before = self.board.agents_of(evaluation)
         lock = self._locks.setdefault(evaluation, asyncio.Lock())
         async with self._room, lock:
             state = await self.recorder.settle(evaluation, self._follows)
@@ -192,7 +192,10 @@ class Scheduler:
         now_ns, fleet = time.time_ns(), self.world.fleet()
         if is_slow(state):
             return await asyncio.to_thread(decide, state, now_ns, fleet)
-        return decide(state, now_ns, fleet)
+        facts = decide(state, now_ns, fleet)
+        if not facts and (agents := stand_ins(state, fleet)):
+            self.board.stand_in(state.evaluation, agents)
+        return facts
 
     def wake(self, evaluations: Iterable[str]) -> None:
         """Have evaluations looked at soon."""
@@ -260,6 +263,7 @@ class Scheduler:
     async def _glance_at(self, names: list[str]) -> None:
         for name in names:
             await self._try(self._glance, name)
+            await asyncio.sleep(0)
 
     async def _stop_strays(self) -> None:
         """Have agents end attempts that the log knows to be over: a stop may have been lost."""

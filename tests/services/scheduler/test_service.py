@@ -137,6 +137,22 @@ async def test_another_agent_takes_over_from_one_that_vanishes(world: World, how
     assert "interrupted" in await world.decisions(evaluation)
 
 
+async def test_a_stand_in_waits_for_its_turn_as_everyone_does(world: World) -> None:
+    async with scheduling(world):
+        gone = await world.an_agent("a1", script=hangs)
+        first = await world.evaluate(a_request())
+        await settled(gone, 1)
+        other = await world.an_agent("a2", script=hangs)
+        asked = [await world.evaluate(a_request(agents=["a2"])) for _ in range(2)]
+        await settled(other, 1)
+        await gone.enter("lost")
+        await asyncio.sleep(2.5)
+        assert [order.evaluation for order in other.orders] == asked[:1]
+        await other.say(other.orders[0], "b1-online-model", "complete")
+        await settled(other, 2)
+    assert other.orders[1].evaluation == first, "it was asked for before the other one"
+
+
 async def test_an_agent_started_anew_gets_its_run_again(world: World) -> None:
     async with scheduling(world):
         agent = await world.an_agent(script=scripted("hang", "complete"))
