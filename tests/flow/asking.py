@@ -1,5 +1,6 @@
 """A stranger: nats-py alone, as README shows it. Nothing of mlscope is imported here."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -50,7 +51,11 @@ class Stranger:
         )
         return told
 
-    async def denied(self) -> list[str]:
-        """Return what the server has refused so far, all that was sent being answered."""
-        await self.nc.flush()
-        return self.refusals
+    async def denied(self, count: int) -> str:
+        """Return what the server refused, once it has refused so much, or not within seconds."""
+        for _ in range(100):
+            await self.nc.flush()
+            if len(self.refusals) >= count:
+                break
+            await asyncio.sleep(0.05)
+        return " ".join(self.refusals).lower()

@@ -250,7 +250,7 @@ FORBIDDEN_TO_HEAR = [
 async def test_the_requester_s_key_can_say_nothing_else(asker: Stranger) -> None:
     for subject in FORBIDDEN_TO_SAY:
         await asker.nc.publish(subject, b"{}")
-    refusals = " ".join(await asker.denied()).lower()
+    refusals = await asker.denied(len(FORBIDDEN_TO_SAY))
     missing = [each for each in FORBIDDEN_TO_SAY if f'publish to "{each.lower()}"' not in refusals]
     assert missing == []
 
@@ -258,7 +258,7 @@ async def test_the_requester_s_key_can_say_nothing_else(asker: Stranger) -> None
 async def test_the_requester_s_key_can_hear_nothing_else(asker: Stranger) -> None:
     for subject in FORBIDDEN_TO_HEAR:
         await asker.nc.subscribe(subject)
-    refusals = " ".join(await asker.denied()).lower()
+    refusals = await asker.denied(len(FORBIDDEN_TO_HEAR))
     missing = [
         each for each in FORBIDDEN_TO_HEAR if f'subscription to "{each.lower()}"' not in refusals
     ]

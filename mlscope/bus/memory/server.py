@@ -13,7 +13,7 @@ from mlscope.bus.memory.durable import DurableState
 from mlscope.bus.memory.log import Clock, Log, matches
 from mlscope.bus.streams import BUCKETS, DURABLES, STREAMS, Bucket, Durable, Stream
 
-MAX_MESSAGE_BYTES = 1024 * 1024
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
 Receive = Callable[[str, bytes, str], None]
 """Takes a message: subject, body, reply subject ('' when nobody waits)."""
