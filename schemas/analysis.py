@@ -2,6 +2,8 @@
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from schemas.identity import Token
 from schemas.message import Fact, Message
 
@@ -27,10 +29,14 @@ class Table(Message):
 
 
 class Tables(Message):
-    """The answer to `tables`."""
+    """The answer to `tables`; `total_rows` by table are all there are, shown here or not.
+
+    A table with fewer is asked for again with `offset`.
+    """
 
     evaluation: Token
     tables: tuple[Table, ...]
+    total_rows: dict[str, int] = Field(default_factory=dict)
 
 
 class AnalysisCompleted(Fact):

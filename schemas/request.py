@@ -162,11 +162,17 @@ class WithdrawManifest(Command):
 
 
 class ShowTables(Command):
-    """Analysis tables of an evaluation; `tables` empty means all."""
+    """Analysis tables of an evaluation; `tables` empty means all.
+
+    Of each the rows from `offset` on: at most `limit`, and no more than fit into the answer.
+    """
 
     verb = "tables"
     evaluation: Token
     tables: tuple[str, ...] = ()
+    offset: int = Field(default=0, ge=0, le=2**31 - 1)
+    #: 0 is as many as fit
+    limit: int = Field(default=0, ge=0, le=2**31 - 1)
 
 
 class Accepted(Message):

@@ -120,7 +120,12 @@ COPY span_tree (run_key, span, parent, layer, method) FROM STDIN;
 
 -- tables --
 -- An evaluation's tables by name (none named: all), in the order of a report.
-SELECT name, title, columns, verdict, caveats
+SELECT
+    name, title, columns, verdict, caveats,
+    (
+        SELECT count(*) FROM analysis_row
+        WHERE analysis_row.evaluation = analysis.evaluation AND analysis_row.name = analysis.name
+    ) AS total_rows
 FROM analysis
 WHERE evaluation = %(evaluation)s
     AND (cardinality(%(names)s::text[]) = 0 OR name = ANY(%(names)s::text[]))
@@ -133,7 +138,8 @@ WHERE evaluation = %(evaluation)s
 ORDER BY run, attempt;
 
 -- rows --
--- The rows of a table, in order.
+-- Some rows of a table, in order.
 SELECT cells FROM analysis_row
-WHERE evaluation = %(evaluation)s AND name = %(name)s
-ORDER BY ordinal;
+WHERE evaluation = %(evaluation)s AND name = %(name)s AND ordinal >= %(offset)s
+ORDER BY ordinal
+LIMIT %(limit)s;

@@ -11,7 +11,7 @@ from typing import ParamSpec, Protocol, TypeVar, cast
 from mlscope.bus.bus import Asked, Bus, Delivery, ServiceFacts
 from mlscope.bus.errors import BusError
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
-from schemas.analysis import AnalysisCompleted, AnalysisFailed, Table
+from schemas.analysis import AnalysisCompleted, AnalysisFailed, Tables
 from schemas.codec import decode_body, encode_body, is_json
 from schemas.errors import MalformedMessage
 from schemas.evaluation import EvaluationMeasured
@@ -78,14 +78,14 @@ class Analyzer:
             found = Refused(error="unavailable", message=f"the database is away: {error}")
         if isinstance(found, Refused):
             return encode_body(found, json_text=json_text)
-        return answer_of(wanted.evaluation, found, MAX_PAYLOAD_BYTES, json_text=json_text)
+        return answer_of(found, MAX_PAYLOAD_BYTES, json_text=json_text)
 
     def close(self) -> None:
         """Give the connections back."""
         self._work.close()
         self._answers.close()
 
-    async def _tables(self, wanted: ShowTables) -> list[Table] | Refused:
+    async def _tables(self, wanted: ShowTables) -> Tables | Refused:
         names = [analysis.name for analysis in ANALYSES]
         strange = ", ".join(sorted(set(wanted.tables) - set(names)))
         if strange:
@@ -97,8 +97,8 @@ class Analyzer:
                 allowed=", ".join(names),
             )
         async with self._turn:
-            found = await asyncio.to_thread(self._answers.tables, wanted.evaluation, wanted.tables)
-        if found:
+            found = await asyncio.to_thread(self._answers.tables, wanted)
+        if found.tables:
             return found
         return Refused(
             error="unknown",

@@ -19,9 +19,10 @@ from psycopg.types.json import Jsonb
 from mlscope.database import Database
 from mlscope.migrations import Profile, apply
 from mlscope.statements import read_statements
-from schemas.analysis import Column, Table
+from schemas.analysis import Column, Table, Tables
 from schemas.evaluation import MeasuredRun
 from schemas.identity import run_key
+from schemas.request import ShowTables
 from services.analyzer.columns import frame_of, with_names
 from services.analyzer.errors import DatabaseAway, NoRuns
 from services.analyzer.frames import (
@@ -36,6 +37,9 @@ from services.analyzer.frames import (
 )
 from services.analyzer.tables import ANALYSES
 from services.analyzer.views import migrations_of
+
+MOST_ROWS = 10_000
+"""Rows of a table that are read for one answer; those behind them are asked for by offset."""
 
 _NATURES = {
     "span": pl.Int64,
@@ -120,18 +124,23 @@ class Store:
             for key, tree in trees.items():
                 self._copy(session, "copy_tree", ((key, *row) for row in tree.iter_rows()))
 
-    def tables(self, evaluation: str, names: Sequence[str] = ()) -> list[Table]:
-        """Return an evaluation's tables, those named or all, in the order of a report.
+    def tables(self, wanted: ShowTables) -> Tables:
+        """Return an evaluation's tables in the order of a report, at most `MOST_ROWS` of each.
 
         Batches that came after a run's completeness was decided are a caveat of each.
         """
-        values = {"evaluation": evaluation, "names": list(names)}
+        values = {
+            "evaluation": wanted.evaluation,
+            "names": list(wanted.tables),
+            "offset": wanted.offset,
+            "limit": min(wanted.limit or MOST_ROWS, MOST_ROWS),
+        }
         with self._transaction() as session:
             late = [_late(**row) for row in self._ask(session, "late_batches", values)]
-            return [
-                self._table(session, evaluation, row, late)
-                for row in self._ask(session, "tables", values)
-            ]
+            found = self._ask(session, "tables", values)
+            total_rows = {row["name"]: row.pop("total_rows") for row in found}
+            tables = tuple(self._table(session, values, row, late) for row in found)
+        return Tables(evaluation=wanted.evaluation, tables=tables, total_rows=total_rows)
 
     def close(self) -> None:
         """Give the connection back."""
@@ -180,12 +189,12 @@ class Store:
     def _table(
         self,
         session: psycopg.Connection[Any],
-        evaluation: str,
+        wanted: Mapping[str, Any],
         row: dict[str, Any],
         late: Sequence[str],
     ) -> Table:
         columns = tuple(Column(**each) for each in row.pop("columns"))
-        values = {"evaluation": evaluation, "name": row["name"]}
+        values = {**wanted, "name": row["name"]}
         cells = [each["cells"] for each in self._ask(session, "rows", values)]
         rows = tuple(tuple(each.get(column.name) for column in columns) for each in cells)
         caveats = (*row.pop("caveats"), *late)

@@ -11,6 +11,7 @@ import pytest
 from mlscope.migrations import profile_of
 from schemas.evaluation import MeasuredRun
 from schemas.identity import run_key
+from schemas.request import ShowTables
 from services.analyzer.analysis import analyze
 from services.analyzer.store import Store as AnalyzerStore
 from services.collector.runs import run_row
@@ -134,7 +135,7 @@ def test_an_analyzer_reads_and_writes(timescale_url: str, store: Store) -> None:
     with closing(AnalyzerStore(timescale_url)) as analyzer:
         done = analyze(analyzer.read("e1", [measured]))
         analyzer.write("e1", done.tables, done.digest, done.trees)
-        assert tuple(analyzer.tables("e1")) == done.tables
+        assert analyzer.tables(ShowTables(evaluation="e1")).tables == done.tables
 
 
 def test_people_see_trends_of_ended_runs(store: Store, session: psycopg.Connection[Any]) -> None:

@@ -9,11 +9,13 @@ import polars as pl
 import psycopg
 import pytest
 
+from schemas.analysis import Column, Table
 from schemas.evaluation import MeasuredRun
 from schemas.identity import run_key
+from schemas.request import ShowTables
 from services.analyzer.analysis import analyze
 from services.analyzer.errors import DatabaseAway, NoRuns
-from services.analyzer.store import Bounds, Store, migrate
+from services.analyzer.store import MOST_ROWS, Bounds, Store, migrate
 from services.analyzer.tables import ANALYSES
 from services.collector import store as collector
 from services.collector.runs import run_row
@@ -29,6 +31,7 @@ from tests.services.collector.builders import (
 
 MEASURED = MeasuredRun(run="r0", attempt=1, end="completed", agent="a1")
 KEY = run_key("e1", "r0", 1)
+ALL = ShowTables(evaluation="e1")
 
 
 @pytest.fixture
@@ -109,12 +112,22 @@ def test_tables_come_back_as_they_were(store: Store) -> None:
     done = analyze(store.read("e1", [MEASURED]))
     for _ in range(2):
         store.write("e1", done.tables, done.digest, done.trees)
-    assert tuple(store.tables("e1")) == done.tables
-    assert [table.name for table in store.tables("e1", ("layers", "latency"))] == [
-        "latency",
-        "layers",
-    ]
-    assert store.tables("e2") == []
+    assert store.tables(ALL).tables == done.tables
+    named = store.tables(ShowTables(evaluation="e1", tables=("layers", "latency")))
+    assert [table.name for table in named.tables] == ["latency", "layers"]
+    assert store.tables(ShowTables(evaluation="e2")).tables == ()
+
+
+def test_rows_of_a_table_come_in_pages(store: Store) -> None:
+    column = Column(name="n", type="int")
+    rows = tuple((n,) for n in range(MOST_ROWS + 1))
+    table = Table(name="latency", title="Latency", columns=(column,), rows=rows)
+    store.write("e1", [table], "d", {})
+    first = store.tables(ALL)
+    assert (len(first.tables[0].rows), first.total_rows) == (MOST_ROWS, {"latency": MOST_ROWS + 1})
+    assert store.tables(ALL.model_copy(update={"offset": MOST_ROWS})).tables[0].rows == rows[-1:]
+    few = store.tables(ALL.model_copy(update={"offset": 3, "limit": 2}))
+    assert few.tables[0].rows == ((3,), (4,))
 
 
 def test_batches_that_come_late_are_a_caveat(rows_url: str, store: Store) -> None:
@@ -122,9 +135,9 @@ def test_batches_that_come_late_are_a_caveat(rows_url: str, store: Store) -> Non
     store.write("e1", done.tables, done.digest, done.trees)
     with closing(collector.Store(rows_url)) as rows:
         rows.settle(KEY, "incomplete", rows.waiting()[0].batches)
-        assert tuple(store.tables("e1")) == done.tables
+        assert store.tables(ALL).tables == done.tables
         rows.save([prepared_of(a_trace(7), REQUESTED_NS)])
-    (latency,) = store.tables("e1", ["latency"])
+    latency = store.tables(ALL).tables[0]
     assert latency.caveats[-1].startswith("r0, attempt 1: 1 batches came after its rows")
 
 
