@@ -25,7 +25,7 @@ from schemas.evaluation import (
 from schemas.identity import keyed_evaluation_id, new_evaluation_id
 from schemas.level import Level
 from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest
-from schemas.message import Fact, Message
+from schemas.message import Fact
 from schemas.plan import Plan, RunPlan, SessionPlan, Subject
 from schemas.request import (
     Accepted,
@@ -180,6 +180,8 @@ class StandIns:
         self.bus = bus
         self._others = others or {}
         self.cancelled: list[str] = []
+        #: of a table, that an answer to `tables` holds
+        self.most_rows = 1000
         #: told of each accepted evaluation, after its `EvaluationRequested`
         self.then: Callable[[str], list[Fact]] = lambda _: []
         self._ids = count()
@@ -254,8 +256,15 @@ class StandIns:
     async def _tables(self, asked: Asked) -> bytes:
         command = decode_body(ShowTables, asked.body)
         wanted = not command.tables or LATENCY.name in command.tables
-        tables: Message = Tables(evaluation=command.evaluation, tables=(LATENCY,) if wanted else ())
-        return encode_body(tables)
+        end = command.offset + self.most_rows
+        shown = LATENCY.model_copy(update={"rows": LATENCY.rows[command.offset : end]})
+        return encode_body(
+            Tables(
+                evaluation=command.evaluation,
+                tables=(shown,) if wanted else (),
+                total_rows={LATENCY.name: len(LATENCY.rows)} if wanted else {},
+            )
+        )
 
 
 @asynccontextmanager

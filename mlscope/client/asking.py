@@ -1,16 +1,19 @@
 """One command over the bus: asked, answered, refusals and silences turned into errors."""
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import NoAnswer, NotPermitted, Unreachable
 from mlscope.client.errors import CommandRefused, Denied, EvaluationRefused, NotAnswering
+from schemas.analysis import Table, Tables
 from schemas.codec import encode_body, parse, unpack
 from schemas.message import Command, Message
-from schemas.request import Evaluate, Refused
+from schemas.request import Evaluate, Refused, ShowTables
 from schemas.subjects import command_subject
 
 M = TypeVar("M", bound=Message)
+_TABLES_S = 60.0
 
 
 async def ask(bus: Bus, command: Command, *, timeout_s: float = 10.0) -> dict[str, Any]:
@@ -36,6 +39,32 @@ async def ask(bus: Bus, command: Command, *, timeout_s: float = 10.0) -> dict[st
 async def ask_for(bus: Bus, command: Command, answer: type[M], *, timeout_s: float = 10.0) -> M:
     """Return the answer to a command as a message. Raises as `ask`, and MalformedMessage."""
     return parse(answer, await ask(bus, command, timeout_s=timeout_s))
+
+
+async def whole_tables(bus: Bus, evaluation: str, names: Sequence[str] = ()) -> Tables:
+    """Return tables, all or those named, with every row however many answers that takes.
+
+    Raises as `ask_for`.
+    """
+    command = ShowTables(evaluation=evaluation, tables=tuple(names))
+    first = await ask_for(bus, command, Tables, timeout_s=_TABLES_S)
+    tables = [await _whole(bus, first, table) for table in first.tables]
+    return first.model_copy(update={"tables": tuple(tables)})
+
+
+async def _whole(bus: Bus, first: Tables, table: Table) -> Table:
+    rows = list(table.rows)
+    total = first.total_rows.get(table.name, len(rows))
+    caveats = table.caveats
+    while len(rows) < total:
+        command = ShowTables(evaluation=first.evaluation, tables=(table.name,), offset=len(rows))
+        page = await ask_for(bus, command, Tables, timeout_s=_TABLES_S)
+        found = [row for each in page.tables for row in each.rows]
+        if not found:
+            caveats += (f"the first {len(rows)} of {total} rows: the next does not come",)
+            break
+        rows += found
+    return table.model_copy(update={"rows": tuple(rows), "caveats": caveats})
 
 
 def _refusal_of(command: Command) -> type[CommandRefused]:

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from mlscope.bus.bus import Bus
-from mlscope.client.asking import ask, ask_for
+from mlscope.client.asking import ask, ask_for, whole_tables
 from mlscope.client.connection import open_bus
 from mlscope.client.errors import EvaluationRefused, StillRunning
 from mlscope.client.results import ResultTable, ResultTables
 from mlscope.client.watching import Progress, watch
-from schemas.analysis import Tables
 from schemas.codec import parse
 from schemas.errors import MalformedMessage
 from schemas.manifest import Manifest
@@ -26,7 +25,6 @@ from schemas.request import (
     Refused,
     ShowCatalog,
     ShowEvaluation,
-    ShowTables,
     WithdrawManifest,
 )
 from schemas.status import Catalog, EvaluationList, EvaluationStatus
@@ -117,8 +115,7 @@ class AsyncClient:
 
     async def tables(self, evaluation: str, *names: str) -> ResultTables:
         """Return an evaluation's tables, all or those named. Raises CommandRefused."""
-        command = ShowTables(evaluation=evaluation, tables=names)
-        return ResultTables(await ask_for(self.bus, command, Tables, timeout_s=60.0))
+        return ResultTables(await whole_tables(self.bus, evaluation, names))
 
     def watch(self, evaluation: str) -> AsyncGenerator[Progress, None]:
         """Yield where an evaluation is until it ended; see `mlscope.client.watching`."""

@@ -1,7 +1,7 @@
 """What the gateway asks of the other services, over the bus."""
 
 from mlscope.bus.bus import Bus
-from mlscope.client.asking import ask_for
+from mlscope.client.asking import ask_for, whole_tables
 from mlscope.client.errors import CommandRefused, NotAnswering
 from mlscope.client.story import evolve, unheard
 from schemas.analysis import Tables
@@ -38,6 +38,13 @@ async def evaluations(bus: Bus, command: ListEvaluations) -> EvaluationList:
 
 
 async def tables_of(bus: Bus, evaluation: str, *names: str) -> Tables:
-    """Return tables, all or those named. Raises CommandRefused, NotAnswering."""
-    command = ShowTables(evaluation=evaluation, tables=names)
-    return await ask_for(bus, command, Tables, timeout_s=60.0)
+    """Return tables, all or those named, whole. Raises CommandRefused, NotAnswering."""
+    return await whole_tables(bus, evaluation, names)
+
+
+async def first_rows_of(bus: Bus, evaluation: str) -> Tables:
+    """Return all tables with as many rows as one answer holds: enough for a page to read.
+
+    Raises CommandRefused, NotAnswering.
+    """
+    return await ask_for(bus, ShowTables(evaluation=evaluation), Tables, timeout_s=60.0)

@@ -12,7 +12,7 @@ from schemas.request import ListEvaluations, Refused
 from services.gateway.answers import refused_by
 from services.gateway.api import bus_of, evaluation_of
 from services.gateway.asking import evaluations as ask_evaluations
-from services.gateway.asking import status_of, tables_of
+from services.gateway.asking import first_rows_of, status_of
 from services.gateway.guard import COOKIE, session_of
 from services.gateway.pages.evaluation import evaluation_page
 from services.gateway.pages.evaluations import evaluations_page
@@ -40,10 +40,10 @@ async def evaluation(request: Request) -> Response:
     note = ""
     if status.tables:
         try:
-            tables = await tables_of(bus_of(request), status.evaluation)
+            tables = await first_rows_of(bus_of(request), status.evaluation)
         except ClientError as error:
             note = refused_by(error).message
-    return HTMLResponse(evaluation_page(status, tables.tables, note))
+    return HTMLResponse(evaluation_page(status, tables, note))
 
 
 async def login(request: Request) -> Response:

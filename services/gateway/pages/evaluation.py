@@ -6,7 +6,7 @@ from typing import Any
 
 from mlscope.client.quantities import shown, unit_of
 from mlscope.client.story import ENDED
-from schemas.analysis import Column, Table
+from schemas.analysis import Column, Table, Tables
 from schemas.request import Evaluate
 from schemas.status import EvaluationStatus, RunStatus
 from services.gateway.pages.evaluations import state_of, when
@@ -30,7 +30,7 @@ _RUN_HEADS = (
 )
 
 
-def evaluation_page(status: EvaluationStatus, tables: Sequence[Table], note: str = "") -> str:
+def evaluation_page(status: EvaluationStatus, tables: Tables, note: str = "") -> str:
     """Return the page; while the evaluation runs its script keeps it up to date."""
     is_live = status.state not in ENDED
     return page(
@@ -44,7 +44,10 @@ def evaluation_page(status: EvaluationStatus, tables: Sequence[Table], note: str
             _runs(status.runs),
             _request(status.request) if status.request else "",
             element("p", note, class_="note") if note else "",
-            *(_table(status.evaluation, table) for table in _results_first(tables)),
+            *(
+                _table(status.evaluation, table, tables.total_rows.get(table.name, 0))
+                for table in _results_first(tables.tables)
+            ),
             id="evaluation",
             data_evaluation=status.evaluation,
             data_live="yes" if is_live else "no",
@@ -114,7 +117,7 @@ def _request(request: Evaluate) -> Markup:
     return element("details", element("summary", "Request"), element("pre", body))
 
 
-def _table(evaluation: str, table: Table) -> Markup:
+def _table(evaluation: str, table: Table, total_rows: int) -> Markup:
     address = f"/api/evaluations/{evaluation}/tables/{table.name}"
     links = text_of(
         element("a", "CSV", href=f"{address}.csv"), " ", element("a", "JSON", href=address)
@@ -122,12 +125,14 @@ def _table(evaluation: str, table: Table) -> Markup:
     columns = _shown_columns(table.columns)
     heads = element("tr", *(_head(column) for column in columns))
     rows = element("tbody", *(element("tr", *_cells(table, columns, row)) for row in table.rows))
+    rest = f"the first {len(table.rows)} of {total_rows} rows; the files hold all"
     return element(
         "section",
         element("h2", table.title or table.name),
         element("p", table.verdict, class_="verdict") if table.verdict else "",
         element("div", element("table", element("thead", heads), rows), class_="wide"),
         *(element("p", caveat, class_="note") for caveat in table.caveats),
+        element("p", rest, class_="note") if total_rows > len(table.rows) else "",
         element("p", links),
         data_table=table.name,
     )

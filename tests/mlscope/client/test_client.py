@@ -118,6 +118,19 @@ async def test_a_table_reads_as_rows_and_as_a_frame(
         (await client.tables(E))["none"]
 
 
+async def test_a_table_of_many_answers_is_whole(client: AsyncClient, standing: StandIns) -> None:
+    standing.most_rows = 1
+    table = (await client.tables(E, "latency"))["latency"]
+    assert [row["run"] for row in table.rows()] == ["r0", "r1"]
+    assert table.table.caveats == ()
+
+
+async def test_rows_that_do_not_come_are_said(client: AsyncClient, standing: StandIns) -> None:
+    standing.most_rows = 0
+    table = (await client.tables(E))["latency"]
+    assert (table.rows(), len(table.table.caveats)) == ([], 1)
+
+
 async def test_nobody_there_is_said_so(bus: Bus) -> None:
     with pytest.raises(NotAnswering, match="mlscope status"):
         await AsyncClient(bus=bus).catalog()

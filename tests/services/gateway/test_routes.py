@@ -79,6 +79,17 @@ async def test_a_table_comes_as_json_and_csv(web: httpx.AsyncClient) -> None:
     assert (await web.get(f"/api/evaluations/{E}/tables/none")).status_code == 404
 
 
+async def test_files_hold_every_row_and_the_page_says_when_it_does_not(
+    web: httpx.AsyncClient, standing: StandIns
+) -> None:
+    await standing.tell(*whole_story())
+    standing.most_rows = 1
+    assert len((await web.get(f"/api/evaluations/{E}/tables/latency")).json()["rows"]) == 2
+    assert len((await web.get(f"/api/evaluations/{E}/tables")).json()["tables"][0]["rows"]) == 2
+    page = (await web.get(f"/evaluations/{E}")).text
+    assert "the first 1 of 2 rows; the files hold all" in page
+
+
 async def test_the_openapi_document_describes_what_is_answered(web: httpx.AsyncClient) -> None:
     document = (await web.get("/api/openapi.json")).json()
     catalog = (await web.get("/api/catalog")).json()
