@@ -45,14 +45,37 @@ def as_json(value: Any, status: int = 200, headers: Mapping[str, str] | None = N
     return Response(text, status, headers, media_type="application/json")
 
 
-def as_csv(table: Table) -> Response:
-    """Return a table as CSV, its header row the column names."""
+FILES: Mapping[str, str] = MappingProxyType(
+    {
+        "csv": "text/csv",
+        "parquet": "application/vnd.apache.parquet",
+        "arrow": "application/vnd.apache.arrow.file",
+    }
+)
+"""Media types of the files a table can be had as, by suffix."""
+
+
+def as_file(table: Table, suffix: str) -> Response:
+    """Return a table as a file to download; `suffix` is one of FILES."""
+    headers = {"Content-Disposition": f'attachment; filename="{table.name}.{suffix}"'}
+    return Response(_file_of(table, suffix), 200, headers, media_type=FILES[suffix])
+
+
+def _file_of(table: Table, suffix: str) -> str | bytes:
+    if suffix == "csv":
+        return _csv_of(table)
+    # Polars takes long to load, and few ask for such files.
+    from mlscope.export import arrow_of, parquet_of
+
+    return parquet_of(table) if suffix == "parquet" else arrow_of(table)
+
+
+def _csv_of(table: Table) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(column.name for column in table.columns)
     writer.writerows(table.rows)
-    headers = {"Content-Disposition": f'attachment; filename="{table.name}.csv"'}
-    return Response(text.getvalue(), 200, headers, media_type="text/csv")
+    return text.getvalue()
 
 
 def refusal(refused: Refused, status: int | None = None) -> Response:

@@ -1,5 +1,6 @@
 """REST: each path asks one command over the bus and answers in JSON."""
 
+import asyncio
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -14,7 +15,7 @@ from schemas.errors import MalformedMessage
 from schemas.identity import Token
 from schemas.request import Accepted, Cancel, Evaluate, ListEvaluations, Refused, ShowCatalog
 from schemas.status import Catalog
-from services.gateway.answers import as_csv, as_json, refusal
+from services.gateway.answers import FILES, as_file, as_json, refusal
 from services.gateway.asking import evaluations, status_of, tables_of
 from services.gateway.live import live_response
 from services.gateway.openapi import document
@@ -102,7 +103,10 @@ async def tables(request: Request) -> Response:
 
 
 async def table(request: Request) -> Response:
-    """GET /api/evaluations/{id}/tables/{name}: one, as JSON or (`.csv`, Accept) as CSV."""
+    """GET /api/evaluations/{id}/tables/{name}: one, as JSON, or as a file.
+
+    A suffix says which (see `FILES`); CSV comes to `Accept: text/csv` as well.
+    """
     name, dot, suffix = str(request.path_params["table"]).rpartition(".")
     if not dot:
         name, suffix = suffix, ""
@@ -110,8 +114,10 @@ async def table(request: Request) -> Response:
     one = next((each for each in found.tables if each.name == name), None)
     if one is None:
         raise NoSuchTable(name, tuple(each.name for each in found.tables))
-    if suffix == "csv" or (not suffix and "text/csv" in request.headers.get("accept", "")):
-        return as_csv(one)
+    if not suffix and "text/csv" in request.headers.get("accept", ""):
+        suffix = "csv"
+    if suffix in FILES:
+        return await asyncio.to_thread(as_file, one, suffix)
     return as_json(one.model_dump(mode="json"))
 
 

@@ -8,6 +8,7 @@ from schemas.analysis import Table, Tables
 from schemas.message import VERSION, Message
 from schemas.request import Accepted, Evaluate, Refused
 from schemas.status import Catalog, EvaluationList, EvaluationStatus
+from services.gateway.answers import FILES
 
 _MODELS: tuple[type[Message], ...] = (
     Evaluate,
@@ -20,7 +21,8 @@ _MODELS: tuple[type[Message], ...] = (
     Catalog,
 )
 _EVALUATION = {"name": "evaluation", "in": "path", "required": True, "schema": {"type": "string"}}
-_TABLE = {**_EVALUATION, "name": "table", "description": "a name; `.csv` behind it gives CSV"}
+_SUFFIXES = "a name; " + ", ".join(f"`.{suffix}`" for suffix in FILES) + " behind it give files"
+_TABLE = {**_EVALUATION, "name": "table", "description": _SUFFIXES}
 _LAST_ID = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer"}}
 
 
@@ -66,7 +68,7 @@ def _paths() -> dict[str, Any]:
         },
         f"{evaluation}/tables": {"get": _operation("its tables", Tables, [_EVALUATION])},
         f"{evaluation}/tables/{{table}}": {
-            "get": _operation("one table", Table, [_EVALUATION, _TABLE])
+            "get": _with_files(_operation("one table", Table, [_EVALUATION, _TABLE]))
         },
         "/api/catalog": {"get": _operation("what can run where", Catalog, _of("kind", "name"))},
     }
@@ -88,6 +90,12 @@ def _operation(
         "parameters": parameters,
         "responses": {code: good, "default": refused},
     }
+
+
+def _with_files(operation: dict[str, Any]) -> dict[str, Any]:
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    operation["responses"]["200"]["content"] |= dict.fromkeys(FILES.values(), binary)
+    return operation
 
 
 def _json(model: type[Message]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from services.gateway.pages.markup import Markup, element, text_of
 from services.gateway.pages.plain import page, pairs
 
 _LONG = 60
+_FILES = (("CSV", ".csv"), ("JSON", ""), ("Parquet", ".parquet"), ("Arrow", ".arrow"))
 _RUN_HEADS = (
     "Run",
     "Scenario",
@@ -119,9 +120,7 @@ def _request(request: Evaluate) -> Markup:
 
 def _table(evaluation: str, table: Table, total_rows: int) -> Markup:
     address = f"/api/evaluations/{evaluation}/tables/{table.name}"
-    links = text_of(
-        element("a", "CSV", href=f"{address}.csv"), " ", element("a", "JSON", href=address)
-    )
+    links = [(element("a", name, href=f"{address}{end}"), " ") for name, end in _FILES]
     columns = _shown_columns(table.columns)
     heads = element("tr", *(_head(column) for column in columns))
     rows = element("tbody", *(element("tr", *_cells(table, columns, row)) for row in table.rows))
@@ -133,7 +132,7 @@ def _table(evaluation: str, table: Table, total_rows: int) -> Markup:
         element("div", element("table", element("thead", heads), rows), class_="wide"),
         *(element("p", caveat, class_="note") for caveat in table.caveats),
         element("p", rest, class_="note") if total_rows > len(table.rows) else "",
-        element("p", links),
+        element("p", *(text_of(*link) for link in links)),
         data_table=table.name,
     )
 

@@ -1,7 +1,11 @@
 """REST and pages over a memory bus: what is asked, answered and refused."""
 
+import io
+from collections.abc import Callable
+
 import httpx
 import jsonschema  # type: ignore[import-untyped]
+import polars as pl
 import pytest
 
 from mlscope.bus.bus import Bus
@@ -79,6 +83,20 @@ async def test_a_table_comes_as_json_and_csv(web: httpx.AsyncClient) -> None:
     assert (await web.get(f"/api/evaluations/{E}/tables/none")).status_code == 404
 
 
+@pytest.mark.parametrize(("suffix", "read"), [("parquet", pl.read_parquet), ("arrow", pl.read_ipc)])
+async def test_a_table_comes_as_a_typed_file(
+    web: httpx.AsyncClient, suffix: str, read: Callable[[io.BytesIO], pl.DataFrame]
+) -> None:
+    response = await web.get(f"/api/evaluations/{E}/tables/latency.{suffix}")
+    assert f"latency.{suffix}" in response.headers["content-disposition"]
+    frame = read(io.BytesIO(response.content))
+    assert frame.schema == {"run": pl.String, "p50": pl.Float64}
+    assert frame["run"].to_list() == ["r0", "r1"]
+    document = (await web.get("/api/openapi.json")).json()
+    described = document["paths"]["/api/evaluations/{evaluation}/tables/{table}"]["get"]
+    assert response.headers["content-type"] in described["responses"]["200"]["content"]
+
+
 async def test_files_hold_every_row_and_the_page_says_when_it_does_not(
     web: httpx.AsyncClient, standing: StandIns
 ) -> None:
@@ -107,6 +125,8 @@ async def test_the_page_tells_runs_tables_and_escapes(
     assert 'data-run="r1"' in page
     assert "Half of the queries took 5 ms." in page
     assert "5 ms</td>" in page
+    for suffix in (".csv", ".parquet", ".arrow"):
+        assert f'/tables/latency{suffix}"' in page
     assert 'data-live="no"' in page
     assert (await web.get(f"/evaluations/{E}<script>")).text.count("<script>") == 0
 
