@@ -108,7 +108,7 @@ class Answers:
 
     def _same(self, known: EvaluationState, request: Evaluate, *, is_repeat: bool) -> Message:
         """Accept a request under its key, unless the key stands for another request."""
-        if known.request == request:
+        if known.request == request or _bytes(known.request) == _bytes(request):
             return self._accepted(known.evaluation, repeated=is_repeat)
         return Refused(
             error="conflict",
@@ -182,6 +182,11 @@ def _malformed(error: MalformedMessage) -> Refused:
         found=error.found,
         allowed=error.expected,
     )
+
+
+def _bytes(request: Evaluate | None) -> bytes:
+    """Return a request as bytes, in which a NaN equals itself."""
+    return encode_body(request) if request else b""
 
 
 def _too_late() -> Refused:

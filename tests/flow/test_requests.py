@@ -62,6 +62,13 @@ async def test_a_key_stands_for_one_request(asker: Stranger) -> None:
     assert (answer["error"], answer["field"]) == ("conflict", "key")
 
 
+async def test_a_request_that_holds_nan_equals_itself(asker: Stranger) -> None:
+    request = msgpack.packb({**SMALL, "key": "nan", "options": {"threads": float("nan")}})
+    first = await asker.raw(EVALUATE, request)
+    again = await asker.raw(EVALUATE, request)
+    assert (first["accepted"], again["repeated"]) == (True, True), (first, again)
+
+
 REFUSALS: list[tuple[dict[str, Any], str, str, str]] = [
     ({"model": "tiny-cn"}, "unknown", "model", "tiny-cnn"),
     ({"model": "tiny-cnn:>=9"}, "unknown", "model", "1.0.0"),
@@ -114,6 +121,10 @@ async def test_a_refusal_names_the_field_and_what_is_allowed(
         b"\x81" * 100_000,
         b'"tiny-cnn"',
         b'{"model": {"name": ["deep", {"er": null}]}}',
+        b'{"model": "identity", "labels": {"half": "\\ud800"}}',
+        b'{"model": "identity", "options": {"threads": 1' + b"0" * 30 + b"}}",
+        b'{"model": "identity", "options": {"threads": NaN}}',
+        b'{"model": "identity", "options": ' + b'{"a": ' * 2000 + b"1" + b"}" * 2000 + b"}",
     ],
     ids=lambda body: repr(body[:12]),
 )

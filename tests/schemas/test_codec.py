@@ -115,3 +115,19 @@ def test_an_empty_body_is_an_empty_map() -> None:
     with pytest.raises(MalformedMessage) as raised:
         decode_body(Cancel, b"")
     assert raised.value.field == "evaluation"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a": NaN}',
+        b'{"a": -Infinity}',
+        b'{"a": "\\ud800"}',
+        b'{"a": 1' + b"0" * 30 + b"}",
+        b'{"a":' * 2000 + b"1" + b"}" * 2000,
+    ],
+    ids=["nan", "infinity", "half-a-pair", "beyond-64-bits", "deep"],
+)
+def test_json_that_msgpack_cannot_say_is_malformed(body: bytes) -> None:
+    with pytest.raises(MalformedMessage):
+        unpack(body)
