@@ -38,17 +38,23 @@ def synthetic_samples(name: str, synthetic: Synthetic) -> Tensors:
     kind = _element_type(name, synthetic.element_type)
     if math.prod(shape) * kind.itemsize > _MOST_BYTES:
         raise DatasetUnusable(name, f"{shape} of {kind} is more than {_MOST_BYTES} bytes")
-    random = np.random.default_rng(synthetic.seed)
-    if synthetic.distribution == "zeros":
-        return np.zeros(shape, kind)
-    if synthetic.distribution == "uniform":
-        drawn = random.random(shape, np.float32)
-    else:
-        drawn = random.standard_normal(shape, np.float32)
+    try:
+        drawn = _drawn(shape, synthetic)
+    except (ValueError, OverflowError, MemoryError) as error:
+        raise DatasetUnusable(name, f"{shape} from seed {synthetic.seed}: {error}") from error
     if kind.kind in "iu":
         limits = np.iinfo(kind)
         return np.clip(drawn * 64, limits.min, limits.max).astype(kind)
     return drawn.astype(kind)
+
+
+def _drawn(shape: tuple[int, ...], synthetic: Synthetic) -> npt.NDArray[np.float32]:
+    random = np.random.default_rng(synthetic.seed)
+    if synthetic.distribution == "zeros":
+        return np.zeros(shape, np.float32)
+    if synthetic.distribution == "uniform":
+        return random.random(shape, np.float32)
+    return random.standard_normal(shape, np.float32)
 
 
 def _element_type(name: str, text: str) -> np.dtype[Any]:

@@ -275,6 +275,19 @@ def test_a_dataset_that_does_not_fit_is_refused_or_fails(cluster: Cluster) -> No
     assert "dataset photos" in failed(cluster, model="identity", dataset="photos").cause
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"seed": -1}, {"element_type": "wat"}, {"shape": [1 << 20]}, {"shape": [-4]}]
+)
+def test_synthetic_samples_nobody_can_make_are_said_so(
+    cluster: Cluster, wrong: dict[str, Any]
+) -> None:
+    wanted = model("identity")
+    wanted["inputs"][0]["shape"] = [-1, -1]
+    samples = {"shape": [4], "samples": 1 << 19, **wrong}
+    synthetic = {"kind": "dataset", "name": "odd", "synthetic": samples}
+    assert "dataset odd" in failed(cluster, model=wanted, dataset=synthetic).cause
+
+
 def test_who_waits_in_vain_is_told_why(cluster: Cluster, waiting: str) -> None:
     with cluster.client() as client:
         status = client.evaluation(waiting).wait(60)
