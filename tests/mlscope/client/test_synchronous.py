@@ -1,0 +1,38 @@
+"""The synchronous client against a real nats-server: its own loop, in its own thread."""
+
+import asyncio
+from pathlib import Path
+
+from cli.cluster.nats_server import NatsServer
+from mlscope import Client
+from tests.cli.commands.conftest import standing
+from tests.stories import StandIns, whole_story
+
+__all__ = ["standing"]
+
+
+async def test_everything_works_without_a_loop(
+    nats_server: NatsServer, standing: StandIns, tmp_path: Path
+) -> None:
+    standing.then = lambda evaluation: whole_story(evaluation)[1:]
+    seed_file = nats_server.seed_files["requester"]
+
+    def use() -> list[object]:
+        with Client(url=nats_server.url, seed_file=seed_file) as client:
+            evaluation = client.run("tiny", batch_sizes=[1, 2])
+            seen = [step.status.state for step in evaluation.watch()]
+            abandoned = evaluation.watch()
+            next(abandoned)
+            abandoned.close()
+            client.cancel(evaluation.id)
+            return [
+                seen[-1],
+                evaluation.wait(5).state,
+                evaluation.table("latency").rows()[0]["run"],
+                [model.name for model in client.catalog("model").models],
+                client.evaluation(evaluation.id).status().state,
+            ]
+
+    found = await asyncio.to_thread(use)
+    assert found == ["analyzed", "analyzed", "r0", ["tiny"], "analyzed"]
+    assert len(standing.cancelled) == 1
