@@ -49,7 +49,7 @@ def nats_conf(
     no user is ever written unrestricted.
     """
     users = "\n".join(_user(name, key, permissions[name]) for name, key in public_keys.items())
-    # Facts above 512 KiB travel by object, but a command (an inline manifest, a work order) is whole.
+    # Facts above 512 KiB travel by object; a command (an inline manifest, a work order) is whole.
     # Acknowledged means on disk: the server's own default syncs every two minutes.
     return f"""\
 server_name: mlscope

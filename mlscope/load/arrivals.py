@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from mlscope.load.errors import LoadError
 
-
 _PART = 1 << 15
 
 
