@@ -6,7 +6,6 @@ import dataclasses
 import json
 import secrets
 import sys
-from contextlib import aclosing
 
 from cli import exits
 from cli.commands.asking import client_of, result_of
@@ -106,18 +105,18 @@ def watch(arguments: argparse.Namespace) -> int:
 
 async def _watch(arguments: argparse.Namespace) -> int:
     async with client_of(arguments) as client:
+        evaluation = AsyncEvaluation(client, arguments.evaluation, "")
         with ProgressLine(sys.stderr, quiet=arguments.events) as line:
-            async with aclosing(client.watch(arguments.evaluation)) as steps:
-                async for progress in steps:
-                    line.show(progress)
-                    if arguments.events:
-                        print(_event_line(progress), flush=True)
-    status = progress.status
+            status = await evaluation.follow(_print_event if arguments.events else line.show)
     if status.state == "analyzed":
         print(f"{status.evaluation} analyzed  {status.address}", file=sys.stderr)
         return exit_code_of(status, is_strict=False)
     _explain_end(status)
     return exits.FAILED
+
+
+def _print_event(progress: Progress) -> None:
+    print(_event_line(progress), flush=True)
 
 
 def _event_line(progress: Progress) -> str:

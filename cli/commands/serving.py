@@ -63,9 +63,8 @@ class _Announcing:
 
 def provision(_: argparse.Namespace) -> int:
     """Make streams, durables and buckets, then the database's tables; again does no harm."""
-    from services.analyzer.store import migrate as migrate_analyzer
-
     from mlscope.provision import provision as provision_bus
+    from services.analyzer.store import migrate as migrate_analyzer
     from services.collector.store import migrate as migrate_collector
 
     settings = Settings.read(os.environ)

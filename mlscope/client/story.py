@@ -179,19 +179,19 @@ def _run_changes(state: RunState, fact: _RunFact) -> dict[str, Any]:
             return {"state": "started", "agent": fact.agent} if state == "planned" else {}
         case RunInterrupted():
             return {"state": "interrupted", "cause": fact.cause}
-        case RunFailed():
-            return {"state": "failed", "cause": f"{fact.error}: {fact.message}", **_tallied(fact)}
-        case RunCompleted():
-            return {
-                "state": "ended",
-                "level_note": fact.level_note,
-                "caveats": fact.caveats,
-                **_tallied(fact),
-            }
         case RunRecorded():
             return {"state": "recorded"}
         case RunIncomplete():
             return {"state": "incomplete", "cause": _missing(fact)}
+        case _:
+            return _outcome(fact)
+
+
+def _outcome(fact: RunCompleted | RunFailed) -> dict[str, Any]:
+    if isinstance(fact, RunFailed):
+        return {"state": "failed", "cause": f"{fact.error}: {fact.message}", **_tallied(fact)}
+    notes = {"level_note": fact.level_note, "caveats": fact.caveats}
+    return {"state": "ended", **notes, **_tallied(fact)}
 
 
 def _tallied(fact: RunCompleted | RunFailed) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -119,7 +119,7 @@ class Client:
         """Return an evaluation's tables, all or those named. Raises CommandRefused."""
         return self.wait_for(self._client.tables(evaluation, *names))
 
-    def watch(self, evaluation: str) -> Iterator[Progress]:
+    def watch(self, evaluation: str) -> Generator[Progress, None, None]:
         """Yield where an evaluation is until it ended."""
         steps = self._client.watch(evaluation)
         try:
@@ -155,7 +155,7 @@ class Evaluation:
         """Whether the request's key was known already."""
         return self.handle.repeated
 
-    def watch(self) -> Iterator[Progress]:
+    def watch(self) -> Generator[Progress, None, None]:
         """Yield where it is, at once and with every change, until it ended."""
         return self.client.watch(self.id)
 
