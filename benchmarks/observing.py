@@ -169,7 +169,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=6)
     options = parser.parse_args()
-    with world() as here:
+    with world("") as here:
         print("query p50, us; ratio on/off: median of pairs, least and most")
         print(f"{'':20}{'off':>12}{'on':>12}{'ratio':>9}")
         moved = [
