@@ -4,8 +4,17 @@ from collections.abc import Iterator, Mapping
 
 from packaging.version import InvalidVersion, Version
 
+from mlscope.load.errors import InvalidParameter
+from mlscope.load.parameters import MOST_QUERIES
+from mlscope.load.scenarios import BUILT_IN
 from schemas.agent import AgentAnnounced, AgentLost, Lease
-from schemas.manifest import Manifest, ManifestPublished, ManifestWithdrawn, ModelManifest
+from schemas.manifest import (
+    Manifest,
+    ManifestPublished,
+    ManifestWithdrawn,
+    ModelManifest,
+    ScenarioManifest,
+)
 from schemas.operators import step_faults
 from schemas.request import CatalogChanged, Refused, WithdrawManifest
 from schemas.subjects import manifest_key
@@ -58,6 +67,21 @@ def _check(manifest: Manifest) -> None:
         fault = next(step_faults(manifest), None)
         if fault is not None:
             raise ManifestRefused(_invalid(f"manifest.{fault.path}", fault.found, fault.allowed))
+    if isinstance(manifest, ScenarioManifest) and manifest.name in BUILT_IN:
+        _check_defaults(manifest)
+
+
+def _check_defaults(manifest: ScenarioManifest) -> None:
+    """Raise ManifestRefused for defaults that would have every request for the scenario refused."""
+    parameters = dict(manifest.parameters)
+    if isinstance(queries := parameters.get("queries"), int) and 0 < queries <= MOST_QUERIES:
+        # Whatever their number, one query is enough to have the others checked.
+        parameters["queries"] = 1
+    try:
+        BUILT_IN[manifest.name](parameters, 1, 1)
+    except InvalidParameter as error:
+        field = f"manifest.parameters.{error.field}"
+        raise ManifestRefused(_invalid(field, str(error.found), error.allowed)) from error
 
 
 def _invalid(field: str, found: str, allowed: str) -> Refused:

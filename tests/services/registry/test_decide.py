@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.agent import Lease
-from schemas.manifest import Manifest, Port, Step
+from schemas.manifest import Manifest, Port, ScenarioManifest, Step
 from schemas.request import Refused, WithdrawManifest
 from schemas.status import AgentStatus
 from services.registry.decide import decide_back, decide_lost, decide_publish, decide_withdraw
@@ -29,6 +29,23 @@ def test_another_text_under_a_known_version_conflicts() -> None:
     changed = a_model().model_copy(update={"description": "changed"})
     refused = refusal(a_model(), changed)
     assert (refused.error, refused.field) == ("conflict", "manifest.version")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "field"),
+    [({"queries": "x"}, "queries"), ({"queries": 0}, "queries"), ({"rate": 3}, "rate")],
+)
+def test_defaults_a_scenario_cannot_use_are_refused(
+    parameters: dict[str, object], field: str
+) -> None:
+    refused = refusal(None, ScenarioManifest(name="online", version="9", parameters=parameters))
+    assert (refused.error, refused.field) == ("invalid", f"manifest.parameters.{field}")
+
+
+@pytest.mark.parametrize("name", ["online", "of-my-own"])
+def test_other_defaults_of_a_scenario_are_taken(name: str) -> None:
+    manifest = ScenarioManifest(name=name, version="9", parameters={"queries": 10_000_000})
+    assert decide_publish(None, manifest)[1] is not None
 
 
 def test_an_unknown_step_is_named_by_its_place() -> None:
