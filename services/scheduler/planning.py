@@ -25,6 +25,7 @@ from schemas.level import Level
 from schemas.plan import Plan, RunPlan, SessionPlan, Subject
 from schemas.request import Evaluate, ScenarioChoice
 from schemas.status import Catalog
+from services.scheduler.constraints import newest_first
 from services.scheduler.digests import digest_of
 from services.scheduler.errors import invalid, unknown
 from services.scheduler.matching import Candidate, Match
@@ -103,7 +104,8 @@ class _Loads:
     def __init__(self, request: Evaluate, samples: int, catalog: Catalog, shapes: Shapes) -> None:
         self.request = request
         self._names = _names(request)
-        self._defaults = {each.name: each.parameters for each in catalog.scenarios}
+        oldest_first = sorted(catalog.scenarios, key=lambda each: newest_first(each.version))
+        self._defaults = {each.name: each.parameters for each in oldest_first}
         self._samples = samples
         self._shapes = shapes
         self._issued: dict[tuple[int, int], int] = {}

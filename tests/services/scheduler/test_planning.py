@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from schemas.level import Level
+from schemas.manifest import ScenarioManifest
 from schemas.plan import Plan
 from schemas.request import Refused
 from schemas.status import Catalog
@@ -187,6 +188,17 @@ def test_defaults_of_the_catalog_fill_in() -> None:
     made = planned(catalog, scenarios=["online"])
     assert made.sessions[0].runs[0].queries == 7
     assert planned(catalog).sessions[0].runs[0].queries == 5
+
+
+@pytest.mark.parametrize("versions", [("9.0.0", "10.0.0"), ("10.0.0", "9.0.0")])
+def test_defaults_are_those_of_the_newest_version(versions: tuple[str, str]) -> None:
+    queries = {"9.0.0": 9, "10.0.0": 10}
+    scenarios = tuple(
+        ScenarioManifest(name="online", version=each, parameters={"queries": queries[each]})
+        for each in versions
+    )
+    made = planned(a_catalog().model_copy(update={"scenarios": scenarios}))
+    assert made.sessions[0].runs[0].queries == 10
 
 
 def test_every_agent_of_all_has_sessions_of_its_own() -> None:
