@@ -197,7 +197,8 @@ def test_defaults_are_those_of_the_newest_version(versions: tuple[str, str]) -> 
         ScenarioManifest(name="online", version=each, parameters={"queries": queries[each]})
         for each in versions
     )
-    made = planned(a_catalog().model_copy(update={"scenarios": scenarios}))
+    catalog = a_catalog().model_copy(update={"scenarios": scenarios})
+    made = planned(catalog, scenarios=["online"])
     assert made.sessions[0].runs[0].queries == 10
 
 
