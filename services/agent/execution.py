@@ -8,10 +8,11 @@ from mlscope.tracing.clock import now_ns
 from schemas.catalogue import FACTS
 from schemas.codec import decode_body, encode_body
 from schemas.plan import WorkOrder
-from schemas.run import RunCompleted, RunFailed, Tally
+from schemas.run import RunCompleted, RunFailed
 from services.agent.channel import Words
 from services.agent.control import MOST_WAITING
 from services.agent.errors import AgentError, RingBroken, RunTimedOut, Stopped
+from services.agent.issued import Issued
 from services.agent.process import WorkerProcess, words_of_run
 from services.agent.telling import Telling
 
@@ -87,8 +88,8 @@ class Execution:
         finally:
             self._answers.pop(key, None)
 
-    async def finish(self, run: str, issued: Tally) -> None:
-        """Say that a remote load is through; `issued` is what its issuer published."""
+    async def finish(self, run: str, issued: Issued) -> None:
+        """Say that a remote load is through; `issued` is what its issuer says of it."""
         self.telling.issued(run, issued)
         await self._worker.send(self._words("finish", run))
 

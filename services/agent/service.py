@@ -18,12 +18,12 @@ from schemas.codec import decode_body, encode_body, is_json, unpack
 from schemas.errors import SchemaError
 from schemas.message import derived_id
 from schemas.plan import WorkAnswer, WorkOrder
-from schemas.run import Tally
 from schemas.subjects import agent_command
 from services.agent.channel import Words
 from services.agent.control import MOST_WAITING
 from services.agent.errors import AgentError, WorkerDied
 from services.agent.execution import Execution
+from services.agent.issued import Issued
 from services.agent.machine import announcement, package_version
 from services.agent.outbox import BusSink
 from services.agent.process import WorkerLimits
@@ -317,8 +317,7 @@ class Agent:
         execution = self._running(name)
         if execution is None:
             return _told_off(body, "stale", "this attempt is not under way here")
-        counted = ("query_batches", "queries", "failed_queries")
-        await execution.finish(name[1], Tally(**{each: int(words[each]) for each in counted}))
+        await execution.finish(name[1], Issued.of(words))
         return encode_body(WorkAnswer(accepted=True), json_text=is_json(body))
 
     def _running(self, name: tuple[str, str, int]) -> Execution | None:

@@ -7,11 +7,10 @@ from typing import Protocol
 from schemas.batch import Batch
 from schemas.message import Fact, derived_id
 from schemas.plan import WorkOrder
-from schemas.run import RunCompleted, RunFailed, RunReady, Tally
+from schemas.run import RunReady, Tally
 from services.agent.errors import AgentError
+from services.agent.issued import Issued, Outcome
 from services.agent.measurement import failed
-
-Outcome = RunCompleted | RunFailed
 
 
 class Sink(Protocol):
@@ -38,7 +37,7 @@ class Telling:
         self.order, self._sink = order, sink
         self._left = dict.fromkeys(order.runs)
         self._counts: dict[str, Counter[str]] = {run: Counter() for run in order.runs}
-        self._issued: dict[str, Tally] = {}
+        self._issued: dict[str, Issued] = {}
         #: called with each run that has ended
         self.on_ended: Callable[[str], None] = _nothing
 
@@ -65,9 +64,9 @@ class Telling:
         )
         await self._sink.put(fact, id=derived_id(cause, "ready"), cause=cause)
 
-    def issued(self, run: str, tally: Tally) -> None:
-        """Note what the issuer of a remote run published, for the run's tally."""
-        self._issued[run] = tally
+    def issued(self, run: str, issued: Issued) -> None:
+        """Note what the issuer of a remote run says of its load, for the run's outcome."""
+        self._issued[run] = issued
 
     async def outcome(self, outcome: Outcome) -> None:
         """Say how a run ended; a second word on it is not said."""
@@ -75,7 +74,7 @@ class Telling:
             return
         issued, cause = self._issued.get(outcome.run), self._cause(outcome.run)
         if issued is not None:
-            outcome = outcome.model_copy(update={"tally": _with_issued(outcome.tally, issued)})
+            outcome = issued.said_in(outcome)
         await self._sink.put(outcome, id=derived_id(cause, "outcome"), cause=cause)
         self._left.pop(outcome.run, None)
         self.on_ended(outcome.run)
@@ -92,12 +91,6 @@ class Telling:
 
     def _cause(self, run: str) -> str:
         return cause_of(self.order.evaluation, run, self.order.attempt)
-
-
-def _with_issued(tally: Tally, issued: Tally) -> Tally:
-    """Return a remote run's tally: the agent's spans and outputs, the issuer's queries."""
-    queries = ("query_batches", "queries", "failed_queries")
-    return tally.model_copy(update={name: getattr(issued, name) for name in queries})
 
 
 def _nothing(_: str) -> None:

@@ -248,6 +248,7 @@ async def test_remote_queries_are_answered_and_tallied(scheduler: Scheduler) -> 
     assert (await scheduler.command("finish", {**named(order), **issued})).accepted
     (outcome,) = await scheduler.facts(RunCompleted)
     assert (outcome.tally.query_batches, outcome.tally.queries) == (3, 21)
+    assert outcome.caveats == ("1 of 21 queries failed",)
     assert outcome.tally.spans == 2 * 20
     assert await scheduler.bus.read(facts_of(QueriesAnswered)) == []
 

@@ -49,3 +49,11 @@ def test_times_count_from_the_origin() -> None:
     load = progress.load
     assert (load.issued_ns[0], load.ended_ns[0], load.service_ns[0]) == (500, 800, 5)
     assert load.failed == 0
+
+
+def test_lost_queries_and_late_issue_are_told() -> None:
+    progress = Progress(1000, np.zeros(3, np.int64), np.array([1000, 1000, 1800], np.int64))
+    progress.take(columns([0, 2], 2000))
+    progress.give_up()
+    assert (progress.load.failed, progress.load.lost) == (1, 1)
+    assert progress.load.late_p99_ns == round(0.98 * 800)
