@@ -16,7 +16,7 @@ _T = (
 
 
 def block_statistics(block: int, service_ns: Sequence[int]) -> BlockStatistics:
-    """Return a block's count of queries and the median of their service times."""
+    """Return a block's count of queries answered well and the median of their service times."""
     middle = round(median(service_ns)) if service_ns else 0
     return BlockStatistics(block=block, queries=len(service_ns), median_ns=middle)
 

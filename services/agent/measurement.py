@@ -15,14 +15,13 @@ from schemas.run import BlockStatistics, ClockOrigin, Conditions, RunCompleted, 
 from services.agent.blocks import block_statistics
 from services.agent.control import Control, Deadline, RunName
 from services.agent.errors import AgentError, PredictFailed
+from services.agent.issued import LATE_NS, LATENESS, failed_note, late_note
 from services.agent.noise import Reading, noise_between, reading
 from services.agent.predictors import Layer, LayerSource
 from services.agent.recorder import HandOver, Recorder
 from services.agent.session import Session
 from services.agent.stages import Query, Stages
 
-LATE_NS = 1_000_000
-"""Issue later than this at the 99th percentile is a caveat."""
 STEP_NS = 10_000_000
 """A wall clock that moved more than this during a run is a caveat."""
 
@@ -132,29 +131,29 @@ class Measurement:
         )
 
     def _done(self, query: Query) -> None:
-        self._service_ns.append(query.service_ns)
         if query.due_ns >= 0:
             self._late_ns.append(query.issued_ns - query.due_ns)
         if query.errors:
             self._last_error = query.errors[-1]
         else:
             self._answered += 1
+            self._service_ns.append(query.service_ns)
 
     def _conditions(self) -> Conditions:
         seed = self.plan.parameters.get("seed")
         noise = noise_between(self.began, reading())
         if self._late_ns:
-            noise["issue_lateness_p99_ns"] = _p99(self._late_ns)
+            noise[LATENESS] = _p99(self._late_ns)
         return self.session.conditions(seed if isinstance(seed, int) else None, noise)
 
     def _notes(self, tally: Tally, origin: ClockOrigin) -> list[str]:
         notes = []
         if tally.failed_queries:
-            notes.append(f"{tally.failed_queries} of {tally.queries} queries failed")
+            notes.append(failed_note(tally))
         if tally.dropped_batches:
             notes.append(f"{tally.dropped_batches} batches were dropped: ring and spool were full")
         if self._late_ns and _p99(self._late_ns) > LATE_NS:
-            notes.append(f"queries were issued late: p99 {_p99(self._late_ns) / 1e6:.2f} ms")
+            notes.append(late_note(_p99(self._late_ns)))
         if abs(wall_step_ns(origin)) > STEP_NS:
             notes.append(f"the wall clock moved by {wall_step_ns(origin) / 1e6:.1f} ms")
         if self.captures_layers:

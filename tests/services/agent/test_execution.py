@@ -251,6 +251,12 @@ async def test_a_failed_call_fails_its_query(tmp_path: Path) -> None:
     assert said.of(QueriesAnswered)[0].error_texts == ("predict: bad dream",)
 
 
+async def test_a_failed_query_s_time_is_in_no_median(tmp_path: Path) -> None:
+    order = an_order(a_sleepy_subject(fails_at=0), (a_run(queries=3),))
+    (block,) = (await carried_out(order, tmp_path)).completed().blocks
+    assert block.queries == 2
+
+
 async def test_only_failed_calls_fail_the_run(tmp_path: Path) -> None:
     said = await carried_out(an_order(a_sleepy_subject(fails_at=0), (a_run(queries=1),)), tmp_path)
     assert (said.failed().error, said.failed().message) == ("predict", "predict: bad dream")
