@@ -87,7 +87,10 @@ class ByteQueue:
         at = self._words[self._read]
         if at == self._words[self._written]:
             return None
-        length, checksum = _RECORD.unpack(self._take(at, _RECORD.size))
+        head = self._take(at, _RECORD.size)
+        if len(head) != _RECORD.size:
+            raise RingBroken("a record of the ring is cut short")
+        length, checksum = _RECORD.unpack(head)
         body = self._take(at + _RECORD.size, length)
         if len(body) != length or zlib.crc32(body) != checksum:
             raise RingBroken("a record of the ring is damaged")

@@ -55,6 +55,18 @@ def test_a_damaged_record_is_noticed() -> None:
         queue.pop()
 
 
+def test_a_record_cut_short_is_noticed(tmp_path: Path) -> None:
+    """The spool file lost its end: as a truncated disk leaves it."""
+    made = Handover.create(16, 2000, tmp_path)
+    assert made.push(b"measured")
+    assert made.push(b"spooled")
+    os.truncate(made.spool_fd, 3)
+    assert made.pop() == b"measured"
+    with pytest.raises(RingBroken):
+        made.pop()
+    made.close()
+
+
 @pytest.fixture
 def handover(tmp_path: Path) -> Iterator[Handover]:
     made = Handover.create(1000, 2000, tmp_path)
