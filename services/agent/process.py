@@ -55,26 +55,18 @@ class WorkerProcess:
         """Start a worker; `name` is a token for its folder. Raises OpenFailed."""
         scratch = limits.folder / name
         shutil.rmtree(scratch, ignore_errors=True)
-        handover = Handover.create(limits.ring_bytes, limits.spool_bytes, limits.folder)
-        scratch.mkdir(parents=True)
-        ours, theirs = socket.socketpair()
-        with theirs, (scratch / "stderr").open("wb") as stderr:
-            given = (theirs.fileno(), handover.ring_fd, handover.spool_fd)
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "services.agent.worker"),
-                *(str(each) for each in (*given, limits.spool_bytes, scratch)),
-                pass_fds=given,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                env=_environment(),
-                start_new_session=True,
-            )
-        try:
-            return cls(process, await AgentChannel.over(ours), handover, scratch)
-        except BaseException:
-            process.kill()
-            raise
+        with contextlib.ExitStack() as ours_on_failure:
+            handover = Handover.create(limits.ring_bytes, limits.spool_bytes, limits.folder)
+            ours_on_failure.callback(handover.close)
+            scratch.mkdir(parents=True)
+            ours, theirs = socket.socketpair()
+            ours_on_failure.callback(ours.close)
+            with theirs:
+                process = await _spawned(theirs, handover, limits.spool_bytes, scratch)
+            ours_on_failure.callback(process.kill)
+            started = cls(process, await AgentChannel.over(ours), handover, scratch)
+            ours_on_failure.pop_all()
+            return started
 
     @property
     def pid(self) -> int:
@@ -130,6 +122,23 @@ class WorkerProcess:
             lines = stderr.read().decode(errors="replace").strip().splitlines()
             return lines[-1][:500] if lines else ""
         return ""
+
+
+async def _spawned(
+    theirs: socket.socket, handover: Handover, spool_bytes: int, scratch: Path
+) -> asyncio.subprocess.Process:
+    given = (theirs.fileno(), handover.ring_fd, handover.spool_fd)
+    with (scratch / "stderr").open("wb") as stderr:
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "services.agent.worker"),
+            *(str(each) for each in (*given, spool_bytes, scratch)),
+            pass_fds=given,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            env=_environment(),
+            start_new_session=True,
+        )
 
 
 def _how(code: int) -> str:

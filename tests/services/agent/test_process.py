@@ -7,12 +7,16 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from services.agent.process import WorkerProcess
 from tests.services.agent.builders import MANIFESTS, limits
 
 AGENT = """
 import asyncio, sys
 from pathlib import Path
+
+import pytest
 from services.agent.process import WorkerLimits, WorkerProcess
 
 async def main():
@@ -62,6 +66,17 @@ async def test_closing_ends_the_process_and_leaves_no_file(tmp_path: Path) -> No
     await worker.close()
     assert not runs(worker.pid)
     assert os.listdir(tmp_path) == []  # noqa: PTH208
+
+
+async def test_a_worker_that_can_t_be_started_leaves_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    open_before = len(list(Path("/dev/fd").iterdir()))
+    for _ in range(3):
+        with pytest.raises(FileNotFoundError):
+            await WorkerProcess.start("w", limits(tmp_path))
+    assert len(list(Path("/dev/fd").iterdir())) == open_before
 
 
 async def test_a_worker_that_does_not_listen_is_killed(tmp_path: Path) -> None:
