@@ -8,7 +8,6 @@ resizing in Pillow, the framework's kernels, waiting. Each stage keeps the order
 import queue
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from mlscope.tracing.clock import now_ns
 from services.agent.issuing import Check
@@ -154,10 +153,3 @@ class _Stream:
             self._free.put(query.slot)
             self._done(query)
             self._recorder.flush_due(now_ns())
-
-
-def slots_for(name: str, shape: tuple[int, ...], element_type: Any, count: int) -> list[Slot]:
-    """Return room for `count` batches of `shape` (the batch first)."""
-    import numpy as np
-
-    return [Slot(name, np.zeros(shape, element_type)) for _ in range(count)]
