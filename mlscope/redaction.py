@@ -7,12 +7,14 @@ _PATTERNS = (
     re.compile(r"(?P<before>\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s/@]+(?=@)"),
     re.compile(r"(?P<before>)\bS[ACNOUPX][A-Z2-7]{56}\b"),
     re.compile(r"(?P<before>(?i:\bbearer)\s+)[^\s'\",]+"),
+    re.compile(r"(?P<before>\bpassword\s*=\s*)(?:'(?:\\.|[^'\\])*'|[^\s'&]+)", re.IGNORECASE),
+    re.compile(r"(?P<before>\bmlscope_session=)[^\s;,'\"]+"),
 )
 _SECRET_NAME = re.compile(r"password|passwd|secret|token|seed|authorization|cookie", re.IGNORECASE)
 
 
 def redact(text: str) -> str:
-    """Return `text` without passwords in URLs, nkey seeds and bearer tokens."""
+    """Return `text` without passwords, nkey seeds, bearer tokens and session cookies."""
     for pattern in _PATTERNS:
         text = pattern.sub(rf"\g<before>{HIDDEN}", text)
     return text

@@ -63,3 +63,16 @@ def test_what_is_no_secret_stays() -> None:
 
 def test_a_bearer_token_is_hidden() -> None:
     assert redact("Authorization: Bearer abc.def") == "Authorization: Bearer ***"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "host=db password=hunter2 user=x",
+        "password = 'hunter2 \\' b'",
+        "x; mlscope_session=hunter2; y",
+    ],
+)
+def test_passwords_of_libpq_and_session_cookies_are_hidden(text: str) -> None:
+    assert "hunter2" not in redact(text)
+    assert "b'" not in redact(text)
