@@ -193,7 +193,10 @@ class Settings:
         "AGENT_PREDICTORS", _names, (), "predictors to offer, by entry point; none named: all"
     )
     allow_inline_python: bool = _setting(
-        "ALLOW_INLINE_PYTHON", _flag, False, "run steps that a manifest brings as Python text"
+        "ALLOW_INLINE_PYTHON",
+        _flag,
+        False,
+        "announce that steps brought as Python text are welcome; so far no agent runs them",
     )
 
     max_pending_requests: int = _setting(
