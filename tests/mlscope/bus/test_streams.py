@@ -3,7 +3,7 @@
 import pytest
 
 from mlscope.bus.memory.log import matches
-from mlscope.bus.streams import DURABLES, STREAMS, Durable, stream_of
+from mlscope.bus.streams import DURABLES, STREAMS, Durable, durable_named, stream_of
 from schemas.catalogue import COMMANDS, FACTS
 from schemas.export import address_of
 from schemas.subjects import command_subject, story_of
@@ -33,3 +33,9 @@ def test_a_durable_takes_facts_of_its_stream(durable: Durable) -> None:
 
 def test_a_story_is_read_from_the_decisions() -> None:
     assert stream_of(story_of("e1")) == "EVALUATIONS"
+
+
+@pytest.mark.parametrize("name", ["recorder", "analyzer", "spans", "queries"])
+def test_an_outage_of_hours_buries_no_trigger(name: str) -> None:
+    durable = durable_named(name)
+    assert durable.max_deliver * durable.backoff_s[-1] > 4 * 3600
