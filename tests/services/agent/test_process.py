@@ -68,15 +68,19 @@ async def test_closing_ends_the_process_and_leaves_no_file(tmp_path: Path) -> No
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 
 
+def open_descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
 async def test_a_worker_that_can_t_be_started_leaves_no_descriptor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
-    open_before = len(list(Path("/dev/fd").iterdir()))
+    open_before = open_descriptors()
     for _ in range(3):
         with pytest.raises(FileNotFoundError):
             await WorkerProcess.start("w", limits(tmp_path))
-    assert len(list(Path("/dev/fd").iterdir())) == open_before
+    assert open_descriptors() == open_before
 
 
 async def test_a_worker_that_does_not_listen_is_killed(tmp_path: Path) -> None:
