@@ -19,9 +19,10 @@ from schemas.run import RunCompleted, RunFailed
 from services.agent.bundle import BundleWriter, read_bundle
 from services.agent.errors import OpenFailed
 from services.agent.execution import Execution
+from services.agent.issued import Outcome
 from services.agent.machine import announcement
 from services.agent.process import WorkerLimits, WorkerProcess
-from services.agent.telling import Outcome, Sink, Telling, cause_of
+from services.agent.telling import Sink, Telling, cause_of
 
 __all__ = ["SHIPPED_MANIFESTS", "read_bundle", "run_plan"]
 
