@@ -9,13 +9,15 @@ from schemas.subjects import ROOT
 class Stream:
     """One stream: what it captures and how long it is kept.
 
-    `max_bytes` -1 keeps everything; a bounded stream refuses when full (discard new).
+    `max_bytes` -1 keeps everything. A bounded stream refuses when full (discard new), unless it
+    `forgets` its oldest: anybody may write dead letters, and they must not fill the disk.
     """
 
     name: str
     subjects: tuple[str, ...]
     max_bytes: int = -1
     duplicate_window_s: float = 120.0
+    forgets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ STREAMS: tuple[Stream, ...] = (
     Stream("CATALOG", (f"{ROOT}.manifest.>",)),
     Stream("TRACES", (f"{ROOT}.trace.>",), max_bytes=4 * GIB),
     Stream("QUERIES", (f"{ROOT}.query.>", f"{ROOT}.output.>"), max_bytes=2 * GIB),
-    Stream("DEAD", (f"{ROOT}.dead.>",)),
+    Stream("DEAD", (f"{ROOT}.dead.>",), max_bytes=GIB // 4, forgets=True),
 )
 
 DURABLES: tuple[Durable, ...] = (

@@ -9,7 +9,8 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Conflict, PayloadTooLarge, StreamFull, Unreachable
 from mlscope.bus.window import PublishWindow
 from schemas.analysis import AnalysisFailed
-from schemas.subjects import attempt_batches, decisions_of, story_of
+from schemas.dead import LetterBuried
+from schemas.subjects import attempt_batches, decisions_of, facts_of, story_of
 from tests.contracts.facts import E, a_batch, a_fact
 from tests.contracts.worlds import Shape, World
 
@@ -116,6 +117,17 @@ async def test_a_full_stream_refuses_until_it_is_purged(world: World) -> None:
         await bus.purge(attempt_batches("trace", E, "r1"))
         assert await bus.read(attempt_batches("trace", E, "r1")) == []
         assert await bus.publish(a_batch(0, 10_000), id="again")
+
+
+async def test_dead_letters_push_out_the_oldest(world: World) -> None:
+    await world.make(Shape(max_bytes=64_000))
+    async with world.connect() as bus:
+        for n in range(20):
+            letter = LetterBuried(service="s", reason=str(n), subject="x", body=bytes(10_000))
+            await bus.publish(letter, id=str(n))
+        reasons = [int(r.envelope.data["reason"]) for r in await bus.read(facts_of(LetterBuried))]
+    assert 1 < len(reasons) < 7
+    assert reasons == list(range(20 - len(reasons), 20))
 
 
 async def test_a_stream_is_purged_up_to_a_sequence(bus: Bus) -> None:

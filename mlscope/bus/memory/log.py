@@ -67,8 +67,11 @@ class Log:
             raise Conflict(*expected, found)
         size_bytes = len(subject) + len(body)
         bound = self.stream.max_bytes
-        if 0 < bound < self._size_bytes + size_bytes:
-            raise StreamFull(subject)
+        while 0 < bound < self._size_bytes + size_bytes:
+            if not self.stream.forgets or not self._kept:
+                raise StreamFull(subject)
+            oldest = next(iter(self._kept))
+            self.purge(self._kept[oldest].subject, up_to=oldest)
         self.last_sequence += 1
         self._kept[self.last_sequence] = Kept(subject, self.last_sequence, body)
         self._sequences.setdefault(subject, []).append(self.last_sequence)

@@ -51,7 +51,7 @@ class Admin:
                 "name": stream.name,
                 "subjects": list(stream.subjects),
                 "retention": "limits",
-                "discard": "new" if stream.max_bytes > 0 else "old",
+                "discard": "new" if stream.max_bytes > 0 and not stream.forgets else "old",
                 "max_bytes": stream.max_bytes,
                 "compression": "s2" if stream.name == "TRACES" else "none",
                 "duplicate_window": window_ns,
