@@ -148,8 +148,11 @@ def _acceleration(rising: NDArray[np.float64], fraction: float) -> float:
     """Skewness of the trimmed mean's jackknife values over 6 (Efron 1987, 6.6)."""
     left_out = _jackknife(rising, fraction)
     apart = left_out.mean() - left_out
-    spread = float((apart**2).sum())
-    return float((apart**3).sum()) / (6.0 * spread**1.5) if spread > 0.0 else 0.0
+    widest = float(np.abs(apart).max())
+    if widest == 0.0:
+        return 0.0
+    apart = apart / widest  # skewness has no scale, and cubes of tiny or huge values have no room
+    return float((apart**3).sum()) / (6.0 * float((apart**2).sum()) ** 1.5)
 
 
 def _jackknife(rising: NDArray[np.float64], fraction: float) -> NDArray[np.float64]:
