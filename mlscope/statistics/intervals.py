@@ -152,7 +152,7 @@ def _acceleration(rising: NDArray[np.float64], fraction: float) -> float:
     if widest == 0.0:
         return 0.0
     apart = apart / widest  # skewness has no scale, and cubes of tiny or huge values have no room
-    return float((apart**3).sum()) / (6.0 * float((apart**2).sum()) ** 1.5)
+    return float((apart**3).sum() / (6.0 * (apart**2).sum() ** 1.5))
 
 
 def _jackknife(rising: NDArray[np.float64], fraction: float) -> NDArray[np.float64]:
