@@ -1,6 +1,5 @@
 """A real TimescaleDB without a container: PGlite with the extension, by npm; else a loud skip."""
 
-import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +9,8 @@ import pytest
 
 from services.analyzer.store import migrate as migrate_analyzer
 from services.collector.store import migrate
+from tests.timescale.installing import install
+from tests.timescale.starting import started
 
 _HERE = Path(__file__).parent
 
@@ -18,29 +19,27 @@ def _install() -> None:
     """Install the pinned package by its lock file, or skip."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("TIMESCALEDB NOT TESTED: node and npm are not installed")
-    if (_HERE / "node_modules" / ".package-lock.json").exists():
-        return
-    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
     try:
-        subprocess.run(command, cwd=_HERE, check=True, capture_output=True, timeout=100)
+        install(_HERE)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"TIMESCALEDB NOT TESTED: npm ci failed: {error.stderr[-500:]!r}")
     except (subprocess.SubprocessError, OSError) as error:
         pytest.skip(f"TIMESCALEDB NOT TESTED: npm ci failed: {error}")
 
 
+def _url(port: int) -> str:
+    return f"postgresql://postgres@127.0.0.1:{port}/postgres"
+
+
+def _migrate(port: int) -> None:
+    assert migrate(_url(port)) == "timescaledb"
+    assert migrate_analyzer(_url(port)) == "timescaledb"
+
+
 @pytest.fixture(scope="session")
-def timescale_url() -> Iterator[str]:
+def timescale_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Run a migrated TimescaleDB; its one backend is shared, so tests take runs of their own."""
     _install()
-    server = subprocess.Popen(
-        ["node", "server.mjs"], cwd=_HERE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    try:
-        assert server.stdout is not None
-        port = json.loads(server.stdout.readline())["port"]
-        url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
-        assert migrate(url) == "timescaledb"
-        assert migrate_analyzer(url) == "timescaledb"
-        yield url
-    finally:
-        server.terminate()
-        server.communicate(timeout=10)
+    log = tmp_path_factory.mktemp("timescale") / "stderr"
+    with started(["node", "server.mjs"], _HERE, log, _migrate) as port:
+        yield _url(port)

@@ -144,3 +144,5 @@ class Connection {
 const server = net.createServer((socket) => new Connection(socket))
 server.listen(0, '127.0.0.1', () => console.log(JSON.stringify({ port: server.address().port })))
 process.on('SIGTERM', () => process.exit(0))
+// Whoever started it holds its stdin: it ends with them, however they end.
+process.stdin.resume().on('end', () => process.exit(0))
