@@ -7,6 +7,7 @@ from cli import exits
 from cli.cluster.errors import ClusterError
 from mlscope.bus.errors import BusError, NotPermitted
 from mlscope.client.errors import ClientError, CommandRefused, Denied, StillRunning
+from mlscope.errors import UnsuitableDatabase
 from mlscope.settings import InvalidSetting
 from schemas.errors import SchemaError
 from schemas.request import Refused
@@ -38,7 +39,7 @@ def explain(error: Exception) -> Failure | None:
             return Failure(exits.FAILED, f"{error}; {next_step}")
         case Misused() | InvalidSetting() | SchemaError():
             return Failure(exits.USAGE, str(error))
-        case ClientError() | BusError() | ClusterError() | OSError():
+        case ClientError() | BusError() | ClusterError() | UnsuitableDatabase() | OSError():
             return Failure(exits.FAILED, str(error))
         case CalledProcessError():
             return Failure(exits.FAILED, f"`{' '.join(error.cmd[1:])}` failed, see above")

@@ -12,6 +12,8 @@ from typing import Any, Literal
 import psycopg
 from psycopg import errors
 
+from mlscope.errors import WrongEncoding
+
 Profile = Literal["postgresql", "timescaledb"]
 
 _LOCK = 0x6D6C73636F7065
@@ -52,9 +54,10 @@ def apply(
     """Bring `component`'s schema up to date, all or nothing, and say which profile it has.
 
     Safe in parallel and again: an advisory lock lets one through at a time. `generated` follows
-    the folder's files.
+    the folder's files. Raises WrongEncoding before anything is changed.
     """
     with psycopg.connect(database_url) as session:
+        _check_encoding(session)
         session.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         session.execute(_VERSIONS)
         profile = _profile_of(session)
@@ -76,6 +79,13 @@ def profile_of(database_url: str) -> Profile:
     """Say what a migrated database runs on."""
     with psycopg.connect(database_url) as session:
         return "timescaledb" if _has_extension(session, "pg_extension", "extname") else "postgresql"
+
+
+def _check_encoding(session: psycopg.Connection[Any]) -> None:
+    # SQL_ASCII makes psycopg return text as bytes; others lack characters that names may have.
+    encoding = session.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise WrongEncoding(session.info.dbname, str(encoding))
 
 
 def _profile_of(session: psycopg.Connection[Any]) -> Profile:
