@@ -1,8 +1,12 @@
-"""Carries out effects: commands to agents, repeated until they are taken (I/O)."""
+"""Carries out effects: commands to agents, repeated until they are taken (I/O).
+
+A start refused for good, as what no repeat will change, is repeated a few times and then given up.
+"""
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import Any
 
 import msgpack
@@ -19,19 +23,27 @@ from services.scheduler.state import EvaluationState
 _log = logging.getLogger(__name__)
 _PATIENCE_S = 5.0
 _LAST_TRIES = 5
+_MOST_REFUSALS = 5
+_FOR_NOW = frozenset({"busy", "stale", "stopping"})
+"""Refusals that pass: the agent has room again, is found to have started anew, or to be gone."""
 
 Claim = Callable[[Issue], None]
 """Takes on issuing the load of a run that is ready."""
+
+GiveUp = Callable[[Start, str], Awaitable[None]]
+"""Ends the attempt of a start that its agent refuses for good, for a cause."""
 
 
 class Commander:
     """Remembers which effects are done and which are on their way; forgets ended evaluations."""
 
-    def __init__(self, bus: Bus, claim: Claim) -> None:
+    def __init__(self, bus: Bus, claim: Claim, give_up: GiveUp) -> None:
         """Command agents over `bus`."""
         self._bus = bus
         self._claim = claim
+        self._give_up = give_up
         self._done: dict[str, set[object]] = {}
+        self._refusals: dict[str, Counter[Start]] = {}
         self._doing: dict[Effect, asyncio.Task[None]] = {}
 
     @property
@@ -48,7 +60,7 @@ class Commander:
             elif effect not in self._doing and not _keys(effect) <= done:
                 self._begin(effect, state)
         if state.is_ended:
-            self._done.pop(state.evaluation, None)
+            self._forget(state.evaluation)
 
     def _begin(self, effect: Start | Stop | Close, state: EvaluationState) -> None:
         body = _body(effect, state)
@@ -69,6 +81,17 @@ class Commander:
                     self._done[effect.evaluation] |= _keys(effect)
                 return
             _log.info("%s of %s is not taken: %s", verb, effect.evaluation, answer)
+            if isinstance(effect, Start) and answer is not None and answer.error not in _FOR_NOW:
+                await self._refused(effect, answer)
+
+    async def _refused(self, start: Start, answer: WorkAnswer) -> None:
+        """Count a refusal; have the attempt ended once there were too many."""
+        refusals = self._refusals.setdefault(start.evaluation, Counter())
+        refusals[start] += 1
+        if refusals[start] >= _MOST_REFUSALS:
+            why = ": ".join(each for each in (answer.error, answer.message) if each)
+            cause = f"agent {start.agent} would not start it: {why or 'no reason given'}"
+            await self._give_up(start, cause)
 
     async def ask(self, agent: str, verb: str, body: bytes) -> WorkAnswer | None:
         """Return an agent's answer, or None when there was none."""
@@ -86,8 +109,13 @@ class Commander:
 
     def forget_all_but(self, evaluations: Container[str]) -> None:
         """Forget what was done for evaluations that others saw to their end."""
-        for evaluation in [each for each in self._done if each not in evaluations]:
-            del self._done[evaluation]
+        known = self._done.keys() | self._refusals.keys()
+        for evaluation in [each for each in known if each not in evaluations]:
+            self._forget(evaluation)
+
+    def _forget(self, evaluation: str) -> None:
+        self._done.pop(evaluation, None)
+        self._refusals.pop(evaluation, None)
 
     async def close(self) -> None:
         """Give up on what is on its way."""

@@ -4,7 +4,7 @@
 It is asked anew until it returns none. What else must happen is in `effects`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from schemas.evaluation import (
     EvaluationAnalyzed,
@@ -21,7 +21,7 @@ from schemas.message import Fact
 from schemas.plan import SessionPlan
 from schemas.request import AgentReason, Evaluate
 from services.scheduler.errors import RequestRefused
-from services.scheduler.fleet import Fleet
+from services.scheduler.fleet import Fleet, Limits
 from services.scheduler.matching import Candidate, fitting_agents, match
 from services.scheduler.planning import plan
 from services.scheduler.state import EvaluationState, Run, end_of
@@ -40,7 +40,7 @@ def decide(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
         return _plan(state, now_ns, fleet)
     if state.state == "measured":
         return _conclude(state, now_ns, fleet)
-    interruptions: list[Fact] = list(_interruptions(state, now_ns, fleet))
+    interruptions = list(_interruptions(state, now_ns, fleet))
     return interruptions or list(_starts(state, now_ns, fleet)) or _measure(state, now_ns, fleet)
 
 
@@ -58,6 +58,18 @@ def decide_cancel(state: EvaluationState, reason: str) -> list[Fact]:
         if run.is_under_way
     ]
     return [*stopped, EvaluationCancelled(evaluation=state.evaluation, reason=reason)]
+
+
+def decide_broken(
+    state: EvaluationState, runs: Sequence[str], attempt: int, cause: str, limits: Limits
+) -> list[Fact]:
+    """Return the facts that end an attempt which can't go on, for those of `runs` still in it."""
+    found = [state.runs[name] for name in runs if name in state.runs]
+    return [
+        _interruption(state, run, cause, final=run.lost + 1 >= limits.attempts_lost)
+        for run in found
+        if run.attempt == attempt and run.is_under_way and not state.is_ended
+    ]
 
 
 def _request(state: EvaluationState) -> Evaluate:
@@ -116,15 +128,14 @@ def _interruption(
     )
 
 
-def _interruptions(state: EvaluationState, now_ns: int, fleet: Fleet) -> Iterator[RunInterrupted]:
+def _interruptions(state: EvaluationState, now_ns: int, fleet: Fleet) -> Iterator[Fact]:
     """Yield what ends attempts under way: agent or issuer gone, or far too long."""
     for run in state.runs.values():
         if not run.is_under_way:
             continue
         cause = fleet.why_gone(run.agent, run.incarnation) or _issuer_gone(run, now_ns, fleet)
         if cause:
-            is_last = run.lost + 1 >= fleet.limits.attempts_lost
-            yield _interruption(state, run, cause, final=is_last)
+            yield from decide_broken(state, [run.plan.run], run.attempt, cause, fleet.limits)
         elif now_ns >= deadline_ns(state, run, fleet):
             yield _interruption(state, run, "time-out: the agent did not end it", final=True)
 
@@ -204,22 +215,31 @@ def stand_ins(state: EvaluationState, fleet: Fleet) -> frozenset[str]:
 def _agent_for(state: EvaluationState, group: list[Run], fleet: Fleet) -> Candidate | None:
     """Return who does a group: its agent while that one fits, else another that does.
 
-    Best is one whose turn it is, then the least loaded.
+    Best is one whose turn it is, then the least loaded. An agent on which attempts of the group
+    were broken off again and again gives way to one where they were not.
     """
     assert state.plan is not None
     try:
         fitting = fitting_agents(_request(state), state.plan.subject.model, fleet.catalog)
     except RequestRefused:
         return None
+    breaks = {each.agent: _breaks(group, each.agent) for each in fitting}
     for candidate in fitting:
-        if candidate.agent == group[0].agent:
+        is_fewest = breaks[candidate.agent] == min(breaks.values())
+        if candidate.agent == group[0].agent and (is_fewest or breaks[candidate.agent] < 2):
             return candidate
 
-    def rank(candidate: Candidate) -> tuple[bool, int, str]:
+    def rank(candidate: Candidate) -> tuple[bool, bool, int, str]:
         agent = candidate.agent
-        return not fleet.has_turn(state.evaluation, agent), fleet.loads.get(agent, 0), agent
+        in_line = not fleet.has_turn(state.evaluation, agent)
+        return breaks[agent] >= 2, in_line, fleet.loads.get(agent, 0), agent
 
     return min(fitting, key=rank, default=None)
+
+
+def _breaks(group: list[Run], agent: str) -> int:
+    """Return how many attempts of a group were broken off on an agent."""
+    return len({attempt for run in group for where, attempt in run.strays if where == agent})
 
 
 def _start(

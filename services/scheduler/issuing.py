@@ -13,10 +13,11 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.window import PublishWindow
 from mlscope.load import Load, scenario_named
-from schemas.evaluation import RunInterrupted, RunIssued
+from schemas.evaluation import RunIssued
 from schemas.message import Fact, derived_id
 from schemas.plan import WorkOrder
 from services.scheduler.commanding import Commander
+from services.scheduler.decide import decide_broken
 from services.scheduler.effects import Issue, Start, order_of
 from services.scheduler.errors import IssuerFailed, Undecided
 from services.scheduler.fleet import Limits
@@ -141,16 +142,7 @@ class Issuing:
             run = _under_way(state, attempt)
             if run is None or run.issuer != self._instance:
                 return []
-            return [
-                RunInterrupted(
-                    evaluation=attempt[0],
-                    run=attempt[1],
-                    attempt=attempt[2],
-                    agent=run.agent,
-                    cause=cause,
-                    final=run.lost + 1 >= self.limits.attempts_lost,
-                )
-            ]
+            return decide_broken(state, [attempt[1]], attempt[2], cause, self.limits)
 
         try:
             await self._recorder.settle(attempt[0], interrupt)

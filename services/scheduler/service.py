@@ -23,8 +23,8 @@ from schemas.subjects import ROOT, command_subject
 from services.scheduler.answers import Answers
 from services.scheduler.board import Board
 from services.scheduler.commanding import Commander
-from services.scheduler.decide import decide, is_slow, stand_ins
-from services.scheduler.effects import effects
+from services.scheduler.decide import decide, decide_broken, is_slow, stand_ins
+from services.scheduler.effects import Start, effects
 from services.scheduler.errors import Undecided
 from services.scheduler.fleet import Limits
 from services.scheduler.issuing import Issuing
@@ -92,7 +92,7 @@ class Scheduler:
         self.world = World(bus, self.board, self.instance, limits, settings.heartbeat_s)
         where = Where(settings.nats_url, settings.nats_seed(), inbox_prefix("scheduler"))
         self.issuing = Issuing(bus, self.recorder, where, self.instance)
-        self.commander = Commander(bus, self.issuing.claim)
+        self.commander = Commander(bus, self.issuing.claim, self._give_up)
         self.issuing.commander = self.commander
         self.issuing.limits = limits
         self.issuing.lost_after_s = settings.run_silence_s
@@ -219,6 +219,18 @@ class Scheduler:
             self._seen_off[state.evaluation] = None
             if len(self._seen_off) > _SEEN_OFF:
                 self._seen_off.popitem(last=False)
+
+    async def _give_up(self, start: Start, cause: str) -> None:
+        """End the attempt of a start that its agent refuses for good."""
+
+        async def end(state: EvaluationState) -> Sequence[Fact]:
+            return decide_broken(state, start.runs, start.attempt, cause, self.world.limits)
+
+        async def settle(evaluation: str) -> None:
+            await self.recorder.settle(evaluation, end)
+
+        await self._try(settle, start.evaluation)
+        self.wake([start.evaluation])
 
     async def _glance(self, evaluation: str) -> None:
         """Consider an evaluation if the board says that something follows."""
