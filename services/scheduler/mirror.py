@@ -26,7 +26,7 @@ _AGENT_LEASE = "agent-"
 Attempt = tuple[str, str, int]
 """evaluation, run, attempt"""
 
-Known = AgentStatus | ModelManifest | FrameworkManifest | DatasetManifest | ScenarioManifest
+Known = AgentStatus | Manifest
 
 
 @dataclass(slots=True)
