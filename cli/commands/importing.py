@@ -98,9 +98,7 @@ async def _follow(client: AsyncClient, request: Evaluate, playback: Playback) ->
         either: set[asyncio.Future[Any]] = {watching, playback.gap}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not watching.done():
-            raise Misused(
-                f"the bundle holds no {playback.gap.result()}: planned by another version"
-            )
+            raise Misused(playback.gap.result())
         status = watching.result()
     except (asyncio.CancelledError, Misused):
         watching.cancel()

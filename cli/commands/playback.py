@@ -12,12 +12,13 @@ from cli.commands.planning import PRESUMED_DEPTH
 from mlscope.bus.bus import Asked, Bus
 from mlscope.bus.errors import BusError
 from schemas.agent import AgentAnnounced, AgentLeft, Announcement, Lease
-from schemas.codec import decode, decode_body, encode_body, is_json
+from schemas.codec import decode_body, encode_body, is_json
 from schemas.errors import SchemaError
-from schemas.message import derived_id
+from schemas.message import Fact, derived_id
 from schemas.plan import SessionPlan, WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, RunFailed
 from schemas.subjects import agent_command
+from services.agent.errors import BundleBroken
 from services.agent.outbox import BusSink
 from services.agent.telling import Telling
 
@@ -37,7 +38,7 @@ class Playback:
         self._orders: asyncio.Queue[WorkOrder] = asyncio.Queue()
         self._accepted: set[tuple[str, int]] = set()
         self._recorded = {key: run for run, key in _keys(bundle.plan.sessions)}
-        #: set when an order asks for what the bundle does not hold
+        #: set when an order asks for what the bundle does not hold, or no longer
         self.gap: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def expect(self, evaluation: str) -> None:
@@ -101,10 +102,10 @@ class Playback:
             evaluation = await asyncio.shield(self._evaluation)
         if order.evaluation != evaluation:
             return WorkAnswer(accepted=False, error="busy", message="plays back another one")
-        missing = [run for run in order.runs if not self._facts(order, run)]
+        recorded = self._recorded_of(order)
+        missing = [run for run in order.runs if not self._bundle.holds(recorded[run])]
         if missing:
-            if not self.gap.done():
-                self.gap.set_result(missing[0])
+            self._note(f"the bundle holds no {missing[0]}: planned by another version")
             return WorkAnswer(accepted=False, error="unknown", message=f"no {missing[0]} in it")
         key = (",".join(order.runs), order.attempt)
         if key not in self._accepted:
@@ -112,19 +113,29 @@ class Playback:
             self._orders.put_nowait(order)
         return WorkAnswer(accepted=True)
 
+    def _note(self, gap: str) -> None:
+        if not self.gap.done():
+            self.gap.set_result(gap)
+
     async def _play(self) -> None:
         sink = BusSink(self._bus)
-        while True:
-            order = await self._orders.get()
-            telling = Telling(order, sink)
-            for run in order.runs:
-                for body in self._facts(order, run):
-                    await _say(telling, order, run, body)
+        try:
+            while True:
+                order = await self._orders.get()
+                await self._tell(order, Telling(order, sink))
+        except (BundleBroken, BusError) as error:
+            self._note(str(error))
 
-    def _facts(self, order: WorkOrder, run: str) -> tuple[bytes, ...]:
-        """Return what was measured under the plan of this run, whatever its name was then."""
-        recorded = self._recorded.get(dict(_keys([order.session]))[run], "")
-        return self._bundle.facts.get(recorded, ())
+    async def _tell(self, order: WorkOrder, telling: Telling) -> None:
+        recorded = self._recorded_of(order)
+        for run in order.runs:
+            facts = self._bundle.facts(recorded[run])
+            while fact := await asyncio.to_thread(next, facts, None):
+                await _say(telling, order, run, fact)
+
+    def _recorded_of(self, order: WorkOrder) -> dict[str, str]:
+        """Return each run's name when what is planned of it was measured, or ''."""
+        return {run: self._recorded.get(key, "") for run, key in _keys([order.session])}
 
 
 def _keys(sessions: Iterable[SessionPlan]) -> Iterator[tuple[str, _RunKey]]:
@@ -135,9 +146,8 @@ def _keys(sessions: Iterable[SessionPlan]) -> Iterator[tuple[str, _RunKey]]:
             yield run.run, (session.batch_size, run.group, run.scenario, parameters, run.level)
 
 
-async def _say(telling: Telling, order: WorkOrder, run: str, body: bytes) -> None:
+async def _say(telling: Telling, order: WorkOrder, run: str, fact: Fact) -> None:
     """Say a fact of the bundle as a fact of this order's evaluation and attempt."""
-    fact = decode(body)[1]
     told = fact.model_copy(
         update={
             "evaluation": order.evaluation,

@@ -70,25 +70,45 @@ def read_bundle(path: Path) -> Iterator[bytes]:
 
     The whole file is checked before the first is yielded, so that half of one is never used.
     """
+    for _, body in read_placed(path):
+        yield body
+
+
+def read_placed(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the envelopes of a bundle as `read_bundle`, each with its place for `body_at`."""
     for _ in _records(path):
         pass
     yield from _records(path)
 
 
-def _records(path: Path) -> Iterator[bytes]:
+def body_at(file: BinaryIO, place: int) -> bytes:
+    """Return the envelope at a place of a bundle that is open. Raises BundleBroken."""
+    path = Path(file.name)
+    file.seek(place)
+    return _body(path, file, _length(path, file.read(_LENGTH.size)))
+
+
+def _records(path: Path) -> Iterator[tuple[int, bytes]]:
     digest = hashlib.sha256()
     with _opened(path) as file:
         if file.read(len(MAGIC)) != MAGIC:
             raise BundleBroken(str(path), "is no bundle")
         digest.update(MAGIC)
+        place = len(MAGIC)
         while length := _length(path, head := file.read(_LENGTH.size)):
-            body = file.read(length)
-            if len(body) != length:
-                raise BundleBroken(str(path), "is cut short")
+            body = _body(path, file, length)
             digest.update(head + body)
-            yield body
+            yield place, body
+            place += len(head) + length
         if file.read() != digest.digest():
             raise BundleBroken(str(path), "does not fit its checksum")
+
+
+def _body(path: Path, file: BinaryIO, length: int) -> bytes:
+    body = file.read(length)
+    if len(body) != length:
+        raise BundleBroken(str(path), "is cut short")
+    return body
 
 
 def _length(path: Path, head: bytes) -> int:

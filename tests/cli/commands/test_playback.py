@@ -97,7 +97,22 @@ async def test_what_is_not_in_it_is_told(tmp_path: Path) -> None:
             session = order.session.model_copy(update={"batch_size": 64})
             answer = await ordered(scheduler, order.model_copy(update={"session": session}))
             assert answer.error == "unknown"
-            assert await playback.gap == order.runs[0]
+            assert f"holds no {order.runs[0]}" in await playback.gap
+
+
+async def test_a_bundle_that_changes_while_it_plays_is_told(tmp_path: Path) -> None:
+    bundle = await made_bundle(tmp_path)
+    server = MemoryServer()
+    async with connect(server, "agent") as agent, connect(server, "scheduler") as scheduler:
+        playback = Playback(agent, bundle, heartbeat_s=1.0)
+        async with playback.present():
+            playback.expect("e1")
+            bundle.path.write_bytes(bundle.path.read_bytes()[:-200])
+            assert (await ordered(scheduler, order_of(replanned(bundle), "e1"))).accepted
+            async with asyncio.timeout(20):
+                assert "was changed while it was imported" in await playback.gap
+        told = await scheduler.read(story_of("e1"))
+        assert not [each for each in told if isinstance(each.fact, RunCompleted)]
 
 
 @pytest.mark.parametrize("content", [b"", b"MLSCOPE1", b"no bundle at all"])
