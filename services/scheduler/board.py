@@ -13,9 +13,10 @@ from mlscope.bus.bus import Recorded
 from schemas.evaluation import EvaluationRequested
 from schemas.status import EvaluationStatus
 from services.scheduler.digests import combined
+from services.scheduler.listing import Listing, Row
 from services.scheduler.queues import Place, Queues
 from services.scheduler.state import EvaluationState, Run, evolve
-from services.scheduler.status import digest_of_state, status_of
+from services.scheduler.status import digest_of_state, model_name, status_of
 
 
 @dataclass(slots=True)
@@ -36,6 +37,7 @@ class Board:
     _queues: Queues = field(default_factory=Queues)
     _claims: dict[str, Counter[str]] = field(default_factory=dict)
     _loads: Counter[str] = field(default_factory=Counter)
+    _listing: Listing = field(default_factory=Listing)
 
     def take(self, recorded: Recorded) -> EvaluationState | None:
         """Fold a fact in; return its evaluation's state when the fact was new to it."""
@@ -58,12 +60,14 @@ class Board:
 
     def _keep(self, name: str, state: EvaluationState) -> None:
         self._digests.pop(name, None)
+        self._listing.put(name, Row(state.requested_ns, model_name(state.request), state.state))
         if state.is_ended:
             self.open.pop(name, None)
             self.ended[name] = status_of(state, f"{self.pages}{name}", runs=False)
             self._total = combined(self._total, digest_of_state(state))
             if len(self.ended) > self.most_ended:
-                self.ended.popitem(last=False)
+                oldest, _ = self.ended.popitem(last=False)
+                self._listing.drop(oldest)
         else:
             self.open[name] = state
         self._reclaim(name, state)
@@ -125,17 +129,13 @@ class Board:
 
     def listed(self, limit: int, model: str, state: str) -> list[EvaluationStatus]:
         """Return the newest evaluations, newest first, of one model and state when given."""
-        told = [
-            status_of(each, f"{self.pages}{name}", runs=False) for name, each in self.open.items()
-        ]
-        told += self.ended.values()
-        fitting = [
-            each
-            for each in told
-            if model in ("", each.model, each.model.partition(":")[0]) and state in ("", each.state)
-        ]
-        fitting.sort(key=lambda each: (-each.requested_ns, each.evaluation))
-        return fitting[:limit]
+        return [self._summary(name) for name in self._listing.newest(limit, model, state)]
+
+    def _summary(self, name: str) -> EvaluationStatus:
+        state = self.open.get(name)
+        if state is None:
+            return self.ended[name]
+        return status_of(state, f"{self.pages}{name}", runs=False)
 
 
 def _is_unfinished(run: Run) -> bool:
