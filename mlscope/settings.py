@@ -222,6 +222,15 @@ class Settings:
     run_silence_s: float = _setting(
         "RUN_SILENCE_S", _seconds, 30.0, "time without a sign of life that ends a run"
     )
+    run_attempts: int = _setting(
+        "RUN_ATTEMPTS", _whole(1, 100), 5, "attempts of a run that loses its agent or its load"
+    )
+    agent_grace_s: float = _setting(
+        "AGENT_GRACE_S", _seconds, 30.0, "least wait of an accepted evaluation for an agent"
+    )
+    analysis_wait_s: float = _setting(
+        "ANALYSIS_WAIT_S", _seconds, 1800.0, "silence of the analyzer that fails an evaluation"
+    )
     batch_deadline_s: float = _setting(
         "BATCH_DEADLINE_S", _seconds, 60.0, "wait for missing batches before a run is incomplete"
     )

@@ -4,12 +4,12 @@ import asyncio
 import logging
 import time
 from importlib.metadata import version
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from mlscope.bus.bus import Bus, ServiceFacts
 from mlscope.bus.errors import BusError
 from mlscope.bus.letters import dead_letter
+from mlscope.settings import Settings
 from schemas.agent import AgentAnnounced, AgentLost
 from schemas.manifest import ManifestPublished
 from schemas.message import derived_id
@@ -27,21 +27,7 @@ LEASES = "leases"
 _log = logging.getLogger(__name__)
 
 
-class RegistrySettings(Protocol):
-    """What a registry needs to know."""
-
-    @property
-    def manifests_folder(self) -> Path:
-        """Where the manifests lie that are published at start."""
-        ...
-
-    @property
-    def heartbeat_s(self) -> float:
-        """Seconds between an agent's renewals of its lease."""
-        ...
-
-
-async def serve(bus: Bus, settings: RegistrySettings, stop: asyncio.Event) -> None:
+async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
     """Keep the catalog until `stop` is set."""
     registry = Registry(bus, settings)
     loops = (
@@ -71,7 +57,7 @@ async def _wait(stop: asyncio.Event) -> None:
 class Registry:
     """One instance: its fold, its view of the leases, its answers."""
 
-    def __init__(self, bus: Bus, settings: RegistrySettings) -> None:
+    def __init__(self, bus: Bus, settings: Settings) -> None:
         """Start from nothing; the loops of `serve` do the rest."""
         self.state = RegistryState()
         self.bucket = CatalogBucket(bus)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from mlscope.settings import Settings
 from schemas.status import AgentStatus, Catalog
 from services.scheduler.shapes import Shapes
 
@@ -34,6 +35,18 @@ class Limits:
     #: last resort: wait for the collector's word on a completed run, for the analyzer's on all
     recording_wait_s: float = 900.0
     analysis_wait_s: float = 1800.0
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return the limits that settings ask for; waits for the collector follow its own deadline."""
+    return Limits(
+        attempts_lost=settings.run_attempts,
+        agent_grace_s=settings.agent_grace_s,
+        lease_ttl_s=settings.lease_ttl_s,
+        stored_wait_s=3 * settings.batch_deadline_s,
+        recording_wait_s=max(900.0, 15 * settings.batch_deadline_s),
+        analysis_wait_s=settings.analysis_wait_s,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 from mlscope.bus.bus import Bus, Delivery, ServiceFacts
 from mlscope.bus.errors import BusError
 from mlscope.bus.permissions import inbox_prefix
+from mlscope.settings import Settings
 from schemas.message import Fact
 from schemas.request import Cancel, Evaluate, ListEvaluations, ShowEvaluation
 from schemas.subjects import ROOT, command_subject
@@ -26,11 +27,10 @@ from services.scheduler.commanding import Commander
 from services.scheduler.decide import decide, decide_broken, is_slow, stand_ins
 from services.scheduler.effects import Start, effects
 from services.scheduler.errors import Undecided
-from services.scheduler.fleet import Limits
+from services.scheduler.fleet import Limits, limits_of
 from services.scheduler.issuing import Issuing
 from services.scheduler.recording import Recorder
 from services.scheduler.remote_load import Where
-from services.scheduler.settings import SchedulerSettings
 from services.scheduler.state import EvaluationState
 from services.scheduler.world import World
 
@@ -43,15 +43,10 @@ _SEEN_OFF = 10_000
 
 
 async def serve(
-    bus: Bus, settings: SchedulerSettings, stop: asyncio.Event, limits: Limits | None = None
+    bus: Bus, settings: Settings, stop: asyncio.Event, limits: Limits | None = None
 ) -> None:
     """Decide until `stop` is set."""
-    chosen = limits or Limits(
-        lease_ttl_s=settings.lease_ttl_s,
-        stored_wait_s=3 * settings.batch_deadline_s,
-        recording_wait_s=max(900.0, 15 * settings.batch_deadline_s),
-    )
-    scheduler = Scheduler(bus, settings, chosen)
+    scheduler = Scheduler(bus, settings, limits or limits_of(settings))
     loops = (
         scheduler.world.watch_catalog(),
         scheduler.world.watch_leases(),
@@ -80,7 +75,7 @@ async def _wait(stop: asyncio.Event) -> None:
 class Scheduler:
     """One instance: its board, its view of the world, what it has on its way."""
 
-    def __init__(self, bus: Bus, settings: SchedulerSettings, limits: Limits) -> None:
+    def __init__(self, bus: Bus, settings: Settings, limits: Limits) -> None:
         """Start from nothing; the loops of `serve` do the rest."""
         self.instance = f"s{secrets.token_hex(6)}"
         self.board = Board(

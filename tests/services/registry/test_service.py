@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.bus.memory import MemoryServer, connect
 from mlscope.bus.streams import BUCKETS
+from mlscope.settings import Settings
 from schemas.agent import AgentAnnounced, AgentLeft, Lease
 from schemas.codec import decode_body, encode_body, parse, unpack
 from schemas.request import CatalogChanged, PublishManifest, Refused, WithdrawManifest
@@ -22,14 +23,6 @@ from services.registry.state import digest, fold
 from tests.services.registry.samples import a_model, an_announcement
 
 SHIPPED = Path(__file__).resolve().parents[3] / "manifests"
-
-
-@dataclass(frozen=True)
-class Quick:
-    """Settings that make a lost agent known soon."""
-
-    manifests_folder: Path
-    heartbeat_s: float = 0.05
 
 
 @pytest.fixture
@@ -44,8 +37,9 @@ def server() -> MemoryServer:
 async def serving(server: MemoryServer, folder: Path) -> AsyncIterator[None]:
     """Run a registry for the time of a block."""
     stop = asyncio.Event()
+    settings = Settings(manifests_folder=folder, heartbeat_s=0.05, lease_ttl_s=0.2)
     async with connect(server, "registry") as bus:
-        task = asyncio.create_task(serve(bus, Quick(folder), stop))
+        task = asyncio.create_task(serve(bus, settings, stop))
         await answered(bus)
         yield
         stop.set()

@@ -5,7 +5,7 @@ import asyncio
 from mlscope.bus.memory import MemoryServer, connect
 from services.scheduler.fleet import Limits
 from services.scheduler.service import Scheduler
-from tests.services.scheduler.worlds import Quick
+from tests.services.scheduler.worlds import quick
 
 
 async def test_others_go_on_between_two_looks() -> None:
@@ -18,7 +18,7 @@ async def test_others_go_on_between_two_looks() -> None:
             turns += 1
 
     async with connect(MemoryServer(), "scheduler") as bus:
-        scheduler = Scheduler(bus, Quick(), Limits())
+        scheduler = Scheduler(bus, quick(), Limits())
         going = asyncio.create_task(go_on())
         await scheduler._glance_at([f"unknown{number}" for number in range(50)])
         going.cancel()

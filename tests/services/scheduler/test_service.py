@@ -16,7 +16,7 @@ from services.scheduler.board import digest_of_log
 from services.scheduler.fleet import Limits
 from tests.services.scheduler.doubles import ScriptedAgent, hangs, scripted
 from tests.services.scheduler.samples import a_request
-from tests.services.scheduler.worlds import QUICK, Quick, World, a_world, scheduling
+from tests.services.scheduler.worlds import QUICK, World, a_world, quick, scheduling
 
 
 @pytest.fixture
@@ -384,7 +384,7 @@ async def test_loads_are_made_once_and_not_in_the_event_loop(
 async def test_open_evaluations_are_bounded_and_further_ones_refused_politely(
     world: World,
 ) -> None:
-    async with scheduling(world, settings=Quick(max_open_evaluations=3)):
+    async with scheduling(world, settings=quick(max_open_evaluations=3)):
         request = a_request(wait_s=60)
         answers = [await world.ask(request) for _ in range(5)]
     assert [isinstance(answer, Accepted) for answer in answers] == [True] * 3 + [False] * 2

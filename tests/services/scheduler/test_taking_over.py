@@ -22,7 +22,7 @@ from services.scheduler.service import serve
 from services.scheduler.state import EvaluationState
 from tests.services.scheduler.doubles import hangs
 from tests.services.scheduler.samples import a_catalog, a_request, an_agent
-from tests.services.scheduler.worlds import QUICK, Quick, World, a_world, answering, scheduling
+from tests.services.scheduler.worlds import QUICK, World, a_world, answering, quick, scheduling
 
 E, RUN = "e1", "b1-poisson-model"
 
@@ -97,7 +97,7 @@ async def test_a_load_others_issue_goes_on_while_leases_are_not_known(world: Wor
     stop = asyncio.Event()
     async with connect(world.server, "scheduler") as bus:
         late: Any = LateLeases(bus)
-        serving = asyncio.create_task(serve(late, Quick(), stop, QUICK))
+        serving = asyncio.create_task(serve(late, quick(), stop, QUICK))
         await answering(world.client)
         await asyncio.sleep(0.3)
         stop.set()

@@ -5,9 +5,11 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.memory import MemoryServer, connect
+from mlscope.settings import Settings
 from schemas.codec import decode_body, encode_body, parse, unpack
 from schemas.message import Command, Message
 from schemas.request import Accepted, Cancel, Evaluate, Refused, ShowEvaluation
@@ -21,22 +23,19 @@ from tests.services.scheduler.samples import a_dataset, a_model, an_agent
 QUICK = Limits(agent_grace_s=0.3, run_grace_s=0.2, lease_ttl_s=0.2, stored_wait_s=0.2)
 
 
-@dataclass(frozen=True)
-class Quick:
-    """Settings of a scheduler under test."""
-
-    nats_url: str = "nats://127.0.0.1:1"
-    gateway_address: str = "http://gateway"
-    heartbeat_s: float = 0.05
-    lease_ttl_s: float = 0.2
-    run_silence_s: float = 1.0
-    batch_deadline_s: float = 1.0
-    max_open_evaluations: int = 100
-    max_listed_evaluations: int = 100
-
-    def nats_seed(self) -> str | None:
-        """Return no key."""
-        return None
+def quick(**changes: Any) -> Settings:
+    """Return settings of a scheduler under test."""
+    known: dict[str, Any] = {
+        "nats_url": "nats://127.0.0.1:1",
+        "gateway_url": "http://gateway",
+        "heartbeat_s": 0.05,
+        "lease_ttl_s": 0.2,
+        "run_silence_s": 1.0,
+        "batch_deadline_s": 1.0,
+        "max_open_evaluations": 100,
+        "max_listed_evaluations": 100,
+    }
+    return Settings(**(known | changes))
 
 
 @dataclass
@@ -113,12 +112,12 @@ async def a_world() -> AsyncIterator[World]:
 
 @contextlib.asynccontextmanager
 async def scheduling(
-    world: World, limits: Limits = QUICK, settings: Quick | None = None
+    world: World, limits: Limits = QUICK, settings: Settings | None = None
 ) -> AsyncIterator[None]:
     """Run a scheduler for the time of a block; it answers when the block begins."""
     stop = asyncio.Event()
     async with connect(world.server, "scheduler") as bus:
-        task = asyncio.create_task(serve(bus, settings or Quick(), stop, limits))
+        task = asyncio.create_task(serve(bus, settings or quick(), stop, limits))
         await answering(bus)
         yield
         stop.set()
