@@ -1,7 +1,7 @@
 -- Hypertables by the evaluation's start: one chunk holds whole evaluations. A database that was
 -- plain before loses its stand-in views and keeps its rows.
 
-DROP VIEW IF EXISTS query_trend, span_trend;
+DROP VIEW IF EXISTS trend, query_trend, span_trend;
 
 SELECT create_hypertable(
     'span', by_range('ts', INTERVAL '1 day'),
