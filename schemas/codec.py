@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from schemas.catalogue import FACTS
 from schemas.errors import MalformedMessage, UnknownMessage
+from schemas.faults import first_fault, short
 from schemas.message import VERSION, Envelope, Fact, Message
 
 M = TypeVar("M", bound=Message)
@@ -96,17 +97,11 @@ def parse(kind: type[M], value: dict[str, Any]) -> M:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
+        fault = first_fault(kind, error.errors(include_url=False))
         raise MalformedMessage(
-            field=field, found=_short(first.get("input")), expected=first["msg"]
+            field=fault.field, found=fault.found, expected=fault.expected
         ) from error
 
 
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:197]}..."
-
-
 def _start_of(body: bytes) -> str:
-    return _short(bytes(body[:64]))
+    return short(bytes(body[:64]))
