@@ -6,13 +6,14 @@ import polars as pl
 
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
-from services.analyzer.tables.layers import layer_times, layered_runs, predict_ns
+from services.analyzer.tables.layers import NO_LAYERS, layer_times, layered_runs, predict_ns
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
     estimate,
     in_percent,
     made,
+    ranked,
     real,
     run_cells,
     share,
@@ -26,7 +27,7 @@ from services.analyzer.tables.table import (
 def layer_types(frames: Frames) -> Table:
     """Return a row a type and run, most time first in a run."""
     rows = [row for run in layered_runs(frames) for row in _rows(run)]
-    verdict = "No run at level framework has layers."
+    verdict = NO_LAYERS
     if rows:
         most = rows[0]
         verdict = (
@@ -54,11 +55,7 @@ def _rows(run: Run) -> list[dict[str, Any]]:
                 "share": share(time["time"], whole_ns),
             }
         )
-    total = sum(row["time"] for row in rows)
-    return [
-        row | {"share_of_layers": share(row["time"], total)}
-        for row in sorted(rows, key=lambda row: -row["time"])
-    ]
+    return ranked(rows, "share_of_layers")
 
 
 ANALYSIS = Analysis(

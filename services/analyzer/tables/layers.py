@@ -24,11 +24,13 @@ from services.analyzer.tables.table import (
     whole,
 )
 
+NO_LAYERS = "No run at level framework has layers."
+
 
 def layers(frames: Frames) -> Table:
     """Return a row a layer, from runs whose deepest level is framework: only those tell."""
     rows = [row for run in layered_runs(frames) for row in _rows(run)]
-    verdict = "No run at level framework has layers."
+    verdict = NO_LAYERS
     if rows:
         first = [row for row in rows if row["run"] == rows[0]["run"]]
         slowest = max(first, key=lambda row: row["time"])

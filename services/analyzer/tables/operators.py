@@ -14,6 +14,7 @@ from services.analyzer.tables.table import (
     in_percent,
     made,
     percentile_cells,
+    ranked,
     real,
     run_cells,
     share,
@@ -61,11 +62,7 @@ def _rows(run: Run) -> list[dict[str, Any]]:
                 "share_of_query": share(trimmed_mean(values), query_ns),
             }
         )
-    total = sum(cell["time"] for cell in cells)
-    return [
-        cell | {"share_of_operators": share(cell["time"], total)}
-        for cell in sorted(cells, key=lambda cell: -cell["time"])
-    ]
+    return ranked(cells, "share_of_operators")
 
 
 ANALYSIS = Analysis(
