@@ -5,7 +5,8 @@ from typing import Any
 
 from schemas.analysis import Table
 from schemas.level import Level
-from services.analyzer.frames import Frames, RunRow
+from services.analyzer.frames import Frames, Run
+from services.analyzer.noise import noise_of
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
@@ -22,12 +23,13 @@ def conditions(frames: Frames) -> Table:
     agents = sorted({row.agent for row in frames.runs})
     verdict = f"{good} of {len(frames.runs)} runs completed, on {', '.join(agents) or 'no agent'}."
     caveats = list(frames.caveats)
-    for row in frames.runs:
-        caveats += [f"{row.run}: {note}" for note in _notes(row)]
-    return made(ANALYSIS, [_cells(row) for row in frames.runs], verdict, caveats)
+    for run in frames.measured:
+        caveats += [f"{run.row.run}: {note}" for note in _notes(run)]
+    return made(ANALYSIS, [_cells(run) for run in frames.measured], verdict, caveats)
 
 
-def _notes(row: RunRow) -> list[str]:
+def _notes(run: Run) -> list[str]:
+    row = run.row
     notes = list(row.caveats)
     if row.end != "completed":
         notes.append(f"{row.end}: {row.message or row.error or row.interrupted or 'no reason'}")
@@ -35,11 +37,11 @@ def _notes(row: RunRow) -> list[str]:
         notes.append(row.level_note)
     if row.dropped_batches:
         notes.append(f"{row.dropped_batches} batches were lost at the agent")
-    return notes
+    return [*notes, *noise_of(run)]
 
 
-def _cells(row: RunRow) -> dict[str, Any]:
-    told = row.conditions
+def _cells(run: Run) -> dict[str, Any]:
+    row, told = run.row, run.row.conditions
     return {
         **run_cells(row),
         "level_asked": Level(row.level_asked).name.lower(),
@@ -69,7 +71,7 @@ def _cells(row: RunRow) -> dict[str, Any]:
         "mlscope_version": str(told.get("mlscope_version") or ""),
         "python_version": str(told.get("python_version") or ""),
         "checksums": json.dumps(told.get("checksums") or {}, sort_keys=True, default=str),
-        "note": "; ".join(_notes(row)),
+        "note": "; ".join(_notes(run)),
     }
 
 
@@ -102,7 +104,7 @@ ANALYSIS = Analysis(
         whole("warmup_queries", "Queries before measuring, not counted."),
         whole("load_ns", "Time to open the model.", "ns"),
         whole("first_run_ns", "Time of the first prediction, cold.", "ns"),
-        text("noise", "What else moved on the machine, JSON."),
+        text("noise", "What else moved on the machine, JSON; beyond a threshold a note says so."),
         text("mlscope_version", "Version of mlscope."),
         text("python_version", "Version of Python."),
         text("checksums", "Checksums of the assets, JSON."),

@@ -17,6 +17,7 @@ from mlscope.statistics import (
 )
 from schemas.analysis import Column, Table
 from services.analyzer.frames import Frames, RunRow
+from services.analyzer.noise import noise_of
 
 Values = npt.ArrayLike
 Row = Mapping[str, Any]
@@ -119,15 +120,28 @@ def share(part: float | None, whole_: float | None) -> float | None:
     return part / whole_ if part is not None and whole_ else None
 
 
+def ranked(rows: Iterable[Row], name: str) -> list[dict[str, Any]]:
+    """Return rows by their `time`, most first; `name` is its share of the rows' sum.
+
+    The shares of a run's rows add up to 1: of what was traced, whatever was not.
+    """
+    falling = sorted(rows, key=lambda row: -row["time"])
+    total = sum(row["time"] for row in falling)
+    return [{**row, name: share(row["time"], total)} for row in falling]
+
+
 def doubts(frames: Frames) -> list[str]:
-    """Return why figures are less than they seem: rows not read, bad ends, lost batches."""
+    """Return why figures are less than they seem: rows not read, bad ends, lost batches, noise."""
     notes = list(frames.caveats)
     for row in frames.runs:
         if row.end != "completed":
             notes.append(f"{row.run} ended {row.end}: its figures are over the rows there are")
         if row.dropped_batches:
             notes.append(f"{row.run}: {row.dropped_batches} batches were lost at the agent")
-    return notes
+    return [
+        *notes,
+        *(f"{run.row.run}: {note}" for run in frames.measured for note in noise_of(run)),
+    ]
 
 
 def trace_doubts(frames: Frames) -> list[str]:
