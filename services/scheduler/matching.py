@@ -1,5 +1,6 @@
 """Who can run a request and, for each one that can't, why. Pure."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -61,7 +62,7 @@ def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int]) -> Matc
     fitting: list[Candidate] = []
     reasons = [
         AgentReason(agent=agent, reason="is not known here")
-        for agent in request.agents
+        for agent in dict.fromkeys(request.agents)
         if all(each.announcement.agent != agent for each in catalog.agents)
     ]
     for status in catalog.agents:
@@ -89,7 +90,7 @@ def fitting_agents(request: Evaluate, model: ModelManifest, catalog: Catalog) ->
 
 def _wanted(request: Evaluate, model: ModelManifest) -> _Wanted:
     need = request.framework
-    if need and need.name and need.name.lower() != model.framework.name.lower():
+    if need and need.name.strip() and not _is_same(need.name, model.framework.name):
         raise invalid("framework.name", need.name, f"{model.framework.name}, as {model.name} needs")
     constraints = [_constraint(model.framework, "model.framework.version")]
     if need:
@@ -132,14 +133,14 @@ def _candidate(status: AgentStatus, wanted: _Wanted) -> Candidate | str:
 
 def _runtime_fits(runtime: Runtime, wanted: _Wanted) -> bool:
     return (
-        runtime.framework.lower() == wanted.framework.lower()
+        _is_same(runtime.framework, wanted.framework)
         and all(satisfies(runtime.version, each) for each in wanted.constraints)
         and bool(_device(runtime, wanted.system.device))
     )
 
 
 def _runtimes_against(known: Announcement, wanted: _Wanted) -> str:
-    same = [r for r in known.runtimes if r.framework.lower() == wanted.framework.lower()]
+    same = [r for r in known.runtimes if _is_same(r.framework, wanted.framework)]
     if not same:
         return f"has {_named(known.runtimes) or 'no framework'}, wanted {wanted.framework}"
     right = [r for r in same if all(satisfies(r.version, each) for each in wanted.constraints)]
@@ -147,7 +148,8 @@ def _runtimes_against(known: Announcement, wanted: _Wanted) -> str:
         rule = " and ".join(str(each) for each in wanted.constraints if str(each))
         return f"has {_named(same)}, wanted {rule}"
     has = ", ".join(dict.fromkeys(device for r in right for device in r.devices))
-    return f"{wanted.framework} serves {has or 'no device'}, wanted device {wanted.system.device}"
+    wish = wanted.system.device or "of any kind"
+    return f"{wanted.framework} serves {has or 'no device'}, wanted device {wish}"
 
 
 def _named(runtimes: Iterable[Runtime]) -> str:
@@ -156,9 +158,9 @@ def _named(runtimes: Iterable[Runtime]) -> str:
 
 def _device(runtime: Runtime, wanted: str) -> str:
     """Return the runtime's word for a device, or '' when it has none; any means its CPU first."""
-    if not wanted:
+    lower = wanted.strip().lower()
+    if not lower:
         return "cpu" if "cpu" in runtime.devices else next(iter(runtime.devices), "")
-    lower = wanted.lower()
     for device in runtime.devices:
         if device.lower() == lower or (lower == "gpu" and device.lower() in _GPU_DEVICES):
             return device
@@ -167,12 +169,11 @@ def _device(runtime: Runtime, wanted: str) -> str:
 
 def _machine_against(known: Announcement, need: SystemNeed) -> Iterator[str]:
     hardware = known.hardware
-    if need.architecture and _architecture(need.architecture) != _architecture(
-        hardware.architecture
-    ):
+    architecture = _architecture(need.architecture)
+    if architecture and architecture != _architecture(hardware.architecture):
         yield f"architecture {hardware.architecture}, wanted {need.architecture}"
-    if hardware.memory_bytes < need.memory_bytes:
-        yield f"memory {_size(hardware.memory_bytes)}, wanted {_size(need.memory_bytes)}"
+    if need.memory_bytes and hardware.memory_bytes < need.memory_bytes:
+        yield f"memory {_sizes(hardware.memory_bytes, need.memory_bytes)}"
     yield from _accelerators_against(hardware, need)
     for label, value in need.labels.items():
         found = known.labels.get(label)
@@ -184,31 +185,44 @@ def _machine_against(known: Announcement, need: SystemNeed) -> Iterator[str]:
 def _accelerators_against(hardware: Hardware, need: SystemNeed) -> Iterator[str]:
     has = ", ".join(each.name for each in hardware.accelerators) or "no accelerator"
     named = [each for each in hardware.accelerators if _is_named(each, need.accelerator)]
-    if need.accelerator and not named:
+    if _plain(need.accelerator) and not named:
         yield f"{has}, wanted accelerator {need.accelerator}"
         return
     if need.accelerator_memory_bytes:
         most = max((each.memory_bytes for each in named), default=0)
         if most < need.accelerator_memory_bytes:
-            wanted = _size(need.accelerator_memory_bytes)
-            yield f"accelerator memory {_size(most)}, wanted {wanted}"
-    if need.interconnect:
+            yield f"accelerator memory {_sizes(most, need.accelerator_memory_bytes)}"
+    if _plain(need.interconnect):
         links = {hardware.interconnect, *(each.interconnect for each in named)} - {""}
         yield from _links_against(links, need.interconnect)
 
 
 def _links_against(links: set[str], wanted: str) -> Iterator[str]:
-    if not any(wanted.lower() in link.lower() for link in links):
+    if not any(_plain(wanted) in _plain(link) for link in links):
         yield f"interconnect {', '.join(sorted(links)) or 'unknown'}, wanted {wanted}"
 
 
 def _is_named(accelerator: Accelerator, wanted: str) -> bool:
-    return wanted.lower() in accelerator.name.lower()
+    return _plain(wanted) in _plain(accelerator.name)
+
+
+def _plain(name: str) -> str:
+    """Return a name of hardware as it is compared: `Tesla  V100-SXM2` is `tesla v100 sxm2`."""
+    return " ".join(re.split(r"[\s_-]+", name.casefold())).strip()
+
+
+def _is_same(framework: str, other: str) -> bool:
+    return framework.strip().lower() == other.strip().lower()
 
 
 def _architecture(name: str) -> str:
-    return _ARCHITECTURES.get(name.lower(), name.lower())
+    lower = name.strip().lower()
+    return _ARCHITECTURES.get(lower, lower)
 
 
-def _size(size_bytes: int) -> str:
-    return f"{size_bytes / (1 << 30):.1f} GiB" if size_bytes else "unknown"
+def _sizes(found_bytes: int, wanted_bytes: int) -> str:
+    """Return what was found and wanted, in GiB or, where these look the same, in bytes."""
+    found, wanted = (f"{each / (1 << 30):.1f} GiB" for each in (found_bytes, wanted_bytes))
+    if found == wanted:
+        found, wanted = f"{found_bytes} bytes", f"{wanted_bytes} bytes"
+    return f"{found if found_bytes > 0 else 'unknown'}, wanted {wanted}"

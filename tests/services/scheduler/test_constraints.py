@@ -1,6 +1,10 @@
 """Versions and constraints, in PEP 440 and in the papers' words."""
 
+import contextlib
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from services.scheduler.constraints import constraint_of, newest_first, satisfies
 from services.scheduler.errors import BadConstraint
@@ -19,6 +23,15 @@ from services.scheduler.errors import BadConstraint
         ("~=1.4", ["1.9"], ["2.0"]),
         ("!=1.5", ["1.4"], ["1.5"]),
         (">=1.0", ["1.31.1", "2.0rc1"], ["nightly"]),
+        ("  ", ["1.0", "abc", ""], []),
+        (", ,", ["1.0"], []),
+        ("v1.15", ["1.15.0"], ["1.16"]),
+        ("1.*", ["1.31.1"], ["2.0"]),
+        (">=1.12.0\n<2.0", ["1.15"], ["2.0.1"]),
+        ("==1.15.*, !=1.15.2", ["1.15.1"], ["1.15.2"]),
+        ("===nightly", ["nightly"], ["1.0", "nightly2"]),
+        (">=2 <1", [], ["1.5", "3.0"]),
+        (">=1.0", ["1.0+cu12"], ["9" * 5000]),
     ],
 )
 def test_what_fits(text: str, fits: list[str], fits_not: list[str]) -> None:
@@ -27,7 +40,26 @@ def test_what_fits(text: str, fits: list[str], fits_not: list[str]) -> None:
     assert [v for v in fits_not if satisfies(v, constraint)] == []
 
 
-@pytest.mark.parametrize("text", [">=", "=>1.0", ">=1.0 and <2", "newest"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        ">=",
+        "=>1.0",
+        ">=1.0 and <2",
+        "newest",
+        "~1.2",
+        "^1.2",
+        "1.x",
+        ">=1.12.0<2.0",
+        ">=1 || <0.5",
+        "~=1",
+        ">=1.0.*",
+        "\u0000",
+        "=",
+        "1..2",
+        "=1.2",
+    ],
+)
 def test_what_is_no_constraint_is_named(text: str) -> None:
     with pytest.raises(BadConstraint) as refused:
         constraint_of(text)
@@ -37,3 +69,25 @@ def test_what_is_no_constraint_is_named(text: str) -> None:
 def test_versions_sort_as_versions() -> None:
     versions = ["1.9.0", "1.10.0", "nightly", "1.10.0rc1"]
     assert max(versions, key=newest_first) == "1.10.0"
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, ">=1." + "0" * 300, ">=1 " * 100_000])
+def test_a_text_too_long_to_weigh_at_every_look_is_none(text: str) -> None:
+    with pytest.raises(BadConstraint) as refused:
+        constraint_of(text)
+    assert len(str(refused.value)) < 200
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_constraint_or_named_as_none(text: str) -> None:
+    with contextlib.suppress(BadConstraint):
+        satisfies("1.15.0", constraint_of(text))
+
+
+@given(st.lists(st.one_of(st.text(max_size=20), st.just("1.0"), st.just("9" * 5000)), max_size=8))
+def test_any_versions_have_an_order(versions: list[str]) -> None:
+    ordered = sorted(versions, key=newest_first)
+    assert sorted(ordered) == sorted(versions)
+    assert [newest_first(each)[0] for each in ordered] == sorted(
+        newest_first(each)[0] for each in ordered
+    )

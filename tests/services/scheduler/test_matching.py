@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, Port, Sample, Step
@@ -75,6 +76,109 @@ def test_every_reason_of_an_agent_is_named() -> None:
 def test_accelerators(system: dict[str, Any], found: str) -> None:
     runtimes = (a_runtime(devices=("cpu", "cuda")),)
     assert reason(an_agent(hardware=GPU_MACHINE, runtimes=runtimes), system=system) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "fits"),
+    [
+        ("Tesla V100-SXM2-16GB", "tesla v100 sxm2", True),
+        ("Tesla V100-SXM2-16GB", "V100-SXM2", True),
+        ("Tesla  V100 SXM2 ", "v100 sxm2", True),
+        ("NVIDIA_H200", " nvidia  h200 ", True),
+        ("NVIDIA H200", "h 200", False),
+        ("NVIDIA H200", "h200 nvidia", False),
+        ("", "h200", False),
+    ],
+)
+def test_accelerators_are_named_with_spaces_as_they_come(
+    name: str, wanted: str, fits: bool
+) -> None:
+    machine = a_machine(accelerators=(a_gpu(name=name),))
+    assert (reason(an_agent(hardware=machine), system={"accelerator": wanted}) == "") is fits
+
+
+@pytest.mark.parametrize(
+    "blank",
+    [
+        {"accelerator": "  "},
+        {"interconnect": " "},
+        {"architecture": " "},
+        {"device": " "},
+    ],
+)
+def test_blank_wishes_are_none(blank: dict[str, str]) -> None:
+    assert reason(an_agent(), system=blank) == ""
+
+
+@pytest.mark.parametrize(
+    ("has", "wanted", "found"),
+    [
+        (8 * GIB, 8 * GIB + 1, "memory 8589934592 bytes, wanted 8589934593 bytes"),
+        (1000, 2000, "memory 1000 bytes, wanted 2000 bytes"),
+        (0, GIB, "memory unknown, wanted 1.0 GiB"),
+        (0, 1, "memory unknown, wanted 1 bytes"),
+        (-1, 0, ""),
+        (8 * GIB, 10**30, "memory 8.0 GiB, wanted 931322574615478534144.0 GiB"),
+    ],
+)
+def test_memory_is_told_so_that_the_lack_is_seen(has: int, wanted: int, found: str) -> None:
+    agent = an_agent(hardware=a_machine(memory_bytes=has))
+    assert reason(agent, system={"memory_bytes": wanted}) == found
+
+
+@pytest.mark.parametrize("memory", ["16 GiB", "16GB", -1, 1.5, "lots", None])
+def test_memory_in_other_units_is_no_request(memory: object) -> None:
+    with pytest.raises(ValidationError, match="memory_bytes"):
+        a_request(system={"memory_bytes": memory})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({"zone": "a", "rack": "7"}, ""),
+        ({"zone": "b"}, "zone=a, wanted zone=b"),
+        ({"zone": ""}, "zone=a, wanted zone="),
+        ({"Zone": "a"}, "no such label, wanted Zone=a"),
+        ({"zone": "A"}, "zone=a, wanted zone=A"),
+        ({"": ""}, "no such label, wanted ="),
+    ],
+)
+def test_labels_are_taken_by_the_letter(wanted: dict[str, str], found: str) -> None:
+    agent = an_agent(labels={"zone": "a", "rack": "7", "ssd": ""})
+    assert reason(agent, system={"labels": wanted}) == found
+
+
+def test_an_agent_named_twice_is_told_of_once() -> None:
+    found = match(a_request(agents=["a9", "a9", "a1", "a1"]), a_catalog(), {})
+    assert [each.agent for each in found.agents] == ["a1"]
+    assert [each.agent for each in found.reasons] == ["a9"]
+
+
+@pytest.mark.parametrize("version", ["nightly", "", "9" * 5000, "1.0 (tags/v1)"])
+def test_a_version_that_is_none_fits_no_constraint_and_stops_nobody(version: str) -> None:
+    odd = an_agent("a1", runtimes=(a_runtime(version=version),))
+    found = match(a_request(), a_catalog(odd, an_agent("a2")), {})
+    assert [each.agent for each in found.agents] == ["a2"]
+    assert found.reasons[0].reason.startswith(f"has onnxruntime {version[:20]}")
+
+
+def test_a_runtime_without_any_device_is_told() -> None:
+    agent = an_agent(runtimes=(a_runtime(devices=()),))
+    assert reason(agent) == "onnxruntime serves no device, wanted device of any kind"
+
+
+@pytest.mark.parametrize("text", ["~1.2", "garbage", ">=1.0 <", "9" * 5000])
+def test_what_is_no_constraint_is_refused_by_field(text: str) -> None:
+    refused = refusal(a_catalog(), framework={"name": "onnxruntime", "version": text})
+    assert (refused.error, refused.field) == ("invalid", "framework.version")
+    needing = a_model(framework={"name": "onnxruntime", "version": text})
+    assert refusal(a_catalog(models=(needing,))).field == "model.framework.version"
+    assert refusal(a_catalog(), model=f"tiny:{text}").field == "model"
+
+
+@pytest.mark.parametrize("name", [" ONNXRuntime ", "", "onnxruntime"])
+def test_a_frameworks_name_is_taken_in_any_case(name: str) -> None:
+    assert reason(an_agent(), framework={"name": name}) == ""
 
 
 def test_gpu_means_the_device_the_runtime_calls_otherwise() -> None:
