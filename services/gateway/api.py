@@ -10,17 +10,17 @@ from starlette.responses import Response
 from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask, ask_for
 from mlscope.client.errors import NoSuchTable
-from schemas.codec import decode_body, is_json, parse
+from schemas.codec import decode_body, parse
 from schemas.errors import MalformedMessage
 from schemas.identity import Token
-from schemas.request import Accepted, Cancel, Evaluate, ListEvaluations, Refused, ShowCatalog
+from schemas.request import Accepted, Cancel, Evaluate, ListEvaluations, ShowCatalog
 from schemas.status import Catalog
-from services.gateway.answers import FILES, as_file, as_json, refusal
+from services.gateway.answers import FILES, as_file, as_json
 from services.gateway.asking import evaluations, status_of, tables_of
+from services.gateway.bodies import json_body
 from services.gateway.live import live_response
 from services.gateway.openapi import document
 
-_BODY_BYTES = 1 << 20
 _TOKEN: TypeAdapter[str] = TypeAdapter(Token)
 
 
@@ -45,17 +45,6 @@ def _query(request: Request) -> dict[str, Any]:
     return {name: value for name, value in request.query_params.items() if value}
 
 
-async def _body(request: Request) -> bytes:
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _BODY_BYTES:
-            raise MalformedMessage(
-                field="", found=f"over {_BODY_BYTES} bytes", expected="a smaller body"
-            )
-    return body
-
-
 async def list_evaluations(request: Request) -> Response:
     """GET /api/evaluations: newest first."""
     command = parse(ListEvaluations, _query(request))
@@ -64,13 +53,8 @@ async def list_evaluations(request: Request) -> Response:
 
 async def evaluate(request: Request) -> Response:
     """POST /api/evaluations: an `Evaluate`; 201 with the id, 200 when its key was known."""
-    if not request.headers.get("content-type", "").startswith("application/json"):
-        refused = Refused(error="malformed", message="send application/json", field="Content-Type")
-        return refusal(refused, 415)
-    body = await _body(request)
-    if not is_json(body):
-        raise MalformedMessage(field="", found=repr(body[:40]), expected="a JSON object")
-    accepted = await ask_for(bus_of(request), decode_body(Evaluate, body), Accepted)
+    command = decode_body(Evaluate, await json_body(request))
+    accepted = await ask_for(bus_of(request), command, Accepted)
     place = f"/api/evaluations/{accepted.evaluation}"
     status = 200 if accepted.repeated else 201
     return as_json(accepted.model_dump(mode="json"), status, {"Location": place})

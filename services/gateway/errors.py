@@ -12,3 +12,12 @@ class TooManyViewers(GatewayError):
         """Name the limit (MLSCOPE_MAX_LIVE_CLIENTS)."""
         self.limit = limit
         super().__init__(f"{limit} live streams are open already")
+
+
+class WrongContentType(GatewayError):
+    """A body is not said to be JSON."""
+
+    def __init__(self, found: str) -> None:
+        """Say what the body's type was."""
+        self.found = found
+        super().__init__("send application/json")

@@ -6,7 +6,13 @@ from pydantic.json_schema import models_json_schema
 
 from schemas.analysis import Table, Tables
 from schemas.message import VERSION, Message
-from schemas.request import Accepted, Evaluate, Refused
+from schemas.request import (
+    Accepted,
+    CatalogChanged,
+    Evaluate,
+    PublishManifest,
+    Refused,
+)
 from schemas.status import Catalog, EvaluationList, EvaluationStatus
 from services.gateway.answers import FILES
 
@@ -19,11 +25,15 @@ _MODELS: tuple[type[Message], ...] = (
     Tables,
     Table,
     Catalog,
+    PublishManifest,
+    CatalogChanged,
 )
-_EVALUATION = {"name": "evaluation", "in": "path", "required": True, "schema": {"type": "string"}}
 _SUFFIXES = "a name; " + ", ".join(f"`.{suffix}`" for suffix in FILES) + " behind it give files"
-_TABLE = {**_EVALUATION, "name": "table", "description": _SUFFIXES}
 _LAST_ID = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer"}}
+
+
+def _in_path(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}, **more}
 
 
 def document() -> dict[str, Any]:
@@ -45,32 +55,49 @@ def document() -> dict[str, Any]:
 
 
 def _paths() -> dict[str, Any]:
-    evaluation = "/api/evaluations/{evaluation}"
+    return {**_evaluation_paths(), **_catalog_paths()}
+
+
+def _evaluation_paths() -> dict[str, Any]:
+    place, evaluation = "/api/evaluations/{evaluation}", _in_path("evaluation")
+    table = _in_path("table", description=_SUFFIXES)
     return {
         "/api/evaluations": {
             "get": _operation(
                 "the newest evaluations", EvaluationList, _of("limit", "model", "state")
             ),
-            "post": {
-                **_operation("evaluate a model", Accepted, [], code="201"),
-                "requestBody": {"required": True, "content": _json(Evaluate)},
-            },
+            "post": _taking(Evaluate, _operation("evaluate a model", Accepted, [], code="201")),
         },
-        evaluation: {
-            "get": _operation("where an evaluation is", EvaluationStatus, [_EVALUATION]),
-            "delete": _operation("end it now", None, [_EVALUATION], code="202"),
+        place: {
+            "get": _operation("where an evaluation is", EvaluationStatus, [evaluation]),
+            "delete": _operation("end it now", None, [evaluation], code="202"),
         },
-        f"{evaluation}/events": {
+        f"{place}/events": {
             "get": {
-                **_operation("what happens, live", None, [_EVALUATION, _LAST_ID]),
+                **_operation("what happens, live", None, [evaluation, _LAST_ID]),
                 "description": "Events: state, run (with ids), progress, gap, end.",
             }
         },
-        f"{evaluation}/tables": {"get": _operation("its tables", Tables, [_EVALUATION])},
-        f"{evaluation}/tables/{{table}}": {
-            "get": _with_files(_operation("one table", Table, [_EVALUATION, _TABLE]))
+        f"{place}/tables": {"get": _operation("its tables", Tables, [evaluation])},
+        f"{place}/tables/{{table}}": {
+            "get": _with_files(_operation("one table", Table, [evaluation, table]))
         },
+    }
+
+
+def _catalog_paths() -> dict[str, Any]:
+    manifest = [_in_path(name) for name in ("kind", "name", "version")]
+    publishing = _operation("put a manifest into the catalog", CatalogChanged, [], code="201")
+    return {
         "/api/catalog": {"get": _operation("what can run where", Catalog, _of("kind", "name"))},
+        "/api/models": {"get": _operation("the models there are", Catalog, [])},
+        "/api/models/{name}": {
+            "get": _operation("every version of a model", Catalog, [_in_path("name")])
+        },
+        "/api/manifests": {"post": _taking(PublishManifest, publishing)},
+        "/api/manifests/{kind}/{name}/{version}": {
+            "delete": _operation("take a manifest out of the catalog", CatalogChanged, manifest)
+        },
     }
 
 
@@ -90,6 +117,13 @@ def _operation(
         "parameters": parameters,
         "responses": {code: good, "default": refused},
     }
+
+
+def _taking(body: type[Message], operation: dict[str, Any]) -> dict[str, Any]:
+    """Return an operation that takes a body; the same again is answered 200."""
+    good = operation["responses"]["201"]
+    operation["responses"]["200"] = {**good, "description": "as before: nothing changed"}
+    return {**operation, "requestBody": {"required": True, "content": _json(body)}}
 
 
 def _with_files(operation: dict[str, Any]) -> dict[str, Any]:

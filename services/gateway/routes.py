@@ -15,9 +15,9 @@ from mlscope.bus.bus import Bus
 from mlscope.client.errors import ClientError, CommandRefused
 from schemas.errors import MalformedMessage
 from schemas.request import Refused
-from services.gateway import api, site
+from services.gateway import api, manifests, site
 from services.gateway.answers import refusal, refused_by
-from services.gateway.errors import TooManyViewers
+from services.gateway.errors import TooManyViewers, WrongContentType
 from services.gateway.feeds import Feeds
 from services.gateway.guard import Guard
 
@@ -43,7 +43,9 @@ def build_app(
             ClientError: _explained,
             MalformedMessage: _explained,
             TooManyViewers: _full,
+            WrongContentType: _not_json,
             404: _nothing_here,
+            405: _other_method,
         },
     )
     app.state.bus = bus
@@ -56,6 +58,10 @@ def _api_routes() -> list[Route]:
     return [
         Route("/openapi.json", api.openapi),
         Route("/catalog", api.catalog),
+        Route("/models", manifests.models),
+        Route("/models/{name:path}", manifests.model),
+        Route("/manifests", manifests.publish, methods=["POST"]),
+        Route("/manifests/{kind}/{name:path}/{version}", manifests.withdraw, methods=["DELETE"]),
         Route("/evaluations", api.list_evaluations, methods=["GET"]),
         Route("/evaluations", api.evaluate, methods=["POST"]),
         Route("/evaluations/{evaluation}", api.show, methods=["GET"]),
@@ -83,9 +89,34 @@ async def _full(_: Request, error: Exception) -> Response:
     return refusal(Refused(error="busy", message=str(error)))
 
 
+async def _not_json(_: Request, error: Exception) -> Response:
+    found = getattr(error, "found", "")
+    refused = Refused(
+        error="malformed",
+        message=str(error),
+        field="Content-Type",
+        found=found,
+        allowed="application/json",
+    )
+    return refusal(refused, 415)
+
+
 async def _nothing_here(request: Request, _: Any) -> Response:
     message = f"nothing at {request.url.path}; /api/openapi.json lists what there is"
     refused = Refused(error="unknown", message=message)
     if request.url.path.startswith("/api/"):
         return refusal(refused)
     return site.trouble(refused)
+
+
+async def _other_method(request: Request, error: Any) -> Response:
+    refused = Refused(
+        error="invalid",
+        message=f"{request.url.path} does not take {request.method}",
+        field="method",
+        found=request.method,
+        allowed=error.headers["Allow"],
+    )
+    response = refusal(refused, 405)
+    response.headers["Allow"] = error.headers["Allow"]
+    return response

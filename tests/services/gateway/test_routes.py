@@ -113,8 +113,16 @@ async def test_the_openapi_document_describes_what_is_answered(web: httpx.AsyncC
     catalog = (await web.get("/api/catalog")).json()
     schema = {"$ref": "#/components/schemas/Catalog", "components": document["components"]}
     jsonschema.validate(catalog, schema)
-    for path in document["paths"]:
-        assert (await web.get(path.format(evaluation=E, table="x"))).status_code != 405
+
+
+async def test_another_method_is_refused_like_anything_else(web: httpx.AsyncClient) -> None:
+    response = await web.put("/api/evaluations", json={})
+    assert response.status_code == 405
+    assert (
+        set(response.headers["allow"].split(", ")) >= {"GET"} or "POST" in response.headers["allow"]
+    )
+    assert response.json()["found"] == "PUT"
+    assert response.json()["accepted"] is False
 
 
 async def test_the_page_tells_runs_tables_and_escapes(

@@ -1,0 +1,158 @@
+"""Manifests over REST, with a real registry on the same bus."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.memory import MemoryServer, connect
+from mlscope.settings import Settings
+from services.registry.service import serve
+from tests.services.gateway.conftest import web_over
+from tests.stories import a_model
+
+MANIFESTS = "/api/manifests"
+
+
+@pytest.fixture
+async def web(server: MemoryServer, bus: Bus, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """Lend a client of a gateway beside a registry that knows nothing."""
+    stop = asyncio.Event()
+    async with connect(server, "registry") as own:
+        serving = asyncio.create_task(serve(own, Settings(manifests_folder=tmp_path), stop))
+        await _answers(own)
+        async with web_over(bus) as web:
+            yield web
+        stop.set()
+        await serving
+
+
+async def _answers(bus: Bus) -> None:
+    while True:
+        with contextlib.suppress(Exception):
+            await bus.ask("$SRV.PING.registry", b"", timeout_s=0.2)
+            return
+        await asyncio.sleep(0.01)
+
+
+def _model(**changes: Any) -> dict[str, Any]:
+    return {**a_model().model_dump(mode="json"), **changes}
+
+
+async def _publish(web: httpx.AsyncClient, manifest: dict[str, Any]) -> httpx.Response:
+    return await web.post(MANIFESTS, json={"manifest": manifest})
+
+
+async def test_a_published_model_is_found_and_a_withdrawn_one_is_not(
+    web: httpx.AsyncClient,
+) -> None:
+    response = await _publish(web, _model())
+    assert response.status_code == 201
+    assert response.json()["kind"] == "model"
+    (found,) = (await web.get("/api/models/tiny")).json()["models"]
+    assert (found["name"], found["version"]) == ("tiny", "1.0.0")
+    assert (await web.get(response.headers["location"])).json()["models"] == [found]
+    gone = await web.delete(f"{MANIFESTS}/model/tiny/1.0.0")
+    assert (gone.status_code, gone.json()["name"]) == (200, "tiny")
+    assert (await web.get("/api/models")).json() == {"models": []}
+    assert (await web.delete(f"{MANIFESTS}/model/tiny/1.0.0")).status_code == 404
+
+
+async def test_the_same_again_changes_nothing(web: httpx.AsyncClient) -> None:
+    assert (await _publish(web, _model())).json()["repeated"] is False
+    again = await _publish(web, _model())
+    assert (again.status_code, again.json()["repeated"]) == (200, True)
+
+
+async def test_another_text_of_a_known_version_conflicts(web: httpx.AsyncClient) -> None:
+    await _publish(web, _model())
+    other = await _publish(web, _model(description="other"))
+    assert other.status_code == 409
+    assert other.json()["field"] == "manifest.version"
+    assert other.json()["accepted"] is False
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "manifest"),
+        ({"manifest": {"kind": "spoon"}}, "manifest"),
+        ({"manifest": {**a_model().model_dump(mode="json"), "version": "new"}}, "manifest.version"),
+        ({"manifest": a_model().model_dump(mode="json"), "colour": 1}, "colour"),
+    ],
+)
+async def test_a_wrong_manifest_names_its_field(
+    web: httpx.AsyncClient, body: dict[str, Any], field: str
+) -> None:
+    response = await web.post(MANIFESTS, json=body)
+    assert response.status_code == 400
+    assert response.json()["field"].startswith(field)
+    assert (await web.get("/api/models")).json() == {"models": []}
+
+
+async def test_other_kinds_are_published_too(web: httpx.AsyncClient) -> None:
+    scenario = {"kind": "scenario", "name": "mine", "description": "Mine."}
+    response = await _publish(web, scenario)
+    assert response.status_code == 201
+    found = (await web.get(response.headers["location"])).json()
+    assert [each["name"] for each in found["scenarios"]] == ["mine"]
+    assert (await web.delete(f"{MANIFESTS}/scenario/mine/1.0.0")).status_code == 200
+
+
+async def test_hidden_models_are_found_by_name_alone(web: httpx.AsyncClient) -> None:
+    await _publish(web, _model(hidden=True))
+    await _publish(web, _model(name="seen"))
+    listed = (await web.get("/api/models")).json()["models"]
+    assert [each["name"] for each in listed] == ["seen"]
+    assert len((await web.get("/api/models/tiny")).json()["models"]) == 1
+
+
+async def test_every_version_of_a_model_is_shown(web: httpx.AsyncClient) -> None:
+    for version in ("1.0.0", "1.1.0"):
+        await _publish(web, _model(version=version))
+    shown = (await web.get("/api/models/tiny")).json()["models"]
+    assert [each["version"] for each in shown] == ["1.0.0", "1.1.0"]
+
+
+@pytest.mark.parametrize("name", ["a b", "org/model", "ü", "100%", "a?b#c"])
+async def test_names_may_be_odd(web: httpx.AsyncClient, name: str) -> None:
+    assert (await _publish(web, _model(name=name))).status_code == 201
+    path = quote(name, safe="/")
+    (found,) = (await web.get(f"/api/models/{path}")).json()["models"]
+    assert found["name"] == name
+    assert (await web.delete(f"{MANIFESTS}/model/{path}/1.0.0")).status_code == 200
+
+
+async def test_an_unknown_model_is_named(web: httpx.AsyncClient) -> None:
+    response = await web.get("/api/models/none")
+    assert response.status_code == 404
+    assert (response.json()["error"], response.json()["found"]) == ("unknown", "none")
+    kind = await web.delete(f"{MANIFESTS}/spoon/tiny/1.0.0")
+    assert (kind.status_code, kind.json()["field"]) == (400, "kind")
+
+
+async def test_without_a_registry_it_is_said(bus: Bus) -> None:
+    async with web_over(bus) as web:
+        for response in (await web.get("/api/models"), await _publish(web, _model())):
+            assert response.status_code == 503
+            assert response.headers["retry-after"] == "1"
+
+
+async def test_a_token_guards_publishing(bus: Bus) -> None:
+    async with web_over(bus, token="secret") as web:
+        assert (await _publish(web, _model())).status_code == 401
+        assert (await web.delete(f"{MANIFESTS}/model/tiny/1.0.0")).status_code == 401
+
+
+async def test_another_site_cannot_publish(web: httpx.AsyncClient) -> None:
+    origin = {"Origin": "http://elsewhere.example"}
+    response = await web.post(MANIFESTS, json={"manifest": _model()}, headers=origin)
+    assert response.status_code == 403
+    plain = await web.post(MANIFESTS, content=b"{}", headers={"Content-Type": "text/plain"})
+    assert (plain.status_code, plain.json()["field"]) == (415, "Content-Type")
