@@ -30,6 +30,7 @@ from schemas.codec import encode_body
 from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.message import Fact
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
+from services.agent.dropped import Dropped
 from services.agent.execution import Execution
 from services.agent.outbox import BusSink
 from services.agent.process import WorkerLimits, WorkerProcess
@@ -92,10 +93,23 @@ class Noting:
         self._sink = sink
         self.latencies: list[np.ndarray] = []
 
-    async def put_batch(self, fact: Batch, *, id: str, cause: str) -> None:  # noqa: A002
+    @property
+    def is_full(self) -> bool:
+        """Pass on."""
+        return self._sink.is_full
+
+    async def put_batch(self, fact: Batch, *, id: str, cause: str) -> bool:  # noqa: A002
         """Note and pass on."""
         self.latencies.extend(latencies_of(fact))
-        await self._sink.put_batch(fact, id=id, cause=cause)
+        return await self._sink.put_batch(fact, id=id, cause=cause)
+
+    async def settle(self, cause: str) -> Dropped:
+        """Pass on."""
+        return await self._sink.settle(cause)
+
+    def let_go(self, cause: str) -> None:
+        """Pass on."""
+        self._sink.let_go(cause)
 
     async def put(self, fact: Fact, *, id: str, cause: str) -> None:  # noqa: A002
         """Keep outcomes to oneself: the collector would look for their evaluation."""

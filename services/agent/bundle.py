@@ -16,6 +16,7 @@ from typing import BinaryIO, Self
 from schemas.batch import Batch
 from schemas.codec import encode
 from schemas.message import Envelope, Fact
+from services.agent.dropped import Dropped
 from services.agent.errors import BundleBroken
 
 MAGIC = b"MLSCOPE1"
@@ -49,9 +50,15 @@ class BundleWriter:
         if kind is None:
             self._part.replace(self._path)
 
-    async def put_batch(self, fact: Batch, *, id: str, cause: str) -> None:  # noqa: A002
+    @property
+    def is_full(self) -> bool:
+        """Say that no batch waits: a file has room, or writing to it fails."""
+        return False
+
+    async def put_batch(self, fact: Batch, *, id: str, cause: str) -> bool:  # noqa: A002
         """Write a batch."""
         await self.put(fact, id=id, cause=cause)
+        return True
 
     async def put(self, fact: Fact, *, id: str, cause: str) -> None:  # noqa: A002
         """Write a fact."""
@@ -59,6 +66,13 @@ class BundleWriter:
         self._write(_LENGTH.pack(len(body)) + body)
         if self._told is not None:
             self._told(fact)
+
+    async def settle(self, cause: str) -> Dropped:  # noqa: ARG002
+        """Return what was given up: nothing ever is."""
+        return Dropped()
+
+    def let_go(self, cause: str) -> None:
+        """Give up what waits: nothing does."""
 
     def _write(self, body: bytes) -> None:
         self._digest.update(body)

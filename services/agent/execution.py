@@ -11,17 +11,22 @@ from schemas.plan import WorkOrder
 from schemas.run import RunCompleted, RunFailed
 from services.agent.channel import Words
 from services.agent.control import MOST_WAITING
-from services.agent.errors import AgentError, RingBroken, RunTimedOut, Stopped
-from services.agent.issued import Issued
+from services.agent.errors import AgentError, RingBroken, RunTimedOut, Stopped, WorkerDied
+from services.agent.issued import Issued, Outcome
 from services.agent.process import WorkerProcess, words_of_run
 from services.agent.telling import Telling
 
 _LOOK_S = 0.05
 _STOP_GRACE_S = 5.0
+_UNHEEDED = "the worker did not heed it and was killed"
 
 
 class Execution:
-    """One order in one worker. It ends with an outcome said for every run, in any case."""
+    """One order in one worker. It ends with an outcome said for every run, in any case.
+
+    What the worker says is heard, what it hands over is published, and both it and the stream are
+    watched: three loops, because a full stream must hold up publishing alone.
+    """
 
     def __init__(
         self, telling: Telling, worker: WorkerProcess, manifests_folder: Path, silence_s: float
@@ -30,10 +35,16 @@ class Execution:
         self._manifests_folder, self._silence_s = manifests_folder, silence_s
         self._answers: dict[tuple[str, int], asyncio.Future[Words]] = {}
         self._killed_for: AgentError | None = None
-        #: since when (CLOCK_MONOTONIC ns) each run is asked to end
-        self._stopping: dict[str, int] = {}
-        self._taking = asyncio.Lock()
-        self._heard_all = False
+        #: runs that are asked to end: since when (CLOCK_MONOTONIC ns), and why
+        self._stopping: dict[str, tuple[int, str]] = {}
+        #: how the worker said that runs ended
+        self._ends: dict[str, Outcome] = {}
+        self._has_said: set[str] = set()
+        self._heard_more = asyncio.Event()
+        self._is_ring_broken = False
+        #: since when the worker is of no more use, 0 while it is
+        self._gone_ns = 0
+        self._loops: asyncio.TaskGroup
         telling.on_ended = self._on_ended
 
     @property
@@ -45,29 +56,16 @@ class Execution:
         """Do the order; False when the worker is of no more use."""
         words = {"kind": "order", "order": encode_body(self.order)}
         await self._worker.send({**words, "manifests_folder": str(self._manifests_folder)})
-        hearing: asyncio.Task[bool] = asyncio.create_task(self._hear())
-        watching: asyncio.Task[None] = asyncio.create_task(self._watch())
-        try:
-            both = (hearing, watching)
-            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_EXCEPTION)
-            for task in done:
-                task.result()
-            is_useful = hearing.result()
-        except RingBroken as error:
-            self._killed_for, is_useful = error, False
-            self._worker.kill()
-        finally:
-            for task in (hearing, watching):
-                task.cancel()
-            await asyncio.wait((hearing, watching))
-        if not is_useful:
-            await self._bury()
-        return is_useful
+        async with asyncio.TaskGroup() as self._loops:
+            hearing = self._loops.create_task(self._hear())
+            self._loops.create_task(self._publish(hearing))
+            self._loops.create_task(self._watch(hearing))
+        return hearing.result() and self._killed_for is None
 
     async def stop(self, run: str, reason: str) -> None:
         """Ask a run to end; a worker that does not heed it is killed."""
         if run in self.telling.left:
-            self._stopping.setdefault(run, now_ns())
+            self._stopping.setdefault(run, (now_ns(), reason))
             await self._worker.send({**self._words("stop", run), "reason": reason})
 
     async def query(self, run: str, words: Words, timeout_s: float) -> Words:
@@ -95,44 +93,92 @@ class Execution:
 
     async def _hear(self) -> bool:
         """Heed the worker until it has done the order; False when it is gone."""
-        try:
-            while (heard := await self._worker.receive()) is not None:
-                if heard["kind"] == "idle":
-                    return not self.telling.left
-                await self._heed(heard)
-            return False
-        finally:
-            self._heard_all = True
+        while (heard := await self._worker.receive()) is not None:
+            if heard["kind"] == "idle":
+                break
+            self._heed(heard)
+        self._heard_more.set()
+        is_done = all(run in self._ends for run in self.telling.left)
+        if heard is not None and not is_done:
+            self._end_worker(WorkerDied("is done, but did not say how runs ended"))
+        return heard is not None and is_done
 
-    async def _heed(self, heard: Words) -> None:
+    def _heed(self, heard: Words) -> None:
         if heard["kind"] == "answer":
             future = self._answers.get((heard["run"], heard["query"]))
             if future is not None and not future.done():
                 future.set_result(heard)
         elif heard["kind"] == "ready":
-            await self.telling.ready(heard["run"])
+            self._loops.create_task(self.telling.ready(heard["run"]))
         elif heard["kind"] == "ended":
             outcome = decode_body(FACTS[f"run.{heard['happened']}"], heard["body"])
             assert isinstance(outcome, RunCompleted | RunFailed)
-            await self._take_batches()
-            await self.telling.outcome(outcome)
+            self._ends[outcome.run] = outcome
+            self._heard_more.set()
 
-    async def _watch(self) -> None:
-        """Take batches while the order is done, and end a worker that shows no sign of life."""
+    async def _publish(self, hearing: "asyncio.Task[bool]") -> None:
+        """Publish what is handed over, and each run's end behind its last batch."""
+        is_through = False
+        while not is_through:
+            is_through, ended = hearing.done(), tuple(self._ends.values())
+            if await self._publish_batches():
+                for outcome in ended:
+                    self._say(outcome)
+            if not is_through:
+                await self._until_more()
+        if not hearing.result():
+            error = self._killed_for or await self._worker.death()
+            for run in self.telling.left:
+                self._say(self.telling.failure(run, self._blamed(run, error)))
+
+    async def _publish_batches(self) -> bool:
+        """Publish what was handed over; False when the ring is broken, the end of its worker."""
+        try:
+            while not self._is_ring_broken and (fact := next(self._worker.batches(), None)):
+                await self.telling.batch(fact)
+        except RingBroken as error:
+            self._is_ring_broken = True
+            self._end_worker(error)
+        return not self._is_ring_broken
+
+    async def _until_more(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_S):
+                await self._heard_more.wait()
+        self._heard_more.clear()
+
+    def _say(self, outcome: Outcome) -> None:
+        """Begin to say how a run ended; it is waited for by nobody but the end of the order."""
+        if outcome.run not in self._has_said:
+            self._has_said.add(outcome.run)
+            self._loops.create_task(self.telling.outcome(outcome))
+
+    def _blamed(self, run: str, error: AgentError) -> AgentError:
+        if run not in self._stopping:
+            return error
+        reason = self._stopping[run][1]
+        return Stopped(f"{reason or 'stopped'}; {error}" if str(error) == _UNHEEDED else reason)
+
+    async def _watch(self, hearing: "asyncio.Task[bool]") -> None:
+        """End a worker that shows no sign of life, and let go what a full stream won't take."""
         began_ns = now_ns()
-        while not self._heard_all:
+        while self.telling.left or not hearing.done():
             await asyncio.sleep(_LOOK_S)
-            await self._take_batches()
-            error = self._complaint(began_ns)
-            if error is not None:
-                self._killed_for = error
-                self._worker.kill()
-                return
+            if not hearing.done():
+                error = self._complaint(began_ns)
+                if error is not None and self._killed_for is None:
+                    self._end_worker(error)
+            elif not hearing.result():
+                self._gone_ns = self._gone_ns or now_ns()
+            if self.telling.is_held_back:
+                self._let_go()
 
     def _complaint(self, began_ns: int) -> AgentError | None:
         """Return what is wrong with the worker, if anything is."""
-        if any(_since_s(stamp) > _STOP_GRACE_S for stamp in self._stopping.values()):
-            return Stopped("stopped on request; the worker did not heed it and was killed")
+        under_way = [run for run in self.telling.left if run not in self._ends]
+        # A stopped run may be waiting for its turn behind one that is not stopped.
+        if under_way and all(self._is_overdue(run) for run in under_way):
+            return Stopped(_UNHEEDED)
         if self._worker.silent_s() > self._silence_s:
             return RunTimedOut(self._silence_s, "one predict call, or a sign of life,")
         order = self.order
@@ -141,19 +187,21 @@ class Execution:
             return RunTimedOut(bound_s, "opening and running")
         return None
 
-    async def _take_batches(self) -> None:
-        async with self._taking:
-            while batches := list(self._worker.batches()):
-                for fact in batches:
-                    await self.telling.batch(fact)
-
-    async def _bury(self) -> None:
-        """Say how the runs ended that a dead worker leaves; what it handed over counts."""
-        error = self._killed_for or await self._worker.death()
-        with contextlib.suppress(RingBroken):
-            await self._take_batches()
+    def _let_go(self) -> None:
+        """Give up what a full stream refuses of runs that were stopped, or lost their worker."""
         for run in self.telling.left:
-            await self.telling.fail(run, Stopped() if run in self._stopping else error)
+            lost_ns = 0 if run in self._ends else self._gone_ns
+            if self._is_overdue(run) or (lost_ns and _since_s(lost_ns) > _STOP_GRACE_S):
+                self.telling.let_go(run)
+                if run in self._ends:
+                    self._say(self._ends[run])
+
+    def _is_overdue(self, run: str) -> bool:
+        return run in self._stopping and _since_s(self._stopping[run][0]) > _STOP_GRACE_S
+
+    def _end_worker(self, error: AgentError) -> None:
+        self._killed_for = self._killed_for or error
+        self._worker.kill()
 
     def _on_ended(self, ended: str) -> None:
         self._stopping.pop(ended, None)

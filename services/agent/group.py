@@ -56,21 +56,26 @@ class Group:
                 yield self._ended(run)
             else:
                 local.append(run)
-        self._interleave(local)
-        for run in local:
-            yield self._ended(run)
+        yield from self._interleave(local)
 
-    def _interleave(self, runs: Sequence[Measurement]) -> None:
-        """Do blocks of all runs in turn until the stop rule is met for each that still goes."""
+    def _interleave(self, runs: Sequence[Measurement]) -> Iterator[Outcome]:
+        """Do blocks of all runs in turn until the stop rule is met for each that still goes.
+
+        Yields the end of a broken run at once, those of the others when all are through.
+        """
         rule, block = self._order.subject.blocks, 0
         active = list(runs)
         while active:
             for run in active:
                 self._guarded(run, lambda run: self._local(run, block))  # noqa: B023
+                if run.error is not None:
+                    yield self._ended(run)
             active = [run for run in active if run.error is None]
             block += 1
             if not another_block(rule, [run.medians for run in active]):
-                return
+                break
+        for run in active:
+            yield self._ended(run)
 
     def _guarded(self, run: Measurement, work: Callable[[Measurement], None]) -> None:
         """Do one stretch of a run; layers are read and batches handed over after its clock."""

@@ -86,6 +86,11 @@ class WorkerProcess:
                 return
             yield unpack_batch(body)
 
+    @property
+    def phase(self) -> int:
+        """Return what it is doing: `IDLE`, `OPENING` or `RUNNING`, as `ring` has them."""
+        return self._handover.phase
+
     def silent_s(self) -> float:
         """Return how long it has shown no sign of life while it should (0 when it need not)."""
         if self._handover.phase != RUNNING:

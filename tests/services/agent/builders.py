@@ -14,6 +14,7 @@ from schemas.manifest import DatasetManifest, FrameworkNeed, ModelManifest, Port
 from schemas.message import Fact
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
 from schemas.run import RunCompleted, RunFailed
+from services.agent.dropped import Dropped
 from services.agent.execution import Execution
 from services.agent.process import WorkerLimits, WorkerProcess
 from services.agent.telling import Telling
@@ -143,9 +144,19 @@ class Kept:
         #: set with the first batch of queries
         self.answered = asyncio.Event()
 
-    async def put_batch(self, fact: Batch, *, id: str, cause: str) -> None:  # noqa: A002
+    is_full = False
+
+    async def put_batch(self, fact: Batch, *, id: str, cause: str) -> bool:  # noqa: A002
         """Keep a batch."""
         await self.put(fact, id=id, cause=cause)
+        return True
+
+    async def settle(self, cause: str) -> Dropped:  # noqa: ARG002
+        """Nothing is given up."""
+        return Dropped()
+
+    def let_go(self, cause: str) -> None:
+        """Nothing waits for room."""
 
     async def put(self, fact: Fact, *, id: str, cause: str) -> None:  # noqa: A002
         """Keep a fact."""
