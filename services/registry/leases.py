@@ -45,6 +45,12 @@ def lease_key(agent: str) -> str:
     return f"{_PREFIX}{agent}"
 
 
+def is_held(entry: Entry | None, incarnation: str) -> bool:
+    """Tell whether an agent's entry in the bucket, None for none, is that start's lease."""
+    lease = None if entry is None else _lease(entry)
+    return lease is not None and lease.incarnation == incarnation
+
+
 def _lease(entry: Entry) -> Lease | None:
     if entry.value is None:
         return None

@@ -19,7 +19,7 @@ from services.registry.answers import Answers
 from services.registry.bucket import CatalogBucket
 from services.registry.decide import decide_back, decide_lost
 from services.registry.errors import ManifestRefused, UnreadableManifest
-from services.registry.leases import Leases, lease_key
+from services.registry.leases import Leases, is_held, lease_key
 from services.registry.manifests import read_manifests
 from services.registry.state import RegistryState, digest, entries, evolve
 
@@ -161,7 +161,10 @@ class Registry:
                 _log.warning("looked after nobody: %s", error)
 
     async def _record_lost(self) -> None:
-        """Record whose lease is gone for two heartbeats: a server that was away loses them all."""
+        """Record whose lease is gone for two heartbeats: a server that was away loses them all.
+
+        A lease that another start of the agent holds is gone too.
+        """
         now_s = time.monotonic()
         missing = decide_lost(self.state, self._leases.held, self._leases.revisions)
         lost = {(fact.agent, fact.incarnation): fact for fact in missing}
@@ -170,7 +173,7 @@ class Registry:
         for who, fact in lost.items():
             if now_s - since[who] < 2 * self._settings.heartbeat_s:
                 continue
-            if await self._bus.get(LEASES, lease_key(fact.agent)) is None:
+            if not is_held(await self._bus.get(LEASES, lease_key(fact.agent)), fact.incarnation):
                 await self._bus.publish(fact, id=lost_id(fact))
 
     async def _record_back(self) -> None:

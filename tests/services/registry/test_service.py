@@ -138,6 +138,30 @@ async def test_an_agent_is_lost_once_by_two_registries_and_comes_back(
         await agents_become(client, "live")
 
 
+async def test_of_two_agents_with_one_id_the_one_that_died_is_lost(
+    server: MemoryServer, client: Bus, tmp_path: Path
+) -> None:
+    """The other one renews the lease that both call theirs."""
+    async with serving(server, tmp_path):
+        for incarnation in ("i1", "i2"):
+            fact = AgentAnnounced(agent="a1", announcement=an_announcement("a1", incarnation))
+            await client.publish(fact, id=f"announced {incarnation}")
+        await agents_become(client, "live")
+        renewing = asyncio.create_task(renew(client, "i1"))
+        await agents_become(client, "lost")
+        lost = await client.read("mlscope.v1.agent.a1.lost")
+        assert {getattr(each.fact, "incarnation", "") for each in lost} == {"i2"}
+        renewing.cancel()
+
+
+async def renew(client: Bus, incarnation: str) -> None:
+    """Renew the lease of agent a1 for ever."""
+    lease = encode_body(Lease(holder="a1", incarnation=incarnation), json_text=True)
+    while True:
+        await client.put("leases", "agent-a1", lease)
+        await asyncio.sleep(0.02)
+
+
 async def test_who_leaves_is_not_lost(server: MemoryServer, client: Bus, tmp_path: Path) -> None:
     async with serving(server, tmp_path):
         fact = AgentAnnounced(agent="a1", announcement=an_announcement())
