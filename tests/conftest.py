@@ -1,8 +1,6 @@
 """Real servers for tests: one nats-server and one PostgreSQL a session, a fresh database a test."""
 
 import os
-import shutil
-import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.postgres import Postgres
+from tests.places import lent_folder
 
 # A slow machine is no failure: no test of this suite judges time. The desk explores; CI judges a
 # change by the same examples every time.
@@ -25,37 +24,25 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("mlscope")
 
 
-def _make_folder() -> Path:
-    """Make a folder that PostgreSQL's own user may pass through, which pytest's tmp_path is not."""
-    folder = Path(tempfile.mkdtemp(prefix="mlscope-test-"))
-    folder.chmod(0o711)
-    return folder
-
-
 @pytest.fixture
 def data_folder() -> Iterator[Path]:
     """Lend an empty data folder (MLSCOPE_DATA) for one test, then removed afterwards."""
-    folder = _make_folder()
-    yield folder
-    shutil.rmtree(folder)
+    with lent_folder() as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")
 def nats_server() -> Iterator[NatsServer]:
     """Run a nats-server with JetStream and every user's permissions; nothing is provisioned."""
-    folder = _make_folder()
-    with NatsServer(folder) as server:
+    with lent_folder("nats") as folder, NatsServer(folder) as server:
         yield server
-    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """Run a PostgreSQL; take `database_url` for a database of one's own."""
-    folder = _make_folder()
-    with Postgres(folder, durable=False) as server:
+    with lent_folder("postgres") as folder, Postgres(folder, durable=False) as server:
         yield server
-    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -1,22 +1,22 @@
 """Both implementations of the bus, one after the other."""
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 
 from mlscope.bus.bus import Bus
 from tests.contracts.worlds import MemoryWorld, NatsWorld, Shape, World
+from tests.places import lent_folder
 
 
 @pytest.fixture(scope="session")
-def nats_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsWorld]:
+def nats_world() -> Iterator[NatsWorld]:
     """Run one nats-server for the session, without users."""
-    folder: Path = tmp_path_factory.mktemp("open-nats")
-    world = NatsWorld(folder)
-    world.server.start()
-    yield world
-    world.server.stop()
+    with lent_folder("open-nats") as folder:
+        world = NatsWorld(folder)
+        world.server.start()
+        yield world
+        world.server.stop()
 
 
 @pytest.fixture(params=["memory", "nats"])

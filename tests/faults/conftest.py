@@ -1,14 +1,14 @@
 """One local cluster for all trials, started with the user's own command; short leases."""
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.places import lent_folder
 
 SETTINGS = {"MLSCOPE_LEASE_TTL_S": "3", "MLSCOPE_HEARTBEAT_S": "0.5"}
 
@@ -29,11 +29,9 @@ def mlscope(folder: Path, *arguments: str) -> str:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Path]:
     """Lend the data folder of a running cluster."""
-    folder = Path(tempfile.mkdtemp(prefix="mlscope-faults-"))
-    folder.chmod(0o711)
-    try:
-        mlscope(folder, "up", "--detach")
-        yield folder
-    finally:
-        mlscope(folder, "down")
-        shutil.rmtree(folder, ignore_errors=True)
+    with lent_folder("faults") as folder:
+        try:
+            mlscope(folder, "up", "--detach")
+            yield folder
+        finally:
+            mlscope(folder, "down")

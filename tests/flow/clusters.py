@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from cli.cluster.state import ProcessState, read_state
 from mlscope import Client
 from mlscope.settings import Settings
 from schemas.status import EvaluationStatus
+from tests.places import server_folder
 
 T = TypeVar("T")
 
@@ -128,7 +128,7 @@ def running(
 ) -> Iterator[Cluster]:
     """Run a cluster with further settings until the block ends; a folder of its own is removed."""
     is_given = folder is not None
-    folder = folder or Path(tempfile.mkdtemp(prefix="mlscope-flow-"))
+    folder = folder or server_folder("flow")
     folder.chmod(0o711)
     cluster = Cluster(folder, environ)
     try:
