@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -24,6 +25,7 @@ STREAM_BYTES = 256 * 1024
 EVALUATIONS = 4
 QUERIES = 1500
 SPANS = 2 * QUERIES
+DISK_BYTES = 400 << 20
 
 
 @contextmanager
@@ -105,8 +107,27 @@ def small_disk() -> Iterator[Path]:
         folder.rmdir()
 
 
+def check_small(disk: Path) -> None:
+    """Raise ValueError for anything that is not the root of a disk of at most 400 MB."""
+    total_bytes = shutil.disk_usage(disk).total
+    if not os.path.ismount(disk) or total_bytes > DISK_BYTES:
+        raise ValueError(f"{disk} is no small disk of its own: {total_bytes} bytes are not filled")
+
+
+def test_only_a_small_disk_of_its_own_is_filled(small_disk: Path, tmp_path: Path) -> None:
+    for place in (Path("/"), tmp_path):
+        with pytest.raises(ValueError, match="not filled"):
+            check_small(place)
+    below = small_disk / "below"
+    below.mkdir()
+    with pytest.raises(ValueError, match="not filled"):
+        fill(below / "filler")
+    assert not (below / "filler").exists()
+
+
 def fill(file: Path) -> None:
-    """Take all the room that is left."""
+    """Take all the room that is left on a small disk of a test's own, and on no other."""
+    check_small(file.parent)
     with file.open("ab", buffering=0) as output:
         for size in (1 << 20, 1 << 12, 1):
             with contextlib.suppress(OSError):
