@@ -5,7 +5,7 @@ from typing import Protocol
 
 from mlscope.bus.nats.admin import Admin
 from mlscope.bus.nats.settings import NatsSettings
-from mlscope.bus.streams import BUCKETS, DURABLES, STREAMS, Bucket, Stream
+from mlscope.bus.streams import BUCKETS, DURABLES, STORES, STREAMS, Bucket, Stream
 
 
 class ProvisionSettings(NatsSettings, Protocol):
@@ -26,9 +26,14 @@ class ProvisionSettings(NatsSettings, Protocol):
         """The size at which QUERIES refuses more."""
         ...
 
+    @property
+    def payloads_max_bytes(self) -> int:
+        """The size at which each object store refuses more."""
+        ...
+
 
 async def provision(settings: ProvisionSettings) -> None:
-    """Create or update streams, durables, buckets and the object store; again does no harm.
+    """Create or update streams, durables, buckets and object stores; again does no harm.
 
     Raises Unreachable, ServerTooOld, NotPermitted, ServerRefused.
     """
@@ -41,7 +46,8 @@ async def provision(settings: ProvisionSettings) -> None:
             await admin.make_durable(durable)
         for bucket in _buckets(settings):
             await admin.make_bucket(bucket)
-        await admin.make_objects()
+        for store in STORES:
+            await admin.make_store(replace(store, max_bytes=settings.payloads_max_bytes))
     finally:
         await admin.close()
 

@@ -217,6 +217,9 @@ class Settings:
     )
     traces_max_bytes: int = _setting("TRACES_MAX_BYTES", _bytes, 4 * GIB, "stream TRACES")
     queries_max_bytes: int = _setting("QUERIES_MAX_BYTES", _bytes, 2 * GIB, "stream QUERIES")
+    payloads_max_bytes: int = _setting(
+        "PAYLOADS_MAX_BYTES", _bytes, 4 * GIB, "each object store: facts above 512 KiB"
+    )
     lease_ttl_s: float = _setting("LEASE_TTL_S", _seconds, 15.0, "silence that loses a lease")
     heartbeat_s: float = _setting("HEARTBEAT_S", _seconds, 3.0, "time between lease renewals")
     run_silence_s: float = _setting(

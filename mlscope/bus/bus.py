@@ -190,18 +190,23 @@ class Bus(Protocol):
         """
         ...
 
-    async def put_object(self, name: str, body: bytes) -> str:
-        """Store a large payload and return its sha256; facts refer to it by name."""
+    async def put_object(self, subject: str, name: str, body: bytes) -> str:
+        """Store a large payload of a fact on `subject` and return its sha256.
+
+        A name stands for one body for ever: Conflict when it is taken by another.
+        Raises Conflict, PayloadsFull, Unreachable.
+        """
         ...
 
-    async def get_object(self, name: str, sha256: str) -> bytes:
-        """Return a large payload. Raises PayloadMismatch, NoSuchPayload."""
+    async def get_object(self, subject: str, name: str, sha256: str) -> bytes:
+        """Return a large payload of a fact on `subject`. Raises PayloadMismatch, NoSuchPayload."""
         ...
 
     async def purge(self, filter_subject: str, *, up_to: int = 0) -> None:
         """Drop a stream's messages on a filter (a run's batches, once they are rows).
 
-        `up_to` is the last sequence to drop; 0 means all.
+        `up_to` is the last sequence to drop; 0 means all. Large payloads go with the messages
+        that refer to them; with all of them, those that no message refers to go as well.
         """
         ...
 

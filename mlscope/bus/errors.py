@@ -45,6 +45,17 @@ class StreamFull(BusError):
         super().__init__(f"stream full: {subject}")
 
 
+class PayloadsFull(StreamFull):
+    """An object store refuses more until batches are purged or the store is made larger."""
+
+    def __init__(self, subject: str, store: str) -> None:
+        """Name the subject whose fact is too large to travel without an object, and the store."""
+        super().__init__(subject)
+        self.store = store
+        fix = "raise MLSCOPE_PAYLOADS_MAX_BYTES and provision"
+        self.args = (f"object store {store} is full, {fix}: {subject}",)
+
+
 class NotPermitted(BusError):
     """The key in use may not do that."""
 

@@ -1,5 +1,6 @@
 """Facts to bytes and back, large ones by way of the object store, and dead letters."""
 
+import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -16,25 +17,31 @@ from schemas.request import Refused
 
 _log = logging.getLogger(__name__)
 _KEPT_BYTES = 64 * 1024
+_REFERENCE_BYTES = 16 * 1024
 
 USELESS = (SchemaError, NoSuchPayload, PayloadMismatch)
 """What opening a fact raises when trying again would not help."""
 
 
-Keep = Callable[[str, bytes], Awaitable[str]]
-"""Stores a large payload under a name and returns its sha256."""
+Keep = Callable[[str, str, bytes], Awaitable[str]]
+"""Stores a large payload for a fact's subject under a name and returns its sha256."""
 
-Fetch = Callable[[str, str], Awaitable[bytes]]
-"""Returns a large payload by name and sha256. Raises NoSuchPayload, PayloadMismatch."""
+Fetch = Callable[[str, str, str], Awaitable[bytes]]
+"""Returns a large payload by subject, name and sha256. Raises NoSuchPayload, PayloadMismatch."""
 
 
-async def sealed(envelope: Envelope, keep: Keep) -> bytes:
-    """Return an envelope as bytes; data that are too large to travel become an object."""
+async def sealed(subject: str, envelope: Envelope, keep: Keep) -> bytes:
+    """Return an envelope as bytes; data that are too large to travel become an object.
+
+    The object's name holds what it contains: a repeat that says something else under the same id
+    is dropped by the log, and must not replace what the log refers to.
+    """
     body = encode(envelope)
     if len(body) <= MAX_PAYLOAD_BYTES:
         return body
-    name = f"{envelope.schema_}-{envelope.id}"
-    sha256 = await keep(name, pack(envelope.data))
+    data = pack(envelope.data)
+    name = f"{envelope.schema_}-{envelope.id}-{hashlib.sha256(data).hexdigest()[:16]}"
+    sha256 = await keep(subject, name, data)
     fields = {"data": {}, "payload": name, "payload_sha256": sha256}
     return encode(envelope.model_copy(update=fields))
 
@@ -50,7 +57,7 @@ async def opened(subject: str, sequence: int, body: bytes, fetch: Fetch) -> Reco
     envelope = decode_envelope(body)
     data = envelope.data
     if envelope.payload:
-        data = unpack(await fetch(envelope.payload, envelope.payload_sha256))
+        data = unpack(await fetch(subject, envelope.payload, envelope.payload_sha256))
     return Recorded(subject, sequence, envelope, fact_in(envelope, data))
 
 
@@ -61,6 +68,16 @@ async def readable(subject: str, sequence: int, body: bytes, fetch: Fetch) -> Re
     except USELESS as error:
         _log.warning("skipped %s at %d: %s", subject, sequence, error)
         return None
+
+
+def payload_of(body: bytes) -> str:
+    """Return the name of the object a stored message refers to, '' when it refers to none."""
+    if len(body) > _REFERENCE_BYTES:
+        return ""
+    try:
+        return decode_envelope(body).payload
+    except SchemaError:
+        return ""
 
 
 def dead_letter(

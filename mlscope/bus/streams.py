@@ -1,4 +1,12 @@
-"""Streams, durables and buckets as data; `mlscope provision` makes them, services bind."""
+"""Streams, durables, buckets and object stores as data: `mlscope provision` makes them.
+
+A fact above `MAX_PAYLOAD_BYTES` travels as a reference to an object, which lives exactly as long
+as the message that refers to it can still be needed. The log is kept, so the objects of its facts
+(store `payloads`) are never deleted: not even one whose fact lost a guarded write, for the same
+decision taken anew refers to it again. Batches are purged once they are rows; the objects of
+batches (store `batches`) go with the messages purged, and all of a run's with its last message.
+Both stores are bounded and refuse when full, which holds a publisher back like a full stream.
+"""
 
 from dataclasses import dataclass
 
@@ -41,6 +49,14 @@ class Bucket:
     ttl_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Store:
+    """One object store: a bounded stream of chunks that refuses when full."""
+
+    name: str
+    max_bytes: int
+
+
 GIB = 1 << 30
 
 STREAMS: tuple[Stream, ...] = (
@@ -81,9 +97,18 @@ DURABLES: tuple[Durable, ...] = (
 BUCKETS: tuple[Bucket, ...] = (Bucket("leases", ttl_s=15.0), Bucket("catalog"))
 
 OBJECTS = "payloads"
-"""The object store for payloads above `MAX_PAYLOAD_BYTES`."""
+"""The object store of large facts that are kept: nothing in it is ever deleted."""
+
+BATCHES = "batches"
+"""The object store of large batches: an object goes with the message that refers to it."""
+
+STORES: tuple[Store, ...] = (Store(OBJECTS, 4 * GIB), Store(BATCHES, 4 * GIB))
 
 MAX_PAYLOAD_BYTES = 512 * 1024
+"""The size above which a fact becomes an object."""
+
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+"""The largest message a server of ours takes; commands are never split."""
 
 
 def stream_of(subject: str) -> str:
@@ -99,6 +124,20 @@ def stream_of(subject: str) -> str:
         if any(captured.split(".")[2] == entity for captured in stream.subjects):
             return stream.name
     raise KeyError(subject)
+
+
+def store_of(subject: str) -> str:
+    """Return the name of the object store for large facts on a subject or filter.
+
+    Raises KeyError for a subject no stream captures.
+    """
+    (stream,) = (each for each in STREAMS if each.name == stream_of(subject))
+    return BATCHES if stream.max_bytes > 0 and not stream.forgets else OBJECTS
+
+
+def place_of(subject: str) -> str:
+    """Return a fact's subject, or a filter, without the root every subject has."""
+    return subject.removeprefix(f"{ROOT}.")
 
 
 def live_filters(filter_subject: str) -> tuple[str, ...]:

@@ -1,19 +1,25 @@
 """Two places for buses: a nats-server and this process's memory. Tests see no difference."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from cli.cluster.child import Command
 from cli.cluster.nats_server import NatsServer
 from mlscope.bus import memory, nats
 from mlscope.bus.bus import Bus
+from mlscope.bus.errors import BusError, ServerRefused
 from mlscope.bus.nats.admin import Admin
-from mlscope.bus.streams import BUCKETS, DURABLES, STREAMS, Bucket, Durable, Stream
+from mlscope.bus.streams import BUCKETS, DURABLES, STORES, STREAMS, Bucket, Durable, Store, Stream
+from tests.places import state_of
 
 LEASE_TTL_S = 1.0
+STORE_NOT_MADE = 10049
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,7 @@ class Shape:
     """What a test wants provisioned: sizes and times small enough to wait for."""
 
     max_bytes: int = 4 << 20
+    stores_bytes: int = 32 << 20
     duplicate_window_s: float = 120.0
     ack_wait_s: float = 30.0
 
@@ -43,6 +50,10 @@ class Shape:
     def buckets(self) -> list[Bucket]:
         """Return the buckets, with short leases."""
         return [replace(each, ttl_s=LEASE_TTL_S) if each.ttl_s else each for each in BUCKETS]
+
+    def stores(self) -> list[Store]:
+        """Return the object stores at the test's size."""
+        return [replace(each, max_bytes=self.stores_bytes) for each in STORES]
 
 
 @dataclass(frozen=True)
@@ -107,7 +118,10 @@ class MemoryWorld:
     async def make(self, shape: Shape) -> None:
         """Begin anew, empty."""
         self.server = memory.MemoryServer(
-            streams=shape.streams(), durables=shape.durables(), buckets=shape.buckets()
+            streams=shape.streams(),
+            durables=shape.durables(),
+            buckets=shape.buckets(),
+            stores=shape.stores(),
         )
 
     async def stop(self) -> None:
@@ -133,13 +147,19 @@ class NatsWorld:
         return nats.connect(settings, name, patience_s=patience_s)
 
     async def make(self, shape: Shape) -> None:
-        """Delete every stream, then provision."""
+        """Delete every stream, then provision. A failure says what the server may have lacked."""
         admin = Admin(OpenSettings(self.server.url))
         await admin.open()
-        for name in await admin.stream_names():
-            await admin.delete_stream(name)
-        await _make_all(admin, shape.streams(), shape.durables(), shape.buckets())
-        await admin.close()
+        try:
+            for name in await admin.stream_names():
+                await admin.delete_stream(name)
+            await _make_all(admin, shape)
+        except BusError as error:
+            folder = self.server.folder
+            error.add_note(state_of(folder, folder / "logs" / "nats.log"))
+            raise
+        finally:
+            await admin.close()
 
     async def stop(self) -> None:
         """SIGKILL."""
@@ -150,13 +170,24 @@ class NatsWorld:
         self.server.start()
 
 
-async def _make_all(
-    admin: Admin, streams: Iterable[Stream], durables: Iterable[Durable], buckets: Iterable[Bucket]
-) -> None:
-    for stream in streams:
-        await admin.make_stream(stream)
-    for durable in durables:
+async def _make_all(admin: Admin, shape: Shape) -> None:
+    for stream in shape.streams():
+        await _insist(admin.make_stream, stream)
+    for durable in shape.durables():
         await admin.make_durable(durable)
-    for bucket in buckets:
-        await admin.make_bucket(bucket)
-    await admin.make_objects()
+    for bucket in shape.buckets():
+        await _insist(admin.make_bucket, bucket)
+    for store in shape.stores():
+        await _insist(admin.make_store, store)
+
+
+async def _insist(make: Callable[[T], Awaitable[None]], wanted: T) -> None:
+    """Make something of a store of its own; a machine short of something for a moment may fail."""
+    for pause_s in (0.2, 1.0, 3.0):
+        try:
+            return await make(wanted)
+        except ServerRefused as error:
+            if error.error != STORE_NOT_MADE:
+                raise
+        await asyncio.sleep(pause_s)
+    return await make(wanted)

@@ -1,7 +1,6 @@
 """One service's bus on a memory server: the same promises as over NATS, for one process."""
 
 import asyncio
-import hashlib
 import json
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -18,21 +17,15 @@ from mlscope.bus.bus import (
     StatsSource,
 )
 from mlscope.bus.discovery import Announced
-from mlscope.bus.errors import (
-    Conflict,
-    NoAnswer,
-    NoSuchPayload,
-    NotProvisioned,
-    PayloadMismatch,
-    Unreachable,
-)
+from mlscope.bus.errors import Conflict, NoAnswer, NotProvisioned, Unreachable
 from mlscope.bus.hearing import Hearing
-from mlscope.bus.letters import dead_letter, enveloped, readable, sealed
+from mlscope.bus.letters import dead_letter, enveloped, payload_of, readable, sealed
 from mlscope.bus.memory.bucket import BucketState
 from mlscope.bus.memory.delivery import MemoryDelivery
 from mlscope.bus.memory.log import Kept, Log
+from mlscope.bus.memory.objects import ObjectState
 from mlscope.bus.memory.server import Listener, MemoryServer
-from mlscope.bus.streams import stream_of
+from mlscope.bus.streams import BATCHES, store_of, stream_of
 from schemas.message import Fact
 from schemas.subjects import subject_of
 
@@ -70,7 +63,7 @@ class MemoryBus:
         """Record a fact and return its sequence. Raises Conflict, StreamFull, Unreachable."""
         subject = subject_of(fact)
         envelope = enveloped(fact, id=id, cause=cause, traceparent=traceparent)
-        body = await sealed(envelope, self.put_object)
+        body = await sealed(subject, envelope, self.put_object)
         await self._reachable()
         try:
             return self._server.store(subject, body, id=id, expected=expected)
@@ -253,26 +246,32 @@ class MemoryBus:
         except KeyError as error:
             raise NotProvisioned(bucket) from error
 
-    async def put_object(self, name: str, body: bytes) -> str:
-        """Store a large payload and return its sha256."""
+    async def put_object(self, subject: str, name: str, body: bytes) -> str:
+        """Store a large payload and return its sha256. Raises Conflict, PayloadsFull."""
         await self._reachable()
-        self._server.objects[name] = bytes(body)
-        return hashlib.sha256(body).hexdigest()
+        return self._store(subject).put(subject, name, body)
 
-    async def get_object(self, name: str, sha256: str) -> bytes:
+    async def get_object(self, subject: str, name: str, sha256: str) -> bytes:
         """Return a large payload. Raises PayloadMismatch, NoSuchPayload."""
         await self._reachable()
-        if name not in self._server.objects:
-            raise NoSuchPayload(name)
-        body = self._server.objects[name]
-        if (found := hashlib.sha256(body).hexdigest()) != sha256:
-            raise PayloadMismatch(name, sha256, found)
-        return body
+        return self._store(subject).get(name, sha256)
 
     async def purge(self, filter_subject: str, *, up_to: int = 0) -> None:
-        """Drop a stream's messages on a filter, all or up to a sequence."""
+        """Drop a stream's messages on a filter, all or up to a sequence, with their payloads."""
         await self._reachable()
-        self._log(filter_subject).purge(filter_subject, up_to)
+        log, objects = self._log(filter_subject), self._store(filter_subject)
+        leaving = [kept for kept in log.beyond((filter_subject,), 0) if kept.sequence <= up_to]
+        names = {payload_of(kept.body) for kept in leaving}
+        log.purge(filter_subject, up_to)
+        if objects.store.name == BATCHES:
+            objects.drop(names if up_to else objects.held(filter_subject))
+
+    def _store(self, subject: str) -> ObjectState:
+        name = store_of(subject)
+        try:
+            return self._server.stores[name]
+        except KeyError as error:
+            raise NotProvisioned(name) from error
 
     async def acknowledged(self, durable: str) -> int:
         """Return the sequence up to which a durable has acknowledged every message."""

@@ -21,7 +21,7 @@ class _Publisher(Protocol):
         """Record a fact."""
         ...
 
-    async def get_object(self, name: str, sha256: str) -> bytes:
+    async def get_object(self, subject: str, name: str, sha256: str) -> bytes:
         """Return a large payload."""
         ...
 

@@ -11,9 +11,18 @@ from mlscope.bus.errors import NotProvisioned, PayloadTooLarge, Unreachable
 from mlscope.bus.memory.bucket import BucketState
 from mlscope.bus.memory.durable import DurableState
 from mlscope.bus.memory.log import Clock, Log, matches
-from mlscope.bus.streams import BUCKETS, DURABLES, STREAMS, Bucket, Durable, Stream
-
-MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+from mlscope.bus.memory.objects import ObjectState
+from mlscope.bus.streams import (
+    BUCKETS,
+    DURABLES,
+    MAX_MESSAGE_BYTES,
+    STORES,
+    STREAMS,
+    Bucket,
+    Durable,
+    Store,
+    Stream,
+)
 
 Receive = Callable[[str, bytes, str], None]
 """Takes a message: subject, body, reply subject ('' when nobody waits)."""
@@ -42,13 +51,14 @@ class MemoryServer:
         streams: Iterable[Stream] = STREAMS,
         durables: Iterable[Durable] = DURABLES,
         buckets: Iterable[Bucket] = BUCKETS,
+        stores: Iterable[Store] = STORES,
     ) -> None:
         """Begin provisioned and empty."""
         self.clock = clock
         self.logs = {stream.name: Log(stream, clock) for stream in streams}
         self.durables = {d.name: DurableState(d, self.logs[d.stream]) for d in durables}
         self.buckets = {bucket.name: BucketState(bucket, clock) for bucket in buckets}
-        self.objects: dict[str, bytes] = {}
+        self.stores = {store.name: ObjectState(store) for store in stores}
         self.is_away = False
         self._literal: dict[str, list[Listener]] = {}
         self._wild: list[Listener] = []

@@ -6,7 +6,7 @@ from typing import Any
 from mlscope.bus.errors import BusError, ServerRefused
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.settings import NatsSettings
-from mlscope.bus.streams import OBJECTS, Bucket, Durable, Stream
+from mlscope.bus.streams import OBJECTS, Bucket, Durable, Store, Stream
 
 LEAST_VERSION = (2, 12)
 _NAME_IN_USE = 10058
@@ -76,14 +76,18 @@ class Admin:
             config["subject_delete_marker_ttl"] = _MARKERS_S * _SECOND_NS
         await self._make(config)
 
-    async def make_objects(self, name: str = OBJECTS) -> None:
-        """Create or update the object store."""
+    async def make_store(self, store: Store) -> None:
+        """Create or update an object store; of the one that is kept nothing can be purged."""
+        is_kept = store.name == OBJECTS
         await self._make(
             {
-                "name": f"OBJ_{name}",
-                "subjects": [f"$O.{name}.C.>", f"$O.{name}.M.>"],
+                "name": f"OBJ_{store.name}",
+                "subjects": [f"$O.{store.name}.C.>", f"$O.{store.name}.M.>"],
                 "discard": "new",
-                "allow_rollup_hdrs": True,
+                "max_bytes": store.max_bytes,
+                "allow_rollup_hdrs": not is_kept,
+                "deny_delete": is_kept,
+                "deny_purge": is_kept,
             }
         )
 

@@ -19,7 +19,7 @@ from mlscope.bus.bus import (
 from mlscope.bus.discovery import Announced
 from mlscope.bus.errors import BusError, Conflict, NotProvisioned
 from mlscope.bus.hearing import Hearing
-from mlscope.bus.letters import dead_letter, enveloped, readable, sealed
+from mlscope.bus.letters import dead_letter, enveloped, payload_of, readable, sealed
 from mlscope.bus.nats.buckets import Buckets
 from mlscope.bus.nats.commands import Commands
 from mlscope.bus.nats.connection import Connection, Msg
@@ -27,7 +27,7 @@ from mlscope.bus.nats.deliveries import Place, Puller
 from mlscope.bus.nats.log import EXPECTED, EXPECTED_ON, MESSAGE_ID, Stored, read_on, store, tail
 from mlscope.bus.nats.objects import Objects
 from mlscope.bus.permissions import is_inbox
-from mlscope.bus.streams import OBJECTS, durable_named, stream_of
+from mlscope.bus.streams import durable_named, stream_of
 from schemas.message import Fact
 from schemas.subjects import subject_of
 
@@ -42,7 +42,7 @@ class NatsBus:
         self.name = connection.name
         self._connection = connection
         self._buckets = Buckets(connection)
-        self._objects = Objects(connection, OBJECTS)
+        self._objects = Objects(connection)
         self._commands = Commands(connection, self._bury_command)
 
     async def publish(
@@ -62,15 +62,11 @@ class NatsBus:
         headers = {MESSAGE_ID: id}
         if expected is not None:
             headers |= {EXPECTED_ON: expected[0], EXPECTED: str(expected[1])}
+        subject = subject_of(fact)
         envelope = enveloped(fact, id=id, cause=cause, traceparent=traceparent)
-        body = await sealed(envelope, self._objects.put)
+        body = await sealed(subject, envelope, self._objects.put)
         try:
-            return await store(
-                self._connection,
-                subject_of(fact),
-                body,
-                headers=headers,
-            )
+            return await store(self._connection, subject, body, headers=headers)
         except Conflict:
             assert expected is not None, "only a guarded write conflicts"
             later = await self.read(expected[0], after=expected[1])
@@ -165,19 +161,37 @@ class NatsBus:
         """Yield every key as it is now, then None once, then every change."""
         return self._buckets.watch(bucket)
 
-    async def put_object(self, name: str, body: bytes) -> str:
-        """Store a large payload and return its sha256."""
-        return await self._objects.put(name, body)
+    async def put_object(self, subject: str, name: str, body: bytes) -> str:
+        """Store a large payload and return its sha256. Raises Conflict, PayloadsFull."""
+        return await self._objects.put(subject, name, body)
 
-    async def get_object(self, name: str, sha256: str) -> bytes:
+    async def get_object(self, subject: str, name: str, sha256: str) -> bytes:
         """Return a large payload. Raises PayloadMismatch, NoSuchPayload."""
-        return await self._objects.get(name, sha256)
+        return await self._objects.get(subject, name, sha256)
 
     async def purge(self, filter_subject: str, *, up_to: int = 0) -> None:
-        """Drop a stream's messages on a filter, all or up to a sequence."""
+        """Drop a stream's messages on a filter, all or up to a sequence, with their payloads.
+
+        Messages go first: what is left when this ends in the middle, a later purge finds.
+        """
+        held = await self._objects.held(filter_subject)
+        names = await self._referred(filter_subject, up_to) if held and up_to else held.keys()
         api = f"$JS.API.STREAM.PURGE.{stream_of(filter_subject)}"
         bound = {"seq": up_to + 1} if up_to else {}
         await self._connection.call(api, {"filter": filter_subject, **bound})
+        await self._objects.drop(names, held)
+
+    async def _referred(self, filter_subject: str, up_to: int) -> set[str]:
+        """Return the names of the objects that messages up to a sequence refer to."""
+        names: set[str] = set()
+        after, more = 0, 1
+        while more and after < up_to:
+            found, more = await read_on(
+                self._connection, stream_of(filter_subject), filter_subject, after
+            )
+            names |= {payload_of(each.body) for each in found if each.sequence <= up_to}
+            after = found[-1].sequence if found else up_to
+        return names
 
     async def acknowledged(self, durable: str) -> int:
         """Return the sequence up to which a durable has acknowledged every message."""

@@ -1,68 +1,107 @@
 """Large payloads in NATS's own object-store layout, so that `nats object get` reads them too.
 
-Chunks lie under `$O.<bucket>.C.<nuid>`, the description under `$O.<bucket>.M.<name, base64>`.
+Chunks lie under `$O.<store>.C.<nuid>`, the description under `$O.<store>.M.<name, base64>`. The
+nuid is the name's base64, and in the store of batches the fact's subject before it: a run's
+objects are found by a filter. Chunks are large, so that nearly every object is one message, which
+a full store takes whole or not at all.
 """
 
 import base64
 import hashlib
 import json
 import secrets
+from collections.abc import Iterable, Mapping
 
-from mlscope.bus.errors import NoSuchPayload, PayloadMismatch
+from mlscope.bus.errors import (
+    Conflict,
+    NoSuchPayload,
+    PayloadMismatch,
+    PayloadsFull,
+    StreamFull,
+)
 from mlscope.bus.nats.connection import Connection
-from mlscope.bus.nats.log import MESSAGE_ID, last_on, read_on, store
+from mlscope.bus.nats.log import EXPECTED, MESSAGE_ID, last_on, read_on, store
+from mlscope.bus.streams import BATCHES, MAX_MESSAGE_BYTES, place_of, store_of
 
-_CHUNK_BYTES = 128 * 1024
+_CHUNK_BYTES = MAX_MESSAGE_BYTES // 2
+_AGAIN = "~"
+
+
+def nuid_of(subject: str, name: str) -> str:
+    """Return where the chunks of a fact's payload lie below its store's `C`."""
+    token = _base64(name)
+    return f"{place_of(subject)}.{token}" if store_of(subject) == BATCHES else token
 
 
 class Objects:
-    """One object store over one connection."""
+    """The object stores over one connection."""
 
-    def __init__(self, connection: Connection, bucket: str) -> None:
-        """Use the store called `bucket`."""
+    def __init__(self, connection: Connection) -> None:
+        """Use `connection`."""
         self._connection = connection
-        self._bucket = bucket
-        self._stream = f"OBJ_{bucket}"
 
-    async def put(self, name: str, body: bytes) -> str:
-        """Store a payload, replacing an older one of that name, and return its sha256.
+    async def put(self, subject: str, name: str, body: bytes) -> str:
+        """Store a payload and return its sha256; what is there already is not written again.
 
-        What is there already is not written again: somebody may be reading it.
+        Raises Conflict (the name is another payload's), PayloadsFull, Unreachable.
         """
         digest = hashlib.sha256(body)
         written = f"SHA-256={base64.urlsafe_b64encode(digest.digest()).decode()}"
-        older = await self._described(name)
-        if older is not None and older.get("digest") == written and not older.get("deleted"):
+        kept_in = store_of(subject)
+        older = await self._described(kept_in, name)
+        if older is not None and not older.get("deleted"):
+            if older.get("digest") != written:
+                raise Conflict(name, 0)
             return digest.hexdigest()
-        nuid = secrets.token_hex(11)
         chunks = [body[at : at + _CHUNK_BYTES] for at in range(0, len(body), _CHUNK_BYTES)]
-        for number, chunk in enumerate(chunks):
-            await self._store(self._chunks(nuid), chunk, {MESSAGE_ID: f"{nuid}.{number}"})
-        described = {
-            "name": name,
-            "bucket": self._bucket,
-            "nuid": nuid,
-            "size": len(body),
-            "chunks": len(chunks),
-            "digest": written,
-            "options": {"max_chunk_size": _CHUNK_BYTES},
-        }
-        headers = {MESSAGE_ID: nuid, "Nats-Rollup": "sub"}
-        await self._store(self._meta(name), json.dumps(described).encode(), headers)
-        if older is not None:
-            await self._drop(str(older["nuid"]))
+        try:
+            nuid = await self._put_chunks(kept_in, nuid_of(subject, name), chunks)
+            described = {
+                "name": name,
+                "bucket": kept_in,
+                "nuid": nuid,
+                "size": len(body),
+                "chunks": len(chunks),
+                "digest": written,
+                "options": {"max_chunk_size": _CHUNK_BYTES},
+            }
+            told = json.dumps(described).encode()
+            await self._store(_meta(kept_in, name), told, {MESSAGE_ID: secrets.token_hex(11)})
+        except StreamFull as error:
+            raise PayloadsFull(subject, kept_in) from error
         return digest.hexdigest()
 
-    async def get(self, name: str, sha256: str) -> bytes:
+    async def _put_chunks(self, kept_in: str, nuid: str, chunks: list[bytes]) -> str:
+        """Store chunks in a place that has none and return where; one whole chunk may be there."""
+        try:
+            await self._chain(kept_in, nuid, chunks)
+        except Conflict:
+            # An earlier try, or another publisher of the very same, came as far as a chunk.
+            if len(chunks) > 1:
+                nuid = f"{nuid}{_AGAIN}{secrets.token_hex(8)}"
+                await self._chain(kept_in, nuid, chunks)
+        return nuid
+
+    async def _chain(self, kept_in: str, nuid: str, chunks: list[bytes]) -> None:
+        last = 0
+        for number, chunk in enumerate(chunks):
+            headers = {MESSAGE_ID: f"{nuid}.{number}.{secrets.token_hex(8)}", EXPECTED: str(last)}
+            last = await self._store(_chunks(kept_in, nuid), chunk, headers)
+
+    async def get(self, subject: str, name: str, sha256: str) -> bytes:
         """Return a payload. Raises NoSuchPayload, PayloadMismatch."""
-        described = await self._described(name)
+        kept_in = store_of(subject)
+        described = await self._described(kept_in, name)
         if described is None or described.get("deleted"):
             raise NoSuchPayload(name)
         parts: list[bytes] = []
         after, more = 0, 1
         while more:
             found, more = await read_on(
-                self._connection, self._stream, self._chunks(str(described["nuid"])), after
+                self._connection,
+                _stream(kept_in),
+                _chunks(kept_in, str(described["nuid"])),
+                after,
             )
             parts += [stored.body for stored in found]
             after = found[-1].sequence if found else after
@@ -72,21 +111,51 @@ class Objects:
             raise PayloadMismatch(name, sha256, digest)
         return body
 
-    async def _described(self, name: str) -> dict[str, object] | None:
-        stored = await last_on(self._connection, self._stream, self._meta(name))
+    async def held(self, filter_subject: str) -> Mapping[str, list[str]]:
+        """Return the names of the objects of batches on a filter, each with its chunks' subjects.
+
+        Facts that are kept have none to purge.
+        """
+        if store_of(filter_subject) != BATCHES:
+            return {}
+        prefix = f"$O.{BATCHES}.C."
+        told = await self._connection.call(
+            f"$JS.API.STREAM.INFO.{_stream(BATCHES)}",
+            {"subjects_filter": prefix + place_of(filter_subject)},
+        )
+        names: dict[str, list[str]] = {}
+        for subject in told["state"].get("subjects") or {}:
+            token = subject.rpartition(".")[2].partition(_AGAIN)[0]
+            name = base64.urlsafe_b64decode(token).decode()
+            names.setdefault(name, []).append(subject)
+        return names
+
+    async def drop(self, names: Iterable[str], held: Mapping[str, list[str]]) -> None:
+        """Delete objects of batches, with what tries that failed have left of them."""
+        for name in set(names) & held.keys():
+            for subject in (_meta(BATCHES, name), *held[name]):
+                api = f"$JS.API.STREAM.PURGE.{_stream(BATCHES)}"
+                await self._connection.call(api, {"filter": subject})
+
+    async def _described(self, kept_in: str, name: str) -> dict[str, object] | None:
+        stored = await last_on(self._connection, _stream(kept_in), _meta(kept_in, name))
         return None if stored is None else json.loads(stored.body)
 
-    async def _store(self, subject: str, body: bytes, headers: dict[str, str]) -> None:
-        await store(self._connection, subject, body, headers=headers)
+    async def _store(self, subject: str, body: bytes, headers: dict[str, str]) -> int:
+        return await store(self._connection, subject, body, headers=headers)
 
-    async def _drop(self, nuid: str) -> None:
-        await self._connection.call(
-            f"$JS.API.STREAM.PURGE.{self._stream}",
-            {"filter": self._chunks(nuid)},
-        )
 
-    def _chunks(self, nuid: str) -> str:
-        return f"$O.{self._bucket}.C.{nuid}"
+def _base64(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode()).decode()
 
-    def _meta(self, name: str) -> str:
-        return f"$O.{self._bucket}.M.{base64.urlsafe_b64encode(name.encode()).decode()}"
+
+def _stream(kept_in: str) -> str:
+    return f"OBJ_{kept_in}"
+
+
+def _chunks(kept_in: str, nuid: str) -> str:
+    return f"$O.{kept_in}.C.{nuid}"
+
+
+def _meta(kept_in: str, name: str) -> str:
+    return f"$O.{kept_in}.M.{_base64(name)}"

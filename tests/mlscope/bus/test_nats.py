@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import nats
@@ -15,22 +16,27 @@ from mlscope.bus.bus import Asked
 from mlscope.bus.errors import NotPermitted, NotProvisioned, Unreachable
 from mlscope.bus.nats import connect
 from mlscope.bus.nats.admin import ServerTooOld
+from mlscope.bus.nats.connection import Connection
+from mlscope.bus.nats.objects import Objects, nuid_of
+from mlscope.bus.streams import BATCHES, MAX_MESSAGE_BYTES, OBJECTS
 from mlscope.bus.window import PublishWindow
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from schemas.request import Evaluate
-from schemas.subjects import attempt_batches, command_subject, decisions_of
+from schemas.subjects import attempt_batches, command_subject, decisions_of, subject_of
 from tests.contracts.facts import E, a_batch, a_fact
-from tests.contracts.worlds import NatsWorld, Shape
+from tests.contracts.worlds import NatsWorld, OpenSettings, Shape
+from tests.places import lent_folder
 
 
 @pytest.fixture(scope="module")
-def open_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsWorld]:
+def open_world() -> Iterator[NatsWorld]:
     """Run a server without users that tests may kill."""
-    world = NatsWorld(tmp_path_factory.mktemp("open-nats"))
-    world.server.start()
-    yield world
-    world.server.stop()
+    with lent_folder("open-nats") as folder:
+        world = NatsWorld(folder)
+        world.server.start()
+        yield world
+        world.server.stop()
 
 
 @pytest.fixture
@@ -112,16 +118,62 @@ async def test_a_closed_bus_leaves_nothing_running(world: NatsWorld) -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_the_object_store_is_nats_own(world: NatsWorld) -> None:
-    body = bytes(range(256)) * 2000
+@pytest.mark.parametrize("name", [OBJECTS, BATCHES])
+async def test_the_object_stores_are_nats_own(world: NatsWorld, name: str) -> None:
+    body = bytes(range(256)) * 40_000
+    subject = subject_of(a_batch(0) if name == BATCHES else a_fact())
     async with world.connect() as bus:
-        sha256 = await bus.put_object("a plan", body)
+        await bus.put_object(subject, "a plan", body)
         client = await nats.connect(world.server.url)
-        store = await client.jetstream().object_store("payloads")
+        store = await client.jetstream().object_store(name)
         assert (await store.get("a plan")).data == body
-        await store.put("another", body)
-        assert await bus.get_object("another", sha256) == body
         await client.close()
+
+
+async def test_payloads_that_others_put_are_read(world: NatsWorld) -> None:
+    body = bytes(range(256)) * 2000
+    client = await nats.connect(world.server.url)
+    store = await client.jetstream().object_store(BATCHES)
+    await store.put("another", body)
+    await client.close()
+    async with world.connect() as bus:
+        found = await bus.get_object(subject_of(a_batch(0)), "another", sha256(body).hexdigest())
+    assert found == body
+
+
+async def test_what_a_failed_try_left_is_no_hindrance(world: NatsWorld) -> None:
+    subject, size_bytes = subject_of(a_batch(0)), MAX_MESSAGE_BYTES // 2
+    for name, body in (("one", bytes(1000)), ("two", bytes(size_bytes + 1000))):
+        async with world.connect() as bus:
+            left = f"$O.{BATCHES}.C.{nuid_of(subject, name)}"
+            await bus.publish_live(left, body[:size_bytes])
+            digest = await bus.put_object(subject, name, body)
+            assert await bus.get_object(subject, name, digest) == body
+    assert await chunks_of(world) == {"one": 1, "two": 2}
+    async with world.connect() as bus:
+        await bus.purge(attempt_batches("trace", E, "r1"))
+    assert await chunks_of(world) == {}
+
+
+async def chunks_of(world: NatsWorld) -> dict[str, int]:
+    """Return how many places have chunks of each batch's object."""
+    connection = Connection(OpenSettings(world.server.url), "tester")
+    await connection.open(5.0)
+    held = await Objects(connection).held("mlscope.v1.trace.>")
+    await connection.close()
+    return {name: len(subjects) for name, subjects in held.items()}
+
+
+async def test_nobody_purges_what_the_log_refers_to(nats_server: NatsServer) -> None:
+    await provision(settings_of(nats_server, "provisioner"))
+    client = await nats.connect(
+        nats_server.url,
+        nkeys_seed_str=nats_server.seeds["provisioner"],
+        inbox_prefix=b"_INBOX_provisioner",
+    )
+    with pytest.raises(nats.js.errors.APIError, match="purge"):
+        await client.jetstream().purge_stream(f"OBJ_{OBJECTS}")
+    await client.close()
 
 
 async def test_the_buckets_are_nats_own(world: NatsWorld) -> None:
@@ -139,8 +191,8 @@ async def test_the_buckets_are_nats_own(world: NatsWorld) -> None:
         await client.close()
 
 
-async def test_what_was_never_provisioned_is_named(tmp_path: Path) -> None:
-    world = NatsWorld(tmp_path)
+async def test_what_was_never_provisioned_is_named(data_folder: Path) -> None:
+    world = NatsWorld(data_folder)
     with world.server:
         async with world.connect(patience_s=0.3) as bus:
             with pytest.raises(NotProvisioned, match="mlscope provision"):
@@ -162,7 +214,9 @@ async def test_an_unknown_durable_is_named(world: NatsWorld) -> None:
 async def test_provisioning_again_changes_what_is_set(nats_server: NatsServer) -> None:
     settings = settings_of(nats_server, "provisioner")
     await provision(settings)
-    await provision(replace(settings, traces_max_bytes=1 << 20, lease_ttl_s=7.0))
+    await provision(
+        replace(settings, traces_max_bytes=1 << 20, lease_ttl_s=7.0, payloads_max_bytes=2 << 20)
+    )
     client = await nats.connect(
         nats_server.url,
         nkeys_seed_str=nats_server.seeds["provisioner"],
@@ -175,6 +229,9 @@ async def test_provisioning_again_changes_what_is_set(nats_server: NatsServer) -
     assert (await manager.stream_info("KV_leases")).config.max_age == 7.0
     assert (await manager.stream_info("KV_catalog")).config.max_age == 0
     assert (await manager.stream_info("EVALUATIONS")).config.max_bytes == -1
+    for name in (OBJECTS, BATCHES):
+        store = (await manager.stream_info(f"OBJ_{name}")).config
+        assert (store.max_bytes, store.discard) == (2 << 20, "new")
     recorder = (await manager.consumer_info("EVALUATIONS", "recorder")).config
     assert (recorder.ack_wait, recorder.max_deliver) == (30.0, -1)
     await client.close()
