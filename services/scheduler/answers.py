@@ -51,6 +51,7 @@ class Answers:
         self._recorder = recorder
         self._fleet = fleet
         self._ended = ended
+        self._weighing = 0
         self._verbs: Mapping[str, Callable[[bytes], Awaitable[Message]]] = MappingProxyType(
             {
                 Evaluate.verb: self._evaluate,
@@ -90,18 +91,24 @@ class Answers:
                 return self._repeated(known, request)
         else:
             evaluation = new_evaluation_id()
-        if len(self._board.open) >= self._board.most_open:
+        if len(self._board.open) + self._weighing >= self._board.most_open:
             message = f"{self._board.most_open} evaluations are open; ask again later"
             return Refused(error="busy", message=message)
-        await asyncio.to_thread(check, request, self._fleet())
-        await self._record(evaluation, request)
-        return self._same(await self._recorder.current(evaluation), request, is_repeat=False)
+        self._weighing += 1
+        try:
+            known = await self._record(evaluation, request)
+        finally:
+            self._weighing -= 1
+        return self._same(known, request, is_repeat=False)
 
-    async def _record(self, evaluation: str, request: Evaluate) -> None:
+    async def _record(self, evaluation: str, request: Evaluate) -> EvaluationState:
+        """Record a request that can be met; return what its evaluation was requested as."""
+        await asyncio.to_thread(check, request, self._fleet())
         fact = EvaluationRequested(
             evaluation=evaluation, request=request, requested_ns=time.time_ns()
         )
         await self._recorder.record(EvaluationState(), [fact])
+        return await self._recorder.current(evaluation)
 
     def _repeated(self, known: EvaluationState, request: Evaluate) -> Message:
         return self._same(known, request, is_repeat=True)

@@ -392,6 +392,26 @@ async def test_open_evaluations_are_bounded_and_further_ones_refused_politely(
     assert answers[-1].error == "busy"
 
 
+async def test_a_burst_is_bounded_to_the_request(world: World) -> None:
+    """Requests that are weighed at the same time count as well as those that are open."""
+    async with scheduling(world, settings=quick(max_open_evaluations=3)):
+        asked = [world.ask(a_request(wait_s=60)) for _ in range(200)]
+        answers = await asyncio.gather(*asked)
+        told = await world.stats()
+    refused = [answer for answer in answers if isinstance(answer, Refused)]
+    assert (told["open"], len(refused)) == (3, 197)
+    assert {answer.error for answer in refused} == {"busy"}
+
+
+async def test_a_refusal_leaves_room_for_the_next_request(world: World) -> None:
+    async with scheduling(world, settings=quick(max_open_evaluations=1)):
+        for _ in range(3):
+            refused = await world.ask(a_request(model="none"))
+            assert isinstance(refused, Refused)
+            assert refused.error == "unknown"
+        assert isinstance(await world.ask(a_request(wait_s=60)), Accepted)
+
+
 async def test_lists_show_the_newest_first(world: World) -> None:
     async with scheduling(world):
         await world.an_agent()
