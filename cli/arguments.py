@@ -8,12 +8,20 @@ from typing import TypeAlias
 
 from cli import exits
 from cli.cluster.commands import add_commands
+from cli.parser import Parser
 
 Parsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
 Command = Callable[[argparse.Namespace], int]
 
 SERVICES = ("registry", "scheduler", "agent", "collector", "analyzer", "gateway")
+STATES = (
+    *("requested", "postponed", "planned", "running"),
+    *("measured", "analyzed", "failed", "cancelled"),
+)
+"""States of an evaluation; the contract's own are not loaded for `--help`."""
+
 _FORMATS = ("table", "json", "csv")
+_TOPICS = ("exit-codes", "settings")
 
 
 def _lazily(module: str, name: str) -> Command:
@@ -28,12 +36,16 @@ def _lazily(module: str, name: str) -> Command:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of `mlscope`; the namespace's `run` takes it and returns the exit code."""
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = Parser(
         prog="mlscope",
         description="Benchmark deep-learning inference and look inside it.",
-        epilog="Exit codes: `mlscope help exit-codes`.",
+        epilog="`mlscope COMMAND --help` explains one of them, `mlscope help exit-codes` how they "
+        "end, `mlscope help settings` what can be set.",
     )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = parser.add_subparsers(
+        dest="command", title="commands", metavar="COMMAND", required=True
+    )
     _add_run(commands)
     _add_reading(commands)
     _add_manifest(commands)
@@ -45,6 +57,16 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _Version(argparse.Action):
+    """Prints the version, looked up only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        from importlib.metadata import version
+
+        print(f"mlscope {version('mlscope')}")
+        parser.exit(exits.OK)
+
+
 def _command(commands: Parsers, name: str, module: str, text: str) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
     parser.set_defaults(run=_lazily(module, name.replace("-", "_")))
@@ -54,9 +76,10 @@ def _command(commands: Parsers, name: str, module: str, text: str) -> argparse.A
 def _asks(parser: argparse.ArgumentParser) -> None:
     """Add where the cluster is."""
     group = parser.add_argument_group("connection")
-    group.add_argument("--url", default="", help="NATS server (MLSCOPE_NATS_URL)")
-    group.add_argument("--seed-file", default="", help="nkey seed (MLSCOPE_NATS_SEED_FILE)")
-    group.add_argument("--data", default="", help="data folder of a local cluster (.mlscope)")
+    add = group.add_argument
+    add("--url", default="", metavar="URL", help="NATS server (MLSCOPE_NATS_URL)")
+    add("--seed-file", default="", metavar="FILE", help="nkey seed (MLSCOPE_NATS_SEED_FILE)")
+    add("--data", default="", metavar="FOLDER", help="of a local cluster (MLSCOPE_DATA, .mlscope)")
 
 
 def _prints(parser: argparse.ArgumentParser) -> None:
@@ -69,9 +92,9 @@ def _add_run(commands: Parsers) -> None:
     parser = _command(commands, "run", "evaluate", "evaluate a model and print the result")
     parser.add_argument("model", metavar="MODEL", help="name[:constraint], or a manifest's file")
     _add_request(parser)
-    parser.add_argument("--key", default="", help="same key, same evaluation")
+    parser.add_argument("--key", default="", metavar="TEXT", help="same key, same evaluation")
     parser.add_argument("--detach", action="store_true", help="print the id and return at once")
-    parser.add_argument("--table", default="", help="print this table (default: the summary)")
+    parser.add_argument("--table", default="", metavar="NAME", help="print it, not the summary")
     parser.add_argument("--strict", action="store_true", help="caveats end with exit code 6")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     _prints(parser)
@@ -80,34 +103,68 @@ def _add_run(commands: Parsers) -> None:
 
 def _add_request(parser: argparse.ArgumentParser) -> None:
     """Add the fields of a request to evaluate."""
-    add = parser.add_argument
-    add("--framework", default="", metavar="NAME[:CONSTRAINT]")
-    add("--scenario", action="append", default=[], metavar="NAME[:k=v,…]", help="repeatable")
+    add = parser.add_argument_group("what to measure").add_argument
+    add(
+        "--scenario",
+        action="append",
+        default=[],
+        metavar="NAME[:k=v,…]",
+        help="how queries arrive: online, poisson:rate_hz=20, fixed_rate, batched; repeatable",
+    )
     add("--batch-size", default="", metavar="N,…", help="one or more, e.g. 1,2,4")
-    add("--trace-level", default="", help="none, application, model, framework, … full")
+    add(
+        "--trace-level",
+        default="",
+        metavar="LEVEL",
+        help="none, application, model (default), framework, library, system, hardware, full",
+    )
+    add("--dataset", default="", metavar="NAME", help="name[:constraint], or a manifest's file")
+    add("--warmup", type=int, metavar="N", help="queries before measuring")
+    add(
+        "--blocks",
+        default="",
+        metavar="LEAST[:MOST[:INTERVAL]]",
+        help="stop rule: 3:10:0.02 is 3 to 10 blocks, until the median is known to 2 %%",
+    )
+    add(
+        "--pacing",
+        default="",
+        choices=("auto", "local", "remote"),
+        help="who issues the queries: the worker (local) or the scheduler (remote)",
+    )
+    add("--outputs", type=int, metavar="N", help="predictions to keep of each run")
+    add("--run-timeout", type=float, metavar="S", help="seconds a run may take")
+    add("--label", action="append", default=[], metavar="k=v", help="a note on the evaluation")
+    add = parser.add_argument_group("where to run it").add_argument
+    add("--framework", default="", metavar="NAME[:CONSTRAINT]", help="e.g. 'onnxruntime:>=1.16'")
+    add(
+        "--option",
+        action="append",
+        default=[],
+        metavar="k=v",
+        help="of the predictor, e.g. threads=2; repeatable",
+    )
     add("--agent", action="append", default=[], metavar="ID", help="only this one; repeatable")
     add("--all-agents", action="store_true", help="on every agent that fits, not on one")
-    add("--device", default="", help="cpu, cuda, …")
-    add("--need", action="append", default=[], metavar="k=v", help="what the system must have")
-    add("--dataset", default="", help="name[:constraint], or a manifest's file")
-    add("--option", action="append", default=[], metavar="k=v", help="of the predictor")
-    add("--warmup", type=int, help="queries before measuring")
-    add("--blocks", default="", metavar="LEAST[:MOST[:INTERVAL]]", help="stop rule")
-    add("--pacing", default="", choices=("", "auto", "local", "remote"))
-    add("--outputs", type=int, help="predictions to keep of each run")
-    add("--run-timeout", type=float, metavar="S", help="seconds a run may take")
+    add("--device", default="", metavar="NAME", help="cpu, cuda, …")
+    add(
+        "--need",
+        action="append",
+        default=[],
+        metavar="k=v",
+        help="what the system must have, e.g. memory_bytes=8000000000; repeatable",
+    )
     add("--wait", type=float, metavar="S", help="seconds to wait for an agent that fits")
-    add("--label", action="append", default=[], metavar="k=v", help="a note on the evaluation")
 
 
 def _add_reading(commands: Parsers) -> None:
     listing = _command(commands, "ls", "reading", "list what there is")
-    listing.add_argument(
-        "kind", choices=("evaluations", "agents", "models", "frameworks", "datasets", "scenarios")
-    )
-    listing.add_argument("--limit", type=int, default=50, help="how many evaluations")
-    listing.add_argument("--model", default="", help="evaluations of this model")
-    listing.add_argument("--state", default="", help="evaluations in this state")
+    kinds = ("evaluations", "agents", "models", "frameworks", "datasets", "scenarios")
+    listing.add_argument("kind", choices=kinds, metavar="KIND", help=", ".join(kinds))
+    add = listing.add_argument
+    add("--limit", type=int, default=50, metavar="N", help="how many evaluations (50)")
+    add("--model", default="", metavar="NAME", help="evaluations of this model")
+    add("--state", default="", choices=STATES, metavar="STATE", help=", ".join(STATES))
     show = _command(commands, "show", "reading", "show an evaluation, a model or an agent")
     show.add_argument("name", metavar="NAME", help="an evaluation's id, or a name of the catalog")
     tables = _command(commands, "tables", "reading", "print an evaluation's tables")
@@ -118,7 +175,7 @@ def _add_reading(commands: Parsers) -> None:
     watch.add_argument("--events", action="store_true", help="print every step as a line of JSON")
     cancel = _command(commands, "cancel", "evaluate", "end an evaluation now")
     cancel.add_argument("evaluation", metavar="ID")
-    cancel.add_argument("--reason", default="")
+    cancel.add_argument("--reason", default="", metavar="TEXT", help="kept in its record")
     for parser in (listing, show, tables):
         _prints(parser)
     for parser in (listing, show, tables, watch, cancel):
@@ -142,7 +199,7 @@ def _add_manifest(commands: Parsers) -> None:
 
 def _add_running(commands: Parsers) -> None:
     serve = _command(commands, "serve", "serving", "run one service until SIGTERM")
-    serve.add_argument("service", choices=SERVICES)
+    serve.add_argument("service", choices=SERVICES, metavar="NAME", help=", ".join(SERVICES))
     _command(commands, "provision", "serving", "make streams, durables, buckets and tables")
     doctor = _command(commands, "doctor", "doctor", "check this machine and say what is missing")
     _prints(doctor)
@@ -157,12 +214,14 @@ def _add_running(commands: Parsers) -> None:
 
 def _add_offline(commands: Parsers) -> None:
     agent = _command(commands, "agent", "offline", "run a plan without broker or database")
-    agent.add_argument("--plan", type=Path, required=True, metavar="FILE")
-    agent.add_argument("--out", type=Path, required=True, metavar="BUNDLE")
+    agent.add_argument("--plan", type=Path, required=True, metavar="FILE", help="of `mlscope plan`")
+    agent.add_argument(
+        "--out", type=Path, required=True, metavar="BUNDLE", help="what was measured goes here"
+    )
     plan = _command(commands, "plan", "planning", "write a plan for a machine without broker")
     plan.add_argument("model", metavar="MODEL", help="a shipped model's name, or a manifest's file")
     _add_request(plan)
-    plan.add_argument("--key", default="", help="same key, same evaluation")
+    plan.add_argument("--key", default="", metavar="TEXT", help="same key, same evaluation")
     plan.add_argument("--out", type=Path, metavar="FILE", help="default: standard output")
     bring = _command(commands, "import", "offline", "make a bundle an evaluation like any other")
     bring.set_defaults(run=_lazily("importing", "import_bundle"))
@@ -175,18 +234,25 @@ def _add_offline(commands: Parsers) -> None:
 
 def _add_keys(commands: Parsers) -> None:
     parser = _command(commands, "keys", "keys", "make the secrets of a cluster in containers")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FOLDER", help="what is there already is kept"
+    )
     parser.add_argument("--owner", type=int, metavar="UID", help="who may read them")
 
 
 def _add_help(commands: Parsers) -> None:
-    parser = commands.add_parser("help", help="explain a topic: exit-codes, settings")
-    parser.add_argument("topic", choices=("exit-codes", "settings"))
+    topics = ", ".join(_TOPICS)
+    parser = commands.add_parser("help", help=f"explain a command or a topic: {topics}")
+    parser.add_argument("topic", nargs="?", default="", metavar="COMMAND or TOPIC")
     parser.set_defaults(run=_help)
 
 
 def _help(arguments: argparse.Namespace) -> int:
-    if arguments.topic == "exit-codes":
+    topic = arguments.topic
+    if topic not in _TOPICS:
+        # `--help` of a parser prints and exits; that of an unknown command suggests one.
+        build_parser().parse_args([topic, "--help"] if topic else ["--help"])
+    if topic == "exit-codes":
         lines = [f"{code:>3}  {text}" for code, text in exits.MEANINGS.items()]
     else:
         from mlscope.settings import documentation

@@ -1,16 +1,23 @@
 """`mlscope …`: parses the command line and runs one command, loaded only then."""
 
+import io
 import os
 import sys
 from collections.abc import Sequence
 
 from cli import exits
 from cli.arguments import build_parser
+from cli.parser import parse
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; see `cli.exits`."""
-    arguments = build_parser().parse_args(argv)
+    _write_by_lines()
+    words = sys.argv[1:] if argv is None else argv
+    if not words:
+        build_parser().print_help(sys.stderr)
+        return exits.USAGE
+    arguments = parse(build_parser(), words)
     try:
         return int(arguments.run(arguments))
     except KeyboardInterrupt:
@@ -27,6 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"mlscope {arguments.command}: {failure.text}", file=sys.stderr)
         return failure.code
+
+
+def _write_by_lines() -> None:
+    """Keep lines of stdout and stderr in their order where both go to the same file or pipe."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
 
 
 if __name__ == "__main__":

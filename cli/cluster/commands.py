@@ -32,7 +32,9 @@ def add_commands(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser
     down_parser = subparsers.add_parser("down", help="stop the local cluster")
     down_parser.set_defaults(run=down)
     status_parser = subparsers.add_parser("status", help="show the local cluster's processes")
-    status_parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    status_parser.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="format (table)"
+    )
     status_parser.set_defaults(run=status)
     for parser in (up_parser, down_parser, status_parser):
         parser.add_argument("--data", type=Path, help="the data folder (MLSCOPE_DATA, .mlscope)")

@@ -41,3 +41,19 @@ def test_a_reader_that_goes_is_no_error() -> None:
 
 def test_settings_are_documented() -> None:
     assert "MLSCOPE_NATS_URL" in mlscope("-m", "cli.main", "help", "settings").stdout
+
+
+def test_both_streams_in_one_pipe_keep_their_order() -> None:
+    code = (
+        "import sys; from cli.main import main; main(['help', 'exit-codes']);"
+        "print('after', file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert ended.stdout.splitlines()[-1] == "after"

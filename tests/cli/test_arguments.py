@@ -1,0 +1,60 @@
+"""The grammar: every command has its help, and words of the contract are the contract's."""
+
+import argparse
+from typing import Any, get_args
+
+import pytest
+
+from cli import exits
+from cli.arguments import STATES, build_parser
+from cli.main import main
+from schemas.status import State
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    """Return every command's parser."""
+    actions: list[Any] = build_parser()._actions
+    return next(dict(each.choices) for each in actions if each.dest == "command")
+
+
+def options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [each for each in parser._actions if each.option_strings]
+
+
+def test_states_are_those_of_the_contract() -> None:
+    assert get_args(State) == STATES
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_option_says_what_it_does(name: str) -> None:
+    assert [each.dest for each in options(commands()[name]) if not each.help] == []
+
+
+@pytest.mark.parametrize("name", commands())
+def test_a_command_s_help_fits_a_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = commands()[name].format_help()
+    assert text.startswith(f"usage: mlscope {name}")
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_without_a_word_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == exits.USAGE
+    assert "mlscope COMMAND --help" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["help", "watch"], "usage: mlscope watch"),
+        (["--version"], "mlscope 0."),
+        (["help"], "usage"),
+    ],
+)
+def test_asking_for_help_is_no_error(
+    words: list[str], shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == exits.OK
+    assert capsys.readouterr().out.startswith(shown)
