@@ -7,7 +7,7 @@ names the operator and whose siblings are its parameters.
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from schemas.message import Fact, Message
 
@@ -65,19 +65,67 @@ class FrameworkNeed(Message):
 
 
 class Assets(Message):
-    """Files of a model; every one that is used has a checksum (`sha256:…`)."""
+    """Where a model comes from: files, each with a checksum (`sha256:…` or `md5:…`), or a builder.
+
+    Addresses are joined to `base_url`. An `archive` is one file that holds the others, which need
+    no checksum of their own then.
+    """
 
     base_url: str = ""
     graph_path: str = ""
     weights_path: str = ""
-    checksum: str = ""
+    checksum: str = Field(default="", validation_alias=AliasChoices("checksum", "graph_checksum"))
     weights_checksum: str = ""
+    archive: str = ""
+    archive_checksum: str = ""
+    #: how the graph is written, as `onnx`, `torchscript`, `saved_model`; '' goes by its ending
+    format: str = ""
+    #: the import path of a function that builds the model, as `torchvision.models.resnet50`
+    builder: str = ""
+    #: what the builder is called with
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    #: `random`: the builder's own initial weights from `seed`; the result says so
+    weights: Literal["", "random"] = ""
+    seed: int = Field(default=0, ge=0)
     #: further files by path, to checksum: labels, vocabularies
     assets: dict[str, str] = Field(default_factory=dict)
 
 
+class Variant(Message):
+    """The same model on one more framework, with assets of its own.
+
+    `layer_names` gives this framework's names of inputs and outputs, by the manifest's names.
+    """
+
+    name: str
+    version: str = ""
+    model: Assets = Assets()
+    layer_names: dict[str, str] = Field(default_factory=dict)
+    #: the data layout of an input or output where it differs, by the manifest's name
+    layouts: dict[str, Literal["NCHW", "NHWC"]] = Field(default_factory=dict)
+    #: predictor options, used where a request says nothing else
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+PLACEHOLDERS = ("...", "[[code]]")
+"""What the papers' listings leave out: parses, and is refused when it would be used."""
+
+
+def code_of(value: object) -> object:
+    """Turn the listings' `[[code]]`, which YAML reads as lists, into that placeholder."""
+    return "[[code]]" if value == [["code"]] else value
+
+
+Code = Annotated[str, BeforeValidator(code_of)]
+"""Inline Python: `def fun(env, data)` and what it needs."""
+
+
 class ModelManifest(Message):
-    """A model described, not coded."""
+    """A model described, not coded.
+
+    `framework` and `model` describe its first variant, `frameworks` all further ones. Steps and
+    inline code exclude each other on the same side of the model (`schemas.operators`).
+    """
 
     kind: Literal["model"] = "model"
     name: str
@@ -85,15 +133,39 @@ class ModelManifest(Message):
     task: str = ""
     description: str = ""
     framework: FrameworkNeed
+    frameworks: tuple[Variant, ...] = ()
     license: str = ""
     references: tuple[str, ...] = ()
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
-    model: Assets
+    before_preprocess: Code = ""
+    preprocess: Code = ""
+    after_preprocess: Code = ""
+    before_postprocess: Code = ""
+    postprocess: Code = ""
+    after_postprocess: Code = ""
+    model: Assets = Assets()
+    #: predictor options of the first variant, used where a request says nothing else
+    options: dict[str, Any] = Field(default_factory=dict)
+    #: what the weights are stored in, as `float32`; what runs is the predictor's to say
+    precision: str = ""
     #: the dataset used when a request names none
     dataset: str = ""
     attributes: dict[str, Any] = Field(default_factory=dict)
     hidden: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_of_several(cls, value: Any) -> Any:
+        """Take the first of `frameworks` for `framework`, where only the list is given."""
+        if not isinstance(value, Mapping) or value.get("framework") or not value.get("frameworks"):
+            return value
+        first, *rest = value["frameworks"]
+        if not isinstance(first, Mapping):
+            return value
+        own = {name: first[name] for name in ("model", "options") if name in first}
+        need = {"name": first.get("name"), "version": first.get("version", "")}
+        return {**value, **own, "framework": need, "frameworks": rest}
 
 
 class FrameworkManifest(Message):
@@ -104,6 +176,8 @@ class FrameworkManifest(Message):
     version: str
     description: str = ""
     containers: dict[str, dict[str, str]] = Field(default_factory=dict)
+    #: what a predictor may be told, by option, in prose
+    options: dict[str, str] = Field(default_factory=dict)
 
 
 class Sample(Message):
@@ -125,8 +199,23 @@ class Synthetic(Message):
     samples: int = Field(default=64, ge=1, le=1_000_000)
 
 
+class Source(Message):
+    """Samples somebody holds already, or that an address leads to, and how to read them.
+
+    `reader` is a reader's name, as `image_folder`, `csv`, `npy`, `tfrecord`, `recordio`, `urls`,
+    `imagenet`, `coco`, `cifar10`, `mnist`, `squad`; `options` are that reader's.
+    """
+
+    address: str
+    reader: str
+    checksum: str = ""
+    options: dict[str, Any] = Field(default_factory=dict)
+    #: the first so many samples; 0 is all
+    most_samples: int = Field(default=0, ge=0)
+
+
 class DatasetManifest(Message):
-    """What samples a load may name by index: files, or synthetic tensors."""
+    """What samples a load may name by index: files, a source, or synthetic tensors."""
 
     kind: Literal["dataset"] = "dataset"
     name: str
@@ -135,6 +224,7 @@ class DatasetManifest(Message):
     license: str = ""
     modality: str = "image"
     samples: tuple[Sample, ...] = ()
+    source: Source | None = None
     synthetic: Synthetic | None = None
 
 
@@ -148,8 +238,41 @@ class ScenarioManifest(Message):
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
+class HardwareManifest(Message):
+    """A machine as DLSpec describes it: what it must have, and how it is set up outside mlscope."""
+
+    kind: Literal["hardware"] = "hardware"
+    name: str
+    version: str = "1.0.0"
+    description: str = ""
+    architecture: str = ""
+    cpu: dict[str, Any] = Field(default_factory=dict)
+    accelerators: tuple[dict[str, Any], ...] = ()
+    interconnect: str = ""
+    memory_bytes: int = Field(default=0, ge=0)
+    #: said to people, never run: as `turbo off`
+    setup: str = ""
+
+
+class SoftwareManifest(Message):
+    """The software of a machine as DLSpec describes it: image, environment and packages."""
+
+    kind: Literal["software"] = "software"
+    name: str
+    version: str = "1.0.0"
+    description: str = ""
+    container: str = ""
+    environment: dict[str, str] = Field(default_factory=dict)
+    packages: dict[str, str] = Field(default_factory=dict)
+
+
 Manifest = Annotated[
-    ModelManifest | FrameworkManifest | DatasetManifest | ScenarioManifest,
+    ModelManifest
+    | FrameworkManifest
+    | DatasetManifest
+    | ScenarioManifest
+    | HardwareManifest
+    | SoftwareManifest,
     Field(discriminator="kind"),
 ]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from schemas.manifest import ModelManifest, Step
+from schemas.manifest import PLACEHOLDERS, ModelManifest, Port, Step
 
 OPERATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -23,7 +23,7 @@ OPERATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class StepFault:
-    """A step nobody can do: where it is in its manifest, what is there, and what may be."""
+    """What nobody can do: where it is in its manifest, what is there, and what may be."""
 
     path: str
     found: str
@@ -31,11 +31,16 @@ class StepFault:
 
 
 def step_faults(model: ModelManifest) -> Iterator[StepFault]:
-    """Yield each step that names an unknown operator or parameter, in the manifest's order."""
+    """Yield each step that names an unknown operator or parameter, in the manifest's order.
+
+    And inline code on a side of the model that has steps: one or the other.
+    """
     for side, ports in (("inputs", model.inputs), ("outputs", model.outputs)):
         for number, port in enumerate(ports):
             for place, step in enumerate(port.steps):
                 yield from _faults(step, f"{side}.{number}.steps.{place}")
+    yield from _code_faults(model, model.inputs, "preprocess")
+    yield from _code_faults(model, model.outputs, "postprocess")
 
 
 def _faults(step: Step, path: str) -> Iterator[StepFault]:
@@ -46,3 +51,11 @@ def _faults(step: Step, path: str) -> Iterator[StepFault]:
     for name in step.parameters:
         if name not in known:
             yield StepFault(f"{path}.{step.operator}.{name}", name, ", ".join(known) or "none")
+
+
+def _code_faults(model: ModelManifest, ports: tuple[Port, ...], name: str) -> Iterator[StepFault]:
+    if not any(port.steps for port in ports):
+        return
+    for field in (f"before_{name}", name, f"after_{name}"):
+        if getattr(model, field) not in ("", *PLACEHOLDERS):
+            yield StepFault(field, "inline code", "none beside steps: one or the other")
