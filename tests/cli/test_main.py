@@ -1,5 +1,6 @@
 """The grammar as a whole: help is quick and light, exit codes are documented."""
 
+import os
 import re
 import subprocess
 import sys
@@ -52,6 +53,7 @@ def test_both_streams_in_one_pipe_keep_their_order() -> None:
         [sys.executable, "-c", code],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"},
         text=True,
         timeout=60,
         check=True,
