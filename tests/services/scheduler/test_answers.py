@@ -1,0 +1,167 @@
+"""Answers to commands, each without a service around it."""
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgpack
+import pytest
+
+from mlscope.bus.bus import Asked, Bus
+from mlscope.bus.errors import BusError, Unreachable
+from mlscope.bus.memory import MemoryServer, connect
+from schemas.codec import encode_body, unpack
+from schemas.message import Command
+from schemas.request import Cancel, Evaluate, ListEvaluations, Refused, ShowEvaluation
+from schemas.status import Catalog
+from schemas.subjects import command_subject
+from services.scheduler.answers import Answers, check
+from services.scheduler.board import Board
+from services.scheduler.errors import RequestRefused, Undecided
+from services.scheduler.fleet import Fleet
+from services.scheduler.recording import Recorder
+from services.scheduler.state import EvaluationState
+from tests.services.scheduler.samples import a_catalog, a_request, an_agent
+
+
+@pytest.fixture
+async def bus() -> AsyncIterator[Bus]:
+    async with connect(MemoryServer(), "scheduler") as lent:
+        yield lent
+
+
+def answers_over(bus: Bus, ended: list[EvaluationState] | None = None) -> Answers:
+    """Return answers of a scheduler that knows one agent."""
+    board = Board(pages="http://here/")
+    told = [] if ended is None else ended
+    return Answers(board, Recorder(bus, board), lambda: Fleet(a_catalog()), told.append)
+
+
+def as_asked(command: type[Command], body: bytes) -> Asked:
+    """Return a command as the bus hands it over."""
+    return Asked(command_subject(command), body, wants_answer=True)
+
+
+async def asked(answers: Answers, command: Command) -> dict[str, Any]:
+    """Return the answer to a command."""
+    return dict(unpack(await answers.answer(as_asked(type(command), encode_body(command)))))
+
+
+async def test_an_answer_comes_in_the_encoding_of_the_command(bus: Bus) -> None:
+    answers = answers_over(bus)
+    text = await answers.answer(as_asked(ListEvaluations, b"{}"))
+    assert json.loads(text) == {"evaluations": []}
+    packed = await answers.answer(as_asked(ListEvaluations, encode_body(ListEvaluations())))
+    assert msgpack.unpackb(packed) == {"evaluations": []}
+
+
+async def test_what_was_accepted_is_listed_and_shown(bus: Bus) -> None:
+    answers = answers_over(bus)
+    accepted = await asked(answers, a_request())
+    evaluation = accepted["evaluation"]
+    assert accepted["address"] == f"http://here/{evaluation}"
+    listed = await asked(answers, ListEvaluations(model="tiny"))
+    assert [each["evaluation"] for each in listed["evaluations"]] == [evaluation]
+    assert (await asked(answers, ListEvaluations(state="failed")))["evaluations"] == []
+    shown = await asked(answers, ShowEvaluation(evaluation=evaluation))
+    assert (shown["state"], shown["request"]["model"]) == ("requested", "tiny")
+
+
+@pytest.mark.parametrize("command", [Cancel, ShowEvaluation])
+async def test_an_evaluation_nobody_requested_is_unknown(
+    bus: Bus, command: type[Cancel] | type[ShowEvaluation]
+) -> None:
+    refused = await asked(answers_over(bus), command(evaluation="e9"))
+    assert (refused["error"], refused["field"], refused["found"]) == (
+        "unknown",
+        "evaluation",
+        "e9",
+    )
+
+
+async def test_agents_hear_of_a_cancelled_evaluation_at_once(bus: Bus) -> None:
+    ended: list[EvaluationState] = []
+    answers = answers_over(bus, ended)
+    evaluation = (await asked(answers, a_request()))["evaluation"]
+    first = await asked(answers, Cancel(evaluation=evaluation, reason="enough"))
+    again = await asked(answers, Cancel(evaluation=evaluation))
+    assert (first["accepted"], first["repeated"], again["repeated"]) == (True, False, True)
+    assert [(state.state, state.cause) for state in ended] == [("cancelled", "enough")]
+
+
+async def test_a_request_too_large_is_refused_by_its_size(bus: Bus) -> None:
+    body = encode_body(a_request(options={"x": "y" * (512 * 1024)}))
+    answer = unpack(await answers_over(bus).answer(as_asked(Evaluate, body)))
+    assert (answer["error"], answer["found"]) == ("invalid", f"{len(body)} bytes")
+
+
+async def test_a_number_that_is_none_repeats_under_its_key(bus: Bus) -> None:
+    """NaN differs from itself; the request that carries it is the same all the same."""
+    answers = answers_over(bus)
+    request = a_request(key="k", options={"x": math.nan})
+    first, again = [await asked(answers, request) for _ in range(2)]
+    assert (first["accepted"], again["repeated"]) == (True, True)
+    other = await asked(answers, a_request(key="k"))
+    assert (other["error"], other["field"]) == ("conflict", "key")
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        (Undecided("e1"), "busy"),
+        (Unreachable("away"), "unavailable"),
+        (BusError(), "unavailable"),
+    ],
+)
+async def test_a_log_that_takes_nothing_is_said_to(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch, fault: Exception, error: str
+) -> None:
+    async def breaks(*_: object, **__: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(bus, "publish", breaks)
+    refused = await asked(answers_over(bus), a_request())
+    assert (refused["accepted"], refused["error"]) == (False, error)
+    assert refused["message"]
+
+
+async def test_an_asker_is_not_kept_waiting_for_a_log_that_hangs(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hangs(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(bus, "publish", hangs)
+    monkeypatch.setattr("services.scheduler.answers._WITHIN_S", 0.1)
+    refused = await asked(answers_over(bus), a_request())
+    assert refused["error"] == "unavailable"
+    assert "took nothing for 0.1 s" in refused["message"]
+
+
+NOBODY = Catalog(models=a_catalog().models, datasets=a_catalog().datasets)
+LOST = a_catalog(an_agent(state="lost"))
+
+
+@pytest.mark.parametrize(
+    ("catalog", "wanted", "error"),
+    [
+        (a_catalog(), {}, ""),
+        (NOBODY, {}, "unsatisfiable"),
+        (LOST, {}, "unsatisfiable"),
+        (LOST, {"wait_s": 1}, ""),
+        (LOST, {"wait_s": 1, "scenarios": ["bathced"]}, "unknown"),
+        (a_catalog(), {"scenarios": ["bathced"]}, "unknown"),
+        (a_catalog(), {"batch_sizes": [1, 65_536], "scenarios": ["batched"]}, ""),
+    ],
+)
+def test_a_request_is_checked_before_it_is_accepted(
+    catalog: Catalog, wanted: dict[str, Any], error: str
+) -> None:
+    refused: Refused | None = None
+    try:
+        check(a_request(**wanted), Fleet(catalog))
+    except RequestRefused as known:
+        refused = known.refused
+    assert (refused.error if refused else "") == error
