@@ -22,6 +22,7 @@ from mlscope.bus.errors import (
     Silence,
     Unreachable,
 )
+from mlscope.bus.nats.client import TidyClient
 from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.nats.waiting import WaitingRoom, first_of
 from mlscope.bus.permissions import inbox_prefix
@@ -46,7 +47,7 @@ class Connection:
         self.patience_s = patience_s
         self.attempt_s = min(_ATTEMPT_S, patience_s)
         self.settings = settings
-        self.client: Client = Client()
+        self.client: Client = TidyClient()
         self.closed = asyncio.Event()
         self._up = asyncio.Event()
         self._rejected = asyncio.Event()

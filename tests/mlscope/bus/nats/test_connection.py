@@ -1,0 +1,154 @@
+"""A connection to servers that misbehave: what a test server says, and what is left behind."""
+
+import asyncio
+import gc
+import warnings
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from mlscope.bus.errors import NoAnswer, NotPermitted, PayloadTooLarge, Silence, Unreachable
+from mlscope.bus.nats.connection import Connection
+from tests.contracts.worlds import OpenSettings
+
+GREETING = b'INFO {"version":"2.12.0","max_payload":1024,"headers":true}\r\n'
+NOTHING, NONSENSE = b"", b"HTTP/1.1 400\r\n"
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Return once it is so."""
+    for _ in range(2000):
+        if is_so():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("not in twenty seconds")
+
+
+class Greeter:
+    """A server that greets each connection as its script says, the last one for ever."""
+
+    def __init__(self, greetings: Sequence[bytes]) -> None:
+        self.greeted = 0
+        self.said: list[bytes] = []
+        self._greetings = greetings
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Say the greeting; go at once unless it was a good one, else answer pings."""
+        greeting = self._greetings[min(self.greeted, len(self._greetings) - 1)]
+        self.greeted += 1
+        self._writers.append(writer)
+        writer.write(greeting)
+        while greeting.startswith(GREETING) and (line := await reader.readline()):
+            self.said.append(line)
+            if line.startswith(b"PING"):
+                writer.write(b"PONG\r\n")
+        writer.close()
+        self._writers.remove(writer)
+
+    def hang_up(self) -> None:
+        """End every connection."""
+        for writer in self._writers:
+            writer.close()
+
+    async def gone(self) -> None:
+        """Return once every connection has ended."""
+        self.hang_up()
+        await until(lambda: not self._writers)
+
+
+@asynccontextmanager
+async def greeting(*greetings: bytes) -> AsyncIterator[tuple[Greeter, OpenSettings]]:
+    """Run such a server and lend the settings that lead to it."""
+    greeter = Greeter(greetings)
+    server = await asyncio.start_server(greeter.greet, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        yield greeter, OpenSettings(f"nats://127.0.0.1:{port}")
+    finally:
+        server.close()
+        await greeter.gone()
+
+
+@asynccontextmanager
+async def connected(settings: OpenSettings, patience_s: float = 1.0) -> AsyncIterator[Connection]:
+    """Open a connection, and close it."""
+    connection = Connection(settings, "tester", patience_s=patience_s)
+    await connection.open(10.0)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def test_tries_that_fail_leave_no_socket_behind() -> None:
+    async with greeting(GREETING, NOTHING, NONSENSE, NOTHING, GREETING) as (greeter, settings):
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            async with connected(settings, 20.0) as connection:
+                greeter.hang_up()
+                await until(lambda: greeter.greeted == 5 and connection.is_up)
+            await asyncio.sleep(0)
+            gc.collect()
+    assert [str(each.message) for each in warned if "unclosed" in str(each.message)] == []
+
+
+async def test_what_never_greets_is_unreachable() -> None:
+    async with greeting(NONSENSE) as (_, settings):
+        with pytest.raises(Unreachable, match=r"127\.0\.0\.1"):
+            await Connection(settings, "tester").open(0.5)
+
+
+async def test_who_is_refused_is_told_at_once() -> None:
+    refusal = GREETING + b"-ERR 'Authorization Violation'\r\n"
+    async with greeting(refusal) as (_, settings):
+        with pytest.raises(NotPermitted):
+            await Connection(settings, "tester").open(30.0)
+
+
+async def test_silence_is_told_from_a_lost_server() -> None:
+    async with greeting(GREETING) as (greeter, settings), connected(settings) as connection:
+        with pytest.raises(Silence):
+            await connection.request("a", b"", timeout_s=0.05)
+        asking = asyncio.create_task(connection.request("a", b"", timeout_s=30.0))
+        await asyncio.sleep(0.05)
+        greeter.hang_up()
+        with pytest.raises(Unreachable) as raised:
+            await asking
+        assert not isinstance(raised.value, Silence)
+
+
+async def test_a_message_beyond_the_servers_bound_is_not_sent() -> None:
+    async with greeting(GREETING) as (greeter, settings), connected(settings) as connection:
+        with pytest.raises(PayloadTooLarge) as raised:
+            await connection.send("a", bytes(1025))
+        await connection.settled()
+    assert (raised.value.size_bytes, raised.value.limit_bytes) == (1025, 1024)
+    assert not any(line.startswith(b"PUB a") for line in greeter.said)
+
+
+async def test_patience_ends_with_what_was_raised() -> None:
+    tries = 0
+
+    async def attempt() -> None:
+        nonlocal tries
+        tries += 1
+        raise NoAnswer("a")
+
+    async with greeting(GREETING) as (_, settings), connected(settings, 0.3) as connection:
+        with pytest.raises(NoAnswer):
+            await connection.patiently(attempt)
+    assert tries > 1
+
+
+async def test_a_close_ends_every_wait() -> None:
+    failures: list[tuple[str, Exception]] = []
+    async with greeting(GREETING) as (_, settings), connected(settings) as connection:
+        connection.expect("a", lambda _: None, lambda error: failures.append(("a", error)))
+        await connection.close()
+        connection.expect("b", lambda _: None, lambda error: failures.append(("b", error)))
+    assert {(name, type(error)) for name, error in failures} == {
+        ("a", Unreachable),
+        ("b", Unreachable),
+    }
