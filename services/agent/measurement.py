@@ -17,6 +17,7 @@ from services.agent.control import Control, Deadline, RunName
 from services.agent.errors import AgentError, PredictFailed
 from services.agent.issued import LATE_NS, LATENESS, failed_note, late_note
 from services.agent.noise import Reading, noise_between, reading
+from services.agent.overload import Served
 from services.agent.predictors import Layer, LayerSource
 from services.agent.recorder import HandOver, Recorder
 from services.agent.session import Session
@@ -47,6 +48,7 @@ class Measurement:
     _blocks: list[BlockStatistics] = field(default_factory=list)
     _service_ns: list[int] = field(default_factory=list)
     _late_ns: list[int] = field(default_factory=list)
+    _served: Served = field(default_factory=Served)
     _answered: int = 0
     _last_error: str = ""
 
@@ -90,7 +92,7 @@ class Measurement:
 
     def new_block(self) -> Callable[[Query], None]:
         """Begin a block; the function returned is called with each query that is done."""
-        self._service_ns = []
+        self._service_ns, self._served = [], Served()
         return self._done
 
     def end_block(self, block: int) -> None:
@@ -98,6 +100,8 @@ class Measurement:
         statistics = block_statistics(block, self._service_ns)
         self._blocks.append(statistics)
         self.medians.append(statistics.median_ns)
+        if self.load.due_ns is not None and self._served.is_overload(statistics.median_ns):
+            self.caveats.append(f"block {block}: {self._served.note()}")
 
     def attach_layers(self, calls: Sequence[Sequence[Layer]]) -> None:
         """Record the layers of a block's predict calls."""
@@ -131,6 +135,7 @@ class Measurement:
         )
 
     def _done(self, query: Query) -> None:
+        self._served.add(query.issued_ns, query.ended_ns)
         if query.due_ns >= 0:
             self._late_ns.append(query.issued_ns - query.due_ns)
         if query.errors:
