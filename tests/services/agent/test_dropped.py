@@ -40,7 +40,7 @@ def failed(tally: Tally) -> RunFailed:
 
 def test_a_batch_counts_itself_and_its_rows() -> None:
     row = (1, -1, 2, 0, 1, 1, 1, 0, 0, b"")
-    fact = trace_batch(Attempt("e1", "r0", 1, "a1"), 0, [row, row], {0: "query"})
+    fact = trace_batch(Attempt("e1", "r0", 1, "a1"), 0, [row, row], {"query": 0})
     assert counts_of(fact) == {"trace_batches": 1, "spans": 2}
 
 

@@ -22,7 +22,7 @@ READY = RunReady(evaluation="e1", run="r0", attempt=1, agent="a1")
 
 def traces(sequence: int, run: str = "r0") -> Batch:
     row = (sequence, -1, 2, 0, 1, 1, 1, 0, 0, b"")
-    return trace_batch(Attempt("e1", run, 1, "a1"), sequence, [row], {0: "query"})
+    return trace_batch(Attempt("e1", run, 1, "a1"), sequence, [row], {"query": 0})
 
 
 def queries(sequence: int, run: str = "r0") -> Batch:

@@ -12,12 +12,12 @@ from mlscope.tracing.batches import Attempt
 from schemas.level import Level
 from services.agent.control import Control, Deadline
 from services.agent.errors import RunTimedOut, Stopped
-from services.agent.issuing import closed_loop, is_inline, open_loop, paced
+from services.agent.issuing import closed_loop
 from services.agent.pipeline import Pipeline
 from services.agent.predictors import Tensors
 from services.agent.recorder import Recorder
 from services.agent.stages import Query, Slot, Stages, Supply
-from services.agent.streaming import Unbounded, Window, run_inline, run_streaming
+from services.agent.streaming import Window, run_inline, run_streaming
 
 SAMPLES = [np.array([number], np.float32) for number in range(50)]
 
@@ -115,7 +115,6 @@ def test_a_window_bounds_what_is_in_flight() -> None:
 
     run_streaming(counted(), stages, slots, recorder, done, never)
     assert 1 <= most <= 3
-    assert not is_inline(load)
 
 
 def test_a_closed_window_still_hears_a_stop() -> None:
@@ -132,24 +131,6 @@ def test_a_deadline_ends_a_run() -> None:
     deadline = Deadline(Control(), ("e", "r", 1), 0.0)
     with deadline, pytest.raises(RunTimedOut, match="longer than 0 s"):
         deadline.check()
-
-
-def test_an_online_load_needs_no_thread() -> None:
-    load = scenario_named("online")({"queries": 7}, 2, 50)
-    assert is_inline(load)
-    made = list(closed_loop(load, 2, 14, Unbounded(), lambda: None))
-    assert [query.index for query in made] == list(range(14, 21))
-    assert made[1].samples == [2, 3]
-    assert (made[0].due_ns, made[0].block) == (-1, 2)
-
-
-def test_an_open_load_is_issued_when_due_and_never_early() -> None:
-    load = scenario_named("fixed_rate")({"queries": 5, "rate_hz": 500}, 1, 50)
-    with paced(load) as pacer:
-        made = list(open_loop(load, 0, 0, pacer, lambda: None))
-    assert [query.index for query in made] == list(range(5))
-    assert all(query.issued_ns >= query.due_ns for query in made)
-    assert made[4].due_ns - made[0].due_ns == 8_000_000
 
 
 def test_what_still_waits_is_left_undone_when_the_run_must_end() -> None:

@@ -18,7 +18,7 @@ ORDER = an_order(runs=(a_run("r0"), a_run("r1")))
 
 def batch(sequence: int, run: str = "r0", rows: int = 2) -> Batch:
     row = (1, -1, 2, 0, 1, 1, 1, 0, 0, b"")
-    return trace_batch(Attempt("e1", run, 1, "a1"), sequence, [row] * rows, {0: "query"})
+    return trace_batch(Attempt("e1", run, 1, "a1"), sequence, [row] * rows, {"query": 0})
 
 
 class Short(Kept):

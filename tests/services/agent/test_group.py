@@ -1,0 +1,119 @@
+"""Runs of a group in one process: interleaved, fed, stopped."""
+
+import queue
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mlscope.tracing.clock import now_ns
+from schemas.plan import RunPlan
+from schemas.request import Blocks
+from schemas.run import RunCompleted, RunFailed
+from services.agent.channel import Words
+from services.agent.control import Control, RemoteQuery
+from services.agent.group import Group, Outcome
+from services.agent.session import Session, open_session
+from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
+
+BLOCKS = Blocks(least=3, most=3)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Open the identity model."""
+    scratch = tmp_path_factory.mktemp("scratch")
+    opened = open_session(a_subject(blocks=BLOCKS), 1, MANIFESTS, scratch)
+    yield opened
+    opened.close()
+
+
+class Room:
+    """A group of runs, with what it says."""
+
+    def __init__(self, session: Session, *runs: RunPlan) -> None:
+        self.control = Control()
+        self.said: queue.SimpleQueue[Words] = queue.SimpleQueue()
+        order = an_order(a_subject(blocks=BLOCKS), runs)
+        self.group = Group(session, order, self.control, lambda _: True, self.said.put)
+
+    def stop(self, run: str, reason: str) -> None:
+        """Stop a run."""
+        self.control.stop(("e1", run, 1), reason)
+
+    def perform(self) -> list[Outcome]:
+        """Do all."""
+        return list(self.group.perform())
+
+    def ask(self, index: int, *samples: int, **more: Any) -> str:
+        """Offer a remote query; return why it is refused."""
+        return self.control.offer(
+            ("e1", "r0", 1), RemoteQuery(index, 0, list(samples), now_ns(), **more)
+        )
+
+    def heard(self) -> Words:
+        """Return the next that was said."""
+        return self.said.get(timeout=30)
+
+
+def test_local_runs_end_together_after_as_many_blocks(session: Session) -> None:
+    outcomes = Room(session, a_run("a"), a_run("b", queries=7)).perform()
+    assert [outcome.run for outcome in outcomes] == ["a", "b"]
+    for outcome, queries in zip(outcomes, (5, 7), strict=True):
+        assert isinstance(outcome, RunCompleted)
+        assert [block.queries for block in outcome.blocks] == [queries] * 3
+
+
+def test_a_stopped_run_ends_first_and_takes_no_other_along(session: Session) -> None:
+    room = Room(session, a_run("a"), a_run("b"))
+    room.stop("b", "cancelled")
+    performing = room.group.perform()
+    first = next(performing)
+    assert isinstance(first, RunFailed)
+    assert (first.run, first.error, first.message) == ("b", "stopped", "cancelled")
+    (other,) = performing
+    assert isinstance(other, RunCompleted)
+    assert (other.run, len(other.blocks)) == ("a", 3)
+
+
+def test_a_load_that_can_t_be_made_fails_its_run_alone(session: Session) -> None:
+    odd = a_run("odd", scenario="poisson", rate_hz=-1)
+    first, other = Room(session, odd, a_run("b")).perform()
+    assert isinstance(first, RunFailed)
+    assert (first.run, first.error) == ("odd", "open")
+    assert isinstance(other, RunCompleted)
+
+
+def test_a_remote_run_is_fed_until_its_load_is_through(session: Session) -> None:
+    room = Room(session, a_run(pacing="remote"))
+    outcomes: list[Outcome] = []
+    performing = threading.Thread(target=lambda: outcomes.extend(room.perform()))
+    performing.start()
+    assert room.heard() == {"kind": "ready", "run": "r0"}
+    assert [room.ask(0, 1), room.ask(1, 999), room.ask(2, 1, 2)] == ["", "", ""]
+    answers = {answer["query"]: answer for answer in (room.heard() for _ in range(3))}
+    room.control.finish(("e1", "r0", 1))
+    performing.join(30)
+    assert [answers[query]["status"] for query in (0, 1, 2)] == [0, 1, 1]
+    assert answers[0]["service_ns"] > 0
+    assert answers[1]["error"] == "samples are numbered 0 to 63"
+    assert answers[2]["error"] == "2 samples; a query has 1"
+    (outcome,) = outcomes
+    assert isinstance(outcome, RunCompleted)
+    assert [block.queries for block in outcome.blocks] == [1]
+    assert room.ask(3, 1) == "no such run takes queries"
+
+
+def test_a_remote_run_hears_a_stop_while_it_waits(session: Session) -> None:
+    room = Room(session, a_run(pacing="remote"))
+    performing = room.group.perform()
+    outcomes: list[Outcome] = []
+    waiting = threading.Thread(target=lambda: outcomes.append(next(performing)))
+    waiting.start()
+    room.heard()
+    room.stop("r0", "cancelled")
+    waiting.join(30)
+    (outcome,) = outcomes
+    assert isinstance(outcome, RunFailed)
+    assert (outcome.error, outcome.message) == ("stopped", "cancelled")

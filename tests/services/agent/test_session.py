@@ -1,0 +1,74 @@
+"""One opened model: its slots, its warm-up, its conditions."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from schemas.level import Level
+from schemas.plan import Subject
+from services.agent.errors import AgentError, DatasetUnusable, OpenFailed
+from services.agent.session import Session, open_session, warm_up
+from services.agent.streaming import SLOTS
+from tests.services.agent.builders import MANIFESTS, a_subject, a_synthetic, raw_port
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    """Open a small model for two samples at a time."""
+    opened = open_session(a_subject("tiny_cnn", "noise32", warmup=4), 2, MANIFESTS, tmp_path)
+    yield opened
+    opened.close()
+
+
+def test_slots_have_the_model_s_own_shape(session: Session) -> None:
+    assert [slot.array.shape for slot in session.slots] == [(2, 3, 32, 32)] * SLOTS
+    assert {slot.array.dtype for slot in session.slots} == {np.dtype("float32")}
+    assert session.deepest_level == Level.FRAMEWORK
+
+
+def test_conditions_name_what_was_really_used(session: Session) -> None:
+    conditions = session.conditions(7, {"load": 1})
+    assert (conditions.seed, conditions.noise, conditions.warmup_queries) == (7, {"load": 1}, 4)
+    assert list(conditions.checksums) == ["tiny_cnn/model.onnx"]
+    assert conditions.first_run_ns > 0 < conditions.load_ns
+
+
+def test_warming_up_fills_every_slot_and_leaves_nothing_busy(session: Session) -> None:
+    for slot in session.slots:
+        slot.array[:] = 0
+    warm_up(session.supply, session.predictor, session.slots, SLOTS)
+    assert all(slot.array.any() for slot in session.slots)
+    assert session.busy_since_ns() == 0
+
+
+def several_inputs() -> Subject:
+    subject = a_subject()
+    inputs = (raw_port("x", (-1, 4)), raw_port("y", (-1, 4)))
+    return subject.model_copy(update={"model": subject.model.model_copy(update={"inputs": inputs})})
+
+
+@pytest.mark.parametrize(
+    ("subject", "error", "named"),
+    [
+        (several_inputs(), OpenFailed, "has 2 inputs; datasets supply one"),
+        (
+            a_subject().model_copy(update={"dataset": a_synthetic((5,))}),
+            DatasetUnusable,
+            "holds float32[5], the model takes float32[4]",
+        ),
+        (
+            a_subject().model_copy(update={"dataset": a_synthetic((4,), element_type="int32")}),
+            DatasetUnusable,
+            "holds int32[4], the model takes float32[4]",
+        ),
+    ],
+    ids=["inputs", "shape", "element type"],
+)
+def test_what_does_not_fit_is_named(
+    tmp_path: Path, subject: Subject, error: type[AgentError], named: str
+) -> None:
+    with pytest.raises(error) as caught:
+        open_session(subject, 1, MANIFESTS, tmp_path)
+    assert named in str(caught.value)
