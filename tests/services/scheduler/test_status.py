@@ -1,0 +1,81 @@
+"""What others see of an evaluation, and what its digest depends on."""
+
+import random
+
+import pytest
+
+from schemas.evaluation import EvaluationRequested
+from schemas.request import Evaluate
+from services.scheduler.state import EvaluationState
+from services.scheduler.status import digest_of_state, model_name, status_of
+from tests.services.scheduler.samples import a_model, a_request, an_agent
+from tests.services.scheduler.test_decide import E, Story, _completed, _ready, _stored
+
+
+@pytest.mark.parametrize(
+    ("request_", "name"),
+    [
+        (None, ""),
+        (a_request(), "tiny"),
+        (a_request(model="tiny:>=1"), "tiny:>=1"),
+        (a_request(model=a_model(version="2.0.0")), "tiny:2.0.0"),
+    ],
+)
+def test_a_model_goes_by_the_name_its_request_gives(request_: Evaluate | None, name: str) -> None:
+    assert model_name(request_) == name
+
+
+def started() -> Story:
+    """Return an evaluation whose first run was started, of two."""
+    story = Story(random.Random(1))
+    story.agents["a1"] = an_agent("a1")
+    request = a_request(scenarios=["online", "batched"], batch_sizes=[2])
+    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=5))
+    story.settle()
+    return story
+
+
+def test_a_status_tells_every_run_and_a_list_none() -> None:
+    state = started().state
+    status = status_of(state, "here")
+    assert [(run.run, run.state, run.batch_size) for run in status.runs] == [
+        ("b2-online-model", "started", 2),
+        ("b2-batched-model", "planned", 2),
+    ]
+    short = status_of(state, "here", runs=False)
+    assert (short.runs, short.request, short.agents) == ((), None, ("a1",))
+    assert (short.state, short.address, short.requested_ns) == ("running", "here", 5)
+
+
+def test_counts_are_the_agents_until_the_collector_has_counted() -> None:
+    story = started()
+    run = story.state.runs["b2-online-model"]
+    told = _completed(run, 1, story.dice)
+    tally = {"queries": 7, "spans": 9, "failed_queries": 1}
+    story.say(type(told).model_validate(told.model_dump() | {"tally": tally}))
+    shown = status_of(story.state, "").runs[0]
+    assert (shown.answered, shown.spans, shown.failed_queries) == (7, 9, 1)
+    story.say(_stored(run, 1, story.dice))
+    shown = status_of(story.state, "").runs[0]
+    assert (shown.answered, shown.spans, shown.failed_queries) == (2, 1, 1)
+
+
+def test_cancelled_runs_are_shown_as_such_unless_they_were_over() -> None:
+    story = started()
+    story.say(_completed(story.state.runs["b2-online-model"], 1, story.dice))
+    story.cancel()
+    assert [run.state for run in status_of(story.state, "").runs] == ["ended", "cancelled"]
+
+
+def test_the_digest_sees_what_a_status_does_not_show() -> None:
+    story = started()
+    before = story.state
+    story.say(_ready(before.runs["b2-online-model"], 1, story.dice))
+    assert status_of(before, "") == status_of(story.state, "")
+    assert digest_of_state(before) != digest_of_state(story.state)
+
+
+def test_the_digest_leaves_out_where_in_the_log_facts_lie() -> None:
+    state = EvaluationState(evaluation=E, sequence=1, decided=1, last_id="x")
+    moved = EvaluationState(evaluation=E, sequence=9, decided=8, last_id="y")
+    assert digest_of_state(state) == digest_of_state(moved)

@@ -1,0 +1,111 @@
+"""What a scheduler sees beside the log, over a bus: the catalog, leases, and its own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.errors import Unreachable
+from mlscope.bus.memory import MemoryServer, connect
+from schemas.agent import Lease
+from schemas.codec import decode_body, encode_body
+from services.scheduler.board import Board
+from services.scheduler.fleet import Limits
+from services.scheduler.world import World
+from tests.services.scheduler.samples import an_agent
+
+
+@pytest.fixture
+async def bus() -> AsyncIterator[Bus]:
+    async with connect(MemoryServer(), "scheduler") as lent:
+        yield lent
+
+
+@pytest.fixture
+async def world(bus: Bus) -> AsyncIterator[World]:
+    """Return a world that is watched."""
+    made = World(bus, Board(), "s1", Limits(), heartbeat_s=0.01)
+    tasks = [asyncio.create_task(each) for each in (made.watch_catalog(), made.watch_leases())]
+    yield made
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def changed(world: World) -> None:
+    async with asyncio.timeout(10):
+        await world.changed.wait()
+    world.changed.clear()
+
+
+async def issuers_become(world: World, names: set[str]) -> None:
+    for _ in range(1000):
+        if world.fleet().issuers == names:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"not {names}: {world.fleet().issuers}")
+
+
+async def test_the_catalog_is_known_once_all_that_was_there_is_seen(bus: Bus, world: World) -> None:
+    await bus.put("catalog", "agent_a1", encode_body(an_agent("a1"), json_text=True))
+    async with asyncio.timeout(10):
+        await world.known.wait()
+        await changed(world)
+    assert world.fleet().why_gone("a1", "i1") == ""
+    lost = encode_body(an_agent("a1", state="lost"), json_text=True)
+    await bus.put("catalog", "agent_a1", lost)
+    await changed(world)
+    assert world.fleet().why_gone("a1", "i1") == "agent a1 was lost"
+
+
+async def test_an_entry_that_says_nothing_new_is_no_change(bus: Bus, world: World) -> None:
+    body = encode_body(an_agent("a1"), json_text=True)
+    await bus.put("catalog", "agent_a1", body)
+    await changed(world)
+    await bus.put("catalog", "agent_a1", body)
+    await bus.put("catalog", "agent_a2", b"nonsense")
+    await bus.put("catalog", "agent_a3", encode_body(an_agent("a3"), json_text=True))
+    await changed(world)
+    assert [each.announcement.agent for each in world.fleet().catalog.agents] == ["a1", "a3"]
+    assert not world.changed.is_set()
+
+
+async def test_an_instance_counts_itself_among_the_issuers_without_a_lease(world: World) -> None:
+    assert world.fleet().issuers == {"s1"}
+
+
+async def test_another_instance_counts_while_it_holds_its_lease(bus: Bus, world: World) -> None:
+    other = World(bus, Board(), "s2", Limits(), heartbeat_s=0.01)
+    await other.renew()
+    entry = await bus.get("leases", "issuer-s2")
+    assert entry is not None
+    assert entry.value is not None
+    assert decode_body(Lease, entry.value).holder == "s2"
+    await issuers_become(world, {"s1", "s2"})
+    await other.release()
+    await issuers_become(world, {"s1"})
+    assert await bus.get("leases", "issuer-s2") is None
+
+
+async def test_a_lease_that_cannot_be_renewed_is_tried_again(
+    bus: Bus, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, faults = bus.put, 3
+
+    async def fails_first(*told: object, **more: object) -> int:
+        nonlocal faults
+        if faults:
+            faults -= 1
+            raise Unreachable("away")
+        return await put(*told, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(bus, "put", fails_first)
+    holding = asyncio.create_task(world.hold_lease())
+    for _ in range(1000):
+        if await bus.get("leases", "issuer-s1") is not None:
+            break
+        await asyncio.sleep(0.01)
+    holding.cancel()
+    assert faults == 0
+    assert await bus.get("leases", "issuer-s1") is not None
