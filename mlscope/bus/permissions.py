@@ -1,19 +1,38 @@
 """Who may say and hear what: the one table from which a NATS server's users are written.
 
-Every connection has a name, which is also its key and its inbox prefix. A name that is not in
-`PERMISSIONS` may do nothing. No service may create a consumer: its deliveries could be sent to any
-subject. Reading is by Direct Get, following by hearing the live subjects beside it.
+Every connection has a name, which is also its key and its inbox prefix. A name without an entry
+may do nothing. An entry holds the rights in use and no other: a test plays every service's story
+and fails on a right that is missing as on one that nothing uses.
+
+No service may create a consumer, for its deliveries could be sent to any subject: reading is by
+Direct Get, following by hearing the live subjects beside it.
+
+Agents run other people's models and are trusted least. One with a key of its own (`agent-NAME`)
+hears no other agent's commands, writes no other lease and announces nobody else; its name ends
+the subject of all it says of a run. Agents that share the key `agent` trust each other: each may
+hear the orders of all and speak for any. Both kinds may speak of runs they do not have, and write
+large payloads over others, which readers notice by the checksum in the fact.
+
 Subjects are NATS permission subjects (`*` one token, a final `>` one or more).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
-from mlscope.bus.streams import OBJECTS, durable_named
-from schemas.subjects import ROOT
+from mlscope.bus.streams import BATCHES, OBJECTS, durable_named
+from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
+from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
+from schemas.catalogue import COMMANDS
+from schemas.dead import LetterBuried
+from schemas.message import Fact
+from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
+from schemas.subjects import REQUEST, ROOT, agent_command, subject_of
 
 _INBOX = "_INBOX_"
+_AGENT = "agent"
+_ANY = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,144 +69,243 @@ def _inboxes(*names: str) -> tuple[str, ...]:
 
 
 def _requests(*verbs: str) -> tuple[str, ...]:
-    return tuple(f"{ROOT}.request.{verb}" for verb in verbs)
+    return tuple(f"{REQUEST}.{verb}" for verb in verbs)
 
 
-def _facts(*entities: str) -> tuple[str, ...]:
-    """To publish: say such facts. To subscribe: hear them as they are said."""
+def _entities(*entities: str) -> tuple[str, ...]:
+    """To publish: say any fact of an entity. To subscribe: hear them as they are said."""
     return tuple(f"{ROOT}.{entity}.>" for entity in entities)
 
 
+def _fact(fact: type[Fact], **known: str) -> str:
+    """Return the subject of a fact of whatever identity but for what is known of it."""
+    names = {"evaluation", "run", "agent", "service"} & set(fact.model_fields)
+    identity: dict[str, Any] = {name: known.get(name, _ANY) for name in names}
+    return subject_of(fact.model_construct(**identity))
+
+
 def _keys(*buckets: str) -> tuple[str, ...]:
-    """To publish: set keys. To subscribe: hear them set."""
+    """Hear keys set."""
     return tuple(f"$KV.{bucket}.>" for bucket in buckets)
 
 
-def _read(*streams: str) -> tuple[str, ...]:
-    """Get messages of a stream, singly and in batches."""
-    apis = [f"$JS.API.DIRECT.GET.{stream}" for stream in streams]
-    return tuple(subject for api in apis for subject in (api, f"{api}.>"))
+def _batches(*streams: str) -> tuple[str, ...]:
+    """Read a stream from a sequence on, many messages at a time."""
+    return tuple(f"$JS.API.DIRECT.GET.{stream}" for stream in streams)
+
+
+def _newest(stream: str, subject: str) -> str:
+    """Read the newest message on a subject."""
+    return f"$JS.API.DIRECT.GET.{stream}.{subject}"
 
 
 def _consume(durable: str) -> tuple[str, ...]:
     """Pull from a durable consumer that the provisioner made, and acknowledge."""
     stream = durable_named(durable).stream
     return (
-        f"$JS.API.CONSUMER.INFO.{stream}.{durable}",
         f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}",
         f"$JS.ACK.{stream}.{durable}.>",
     )
+
+
+def _asked_of(durable: str) -> str:
+    """Ask how far a durable consumer is."""
+    return f"$JS.API.CONSUMER.INFO.{durable_named(durable).stream}.{durable}"
 
 
 def _purge(*streams: str) -> tuple[str, ...]:
     return tuple(f"$JS.API.STREAM.PURGE.{stream}" for stream in streams)
 
 
-_BUCKETS = _read("KV_catalog", "KV_leases")
-_PAYLOADS = (*_read(f"OBJ_{OBJECTS}"), *_purge(f"OBJ_{OBJECTS}"), f"$O.{OBJECTS}.>")
-_EVERY_SERVICE = (*_facts("dead"), *_PAYLOADS, *_inboxes("requester", "gateway"), "$SRV.>")
-"""Dead letters, large payloads, and where the answers to requests and to discovery go."""
+def _described(store: str) -> str:
+    """Return where a store describes its large payloads."""
+    return f"$O.{store}.M.*"
+
+
+def _fetch(*stores: str) -> tuple[str, ...]:
+    """Read large payloads."""
+    seen = (_look_for(store) for store in stores)
+    return (*seen, *_batches(*(f"OBJ_{store}" for store in stores)))
+
+
+def _keep() -> tuple[str, ...]:
+    """Write large facts; `_fetch` goes with it where the service reads some, too."""
+    return (f"$O.{OBJECTS}.C.*", _described(OBJECTS))
+
+
+def _keep_batches(agent: str) -> tuple[str, ...]:
+    """Write an agent's large batches: below the subject of the fact."""
+    return (f"$O.{BATCHES}.C.*.*.*.*.{agent}.*", _described(BATCHES), _look_for(BATCHES))
+
+
+def _look_for(store: str) -> str:
+    """Look whether a large payload is there already."""
+    return _newest(f"OBJ_{store}", _described(store))
+
+
+_SAID_BY_AGENTS = (
+    RunReady,
+    RunCompleted,
+    RunFailed,
+    TraceCaptured,
+    QueriesAnswered,
+    OutputsPredicted,
+    AgentAnnounced,
+    AgentLeft,
+)
+
+
+def _buries(service: str) -> str:
+    """Write dead letters."""
+    return _fact(LetterBuried, service=service)
+
+
+def _discovered(service: str) -> tuple[str, ...]:
+    """Hear the questions of NATS's own discovery: to all, to the service, to an instance."""
+    return ("$SRV.*", f"$SRV.*.{service}", f"$SRV.*.{service}.*")
+
+
+def _agent(agent: str, inbox: str, lease: str) -> Permission:
+    return Permission(
+        publish=(
+            *(_fact(fact, agent=agent) for fact in _SAID_BY_AGENTS),
+            f"$KV.leases.{lease}",
+            _buries(_AGENT),
+            *_keep(),
+            _look_for(OBJECTS),
+            *_keep_batches(agent),
+            *_inboxes("scheduler", "requester"),
+        ),
+        subscribe=(*_inboxes(inbox), agent_command(agent, _ANY), *_discovered(_AGENT)),
+    )
+
+
+def agent_key(agent: str) -> str:
+    """Return the name of the key of one agent alone."""
+    return f"{_AGENT}-{agent}"
+
+
+def agent_inbox(agent: str) -> str:
+    """Return the connection name below which an agent takes answers, whichever key it has."""
+    return f"{_AGENT}.{agent}"
+
+
+def permission_of(name: str) -> Permission:
+    """Return what a connection may do: an entry of the table, or an agent's own rights.
+
+    Raises KeyError for a name that has neither.
+    """
+    agent = name.removeprefix(agent_key(""))
+    if name in PERMISSIONS or agent == name:
+        return PERMISSIONS[name]
+    return _agent(agent, agent_inbox(agent), agent_key(agent))
+
 
 PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
     {
         "registry": Permission(
             publish=(
-                *_EVERY_SERVICE,
-                *_facts("agent", "manifest"),
-                *_keys("catalog"),
-                *_read("FLEET", "CATALOG"),
-                *_BUCKETS,
+                _fact(AgentAnnounced),
+                _fact(AgentLost),
+                *_entities("manifest"),
+                "$KV.catalog.*",
+                *_batches("FLEET", "CATALOG", "KV_catalog", "KV_leases"),
+                _newest("KV_catalog", "$KV.catalog.*"),
+                _newest("KV_leases", "$KV.leases.*"),
                 *_consume("registry"),
+                _buries("registry"),
+                *_fetch(OBJECTS),
+                *_keep(),
+                *_inboxes("requester", "gateway"),
             ),
             subscribe=(
                 *_inboxes("registry"),
-                *_requests("publish", "withdraw", "catalog", "digest"),
-                *_facts("agent", "manifest"),
+                *_requests("publish", "withdraw", "catalog"),
+                *_entities("agent", "manifest"),
                 *_keys("catalog", "leases"),
-                "$SRV.>",
+                *_discovered("registry"),
             ),
         ),
         "scheduler": Permission(
             publish=(
-                *_EVERY_SERVICE,
-                *_facts("evaluation", "query"),
-                *_requests("agent.*.*"),
-                *_keys("leases"),
-                *_read("EVALUATIONS", "FLEET", "CATALOG"),
-                *_BUCKETS,
+                *_entities("evaluation"),
+                _fact(QueriesAnswered, agent="scheduler"),
+                agent_command(_ANY, _ANY),
+                "$KV.leases.*",
+                *_batches("EVALUATIONS", "KV_catalog", "KV_leases"),
                 *_consume("scheduler"),
+                _buries("scheduler"),
+                *_fetch(OBJECTS),
+                *_keep(),
+                *_keep_batches("scheduler"),
+                *_inboxes("requester", "gateway"),
             ),
             subscribe=(
                 *_inboxes("scheduler"),
                 *_requests("evaluate", "cancel", "evaluations", "evaluation"),
-                *_facts("evaluation", "run", "analysis", "agent", "manifest"),
+                *_entities("evaluation", "run", "analysis"),
                 *_keys("catalog", "leases"),
-                "$SRV.>",
+                *_discovered("scheduler"),
             ),
         ),
-        "agent": Permission(
-            publish=(
-                *_EVERY_SERVICE,
-                *_inboxes("scheduler"),
-                *_facts("agent", "run", "trace", "output", "query"),
-                *_keys("leases"),
-                *_read("EVALUATIONS"),
-                *_BUCKETS,
-            ),
-            subscribe=(
-                *_inboxes("agent"),
-                *_requests("agent.*.*"),
-                *_facts("evaluation", "run"),
-                *_keys("catalog", "leases"),
-                "$SRV.>",
-            ),
-        ),
+        _AGENT: _agent(_ANY, _AGENT, _ANY),
         "collector": Permission(
             publish=(
-                *_EVERY_SERVICE,
-                *_facts("run"),
-                *_read("EVALUATIONS", "TRACES", "QUERIES"),
+                _fact(RunRecorded),
+                _fact(RunIncomplete),
+                *_batches("EVALUATIONS"),
                 *_consume("recorder"),
                 *_consume("spans"),
                 *_consume("queries"),
-                *_purge("TRACES", "QUERIES"),
+                _asked_of("spans"),
+                _asked_of("queries"),
+                *_batches("TRACES", "QUERIES"),
+                *_purge("TRACES", "QUERIES", f"OBJ_{BATCHES}"),
+                f"$JS.API.STREAM.INFO.OBJ_{BATCHES}",
+                _buries("collector"),
+                *_fetch(OBJECTS, BATCHES),
+                *_inboxes("requester"),
             ),
-            subscribe=(*_inboxes("collector"), *_facts("evaluation", "run"), "$SRV.>"),
+            subscribe=(*_inboxes("collector"), *_discovered("collector")),
         ),
         "analyzer": Permission(
             publish=(
-                *_EVERY_SERVICE,
-                *_facts("analysis"),
-                *_read("EVALUATIONS"),
+                *_entities("analysis"),
+                *_batches("EVALUATIONS"),
                 *_consume("analyzer"),
+                _buries("analyzer"),
+                *_fetch(OBJECTS),
+                *_inboxes("requester", "gateway"),
             ),
             subscribe=(
                 *_inboxes("analyzer"),
                 *_requests("tables"),
-                *_facts("evaluation", "run", "analysis"),
-                "$SRV.>",
+                *_discovered("analyzer"),
             ),
         ),
         "gateway": Permission(
             publish=(
-                *_EVERY_SERVICE,
-                *_requests("*"),
-                *_read("EVALUATIONS", "FLEET", "CATALOG"),
-                *_BUCKETS,
+                *_requests(*COMMANDS),
+                *_requests("publish", "withdraw"),
+                *_batches("EVALUATIONS"),
+                *_fetch(OBJECTS),
+                *_inboxes("requester"),
             ),
             subscribe=(
                 *_inboxes("gateway"),
-                *_facts("evaluation", "run", "analysis", "query", "trace", "agent", "manifest"),
-                *_keys("catalog", "leases"),
-                "$SRV.>",
+                *_entities("evaluation", "run", "analysis", "query", "trace"),
+                *_discovered("gateway"),
             ),
         ),
         "requester": Permission(
-            publish=(*_requests("*"), "$SRV.>"),
-            subscribe=(*_inboxes("requester"), *_facts("evaluation", "run", "analysis", "query")),
+            publish=(*_requests(*COMMANDS), "$SRV.>"),
+            subscribe=(
+                *_inboxes("requester"),
+                *_entities("evaluation", "run", "analysis", "query"),
+            ),
         ),
         "provisioner": Permission(
-            publish=("$JS.API.>", "$KV.>"),
+            publish=("$JS.API.>",),
             subscribe=_inboxes("provisioner"),
         ),
     }

@@ -9,7 +9,7 @@ import pytest
 
 from cli.cluster.nats_server import NatsServer
 from mlscope.bus.bus import Asked, Delivery, ServiceFacts
-from mlscope.bus.errors import BusError, Conflict
+from mlscope.bus.errors import BusError, Conflict, NotPermitted
 from mlscope.bus.nats import connect
 from mlscope.provision import provision
 from mlscope.settings import Settings
@@ -55,12 +55,14 @@ async def test_a_decision_reaches_its_consumers(server: NatsServer) -> None:
         assert [recorded.fact for recorded in story] == [DECISION, failed]
 
 
-async def test_the_fleet_reaches_the_registry_and_the_catalog_everybody(server: NatsServer) -> None:
+async def test_the_fleet_reaches_the_registry_and_the_catalog_the_scheduler(
+    server: NatsServer,
+) -> None:
     left = AgentLeft(agent="a1", incarnation="i1")
     async with (
         connect(settings_of(server, "agent"), "agent") as agent,
         connect(settings_of(server, "registry"), "registry") as registry,
-        connect(settings_of(server, "gateway"), "gateway") as gateway,
+        connect(settings_of(server, "scheduler"), "scheduler") as scheduler,
     ):
         await agent.publish(left, id="1")
         await agent.put("leases", "agent_a1", b"alive")
@@ -73,19 +75,56 @@ async def test_the_fleet_reaches_the_registry_and_the_catalog_everybody(server: 
         assert entry is not None
         assert entry.value == b"alive"
         await registry.put("catalog", "agent_a1", b"gone")
-        watched = gateway.watch("catalog")
+        watched = scheduler.watch("catalog")
         newest = await anext(watched)
         assert newest is not None
         assert newest.value == b"gone"
         assert await anext(watched) is None
 
 
-@pytest.mark.parametrize("name", ["agent", "collector", "analyzer", "gateway"])
-async def test_every_service_stores_large_payloads(server: NatsServer, name: str) -> None:
-    body = bytes(range(256)) * 4096
+@pytest.mark.parametrize(
+    ("name", "fact", "readers"),
+    [
+        ("agent", "trace.e1.r1.captured.a1", {"collector"}),
+        ("agent", "run.e1.r1.completed.a1", {"collector", "scheduler", "analyzer", "gateway"}),
+        ("scheduler", "evaluation.e1.planned", {"collector", "analyzer", "gateway"}),
+        ("scheduler", "query.e1.r1.answered.scheduler", {"collector"}),
+        ("registry", "manifest.m1.published", {"registry"}),
+    ],
+)
+async def test_large_facts_reach_their_readers(
+    server: NatsServer, name: str, fact: str, readers: set[str]
+) -> None:
+    subject, body = f"mlscope.v1.{fact}", bytes(range(256)) * 4096
     async with connect(settings_of(server, name), name) as bus:
-        digest = await bus.put_object("large", body)
-        assert await bus.get_object("large", digest) == body
+        digest = await bus.put_object(subject, "large", body)
+    for reader in readers:
+        async with connect(settings_of(server, reader), reader) as bus:
+            assert await bus.get_object(subject, "large", digest) == body
+
+
+@pytest.mark.parametrize("name", ["collector", "analyzer", "gateway"])
+@pytest.mark.parametrize("fact", ["trace.e1.r1.captured.a1", "evaluation.e1.planned"])
+async def test_who_says_nothing_large_cannot_write_it(
+    server: NatsServer, name: str, fact: str
+) -> None:
+    async with connect(settings_of(server, name), name) as bus:
+        with pytest.raises(NotPermitted):
+            await bus.put_object(f"mlscope.v1.{fact}", "large", b"x")
+
+
+async def test_an_agent_reads_nobody_s_facts(server: NatsServer) -> None:
+    async with connect(settings_of(server, "scheduler"), "scheduler") as bus:
+        digest = await bus.put_object("mlscope.v1.evaluation.e1.planned", "plan", b"secret")
+    async with connect(settings_of(server, "agent"), "agent") as bus:
+        with pytest.raises(NotPermitted):
+            await bus.get_object("mlscope.v1.evaluation.e1.planned", "plan", digest)
+        for facts in ("evaluation.e1.>", "trace.e1.>", "agent.>", "manifest.>"):
+            with pytest.raises(NotPermitted):
+                await bus.read(f"mlscope.v1.{facts}")
+        for bucket in ("catalog", "leases"):
+            with pytest.raises(NotPermitted):
+                await bus.get(bucket, "agent-a1")
 
 
 async def test_the_collector_reads_and_purges_batches(server: NatsServer) -> None:

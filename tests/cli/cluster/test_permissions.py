@@ -193,28 +193,74 @@ async def test_the_scheduler_commands_an_agent(nats_server: NatsServer) -> None:
         assert (await asked).data == b"ready"
 
 
-@pytest.mark.parametrize(
-    ("entity", "writers"),
-    [
-        ("evaluation", {"scheduler"}),
-        ("run", {"agent", "collector"}),
-        ("analysis", {"analyzer"}),
-        ("trace", {"agent"}),
-        ("output", {"agent"}),
-        ("query", {"agent", "scheduler"}),
-        ("agent", {"agent", "registry"}),
-        ("manifest", {"registry"}),
-    ],
-)
+WRITERS = {
+    "evaluation.e1.requested": {"scheduler"},
+    "evaluation.e1.r1.started.a1": {"scheduler"},
+    "run.e1.r1.ready.a1": {"agent"},
+    "run.e1.r1.completed.a1": {"agent"},
+    "run.e1.r1.failed.a1": {"agent"},
+    "run.e1.r1.recorded": {"collector"},
+    "run.e1.r1.incomplete": {"collector"},
+    "analysis.e1.completed": {"analyzer"},
+    "trace.e1.r1.captured.a1": {"agent"},
+    "output.e1.r1.predicted.a1": {"agent"},
+    "query.e1.r1.answered.a1": {"agent"},
+    "query.e1.r1.answered.scheduler": {"agent", "scheduler"},
+    "agent.a1.announced": {"agent", "registry"},
+    "agent.a1.left": {"agent"},
+    "agent.a1.lost": {"registry"},
+    "manifest.m1.published": {"registry"},
+    "dead.agent.buried": {"agent"},
+    "dead.scheduler.buried": {"scheduler"},
+    "dead.gateway.buried": set(),
+}
+
+
+@pytest.mark.parametrize(("fact", "writers"), WRITERS.items())
 async def test_a_fact_has_its_writers(
-    nats_server: NatsServer, entity: str, writers: set[str]
+    nats_server: NatsServer, fact: str, writers: set[str]
 ) -> None:
     allowed: set[str] = set()
     for name in PERMISSIONS:
         async with connected(nats_server, name) as connection:
-            if await connection.may_publish(f"{ROOT}.{entity}.e1.said"):
+            if await connection.may_publish(f"{ROOT}.{fact}"):
                 allowed.add(name)
     assert allowed == writers
+
+
+HEARERS = {
+    f"{ROOT}.evaluation.e1.>": {"scheduler", "gateway", "requester"},
+    f"{ROOT}.trace.e1.>": {"gateway"},
+    f"{ROOT}.agent.>": {"registry"},
+    f"{ROOT}.manifest.>": {"registry"},
+    f"{ROOT}.dead.>": set(),
+    f"{ROOT}.output.>": set(),
+    f"{ROOT}.request.digest": set(),
+    f"{ROOT}.request.agent.a1.start": {"agent"},
+    "$KV.catalog.>": {"registry", "scheduler"},
+    "$KV.leases.>": {"registry", "scheduler"},
+}
+
+
+@pytest.mark.parametrize(("subject", "hearers"), HEARERS.items())
+async def test_a_subject_has_its_hearers(
+    nats_server: NatsServer, subject: str, hearers: set[str]
+) -> None:
+    allowed: set[str] = set()
+    for name in PERMISSIONS:
+        async with connected(nats_server, name) as connection:
+            if await connection.may_subscribe(subject):
+                allowed.add(name)
+    assert allowed == hearers
+
+
+@pytest.mark.parametrize("name", sorted(set(PERMISSIONS) - {"requester", "provisioner"}))
+async def test_a_service_answers_discovery_and_asks_nothing(
+    nats_server: NatsServer, name: str
+) -> None:
+    async with connected(nats_server, name) as service:
+        assert await service.may_subscribe(f"$SRV.PING.{name}.x1")
+        assert not await service.may_publish(f"$SRV.PING.{name}")
 
 
 @pytest.mark.parametrize("name", sorted(set(PERMISSIONS) - {"provisioner"}))

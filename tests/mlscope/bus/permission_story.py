@@ -1,0 +1,267 @@
+"""Everything that services do, each with its own key: the happy story and the rarer ones."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, TypeVar
+
+import httpx
+import yaml
+
+from cli.cluster.nats_server import NatsServer
+from cli.cluster.ports import free_port
+from mlscope.bus.bus import Asked, Bus
+from mlscope.bus.errors import BusError
+from mlscope.bus.nats import connect
+from mlscope.client import AsyncClient
+from mlscope.client.asynchronous import request_of
+from mlscope.provision import provision
+from mlscope.settings import Settings
+from schemas.agent import AgentAnnounced, Lease
+from schemas.batch import QueriesAnswered, TraceCaptured
+from schemas.codec import decode_body, encode_body
+from schemas.dead import LetterBuried
+from schemas.message import Fact
+from schemas.plan import WorkAnswer, WorkOrder
+from schemas.run import RunCompleted, Tally
+from schemas.subjects import agent_command
+from services.agent.machine import announcement
+from services.analyzer.store import migrate as migrate_analyzer
+from services.collector.store import migrate as migrate_collector
+from tests.services.collector.builders import a_completion, a_trace, some_queries
+
+F = TypeVar("F", bound=Fact)
+
+SERVICES = ("registry", "scheduler", "agent", "collector", "analyzer", "gateway")
+ROOT = "mlscope.v1"
+LARGE = "x" * 600_000
+LASTING = {"name": "fixed_rate", "parameters": {"queries": 30_000, "rate_hz": 100}}
+BURYING = {"registry", "scheduler", "agent", "collector", "analyzer"}
+MOST_BYTES = 512 * 1024
+"""The largest request that is taken."""
+
+
+@dataclass
+class Story:
+    """The cluster the story is played on."""
+
+    server: NatsServer
+    database_url: str
+    gateway_port: int = field(default_factory=free_port)
+
+    def settings(self, name: str, **more: Any) -> Settings:
+        """Return the settings of a connection: impatient ones."""
+        return Settings(
+            nats_url=self.server.url,
+            nats_seed_file=self.server.seed_files[name],
+            database_url=self.database_url,
+            data_folder=self.server.folder,
+            gateway_port=self.gateway_port,
+            agent_id="first",
+            lease_ttl_s=2.0,
+            heartbeat_s=0.2,
+            purge_after_s=0.3,
+            batch_deadline_s=0.5,
+            **more,
+        )
+
+    def bus(self, name: str) -> Any:
+        """Open a bus with one of the keys."""
+        return connect(self.settings(name), name)
+
+    def http(self) -> httpx.AsyncClient:
+        """Return a client of the gateway."""
+        address = f"http://127.0.0.1:{self.gateway_port}/api"
+        return httpx.AsyncClient(base_url=address, timeout=60)
+
+    @asynccontextmanager
+    async def cluster(self) -> AsyncIterator[AsyncClient]:
+        """Run every service; lend a requester."""
+        await provision(self.settings("provisioner"))
+        migrate_collector(self.database_url)
+        migrate_analyzer(self.database_url)
+        async with AsyncExitStack() as stack:
+            for name in SERVICES:
+                await stack.enter_async_context(self._serving(name))
+            requester = await stack.enter_async_context(self.bus("requester"))
+            for name in SERVICES:
+                await answered(requester, f"$SRV.PING.{name}", b"")
+            yield AsyncClient(bus=requester)
+
+    @asynccontextmanager
+    async def _serving(self, name: str) -> AsyncIterator[None]:
+        serve: Callable[..., Awaitable[None]] = import_module(f"services.{name}.service").serve
+        stop = asyncio.Event()
+        async with self.bus(name) as bus:
+            serving = asyncio.ensure_future(serve(bus, self.settings(name), stop))
+            try:
+                yield
+            finally:
+                stop.set()
+                await serving
+
+
+async def answered(bus: Bus, subject: str, body: bytes) -> bytes:
+    """Return the answer once there is somebody who gives one."""
+    for _ in range(200):
+        try:
+            return await bus.ask(subject, body, timeout_s=1.0)
+        except BusError:
+            await asyncio.sleep(0.05)
+    raise AssertionError(f"no answer on {subject}")
+
+
+async def play(story: Story, client: AsyncClient) -> None:
+    """Play every part, all at once."""
+    async with asyncio.TaskGroup() as parts:
+        for part in (evaluate, cancel, look_on, lose_an_agent, change_the_catalog):
+            parts.create_task(part(story, client))
+        parts.create_task(send_nonsense(story, client.bus))
+
+
+async def evaluate(story: Story, client: AsyncClient) -> None:
+    """Measure under both kinds of pacing, asked by a request as large as may be."""
+    loads = [
+        {"name": "online", "parameters": {"queries": 3}},
+        {"name": "poisson", "parameters": {"queries": 20, "rate_hz": 200}},
+    ]
+    request = request_of("identity", {"scenarios": loads, "agents": ["first"], "wait_s": 30})
+    room = MOST_BYTES - len(encode_body(request)) - 64
+    large = request.model_copy(update={"labels": {"note": "x" * room}})
+    asked = await client.evaluate(large)
+    async for progress in asked.watch():
+        status = progress.status
+    assert (status.state, len(status.runs)) == ("analyzed", 2), status
+    assert any(each.evaluation == asked.id for each in await client.evaluations())
+    assert len(await client.tables(asked.id)) > 0
+    async with story.http() as http:
+        told = await http.get(f"/evaluations/{asked.id}/events")
+    assert "evaluation.analyzed" in told.text
+
+
+async def cancel(_: Story, client: AsyncClient) -> None:
+    """Stop a run that would last."""
+    asked = await client.run("identity", scenarios=[LASTING], agents=["first"], wait_s=30)
+    async for progress in asked.watch():
+        if progress.status.state == "running":
+            break
+    await client.cancel(asked.id, "seen enough")
+    assert (await asked.wait(60)).state == "cancelled"
+
+
+async def look_on(story: Story, _: AsyncClient) -> None:
+    """Do over HTTP what the gateway offers, and look at an evaluation while it goes on."""
+    online = {"name": "online", "parameters": {"queries": 3}}
+    body = {"model": "identity", "scenarios": [online], "agents": ["first"], "wait_s": 30}
+    async with story.http() as http:
+        asked = (await http.post("/evaluations", json=body)).json()
+        place = f"/evaluations/{asked['evaluation']}"
+        async with http.stream("GET", f"{place}/events") as events:
+            told = "".join([text async for text in events.aiter_text()])
+        assert "evaluation.analyzed" in told
+        lasting = (await http.post("/evaluations", json={**body, "scenarios": [LASTING]})).json()
+        answers = [
+            await http.get("/catalog"),
+            await http.get("/evaluations"),
+            await http.get(place),
+            await http.get(f"{place}/tables"),
+            await http.delete(f"/evaluations/{lasting['evaluation']}"),
+            await http.post("/manifests", json={"manifest": {"kind": "scenario", "name": "ours"}}),
+            await http.delete("/manifests/scenario/ours/1.0.0"),
+        ]
+    assert [each.status_code for each in answers] == [200, 200, 200, 200, 202, 201, 200]
+
+
+async def lose_an_agent(story: Story, client: AsyncClient) -> None:
+    """Be an agent that says large things, announces too much, falls silent, and comes back."""
+    lease = encode_body(Lease(holder="ghost", incarnation="g1"), json_text=True)
+    async with story.bus("agent") as bus, story.bus("scheduler") as issuer:
+
+        async def start(asked: Asked) -> bytes:
+            order = decode_body(WorkOrder, asked.body)
+            await issuer.publish(a_large_load(order), id=f"{order.evaluation} load")
+            for fact in (a_large_batch(order), a_large_end(order)):
+                await bus.publish(fact, id=f"{order.evaluation} {fact.schema_name()}")
+            return encode_body(WorkAnswer(accepted=True))
+
+        await bus.answer(agent_command("ghost", "start"), start, queue=None)
+        await bus.answer(agent_command("ghost", "close"), agreed, queue=None)
+        await bus.put("leases", "agent-ghost", lease)
+        said = AgentAnnounced(agent="ghost", announcement=announcement("ghost", "g1"))
+        await bus.publish(said, id="ghost")
+        await fleet_has(client, "live")
+        asked = await client.run("identity", agents=["ghost"], pacing="local", wait_s=30)
+        assert (await asked.wait(60)).runs[0].state == "incomplete"
+        await bus.delete("leases", "agent-ghost")
+        await fleet_has(client, "lost")
+        await bus.put("leases", "agent-ghost", lease)
+        await fleet_has(client, "live")
+
+
+async def agreed(_: Asked) -> bytes:
+    """Do nothing, with pleasure."""
+    return encode_body(WorkAnswer(accepted=True))
+
+
+def of(order: WorkOrder, fact: F, **changes: Any) -> F:
+    """Return a fact as one of an order's first run."""
+    attempt = {"evaluation": order.evaluation, "run": order.runs[0], "attempt": order.attempt}
+    return fact.model_copy(update={**attempt, "agent": order.agent, **changes})
+
+
+def a_large_batch(order: WorkOrder) -> TraceCaptured:
+    """Return spans that are too large to travel as a message."""
+    return of(order, a_trace(), attribute_rows=(0,), attribute_texts=(b'"%s"' % LARGE.encode(),))
+
+
+def a_large_load(order: WorkOrder) -> QueriesAnswered:
+    """Return what an issuer says of a load of which much went wrong."""
+    return of(order, some_queries(), agent="scheduler", error_texts=(LARGE,))
+
+
+def a_large_end(order: WorkOrder) -> RunCompleted:
+    """Return the end of a run of which a batch of outputs is still to come."""
+    tally = Tally(trace_batches=1, query_batches=1, output_batches=1, queries=3, spans=4)
+    return of(order, a_completion(), tally=tally, caveats=(LARGE,))
+
+
+async def fleet_has(client: AsyncClient, state: str) -> None:
+    """Return once the catalog says so of the ghost."""
+    for _ in range(300):
+        found = (await client.catalog(kind="agent", name="ghost")).agents
+        if [each.state for each in found] == [state]:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"the ghost is not {state}: {found}")
+
+
+async def change_the_catalog(_: Story, client: AsyncClient) -> None:
+    """Publish a manifest that is too large for a message, and take it back."""
+    await client.publish(a_model("large", description=LARGE))
+    await client.withdraw("model", "large", "1.0.0")
+
+
+def a_model(name: str, **changes: str) -> dict[str, Any]:
+    """Return a shipped manifest under another name."""
+    path = Settings().manifests_folder / "models" / "identity.yml"
+    return {**yaml.safe_load(path.read_text("utf-8")), "name": name, "version": "1.0.0", **changes}
+
+
+async def send_nonsense(story: Story, requester: Bus) -> None:
+    """Send what can't be understood to everybody who takes letters; each buries it."""
+    for verb in ("evaluate", "publish", "tables"):
+        await requester.publish_live(f"{ROOT}.request.{verb}", b"{")
+    async with story.bus("scheduler") as bus:
+        await bus.publish_live(agent_command("first", "start"), b"{")
+        await bus.publish_live(f"{ROOT}.evaluation.e0.measured", b"{")
+    async with story.bus("agent") as bus:
+        await bus.publish_live(f"{ROOT}.trace.e0.r0.captured.first", b"{")
+    async with story.bus("provisioner") as reader:
+        buried: set[str] = set()
+        while len(buried) < len(BURYING):
+            letters = [each.fact for each in await reader.read(f"{ROOT}.dead.>")]
+            buried = {each.service for each in letters if isinstance(each, LetterBuried)}
+            await asyncio.sleep(0.05)
+    assert buried == BURYING
