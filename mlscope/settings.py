@@ -84,6 +84,15 @@ def _bytes(text: str) -> int:
     return int(match[1]) * _SUFFIXES[(match[2] or "").upper()]
 
 
+def _bytes_up_to(most: int) -> _Parse:
+    def parse(text: str) -> int:
+        if _bytes(text) > most:
+            raise _Unusable(f"a number of bytes up to {most}")
+        return _bytes(text)
+
+    return parse
+
+
 def _flag(text: str) -> bool:
     if text.lower() not in _WORDS:
         raise _Unusable("true or false")
@@ -117,6 +126,15 @@ def _url(*schemes: str) -> _Parse:
     return parse
 
 
+def _urls(*schemes: str) -> _Parse:
+    parse_one = _url(*schemes)
+
+    def parse(text: str) -> str:
+        return ",".join(parse_one(url) for url in _names(text) or ("",))
+
+    return parse
+
+
 def _metadata(variable: str, parse: _Parse, meaning: str) -> dict[str, Any]:
     return {"variable": f"MLSCOPE_{variable}", "parse": parse, "meaning": meaning}
 
@@ -145,7 +163,10 @@ class Settings:
     """Everything that can be set; each field names its variable and meaning in its metadata."""
 
     nats_url: str = _setting(
-        "NATS_URL", _url("nats", "tls", "ws", "wss"), "nats://127.0.0.1:4222", "the NATS server"
+        "NATS_URL",
+        _urls("nats", "tls"),
+        "nats://127.0.0.1:4222",
+        "the NATS server; several of one cluster, comma separated",
     )
     nats_seed_file: Path | None = _setting(
         "NATS_SEED_FILE", _path, None, "file with the nkey seed of this service"
@@ -201,6 +222,12 @@ class Settings:
 
     max_pending_requests: int = _setting(
         "MAX_PENDING_REQUESTS", _whole(1, 1_000_000), 1000, "requests waiting before `busy`"
+    )
+    max_request_bytes: int = _setting(
+        "MAX_REQUEST_BYTES",
+        _bytes_up_to(8 * MIB),
+        4 * MIB,
+        "size above which an `evaluate` is refused; the NATS server takes no message above 8 MiB",
     )
     max_open_evaluations: int = _setting(
         "MAX_OPEN_EVALUATIONS", _whole(1, 1_000_000), 10_000, "evaluations open before `busy`"

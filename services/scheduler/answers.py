@@ -5,9 +5,11 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 
+import msgpack
+
 from mlscope.bus.bus import Asked
 from mlscope.bus.errors import BusError
-from schemas.codec import decode_body, encode_body, is_json
+from schemas.codec import decode_body, encode_body, is_json, unpack
 from schemas.errors import MalformedMessage
 from schemas.evaluation import EvaluationRequested
 from schemas.identity import keyed_evaluation_id, new_evaluation_id
@@ -32,7 +34,6 @@ from services.scheduler.resolving import samples_of
 from services.scheduler.state import EvaluationState
 from services.scheduler.status import status_of
 
-_BODY_BYTES = 512 * 1024
 _WITHIN_S = 4.0
 
 
@@ -45,12 +46,18 @@ class Answers:
         recorder: Recorder,
         fleet: Callable[[], Fleet],
         ended: Callable[[EvaluationState], None],
+        *,
+        most_bytes: int,
     ) -> None:
-        """Tell `ended` of an evaluation that a command ended, for its agents to hear of it."""
+        """Tell `ended` of an evaluation that a command ended, for its agents to hear of it.
+
+        Requests above `most_bytes` are refused.
+        """
         self._board = board
         self._recorder = recorder
         self._fleet = fleet
         self._ended = ended
+        self._most_bytes = most_bytes
         self._weighing = 0
         self._verbs: Mapping[str, Callable[[bytes], Awaitable[Message]]] = MappingProxyType(
             {
@@ -81,8 +88,8 @@ class Answers:
         return encode_body(answer, json_text=is_json(asked.body))
 
     async def _evaluate(self, body: bytes) -> Message:
-        if len(body) > _BODY_BYTES:
-            raise _too_large(len(body))
+        if len(body) > self._most_bytes:
+            raise await asyncio.to_thread(_too_large, body, self._most_bytes)
         request = decode_body(Evaluate, body)
         if request.key:
             evaluation = keyed_evaluation_id(request.key)
@@ -201,13 +208,17 @@ def _too_late() -> Refused:
     return Refused(error="unavailable", message=message)
 
 
-def _too_large(size_bytes: int) -> RequestRefused:
+def _too_large(body: bytes, most_bytes: int) -> RequestRefused:
+    """Refuse a body, naming the field that takes most of it."""
+    sizes = {name: len(msgpack.packb(value)) for name, value in unpack(body).items()}
+    fix = "publish an inline manifest and name it, or raise MLSCOPE_MAX_REQUEST_BYTES"
     return RequestRefused(
         Refused(
             error="invalid",
-            message="the request is too large",
-            found=f"{size_bytes} bytes",
-            allowed=f"{_BODY_BYTES} bytes",
+            message=f"the request is larger than the scheduler takes: {fix}",
+            field=max(sizes, key=lambda name: sizes[name], default=""),
+            found=f"{len(body)} bytes",
+            allowed=f"{most_bytes} bytes",
         )
     )
 

@@ -92,6 +92,7 @@ class Scheduler:
         self.issuing.limits = limits
         self.issuing.lost_after_s = settings.run_silence_s
         self._bus = bus
+        self._most_bytes = settings.max_request_bytes
         self._ready = asyncio.Event()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._room = asyncio.Semaphore(_AT_ONCE)
@@ -114,7 +115,13 @@ class Scheduler:
             await self._heed(deliveries)
 
     async def _open(self) -> None:
-        answers = Answers(self.board, self.recorder, self.world.fleet, self.act)
+        answers = Answers(
+            self.board,
+            self.recorder,
+            self.world.fleet,
+            self.act,
+            most_bytes=self._most_bytes,
+        )
         commands = (Evaluate, Cancel, ListEvaluations, ShowEvaluation)
         for command in commands:
             await self._bus.answer(command_subject(command), answers.answer, queue="scheduler")

@@ -47,6 +47,24 @@ def test_each_kind_of_value_is_read() -> None:
     assert settings.data_folder == Path("/srv/mlscope")
 
 
+def test_several_servers_are_taken() -> None:
+    urls = "tls://a.example:4222, nats://b.example"
+    settings = Settings.read({"MLSCOPE_NATS_URL": urls})
+    assert settings.nats_url == "tls://a.example:4222,nats://b.example"
+
+
+@pytest.mark.parametrize("urls", ["ws://a:1", "nats://a:1,wss://b:2", ",", "nats://a:1,b:2"])
+def test_servers_nobody_can_speak_to_are_refused_by_name(urls: str) -> None:
+    with pytest.raises(InvalidSetting, match="MLSCOPE_NATS_URL"):
+        Settings.read({"MLSCOPE_NATS_URL": urls})
+
+
+def test_no_request_may_be_larger_than_a_message() -> None:
+    assert Settings.read({"MLSCOPE_MAX_REQUEST_BYTES": "8 MiB"}).max_request_bytes == 8 << 20
+    with pytest.raises(InvalidSetting, match="MLSCOPE_MAX_REQUEST_BYTES"):
+        Settings.read({"MLSCOPE_MAX_REQUEST_BYTES": str((8 << 20) + 1)})
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -2,8 +2,21 @@
 
 import pytest
 
+from cli.cluster.nats_conf import MAX_COMMAND_BYTES
 from mlscope.bus.memory.log import matches
-from mlscope.bus.streams import DURABLES, STREAMS, Durable, durable_named, stream_of
+from mlscope.bus.streams import (
+    DURABLES,
+    MAX_MESSAGE_BYTES,
+    OBJECTS,
+    STREAMS,
+    Durable,
+    durable_named,
+    live_filters,
+    place_of,
+    store_of,
+    stream_of,
+)
+from mlscope.settings import InvalidSetting, Settings
 from schemas.catalogue import COMMANDS, FACTS
 from schemas.export import address_of
 from schemas.subjects import command_subject, story_of
@@ -39,3 +52,31 @@ def test_a_story_is_read_from_the_decisions() -> None:
 def test_an_outage_of_hours_buries_no_trigger(name: str) -> None:
     durable = durable_named(name)
     assert durable.max_deliver * durable.backoff_s[-1] > 4 * 3600
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_only_what_is_purged_keeps_its_payloads_where_they_may_go(name: str) -> None:
+    subject = address_of(FACTS[name])
+    is_purged = stream_of(subject) in ("TRACES", "QUERIES")
+    assert (store_of(subject) != OBJECTS) == is_purged
+
+
+def test_a_place_lacks_the_root() -> None:
+    assert place_of("mlscope.v1.trace.e1.r1.>") == "trace.e1.r1.>"
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_a_story_is_woken_by_what_its_stream_keeps(name: str) -> None:
+    subject = address_of(FACTS[name]).replace("{evaluation}", "e1")
+    tokens = subject.split(".")
+    filters = live_filters(".".join([*tokens[:2], "*", *tokens[3:]]))
+    woken = any(matches(each, subject) for each in filters)
+    assert woken == (stream_of(subject) == "EVALUATIONS")
+
+
+def test_every_place_that_bounds_a_message_means_the_same() -> None:
+    assert MAX_MESSAGE_BYTES == MAX_COMMAND_BYTES
+    largest = str(MAX_MESSAGE_BYTES)
+    assert Settings.read({"MLSCOPE_MAX_REQUEST_BYTES": largest}).max_request_bytes > 0
+    with pytest.raises(InvalidSetting):
+        Settings.read({"MLSCOPE_MAX_REQUEST_BYTES": str(MAX_MESSAGE_BYTES + 1)})
