@@ -1,6 +1,5 @@
 """Reads a scenario's parameters and refuses, by name, what the scenario cannot use."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -38,10 +37,11 @@ class Parameters:
         return int(found)
 
     def number(self, field: str, default: float, least: float, most: float) -> float:
-        """Read a finite number from `least` to `most`."""
+        """Read a number from `least` to `most`, which are finite."""
         found = self.values.get(field, default)
         is_number = isinstance(found, Real) and not isinstance(found, bool)
-        if not is_number or not math.isfinite(found) or not least <= found <= most:
+        # Not a number is not within bounds either.
+        if not is_number or not least <= found <= most:
             raise InvalidParameter(self.scenario, field, found, f"a number from {least} to {most}")
         return float(found)
 
