@@ -19,26 +19,17 @@ import threading
 import time
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgpack
 import numpy as np
 
 from mlscope.load.issuing import raise_priority
 from mlscope.load.pacing import calibrate_margin_ns, pace
+from services.scheduler.dialing import CHUNK_BYTES, dial
 from services.scheduler.issued import ANSWERED, FAILED
-from services.scheduler.wire import (
-    PING,
-    PONG,
-    Frame,
-    Parser,
-    connect_line,
-    publication,
-    subscription,
-)
+from services.scheduler.wire import PING, PONG, Frame, Parser, publication, subscription
 
 READY = b"ready"
-_CHUNK_BYTES = 1 << 16
 _TELL_S = 0.25
 _LONGEST_NUMBER = 12
 
@@ -60,7 +51,7 @@ def send(spec: dict[str, Any]) -> None:
     Puts stamps of CLOCK_MONOTONIC, taken after the socket's write returned, into the memory behind
     the descriptor `stamps_fd`, int64 [queries].
     """
-    connection, parser = _connect(spec, "issuer")
+    connection, parser = dial(spec["url"], spec["seed"], "issuer")
     due_ns = np.frombuffer(spec["due_ns"], "<i8").astype(np.int64)
     lines = _publications(spec, len(due_ns))
     stamps = memoryview(mmap.mmap(spec["stamps_fd"], 8 * len(due_ns))).cast("q")
@@ -101,7 +92,7 @@ def _answer_pings(
 ) -> None:
     """Keep the server content; a broken connection ends the load."""
     try:
-        while received := connection.recv(_CHUNK_BYTES):
+        while received := _received(connection, writing):
             kinds = {frame.kind for frame in parser.feed(received)}
             if "ERR" in kinds:
                 return
@@ -114,6 +105,13 @@ def _answer_pings(
         over.set()
 
 
+def _received(connection: socket.socket, writing: threading.Lock) -> bytes:
+    """Wait for bytes without holding up a query: a TLS connection may not be read while written."""
+    select.select([connection.fileno()], [], [])
+    with writing:
+        return connection.recv(CHUNK_BYTES)
+
+
 def _end_with_input(over: threading.Event) -> None:
     """Stop when the parent dies or wants no more: its end of the pipe closes."""
     while os.read(0, 64):
@@ -123,7 +121,7 @@ def _end_with_input(over: threading.Event) -> None:
 
 def read(spec: dict[str, Any]) -> None:
     """Stamp and tell answers until all are there, or the standard input closes."""
-    connection, parser = _connect(spec, "issuer-reader")
+    connection, parser = dial(spec["url"], spec["seed"], "issuer-reader")
     connection.sendall(subscription(f"{spec['inbox']}.*") + PING)
     answers = Answers(spec["queries"])
     while answers.left:
@@ -131,7 +129,7 @@ def read(spec: dict[str, Any]) -> None:
         if 0 in readable and not os.read(0, 64):
             break
         if connection.fileno() in readable:
-            received = connection.recv(_CHUNK_BYTES)
+            received = connection.recv(CHUNK_BYTES)
             now_ns = time.monotonic_ns()
             if not received:
                 break
@@ -217,29 +215,6 @@ def _columns(answers: list[tuple[int, int, int, int]], errors: dict[int, str]) -
         "status": rows[:, 3].astype("<i1").tobytes(),
         "errors": errors,
     }
-
-
-def _connect(spec: dict[str, Any], name: str) -> tuple[socket.socket, Parser]:
-    """Open one connection. Raises OSError, or ConnectionRefusedError when the key is not taken."""
-    address = urlsplit(spec["url"])
-    connection = socket.create_connection((address.hostname or "127.0.0.1", address.port or 4222))
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    parser = Parser()
-    info = _await(connection, parser, "INFO")
-    connection.sendall(connect_line(info, spec["seed"], name) + PING)
-    _await(connection, parser, "PONG")
-    return connection, parser
-
-
-def _await(connection: socket.socket, parser: Parser, kind: str) -> bytes:
-    """Read until a frame of `kind` and return its body."""
-    while received := connection.recv(_CHUNK_BYTES):
-        for frame in parser.feed(received):
-            if frame.kind == kind:
-                return frame.body
-            if frame.kind == "ERR":
-                raise ConnectionRefusedError(frame.body.decode(errors="replace"))
-    raise ConnectionRefusedError("the server closed the connection")
 
 
 def _exactly(size: int) -> bytes:

@@ -153,7 +153,7 @@ def _shared_stamps(queries: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
 def _spec(where: Where, order: WorkOrder, run: str, load: Load) -> dict[str, Any]:
     assert load.due_ns is not None
     return {
-        "url": where.url.split(",")[0],
+        "url": where.url,
         "seed": where.seed,
         "inbox": f"{where.inbox_prefix}.{secrets.token_hex(8)}",
         "subject": agent_command(order.agent, "query"),
