@@ -39,6 +39,7 @@ class Execution:
         self._stopping: dict[str, tuple[int, str]] = {}
         #: how the worker said that runs ended
         self._ends: dict[str, Outcome] = {}
+        self._ended_ns = 0
         self._has_said: set[str] = set()
         self._heard_more = asyncio.Event()
         self._is_ring_broken = False
@@ -113,7 +114,7 @@ class Execution:
         elif heard["kind"] == "ended":
             outcome = decode_body(FACTS[f"run.{heard['happened']}"], heard["body"])
             assert isinstance(outcome, RunCompleted | RunFailed)
-            self._ends[outcome.run] = outcome
+            self._ends[outcome.run], self._ended_ns = outcome, now_ns()
             self._heard_more.set()
 
     async def _publish(self, hearing: "asyncio.Task[bool]") -> None:
@@ -176,8 +177,8 @@ class Execution:
     def _complaint(self, began_ns: int) -> AgentError | None:
         """Return what is wrong with the worker, if anything is."""
         under_way = [run for run in self.telling.left if run not in self._ends]
-        # A stopped run may be waiting for its turn behind one that is not stopped.
-        if under_way and all(self._is_overdue(run) for run in under_way):
+        # A stopped run may wait for its turn: it has the grace again when another ended.
+        if under_way and all(self._is_overdue(run, self._ended_ns) for run in under_way):
             return Stopped(_UNHEEDED)
         if self._worker.silent_s() > self._silence_s:
             return RunTimedOut(self._silence_s, "one predict call, or a sign of life,")
@@ -196,8 +197,11 @@ class Execution:
                 if run in self._ends:
                     self._say(self._ends[run])
 
-    def _is_overdue(self, run: str) -> bool:
-        return run in self._stopping and _since_s(self._stopping[run][0]) > _STOP_GRACE_S
+    def _is_overdue(self, run: str, since_ns: int = 0) -> bool:
+        """Say whether a run was asked to end longer ago than the grace; at least `since_ns`."""
+        if run not in self._stopping:
+            return False
+        return _since_s(max(since_ns, self._stopping[run][0])) > _STOP_GRACE_S
 
     def _end_worker(self, error: AgentError) -> None:
         self._killed_for = self._killed_for or error

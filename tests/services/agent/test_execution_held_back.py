@@ -206,11 +206,12 @@ async def test_what_is_done_and_then_stopped_is_said_with_what_is_missing(
 
 
 async def test_a_run_that_is_stopped_takes_no_other_along(data_folder: Path) -> None:
-    order = long_order("r0", "r1")
-    async with held_back(order, data_folder) as held:
-        await stop(held)
-        failed = await held.outcome(RunFailed)
-        assert "r1" in held.execution.telling.left
+    """`r1` waits for its turn behind `r0`, which nobody stopped, for longer than the grace."""
+    async with held_back(long_order("r0", "r1"), data_folder) as held:
         await held.execution.stop("r1", "cancelled")
+        await asyncio.sleep(1.5)
+        assert (held.worker.alive, held.doing.done()) == (True, False)
+        await stop(held)
         assert await held.is_useful()
-    assert failed.error == "stopped"
+        failures = [await held.outcome(RunFailed, run) for run in ("r0", "r1")]
+    assert [failed.error for failed in failures] == ["stopped", "stopped"]
