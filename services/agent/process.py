@@ -109,9 +109,9 @@ class WorkerProcess:
 
     async def close(self) -> None:
         """Ask it to end, end it when it does not, and free what it used."""
-        await self._channel.send({"kind": "close"})
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
+                await self._channel.send({"kind": "close"})
                 await self._process.wait()
         self.kill()
         await self._process.wait()

@@ -118,16 +118,19 @@ class Handover:
 
     @classmethod
     def create(cls, ring_bytes: int, spool_bytes: int, spool_folder: Path) -> Self:
-        """Make both. Raises OpenFailed when there is no room for the ring."""
+        """Make both. Raises OpenFailed without room for the ring, OSError without for the spool."""
         shared = Path("/dev/shm")  # noqa: S108  # unlinked at once, and nothing secret in it
-        ring_fd = _unlinked_file(shared if shared.is_dir() else Path(tempfile.gettempdir()))
-        try:
-            _reserve(ring_fd, _HEADER_BYTES + ring_bytes)
-        except OSError as error:
-            os.close(ring_fd)
-            raise OpenFailed("the worker's ring", error.strerror or str(error)) from error
-        spool_folder.mkdir(parents=True, exist_ok=True)
-        return cls(ring_fd, _unlinked_file(spool_folder), spool_bytes)
+        with contextlib.ExitStack() as undo:
+            ring_fd = _unlinked_file(shared if shared.is_dir() else Path(tempfile.gettempdir()))
+            undo.callback(os.close, ring_fd)
+            try:
+                _reserve(ring_fd, _HEADER_BYTES + ring_bytes)
+            except OSError as error:
+                raise OpenFailed("the worker's ring", error.strerror or str(error)) from error
+            spool_folder.mkdir(parents=True, exist_ok=True)
+            spool_fd = _unlinked_file(spool_folder)
+            undo.pop_all()
+        return cls(ring_fd, spool_fd, spool_bytes)
 
     def push(self, body: bytes) -> bool:
         """Hand over a batch, through the spool when the ring is full; False when both are."""

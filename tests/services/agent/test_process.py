@@ -1,5 +1,6 @@
 """Workers as processes: none outlives its agent, nothing is left behind."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -16,7 +17,6 @@ AGENT = """
 import asyncio, sys
 from pathlib import Path
 
-import pytest
 from services.agent.process import WorkerLimits, WorkerProcess
 
 async def main():
@@ -90,6 +90,30 @@ async def test_a_worker_that_does_not_listen_is_killed(tmp_path: Path) -> None:
     death = await worker.death()
     assert str(death) == "worker was killed by SIGKILL (out of memory?)"
     await worker.close()
+
+
+async def test_closing_does_not_wait_for_a_worker_that_hears_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its channel is stuffed with words that nobody takes."""
+    monkeypatch.setattr("services.agent.process._CLOSE_S", 0.2)
+    worker = await WorkerProcess.start("w", limits(tmp_path))
+    os.kill(worker.pid, signal.SIGSTOP)
+    stuffing = asyncio.create_task(worker.send({"kind": "query", "payload": bytes(8 << 20)}))
+    await asyncio.sleep(0.1)
+    assert not stuffing.done()
+    async with asyncio.timeout(60):
+        await worker.close()
+        await stuffing
+    assert not runs(worker.pid)
+
+
+async def test_a_worker_s_own_last_words_are_kept(tmp_path: Path) -> None:
+    worker = await WorkerProcess.start("w", limits(tmp_path))
+    await worker.send({"kind": "order", "order": b"torn", "manifests_folder": "."})
+    death = await worker.death()
+    await worker.close()
+    assert str(death).startswith("worker exited with 1: schemas.errors.MalformedMessage")
 
 
 async def test_no_secret_of_the_agent_reaches_a_worker(tmp_path: Path) -> None:

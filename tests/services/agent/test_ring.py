@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.agent.errors import RingBroken
+from services.agent.errors import OpenFailed, RingBroken
 from services.agent.ring import IDLE, RUNNING, ByteQueue, Handover
 
 
@@ -65,6 +65,20 @@ def test_a_record_cut_short_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(RingBroken):
         made.pop()
     made.close()
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+def test_what_there_is_no_room_for_is_not_made(tmp_path: Path) -> None:
+    open_before = open_descriptors()
+    with pytest.raises(OpenFailed, match="the worker's ring"):
+        Handover.create(1 << 60, 2000, tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        Handover.create(1000, 2000, tmp_path / "file")
+    assert open_descriptors() == open_before
 
 
 @pytest.fixture
