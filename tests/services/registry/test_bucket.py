@@ -1,0 +1,101 @@
+"""The bucket follows the fold: what differs is written, what is not in it goes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.memory import MemoryServer, connect
+from services.registry.bucket import CATALOG, CatalogBucket
+
+
+@pytest.fixture
+def server() -> MemoryServer:
+    return MemoryServer()
+
+
+@pytest.fixture
+async def bus(server: MemoryServer) -> AsyncIterator[Bus]:
+    async with connect(server, "registry") as lent:
+        yield lent
+
+
+@pytest.fixture
+async def bucket(bus: Bus) -> AsyncIterator[CatalogBucket]:
+    """Lend a bucket that is watched."""
+    made = CatalogBucket(bus)
+    watching = asyncio.create_task(made.watch())
+    yield made
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+
+
+async def held(bus: Bus, *keys: str) -> dict[str, tuple[bytes, int]]:
+    """Return value and revision of the keys that are there."""
+    found = {key: await bus.get(CATALOG, key) for key in keys}
+    return {
+        key: (entry.value, entry.revision)
+        for key, entry in found.items()
+        if entry is not None and entry.value is not None
+    }
+
+
+async def test_only_what_differs_is_written(bus: Bus, bucket: CatalogBucket) -> None:
+    await bucket.mend({"gone": "x", "same": "1", "other": "1"})
+    before = await held(bus, "same", "other")
+    await bucket.mend({"same": "1", "other": "2", "new": "3"})
+    after = await held(bus, "gone", "same", "other", "new")
+    assert {key: value for key, (value, _) in after.items()} == {
+        "same": b"1",
+        "other": b"2",
+        "new": b"3",
+    }
+    assert after["same"] == before["same"]
+    assert after["other"][1] > before["other"][1]
+
+
+async def test_what_another_left_there_goes(bus: Bus) -> None:
+    await bus.put(CATALOG, "gone", b"x")
+    bucket = CatalogBucket(bus)
+    watching = asyncio.create_task(bucket.watch())
+    await bucket.mend({"a": "1"})
+    watching.cancel()
+    assert {key: value for key, (value, _) in (await held(bus, "gone", "a")).items()} == {"a": b"1"}
+
+
+async def test_mending_again_writes_nothing(bus: Bus, bucket: CatalogBucket) -> None:
+    for _ in range(2):
+        await bucket.mend({"a": "1", "b": "2"})
+        known = await held(bus, "a", "b")
+    await bucket.mend({"a": "1", "b": "2"})
+    assert await held(bus, "a", "b") == known
+
+
+async def test_nothing_is_written_before_what_is_there_is_known(bus: Bus) -> None:
+    mending = asyncio.create_task(CatalogBucket(bus).mend({"a": "1"}))
+    await asyncio.sleep(0.05)
+    assert await held(bus, "a") == {}
+    mending.cancel()
+
+
+async def test_who_wrote_first_is_taken_in_and_corrected_the_next_time(
+    bus: Bus, bucket: CatalogBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bucket.mend({"a": "1"})
+    put = bus.put
+
+    async def late(name: str, key: str, value: bytes, **guard: int) -> int:
+        monkeypatch.setattr(bus, "put", put)
+        await put(name, key, b"another's")
+        return await put(name, key, value, **guard)
+
+    monkeypatch.setattr(bus, "put", late)
+    await bucket.mend({"a": "2"})
+    assert (await held(bus, "a"))["a"][0] == b"another's"
+    for _ in range(500):
+        await bucket.mend({"a": "2"})
+        if (await held(bus, "a"))["a"][0] == b"2":
+            break
+        await asyncio.sleep(0.01)
+    assert (await held(bus, "a"))["a"][0] == b"2"
