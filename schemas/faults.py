@@ -13,6 +13,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from schemas.identity import ALLOWED
+
 _PREFIX = "Value error, "
 _LONGEST = 200
 
@@ -55,6 +57,8 @@ def _is_outdone(error: ErrorDetails, errors: Sequence[ErrorDetails]) -> bool:
 
 
 def _expected(error: ErrorDetails, place: Sequence[type[BaseModel]]) -> str:
+    if error.get("ctx", {}).get("pattern") == ALLOWED:
+        return "1 to 64 of A-Z a-z 0-9 _ -"
     if error["type"] == "extra_forbidden":
         return _no_such_field(str(error["loc"][-1]), place)
     return (

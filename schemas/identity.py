@@ -7,7 +7,9 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-Token = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+ALLOWED = r"^[A-Za-z0-9_-]{1,64}$"
+
+Token = Annotated[str, StringConstraints(pattern=ALLOWED)]
 """A NATS subject token that is also a legal durable, bucket and file name."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")

@@ -1,6 +1,6 @@
 """One command over the bus: asked, answered, refusals and silences turned into errors."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from mlscope.bus.bus import Bus
@@ -8,12 +8,32 @@ from mlscope.bus.errors import NoAnswer, NotPermitted, Unreachable
 from mlscope.client.errors import CommandRefused, Denied, EvaluationRefused, NotAnswering
 from schemas.analysis import Table, Tables
 from schemas.codec import encode_body, parse, unpack
+from schemas.errors import MalformedMessage
 from schemas.message import Command, Message
 from schemas.request import Evaluate, Refused, ShowTables
 from schemas.subjects import command_subject
 
+C = TypeVar("C", bound=Command)
 M = TypeVar("M", bound=Message)
 _TABLES_S = 60.0
+
+
+def command_of(kind: type[C], fields: Mapping[str, Any]) -> C:
+    """Return a command; a wrong field is refused here as the service would refuse it.
+
+    Raises CommandRefused (EvaluationRefused for `evaluate`).
+    """
+    try:
+        return parse(kind, dict(fields))
+    except MalformedMessage as error:
+        refused = Refused(
+            error="invalid",
+            message=str(error),
+            field=error.field,
+            found=error.found,
+            allowed=error.expected,
+        )
+        raise _refusal_of(kind)(refused) from error
 
 
 async def ask(bus: Bus, command: Command, *, timeout_s: float = 10.0) -> dict[str, Any]:
@@ -32,7 +52,7 @@ async def ask(bus: Bus, command: Command, *, timeout_s: float = 10.0) -> dict[st
     answer = unpack(body)
     if answer.get("accepted") is False:
         refused = parse(Refused, answer)
-        raise _refusal_of(command)(refused)
+        raise _refusal_of(type(command))(refused)
     return answer
 
 
@@ -46,7 +66,7 @@ async def whole_tables(bus: Bus, evaluation: str, names: Sequence[str] = ()) -> 
 
     Raises as `ask_for`.
     """
-    command = ShowTables(evaluation=evaluation, tables=tuple(names))
+    command = command_of(ShowTables, {"evaluation": evaluation, "tables": tuple(names)})
     first = await ask_for(bus, command, Tables, timeout_s=_TABLES_S)
     tables = [await _whole(bus, first, table) for table in first.tables]
     return first.model_copy(update={"tables": tuple(tables)})
@@ -67,5 +87,5 @@ async def _whole(bus: Bus, first: Tables, table: Table) -> Table:
     return table.model_copy(update={"rows": tuple(rows), "caveats": caveats})
 
 
-def _refusal_of(command: Command) -> type[CommandRefused]:
-    return EvaluationRefused if isinstance(command, Evaluate) else CommandRefused
+def _refusal_of(kind: type[Command]) -> type[CommandRefused]:
+    return EvaluationRefused if kind is Evaluate else CommandRefused

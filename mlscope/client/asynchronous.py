@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from mlscope.bus.bus import Bus
-from mlscope.client.asking import ask, ask_for, whole_tables
+from mlscope.client.asking import ask, ask_for, command_of, whole_tables
 from mlscope.client.connection import open_bus
-from mlscope.client.errors import EvaluationRefused, StillRunning
+from mlscope.client.errors import StillRunning
 from mlscope.client.results import ResultTable, ResultTables
 from mlscope.client.watching import Progress, watch
-from schemas.codec import parse
-from schemas.errors import MalformedMessage
 from schemas.manifest import Manifest
 from schemas.request import (
     Accepted,
@@ -22,7 +20,6 @@ from schemas.request import (
     Evaluate,
     ListEvaluations,
     PublishManifest,
-    Refused,
     ShowCatalog,
     ShowEvaluation,
     WithdrawManifest,
@@ -45,12 +42,14 @@ class AsyncClient:
         data: str | Path = "",
         bus: Bus | None = None,
     ) -> None:
+        """Say where the cluster is, or give a connection."""
         self._where = (url, str(seed_file), str(data))
         self._given = bus
         self._open = AsyncExitStack()
         self._bus: Bus | None = bus
 
     async def __aenter__(self) -> Self:
+        """Connect. Raises NoCluster, NotAnswering, InvalidSetting."""
         if self._given is None:
             url, seed_file, data = self._where
             self._bus = await self._open.enter_async_context(
@@ -59,6 +58,7 @@ class AsyncClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        """Disconnect; a bus that was given stays open."""
         await self._open.aclose()
 
     @property
@@ -86,32 +86,36 @@ class AsyncClient:
 
     async def status(self, evaluation: str) -> EvaluationStatus:
         """Return where an evaluation is. Raises CommandRefused."""
-        return await ask_for(self.bus, ShowEvaluation(evaluation=evaluation), EvaluationStatus)
+        command = command_of(ShowEvaluation, {"evaluation": evaluation})
+        return await ask_for(self.bus, command, EvaluationStatus)
 
     async def cancel(self, evaluation: str, reason: str = "") -> None:
         """End an evaluation now; what was measured is kept. Raises CommandRefused."""
-        await ask(self.bus, Cancel(evaluation=evaluation, reason=reason))
+        await ask(self.bus, command_of(Cancel, {"evaluation": evaluation, "reason": reason}))
 
     async def evaluations(
         self, *, limit: int = 50, model: str = "", state: str = ""
     ) -> tuple[EvaluationStatus, ...]:
-        """Return the newest evaluations, newest first."""
-        command = ListEvaluations(limit=limit, model=model, state=state)
+        """Return the newest evaluations, newest first. Raises CommandRefused."""
+        command = command_of(ListEvaluations, {"limit": limit, "model": model, "state": state})
         return (await ask_for(self.bus, command, EvaluationList)).evaluations
 
     async def catalog(self, kind: str = "", name: str = "") -> Catalog:
-        """Return agents and manifests known now; `kind` and `name` narrow it down."""
-        command = ShowCatalog.model_validate({"kind": kind, "name": name})
+        """Return agents and manifests known now; `kind` and `name` narrow it down.
+
+        Raises CommandRefused.
+        """
+        command = command_of(ShowCatalog, {"kind": kind, "name": name})
         return await ask_for(self.bus, command, Catalog)
 
     async def publish(self, manifest: Manifest | Mapping[str, Any]) -> None:
-        """Put a manifest into the catalog. Raises CommandRefused, MalformedMessage."""
-        await ask(self.bus, parse(PublishManifest, {"manifest": manifest}))
+        """Put a manifest into the catalog. Raises CommandRefused."""
+        await ask(self.bus, command_of(PublishManifest, {"manifest": manifest}))
 
     async def withdraw(self, kind: str, name: str, version: str) -> None:
         """Take a manifest out of the catalog. Raises CommandRefused."""
         fields = {"kind": kind, "name": name, "version": version}
-        await ask(self.bus, parse(WithdrawManifest, fields))
+        await ask(self.bus, command_of(WithdrawManifest, fields))
 
     async def tables(self, evaluation: str, *names: str) -> ResultTables:
         """Return an evaluation's tables, all or those named. Raises CommandRefused."""
@@ -172,14 +176,4 @@ def request_of(model: str | Mapping[str, Any], fields: Mapping[str, Any]) -> Eva
 
     Raises EvaluationRefused.
     """
-    try:
-        return parse(Evaluate, {"model": model, **fields})
-    except MalformedMessage as error:
-        refused = Refused(
-            error="invalid",
-            message=str(error),
-            field=error.field,
-            found=error.found,
-            allowed=error.expected,
-        )
-        raise EvaluationRefused(refused) from error
+    return command_of(Evaluate, {"model": model, **fields})

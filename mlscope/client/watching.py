@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.hearing import Hearing
-from mlscope.client.asking import ask_for
+from mlscope.client.asking import ask_for, command_of
 from mlscope.client.errors import NotAnswering
 from mlscope.client.meter import Meter, Reading
 from mlscope.client.story import ENDED, evolve
@@ -68,7 +68,8 @@ async def watch(
 
     Raises CommandRefused (unknown evaluation), NotAnswering past the patience.
     """
-    watcher = _Watcher(bus, evaluation, pace or Pace())
+    asked = command_of(ShowEvaluation, {"evaluation": evaluation})
+    watcher = _Watcher(bus, asked.evaluation, pace or Pace())
     async with watcher.listening():
         progress = await watcher.look()
         yield progress
