@@ -3,13 +3,14 @@
 import csv
 import json
 import math
+import shutil
 import sys
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 from mlscope.client.quantities import shown, unit_of
+from mlscope.layout import laid_out
 from schemas.analysis import Table
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
@@ -66,7 +67,8 @@ def write_rows(rows: Rows, form: str, stream: TextIO | None = None) -> None:
         writer.writerow(rows.columns)
         writer.writerows(rows.rows)
     else:
-        out.writelines(f"{line}\n" for line in table_lines(rows, is_tty=out.isatty()))
+        lines = table_lines(rows, is_tty=out.isatty(), fit=width_of(out))
+        out.writelines(f"{line}\n" for line in lines)
 
 
 def write_json(value: Any, stream: TextIO | None = None) -> None:
@@ -75,38 +77,28 @@ def write_json(value: Any, stream: TextIO | None = None) -> None:
     (stream or sys.stdout).write(f"{text}\n")
 
 
-def table_lines(rows: Rows, *, is_tty: bool = False) -> list[str]:
-    """Return an aligned table, numbers to the right; headings stand out on a terminal."""
+def table_lines(rows: Rows, *, is_tty: bool = False, fit: int = 0) -> list[str]:
+    """Return an aligned table, numbers to the right; headings stand out on a terminal.
+
+    It is at most `fit` terminal columns wide where it can be so; 0 is any width.
+    """
     units = rows.units or ("",) * len(rows.columns)
     cells = [
         [shown(value, unit) for value, unit in zip(row, units, strict=True)] for row in rows.rows
     ]
-    widths = [max(map(width, column)) for column in zip(rows.columns, *cells, strict=True)]
     to_right = [_is_numeric(column) for column in zip(*rows.rows, strict=True)]
-    to_right = to_right or [False] * len(widths)
-    head = _line(rows.columns, widths, to_right)
-    lines = [f"{_BOLD}{head}{_PLAIN}" if is_tty else head]
-    return lines + [_line(row, widths, to_right) for row in cells]
+    layout = laid_out(rows.columns, cells, to_right or [False] * len(rows.columns), fit)
+    head = [f"{_BOLD}{line}{_PLAIN}" for line in layout.head] if is_tty else layout.head
+    return head + layout.body
+
+
+def width_of(stream: TextIO) -> int:
+    """Return how many columns a terminal has, 0 for a file or a pipe."""
+    return shutil.get_terminal_size().columns if stream.isatty() else 0
 
 
 def _is_numeric(values: Iterable[Any]) -> bool:
     return all(isinstance(v, int | float) or v is None for v in values)
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], to_right: Sequence[bool]) -> str:
-    padded = [
-        " " * (size - width(cell)) + cell if right else cell + " " * (size - width(cell))
-        for cell, size, right in zip(cells, widths, to_right, strict=True)
-    ]
-    return "  ".join(padded).rstrip()
-
-
-def width(text: str) -> int:
-    """Return how many terminal columns a text takes."""
-    return sum(
-        0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF")
-        for each in text
-    )
 
 
 def _finite(value: Any) -> Any:

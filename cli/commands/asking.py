@@ -2,27 +2,14 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
-from cli.output import Rows, write_json, write_rows
+from cli.output import Rows, width_of, write_json, write_rows
 from mlscope.client import AsyncClient, ResultTables
+from mlscope.client.brief import SUMMARY, brief, caveat_lines
+from mlscope.layout import wrapped
 from schemas.analysis import Table
 from schemas.status import EvaluationStatus
-
-SHORT: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "latency": (
-            *("scenario", "batch_size", "level", "count", "failed", "trimmed_mean"),
-            *("median", "p90", "p99", "service_median"),
-        ),
-        "throughput": (
-            *("scenario", "batch_size", "level", "samples_per_s"),
-            *("samples_per_s_low", "samples_per_s_high", "offered_per_s"),
-        ),
-    }
-)
-"""An evaluation's result in short: two tables, and their columns that fit a terminal."""
 
 
 def client_of(arguments: argparse.Namespace) -> AsyncClient:
@@ -44,25 +31,22 @@ def result_of(status: EvaluationStatus, tables: ResultTables, form: str, name: s
             }
         )
     else:
-        write_tables([tables[each].table for each in SHORT if each in tables], form, is_short=True)
+        found = [tables[each].table for each in SUMMARY if each in tables]
+        write_tables(found if form == "csv" else [brief(each) for each in found], form)
 
 
-def write_tables(found: Sequence[Table], form: str, *, is_short: bool = False) -> None:
-    """Print tables one after the other; CSV holds one table, the first.
-
-    `is_short` leaves out columns on a terminal, never in CSV.
-    """
+def write_tables(found: Sequence[Table], form: str) -> None:
+    """Print tables one after the other; CSV holds one table, the first."""
     for place, table in enumerate(found):
         if form == "csv" and place:
-            names = ", ".join(each.name for each in found[1:])
-            print(f"CSV holds one table; for the others: --table {names}", file=sys.stderr)
+            others = " ".join(each.name for each in found[1:])
+            print(f"CSV holds one table; `mlscope tables` prints others: {others}", file=sys.stderr)
             return
         rows = Rows.of_table(table)
         if form == "table":
             print(f"{chr(10) if place else ''}{rows.title}")
-        is_cut = is_short and form == "table"
-        write_rows(rows.kept(SHORT[table.name]) if is_cut else rows, form)
+        write_rows(rows, form)
         if form == "table" and rows.note:
-            print(rows.note)
-        for caveat in table.caveats:
+            print("\n".join(wrapped(rows.note, width_of(sys.stdout))))
+        for caveat in caveat_lines(table.caveats):
             print(f"{table.name}: {caveat}", file=sys.stderr)

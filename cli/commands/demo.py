@@ -18,11 +18,13 @@ from cli.output import Rows, table_lines
 from cli.progress import ProgressLine
 from mlscope.client import AsyncClient, AsyncEvaluation, ResultTables
 from mlscope.client.asynchronous import request_of
+from mlscope.layout import wrapped
 from mlscope.settings import Settings
 from schemas.request import Evaluate
 from schemas.status import EvaluationStatus
 
 _SLOWEST = 10
+_NOTE_COLUMNS = 96
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -171,7 +173,8 @@ def _section(tables: ResultTables, name: str, *columns: str) -> list[str]:
     if name not in tables:
         return []
     rows = Rows.of_table(tables[name].table).kept(columns)
-    return ["", rows.title, *table_lines(rows), *([rows.note] if rows.note else [])]
+    note = wrapped(rows.note, _NOTE_COLUMNS) if rows.note else []
+    return ["", rows.title, *table_lines(rows), *note]
 
 
 def _say_where(folder: Path, status: EvaluationStatus, *, is_kept: bool) -> None:

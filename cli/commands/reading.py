@@ -7,16 +7,20 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+import yaml
+
 from cli import exits
 from cli.commands.asking import client_of, write_tables
 from cli.failures import Misused
 from cli.output import Rows, rows_of, write_json, write_rows
 from mlscope.client import AsyncClient, CommandRefused
 from mlscope.client.quantities import shown
-from schemas.message import Message
 from schemas.status import AgentStatus, Catalog, EvaluationStatus
 
 Record = dict[str, Any]
+
+_LISTED = ("evaluation", "state", "model", "requested", "agents")
+"""What a terminal has room for: an address is the gateway's and the evaluation's id."""
 
 
 def ls(arguments: argparse.Namespace) -> int:
@@ -31,6 +35,8 @@ async def _ls(arguments: argparse.Namespace) -> int:
                 limit=arguments.limit, model=arguments.model, state=arguments.state
             )
             rows = evaluation_rows(found)
+            if arguments.output == "table":
+                rows = rows.kept(_LISTED)
         else:
             catalog = await client.catalog(arguments.kind.removesuffix("s"))
             rows = catalog_rows(catalog, arguments.kind)
@@ -144,28 +150,42 @@ async def _show(arguments: argparse.Namespace) -> int:
             return exits.OK
         catalog = await client.catalog()
     found = _found_in(catalog, arguments.name)
-    if not found:
+    if found == Catalog():
         raise Misused(f"nothing is called {arguments.name}; `mlscope ls` lists what there is")
-    write_json([each.model_dump(mode="json") for each in found])
+    _print_found(found, arguments.output)
     return exits.OK
+
+
+def _print_found(found: Catalog, form: str) -> None:
+    """Print all that is known: as YAML to people, as rows of `ls` in CSV."""
+    kinds = [kind for kind in _KINDS if getattr(found, kind)]
+    maps = [each.model_dump(mode="json") for kind in kinds for each in getattr(found, kind)]
+    if form == "json":
+        write_json(maps)
+    elif form == "table":
+        print(yaml.safe_dump_all(maps, sort_keys=False, allow_unicode=True, width=80), end="")
+    elif len(kinds) == 1:
+        write_rows(catalog_rows(found, kinds[0]), form)
+    else:
+        raise Misused(f"CSV holds one kind, there are: {', '.join(kinds)}; -o json holds all")
 
 
 async def _status_or_none(client: AsyncClient, name: str) -> EvaluationStatus | None:
     try:
         return await client.status(name)
-    except (CommandRefused, ValueError):
+    except CommandRefused:
         return None
 
 
-def _found_in(catalog: Catalog, name: str) -> list[Message]:
-    agents: list[Message] = [a for a in catalog.agents if a.announcement.agent == name]
-    manifests: tuple[Any, ...] = (
-        *catalog.models,
-        *catalog.frameworks,
-        *catalog.datasets,
-        *catalog.scenarios,
-    )
-    return agents + [each for each in manifests if name in (each.name, _full_name(each))]
+def _found_in(catalog: Catalog, name: str) -> Catalog:
+    """Return what has this name, or this name and version."""
+    agents = tuple(each for each in catalog.agents if each.announcement.agent == name)
+    named = {
+        kind: tuple(e for e in getattr(catalog, kind) if name in (e.name, _full_name(e)))
+        for kind in _KINDS
+        if kind != "agents"
+    }
+    return Catalog(agents=agents, **named)
 
 
 def _full_name(manifest: Any) -> str:

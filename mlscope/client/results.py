@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mlscope.client.brief import text_of
 from mlscope.client.errors import NoSuchTable
 from schemas.analysis import Column, Table, Tables
 
@@ -11,11 +12,22 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ResultTable:
-    """One analysis table; `columns` carry type, unit and a sentence each."""
+    """One analysis table; `columns` carry type, unit and a sentence each.
+
+    As a string it is a text to read: the columns that say most, the verdict, the caveats.
+    """
 
     table: Table
+
+    def __str__(self) -> str:
+        """Return the table in brief, aligned."""
+        return text_of(self.table)
+
+    def __repr__(self) -> str:
+        """Return the name and the size."""
+        return f"<ResultTable {self.name}: {len(self.table.rows)} rows>"
 
     @property
     def name(self) -> str:
@@ -55,18 +67,23 @@ class ResultTables(Mapping[str, ResultTable]):
     """Tables by name, in the analyzer's order. A missing one raises NoSuchTable."""
 
     def __init__(self, answer: Tables) -> None:
+        """Take the answer to `tables`."""
         self._tables = {table.name: ResultTable(table) for table in answer.tables}
 
     def __getitem__(self, name: str) -> ResultTable:
+        """Return a table. Raises NoSuchTable."""
         if name not in self._tables:
             raise NoSuchTable(name, tuple(self._tables))
         return self._tables[name]
 
     def __contains__(self, name: object) -> bool:
+        """Tell whether there is a table of this name."""
         return name in self._tables
 
     def __iter__(self) -> Iterator[str]:
+        """Yield the tables' names."""
         return iter(self._tables)
 
     def __len__(self) -> int:
+        """Return how many there are."""
         return len(self._tables)

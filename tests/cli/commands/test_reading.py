@@ -1,6 +1,11 @@
 """`ls`, `show`, `tables`: three formats of the same rows."""
 
+import csv
+import io
 import json
+
+import pytest
+import yaml
 
 from cli import exits
 from cli.output import Rows, table_lines
@@ -25,7 +30,10 @@ async def test_show_tells_an_evaluation_or_a_manifest(
     shown = (await mlscope("show", E1)).out
     assert "analyzed" in shown
     assert "r1" in shown
-    assert (await mlscope("show", "tiny")).json()[0]["version"] == "1.0.0"
+    assert yaml.safe_load((await mlscope("show", "tiny")).out)["version"] == "1.0.0"
+    assert (await mlscope("show", "tiny", "-o", "json")).json()[0]["version"] == "1.0.0"
+    rows = list(csv.DictReader(io.StringIO((await mlscope("show", "tiny", "-o", "csv")).out)))
+    assert [(row["model"], row["version"]) for row in rows] == [("tiny", "1.0.0")]
     assert (await mlscope("show", "nosuch")).code == exits.USAGE
 
 
@@ -35,13 +43,28 @@ async def test_tables_print_all_or_one(mlscope: CommandLine, standing: StandIns)
     assert list(found) == ["latency"]
     assert (await mlscope("tables", E1, "latency", "-o", "csv")).out.startswith("run,p50\n")
     missing = await mlscope("tables", E1, "none")
-    assert missing.code == exits.FAILED
+    assert missing.code == exits.USAGE
     assert "none" in missing.err
 
 
 async def test_evaluations_list_the_newest(mlscope: CommandLine, standing: StandIns) -> None:
     ended = await mlscope("ls", "evaluations", "-o", "json")
     assert json.loads(ended.out)[0]["state"] == "requested"
+    assert "address" in json.loads(ended.out)[0]
+    shown = (await mlscope("ls", "evaluations")).out
+    assert shown.splitlines()[0].split() == ["evaluation", "state", "model", "requested", "agents"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("show", "a b"), ("cancel", "a b"), ("watch", "a b"), ("ls", "evaluations", "--limit", "0")],
+)
+async def test_a_word_that_cannot_be_is_refused_in_one_line(
+    mlscope: CommandLine, standing: StandIns, words: tuple[str, ...]
+) -> None:
+    ended = await mlscope(*words)
+    assert ended.code == exits.USAGE
+    assert len(ended.err.splitlines()) == 1
 
 
 def test_a_table_lines_up_numbers_to_the_right() -> None:

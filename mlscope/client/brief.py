@@ -1,0 +1,73 @@
+"""A result as text: the columns that say most, aligned, with its verdict and its caveats. Pure."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from mlscope.client.quantities import shown, unit_of
+from mlscope.layout import Layout, laid_out, wrapped
+from schemas.analysis import Table
+
+_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "latency": (
+            *("scenario", "batch_size", "level", "count", "failed", "trimmed_mean"),
+            *("median", "p90", "p99", "service_median"),
+        ),
+        "throughput": (
+            *("scenario", "batch_size", "level", "samples_per_s"),
+            *("samples_per_s_low", "samples_per_s_high", "offered_per_s"),
+        ),
+    }
+)
+SUMMARY = tuple(_COLUMNS)
+"""The tables that are an evaluation's result in short."""
+
+_UNLESS_EMPTY = ("failed", "offered_per_s")
+
+
+def brief(table: Table) -> Table:
+    """Return a table with the columns that say most; one that is not known here loses bounds."""
+    names = [column.name for column in table.columns]
+    kept = [name for name in _COLUMNS.get(table.name, ()) if name in names]
+    kept = kept or [name for name in names if not name.endswith(("_low", "_high"))]
+    places = [names.index(name) for name in kept]
+    places = [place for place in places if names[place] not in _UNLESS_EMPTY or _says(table, place)]
+    return table.model_copy(
+        update={
+            "columns": tuple(table.columns[place] for place in places),
+            "rows": tuple(tuple(row[place] for place in places) for row in table.rows),
+        }
+    )
+
+
+def table_layout(table: Table, fit: int = 0) -> Layout:
+    """Return a table as aligned lines, numbers to the right with their units."""
+    units = [unit_of(column) for column in table.columns]
+    cells = [
+        [shown(value, unit) for value, unit in zip(row, units, strict=True)] for row in table.rows
+    ]
+    to_right = [column.type in ("int", "float") for column in table.columns]
+    return laid_out([column.name for column in table.columns], cells, to_right, fit)
+
+
+def caveat_lines(caveats: Sequence[str]) -> list[str]:
+    """Return caveats, those that differ in their run alone as one."""
+    runs: dict[str, list[str]] = {}
+    for caveat in caveats:
+        run, _, text = caveat.rpartition(": ") if caveat.count(": ") == 1 else ("", "", caveat)
+        runs.setdefault(text, []).append(run)
+    return [f"{', '.join(names)}: {text}" if names[0] else text for text, names in runs.items()]
+
+
+def text_of(table: Table, fit: int = 0) -> str:
+    """Return a table in brief as a text to read: title, rows, verdict, caveats."""
+    layout = table_layout(brief(table), fit)
+    lines = [table.title or table.name, *layout.head, *layout.body]
+    for text in (table.verdict, *caveat_lines(table.caveats)):
+        lines += wrapped(text, fit) if text else []
+    return "\n".join(lines)
+
+
+def _says(table: Table, place: int) -> Any:
+    return any(row[place] for row in table.rows)

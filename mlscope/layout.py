@@ -1,0 +1,118 @@
+"""Rows of text as an aligned table, made to fit a width where it can. Pure."""
+
+import textwrap
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+_WIDE_GAP, _NARROW_GAP = 2, 1
+_LEAST = 8
+"""Columns of text are cut to no less."""
+
+_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A table in lines: those of its heading, then one a row."""
+
+    head: list[str]
+    body: list[str]
+
+
+def laid_out(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    to_right: Sequence[bool],
+    fit: int = 0,
+) -> Layout:
+    """Return an aligned table of at most `fit` terminal columns where it can be so (0: any width).
+
+    What is too wide gets headings of several lines, then narrow gaps, then shorter texts: from the
+    last column on, never those of the first, which names the row, and never numbers.
+    """
+    stacks, gap = [[head] for head in heads], _WIDE_GAP
+    widths = _widths(stacks, rows)
+    if fit and _total(widths, gap) > fit:
+        stacks = [
+            _stacked(head, size)
+            for head, size in zip(heads, _widths([()] * len(heads), rows), strict=True)
+        ]
+        widths = _widths(stacks, rows)
+    if fit and _total(widths, gap) > fit:
+        gap = _NARROW_GAP
+        widths = _cut(widths, to_right, _total(widths, gap) - fit)
+    height = max(map(len, stacks), default=0)
+    padded = [[""] * (height - len(stack)) + stack for stack in stacks]
+    shown_heads = list(zip_longest(*padded, fillvalue=""))
+    return Layout(
+        [_line(each, widths, to_right, gap) for each in shown_heads],
+        [_line(each, widths, to_right, gap) for each in rows],
+    )
+
+
+def wrapped(text: str, fit: int = 0) -> list[str]:
+    """Return a text in lines of at most `fit` columns, one line for 0; words stay whole."""
+    lines = textwrap.wrap(text, fit, break_long_words=False, break_on_hyphens=False) if fit else []
+    return lines or [text]
+
+
+def width(text: str) -> int:
+    """Return how many terminal columns a text takes."""
+    return sum(
+        0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF")
+        for each in text
+    )
+
+
+def _stacked(head: str, size: int) -> list[str]:
+    """Return a heading in lines about as wide as the cells below it."""
+    lines: list[str] = []
+    for word in head.split("_"):
+        joined = f"{lines[-1]}_{word}" if lines else word
+        if lines and width(joined) <= size:
+            lines[-1] = joined
+        else:
+            lines.append(word)
+    return lines
+
+
+def _widths(stacks: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -> list[int]:
+    columns = zip(stacks, zip_longest(*rows), strict=True) if rows else [(s, ()) for s in stacks]
+    return [
+        max((width(text or "") for text in (*stack, *cells)), default=0) for stack, cells in columns
+    ]
+
+
+def _total(widths: Sequence[int], gap: int) -> int:
+    return sum(widths) + gap * (len(widths) - 1)
+
+
+def _cut(widths: Sequence[int], to_right: Sequence[bool], excess: int) -> list[int]:
+    """Return widths with the last columns of text narrower, `excess` less in all if it can be."""
+    cut = list(widths)
+    for place in range(len(cut) - 1, 0, -1):
+        if excess > 0 and not to_right[place]:
+            less = min(excess, max(0, cut[place] - _LEAST))
+            cut[place] -= less
+            excess -= less
+    return cut
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], to_right: Sequence[bool], gap: int) -> str:
+    padded = []
+    for cell, size, right in zip(cells, widths, to_right, strict=True):
+        text = _shortened(cell, size)
+        space = " " * (size - width(text))
+        padded.append(space + text if right else text + space)
+    return (" " * gap).join(padded).rstrip()
+
+
+def _shortened(text: str, size: int) -> str:
+    if width(text) <= size:
+        return text
+    kept = text
+    while kept and width(kept) >= size:
+        kept = kept[:-1]
+    return kept.rstrip() + _ELLIPSIS

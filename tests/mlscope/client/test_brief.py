@@ -1,0 +1,72 @@
+"""A result as text: what says most, in lines a person reads."""
+
+from typing import Any
+
+import pytest
+
+from mlscope.client.brief import SUMMARY, brief, caveat_lines, table_layout, text_of
+from mlscope.client.results import ResultTable
+from schemas.analysis import Column, Table
+
+_NUMBERS = ("count", "failed", "median", "median_low", "p90")
+
+
+def latency(*rows: tuple[Any, ...], **fields: Any) -> Table:
+    texts = [Column(name=name, type="text") for name in ("run", "scenario")]
+    numbers = [
+        Column(name=name, type="float", unit="ns" if name[0] in "mp" else "1") for name in _NUMBERS
+    ]
+    columns = (*texts, *numbers)
+    return Table(name="latency", title="Latency", columns=columns, rows=rows, **fields)
+
+
+_ROW = ("b1", "online", 9, 0, 5e6, 4e6, 7e6)
+
+
+def names(table: Table) -> list[str]:
+    return [column.name for column in table.columns]
+
+
+def test_bounds_and_the_run_are_left_out() -> None:
+    assert names(brief(latency(_ROW))) == ["scenario", "count", "median", "p90"]
+    assert brief(latency(_ROW)).rows == (("online", 9, 5e6, 7e6),)
+
+
+def test_failed_queries_are_shown_where_there_are_some() -> None:
+    assert "failed" in names(brief(latency(_ROW, ("b2", "online", 9, 3, 5e6, 4e6, 7e6))))
+
+
+def test_a_table_that_is_not_known_keeps_all_but_bounds() -> None:
+    other = latency(_ROW).model_copy(update={"name": "mine"})
+    assert names(brief(other)) == ["run", "scenario", "count", "median", "p90"]
+
+
+def test_numbers_have_units_and_stand_to_the_right() -> None:
+    layout = table_layout(brief(latency(_ROW)))
+    assert layout.head == ["scenario  count  median   p90"]
+    assert layout.body == ["online        9    5 ms  7 ms"]
+
+
+@pytest.mark.parametrize(
+    ("caveats", "lines"),
+    [
+        (["b1: few", "b2: few", "b2: late"], ["b1, b2: few", "b2: late"]),
+        (["noisy"], ["noisy"]),
+        (["a: b: c", "d: b: c"], ["a: b: c", "d: b: c"]),
+        ([], []),
+    ],
+)
+def test_caveats_that_differ_in_their_run_are_one(caveats: list[str], lines: list[str]) -> None:
+    assert caveat_lines(caveats) == lines
+
+
+def test_a_result_prints_as_a_table() -> None:
+    table = latency(_ROW, verdict="All is well.", caveats=("b1: few",))
+    assert str(ResultTable(table)) == text_of(table)
+    assert text_of(table).splitlines()[0] == "Latency"
+    assert text_of(table).splitlines()[-2:] == ["All is well.", "b1: few"]
+    assert repr(ResultTable(table)) == "<ResultTable latency: 1 rows>"
+
+
+def test_the_summary_is_latency_and_throughput() -> None:
+    assert SUMMARY == ("latency", "throughput")

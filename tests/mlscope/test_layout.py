@@ -1,0 +1,66 @@
+"""Tables of text: aligned, and within the width of a terminal where they can be."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlscope.layout import laid_out, width, wrapped
+
+_HEADS = ("run", "trimmed_mean", "note")
+_ROWS = (("b1-online-model", "5 ms", "a long note on this run"), ("b2", "120 ms", ""))
+_RIGHT = (False, True, False)
+
+
+def test_without_a_width_nothing_is_cut() -> None:
+    layout = laid_out(_HEADS, _ROWS, _RIGHT)
+    assert layout.head == ["run              trimmed_mean  note"]
+    assert layout.body == [
+        "b1-online-model          5 ms  a long note on this run",
+        "b2                     120 ms",
+    ]
+
+
+def test_headings_break_before_anything_is_cut() -> None:
+    layout = laid_out(_HEADS, _ROWS, _RIGHT, fit=50)
+    assert layout.head == ["                 trimmed", "run                 mean  note"]
+    assert layout.body[0] == "b1-online-model     5 ms  a long note on this run"
+
+
+def test_a_heading_is_no_taller_than_its_cells_allow() -> None:
+    layout = laid_out(("a_b_c_d_e",), [["123"]], [True], fit=4)
+    assert layout.head == ["a_b", "c_d", "  e"]
+
+
+def test_the_last_texts_are_cut_first_and_the_name_never() -> None:
+    layout = laid_out(_HEADS, _ROWS, _RIGHT, fit=36)
+    assert layout.body[0] == "b1-online-model    5 ms a long note…"
+    least = laid_out(_HEADS, _ROWS, _RIGHT, fit=1)
+    assert least.body[0].startswith("b1-online-model    5 ms a long")
+
+
+def test_wide_and_combining_characters_count_as_they_are_shown() -> None:
+    assert [width(text) for text in ("abc", "日本", "e\u0301")] == [3, 4, 1]
+    assert laid_out(("x", "y"), [("日本", "1"), ("ab", "2")], (False, True)).body == [
+        "日本  1",
+        "ab    2",
+    ]
+
+
+def test_no_rows_are_a_heading() -> None:
+    assert laid_out(("a", "b"), (), (False, False)).head == ["a  b"]
+
+
+_CELL = st.text(st.characters(categories=("L", "N")), max_size=30)
+
+
+@given(st.lists(st.tuples(_CELL, _CELL, _CELL), max_size=5), st.integers(70, 120))
+def test_what_can_be_fitted_is(rows: list[tuple[str, str, str]], fit: int) -> None:
+    layout = laid_out(("a", "b", "c"), rows, (False, False, False), fit)
+    assert len(layout.body) == len(rows)
+    first = max((width(row[0]) for row in rows), default=1)
+    assert all(width(line) <= max(fit, first + 18) for line in (*layout.head, *layout.body))
+
+
+def test_a_sentence_breaks_between_words_alone() -> None:
+    assert wrapped("one two-three four", 9) == ["one", "two-three", "four"]
+    assert wrapped("one two", 0) == ["one two"]
+    assert wrapped("", 9) == [""]
