@@ -6,7 +6,13 @@ from subprocess import CalledProcessError
 from cli import exits
 from cli.cluster.errors import ClusterError
 from mlscope.bus.errors import BusError, NotPermitted
-from mlscope.client.errors import ClientError, CommandRefused, Denied, StillRunning
+from mlscope.client.errors import (
+    ClientError,
+    CommandRefused,
+    Denied,
+    NoSuchTable,
+    StillRunning,
+)
 from mlscope.errors import UnsuitableDatabase
 from mlscope.settings import InvalidSetting
 from schemas.errors import SchemaError
@@ -37,8 +43,10 @@ def explain(error: Exception) -> Failure | None:
         case StillRunning():
             next_step = f"`mlscope watch {error.evaluation}` goes on watching"
             return Failure(exits.FAILED, f"{error}; {next_step}")
-        case Misused() | InvalidSetting() | SchemaError():
+        case Misused() | NoSuchTable() | InvalidSetting() | SchemaError():
             return Failure(exits.USAGE, str(error))
+        case OSError(filename=str(name), strerror=str(why)):
+            return Failure(exits.FAILED, f"{name}: {why}")
         case ClientError() | BusError() | ClusterError() | UnsuitableDatabase() | OSError():
             return Failure(exits.FAILED, str(error))
         case CalledProcessError():
@@ -54,7 +62,7 @@ def _refusal_code(refused: Refused) -> int:
 
 def refusal_text(refused: Refused) -> str:
     """Return a refusal in lines: what is wrong, what is allowed, and each agent's reason."""
-    lines = [f"{refused.error}: {refused.message}"]
+    lines = [f"{refused.error}: {_without_reasons(refused)}"]
     if refused.field and refused.field not in refused.message:
         lines.append(f"  field: {refused.field}")
     if refused.found and refused.found not in refused.message:
@@ -63,3 +71,11 @@ def refusal_text(refused: Refused) -> str:
         lines.append(f"  allowed: {refused.allowed}")
     lines += [f"  {agent.agent}: {agent.reason}" for agent in refused.agents]
     return "\n".join(lines)
+
+
+def _without_reasons(refused: Refused) -> str:
+    """Return the message as far as the agents' reasons, which follow a line each."""
+    if not refused.agents:
+        return refused.message
+    first = f"{refused.agents[0].agent}: {refused.agents[0].reason}"
+    return refused.message.partition(first)[0].rstrip(" :") or refused.message

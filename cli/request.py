@@ -33,7 +33,7 @@ def request_from(arguments: argparse.Namespace) -> Evaluate:
         "run_timeout_s": arguments.run_timeout,
         "wait_s": arguments.wait,
         "key": arguments.key,
-        "labels": {key: str(value) for key, value in pairs_of("--label", arguments.label).items()},
+        "labels": texts_of("--label", arguments.label),
     }
     asked = {name: value for name, value in fields.items() if value not in (None, "", [], {})}
     return request_of(named_or_read(arguments.model), asked)
@@ -74,12 +74,17 @@ def blocks_of(text: str) -> dict[str, Any]:
 
 def pairs_of(option: str, texts: Iterable[str]) -> dict[str, Any]:
     """Return `k=v` texts as a map; values are read as YAML scalars. Raises Misused."""
-    found: dict[str, Any] = {}
+    return {key: _scalar(option, value) for key, value in texts_of(option, texts).items()}
+
+
+def texts_of(option: str, texts: Iterable[str]) -> dict[str, str]:
+    """Return `k=v` texts as a map of texts. Raises Misused."""
+    found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
             raise Misused(f"{option} {text}: key=value")
-        found[key] = _scalar(option, value)
+        found[key] = value
     return found
 
 

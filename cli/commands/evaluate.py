@@ -69,7 +69,7 @@ async def _finish(
     """Print the result and say how it ended."""
     for run in status.runs:
         for note in (run.cause, run.level_note, *run.caveats):
-            if note:
+            if note and note != status.cause:
                 print(f"{run.run} ({run.state}): {note}", file=sys.stderr)
     if status.state != "analyzed":
         _explain_end(status)

@@ -1,0 +1,116 @@
+"""Arguments become a request; what is wrong is named with what may stand there."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.arguments import build_parser
+from cli.failures import Misused
+from cli.request import (
+    batch_sizes_of,
+    blocks_of,
+    manifest_in,
+    named_or_read,
+    pairs_of,
+    request_from,
+    scenario_of,
+)
+from mlscope.client.errors import EvaluationRefused
+from schemas.request import Evaluate, ScenarioChoice
+
+
+def request(*words: str) -> Evaluate:
+    return request_from(build_parser().parse_args(["run", *words]))
+
+
+def test_what_is_not_said_is_left_to_the_contract() -> None:
+    assert request("tiny") == Evaluate(model="tiny")
+
+
+def test_zero_and_no_warmup_are_said() -> None:
+    asked = request("tiny", "--warmup", "0", "--wait", "0", "--outputs", "0")
+    assert (asked.warmup, asked.wait_s, asked.outputs) == (0, 0, 0)
+
+
+def test_scenarios_bring_their_parameters() -> None:
+    asked = request("tiny", "--scenario", "poisson:rate_hz=12.5,queries=7", "--scenario", "online")
+    assert asked.scenarios == (
+        ScenarioChoice(name="poisson", parameters={"rate_hz": 12.5, "queries": 7}),
+        ScenarioChoice(name="online"),
+    )
+    assert scenario_of("online") == {"name": "online", "parameters": {}}
+
+
+def test_a_device_is_a_need_of_the_system() -> None:
+    asked = request("tiny", "--device", "cuda", "--need", "memory_bytes=9", "--all-agents")
+    assert (asked.system.device, asked.system.memory_bytes, asked.spread) == ("cuda", 9, "all")
+
+
+def test_labels_are_texts_as_they_were_written() -> None:
+    asked = request("tiny", "--label", "build=007", "--label", "on=1.50")
+    assert asked.labels == {"build": "007", "on": "1.50"}
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("3", {"least": 3, "most": 3, "interval": 0.0}),
+        ("3:10", {"least": 3, "most": 10, "interval": 0.0}),
+        ("3:10:0.02", {"least": 3, "most": 10, "interval": 0.02}),
+        ("", {}),
+    ],
+)
+def test_blocks_are_a_stop_rule(text: str, rule: dict[str, float]) -> None:
+    assert blocks_of(text) == rule
+
+
+def test_batch_sizes_are_numbers_with_commas() -> None:
+    assert batch_sizes_of("1,2,4") == [1, 2, 4]
+    with pytest.raises(Misused, match="--batch-size 1;2"):
+        batch_sizes_of("1;2")
+
+
+@pytest.mark.parametrize("pair", ["threads", "=2", ""])
+def test_a_pair_has_a_key_and_a_value(pair: str) -> None:
+    with pytest.raises(Misused, match="key=value"):
+        pairs_of("--option", [pair])
+
+
+def test_a_value_that_is_no_yaml_is_named() -> None:
+    with pytest.raises(Misused, match="--option"):
+        pairs_of("--option", ["a=[1"])
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        (("--batch-size", "0"), "batch_sizes"),
+        (("--trace-level", "deep"), "trace_level"),
+        (("--need", "memmory_bytes=1"), "system.memmory_bytes"),
+        (("--blocks", "3:1"), "blocks"),
+        (("--warmup", "-1"), "warmup"),
+        (("--agent", "a b"), "agents.0"),
+    ],
+)
+def test_a_wrong_field_is_refused_before_anything_is_sent(
+    words: tuple[str, ...], field: str
+) -> None:
+    with pytest.raises(EvaluationRefused) as refused:
+        request("tiny", *words)
+    assert refused.value.field == field
+
+
+def test_what_ends_like_a_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "m.yml"
+    path.write_text("{name: mine}")
+    assert named_or_read(str(path)) == {"name": "mine"}
+    assert named_or_read("mine:>=1.0") == "mine:>=1.0"
+
+
+@pytest.mark.parametrize(("text", "said"), [("[1]", "a manifest is a map"), ("{a", "line 1")])
+def test_a_file_that_is_no_manifest_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "m.json"
+    path.write_text(text)
+    with pytest.raises(Misused, match=said) as raised:
+        manifest_in(path)
+    assert str(path) in str(raised.value)
