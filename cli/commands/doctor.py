@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +23,7 @@ from cli.cluster.postgres_home import wheel_programs
 from cli.cluster.state import running_state
 from cli.output import rows_of, write_rows
 from mlscope.client.quantities import shown
+from mlscope.layout import laid_out
 from mlscope.settings import GIB, InvalidSetting, Settings
 
 State = Literal["ok", "missing", "note"]
@@ -30,6 +31,8 @@ _LEAST_PYTHON = (3, 11)
 _LEAST_NATS = (2, 12)
 _LEAST_DISK_BYTES = 2 * GIB
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+_LEAST_PARANOID = 2
+_SOURCES = Path("/sys/bus/event_source/devices")
 _CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
@@ -50,8 +53,24 @@ def doctor(arguments: argparse.Namespace) -> int:
     records = [
         {"check": f.check, "state": f.state, "found": f.found, "advice": f.advice} for f in findings
     ]
-    write_rows(rows_of(records, ("check", "state", "found", "advice")), arguments.output)
+    columns = ("check", "state", "found", "advice")
+    if arguments.output == "table":
+        print("\n".join(finding_lines(findings)))
+    else:
+        write_rows(rows_of(records, columns), arguments.output)
     return exits.FAILED if any(f.state == "missing" for f in findings) else exits.OK
+
+
+def finding_lines(findings: Sequence[Finding]) -> list[str]:
+    """Return findings as a table whose advice stands below the line it belongs to."""
+    cells = [(each.check, each.state, each.found) for each in findings]
+    layout = laid_out(("check", "state", "found"), cells, (False, False, False))
+    lines = list(layout.head)
+    for finding, line in zip(findings, layout.body, strict=True):
+        lines.append(line)
+        if finding.advice:
+            lines.append(f"    {finding.advice}")
+    return lines
 
 
 def all_findings() -> Iterator[Finding]:
@@ -94,7 +113,7 @@ def _packages() -> Iterator[Finding]:
             advice = f"pip install 'mlscope[{extra}]'" if extra else "pip install mlscope"
             yield Finding(name, "missing", f"without {', '.join(lacking)}", advice)
         else:
-            yield Finding(name, "ok", f"{len(needed)} of {len(needed)}")
+            yield Finding(name, "ok", f"{len(needed)} of {len(needed)} installed")
 
 
 def _belongs(requirement: Requirement, extra: str) -> bool:
@@ -144,7 +163,8 @@ def _database() -> Finding:
     try:
         kind = database_kind(running_state(Settings.read(os.environ).data_folder.resolve()))
     except (ClusterError, InvalidSetting):
-        return Finding("database", "note", "no local cluster runs: plain PostgreSQL then", advice)
+        found = "no local cluster runs: PostgreSQL without TimescaleDB when it does"
+        return Finding("database", "note", found, advice)
     if "without" in kind:
         return Finding("database", "note", kind, advice)
     return Finding("database", "ok" if "TimescaleDB" in kind else "note", kind)
@@ -197,20 +217,26 @@ def _cores() -> Finding:
 
 def _governor() -> Finding:
     governor = _text(_GOVERNOR)
-    if governor in ("", "performance"):
-        return Finding("cpu clock", "ok", governor or "not told here")
+    if not governor:
+        advice = "nothing to do in a virtual machine: its host decides"
+        return Finding("cpu clock", "note", "this system does not tell", advice)
+    if governor == "performance":
+        return Finding("cpu clock", "ok", f"governor {governor}")
     advice = "cpupower frequency-set -g performance steadies latencies"
     return Finding("cpu clock", "note", f"governor {governor}", advice)
 
 
 def _perf() -> Finding:
-    level = _text(_PARANOID)
+    level, name = _text(_PARANOID), "hardware counters"
     if not level:
-        return Finding("hardware counters", "note", "not told here", "Linux with perf events")
-    if int(level) <= 2:
-        return Finding("hardware counters", "ok", f"perf_event_paranoid={level}")
-    advice = "sysctl kernel.perf_event_paranoid=2"
-    return Finding("hardware counters", "note", f"perf_event_paranoid={level}", advice)
+        return Finding(name, "note", "no perf events", "Linux with perf events has them")
+    if not any(_SOURCES.glob("cpu*")) and not any(_SOURCES.glob("armv*")):
+        advice = "a virtual machine has them where its host passes them on"
+        return Finding(name, "note", "this processor shows none", advice)
+    if int(level) <= _LEAST_PARANOID:
+        return Finding(name, "ok", f"perf_event_paranoid={level}")
+    advice = f"sysctl kernel.perf_event_paranoid={_LEAST_PARANOID}"
+    return Finding(name, "note", f"perf_event_paranoid={level}", advice)
 
 
 def _disk() -> Finding:
@@ -231,7 +257,7 @@ def _gpu() -> Finding:
 
     names = [each.name for each in nvidia_accelerators()]
     if not names:
-        advice = "nothing to do without one; else the driver, and pip install nvidia-ml-py"
+        advice = "where there is one: NVIDIA's driver, then pip install nvidia-ml-py"
         return Finding("gpu", "note", "none seen", advice)
     return Finding("gpu", "ok", ", ".join(names))
 
