@@ -24,6 +24,7 @@ class ProgressLine:
         quiet: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Name the stream; a `quiet` line says nothing, `clock` counts seconds."""
         self._stream = stream
         self._is_live = stream.isatty()
         self._quiet = quiet
@@ -33,11 +34,13 @@ class ProgressLine:
         self._said = ""
 
     def __enter__(self) -> Self:
+        """Begin."""
         return self
 
     def __exit__(
         self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
     ) -> None:
+        """Clear the live line."""
         if self._is_live and not self._quiet and self._said:
             self._write(_CLEAR)
 
@@ -60,7 +63,9 @@ class ProgressLine:
             self._write(f"{_CLEAR}{text}\n" if self._is_live else f"{text}\n")
 
     def _is_due(self, status: EvaluationStatus) -> bool:
-        return _stage(status) != self._said or self._clock() - self._spoke_s >= _LINE_S
+        is_between_runs = status.state == "running" and _current(status) is None
+        has_news = _stage(status) != self._said and not is_between_runs
+        return has_news or self._clock() - self._spoke_s >= _LINE_S
 
     def _write(self, text: str) -> None:
         self._stream.write(text)
