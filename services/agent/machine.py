@@ -16,10 +16,11 @@ from services.agent.predictors import predictor_names
 _CPU_FACTS = Path("/proc/cpuinfo")
 _DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "onnxruntime": ("onnxruntime", "onnxruntime-gpu"),
+    "pytorch": ("torch",),
 }
 """Distributions that bring a framework, where they are not called as it is."""
 _DEEPEST: Mapping[str, Level] = {"onnxruntime": Level.FRAMEWORK}
-_GPU_DISTRIBUTIONS = frozenset({"onnxruntime-gpu"})
+_GPU_DISTRIBUTIONS = frozenset({"onnxruntime-gpu", "torch"})
 
 
 def announcement(
@@ -71,13 +72,18 @@ def installed_runtimes(
         if found is None or (wanted and name not in wanted):
             continue
         distribution, version = found
-        gpu = bool(accelerators) and distribution in _GPU_DISTRIBUTIONS
+        gpu = bool(accelerators) and _serves_gpu(distribution, version)
         yield Runtime(
             framework=name,
             version=version,
             devices=("cpu", "gpu") if gpu else ("cpu",),
             deepest_level=_DEEPEST.get(name, Level.MODEL),
         )
+
+
+def _serves_gpu(distribution: str, version: str) -> bool:
+    """Whether a build has GPU code: PyTorch's builds without say so in their version."""
+    return distribution in _GPU_DISTRIBUTIONS and not version.endswith("+cpu")
 
 
 def package_version(distribution: str) -> str:

@@ -26,12 +26,16 @@ Tensors = Mapping[str, npt.NDArray[np.generic]]
 """Tensors by name; the first dimension of each is the batch."""
 
 
+BUILDERS = ("torchvision.models", "timm.create_model")
+"""Builders allowed when the agent's owner says nothing: each makes a model, and nothing else."""
+
+
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
     """What to open: a checked model, for one batch size, on a device, with options."""
 
     model: ModelManifest
-    #: the checked model file and its bytes
+    #: the checked model file and its bytes; empty where a builder makes the model
     graph_path: Path
     graph: bytes
     batch_size: int
@@ -41,6 +45,8 @@ class OpenRequest:
     weights_path: Path | None = None
     #: where a predictor may write files of its own while it is open
     scratch: Path = Path()
+    #: import paths below which a builder may be
+    builders: Sequence[str] = BUILDERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +142,10 @@ class LayerSource(Protocol):
 OpenModel = Callable[[OpenRequest], Predictor]
 
 _SHIPPED: Mapping[str, str] = MappingProxyType(
-    {"onnxruntime": "services.agent.predictors.onnxruntime:open_model"}
+    {
+        "onnxruntime": "services.agent.predictors.onnxruntime:open_model",
+        "pytorch": "services.agent.predictors.pytorch:open_model",
+    }
 )
 """Where the shipped predictors are when the package is not installed but only on the path."""
 

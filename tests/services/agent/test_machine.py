@@ -35,7 +35,7 @@ def test_an_installed_framework_is_offered_with_its_version() -> None:
 
 
 def test_only_wanted_predictors_are_offered() -> None:
-    assert list(installed_runtimes(("pytorch",), ())) == []
+    assert list(installed_runtimes(("none-such",), ())) == []
 
 
 def test_a_gpu_needs_a_build_for_it() -> None:
@@ -43,6 +43,11 @@ def test_a_gpu_needs_a_build_for_it() -> None:
     (runtime,) = installed_runtimes(("onnxruntime",), (gpu,))
     has_cuda = package_version("onnxruntime-gpu") != "" and not package_version("onnxruntime")
     assert ("gpu" in runtime.devices) == has_cuda
+
+
+def test_pytorch_without_cuda_serves_no_gpu() -> None:
+    (runtime,) = installed_runtimes(("pytorch",), (Accelerator(name="H200"),))
+    assert ("gpu" in runtime.devices) == (not package_version("torch").endswith("+cpu"))
 
 
 def test_an_announcement_carries_what_the_owner_said() -> None:

@@ -1,0 +1,301 @@
+"""PyTorch: models from a builder, TorchScript or an exported program; eager or compiled.
+
+No pickle is ever loaded: weights are safetensors, or a state dict read with `weights_only`.
+On a GPU the clock of a predict call stops when its outputs are in the host's memory.
+"""
+
+import gc
+import inspect
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from mlscope.tracing.clock import now_ns
+from schemas.level import Level
+from schemas.manifest import Port
+from services.agent.errors import BatchSizeUnsupported, OpenFailed, PredictFailed
+from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors.building import build
+from services.agent.predictors.pytorch_options import Options, options_of
+from services.agent.predictors.pytorch_outputs import leaves_of
+
+_MOST_BOUND = 16
+_DTYPES = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+}
+_FORMATS = {
+    ".pt2": "exported",
+    ".ts": "torchscript",
+    ".pt": "torchscript",
+    ".pth": "torchscript",
+}
+
+
+def open_model(request: OpenRequest) -> "PyTorchPredictor":
+    """Open a model. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
+    options = options_of(request.options, request.device, has_gpu=torch.cuda.is_available())
+    _set_up(options)
+    started = now_ns()
+    try:
+        module = _placed(_loaded(request), options)
+    except OpenFailed:
+        raise
+    except Exception as error:  # builders and loaders raise what they like
+        raise OpenFailed(request.model.name, _first_line(error)) from error
+    predictor = PyTorchPredictor(request, options, module, now_ns() - started)
+    predictor.first_run()
+    return predictor
+
+
+class PyTorchPredictor:
+    """An opened PyTorch model."""
+
+    def __init__(self, request: OpenRequest, options: Options, module: Any, load_ns: int) -> None:
+        self._request = request
+        self._options = options
+        self._module = module
+        self._device = torch.device(options.device)
+        self._dtype = _DTYPES[options.precision]
+        self._names = [port.layer_name for port in request.model.outputs]
+        self._call = _caller(module, request.model.inputs, options)
+        self._bound: dict[int, tuple[Tensors, list[torch.Tensor]]] = {}
+        self._graph: _CapturedGraph | None = None
+        self._load_ns = load_ns
+        self._output_shapes: tuple[TensorPlace, ...] = ()
+        self.opened = self._opened(0)
+
+    def first_run(self) -> None:
+        """Predict zeros once: what compiles does so now. Raises BatchSizeUnsupported."""
+        zeros = zeros_for(self._request.model.inputs, self._request.batch_size)
+        if not zeros:
+            return
+        started = now_ns()
+        try:
+            outputs = self.predict(zeros)
+        except PredictFailed as error:
+            first = self._request.model.inputs[0]
+            shape = [self._request.batch_size, *first.shape[1:]]
+            if self._request.batch_size > 1 and first.shape[:1] == (1,):
+                raise BatchSizeUnsupported(
+                    self._request.batch_size, first.layer_name, shape
+                ) from error
+            raise OpenFailed(self._request.model.name, str(error)) from error
+        first_run_ns = now_ns() - started
+        self._output_shapes = tuple(
+            TensorPlace(name, (-1, *array.shape[1:]), str(array.dtype))
+            for name, array in outputs.items()
+        )
+        if self._options.graphs:
+            self._graph = _CapturedGraph(self._call, self._tensors(zeros))
+        self.opened = self._opened(first_run_ns)
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch. Raises PredictFailed."""
+        try:
+            with torch.inference_mode():
+                tensors = self._tensors(inputs)
+                answer = self._graph.replay(tensors) if self._graph else self._call(tensors)
+                return leaves_of(answer, self._names)
+        except Exception as error:  # a model's own code raises what it likes
+            raise PredictFailed(_first_line(error)) from error
+
+    def close(self) -> None:
+        """Free the model, and what CUDA keeps for it."""
+        self._bound.clear()
+        self._graph = None
+        del self._module, self._call
+        gc.collect()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _tensors(self, inputs: Tensors) -> list[torch.Tensor]:
+        """Return the inputs on the device; on a CPU they share the arrays' memory."""
+        known = self._bound.get(id(inputs))
+        if known is None:
+            if len(self._bound) >= _MOST_BOUND:
+                self._bound.pop(next(iter(self._bound)))
+            known = (inputs, [torch.from_numpy(np.asarray(each)) for each in inputs.values()])
+            # The arrays are kept beside the tensors: an id may be used again once they are gone.
+            self._bound[id(inputs)] = known
+        return [self._on_device(each) for each in known[1]]
+
+    def _on_device(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.is_floating_point():
+            tensor = tensor.to(self._device, self._dtype)
+            if self._options.channels_last and tensor.dim() == 4:
+                tensor = tensor.contiguous(memory_format=torch.channels_last)
+            return tensor
+        return tensor.to(self._device)
+
+    def _opened(self, first_run_ns: int) -> Opened:
+        return Opened(
+            framework="pytorch",
+            framework_version=torch.__version__,
+            inputs=tuple(
+                TensorPlace(port.layer_name, port.shape, port.element_type)
+                for port in self._request.model.inputs
+            ),
+            outputs=self._output_shapes,
+            device="gpu" if self._device.type == "cuda" else "cpu",
+            provider=_provider(self._device),
+            precision=_precision(self._module, self._options),
+            threads=torch.get_num_threads(),
+            options=self._options.as_given(),
+            load_ns=self._load_ns,
+            first_run_ns=first_run_ns,
+            deepest_level=Level.MODEL,
+        )
+
+
+class _CapturedGraph:
+    """A CUDA graph of one call and the tensors it reads and writes."""
+
+    def __init__(
+        self, call: Callable[[list[torch.Tensor]], Any], tensors: Sequence[torch.Tensor]
+    ) -> None:
+        self._inputs = [each.clone() for each in tensors]
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.inference_mode(), torch.cuda.stream(stream):
+            for _ in range(3):
+                call(self._inputs)
+        torch.cuda.current_stream().wait_stream(stream)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.inference_mode(), torch.cuda.graph(self._graph):
+            self._outputs = call(self._inputs)
+
+    def replay(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """Copy the inputs in, replay, and return the outputs."""
+        for own, given in zip(self._inputs, tensors, strict=True):
+            own.copy_(given)
+        self._graph.replay()
+        return self._outputs
+
+
+def zeros_for(ports: Sequence[Port], batch_size: int) -> dict[str, Any]:
+    """Return zeros in the manifest's shapes, free dimensions 1; {} where a shape is not given."""
+    if any(not port.shape for port in ports):
+        return {}
+    return {
+        port.layer_name: np.zeros(
+            (batch_size, *(max(size, 1) for size in port.shape[1:])), port.element_type
+        )
+        for port in ports
+    }
+
+
+def _set_up(options: Options) -> None:
+    """Set what is the process's own: one worker opens one model."""
+    torch.set_num_threads(options.threads)
+    if torch.get_num_interop_threads() != options.inter_threads:
+        try:
+            torch.set_num_interop_threads(options.inter_threads)
+        except RuntimeError as error:
+            # Possible once a process, before any work: the second model of a test's.
+            raise OpenFailed("pytorch", f"inter_threads: {_first_line(error)}") from error
+    torch.backends.cuda.matmul.allow_tf32 = options.allow_tf32
+    torch.backends.cudnn.allow_tf32 = options.allow_tf32
+
+
+def _loaded(request: OpenRequest) -> Any:
+    assets = request.model.model
+    if assets.builder:
+        return _with_weights(_built(request), request)
+    form = assets.format or _FORMATS.get(request.graph_path.suffix.lower(), "")
+    if form == "torchscript":
+        return torch.jit.load(io.BytesIO(request.graph), map_location="cpu")  # type: ignore[no-untyped-call]
+    if form == "exported":
+        return torch.export.load(io.BytesIO(request.graph)).module()
+    raise OpenFailed(
+        request.model.name,
+        f"format {form or request.graph_path.suffix!r} is none of torchscript, exported, "
+        "and no builder is named",
+    )
+
+
+def _built(request: OpenRequest) -> Any:
+    assets = request.model.model
+    torch.manual_seed(assets.seed)
+    return build(request.model.name, assets.builder, assets.arguments, request.builders)
+
+
+def _with_weights(module: Any, request: OpenRequest) -> Any:
+    path = request.weights_path
+    if path is None:
+        if request.model.model.weights != "random":
+            raise OpenFailed(
+                request.model.name, "a builder needs weights_path, or `weights: random` and a seed"
+            )
+        return module
+    if path.suffix == ".safetensors":
+        from safetensors.torch import load_file  # an extra: most models need none
+
+        state = load_file(path)
+    else:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    module.load_state_dict(state.get("state_dict", state))
+    return module
+
+
+def _placed(module: Any, options: Options) -> Any:
+    if hasattr(module, "eval") and not isinstance(module, torch.fx.GraphModule):
+        module = module.eval()
+    module = module.to(options.device)
+    if options.precision != "float32":
+        module = module.to(_DTYPES[options.precision])
+    if options.channels_last:
+        module = module.to(memory_format=torch.channels_last)
+    if options.compile != "none":
+        mode = None if options.compile == "default" else options.compile
+        module = torch.compile(module, mode=mode)
+    return module
+
+
+def _caller(
+    module: Any, ports: Sequence[Port], options: Options
+) -> Callable[[list[torch.Tensor]], Any]:
+    """Return how the model is called with its inputs in the manifest's order."""
+    names = [port.layer_name for port in ports]
+    if options.call == "list":
+        return lambda tensors: module(list(tensors[0].unbind()))
+    if options.call == "keyword" or (options.call == "auto" and _takes(module, names)):
+        return lambda tensors: module(**dict(zip(names, tensors, strict=True)))
+    return lambda tensors: module(*tensors)
+
+
+def _takes(module: Any, names: Sequence[str]) -> bool:
+    """Whether a model of several inputs has parameters of just those names."""
+    if len(names) < 2:
+        return False
+    try:
+        known = inspect.signature(module.forward).parameters
+    except (TypeError, ValueError, AttributeError):
+        return False
+    return all(name in known for name in names)
+
+
+def _provider(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"cpu ({torch.backends.cpu.get_cpu_capability()})"
+
+
+def _precision(module: Any, options: Options) -> str:
+    """Return what the model is computed in: its parameters' types, and what that hides."""
+    types: Mapping[torch.dtype, None] = {}
+    if hasattr(module, "parameters"):
+        types = dict.fromkeys(each.dtype for each in module.parameters())
+    names = [str(each).removeprefix("torch.") for each in types] or [options.precision]
+    text = "+".join(sorted(names))
+    if options.allow_tf32 and options.device.startswith("cuda") and text == "float32":
+        return "float32 (tf32 allowed)"
+    return text
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0][:500] if str(error) else type(error).__name__
