@@ -238,6 +238,13 @@ def _add_keys(commands: Parsers) -> None:
         "--out", type=Path, required=True, metavar="FOLDER", help="what is there already is kept"
     )
     parser.add_argument("--owner", type=int, metavar="UID", help="who may read them")
+    parser.add_argument(
+        "--agent",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="an agent that gets a key of its own; may be repeated",
+    )
 
 
 def _add_help(commands: Parsers) -> None:

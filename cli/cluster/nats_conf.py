@@ -1,10 +1,10 @@
 """The text of a nats-server's configuration file; pure."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mlscope.bus.permissions import PERMISSIONS, Permission
+from mlscope.bus.permissions import Permission, permission_of
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -41,14 +41,14 @@ def _user(name: str, public_key: str, permission: Permission) -> str:
 def nats_conf(
     layout: NatsLayout,
     public_keys: Mapping[str, str],
-    permissions: Mapping[str, Permission] = PERMISSIONS,
+    permission: Callable[[str], Permission] = permission_of,
 ) -> str:
     """Return the configuration for `layout`, with one user per name in `public_keys`.
 
-    `public_keys` maps names to nkeys. A name without an entry in `permissions` is a `KeyError`:
-    no user is ever written unrestricted.
+    `public_keys` maps names to nkeys. A name without a `permission` is a `KeyError`: no user is
+    ever written unrestricted.
     """
-    users = "\n".join(_user(name, key, permissions[name]) for name, key in public_keys.items())
+    users = "\n".join(_user(name, key, permission(name)) for name, key in public_keys.items())
     # Facts above 512 KiB travel by object; a command (an inline manifest, a work order) is whole.
     # Acknowledged means on disk: the server's own default syncs every two minutes.
     return f"""\

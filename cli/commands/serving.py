@@ -34,13 +34,15 @@ def serve(arguments: argparse.Namespace) -> int:
 
 async def _serve(name: str, settings: Settings) -> None:
     from mlscope.bus.nats import connect
+    from mlscope.bus.permissions import agent_inbox
 
     service = import_module(f"services.{name}.service")
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with connect(settings, name) as bus:
+    inbox = agent_inbox(settings.agent_id) if name == "agent" else ""
+    async with connect(settings, name, inbox=inbox) as bus:
         await service.serve(cast("Bus", _Announcing(bus, settings.ready_file)), settings, stop)
 
 

@@ -16,6 +16,7 @@ large payloads over others, which readers notice by the checksum in the fact.
 Subjects are NATS permission subjects (`*` one token, a final `>` one or more).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -33,6 +34,7 @@ from schemas.subjects import REQUEST, ROOT, agent_command, subject_of
 _INBOX = "_INBOX_"
 _AGENT = "agent"
 _ANY = "*"
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +195,13 @@ def agent_inbox(agent: str) -> str:
 def permission_of(name: str) -> Permission:
     """Return what a connection may do: an entry of the table, or an agent's own rights.
 
-    Raises KeyError for a name that has neither.
+    Raises KeyError for a name that has neither. No agent may be called like who else answers
+    queries.
     """
     agent = name.removeprefix(agent_key(""))
-    if name in PERMISSIONS or agent == name:
+    if agent in (name, "scheduler") or not _TOKEN.fullmatch(agent):
         return PERMISSIONS[name]
-    return _agent(agent, agent_inbox(agent), agent_key(agent))
+    return _agent(agent, agent_inbox(agent), f"agent-{agent}")
 
 
 PERMISSIONS: Mapping[str, Permission] = MappingProxyType(

@@ -2,15 +2,20 @@
 
 import argparse
 import os
+import shutil
 from pathlib import Path
 
+import pytest
+
 from cli.commands.keys import keys
+from cli.failures import Misused
 from mlscope.bus.permissions import PERMISSIONS
 
 
-def make(out: Path) -> dict[str, str]:
-    assert keys(argparse.Namespace(out=out, owner=os.getuid())) == 0
-    secrets = [path for path in out.rglob("*") if path.is_file() and path.name != "nats.conf"]
+def make(out: Path, *agents: str) -> dict[str, str]:
+    assert keys(argparse.Namespace(out=out, owner=os.getuid(), agent=list(agents))) == 0
+    files = [path for path in out.rglob("*") if path.is_file()]
+    secrets = [path for path in files if path.suffix not in (".conf", ".pub")]
     return {str(path.relative_to(out)): path.read_text() for path in secrets}
 
 
@@ -35,3 +40,38 @@ def test_the_broker_learns_public_keys_only(tmp_path: Path) -> None:
     conf = (tmp_path / "nats" / "nats.conf").read_text()
     assert conf.count("nkey:") == len(PERMISSIONS)
     assert not any(secret.strip() in conf for secret in made.values())
+
+
+def test_an_agent_may_have_a_key_of_its_own(tmp_path: Path) -> None:
+    made = make(tmp_path, "gpu-1")
+    conf = (tmp_path / "nats" / "nats.conf").read_text()
+    assert made["agent-gpu-1/seed.nk"] not in {made[f"{name}/seed.nk"] for name in PERMISSIONS}
+    assert conf.count("nkey:") == len(PERMISSIONS) + 1
+    assert '"mlscope.v1.request.agent.gpu-1.*"' in conf
+
+
+def test_the_broker_knows_it_until_its_public_key_is_taken_away(tmp_path: Path) -> None:
+    make(tmp_path, "gpu-1")
+    shutil.rmtree(tmp_path / "agent-gpu-1")
+    conf = tmp_path / "nats" / "nats.conf"
+    before = conf.read_text()
+    make(tmp_path, "gpu-1")
+    assert conf.read_text() == before
+    assert not (tmp_path / "agent-gpu-1").exists()
+    (tmp_path / "nats" / "agents" / "gpu-1.pub").unlink()
+    make(tmp_path)
+    assert "gpu-1" not in conf.read_text()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.b", "a/../b", "*", ">", "scheduler", "x" * 65])
+def test_what_no_agent_may_be_called_gets_no_key(tmp_path: Path, name: str) -> None:
+    with pytest.raises(Misused):
+        make(tmp_path, name)
+    assert not (tmp_path / "nats" / "nats.conf").exists()
+
+
+def test_a_public_key_that_is_none_is_refused(tmp_path: Path) -> None:
+    make(tmp_path, "gpu-1")
+    (tmp_path / "nats" / "agents" / "gpu-1.pub").write_text('U", permissions: {}')
+    with pytest.raises(Misused, match="public nkey"):
+        make(tmp_path)

@@ -41,8 +41,13 @@ __all__ = ["Connection", "Msg", "Subscription"]
 class Connection:
     """A connection that outlives its server. Whoever waits is told at once when it is lost."""
 
-    def __init__(self, settings: NatsSettings, name: str, *, patience_s: float = 60.0) -> None:
-        """Keep the settings; `open` connects. `patience_s` bounds the wait for a lost server."""
+    def __init__(
+        self, settings: NatsSettings, name: str, *, patience_s: float = 60.0, inbox: str = ""
+    ) -> None:
+        """Keep the settings; `open` connects. `patience_s` bounds the wait for a lost server.
+
+        Answers come below the inbox prefix of `inbox`, else of `name`.
+        """
         self.name = name
         self.patience_s = patience_s
         self.attempt_s = min(_ATTEMPT_S, patience_s)
@@ -52,7 +57,7 @@ class Connection:
         self._up = asyncio.Event()
         self._rejected = asyncio.Event()
         self._place = redact(settings.nats_url)
-        self._room = WaitingRoom(f"{inbox_prefix(name)}.{secrets.token_hex(8)}")
+        self._room = WaitingRoom(f"{inbox_prefix(inbox or name)}.{secrets.token_hex(8)}")
         self._last_failure = ""
         self._sending: set[asyncio.Task[None]] = set()
         self._on_reconnect: set[Callable[[], None]] = set()
@@ -65,7 +70,7 @@ class Connection:
         connecting = self.client.connect(
             servers=self.settings.nats_url.split(","),
             name=self.name,
-            inbox_prefix=inbox_prefix(self.name).encode(),
+            inbox_prefix=self._room.inbox.encode(),
             error_cb=self._failed,
             disconnected_cb=self._disconnected,
             reconnected_cb=self._reconnected,

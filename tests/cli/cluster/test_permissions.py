@@ -1,7 +1,7 @@
 """Keys and permissions against a real nats-server: a requester's key can do nothing else."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import nats
@@ -9,7 +9,15 @@ import pytest
 from nats.aio.client import Client
 
 from cli.cluster.nats_server import NatsServer
-from mlscope.bus.permissions import PERMISSIONS, Permission, inbox_prefix
+from mlscope.bus.permissions import (
+    PERMISSIONS,
+    Permission,
+    agent_inbox,
+    agent_key,
+    inbox_prefix,
+    permission_of,
+)
+from tests.mlscope.bus.permission_trace import covers
 
 ROOT = "mlscope.v1"
 VERBS = ("evaluate", "cancel", "evaluations", "evaluation", "publish", "withdraw", "catalog")
@@ -276,3 +284,63 @@ def test_an_empty_permission_cannot_be_made() -> None:
     for publish, subscribe in ((), ("a",)), (("a",), ()):
         with pytest.raises(AssertionError):
             Permission(publish, subscribe)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    """Run a server that knows two agents by keys of their own."""
+    names = (*PERMISSIONS, agent_key("a1"), agent_key("a2"))
+    with NatsServer(tmp_path_factory.mktemp("fleet"), names=names) as server:
+        yield server
+
+
+def sayings(agent: str) -> list[str]:
+    """Return what an agent says in its own name."""
+    facts = (
+        "run.e1.r1.ready",
+        "run.e1.r1.completed",
+        "run.e1.r1.failed",
+        "trace.e1.r1.captured",
+        "query.e1.r1.answered",
+        "output.e1.r1.predicted",
+    )
+    own = [f"{ROOT}.{fact}.{agent}" for fact in facts]
+    chunk = f"$O.batches.C.trace.e1.r1.captured.{agent}.x"
+    happened = [f"{ROOT}.agent.{agent}.{each}" for each in ("announced", "left")]
+    return [*own, *happened, chunk, f"$KV.leases.agent-{agent}"]
+
+
+async def test_an_agent_with_its_own_key_speaks_for_itself_alone(fleet: NatsServer) -> None:
+    async with connected(fleet, "agent-a1", inbox=inbox_prefix(agent_inbox("a1"))) as agent:
+        for subject in sayings("a1"):
+            assert await agent.may_publish(subject), subject
+        for subject in (*sayings("a2"), *sayings("scheduler"), "$KV.leases.issuer-s1"):
+            assert not await agent.may_publish(subject), subject
+
+
+async def test_an_agent_with_its_own_key_hears_its_own_orders_alone(fleet: NatsServer) -> None:
+    async with connected(fleet, "agent-a1", inbox=inbox_prefix(agent_inbox("a1"))) as agent:
+        assert await agent.may_subscribe(f"{ROOT}.request.agent.a1.start")
+        assert await agent.may_subscribe("_INBOX_agent.a1.x.*")
+        for other in (
+            f"{ROOT}.request.agent.a2.start",
+            f"{ROOT}.request.agent.*.*",
+            "_INBOX_agent.a2.x.*",
+            "_INBOX_agent.>",
+        ):
+            assert not await agent.may_subscribe(other), other
+
+
+def test_agents_that_share_a_key_may_do_what_each_of_them_may() -> None:
+    own, shared = permission_of(agent_key("a1")), PERMISSIONS["agent"]
+    assert len(own.publish) == len(shared.publish)
+    for subject in own.publish:
+        assert any(covers(right, subject) for right in shared.publish), subject
+    for subject in own.subscribe:
+        assert any(covers(right, subject) for right in shared.subscribe), subject
+
+
+@pytest.mark.parametrize("name", ["agents", "agent-", "agent-a.b", "agent-*", "agent-scheduler"])
+def test_other_names_have_no_rights(name: str) -> None:
+    with pytest.raises(KeyError):
+        permission_of(name)

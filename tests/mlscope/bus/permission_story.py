@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from cli.cluster.ports import free_port
 from mlscope.bus.bus import Asked, Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.nats import connect
+from mlscope.bus.permissions import agent_inbox, agent_key
 from mlscope.client import AsyncClient
 from mlscope.client.asynchronous import request_of
 from mlscope.provision import provision
@@ -34,6 +35,7 @@ from tests.services.collector.builders import a_completion, a_trace, some_querie
 
 F = TypeVar("F", bound=Fact)
 
+AGENT = "first"
 SERVICES = ("registry", "scheduler", "agent", "collector", "analyzer", "gateway")
 ROOT = "mlscope.v1"
 LARGE = "x" * 600_000
@@ -59,7 +61,7 @@ class Story:
             database_url=self.database_url,
             data_folder=self.server.folder,
             gateway_port=self.gateway_port,
-            agent_id="first",
+            agent_id=AGENT,
             lease_ttl_s=2.0,
             heartbeat_s=0.2,
             purge_after_s=0.3,
@@ -67,7 +69,7 @@ class Story:
             **more,
         )
 
-    def bus(self, name: str) -> Any:
+    def bus(self, name: str) -> AbstractAsyncContextManager[Bus]:
         """Open a bus with one of the keys."""
         return connect(self.settings(name), name)
 
@@ -90,11 +92,18 @@ class Story:
                 await answered(requester, f"$SRV.PING.{name}", b"")
             yield AsyncClient(bus=requester)
 
+    def _own_bus(self, name: str) -> AbstractAsyncContextManager[Bus]:
+        """Open a service's bus; the agent that does the work has a key of its own."""
+        if name != "agent":
+            return self.bus(name)
+        key = agent_key(AGENT)
+        return connect(self.settings(key), name, inbox=agent_inbox(AGENT))
+
     @asynccontextmanager
     async def _serving(self, name: str) -> AsyncIterator[None]:
         serve: Callable[..., Awaitable[None]] = import_module(f"services.{name}.service").serve
         stop = asyncio.Event()
-        async with self.bus(name) as bus:
+        async with self._own_bus(name) as bus:
             serving = asyncio.ensure_future(serve(bus, self.settings(name), stop))
             try:
                 yield
