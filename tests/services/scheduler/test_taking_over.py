@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from services.scheduler.fleet import Fleet
 from services.scheduler.recording import Recorder
 from services.scheduler.service import serve
 from services.scheduler.state import EvaluationState
-from tests.services.scheduler.doubles import hangs
+from tests.services.scheduler.doubles import hangs, scripted
 from tests.services.scheduler.samples import a_catalog, a_request, an_agent
 from tests.services.scheduler.worlds import QUICK, World, a_world, answering, quick, scheduling
 
@@ -115,3 +116,36 @@ async def test_a_decision_nobody_can_read_does_not_stop_an_evaluation(world: Wor
         await world.cancel(E)
         status = await world.becomes(E, "cancelled")
     assert status.cause == "enough"
+
+
+async def test_a_lease_that_runs_out_during_a_start_costs_one_attempt(world: World) -> None:
+    """The agent took the order; when it is back it ends that attempt and does the next."""
+    async with scheduling(world, replace(QUICK, agent_grace_s=60.0)):
+        agent = await world.an_agent(script=scripted("hang", "complete"))
+        evaluation = await world.evaluate(a_request())
+        for _ in range(500):
+            if agent.orders:
+                break
+            await asyncio.sleep(0.01)
+        await agent.enter("lost")
+        for _ in range(500):
+            if "interrupted" in await world.decisions(evaluation):
+                break
+            await asyncio.sleep(0.01)
+        assert agent.stops == [], "nobody is there to hear it"
+        await agent.enter("live")
+        status = await world.becomes(evaluation, "analyzed")
+    assert [order.attempt for order in agent.orders] == [1, 2]
+    assert ("b1-online-model", 1) in agent.stops
+    assert status.runs[0].attempt == 2
+
+
+async def test_of_two_agents_with_one_id_the_one_that_is_meant_is_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one answers first, again and again, that the order is not for its start."""
+    monkeypatch.setattr("services.scheduler.service._LOOK_S", 0.05)
+    async with scheduling(world):
+        agent = await world.an_agent(refuses=["stale"] * 12)
+        status = await world.becomes(await world.evaluate(a_request()), "analyzed")
+    assert (status.runs[0].attempt, len(agent.orders)) == (1, 1)
