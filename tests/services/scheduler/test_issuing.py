@@ -1,0 +1,211 @@
+"""Claims of remote loads, and what becomes of those that can't be issued or finished."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+
+import msgpack
+import numpy as np
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.memory import MemoryServer, connect
+from schemas.codec import encode_body, unpack
+from schemas.evaluation import EvaluationRequested, RunInterrupted
+from schemas.message import Fact
+from schemas.plan import WorkAnswer
+from schemas.run import RunReady
+from schemas.subjects import agent_command, decisions_of
+from services.scheduler.board import Board
+from services.scheduler.commanding import Commander
+from services.scheduler.decide import decide, decide_cancel
+from services.scheduler.effects import Issue, Start, order_of
+from services.scheduler.errors import IssuerFailed
+from services.scheduler.fleet import Fleet, Limits
+from services.scheduler.issued import IssuedLoad
+from services.scheduler.issuing import Issuing, load_of
+from services.scheduler.recording import Recorder
+from services.scheduler.remote_load import Where
+from services.scheduler.state import EvaluationState
+from tests.services.scheduler.samples import a_catalog, a_request
+
+E, RUN = "e1", "b1-poisson-model"
+ISSUE = Issue("a1", E, RUN, 1)
+NOWHERE = Where("nats://127.0.0.1:1", None, "_INBOX")
+
+
+@pytest.fixture
+async def bus() -> AsyncIterator[Bus]:
+    async with connect(MemoryServer(), "scheduler") as lent:
+        yield lent
+
+
+async def decides(state: EvaluationState) -> Sequence[Fact]:
+    return decide(state, time.time_ns(), Fleet(a_catalog()))
+
+
+async def ready(bus: Bus) -> EvaluationState:
+    """Have a remote run in the log whose agent is ready for its load."""
+    recorder = Recorder(bus, Board())
+    request = a_request(scenarios=[{"name": "poisson", "parameters": {"queries": 3}}])
+    asked = EvaluationRequested(evaluation=E, request=request, requested_ns=time.time_ns())
+    await recorder.record(EvaluationState(), [asked])
+    await recorder.settle(E, decides)
+    await bus.publish(RunReady(evaluation=E, run=RUN, attempt=1, agent="a1"), id="ready")
+    return await recorder.current(E)
+
+
+async def no_start(_: Start, __: str) -> None:
+    """Give up nothing."""
+
+
+def an_issuing(bus: Bus, instance: str = "s1") -> Issuing:
+    """Return the issuing of one scheduler instance, whose processes reach nobody."""
+    issuing = Issuing(bus, Recorder(bus, Board()), NOWHERE, instance)
+    issuing.commander = Commander(bus, issuing.claim, no_start)
+    return issuing
+
+
+async def over(issuing: Issuing) -> None:
+    """Wait until nothing is issued any more."""
+    for _ in range(3000):
+        if not issuing.under_way:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it goes on")
+
+
+async def decided(bus: Bus) -> list[Fact]:
+    return [recorded.fact for recorded in await bus.read(decisions_of(E))]
+
+
+async def test_one_of_two_instances_claims_a_load_and_says_why_it_failed(bus: Bus) -> None:
+    await ready(bus)
+    both = [an_issuing(bus, "s1"), an_issuing(bus, "s2")]
+    for issuing in both * 2:
+        issuing.claim(ISSUE)
+    assert [issuing.under_way for issuing in both] == [1, 1]
+    for issuing in both:
+        await over(issuing)
+    names = [fact.happened for fact in await decided(bus)]
+    assert names == ["requested", "planned", "started", "issued", "interrupted"]
+    last = (await decided(bus))[-1]
+    assert isinstance(last, RunInterrupted)
+    assert last.cause.startswith("its load could not be issued: ")
+    assert not last.final
+
+
+async def test_the_last_attempt_that_is_lost_is_final(bus: Bus) -> None:
+    await ready(bus)
+    issuing = an_issuing(bus)
+    issuing.limits = Limits(attempts_lost=1)
+    issuing.claim(ISSUE)
+    await over(issuing)
+    last = (await decided(bus))[-1]
+    assert isinstance(last, RunInterrupted)
+    assert last.final
+
+
+@pytest.mark.parametrize("claimed", [Issue("a1", E, RUN, 2), Issue("a1", E, "other", 1)])
+async def test_an_attempt_that_is_not_under_way_is_not_claimed(bus: Bus, claimed: Issue) -> None:
+    await ready(bus)
+    issuing = an_issuing(bus)
+    issuing.claim(claimed)
+    await over(issuing)
+    assert [fact.happened for fact in await decided(bus)][-1] == "started"
+
+
+async def test_a_load_whose_attempt_is_over_is_dropped_without_a_word(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = await ready(bus)
+    issuing = an_issuing(bus)
+    begun = asyncio.Event()
+
+    async def endless(*_: object, **__: object) -> IssuedLoad:
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr("services.scheduler.issuing.issue_load", endless)
+    issuing.claim(ISSUE)
+    async with asyncio.timeout(10):
+        await begun.wait()
+    issuing.drop_stale(state)
+    assert issuing.under_way == 1, "it is under way as far as this state tells"
+    recorder = Recorder(bus, Board())
+    issuing.drop_stale(await recorder.settle(E, cancels))
+    await over(issuing)
+    names = [fact.happened for fact in await decided(bus)]
+    assert names[-2:] == ["interrupted", "cancelled"]
+
+
+async def cancels(state: EvaluationState) -> Sequence[Fact]:
+    return [] if state.is_ended else decide_cancel(state, "enough")
+
+
+async def finishing(bus: Bus, *answers: WorkAnswer) -> list[bytes]:
+    """Finish a load with an agent that answers so in turn; return what it was told."""
+    told: list[bytes] = []
+    left = list(answers)
+
+    async def answer(asked: object) -> bytes:
+        told.append(asked.body)  # type: ignore[attr-defined]
+        return encode_body(left.pop(0))
+
+    await bus.answer(agent_command("a1", "finish"), answer, queue=None)
+    await an_issuing(bus)._finish("a1", b"body")
+    assert left == []
+    return told
+
+
+@pytest.mark.parametrize(
+    "last", [WorkAnswer(accepted=True), WorkAnswer(accepted=False, error="stale")]
+)
+async def test_an_agent_is_told_of_the_end_until_it_has_heard(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch, last: WorkAnswer
+) -> None:
+    monkeypatch.setattr("services.scheduler.issuing._PAUSE_S", 0.01)
+    busy = WorkAnswer(accepted=False, error="busy")
+    assert await finishing(bus, busy, busy, last) == [b"body"] * 3
+
+
+async def test_an_agent_that_cannot_finish_a_load_breaks_it(bus: Bus) -> None:
+    with pytest.raises(IssuerFailed, match="would not finish it: no room"):
+        await finishing(bus, WorkAnswer(accepted=False, error="unknown", message="no room"))
+
+
+async def test_what_was_issued_is_told_to_the_agent(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = await ready(bus)
+    told: list[dict[str, object]] = []
+
+    async def hear(asked: object) -> bytes:
+        told.append(unpack(asked.body))  # type: ignore[attr-defined]
+        return encode_body(WorkAnswer(accepted=True))
+
+    async def issued(*_: object, **__: object) -> IssuedLoad:
+        due, zeros = np.zeros(3, np.int64), np.zeros(3, np.int64)
+        return IssuedLoad(0, due, zeros, zeros, zeros, np.array([0, 1, 2], np.int8), {})
+
+    monkeypatch.setattr("services.scheduler.issuing.issue_load", issued)
+    await bus.answer(agent_command("a1", "finish"), hear, queue=None)
+    issuing = an_issuing(bus)
+    issuing.claim(ISSUE)
+    await over(issuing)
+    assert state.runs[RUN].is_ready
+    assert [(each["queries"], each["failed_queries"], each["lost_queries"]) for each in told] == [
+        (3, 2, 1)
+    ]
+    assert (told[0]["run"], told[0]["attempt"], told[0]["query_batches"]) == (RUN, 1, 0)
+    assert msgpack.packb(told[0]), "it is plain data"
+
+
+async def test_a_load_is_the_one_the_agent_would_make(bus: Bus) -> None:
+    state = await ready(bus)
+    run = state.runs[RUN]
+    order = order_of(state, Start("a1", E, run.session, 1, (RUN,)))
+    load = load_of(order, run)
+    assert (load.scenario, load.queries, load.batch_size) == ("poisson", 3, 1)
+    assert load.due_ns is not None
