@@ -1,0 +1,27 @@
+"""crop: a window of the pixels."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.services.agent.steps.applying import apply
+
+
+def test_a_crop_is_central_or_top_left() -> None:
+    pixels = np.arange(25, dtype=np.uint8).reshape(5, 5, 1)
+    assert apply("crop", pixels, dimensions=1)[0, 0, 0] == 12
+    assert apply("crop", pixels, dimensions=1, method="top_left")[0, 0, 0] == 0
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.floats(0.01, 1.0))
+def test_a_ratio_cuts_its_share_of_each_side(height: int, width: int, ratio: float) -> None:
+    cut = apply("crop", np.zeros((height, width, 3), np.uint8), ratio=ratio)
+    for left, side in ((cut.shape[0], height), (cut.shape[1], width)):
+        assert 1 <= left <= side
+        assert abs(left - side * ratio) <= 1
+
+
+def test_a_crop_larger_than_the_picture_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="is smaller than the crop"):
+        apply("crop", np.zeros((5, 5, 3), np.uint8), dimensions=[6, 5])

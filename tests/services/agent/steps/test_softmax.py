@@ -1,0 +1,18 @@
+"""softmax: scores to probabilities."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from tests.services.agent.steps.applying import apply
+
+SCORES = hnp.arrays(np.float32, (3, 7), elements=st.floats(-1e4, 1e4, width=32))
+
+
+@given(SCORES)
+def test_rows_add_up_to_one_in_the_same_order(scores: np.ndarray) -> None:
+    probabilities = apply("softmax", scores)
+    assert np.allclose(probabilities.sum(axis=1), 1.0)
+    best = scores.argmax(axis=1)
+    assert np.array_equal(probabilities[range(3), best], probabilities.max(axis=1))

@@ -1,0 +1,29 @@
+"""topk: the likeliest classes with their labels."""
+
+import numpy as np
+
+from schemas.manifest import Step
+from services.agent.steps import operator_of
+from tests.services.agent.steps.applying import apply
+
+
+def test_the_best_comes_first_with_its_label() -> None:
+    step = Step(operator="topk", parameters={"k": 2, "labels": "names"})
+    named = operator_of(step, lambda _: ("cat", "dog")).apply
+    ((first, second),) = named(np.array([[0.1, 0.2, 0.7]], np.float32))
+    assert (first["index"], first["label"]) == (2, "")
+    assert (second["label"], round(second["probability"], 3)) == ("dog", 0.2)
+
+
+def test_ties_go_to_the_lower_index() -> None:
+    ((first, second),) = apply("topk", np.ones((1, 4), np.float32), k=2)
+    assert (first["index"], second["index"]) == (0, 1)
+
+
+def test_there_are_no_more_than_there_are_classes() -> None:
+    ((first, second),) = apply("topk", np.array([[0.4, 0.6]], np.float32), k=5)
+    assert (first["index"], second["index"]) == (1, 0)
+
+
+def test_the_papers_argsort_is_topk() -> None:
+    assert len(apply("argsort", np.ones((2, 9), np.float32))[1]) == 5
