@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from schemas.level import Level
 from schemas.manifest import Port, Step
 from schemas.plan import Subject, WorkOrder
 from schemas.request import Blocks
+from schemas.run import RunFailed
 from services.agent.execution import Execution
 from services.agent.pipeline import spans_per_query, steps_of
 from services.agent.process import WorkerProcess
@@ -309,6 +310,28 @@ async def test_a_frozen_worker_is_noticed(tmp_path: Path) -> None:
 
     said = await _disturbed(order, tmp_path, freeze, silence_s=1.0)
     assert said.failed().error == "timeout"
+
+
+def opened_ring(pid: int) -> BinaryIO:
+    """Open the ring of a worker, whose command line names its descriptor."""
+    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return Path(f"/proc/{pid}/fd/{int(arguments[4])}").open("r+b", buffering=0)
+
+
+async def test_a_broken_ring_is_the_end_of_its_worker(tmp_path: Path) -> None:
+    order = an_order(a_sleepy_subject(predict_ms=1), (a_run(queries=100_000),))
+
+    async def scribble(worker: WorkerProcess, kept: Kept, _: Execution) -> None:
+        with opened_ring(worker.pid) as ring:
+            while not kept.of(RunFailed):
+                os.pwrite(ring.fileno(), b"\xff" * 100_000, 128)
+                await asyncio.sleep(0.001)
+
+    said = await _disturbed(order, tmp_path, scribble)
+    failure = said.failed()
+    assert failure.error == "worker_died"
+    assert failure.message.startswith("a record of the ring is ")
+    assert failure.tally.queries == sum(f.count for f in said.of(QueriesAnswered))
 
 
 async def test_a_stopped_run_ends_and_the_worker_stays(tmp_path: Path) -> None:
