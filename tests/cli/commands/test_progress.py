@@ -57,3 +57,15 @@ def test_quiet_says_nothing() -> None:
         line.note("x")
         line.show(progress_after(whole_story()))
     assert out.getvalue() == ""
+
+
+def test_a_pipe_hears_nothing_between_two_runs() -> None:
+    first, second = a_run("r0"), a_run("r1")
+    story = [*beginning(), *first, second[0]]
+    out = io.StringIO()
+    with ProgressLine(out, clock=lambda: 0.0) as line:
+        for count in range(len(beginning()), len(story) + 1):
+            line.show(progress_after(story[:count]))
+    said = out.getvalue().splitlines()
+    assert "running  1/2 runs" not in said
+    assert len(said) == 3, said

@@ -1,0 +1,116 @@
+"""`mlscope doctor`: what it says is so, and what is missing says how to get it."""
+
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cli import exits
+from cli.commands import doctor
+from cli.commands.doctor import Finding, all_findings, finding_lines
+from tests.cli.commands.conftest import CommandLine
+
+
+def findings() -> dict[str, Finding]:
+    return {each.check: each for each in all_findings()}
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLSCOPE_DATA", str(tmp_path))
+
+
+def test_what_it_finds_is_what_is_there(tmp_path: Path) -> None:
+    found = findings()
+    assert found["python"].found == platform.python_version()
+    assert importlib.metadata.version("onnxruntime") in found["framework onnxruntime"].found
+    assert found["cores"].found.startswith(f"{len(os.sched_getaffinity(0))} usable")
+    assert str(tmp_path) in found["disk"].found
+    assert found["nats-server"].state == found["postgres"].state == "ok"
+
+
+def test_whatever_is_not_well_says_what_to_do() -> None:
+    assert [f for f in findings().values() if f.state != "ok" and not f.advice] == []
+
+
+@pytest.mark.parametrize(
+    ("sources", "paranoid", "state", "said"),
+    [
+        (("software", "msr"), "2", "note", "virtual machine"),
+        (("software", "cpu"), "2", "ok", ""),
+        (("cpu_core",), "4", "note", "sysctl kernel.perf_event_paranoid=2"),
+        (("armv8_pmuv3_0",), "1", "ok", ""),
+        ((), "", "note", "Linux"),
+    ],
+)
+def test_counters_are_there_when_the_processor_shows_them(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sources: tuple[str, ...],
+    paranoid: str,
+    state: str,
+    said: str,
+) -> None:
+    for name in sources:
+        (tmp_path / "devices" / name).mkdir(parents=True)
+    (tmp_path / "paranoid").write_text(paranoid)
+    monkeypatch.setattr(doctor, "_SOURCES", tmp_path / "devices")
+    monkeypatch.setattr(doctor, "_PARANOID", tmp_path / "paranoid")
+    finding = findings()["hardware counters"]
+    assert (finding.state, said in finding.advice) == (state, True)
+
+
+def test_a_clock_nobody_tells_of_is_not_called_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "_GOVERNOR", tmp_path / "none")
+    assert findings()["cpu clock"].state == "note"
+    (tmp_path / "governor").write_text("powersave\n")
+    monkeypatch.setattr(doctor, "_GOVERNOR", tmp_path / "governor")
+    assert "cpupower" in findings()["cpu clock"].advice
+
+
+def test_too_little_disk_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = shutil.disk_usage("/")._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    assert (findings()["disk"].state, "MLSCOPE_DATA" in findings()["disk"].advice) == (
+        "missing",
+        True,
+    )
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = ["msgpack>=1.1", "no-such-thing>=3; extra == 'services'", "numpy>=9999"]
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: wanted)
+    found = findings()
+    assert (found["packages"].state, found["packages"].found) == ("missing", "without numpy")
+    assert found["packages[services]"].advice == "pip install 'mlscope[services]'"
+
+
+def test_advice_stands_below_its_finding() -> None:
+    lines = finding_lines(
+        [Finding("a", "missing", "not found", "get it"), Finding("bc", "ok", "1")]
+    )
+    assert lines == [
+        "check  state    found",
+        "a      missing  not found",
+        "    get it",
+        "bc     ok       1",
+    ]
+
+
+async def test_json_is_a_list_and_the_code_says_whether_all_is_there(
+    mlscope_alone: CommandLine,
+) -> None:
+    ended = await mlscope_alone("doctor", "-o", "json")
+    states = {each["state"] for each in json.loads(ended.out)}
+    assert ended.code == (exits.FAILED if "missing" in states else exits.OK)
+
+
+@pytest.fixture
+def mlscope_alone(tmp_path: Path) -> CommandLine:
+    return CommandLine(MLSCOPE_DATA=str(tmp_path))
