@@ -36,6 +36,6 @@ def test_files_hold_the_frame(rows: tuple[tuple[object, ...], ...]) -> None:
 
 def test_parquet_carries_units_and_caveats() -> None:
     metadata = pl.read_parquet_metadata(io.BytesIO(parquet_of(_table())))
-    assert metadata["verdict"] == "Good."
+    assert (metadata["title"], metadata["verdict"]) == ("T", "Good.")
     assert json.loads(metadata["caveats"]) == ["few"]
     assert json.loads(metadata["columns"])[2]["unit"] == "ns"

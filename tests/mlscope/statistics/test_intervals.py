@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -16,10 +17,11 @@ from mlscope.statistics import (
     Resampling,
     mean_interval,
     percentile_interval,
+    trimmed_mean,
     trimmed_mean_interval,
     wilson,
 )
-from mlscope.statistics.intervals import MOST_RESAMPLED, _jackknife
+from mlscope.statistics.intervals import MOST_RESAMPLED, _jackknife, _resampled
 from mlscope.statistics.summary import trimmed_count
 
 few = st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40)
@@ -145,3 +147,50 @@ def test_an_impossible_confidence_is_refused(confidence: float) -> None:
 def test_nothing_has_no_interval() -> None:
     with pytest.raises(NoValues):
         percentile_interval([], 0.5)
+
+
+def _bca_by_the_book(values: list[float], fraction: float, resampled: list[float]) -> list[float]:
+    """Return Efron and Tibshirani (1993), 14.9 to 14.15, at 95 %, word for word."""
+    normal, count = NormalDist(), len(resampled)
+    theta = trimmed_mean(values, fraction)
+    below = sum(each < theta for each in resampled) + sum(each == theta for each in resampled) / 2
+    bias = normal.inv_cdf(below / count)
+    left_out = [float(each) for each in _jackknife(np.sort(values), fraction)]
+    middle = sum(left_out) / len(left_out)
+    cubes = sum((middle - each) ** 3 for each in left_out)
+    squares = sum((middle - each) ** 2 for each in left_out)
+    acceleration = cubes / (6 * squares**1.5)
+    ends = []
+    for tail in (0.025, 0.975):
+        shifted = bias + normal.inv_cdf(tail)
+        ends.append(normal.cdf(bias + shifted / (1 - acceleration * shifted)))
+    return [float(np.quantile(resampled, end)) for end in ends]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0, 1.0, 2.0, 2.0, 3.0, 50.0],
+        [0.0] * 5 + [1.0] * 4 + [2.0],
+        [float(2**n) for n in range(12)],
+        [-(1.7**n) for n in range(20)],
+    ],
+    ids=["outlier", "ties", "skewed", "skewed down"],
+)
+@pytest.mark.parametrize("fraction", [0.0, 0.2])
+def test_the_bootstrap_is_bca_by_the_book(values: list[float], fraction: float) -> None:
+    resampling = Resampling(resamples=500, seed=7)
+    found = trimmed_mean_interval(values, fraction, resampling=resampling)
+    resampled = _resampled(np.sort(values), fraction, resampling)
+    expected = _bca_by_the_book(values, fraction, resampled.tolist())
+    assert [found.low, found.high] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_a_long_tail_reaches_further_than_percentiles_say() -> None:
+    values, resampling = [float(2**n) for n in range(12)], Resampling()
+    found = trimmed_mean_interval(values, 0.0, resampling=resampling)
+    low, high = np.quantile(_resampled(np.sort(values), 0.0, resampling), [0.025, 0.975])
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low > low
+    assert found.high > high

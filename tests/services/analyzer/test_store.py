@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from schemas.analysis import Column, Table
 from schemas.evaluation import MeasuredRun
@@ -128,6 +129,22 @@ def test_rows_of_a_table_come_in_pages(store: Store) -> None:
     assert store.tables(ALL.model_copy(update={"offset": MOST_ROWS})).tables[0].rows == rows[-1:]
     few = store.tables(ALL.model_copy(update={"offset": 3, "limit": 2}))
     assert few.tables[0].rows == ((3,), (4,))
+
+
+def test_rows_come_in_order_wherever_they_lie(rows_url: str, store: Store) -> None:
+    column = Column(name="n", type="int")
+    long, short = (
+        Table(name=name, title="T", columns=(column,), rows=tuple((n,) for n in range(count)))
+        for name, count in (("latency", 9), ("layers", 2))
+    )
+    store.write("e1", [long, short], "d", {})
+    with psycopg.connect(rows_url) as session:
+        session.execute("UPDATE analysis_row SET cells = cells WHERE ordinal < 4")
+    unindexed = "-c enable_indexscan=off -c enable_bitmapscan=off -c enable_indexonlyscan=off"
+    with closing(Store(make_conninfo(rows_url, options=unindexed))) as reader:
+        found = reader.tables(ALL)
+    assert found.tables == (long, short)
+    assert found.total_rows == {"latency": 9, "layers": 2}
 
 
 def test_batches_that_come_late_are_a_caveat(rows_url: str, store: Store) -> None:

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from mlscope.migrations import Profile, migrations_in
@@ -29,13 +28,3 @@ def test_the_trend_for_people_is_one_text() -> None:
     assert "CREATE VIEW trend AS" in plain.sql
     assert hyper.sql == plain.sql
     assert (_FOLDER / f"{hyper.version}.sql").is_symlink()
-
-
-def test_every_table_and_column_is_described(database_url: str) -> None:
-    store.migrate(database_url)
-    with psycopg.connect(database_url) as session:
-        bare = session.execute(
-            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
-            " AND relkind IN ('r', 'v') AND obj_description(oid, 'pg_class') IS NULL"
-        ).fetchall()
-    assert bare == []

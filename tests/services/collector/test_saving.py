@@ -68,6 +68,22 @@ async def test_what_waits_for_a_store_does_not_come_again() -> None:
         await asyncio.wait([saving])
 
 
+@pytest.mark.parametrize(("waiting", "is_behind"), [(1, False), (2, True), (3, True)])
+async def test_a_full_fetch_says_that_more_may_wait(waiting: int, is_behind: bool) -> None:
+    async with connect(MemoryServer(), "collector") as bus:
+        await bus.publish(a_request(), id="r")
+        for sequence in range(waiting):
+            await bus.publish(a_trace(sequence), id=f"t{sequence}")
+        saver = Saver(bus, [], Evaluations(bus), lambda: None, alive_s=0.02)
+        assert not saver.was_behind(3600.0)
+        saving = asyncio.create_task(saver.run("spans", 2))
+        await asyncio.sleep(0.2)
+        assert saver.was_behind(3600.0) is is_behind
+        assert not saver.was_behind(0.0)
+        saving.cancel()
+        await asyncio.wait([saving])
+
+
 async def test_what_is_wrong_with_the_work_is_raised() -> None:
     with pytest.raises(ValueError, match="torn"):
         await patiently((), Failing(ValueError("torn")))

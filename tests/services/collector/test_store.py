@@ -154,6 +154,15 @@ def test_messages_are_dropped_once(store: Store) -> None:
     assert store.purgeable(0.0) == []
 
 
+def test_an_attempt_given_up_may_not_be_the_last(store: Store) -> None:
+    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
+    store.end_run(_ended(a_completion()))
+    store.settle(KEY, "recorded", 0)
+    assert [each.alone for each in store.purgeable(0.0)] == [True]
+    store.end_run(_ended(gone, "c1"))
+    assert [each.alone for each in store.purgeable(0.0)] == [False]
+
+
 def test_attempts_that_must_stay_hold_up_no_others(store: Store, database_url: str) -> None:
     store.end_run(_ended(a_completion(tally=Tally())))
     store.settle(KEY, "recorded", 0)

@@ -1,0 +1,86 @@
+"""A recorder alone: how long it waits for batches, and which messages make room."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, closing
+
+import psycopg
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.memory import MemoryServer, connect
+from schemas.run import RunIncomplete
+from schemas.subjects import attempt_batches, facts_of
+from services.collector.evaluations import Evaluations
+from services.collector.recording import Recorder
+from services.collector.runs import run_row
+from services.collector.store import Store, migrate
+from tests.services.collector.builders import (
+    REQUESTED_NS,
+    a_completion,
+    a_plan,
+    a_request,
+    a_trace,
+)
+
+
+@pytest.fixture
+async def bus() -> AsyncIterator[Bus]:
+    async with connect(MemoryServer(), "collector") as bus:
+        await bus.publish(a_request(), id="r")
+        await bus.publish(a_plan(), id="p")
+        yield bus
+
+
+@pytest.fixture
+def recorder(bus: Bus, database_url: str) -> Iterator[Recorder]:
+    migrate(database_url)
+    with closing(Recorder(bus, database_url, Evaluations(bus))) as recorder:
+        yield recorder
+
+
+def _end_a_run_hours_ago(database_url: str, hours: int) -> None:
+    with closing(Store(database_url)) as store:
+        store.end_run(run_row(a_completion(), a_plan().plan, REQUESTED_NS, "c0"))
+    with psycopg.connect(database_url) as session:
+        session.execute("UPDATE run SET ended_at = now() - make_interval(hours => %s)", (hours,))
+
+
+async def test_while_savers_are_behind_missing_batches_have_ten_times_as_long(
+    bus: Bus, recorder: Recorder, database_url: str
+) -> None:
+    _end_a_run_hours_ago(database_url, 5)
+    looks: asyncio.Queue[float] = asyncio.Queue()
+    behind = True
+
+    def was_behind(within_s: float) -> bool:
+        looks.put_nowait(within_s)
+        return behind
+
+    announcing = asyncio.create_task(recorder.announce(3600.0, was_behind))
+    async with asyncio.timeout(30):
+        assert [await looks.get() for _ in range(3)] == [3600.0] * 3
+        assert await bus.read(facts_of(RunIncomplete)) == []
+        behind = False
+        while not await bus.read("mlscope.v1.run.e1.r0.incomplete"):
+            await looks.get()
+    announcing.cancel()
+    await asyncio.wait([announcing])
+
+
+async def test_only_what_is_acknowledged_makes_room(bus: Bus, recorder: Recorder) -> None:
+    traces = attempt_batches("trace", "e1", "r0")
+    for sequence in range(2):
+        await bus.publish(a_trace(sequence), id=f"t{sequence}")
+    async with aclosing(bus.deliveries("spans", batch=2)) as deliveries:
+        stored, unstored = await anext(deliveries)
+        await stored.ack()
+        making_room = asyncio.create_task(recorder.make_room(0.01))
+        async with asyncio.timeout(30):
+            while len(left := await bus.read(traces)) == 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        assert [each.sequence for each in left] == [unstored.recorded.sequence]
+        assert await bus.read(traces) == left
+    making_room.cancel()
+    await asyncio.wait([making_room])
