@@ -54,13 +54,16 @@ class Execution:
         return self.telling.order
 
     async def carry_out(self) -> bool:
-        """Do the order; False when the worker is of no more use."""
+        """Do the order; False when the worker is of no more use. Raises what the sink raises."""
         words = {"kind": "order", "order": encode_body(self.order)}
         await self._worker.send({**words, "manifests_folder": str(self._manifests_folder)})
-        async with asyncio.TaskGroup() as self._loops:
-            hearing = self._loops.create_task(self._hear())
-            self._loops.create_task(self._publish(hearing))
-            self._loops.create_task(self._watch(hearing))
+        try:
+            async with asyncio.TaskGroup() as self._loops:
+                hearing = self._loops.create_task(self._hear())
+                self._loops.create_task(self._publish(hearing))
+                self._loops.create_task(self._watch(hearing))
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from several
         return hearing.result() and self._killed_for is None
 
     async def stop(self, run: str, reason: str) -> None:

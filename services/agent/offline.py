@@ -87,19 +87,21 @@ async def _run_session(
     manifests_folder: Path,
 ) -> None:
     worker: WorkerProcess | None = None
-    for order in orders_of(plan, session):
-        await _say_started(order, sink)
-        telling = Telling(order, sink)
-        try:
-            worker = worker or await WorkerProcess.start(session.session, limits)
-        except OpenFailed as error:
-            await telling.bury(error)
-            continue
-        if not await Execution(telling, worker, manifests_folder, _SILENCE_S).carry_out():
+    try:
+        for order in orders_of(plan, session):
+            await _say_started(order, sink)
+            telling = Telling(order, sink)
+            try:
+                worker = worker or await WorkerProcess.start(session.session, limits)
+            except OpenFailed as error:
+                await telling.bury(error)
+                continue
+            if not await Execution(telling, worker, manifests_folder, _SILENCE_S).carry_out():
+                await worker.close()
+                worker = None
+    finally:
+        if worker is not None:
             await worker.close()
-            worker = None
-    if worker is not None:
-        await worker.close()
 
 
 async def _say_started(order: WorkOrder, sink: Sink) -> None:

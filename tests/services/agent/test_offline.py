@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from schemas.batch import TraceCaptured
 from schemas.codec import decode
 from schemas.message import Fact
 from schemas.plan import OfflinePlan, Plan
@@ -116,3 +117,22 @@ def test_a_plan_that_can_t_be_done_says_so(tmp_path: Path) -> None:
     outcomes = run_plan(plan, tmp_path / "b")
     assert [outcome.run for outcome in outcomes] == ["m", "l", "p"]
     assert all(not isinstance(outcome, RunCompleted) for outcome in outcomes)
+
+
+def test_a_bundle_that_can_t_be_written_is_an_os_error_and_leaves_no_worker(
+    tmp_path: Path,
+) -> None:
+    def full(fact: Fact) -> None:
+        if isinstance(fact, TraceCaptured):
+            raise OSError(28, "No space left on device")
+
+    before = children()
+    with pytest.raises(OSError, match="No space left"):
+        run_plan(a_plan(), tmp_path / "b", told=full)
+    assert not (tmp_path / "b").exists()
+    assert children() == before
+
+
+def children() -> str:
+    """Return the processes that this thread started and that were not waited for."""
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
