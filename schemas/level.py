@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-_PAPER_NAMES = {"no_trace": "none"}
+_PAPER_NAMES = {"": "none", "no": "none", "ml_library": "library", "system_library": "system"}
+"""What the papers' code calls levels, without its `_TRACE`."""
 
 
 class Level(IntEnum):
@@ -28,7 +29,8 @@ class Level(IntEnum):
 
 
 def level_of(value: object) -> Level:
-    """Return the level a name or number means; the papers' names are accepted.
+    """Return the level a name or number means; the names of the papers and of
+    their code (`SYSTEM_LIBRARY_TRACE`) are accepted.
 
     Raises ValueError that lists the allowed names.
     """
@@ -38,7 +40,7 @@ def level_of(value: object) -> Level:
         return Level(value)
     if isinstance(value, str):
         name = value.strip().lower().removesuffix("_trace")
-        name = _PAPER_NAMES.get(name, name) or "none"
+        name = _PAPER_NAMES.get(name, name)
         if name.upper() in Level.__members__:
             return Level[name.upper()]
     allowed = ", ".join(level.name.lower() for level in Level)
