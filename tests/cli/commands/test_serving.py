@@ -47,7 +47,11 @@ async def test_a_service_is_ready_once_it_is_announced_and_ends_when_told(
 
 async def _made_anew(path: Path) -> None:
     for _ in range(1200):
-        if path.exists() and not path.read_text():
+        if _is_new(path):
             return
         await asyncio.sleep(0.05)
     raise AssertionError(f"{path} was never made")
+
+
+def _is_new(path: Path) -> bool:
+    return path.exists() and not path.read_text()

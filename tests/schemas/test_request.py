@@ -1,0 +1,91 @@
+"""Commands anyone may send: short forms mean the long ones, bounds hold, answers are told apart."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.codec import parse
+from schemas.errors import MalformedMessage
+from schemas.level import Level
+from schemas.request import (
+    Accepted,
+    AgentReason,
+    Evaluate,
+    ListEvaluations,
+    Refused,
+    ShowTables,
+)
+
+
+def wrong_field(kind: Any, **fields: Any) -> str:
+    with pytest.raises(MalformedMessage) as raised:
+        parse(kind, fields)
+    return raised.value.field
+
+
+def test_a_model_s_name_is_a_whole_request() -> None:
+    asked = Evaluate(model="tiny")
+    assert [choice.name for choice in asked.scenarios] == ["online"]
+    assert (asked.batch_sizes, asked.trace_level, asked.spread) == ((1,), Level.MODEL, "one")
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ({"scenarios": "online"}, {"scenarios": [{"name": "online"}]}),
+        ({"scenarios": ["a", {"name": "b"}]}, {"scenarios": [{"name": "a"}, {"name": "b"}]}),
+        ({"framework": "f:>=1 <2"}, {"framework": {"name": "f", "version": ">=1 <2"}}),
+        ({"framework": "f"}, {"framework": {"name": "f"}}),
+        ({"trace_level": "FRAMEWORK_TRACE"}, {"trace_level": "framework"}),
+    ],
+)
+def test_a_short_form_means_the_long_one(short: dict[str, Any], long: dict[str, Any]) -> None:
+    assert parse(Evaluate, {"model": "m", **short}) == parse(Evaluate, {"model": "m", **long})
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"scenarios": []}, "scenarios"),
+        ({"scenarios": 5}, "scenarios"),
+        ({"scenarios": ["online"] * 65}, "scenarios"),
+        ({"batch_sizes": []}, "batch_sizes"),
+        ({"batch_sizes": [65_537]}, "batch_sizes"),
+        ({"batch_sizes": [2, 2]}, "batch_sizes"),
+        ({"batch_sizes": ["x"]}, "batch_sizes.0"),
+        ({"blocks": {"least": 3, "most": 2}}, "blocks"),
+        ({"blocks": {"interval": 1.0}}, "blocks.interval"),
+        ({"run_timeout_s": 0}, "run_timeout_s"),
+        ({"wait_s": -1}, "wait_s"),
+        ({"outputs": 100_001}, "outputs"),
+        ({"spread": "some"}, "spread"),
+        ({"pacing": "fast"}, "pacing"),
+        ({"agents": ["a b"]}, "agents.0"),
+        ({"key": "k" * 257}, "key"),
+        ({"system": {"memory_bytes": -1}}, "system.memory_bytes"),
+        ({"labels": {"a": 1}}, "labels.a"),
+    ],
+)
+def test_a_field_out_of_bounds_is_named(fields: dict[str, Any], field: str) -> None:
+    assert wrong_field(Evaluate, model="m", **fields) == field
+
+
+@pytest.mark.parametrize("limit", [0, 1001])
+def test_lists_are_bounded(limit: int) -> None:
+    assert wrong_field(ListEvaluations, limit=limit) == "limit"
+    assert wrong_field(ShowTables, evaluation="e", offset=-1) == "offset"
+
+
+@given(st.lists(st.integers(1, 65_536), min_size=1, max_size=64, unique=True))
+def test_any_batch_sizes_within_bounds_are_taken(sizes: list[int]) -> None:
+    assert Evaluate(model="m", batch_sizes=tuple(sizes)).batch_sizes == tuple(sizes)
+
+
+def test_an_answer_says_whether_it_was_accepted() -> None:
+    refused = Refused(error="busy", message="m", agents=(AgentReason(agent="a", reason="r"),))
+    assert Accepted(evaluation="e1").accepted
+    assert not refused.accepted
+    with pytest.raises(MalformedMessage):
+        parse(Accepted, refused.model_dump())
