@@ -4,13 +4,14 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlscope.bus.bus import Recorded
 from schemas.analysis import AnalysisCompleted, AnalysisFailed
 from schemas.catalogue import FACTS
-from schemas.evaluation import EvaluationRequested, RunStarted
+from schemas.evaluation import EvaluationRequested, RunInterrupted, RunStarted
 from schemas.message import Envelope, Fact
 from schemas.run import (
     ClockOrigin,
@@ -24,7 +25,7 @@ from schemas.run import (
 from schemas.status import AgentStatus
 from schemas.subjects import subject_of
 from services.scheduler.board import Board, digest_of_log
-from services.scheduler.decide import S_NS, decide, decide_cancel
+from services.scheduler.decide import S_NS, decide, decide_broken, decide_cancel
 from services.scheduler.effects import Start, effects
 from services.scheduler.fleet import Fleet, Limits
 from services.scheduler.recording import decision_id
@@ -280,3 +281,29 @@ def test_ended_evaluations_are_bounded_and_the_digest_keeps_them() -> None:
 def test_every_fact_of_an_evaluation_is_folded() -> None:
     for kind in [each for each in FACTS.values() if each.entity == "evaluation"]:
         assert kind in _STEPS, kind
+
+
+@pytest.mark.parametrize(
+    ("runs", "attempt", "most", "expected"),
+    [
+        (["b1-online-model"], 1, 5, [("b1-online-model", False)]),
+        (["b1-online-model"], 1, 1, [("b1-online-model", True)]),
+        (["b1-online-model"], 2, 5, []),
+        (["b1-batched-model"], 1, 5, []),
+        (["b9-unknown", "b1-online-model"], 1, 5, [("b1-online-model", False)]),
+        ([], 1, 5, []),
+    ],
+)
+def test_only_an_attempt_under_way_is_broken_off(
+    runs: list[str], attempt: int, most: int, expected: list[tuple[str, bool]]
+) -> None:
+    story = Story(random.Random(1), agents={"a1": an_agent("a1")})
+    request = a_request(scenarios=["online", "batched"])
+    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
+    story.settle()
+    facts = decide_broken(story.state, runs, attempt, "why", Limits(attempts_lost=most))
+    told = [each for each in facts if isinstance(each, RunInterrupted)]
+    assert [(each.run, each.final) for each in told] == expected
+    assert {each.cause for each in told} <= {"why"}
+    story.cancel()
+    assert decide_broken(story.state, runs, attempt, "why", Limits()) == []

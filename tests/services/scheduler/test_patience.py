@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from schemas.evaluation import EvaluationFailed, EvaluationMeasured, EvaluationRequested
+from schemas.run import RunFailed
 from services.scheduler.decide import S_NS, decide
 from services.scheduler.fleet import Fleet, Limits
 from services.scheduler.state import Run
@@ -66,3 +67,65 @@ def test_an_analyzer_that_never_speaks_fails_the_evaluation_in_the_end() -> None
     assert follows(story, 1799) == []
     [failed] = follows(story, 1800)
     assert failed.cause == "analysis failed: the analyzer said nothing for 1800 s"
+
+
+def test_a_failed_runs_rows_are_waited_for_less_long() -> None:
+    story = Story(random.Random(1))
+    story.agents["a1"] = an_agent("a1")
+    story.say(EvaluationRequested(evaluation=E, request=a_request(), requested_ns=0))
+    story.settle()
+    about = {"evaluation": E, "run": first(story).plan.run, "attempt": 1, "agent": "a1"}
+    story.say(RunFailed.model_validate(about | {"error": "predict", "message": "x"}))
+    assert follows(story, 179) == []
+    [failed] = follows(story, 180)
+    assert (type(failed), failed.cause) == (EvaluationFailed, "predict: x")
+
+
+def test_runs_of_a_group_share_their_time() -> None:
+    """They take turns in one session, so each may take the time-outs of all, and no others'."""
+    story = Story(random.Random(1))
+    story.agents["a1"] = an_agent("a1")
+    request = a_request(scenarios=["online", "batched"], trace_level="framework", run_timeout_s=10)
+    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
+    story.settle()
+    grace_s = WAITS.run_grace_s
+    assert follows(story, 2 * 10 + grace_s - 1) == []
+    ended = follows(story, 2 * 10 + grace_s)
+    assert [fact.run for fact in ended] == ["b1-online-model", "b1-online-framework"]
+    assert {(fact.final, fact.cause) for fact in ended} == {
+        (True, "time-out: the agent did not end it")
+    }
+
+
+def test_a_run_that_completed_is_not_started_again_with_its_group() -> None:
+    story = Story(random.Random(1))
+    story.agents["a1"] = an_agent("a1")
+    request = a_request(scenarios=["online"], trace_level="framework")
+    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
+    story.settle()
+    quick, slow = list(story.state.runs)
+    for attempt in (1, 2):
+        _die(story, slow, attempt)
+        if attempt == 1:
+            story.say(_completed(story.state.runs[quick], 1, story.dice))
+        story.settle()
+    assert [story.state.runs[run].attempt for run in (quick, slow)] == [1, 3]
+
+
+def test_a_run_that_failed_before_the_others_waits_for_them() -> None:
+    story = Story(random.Random(1))
+    story.agents["a1"] = an_agent("a1")
+    request = a_request(scenarios=["online"], trace_level="framework")
+    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
+    story.settle()
+    quick, slow = list(story.state.runs)
+    _die(story, quick, 1)
+    assert follows(story, 1) == [], "the other run of its group is under way"
+    _die(story, slow, 1)
+    story.settle()
+    assert {run.attempt for run in story.state.runs.values()} == {2}
+
+
+def _die(story: Story, run: str, attempt: int) -> None:
+    about = {"evaluation": E, "run": run, "attempt": attempt, "agent": "a1"}
+    story.say(RunFailed.model_validate(about | {"error": "worker_died", "message": "x"}))
