@@ -10,10 +10,11 @@ from mlscope.bus.errors import NoSuchPayload, PayloadMismatch
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
 from schemas.codec import decode_envelope, encode, encode_body, fact_in, is_json, pack, unpack
 from schemas.dead import LetterBuried
-from schemas.errors import SchemaError
+from schemas.errors import MalformedMessage, SchemaError
 from schemas.identity import token_of
 from schemas.message import Envelope, Fact, derived_id
 from schemas.request import Refused
+from schemas.subjects import subject_of
 
 _log = logging.getLogger(__name__)
 _KEPT_BYTES = 64 * 1024
@@ -53,12 +54,18 @@ def enveloped(fact: Fact, *, id: str, cause: str = "", traceparent: str = "") ->
 
 
 async def opened(subject: str, sequence: int, body: bytes, fetch: Fetch) -> Recorded:
-    """Return a stored fact. Raises SchemaError, NoSuchPayload, PayloadMismatch, Unreachable."""
+    """Return a stored fact. Raises SchemaError, NoSuchPayload, PayloadMismatch, Unreachable.
+
+    Who may say what is decided by subjects, so a fact under another's subject is none.
+    """
     envelope = decode_envelope(body)
     data = envelope.data
     if envelope.payload:
         data = unpack(await fetch(subject, envelope.payload, envelope.payload_sha256))
-    return Recorded(subject, sequence, envelope, fact_in(envelope, data))
+    fact = fact_in(envelope, data)
+    if (own := subject_of(fact)) != subject:
+        raise MalformedMessage(field="subject", found=subject, expected=f"{own} for this fact")
+    return Recorded(subject, sequence, envelope, fact)
 
 
 async def readable(subject: str, sequence: int, body: bytes, fetch: Fetch) -> Recorded | None:

@@ -10,14 +10,17 @@ import pytest
 from cli.cluster.nats_server import NatsServer
 from mlscope.bus.bus import Asked, Delivery, ServiceFacts
 from mlscope.bus.errors import BusError, Conflict, NotPermitted
+from mlscope.bus.letters import enveloped
 from mlscope.bus.nats import connect
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from schemas.agent import AgentLeft
 from schemas.analysis import AnalysisFailed
-from schemas.evaluation import EvaluationMeasured
+from schemas.codec import encode
+from schemas.evaluation import EvaluationCancelled, EvaluationMeasured
 from schemas.message import Fact
-from schemas.subjects import decisions_of, facts_of
+from schemas.run import RunFailed
+from schemas.subjects import decisions_of, facts_of, story_of
 
 DECISION = EvaluationMeasured(evaluation="e1", runs=())
 
@@ -182,3 +185,21 @@ async def messages_in(server: NatsServer, stream: str) -> int:
     count = (await client.jetstream().stream_info(stream)).state.messages
     await client.close()
     return count
+
+
+async def test_a_fact_under_the_subject_of_another_is_no_fact(server: NatsServer) -> None:
+    """Rights are subjects: what the body says must be what its subject allowed."""
+    cancelled = EvaluationCancelled(evaluation="e1", reason="forged")
+    stranger = RunFailed(evaluation="e1", run="r1", attempt=1, agent="a2", error="x", message="")
+    async with connect(settings_of(server, "agent"), "agent") as agent:
+        for fact, subject in (
+            (cancelled, "mlscope.v1.run.e1.r1.completed.a1"),
+            (stranger, "mlscope.v1.run.e1.r1.failed.a1"),
+        ):
+            await agent.publish_live(subject, encode(enveloped(fact, id=fact.schema_name())))
+        await agent.publish(stranger, id="by itself")
+    async with connect(settings_of(server, "scheduler"), "scheduler") as scheduler:
+        story = await scheduler.read(story_of("e1"))
+        assert [recorded.fact for recorded in story] == [stranger]
+        assert await first(scheduler.deliveries("scheduler")) == stranger
+    assert await messages_in(server, "DEAD") == 2
