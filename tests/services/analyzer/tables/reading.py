@@ -1,0 +1,35 @@
+"""One analysis' table of a described input, its rows as maps."""
+
+from typing import Any
+
+from schemas.analysis import Table
+from services.analyzer.frames import ANSWERED
+from services.analyzer.tables.table import Analysis
+from tests.services.analyzer.golden import frames_in
+
+MS = 1_000_000
+
+
+def table_of(analysis: Analysis, *runs: dict[str, Any], **more: Any) -> Table:
+    """Return the table of these runs."""
+    return analysis.compute(frames_in({"runs": list(runs), **more}))
+
+
+def rows_of(table: Table) -> list[dict[str, Any]]:
+    """Return a table's rows by column."""
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in table.rows]
+
+
+def query(
+    number: int, begin: int, end: int, *, due: int | None = None, size: int = 1, block: int = 0
+) -> list[Any]:
+    """Return an answered query's row; times in ns."""
+    return [number, block, size, due, begin, begin, end, end - begin, ANSWERED]
+
+
+def span(
+    number: int, level: int, name: str, duration: int, *, of: int = 0, layer: int | None = None
+) -> list[Any]:
+    """Return a span's row; `of` is its query, `number` also when it begins."""
+    return [number, None, level, name, number, duration, 0, of, 0, layer]

@@ -1,0 +1,39 @@
+"""Conditions: a row a run that counts, with what the agent said and what a reader must know."""
+
+import json
+
+from services.analyzer.tables.conditions import ANALYSIS
+from tests.services.analyzer.tables.reading import rows_of, table_of
+
+
+def test_what_the_agent_told_is_there() -> None:
+    told = {"threads": 2, "precision": "float32", "noise": {"major_faults": 0}, "seed": 7}
+    (row,) = rows_of(table_of(ANALYSIS, {"run": "r0", "conditions": told, "level": 2}))
+    assert (row["threads"], row["precision"], row["seed"]) == (2, "float32", 7)
+    assert json.loads(row["noise"]) == {"major_faults": 0}
+    assert row["level"] == "model"
+
+
+def test_notes_say_how_it_ended_and_how_noisy_it_was() -> None:
+    run = {
+        "run": "r0",
+        "end": "failed",
+        "message": "no file",
+        "level_note": "no deeper",
+        "dropped_batches": 3,
+        "caveats": ["said by the agent"],
+        "conditions": {"noise": {"issue_lateness_p99_ns": 2_000_000}},
+    }
+    table = table_of(ANALYSIS, run)
+    notes = rows_of(table)[0]["note"].split("; ")
+    assert notes[:3] == ["said by the agent", "failed: no file", "no deeper"]
+    assert notes[3] == "3 batches were lost at the agent"
+    assert notes[4].startswith("noisy: ")
+    assert list(table.caveats) == [f"r0: {note}" for note in notes]
+
+
+def test_the_verdict_counts_good_runs() -> None:
+    verdict = table_of(
+        ANALYSIS, {"run": "r0", "agent": "b"}, {"run": "r1", "agent": "a", "end": "failed"}
+    ).verdict
+    assert verdict == "1 of 2 runs completed, on a, b."

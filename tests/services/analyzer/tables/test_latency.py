@@ -1,0 +1,31 @@
+"""Latency: from due, or issued in a closed loop; failed queries stay out and are counted."""
+
+from services.analyzer.tables.latency import ANALYSIS
+from tests.services.analyzer.tables.reading import MS, query, rows_of, table_of
+
+
+def test_an_open_loop_counts_from_due_times() -> None:
+    queries = [query(n, 10 * MS, 12 * MS, due=7 * MS) for n in range(3)]
+    (row,) = rows_of(table_of(ANALYSIS, {"run": "r0", "queries": queries}))
+    assert (row["median"], row["min"], row["max"]) == (5 * MS, 5 * MS, 5 * MS)
+
+
+def test_the_trimmed_mean_drops_a_fifth_at_each_end() -> None:
+    times = [1, 10, 20, 30, 1000]
+    queries = [query(n, 0, ms * MS) for n, ms in enumerate(times)]
+    (row,) = rows_of(table_of(ANALYSIS, {"run": "r0", "queries": queries}))
+    assert row["trimmed_mean"] == 20 * MS
+
+
+def test_failed_queries_are_counted_and_told() -> None:
+    failed = query(1, 0, 900 * MS)
+    failed[-1] = 1
+    table = table_of(ANALYSIS, {"run": "r0", "queries": [query(0, 0, MS), failed]})
+    (row,) = rows_of(table)
+    assert (row["count"], row["failed"], row["max"]) == (1, 1, MS)
+    assert "r0: 1 of 2 queries failed" in table.caveats
+
+
+def test_few_queries_certify_no_tail() -> None:
+    table = table_of(ANALYSIS, {"run": "r0", "queries": [query(0, 0, MS)]})
+    assert any("too few answered, 1, to certify p90" in caveat for caveat in table.caveats)

@@ -1,0 +1,25 @@
+"""Lateness: issued minus due, of open loops alone."""
+
+import pytest
+
+from services.analyzer.tables.lateness import ANALYSIS
+from tests.services.analyzer.tables.reading import query, rows_of, table_of
+
+
+def test_closed_loops_have_none() -> None:
+    table = table_of(ANALYSIS, {"run": "r0", "queries": [query(0, 0, 9)]})
+    assert table.rows == ()
+    assert table.verdict == "No run had due times."
+
+
+def test_it_is_counted_from_the_due_time() -> None:
+    queries = [query(n, 1000 * n + late, 2000, due=1000 * n) for n, late in enumerate((5, 7, 9))]
+    (row,) = rows_of(table_of(ANALYSIS, {"run": "r0", "queries": queries}))
+    assert (row["count"], row["p50"], row["max"], row["early"]) == (3, 7.0, 9.0, 0)
+    assert row["due_per_s"] == pytest.approx(1e6)
+
+
+def test_an_early_query_is_told() -> None:
+    table = table_of(ANALYSIS, {"run": "r0", "queries": [query(0, 99, 200, due=100)]})
+    assert rows_of(table)[0]["early"] == 1
+    assert "r0: 1 issued early" in table.caveats

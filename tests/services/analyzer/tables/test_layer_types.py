@@ -1,0 +1,33 @@
+"""Layer types: layers of a type are summed query by query, then averaged."""
+
+from services.analyzer.tables.layer_types import ANALYSIS
+from services.analyzer.tables.layers import NO_LAYERS
+from tests.services.analyzer.tables.reading import query, rows_of, span, table_of
+
+_NATURES = [[0, "a", "Conv"], [1, "b", "Relu"], [2, "c", "Conv"]]
+
+
+def _spans(of: int) -> list[list[object]]:
+    durations = {"a": 30, "b": 10, "c": 60}
+    layers = [
+        span(10 * of + n, 3, name, ns, of=of, layer=n)
+        for n, (name, ns) in enumerate(durations.items())
+    ]
+    return [*layers, span(10 * of + 9, 2, "predict", 200, of=of)]
+
+
+def test_times_of_a_type_are_summed() -> None:
+    queries = [query(n, 0, 500) for n in range(2)]
+    run = {"run": "r0", "level": 3, "queries": queries, "layers": _NATURES}
+    table = table_of(ANALYSIS, run | {"spans": [*_spans(0), *_spans(1)]})
+    conv, relu = rows_of(table)
+    assert (conv["type"], conv["layers"], conv["time"]) == ("Conv", 2, 90.0)
+    assert (conv["share_of_layers"], conv["share"]) == (0.9, 0.45)
+    assert (relu["type"], relu["layers"], relu["queries"]) == ("Relu", 1, 2)
+    assert table.verdict.startswith("Conv takes 90.0%")
+
+
+def test_runs_of_another_level_have_none() -> None:
+    run = {"run": "r0", "level": 4, "queries": [query(0, 0, 500)], "spans": _spans(0)}
+    table = table_of(ANALYSIS, run)
+    assert (table.rows, table.verdict) == ((), NO_LAYERS)

@@ -1,0 +1,31 @@
+"""Layers: in the order they first began, one row an index and name."""
+
+from services.analyzer.tables.layers import ANALYSIS
+from tests.services.analyzer.tables.reading import query, rows_of, span, table_of
+
+
+def test_layers_come_in_execution_order_with_their_share_of_predict() -> None:
+    spans = [
+        span(0, 2, "predict", 100),
+        span(2, 3, "late", 20, layer=0),
+        span(1, 3, "early", 40, layer=1),
+    ]
+    run = {"run": "r0", "level": 3, "queries": [query(0, 0, 500)], "spans": spans}
+    early, late = rows_of(table_of(ANALYSIS, run | {"layers": [[1, "early", "Conv", "1x8"]]}))
+    assert (early["name"], early["index"], early["node"]) == ("early", 0, 1)
+    assert (early["type"], early["shape"], early["share"]) == ("Conv", "1x8", 0.4)
+    assert (late["name"], late["index"], late["type"]) == ("late", 1, "")
+
+
+def test_spans_of_one_layer_in_a_query_are_summed() -> None:
+    spans = [span(n, 3, "node", 10 + n, layer=0) for n in range(3)]
+    run = {"run": "r0", "level": 3, "queries": [query(0, 0, 500)], "spans": spans}
+    (row,) = rows_of(table_of(ANALYSIS, run))
+    assert (row["spans"], row["queries"], row["time"]) == (3, 1, 33.0)
+
+
+def test_layers_of_failed_queries_do_not_count() -> None:
+    failed = query(0, 0, 500)
+    failed[-1] = 1
+    run = {"run": "r0", "level": 3, "queries": [failed], "spans": [span(0, 3, "n", 5, layer=0)]}
+    assert table_of(ANALYSIS, run).rows == ()

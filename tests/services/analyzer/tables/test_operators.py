@@ -1,0 +1,33 @@
+"""Operators: the spans of a step are summed query by query, slowest first."""
+
+from services.analyzer.tables.operators import ANALYSIS
+from tests.services.analyzer.tables.reading import query, rows_of, span, table_of
+
+_SPANS = [
+    span(0, 1, "query", 100),
+    span(1, 2, "decode", 10),
+    span(2, 2, "decode", 15),
+    span(3, 2, "predict", 75),
+]
+
+
+def test_the_slowest_comes_first_with_both_shares() -> None:
+    run = {"run": "r0", "level": 2, "queries": [query(0, 0, 100)], "spans": _SPANS}
+    table = table_of(ANALYSIS, run)
+    predict, decode = rows_of(table)
+    assert (predict["operator"], predict["share_of_operators"]) == ("predict", 0.75)
+    assert (decode["calls"], decode["queries"], decode["time"]) == (2, 1, 25.0)
+    assert decode["share_of_query"] == 0.25
+    assert table.verdict.startswith("The slowest operator is predict")
+
+
+def test_deeper_runs_carry_a_caveat_and_give_no_verdict() -> None:
+    queries = [query(0, 0, 100)]
+    slow = [span(0, 2, "predict", 900)]
+    table = table_of(
+        ANALYSIS,
+        {"run": "r0", "level": 3, "queries": queries, "spans": slow},
+        {"run": "r1", "level": 2, "queries": queries, "spans": _SPANS},
+    )
+    assert "in r1" in table.verdict
+    assert "r0: predict includes the cost of tracing layers" in table.caveats

@@ -1,0 +1,44 @@
+"""Throughput: samples over the time of the run's own blocks."""
+
+import pytest
+
+from services.analyzer.tables.throughput import ANALYSIS
+from tests.services.analyzer.tables.reading import MS, query, rows_of, table_of
+
+
+def test_samples_are_counted_not_queries() -> None:
+    queries = [query(n, n * 10 * MS, (n + 1) * 10 * MS, size=4) for n in range(50)]
+    (row,) = rows_of(table_of(ANALYSIS, {"run": "r0", "batch_size": 4, "queries": queries}))
+    assert (row["samples"], row["queries"]) == (200, 50)
+    assert row["samples_per_s"] == pytest.approx(400.0)
+    assert row["queries_per_s"] == pytest.approx(100.0)
+
+
+def test_time_between_blocks_belongs_to_others() -> None:
+    far = 60_000 * MS
+    blocks = [
+        query(10 * b + n, b * far + n * MS, b * far + (n + 1) * MS, block=b)
+        for b in range(2)
+        for n in range(10)
+    ]
+    (row,) = rows_of(table_of(ANALYSIS, {"run": "r0", "queries": blocks}))
+    assert row["busy_ns"] == 20 * MS
+    assert row["samples_per_s"] == pytest.approx(1000.0)
+
+
+def test_a_closed_loop_of_the_shallowest_level_is_the_verdict() -> None:
+    fast = [query(n, n * MS, (n + 1) * MS) for n in range(9)]
+    due = [query(n, n * MS, n * MS + 9, due=n * MS) for n in range(9)]
+    table = table_of(
+        ANALYSIS,
+        {"run": "open", "queries": due},
+        {"run": "deep", "level": 3, "queries": [query(n, n, n + 1) for n in range(9)]},
+        {"run": "closed", "level": 2, "queries": fast},
+    )
+    assert " in closed " in table.verdict
+    assert rows_of(table)[0]["offered_per_s"] == pytest.approx(1000.0)
+
+
+def test_nothing_answered_has_no_rate() -> None:
+    (row,) = rows_of(table_of(ANALYSIS, {"run": "r0"}))
+    assert (row["samples"], row["samples_per_s"], row["busy_ns"]) == (0, None, None)
