@@ -5,6 +5,10 @@ set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 have() { docker image inspect "$1" >/dev/null 2>&1; }
+standin() { # of the base that only stand-ins have
+    [ "$(docker image inspect --format '{{index .RootFS.Layers 0}}' "$1")" \
+        = "$(docker image inspect --format '{{index .RootFS.Layers 0}}' mlscope-standin-base)" ]
+}
 build() { # tag, with a Dockerfile on standard input
     docker build --quiet --tag "$1" --file - "$work" >/dev/null
 }
@@ -38,7 +42,8 @@ ENTRYPOINT ["nats-server"]
 DOCKER
 fi
 
-if ! have timescale/timescaledb:2.29.2-pg17; then
+# Made anew each time unless it is the real one: what it does changes with compose.yaml.
+if ! have timescale/timescaledb:2.29.2-pg17 || standin timescale/timescaledb:2.29.2-pg17; then
     cat >"$work/entrypoint" <<'SH'
 #!/bin/bash
 # What the real image's entrypoint does, as far as compose.yaml relies on it.
@@ -52,6 +57,13 @@ if [ ! -s "$data/PG_VERSION" ]; then
     rm /tmp/password
     echo "host all all all scram-sha-256" >>"$data/pg_hba.conf"
     su postgres -c "echo \"CREATE DATABASE $POSTGRES_DB\" | $bin/postgres --single -D $data postgres"
+    export PATH="$bin:$PATH" PGHOST=/run/postgresql
+    sed -i '1ilocal all all trust' "$data/pg_hba.conf"
+    su postgres -c "$bin/pg_ctl -D $data -w -o '-c listen_addresses=' start" >/dev/null
+    for script in /docker-entrypoint-initdb.d/*.sh; do
+        setpriv --reuid postgres --regid postgres --clear-groups "$script"
+    done
+    su postgres -c "$bin/pg_ctl -D $data -w -m fast stop" >/dev/null
 fi
 exec setpriv --reuid postgres --regid postgres --clear-groups "$bin/postgres" -D "$data" -c "listen_addresses=*"
 SH

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 import urllib.error
 import urllib.request
 
@@ -52,10 +53,44 @@ def test_the_gateway_wants_its_token(compose: Compose) -> None:
         urllib.request.urlopen(f"http://127.0.0.1:{port}/api/evaluations", timeout=5)
 
 
+def in_container(compose: Compose, service: str, *command: str) -> str:
+    """Run a command in a service's container and return what it prints."""
+    container = compose("ps", "-q", service).split()[0]
+    done = subprocess.run(
+        ["docker", "exec", container, *command], text=True, capture_output=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_the_services_role_owns_its_database_and_no_more(compose: Compose) -> None:
+    asked = """
+        SELECT rolsuper, rolcreaterole, rolcreatedb, rolreplication, rolbypassrls,
+            pg_get_userbyid(datdba),
+            (SELECT rolpassword IS NULL FROM pg_authid WHERE rolname = 'postgres')
+        FROM pg_roles, pg_database WHERE rolname = 'mlscope' AND datname = 'mlscope'
+    """
+    told = in_container(compose, "db", "psql", "-U", "postgres", "-d", "mlscope", "-Atc", asked)
+    assert told == "f|f|f|f|f|mlscope|t"
+
+
+def test_nats_is_started_anew_when_it_complains_of_a_disk_with_room(compose: Compose) -> None:
+    container = compose("ps", "-q", "nats").split()[0]
+
+    def inspected(field: str) -> str:
+        shown = ["docker", "inspect", "--format", f"{{{{{field}}}}}", container]
+        return subprocess.run(shown, text=True, capture_output=True, check=True).stdout.strip()
+
+    complaint = "echo 'no space left on device' >> /tmp/nats.log"
+    in_container(compose, "nats", "sh", "-c", complaint)
+    for _ in range(150):
+        if inspected(".RestartCount") == "1" and inspected(".State.Health.Status") == "healthy":
+            break
+        time.sleep(0.2)
+    assert inspected(".RestartCount") == "1"
+    result = mlscope(compose, "run", "tiny-cnn", "--scenario", "online:queries=5", "--wait", "60")
+    assert "online" in result
+
+
 def test_no_service_runs_as_root(compose: Compose) -> None:
     for service in ("registry", "scheduler", "agent", "collector", "analyzer", "gateway"):
-        container = compose("ps", "-q", service).split()[0]
-        user = subprocess.run(
-            ["docker", "exec", container, "id", "-u"], text=True, capture_output=True, check=True
-        )
-        assert user.stdout.strip() == "10001", service
+        assert in_container(compose, service, "id", "-u") == "10001", service

@@ -1,0 +1,77 @@
+"""The health check of `nats` in compose.yaml, run by a shell on a folder of the test's own."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+COMPLAINT = "[1] [ERR] write: no space left on device\n"
+FULL, ROOMY = 1000, 1_000_000
+
+
+class Looks:
+    """Looks at a log: each says whether it would have ended the server."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.log = folder / "nats.log"
+        self.log.write_text("")
+        services: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+        kind, script = services["nats"]["healthcheck"]["test"]
+        assert kind == "CMD-SHELL"
+        self._script = script.replace("$$", "$").replace("cd /tmp", f"cd {folder}")
+
+    def look(self, room_kib: int = ROOMY) -> bool:
+        """Run the check on a disk with so much room."""
+        lines = rf"printf 'Filesystem\nx 1 1 {room_kib} 1%% /data\n'"
+        standing_in = f"df() {{ {lines}; }}\nkill() {{ touch killed; }}\nwget() {{ :; }}\n"
+        done = subprocess.run(["sh", "-c", standing_in + self._script], check=False)
+        killed = self._folder / "killed"
+        was_ended = killed.exists()
+        killed.unlink(missing_ok=True)
+        assert (done.returncode != 0) == was_ended
+        return was_ended
+
+    def complain(self) -> None:
+        """Say that there is no room."""
+        with self.log.open("a") as log:
+            log.write(COMPLAINT)
+
+
+@pytest.fixture
+def looks(tmp_path: Path) -> Looks:
+    """Begin with an empty log."""
+    return Looks(tmp_path)
+
+
+def test_a_server_that_complains_despite_room_is_ended(looks: Looks) -> None:
+    assert not looks.look()
+    looks.complain()
+    assert looks.look()
+
+
+def test_a_server_whose_disk_is_full_is_left_alone(looks: Looks) -> None:
+    looks.look(FULL)
+    looks.complain()
+    assert not looks.look(FULL)
+    looks.complain()
+    assert not looks.look(ROOMY), "it may have complained before there was room"
+    looks.complain()
+    assert looks.look(ROOMY)
+
+
+def test_an_old_complaint_ends_no_server(looks: Looks) -> None:
+    looks.complain()
+    assert [looks.look() for _ in range(3)] == [False] * 3
+
+
+def test_a_complaint_after_the_log_began_anew_counts(looks: Looks) -> None:
+    for _ in range(3):
+        looks.complain()
+    looks.look()
+    looks.log.write_text("")
+    looks.complain()
+    assert looks.look()
