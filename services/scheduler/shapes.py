@@ -53,8 +53,8 @@ class Shapes:
 
 
 def _digest(parameters: Mapping[str, Any]) -> str:
-    told = repr(sorted(parameters.items(), key=lambda each: each[0]))
-    return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()
+    told = ascii(sorted(parameters.items(), key=lambda each: each[0]))
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def _shape(load: Load) -> Shape:

@@ -4,9 +4,17 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from schemas.evaluation import EvaluationFailed, EvaluationMeasured, EvaluationRequested
+import pytest
+
+from schemas.evaluation import (
+    EvaluationFailed,
+    EvaluationMeasured,
+    EvaluationRequested,
+    RunIssued,
+    RunStarted,
+)
 from schemas.run import RunFailed
-from services.scheduler.decide import S_NS, decide
+from services.scheduler.decide import S_NS, decide, decide_broken
 from services.scheduler.fleet import Fleet, Limits
 from services.scheduler.state import Run
 from tests.services.scheduler.samples import a_request, an_agent
@@ -124,6 +132,53 @@ def test_a_run_that_failed_before_the_others_waits_for_them() -> None:
     _die(story, slow, 1)
     story.settle()
     assert {run.attempt for run in story.state.runs.values()} == {2}
+
+
+def test_waiting_for_another_agent_begins_when_the_last_one_is_lost() -> None:
+    story = Story(random.Random(1), agents={"a1": an_agent("a1")})
+    story.say(EvaluationRequested(evaluation=E, request=a_request(), requested_ns=0))
+    story.settle()
+    story.now_ns = 100 * S_NS
+    story.agents["a1"] = an_agent("a1", state="lost")
+    story.settle()
+    assert first(story).state == "interrupted"
+    assert follows(story, WAITS.agent_grace_s - 1) == []
+    [given_up] = follows(story, WAITS.agent_grace_s)
+    assert (given_up.final, given_up.cause) == (True, "agent a1 was lost; no other agent fits")
+
+
+def test_a_young_claim_is_not_judged_by_its_issuers_lease() -> None:
+    story = Story(random.Random(1), agents={"a1": an_agent("a1")})
+    request = a_request(scenarios=["poisson"])
+    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
+    story.settle()
+    story.now_ns = 100 * S_NS
+    about = {"evaluation": E, "run": first(story).plan.run, "attempt": 1}
+    story.say(RunIssued.model_validate(about | {"issuer": "s9"}))
+    assert follows(story, WAITS.lease_ttl_s - 1) == []
+    [interrupted] = follows(story, WAITS.lease_ttl_s)
+    assert interrupted.cause == "the issuer of its load was lost"
+    assert not interrupted.final
+
+
+@pytest.mark.parametrize(("breaks", "agent"), [(1, "a1"), (2, "a2")])
+def test_an_agent_that_breaks_attempts_off_gives_way_even_to_a_busier_one(
+    breaks: int, agent: str
+) -> None:
+    story = Story(random.Random(1), agents={"a1": an_agent("a1")})
+    story.say(EvaluationRequested(evaluation=E, request=a_request(), requested_ns=0))
+    story.settle()
+    for number in range(breaks):
+        if number:
+            story.settle()
+        run = first(story).plan.run
+        for fact in decide_broken(story.state, [run], number + 1, "why", WAITS):
+            story.say(fact)
+    story.agents["a2"] = an_agent("a2")
+    fleet = replace(_patient(story), loads={"a2": 7})
+    [started] = decide(story.state, story.now_ns, fleet)
+    assert isinstance(started, RunStarted)
+    assert (started.agent, started.attempt) == (agent, breaks + 1)
 
 
 def _die(story: Story, run: str, attempt: int) -> None:

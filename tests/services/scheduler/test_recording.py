@@ -130,6 +130,19 @@ async def test_an_ended_evaluation_is_read_whole_and_not_kept_open(bus: Bus) -> 
     assert board.open == {}
 
 
+async def test_reading_an_ended_evaluation_again_is_not_folded_twice(bus: Bus) -> None:
+    board = Board(most_ended=1)
+    recorder = Recorder(bus, board)
+    for name in (E, "e2"):
+        asked = EvaluationRequested(evaluation=name, request=a_request(), requested_ns=1)
+        await recorder.record(EvaluationState(), [asked])
+        await recorder.settle(name, _cancels)
+    assert list(board.ended) == ["e2"]
+    before = board.digest()
+    assert (await recorder.current(E)).state == "cancelled"
+    assert (board.digest(), list(board.ended)) == (before, ["e2"])
+
+
 def _interruption(**changes: object) -> RunInterrupted:
     told = {"evaluation": E, "run": "r", "attempt": 1, "agent": "a", "cause": "lost"}
     return RunInterrupted.model_validate(told | changes)
