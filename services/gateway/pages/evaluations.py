@@ -42,4 +42,4 @@ def when(epoch_ns: int) -> str:
     """Return a time as UTC to the second, '' for none."""
     if not epoch_ns:
         return ""
-    return f"{datetime.fromtimestamp(epoch_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{datetime.fromtimestamp(epoch_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"

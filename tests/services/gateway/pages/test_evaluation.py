@@ -1,0 +1,55 @@
+"""The page of one evaluation: live or the record, intervals under estimates, conditions last."""
+
+from mlscope.client.story import evolve, unheard
+from schemas.analysis import Column, Table, Tables
+from schemas.status import EvaluationStatus
+from services.gateway.pages.evaluation import evaluation_page
+from tests.stories import E, beginning, whole_story
+
+
+def _status(*, ended: bool = True) -> EvaluationStatus:
+    status = unheard(E)
+    for fact in whole_story() if ended else beginning():
+        status = evolve(status, fact)
+    return status
+
+
+def _table(name: str, *columns: str, row: tuple[object, ...] = (), **more: object) -> Table:
+    made = tuple(Column(name=each, type="float", unit="ns") for each in columns)
+    return Table(name=name, title=name, columns=made, rows=(row,) if row else (), **more)
+
+
+def _page(*tables: Table, ended: bool = True, note: str = "") -> str:
+    total = {table.name: 5 for table in tables}
+    found = Tables(evaluation=E, tables=tables, total_rows=total)
+    return evaluation_page(_status(ended=ended), found, note)
+
+
+def test_it_is_live_until_it_has_ended() -> None:
+    assert 'data-live="yes"' in _page(ended=False)
+    assert 'data-live="no"' in _page()
+
+
+def test_bounds_stand_under_their_estimate_and_have_no_column() -> None:
+    shown = _page(_table("t", "p50", "p50_low", "p50_high", row=(5e6, 4e6, 6e6)))
+    assert "<small>4 ms … 6 ms</small>" in shown
+    assert shown.count(">p50</th>") == 1
+    assert "p50 low" not in shown
+
+
+def test_conditions_come_behind_results() -> None:
+    shown = _page(_table("conditions", "a"), _table("latency", "a"))
+    assert shown.index('data-table="latency"') < shown.index('data-table="conditions"')
+
+
+def test_caveats_and_rows_left_out_are_said() -> None:
+    shown = _page(_table("t", "a", row=(1.0,), caveats=("r0: noisy <b>",)), note="a note")
+    assert "r0: noisy &lt;b&gt;" in shown
+    assert "the first 1 of 5 rows; the files hold all" in shown
+    assert "a note" in shown
+
+
+def test_every_table_can_be_had_as_files() -> None:
+    shown = _page(_table("t", "a"))
+    for suffix in ("", ".csv", ".parquet", ".arrow"):
+        assert f'href="/api/evaluations/{E}/tables/t{suffix}"' in shown

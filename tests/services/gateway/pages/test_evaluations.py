@@ -1,0 +1,31 @@
+"""The list of evaluations."""
+
+import pytest
+
+from mlscope.client.story import unheard
+from services.gateway.pages.evaluations import evaluations_page, state_of, when
+from tests.stories import E
+
+
+def test_without_evaluations_it_says_how_to_get_one() -> None:
+    assert "mlscope run" in evaluations_page([])
+
+
+def test_each_has_a_row_that_leads_to_its_page() -> None:
+    status = unheard(E).model_copy(update={"model": "<tiny>", "agents": ("a1", "a2")})
+    shown = evaluations_page([status, status])
+    assert shown.count(f'href="/evaluations/{E}"') == 2
+    assert "&lt;tiny&gt;" in shown
+    assert "a1, a2" in shown
+
+
+@pytest.mark.parametrize(
+    ("epoch_ns", "shown"),
+    [(0, ""), (1_795_226_400_999_999_999, "2026-11-21 02:00:00 UTC")],
+)
+def test_a_time_is_utc_to_the_second(epoch_ns: int, shown: str) -> None:
+    assert when(epoch_ns) == shown
+
+
+def test_a_state_is_a_word_and_a_class() -> None:
+    assert state_of("failed") == '<span class="state failed">failed</span>'
