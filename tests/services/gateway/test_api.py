@@ -1,0 +1,59 @@
+"""REST: queries narrow, wrong ones name their field, a known key makes no second evaluation."""
+
+import httpx
+import pytest
+
+from mlscope.bus.bus import Asked, Bus
+from mlscope.bus.memory import MemoryServer, connect
+from schemas.codec import encode_body
+from schemas.request import Accepted
+from schemas.subjects import REQUEST
+from tests.services.gateway.conftest import web_over
+from tests.stories import E, StandIns, whole_story
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/api/evaluations?limit=none", "limit"),
+        ("/api/evaluations?colour=red", "colour"),
+        ("/api/catalog?kind=spoon", "kind"),
+    ],
+)
+async def test_a_wrong_query_names_its_field(web: httpx.AsyncClient, path: str, field: str) -> None:
+    response = await web.get(path)
+    assert response.status_code == 400
+    assert response.json()["field"] == field
+
+
+async def test_an_empty_query_is_none(web: httpx.AsyncClient) -> None:
+    assert (await web.get("/api/evaluations?model=&state=")).status_code == 200
+
+
+async def test_a_known_key_is_no_new_evaluation(server: MemoryServer, bus: Bus) -> None:
+    async def repeated(_: Asked) -> bytes:
+        return encode_body(Accepted(evaluation=E, repeated=True))
+
+    async with connect(server, "scheduler") as scheduler, web_over(bus) as web:
+        await scheduler.answer(f"{REQUEST}.evaluate", repeated, queue="scheduler")
+        response = await web.post("/api/evaluations", json={"model": "tiny", "key": "k"})
+    assert response.status_code == 200
+    assert response.headers["location"] == f"/api/evaluations/{E}"
+
+
+async def test_an_ended_evaluations_events_end(web: httpx.AsyncClient, standing: StandIns) -> None:
+    await standing.tell(*whole_story())
+    response = await web.get(f"/api/evaluations/{E}/events")
+    assert response.text.rstrip().endswith('data: {"state":"analyzed"}')
+
+
+async def test_a_table_nobody_knows_lists_those_there_are(web: httpx.AsyncClient) -> None:
+    response = await web.get(f"/api/evaluations/{E}/tables/spoons.csv")
+    assert response.status_code == 404
+    assert "spoons" in response.json()["message"]
+
+
+@pytest.mark.parametrize("text", ["a.b", "*", ">", "x" * 65])
+async def test_an_evaluation_is_a_token(web: httpx.AsyncClient, text: str) -> None:
+    response = await web.get(f"/api/evaluations/{text}/tables")
+    assert (response.status_code, response.json()["field"]) == (400, "evaluation")

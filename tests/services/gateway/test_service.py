@@ -1,0 +1,43 @@
+"""The gateway's process: it listens before it announces itself, and stops within a bound."""
+
+import asyncio
+import socket
+
+import httpx
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.errors import BusError
+from mlscope.settings import Settings
+from services.gateway.service import serve
+from tests.services.gateway.conftest import Running
+
+
+async def test_it_answers_discovery_and_says_how_many_look(running: Running, bus: Bus) -> None:
+    stats = await bus.ask("$SRV.STATS.gateway", b"")
+    assert b'"viewers":0' in stats.replace(b" ", b"")
+
+
+async def test_a_taken_port_is_an_error_and_nothing_is_announced(bus: Bus) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = Settings(gateway_port=taken.getsockname()[1])
+        with pytest.raises(OSError, match="in use"):
+            await serve(bus, settings, asyncio.Event())
+    with pytest.raises(BusError):
+        await bus.ask("$SRV.PING.gateway", b"", timeout_s=0.1)
+
+
+async def test_stopped_it_lets_go_of_its_port(running: Running) -> None:
+    running.stop.set()
+    await running.serving
+    async with httpx.AsyncClient(base_url=running.url) as web:
+        with pytest.raises(httpx.ConnectError):
+            await web.get("/healthz")
+    socket.create_server(("127.0.0.1", running.port)).close()
+
+
+async def test_it_tells_nothing_of_its_server(running: Running) -> None:
+    async with httpx.AsyncClient(base_url=running.url) as web:
+        response = await web.get("/healthz")
+    assert response.json() == {"ok": True}
+    assert "server" not in response.headers
