@@ -2,8 +2,9 @@
 
 import asyncio
 import gc
+import json
 import warnings
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -31,6 +32,7 @@ class Greeter:
     def __init__(self, greetings: Sequence[bytes]) -> None:
         self.greeted = 0
         self.said: list[bytes] = []
+        self.answer: Mapping[str, object] | None = {}
         self._greetings = greetings
         self._writers: list[asyncio.StreamWriter] = []
 
@@ -44,8 +46,22 @@ class Greeter:
             self.said.append(line)
             if line.startswith(b"PING"):
                 writer.write(b"PONG\r\n")
+            elif line.startswith((b"PUB", b"HPUB")):
+                self._reply(line.split()[2], writer)
         writer.close()
         self._writers.remove(writer)
+
+    def _reply(self, inbox: bytes, writer: asyncio.StreamWriter) -> None:
+        """Give the answer to a request, to the inbox's one subscription; None: nobody is there."""
+        if not inbox.startswith(b"_INBOX") or self.answer == {}:
+            return
+        if self.answer is None:
+            headers = b"NATS/1.0 503\r\n\r\n"
+            size = b"%d %d" % (len(headers), len(headers))
+            writer.write(b"HMSG %b 1 %b\r\n%b\r\n" % (inbox, size, headers))
+        else:
+            body = json.dumps(self.answer).encode()
+            writer.write(b"MSG %b 1 %d\r\n%b\r\n" % (inbox, len(body), body))
 
     def hang_up(self) -> None:
         """End every connection."""

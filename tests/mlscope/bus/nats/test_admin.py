@@ -1,0 +1,99 @@
+"""Provisioning: what is made, what is changed, what nobody may do to it."""
+
+import asyncio
+from dataclasses import replace
+
+import nats
+import pytest
+
+from cli.cluster.nats_server import NatsServer
+from mlscope.bus.errors import ServerRefused
+from mlscope.bus.nats.admin import Admin, ServerTooOld
+from mlscope.bus.streams import BATCHES, OBJECTS, STREAMS
+from mlscope.provision import provision
+from mlscope.settings import Settings
+from tests.contracts.worlds import NatsWorld, OpenSettings
+
+
+def settings_of(server: NatsServer, name: str) -> Settings:
+    """Return the settings of the connection `name`."""
+    return Settings(nats_url=server.url, nats_seed_file=server.seed_files[name])
+
+
+async def test_streams_are_listed_and_deleted(world: NatsWorld) -> None:
+    admin = Admin(OpenSettings(world.server.url))
+    await admin.open()
+    names = await admin.stream_names()
+    assert {stream.name for stream in STREAMS} < set(names)
+    await admin.delete_stream("TRACES")
+    assert set(names) - set(await admin.stream_names()) == {"TRACES"}
+    with pytest.raises(ServerRefused, match="not found"):
+        await admin.delete_stream("TRACES")
+    await admin.close()
+
+
+async def test_what_cannot_be_changed_is_refused(world: NatsWorld) -> None:
+    admin = Admin(OpenSettings(world.server.url))
+    await admin.open()
+    taken = replace(STREAMS[0], name="OTHER")
+    with pytest.raises(ServerRefused, match="overlap"):
+        await admin.make_stream(taken)
+    await admin.close()
+
+
+async def test_nobody_purges_what_the_log_refers_to(nats_server: NatsServer) -> None:
+    await provision(settings_of(nats_server, "provisioner"))
+    client = await nats.connect(
+        nats_server.url,
+        nkeys_seed_str=nats_server.seeds["provisioner"],
+        inbox_prefix=b"_INBOX_provisioner",
+    )
+    with pytest.raises(nats.js.errors.APIError, match="purge"):
+        await client.jetstream().purge_stream(f"OBJ_{OBJECTS}")
+    await client.close()
+
+
+async def test_provisioning_again_changes_what_is_set(nats_server: NatsServer) -> None:
+    settings = settings_of(nats_server, "provisioner")
+    await provision(settings)
+    await provision(
+        replace(settings, traces_max_bytes=1 << 20, lease_ttl_s=7.0, payloads_max_bytes=2 << 20)
+    )
+    client = await nats.connect(
+        nats_server.url,
+        nkeys_seed_str=nats_server.seeds["provisioner"],
+        inbox_prefix=b"_INBOX_provisioner",
+    )
+    manager = client.jetstream()
+    traces = (await manager.stream_info("TRACES")).config
+    assert (traces.max_bytes, traces.discard, traces.allow_direct) == (1 << 20, "new", True)
+    assert (traces.compression, traces.max_age) == ("s2", 0)
+    assert (await manager.stream_info("KV_leases")).config.max_age == 7.0
+    assert (await manager.stream_info("KV_catalog")).config.max_age == 0
+    assert (await manager.stream_info("EVALUATIONS")).config.max_bytes == -1
+    for name in (OBJECTS, BATCHES):
+        store = (await manager.stream_info(f"OBJ_{name}")).config
+        assert (store.max_bytes, store.discard) == (2 << 20, "new")
+    recorder = (await manager.consumer_info("EVALUATIONS", "recorder")).config
+    assert (recorder.ack_wait, recorder.max_deliver) == (30.0, -1)
+    await client.close()
+
+
+async def test_an_old_server_is_refused() -> None:
+    left = asyncio.Event()
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"version":"2.11.9","max_payload":1048576,"headers":true}\r\n')
+        while line := await reader.readline():
+            if line.startswith(b"PING"):
+                writer.write(b"PONG\r\n")
+        writer.close()
+        await writer.wait_closed()
+        left.set()
+
+    server = await asyncio.start_server(greet, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with pytest.raises(ServerTooOld, match=r"2\.11\.9"):
+        await provision(Settings(nats_url=f"nats://127.0.0.1:{port}"))
+    await left.wait()
+    server.close()

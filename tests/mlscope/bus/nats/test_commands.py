@@ -1,0 +1,55 @@
+"""Commands over core NATS: whom an answer may go to, and what ends with the connection."""
+
+import asyncio
+
+import nats
+import pytest
+
+from mlscope.bus.bus import Asked, Recorded
+from mlscope.bus.errors import NoAnswer
+from schemas.dead import LetterBuried
+from schemas.subjects import facts_of
+from tests.contracts.worlds import NatsWorld
+
+SUBJECT = "mlscope.v1.request.catalog"
+
+
+async def refuse(_: Asked) -> bytes:
+    """Say no."""
+    return b'{"accepted": false, "error": "invalid", "message": "no"}'
+
+
+async def test_an_answer_goes_to_an_inbox_only(world: NatsWorld) -> None:
+    forged = "mlscope.v1.agent.a1.left"
+    async with world.connect() as bus:
+        await bus.answer(SUBJECT, refuse, queue="registry")
+        client = await nats.connect(world.server.url)
+        await client.publish(SUBJECT, b"{}", reply=forged)
+        await client.flush()
+        letters: list[Recorded] = []
+        while not letters:
+            letters = await bus.read(facts_of(LetterBuried))
+            await asyncio.sleep(0.01)
+        await client.close()
+        assert await bus.read("mlscope.v1.agent.>") == []
+    assert isinstance(letters[0].fact, LetterBuried)
+    assert letters[0].fact.reason == "invalid: no"
+
+
+async def test_nobody_answers_for_a_closed_bus(world: NatsWorld) -> None:
+    async with world.connect("asker", patience_s=0.2) as asker:
+        async with world.connect("answerer") as answerer:
+            await answerer.answer(SUBJECT, refuse, queue="registry")
+            assert await asker.ask(SUBJECT, b"{}")
+        with pytest.raises(NoAnswer):
+            await asker.ask(SUBJECT, b"{}", timeout_s=0.5)
+
+
+async def test_a_hearing_ends_with_its_bus(world: NatsWorld) -> None:
+    async with world.connect() as bus:
+        hearing = await bus.hear("mlscope.>").ready()
+        await bus.publish_live("mlscope.v1.live.x", b"1")
+        assert (await anext(hearing))[1] == b"1"
+        waiting = asyncio.create_task(anext(hearing, None))
+        await asyncio.sleep(0)
+    assert await waiting is None

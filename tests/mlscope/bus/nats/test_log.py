@@ -1,0 +1,104 @@
+"""The log over JetStream: errors in our words, reading by parts, following without gaps."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import nats
+import pytest
+
+from mlscope.bus.errors import (
+    BusError,
+    Conflict,
+    NotProvisioned,
+    ServerRefused,
+    StreamFull,
+    Unreachable,
+)
+from mlscope.bus.nats.connection import Connection
+from mlscope.bus.nats.log import EXPECTED, EXPECTED_ON, MESSAGE_ID, last_on, read_on, store, tail
+from tests.contracts.worlds import NatsWorld, OpenSettings
+from tests.mlscope.bus.nats.test_connection import GREETING, connected, greeting
+
+SUBJECT = "mlscope.v1.trace.e1.r1.captured.a1"
+
+
+@pytest.fixture
+async def connection(world: NatsWorld) -> AsyncIterator[Connection]:
+    """Connect to a provisioned server."""
+    async with connected(OpenSettings(world.server.url)) as opened:
+        yield opened
+
+
+async def put(connection: Connection, body: bytes, **headers: str) -> int:
+    """Store a message."""
+    return await store(connection, SUBJECT, body, headers=headers)
+
+
+ERRORS = [
+    ({"code": 400, "err_code": 10071, "description": "wrong last sequence: 17"}, Conflict),
+    ({"code": 503, "err_code": 10077, "description": "maximum bytes exceeded"}, StreamFull),
+    ({"code": 503, "err_code": 10023, "description": "insufficient resources"}, StreamFull),
+    ({"code": 500, "err_code": 10047, "description": "insufficient storage"}, StreamFull),
+    ({"code": 503, "err_code": 10008, "description": "temporarily unavailable"}, Unreachable),
+    ({"code": 400, "err_code": 10003, "description": "bad request"}, ServerRefused),
+]
+
+
+@pytest.mark.parametrize(("said", "kind"), ERRORS, ids=lambda each: str(each)[:40])
+async def test_a_servers_no_is_said_in_our_words(said: dict[str, object], kind: type) -> None:
+    async with greeting(GREETING) as (greeter, settings), connected(settings, 0.2) as connection:
+        greeter.answer = {"error": said}
+        with pytest.raises(BusError) as raised:
+            await put(connection, b"", **{EXPECTED_ON: "a.>", EXPECTED: "3"})
+    assert type(raised.value) is kind
+    if isinstance(raised.value, Conflict):
+        error = raised.value
+        assert (error.subject, error.expected, error.found) == ("a.>", 3, 17)
+
+
+async def test_a_stream_that_is_missing_is_named() -> None:
+    async with greeting(GREETING) as (greeter, settings), connected(settings, 0.2) as connection:
+        greeter.answer = None
+        with pytest.raises(NotProvisioned, match="trace"):
+            await put(connection, b"")
+        with pytest.raises(NotProvisioned, match="TRACES"):
+            await read_on(connection, "TRACES", SUBJECT, 0)
+
+
+async def test_much_is_read_in_parts(connection: Connection) -> None:
+    for n in range(7):
+        await put(connection, bytes(500_000), **{MESSAGE_ID: str(n)})
+    sequences: list[int] = []
+    after, more = 0, 1
+    while more:
+        found, more = await read_on(connection, "TRACES", SUBJECT, after)
+        sequences += [stored.sequence for stored in found]
+        after = sequences[-1]
+    assert sequences == list(range(1, 8))
+    assert await read_on(connection, "TRACES", SUBJECT, after) == ([], 0)
+
+
+async def test_the_last_on_a_subject(connection: Connection) -> None:
+    assert await last_on(connection, "TRACES", SUBJECT) is None
+    for n in range(3):
+        await put(connection, b"%d" % n, **{MESSAGE_ID: str(n)})
+    found = await last_on(connection, "TRACES", SUBJECT)
+    assert found is not None
+    assert (found.body, found.sequence, found.headers[MESSAGE_ID]) == (b"2", 3, "2")
+
+
+async def test_following_goes_on_over_what_was_purged(
+    world: NatsWorld, connection: Connection
+) -> None:
+    client = await nats.connect(world.server.url)
+    async with aclosing(tail(connection, "TRACES", SUBJECT, 0)) as following:
+        await put(connection, b"1")
+        first = await anext(following)
+        assert await anext(following) is None
+        await client.jetstream().purge_stream("TRACES")
+        await put(connection, b"2")
+        second = await anext(following)
+    await client.close()
+    assert first is not None
+    assert second is not None
+    assert [(each.sequence, each.body) for each in (first, second)] == [(1, b"1"), (2, b"2")]

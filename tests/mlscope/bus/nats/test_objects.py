@@ -1,0 +1,46 @@
+"""The object stores over NATS: its own layout, and what a try that failed leaves."""
+
+import nats
+import pytest
+
+from mlscope.bus.nats.connection import Connection
+from mlscope.bus.nats.objects import Objects, nuid_of
+from mlscope.bus.streams import BATCHES, MAX_MESSAGE_BYTES, OBJECTS
+from schemas.subjects import attempt_batches, subject_of
+from tests.contracts.facts import E, a_batch, a_fact
+from tests.contracts.worlds import NatsWorld, OpenSettings
+
+
+@pytest.mark.parametrize("name", [OBJECTS, BATCHES])
+async def test_the_object_stores_are_nats_own(world: NatsWorld, name: str) -> None:
+    body = bytes(range(256)) * 40_000
+    subject = subject_of(a_batch(0) if name == BATCHES else a_fact())
+    async with world.connect() as bus:
+        await bus.put_object(subject, "a plan", body)
+        client = await nats.connect(world.server.url)
+        store = await client.jetstream().object_store(name)
+        assert (await store.get("a plan")).data == body
+        await client.close()
+
+
+async def test_what_a_failed_try_left_is_no_hindrance(world: NatsWorld) -> None:
+    subject, size_bytes = subject_of(a_batch(0)), MAX_MESSAGE_BYTES // 2
+    for name, body in (("one", bytes(1000)), ("two", bytes(size_bytes + 1000))):
+        async with world.connect() as bus:
+            left = f"$O.{BATCHES}.C.{nuid_of(subject, name)}"
+            await bus.publish_live(left, body[:size_bytes])
+            digest = await bus.put_object(subject, name, body)
+            assert await bus.get_object(subject, name, digest) == body
+    assert await chunks_of(world) == {"one": 1, "two": 2}
+    async with world.connect() as bus:
+        await bus.purge(attempt_batches("trace", E, "r1"))
+    assert await chunks_of(world) == {}
+
+
+async def chunks_of(world: NatsWorld) -> dict[str, int]:
+    """Return how many places have chunks of each batch's object."""
+    connection = Connection(OpenSettings(world.server.url), "tester")
+    await connection.open(5.0)
+    held = await Objects(connection).held("mlscope.v1.trace.>")
+    await connection.close()
+    return {name: len(subjects) for name, subjects in held.items()}

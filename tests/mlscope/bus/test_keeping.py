@@ -1,0 +1,59 @@
+"""A delivery is kept while there is work, and no longer."""
+
+import asyncio
+
+import pytest
+
+from mlscope.bus.keeping import keeping
+from mlscope.bus.memory import MemoryServer, connect
+from tests.contracts.facts import a_fact
+
+
+class Counted:
+    """Counts how often more time was asked for a real delivery."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def working(self) -> None:
+        """Count."""
+        self.count += 1
+
+
+async def test_more_time_is_asked_again_and_again_until_the_end() -> None:
+    delivery = Counted()
+    async with keeping(delivery, 0.001):  # type: ignore[arg-type]
+        while delivery.count < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    seen = delivery.count
+    await asyncio.sleep(0.01)
+    assert delivery.count == seen
+
+
+async def test_nothing_is_left_running_when_the_work_fails() -> None:
+    async def fail() -> None:
+        async with keeping(Counted(), 10.0):  # type: ignore[arg-type]
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        await fail()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_kept_delivery_does_not_come_again() -> None:
+    now_s = 0.0
+    server = MemoryServer(clock=lambda: now_s)
+    async with connect(server, "scheduler") as bus:
+        await bus.publish(a_fact(), id="a")
+        coming = bus.deliveries("scheduler")
+        (delivery,) = await anext(coming)
+        again = asyncio.ensure_future(anext(coming))
+        async with keeping(delivery, 0.001):
+            for _ in range(5):
+                now_s += 20.0
+                await asyncio.sleep(0.01)
+                server.wake()
+                await asyncio.sleep(0)
+                assert not again.done()
+        again.cancel()
+        await asyncio.gather(again, return_exceptions=True)
