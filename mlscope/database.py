@@ -19,6 +19,7 @@ class Database:
     """A connection at `address`; a silent server is waited for within bounds."""
 
     def __init__(self, address: str) -> None:
+        """Take a conninfo or URL; what it says of time-outs counts."""
         bounds = {"connect_timeout": 10, "keepalives_idle": 10, "tcp_user_timeout": 30_000}
         self._address = make_conninfo("", **(bounds | conninfo_to_dict(address)))
         self._turn = threading.Lock()

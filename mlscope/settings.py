@@ -269,6 +269,7 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
+        """Refuse settings that exclude each other. Raises InvalidSetting."""
         if self.heartbeat_s >= self.lease_ttl_s:
             raise InvalidSetting(
                 "MLSCOPE_HEARTBEAT_S", f"{self.heartbeat_s:g}", f"less than {self.lease_ttl_s:g}"
@@ -319,6 +320,7 @@ class Settings:
         return urlunsplit(parts._replace(netloc=f"{name}:{quote(password, safe='')}@{place}"))
 
     def __repr__(self) -> str:
+        """Return the settings without secrets."""
         shown = (f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
         return redact(f"Settings({', '.join(shown)})")
 

@@ -53,6 +53,7 @@ class Child:
     """A running (or ended) child process, in a process group of its own."""
 
     def __init__(self, command: Command) -> None:
+        """Start the command; what it prints is appended to its log."""
         self.command = command
         uid, gid = command.user or (None, None)
         command.log.parent.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ class ClusterError(Exception):
     """The local cluster could not do what it was asked."""
 
     def __str__(self) -> str:
+        """Return the error's meaning, then its fields, a line each."""
         sentence = (type(self).__doc__ or "").strip().splitlines()[0]
         texts = {name: str(value).strip() for name, value in vars(self).items()}
         fields = [f"{name}: {text}" for name, text in texts.items() if text]
@@ -17,6 +18,7 @@ class ProgramMissing(ClusterError):
     """A program that the local cluster runs is not installed: pip install 'mlscope[local]'."""
 
     def __init__(self, program: str) -> None:
+        """Name the program."""
         super().__init__(program)
         self.program = program
 
@@ -25,6 +27,7 @@ class NotReady(ClusterError):
     """A server did not become ready in time, or ended at once; its log says why."""
 
     def __init__(self, name: str, log: Path, last_lines: str) -> None:
+        """Name the process, its log and what it said last."""
         super().__init__(name)
         self.name = name
         self.log = log
@@ -35,6 +38,7 @@ class WrongDataVersion(ClusterError):
     """The data folder was made by another major version of PostgreSQL."""
 
     def __init__(self, folder: Path, found: str, wanted: str) -> None:
+        """Name the folder, the version of its data and the one that runs."""
         super().__init__(folder)
         self.folder = folder
         self.found = found
@@ -45,6 +49,7 @@ class DataUnreachable(ClusterError):
     """PostgreSQL's data lies below a folder that the user it runs as can no longer enter."""
 
     def __init__(self, folder: Path) -> None:
+        """Name the folder."""
         super().__init__(folder)
         self.folder = folder
 
@@ -53,6 +58,7 @@ class DatabaseInitFailed(ClusterError):
     """PostgreSQL's initdb refused to make the data folder."""
 
     def __init__(self, folder: Path, output: str) -> None:
+        """Name the folder and what initdb printed."""
         super().__init__(folder)
         self.folder = folder
         self.output = output
@@ -62,6 +68,7 @@ class AlreadyUp(ClusterError):
     """Another `mlscope up` holds this data folder."""
 
     def __init__(self, folder: Path) -> None:
+        """Name the folder."""
         super().__init__(folder)
         self.folder = folder
 
@@ -70,6 +77,7 @@ class NotUp(ClusterError):
     """No local cluster runs from this data folder: mlscope up."""
 
     def __init__(self, folder: Path) -> None:
+        """Name the folder."""
         super().__init__(folder)
         self.folder = folder
 
@@ -78,6 +86,7 @@ class ProvisionFailed(ClusterError):
     """`mlscope provision` failed, so no service was started; its log says why."""
 
     def __init__(self, log: Path, last_lines: str) -> None:
+        """Name the log and its last lines."""
         super().__init__(log)
         self.log = log
         self.last_lines = last_lines

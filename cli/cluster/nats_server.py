@@ -54,6 +54,7 @@ class NatsServer:
         names: Iterable[str] = tuple(PERMISSIONS),
         host: str = ports.LOOPBACK,
     ) -> None:
+        """Choose ports where none are given; `names` get a key each."""
         self.folder = folder
         self.host = host
         chosen = ports.choose(
@@ -130,6 +131,7 @@ class NatsServer:
             self._child = None
 
     def __enter__(self) -> Self:
+        """Start the server and return it."""
         return self.start()
 
     def __exit__(
@@ -138,4 +140,5 @@ class NatsServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Stop it."""
         self.stop()

@@ -84,6 +84,7 @@ class ClusterPlan:
         environ: Mapping[str, str],
         programs: Programs,
     ) -> None:
+        """Take the folder, the ports chosen and the programs' paths."""
         self.folder = folder.resolve()
         self.ports = chosen
         self.programs = programs

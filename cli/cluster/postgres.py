@@ -42,6 +42,7 @@ class Postgres:
     """
 
     def __init__(self, folder: Path, *, port: int | None = None, durable: bool = True) -> None:
+        """Choose a port where none is given; what is not `durable` is fast."""
         self.folder = folder
         self.port = port or ports.free_port()
         self._durable = durable
@@ -129,6 +130,7 @@ class Postgres:
             self._child = None
 
     def __enter__(self) -> Self:
+        """Start the database and return it."""
         return self.start()
 
     def __exit__(
@@ -137,6 +139,7 @@ class Postgres:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Stop it."""
         self.stop()
 
 

@@ -55,6 +55,7 @@ class StatusLine:
     """One line that is rewritten on a terminal, and printed when it changes elsewhere."""
 
     def __init__(self, stream: TextIO) -> None:
+        """Write to a stream; on a terminal the line is rewritten."""
         self._stream = stream
         self._rewrites = stream.isatty()
         self._last = ""
@@ -69,6 +70,7 @@ class StatusLine:
         self._stream.flush()
 
     def __enter__(self) -> Self:
+        """Begin."""
         return self
 
     def __exit__(
@@ -77,5 +79,6 @@ class StatusLine:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """End the line."""
         if self._rewrites and self._last:
             self._stream.write("\n")

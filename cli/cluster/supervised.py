@@ -28,6 +28,7 @@ class Supervised:
     """A program and its present process, if any. Times are those of the monotonic clock."""
 
     def __init__(self, program: Program) -> None:
+        """Take the program; it is not started yet."""
         self.program = program
         self.history = Restarts()
         self.child: Child | None = None

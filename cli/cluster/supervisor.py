@@ -36,6 +36,7 @@ class Supervisor:
     """Runs a planned cluster until it is asked to stop; `run` returns when nothing is left."""
 
     def __init__(self, plan: ClusterPlan, waker: Waker, shown: Shown, own_pid: int) -> None:
+        """Take what to run, what wakes it, where its state is shown and who it is."""
         self._plan = plan
         self._waker = waker
         self._shown = shown

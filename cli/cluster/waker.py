@@ -14,6 +14,7 @@ class Waker:
     """Owns this process's signals while it is entered; main thread only."""
 
     def __init__(self) -> None:
+        """Open the pair of sockets that signals write to."""
         self.stop_wishes = 0
         self._reader, self._writer = socket.socketpair()
         self._before: list[tuple[signal.Signals, Any]] = []
@@ -30,6 +31,7 @@ class Waker:
             self._reader.recv(4096)
 
     def __enter__(self) -> Self:
+        """Hear signals from now on."""
         for end in (self._reader, self._writer):
             end.setblocking(False)
         self._descriptor_before = signal.set_wakeup_fd(
@@ -45,6 +47,7 @@ class Waker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Hear them as before."""
         for number, action in self._before:
             signal.signal(number, action)
         signal.set_wakeup_fd(self._descriptor_before)

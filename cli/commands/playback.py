@@ -32,6 +32,7 @@ class Playback:
     """One machine's agent for as long as `present` lasts."""
 
     def __init__(self, bus: Bus, bundle: Bundle, heartbeat_s: float) -> None:
+        """Take the connection of its agent, the bundle and how often to renew its lease."""
         self._bus, self._bundle, self._heartbeat_s = bus, bundle, heartbeat_s
         self._incarnation = secrets.token_hex(8)
         self._evaluation: asyncio.Future[str] = asyncio.get_running_loop().create_future()

@@ -53,9 +53,11 @@ class Hearing:
             await end()
 
     def __aiter__(self) -> Self:
+        """Return the messages from the first not read yet."""
         return self
 
     async def __anext__(self) -> tuple[str, bytes]:
+        """Return the next subject and body, waiting for it."""
         await self.ready()
         while not self._waiting:
             if self._is_closed:

@@ -31,6 +31,7 @@ class RunMeter:
     """One attempt's counts; a batch heard twice counts once."""
 
     def __init__(self, run: str, attempt: int) -> None:
+        """Begin with nothing counted."""
         self.run = run
         self.attempt = attempt
         self._answered = 0
@@ -83,6 +84,7 @@ class Meter:
     """Every run of one evaluation: the newest attempt's counts, older attempts forgotten."""
 
     def __init__(self) -> None:
+        """Begin with no run."""
         self._runs: dict[str, RunMeter] = {}
 
     def count_queries(self, fact: QueriesAnswered) -> None:

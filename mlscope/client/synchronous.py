@@ -59,6 +59,7 @@ class Client:
         data: str | Path = "",
         bus: Bus | None = None,
     ) -> None:
+        """Connect. Raises NoCluster, NotAnswering, InvalidSetting."""
         self._loop = _Loop()
         self._client = AsyncClient(url=url, seed_file=seed_file, data=data, bus=bus)
         try:
@@ -68,9 +69,11 @@ class Client:
             raise
 
     def __enter__(self) -> Self:
+        """Return the client."""
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Disconnect."""
         self.close()
 
     def close(self) -> None:

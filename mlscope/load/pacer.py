@@ -42,6 +42,7 @@ class PacerProcess:
     def __init__(
         self, due_ns: NDArray[np.int64], margin_ns: int | None = None, raised: bool = True
     ) -> None:
+        """Take due times (ns, rising); `raised` asks for a real-time priority."""
         queries = len(due_ns)
         self._due_ns = np.ascontiguousarray(due_ns, np.int64)
         self._memory_fd = _anonymous_file((issuing.HEADER + 2 * queries) * 8)
@@ -55,6 +56,7 @@ class PacerProcess:
         self._wake_fd = self._go_fd = -1
 
     def __enter__(self) -> Self:
+        """Start the child."""
         self._wake_fd, wake_write_fd = os.pipe()
         go_read_fd, self._go_fd = os.pipe()
         given = (self._memory_fd, wake_write_fd, go_read_fd)
@@ -76,6 +78,7 @@ class PacerProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """End the child."""
         self.stop()
         os.close(self._go_fd)
         child = self._running()

@@ -24,6 +24,7 @@ class SpanBuffer:
     """
 
     def __init__(self) -> None:
+        """Begin empty, with no names and ids from 1."""
         self._rows: list[Row] = []
         self._names: dict[str, int] = {}
         self._next_span = 1
@@ -51,6 +52,7 @@ class SpanBuffer:
         return text
 
     def __len__(self) -> int:
+        """Return how many spans wait to be taken."""
         return len(self._rows)
 
     @property
