@@ -29,10 +29,10 @@ class Level(IntEnum):
 
 
 def level_of(value: object) -> Level:
-    """Return the level a name or number means; the names of the papers and of
-    their code (`SYSTEM_LIBRARY_TRACE`) are accepted.
+    """Return the level a name or number means.
 
-    Raises ValueError that lists the allowed names.
+    The names of the papers and of their code (`SYSTEM_LIBRARY_TRACE`) are accepted. Raises
+    ValueError that lists the allowed names.
     """
     if isinstance(value, Level):
         return value
