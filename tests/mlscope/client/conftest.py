@@ -1,0 +1,33 @@
+"""A requester on a memory bus, and stand-ins for the services it asks."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.memory import MemoryServer, connect
+from mlscope.client import AsyncClient
+from tests.stories import StandIns, stand_ins
+
+
+@pytest.fixture
+def server() -> MemoryServer:
+    return MemoryServer()
+
+
+@pytest.fixture
+async def standing(server: MemoryServer) -> AsyncIterator[StandIns]:
+    async with stand_ins(server) as standing:
+        yield standing
+
+
+@pytest.fixture
+async def bus(server: MemoryServer) -> AsyncIterator[Bus]:
+    async with connect(server, "requester") as bus:
+        yield bus
+
+
+@pytest.fixture
+async def client(bus: Bus, standing: StandIns) -> AsyncIterator[AsyncClient]:
+    async with AsyncClient(bus=bus) as client:
+        yield client

@@ -1,0 +1,64 @@
+"""Watching one evaluation: every step, over gaps, to the end the scheduler tells."""
+
+import asyncio
+
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.memory import MemoryServer
+from mlscope.client import AsyncClient, CommandRefused, NotAnswering
+from mlscope.client.watching import Pace, watch
+from tests.stories import E, StandIns, a_run, beginning, ending, queries
+
+QUICK = Pace(tick_s=0.02, look_s=0.05, patience_s=0.2)
+
+
+async def test_watching_tells_every_step_and_ends(client: AsyncClient, standing: StandIns) -> None:
+    await standing.tell(*beginning())
+    steps = client.watch(E)
+    assert (await anext(steps)).status.state == "planned"
+    await standing.tell(*a_run("r0"), queries([1000] * 5), *a_run("r1"), *ending())
+    seen = [step async for step in steps]
+    happened = [step.happened for step in seen if step.happened]
+    assert happened.count("run.recorded") == 2
+    assert happened[-1] == "evaluation.analyzed"
+    assert seen[-1].ended
+    assert seen[-1].readings["r0"].answered == 5
+
+
+async def test_watching_survives_a_server_that_goes_and_comes(
+    server: MemoryServer, bus: Bus, standing: StandIns
+) -> None:
+    await standing.tell(*beginning())
+    steps = watch(bus, E, Pace(tick_s=0.02, look_s=0.05, patience_s=20))
+    await anext(steps)
+    server.stop()
+    coming = asyncio.create_task(anext(steps))
+    await asyncio.sleep(0.1)
+    server.start()
+    await standing.tell(*a_run("r0"), *a_run("r1"), *ending())
+    last = await coming
+    async for step in steps:
+        last = step
+    assert last.status.state == "analyzed"
+
+
+@pytest.mark.usefixtures("standing")
+async def test_what_is_not_there_is_not_watched(bus: Bus) -> None:
+    with pytest.raises(CommandRefused):
+        await anext(watch(bus, "nosuch", QUICK))
+
+
+async def test_patience_with_a_silent_scheduler_ends(bus: Bus) -> None:
+    with pytest.raises(NotAnswering):
+        await anext(watch(bus, E, QUICK))
+
+
+async def test_nothing_new_is_said_by_a_tick(bus: Bus, standing: StandIns) -> None:
+    await standing.tell(*beginning())
+    steps = watch(bus, E, QUICK)
+    first, second = await anext(steps), await anext(steps)
+    assert (second.happened, second.status.state) == ("", first.status.state)
+    await steps.aclose()
+    await asyncio.sleep(0)
+    assert not [task for task in asyncio.all_tasks() if "_listen" in repr(task)]
