@@ -57,6 +57,11 @@ def test_two_blocks_are_cut_into_parts() -> None:
     )
 
 
+def test_blocks_of_few_queries_do_not_count() -> None:
+    assert spread_of(_run([MS] * 60 + [9 * MS] * 19, block_size=20)) == 0.0
+    assert spread_of(_run([MS] * 60 + [9 * MS] * 20, block_size=20)) == pytest.approx(4 / 3)
+
+
 def test_the_spread_is_the_coefficient_of_variation() -> None:
     run = _run([1 * MS] * 20 + [2 * MS] * 20 + [3 * MS] * 20, block_size=20)
     assert spread_of(run) == pytest.approx(0.5)
