@@ -23,6 +23,7 @@ from services.scheduler.state import EvaluationState
 _log = logging.getLogger(__name__)
 _PATIENCE_S = 5.0
 _LAST_TRIES = 5
+_PAUSE_S = 1.0
 _MOST_REFUSALS = 5
 _FOR_NOW = frozenset({"busy", "stale", "stopping"})
 """Refusals that pass: the agent has room again, is found to have started anew, or to be gone."""
@@ -74,7 +75,7 @@ class Commander:
         verb = type(effect).__name__.lower()
         for each in range(tries):
             if each:
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(_PAUSE_S)
             answer = await self.ask(effect.agent, verb, body)
             if answer is not None and _is_taken(effect, answer):
                 if effect.evaluation in self._done:

@@ -116,8 +116,15 @@ def test_an_older_start_of_an_attempt_changes_nothing() -> None:
 
 
 def test_the_collectors_first_word_counts() -> None:
-    run = after(COMPLETED, SHORT, RECORDED)
+    more = RECORDED.model_copy(update={"spans": 99})
+    run = after(COMPLETED, SHORT, more)
     assert (run.state, run.cause) == ("incomplete", "4 of 5 batches were stored")
+    assert (run.spans, run.queries) == (3, 2)
+
+
+def test_an_attempt_is_lost_once() -> None:
+    run = after(LOST, LOST.model_copy(update={"cause": "again"}), GIVEN_UP)
+    assert (run.lost, run.cause, run.strays) == (1, "gone", (("a1", 1),))
 
 
 @pytest.mark.parametrize(
