@@ -130,7 +130,7 @@ class Execution:
                     self._say(outcome)
             if not is_through:
                 await self._until_more()
-        if not hearing.result():
+        if self._is_ring_broken or not hearing.result():
             error = self._killed_for or await self._worker.death()
             for run in self.telling.left:
                 self._say(self.telling.failure(run, self._blamed(run, error)))
