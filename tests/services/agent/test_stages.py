@@ -46,6 +46,7 @@ class Run:
         self.facts: list[Batch] = []
         self.recorder = Recorder(Attempt("e", "r", 1, "a"), self.take)
         supply = Supply(pipeline, samples, batch_size)
+        self.busy = supply.busy
         self.stages = Stages(supply, self.predict, self.recorder, level, outputs=outputs)
         self.slot = Slot("x", np.ones((batch_size, 1), np.float32))
         self.fails = False
@@ -134,6 +135,40 @@ def test_a_failed_predict_fails_the_query() -> None:
     run.fails = True
     assert run.ask(0, 0).errors == ["predict: no memory"]
     assert len(run.recorder.spans) == 4
+
+
+def test_the_time_in_predict_is_over_when_it_failed() -> None:
+    run = Run([5])
+    run.fails = True
+    run.ask(0, 0)
+    assert run.busy.since_ns == 0
+
+
+def test_a_long_error_is_cut() -> None:
+    def wordy(_: Any) -> Any:
+        raise ValueError("x" * 9000)
+
+    run = Run([5], pipeline=Pipeline((Operator("wordy", wordy),), ()))
+    run.ask(0, 0)
+    assert len(run.flushed(QueriesAnswered).error_texts[0]) == 2000
+
+
+def test_what_is_no_number_becomes_valid_json() -> None:
+    run = Run([float("nan")], pipeline=PIPELINE)
+    run.ask(0, 0)
+    text = run.flushed(OutputsPredicted).texts[0]
+    assert b"NaN" not in text
+
+
+def test_answers_to_samples_of_the_asker_are_not_kept() -> None:
+    run = Run([5])
+    query = Query(0, [0], issued_ns=1, payload=[21])
+    run.stages.prepare(query, run.slot)
+    run.stages.predict(query)
+    run.stages.finish(query)
+    run.ask(1, 0)
+    kept = run.flushed(OutputsPredicted)
+    assert columns_of(kept)["query"].tolist() == [1]
 
 
 def test_a_failed_answer_fails_the_query() -> None:
