@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,7 +19,7 @@ from schemas.codec import decode_body, encode_body, parse, unpack
 from schemas.request import CatalogChanged, PublishManifest, Refused, WithdrawManifest
 from schemas.status import AgentStatus, Catalog
 from schemas.subjects import REQUEST
-from services.registry.service import serve
+from services.registry.service import Registry, serve
 from services.registry.state import digest, fold
 from tests.services.registry.samples import a_model, an_announcement
 
@@ -136,6 +137,23 @@ async def test_an_agent_is_lost_once_by_two_registries_and_comes_back(
         assert len(lost) == 1
         await client.put("leases", "agent-a1", lease)
         await agents_become(client, "live")
+
+
+async def test_a_lease_gone_for_less_than_two_heartbeats_loses_nobody(
+    client: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that was away comes back without leases, and agents renew theirs in a moment."""
+    fact = AgentAnnounced(agent="a1", announcement=an_announcement())
+    await client.publish(fact, id="announced")
+    settings = Settings(manifests_folder=tmp_path, heartbeat_s=100.0, lease_ttl_s=300.0)
+    registry = Registry(client, settings)
+    registry.state = fold(await client.read("mlscope.v1.agent.>"))
+    times = iter((1000.0, 1199.0, 1200.0))
+    clock = SimpleNamespace(monotonic=lambda: next(times))
+    monkeypatch.setattr("services.registry.service.time", clock)
+    for lost in (0, 0, 1):
+        await registry._record_lost()
+        assert len(await client.read("mlscope.v1.agent.a1.lost")) == lost
 
 
 async def test_of_two_agents_with_one_id_the_one_that_died_is_lost(

@@ -174,3 +174,14 @@ def test_facts_told_twice_and_by_two_ways_count_once(log: Log) -> None:
         assert twice.take(replace(recorded)) is None
     assert twice.digest() == log.board.digest() == digest_of_log(log.facts)
     assert twice.loads() == log.board.loads()
+
+
+def test_the_digest_counts_ended_evaluations_even_when_they_are_forgotten(log: Log) -> None:
+    digests = [log.board.digest()]
+    for number in range(4):
+        log.request(f"e{number}")
+        digests.append(log.board.digest())
+        log.cancel(f"e{number}")
+        digests.append(log.board.digest())
+    assert len(set(digests)) == len(digests)
+    assert len(log.board.ended) == 2

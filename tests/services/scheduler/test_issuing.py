@@ -95,6 +95,25 @@ async def test_one_of_two_instances_claims_a_load_and_says_why_it_failed(bus: Bu
     assert not last.final
 
 
+async def test_who_did_not_get_the_claim_issues_nothing(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ready(bus)
+    issued_by: list[Where] = []
+
+    async def issues(where: Where, *_: object, **__: object) -> IssuedLoad:
+        issued_by.append(where)
+        raise IssuerFailed("broken")
+
+    monkeypatch.setattr("services.scheduler.issuing.issue_load", issues)
+    both = [an_issuing(bus, "s1"), an_issuing(bus, "s2")]
+    for issuing in both:
+        issuing.claim(ISSUE)
+    for issuing in both:
+        await over(issuing)
+    assert len(issued_by) == 1
+
+
 async def test_the_last_attempt_that_is_lost_is_final(bus: Bus) -> None:
     await ready(bus)
     issuing = an_issuing(bus)

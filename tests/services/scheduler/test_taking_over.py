@@ -149,3 +149,33 @@ async def test_of_two_agents_with_one_id_the_one_that_is_meant_is_waited_for(
         agent = await world.an_agent(refuses=["stale"] * 12)
         status = await world.becomes(await world.evaluate(a_request()), "analyzed")
     assert (status.runs[0].attempt, len(agent.orders)) == (1, 1)
+
+
+async def test_whose_turn_it_is_goes_on_before_the_next_look(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.scheduler.service._LOOK_S", 3600.0)
+    async with scheduling(world):
+        await world.an_agent()
+        for evaluation in [await world.evaluate(a_request()) for _ in range(4)]:
+            await world.becomes(evaluation, "analyzed")
+
+
+async def test_an_agent_still_at_work_on_what_is_over_is_stopped_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.scheduler.service._LOOK_S", 0.05)
+    async with scheduling(world):
+        agent = await world.an_agent(script=hangs)
+        evaluation = await world.evaluate(a_request())
+        await world.becomes(evaluation, "running")
+        await world.cancel(evaluation)
+        busy = (f"{evaluation}/b1-online-model/1", "e9/unknown/1")
+        lease = encode_body(Lease(holder="a1", incarnation="i1", busy=busy), json_text=True)
+        for _ in range(500):
+            await world.client.put("leases", "agent-a1", lease)
+            if len(agent.stops) > 2:
+                break
+            await asyncio.sleep(0.02)
+    assert len(agent.stops) > 2
+    assert set(agent.stops) == {("b1-online-model", 1)}
