@@ -7,11 +7,16 @@ and fails on a right that is missing as on one that nothing uses.
 No service may create a consumer, for its deliveries could be sent to any subject: reading is by
 Direct Get, following by hearing the live subjects beside it.
 
-Agents run other people's models and are trusted least. One with a key of its own (`agent-NAME`)
-hears no other agent's commands, writes no other lease and announces nobody else; its name ends
-the subject of all it says of a run. Agents that share the key `agent` trust each other: each may
-hear the orders of all and speak for any. Both kinds may speak of runs they do not have, and write
-large payloads over others, which readers notice by the checksum in the fact.
+Agents run other people's models and are trusted least. One with a key of its own (`agent-NAME`,
+made by `mlscope keys --agent NAME`) hears no other agent's orders, writes no other lease and
+announces nobody else; its name ends the subject of all it says of a run, and a fact is taken only
+under its own subject. Agents that share the key `agent` trust each other: each may hear the orders
+of all, speak for any, and end any lease.
+
+What no key keeps an agent from: speaking, under its own name, of a run that another one has;
+taking the name of a large payload before its owner does, which readers notice by the checksum in
+the fact; filling a stream; dropping all leases at once by a roll-up, which the server insists on
+where expired keys leave markers. Their holders renew them with the next heartbeat.
 
 Subjects are NATS permission subjects (`*` one token, a final `>` one or more).
 """

@@ -67,7 +67,6 @@ class Admin:
             "max_msgs_per_subject": 1,
             "discard": "new",
             "deny_delete": True,
-            "allow_rollup_hdrs": True,
             "max_age": ttl_ns,
             "duplicate_window": min(ttl_ns or 120 * _SECOND_NS, 120 * _SECOND_NS),
         }
@@ -85,7 +84,6 @@ class Admin:
                 "subjects": [f"$O.{store.name}.C.>", f"$O.{store.name}.M.>"],
                 "discard": "new",
                 "max_bytes": store.max_bytes,
-                "allow_rollup_hdrs": not is_kept,
                 "deny_delete": is_kept,
                 "deny_purge": is_kept,
             }
@@ -123,7 +121,10 @@ class Admin:
         await self._call(f"$JS.API.STREAM.DELETE.{name}", {})
 
     async def _make(self, config: Mapping[str, Any]) -> None:
-        full = {"storage": "file", "num_replicas": 1, "allow_direct": True, **config}
+        # With roll-ups, who may write one subject could purge the whole stream. The server turns
+        # them on all the same where expired keys leave markers.
+        ours = {"storage": "file", "num_replicas": 1, "allow_direct": True}
+        full = {**ours, "allow_rollup_hdrs": False, **config}
         try:
             await self._call(f"$JS.API.STREAM.CREATE.{full['name']}", full)
         except ServerRefused as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import nats
 import pytest
+from nats.js.api import StreamState
 
 from cli.cluster.nats_server import NatsServer
 from mlscope.bus.bus import Asked, Delivery, ServiceFacts
@@ -177,14 +178,19 @@ async def test_an_answer_cannot_be_made_to_pass_for_a_fact(server: NatsServer) -
 
 async def messages_in(server: NatsServer, stream: str) -> int:
     """Count what a stream holds, readable or not."""
+    return (await span_of(server, stream)).messages
+
+
+async def span_of(server: NatsServer, stream: str) -> StreamState:
+    """Return how much a stream holds, from where to where."""
     client = await nats.connect(
         server.url,
         nkeys_seed_str=server.seeds["provisioner"],
         inbox_prefix=b"_INBOX_provisioner",
     )
-    count = (await client.jetstream().stream_info(stream)).state.messages
+    state = (await client.jetstream().stream_info(stream)).state
     await client.close()
-    return count
+    return state
 
 
 async def test_a_fact_under_the_subject_of_another_is_no_fact(server: NatsServer) -> None:
@@ -203,3 +209,30 @@ async def test_a_fact_under_the_subject_of_another_is_no_fact(server: NatsServer
         assert [recorded.fact for recorded in story] == [stranger]
         assert await first(scheduler.deliveries("scheduler")) == stranger
     assert await messages_in(server, "DEAD") == 2
+
+
+@pytest.mark.parametrize(
+    ("stream", "subject"),
+    [
+        ("OBJ_payloads", "$O.payloads.M.eA=="),
+        ("OBJ_batches", "$O.batches.M.eA=="),
+        ("EVALUATIONS", "mlscope.v1.run.e1.r1.ready.a1"),
+    ],
+)
+async def test_nobody_rolls_up_what_others_wrote(
+    server: NatsServer, stream: str, subject: str
+) -> None:
+    """A message that may be written must not take every other one of its stream away."""
+    async with connect(settings_of(server, "scheduler"), "scheduler") as scheduler:
+        await scheduler.publish(DECISION, id="1")
+        for fact in ("query.e1.r1.answered.scheduler", "evaluation.e1.planned"):
+            await scheduler.put_object(f"mlscope.v1.{fact}", "large", b"x")
+    before = await span_of(server, stream)
+    client = await nats.connect(server.url, nkeys_seed_str=server.seeds["agent"])
+    for extent in ("all", "sub"):
+        await client.publish(subject, b"", headers={"Nats-Rollup": extent})
+    await client.flush()
+    await client.flush()
+    await client.close()
+    assert await span_of(server, stream) == before
+    assert before.messages > 0
