@@ -1,0 +1,218 @@
+"""The cache: content by its digest, room by what was longest unused, one download for all."""
+
+import hashlib
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from mlscope.assets.addresses import FileSource, HttpSource, parse
+from mlscope.assets.cache import Cache, Held
+from mlscope.assets.checksums import Checksum
+from mlscope.assets.errors import (
+    AssetMissing,
+    AssetTooLarge,
+    CacheFull,
+    CacheUnusable,
+    ChecksumMismatch,
+    ChecksumNeeded,
+    PathEscapes,
+    StillBusy,
+)
+from mlscope.assets.fetching import Assets
+from mlscope.assets.options import Options, Patience
+from mlscope.assets.partial import Partial
+from tests.mlscope.assets.web_server import Site
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def kept(cache: Cache, body: bytes) -> Held:
+    """Put a file into the cache."""
+    sha256 = hashlib.sha256(body).hexdigest()
+    partial = cache.alone(sha256, "here", Checksum("sha256", sha256), lambda: None, 1.0)
+    assert isinstance(partial, Partial)
+    try:
+        partial.restart()
+        partial.reserve(len(body))
+        partial.write((body,))
+        return cache.adopt(partial)
+    finally:
+        partial.close()
+
+
+def sum_of(body: bytes) -> Checksum:
+    """Return a body's checksum."""
+    return Checksum("sha256", hashlib.sha256(body).hexdigest())
+
+
+def test_a_file_lies_under_its_digest(cache: Cache, tmp_path: Path) -> None:
+    with kept(cache, b"x" * 100) as held:
+        sha256 = hashlib.sha256(b"x" * 100).hexdigest()
+        assert held.path == tmp_path / "cache" / "sha256" / sha256[:2] / sha256[2:]
+        assert held.path.stat().st_mode & 0o777 == 0o444
+        assert cache.used_bytes() == 100
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_an_altered_copy_is_not_used(cache: Cache, full: bool) -> None:
+    with kept(cache, b"good") as held:
+        stamp = held.path.stat()
+        held.path.chmod(0o644)
+        held.path.write_bytes(b"evil")
+        same_time = stamp.st_mtime_ns + (0 if full else 1)
+        os.utime(held.path, ns=(stamp.st_atime_ns, same_time))
+    assert cache.hold(held.sha256, full=full) is None
+    assert not held.path.exists()
+
+
+def test_an_unaltered_copy_is_not_hashed_again(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept(cache, b"good").close()
+    monkeypatch.setattr("mlscope.assets.cache.checked_digest", lambda *_: pytest.fail("hashed"))
+    again = cache.hold(hashlib.sha256(b"good").hexdigest())
+    assert again is not None
+    again.close()
+
+
+def test_the_longest_unused_goes_first(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, 250)
+    bodies = [bytes([n]) * 100 for n in range(3)]
+    for body in bodies[:2]:
+        kept(cache, body).close()
+        time.sleep(0.01)
+    used = cache.hold(sum_of(bodies[0]).digest)
+    assert used is not None
+    used.close()
+    kept(cache, bodies[2]).close()
+    assert cache.hold(sum_of(bodies[1]).digest) is None
+    for body in (bodies[0], bodies[2]):
+        held = cache.hold(sum_of(body).digest)
+        assert held is not None
+        held.close()
+    assert cache.used_bytes() <= 250
+
+
+def test_what_is_held_is_not_evicted(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, 250)
+    with kept(cache, b"a" * 100) as first, kept(cache, b"b" * 100) as second:
+        with pytest.raises(CacheFull, match="in use"):
+            kept(cache, b"c" * 100)
+        assert first.path.exists()
+        assert second.path.exists()
+    kept(cache, b"c" * 100).close()
+    assert not first.path.exists()
+
+
+def test_two_downloads_at_once_keep_within_the_bound(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, 250)
+    partials = [cache.alone(name, name, None, lambda: None, 1.0) for name in "ab"]
+    assert all(isinstance(partial, Partial) for partial in partials)
+    partials[0].reserve(150)  # type: ignore[union-attr]
+    with pytest.raises(CacheFull):
+        partials[1].reserve(150)  # type: ignore[union-attr]
+    for partial in partials:
+        partial.close()
+    kept(cache, b"c" * 200).close()
+
+
+def test_what_is_larger_than_the_cache_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssetTooLarge):
+        kept(Cache(tmp_path, 99), b"a" * 100)
+
+
+def test_a_size_nobody_told_finds_what_room_there_is(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, 250)
+    with kept(cache, b"a" * 100):
+        partial = cache.alone("k", "k", None, lambda: None, 1.0)
+        assert isinstance(partial, Partial)
+        partial.restart()
+        partial.write((b"b" * 50, b"c" * 90))
+        with pytest.raises(CacheFull):
+            partial.write((b"d" * 20,))
+        partial.discard()
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CacheUnusable, match="Not a directory"):
+        Cache(tmp_path / "file" / "cache", 1)
+
+
+def test_somebody_elses_download_is_waited_for_in_bounds(cache: Cache) -> None:
+    first = cache.alone("k", "there", None, lambda: None, 1.0)
+    with pytest.raises(StillBusy, match="there"):
+        cache.alone("k", "there", None, lambda: None, 0.1)
+    first.close()
+
+
+def test_what_another_process_left_in_the_middle_is_no_entry(cache: Cache, tmp_path: Path) -> None:
+    child = SPAWN.Process(target=_die_in_the_middle, args=(tmp_path / "cache",))
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+    assert cache.hold(sum_of(b"half").digest) is None
+    partial = cache.alone("half", "half", None, lambda: None, 1.0)
+    assert isinstance(partial, Partial)
+    assert partial.size_bytes == 2
+    partial.discard()
+
+
+def _die_in_the_middle(root: Path) -> None:
+    partial = Cache(root, 1 << 20).alone("half", "half", None, lambda: None, 1.0)
+    assert isinstance(partial, Partial)
+    partial.restart()
+    partial.write((b"ha",))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _fetch(root: Path, url: str, checksum: Checksum) -> None:
+    options = Options(wait_s=60.0, patience=Patience(silence_s=30.0))
+    with Assets(Cache(root, 100 << 20), root, options=options).fetch(
+        HttpSource(url), checksum
+    ) as held:
+        assert held.path.stat().st_size == 5_000_000
+
+
+def test_several_processes_download_once(site: Site, tmp_path: Path) -> None:
+    body = os.urandom(5_000_000)
+    url = site.put("/m", body)
+    agents = [
+        SPAWN.Process(target=_fetch, args=(tmp_path / "cache", url, sum_of(body))) for _ in range(3)
+    ]
+    for agent in agents:
+        agent.start()
+    for agent in agents:
+        agent.join()
+    assert [agent.exitcode for agent in agents] == [0, 0, 0]
+    assert len(site.asked) == 1
+
+
+def test_a_local_file_stays_in_place(assets: Assets, root: Path) -> None:
+    (root / "models").mkdir()
+    (root / "models" / "m").write_bytes(b"good")
+    with assets.fetch(parse("file:m"), sum_of(b"good"), below="models") as held:
+        assert held.path == root.resolve() / "models" / "m"
+    (root / "models" / "m").write_bytes(b"other")
+    with pytest.raises(ChecksumMismatch):
+        assets.fetch(parse("m"), sum_of(b"good"), below="models")
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../../x", "/etc/hostname", "link"])
+def test_a_local_path_stays_below_its_root(assets: Assets, root: Path, path: str) -> None:
+    (root.parent / "x").write_bytes(b"secret")
+    (root / "link").symlink_to(root.parent / "x")
+    with pytest.raises(PathEscapes):
+        assets.fetch(FileSource(path), sum_of(b"secret"))
+
+
+def test_a_local_file_needs_to_be_there_and_a_checksum(assets: Assets, root: Path) -> None:
+    (root / "x").write_bytes(b"x")
+    with pytest.raises(AssetMissing):
+        assets.fetch(FileSource("y"), sum_of(b"x"))
+    with pytest.raises(ChecksumNeeded):
+        assets.fetch(FileSource("x"))

@@ -1,0 +1,108 @@
+"""A web server for tests: ranges, validators, redirects, and the faults that real ones have."""
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class Site:
+    """What the server has and how it misbehaves; `asked` are the requests' headers so far."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    etags: dict[str, str] = field(default_factory=dict)
+    redirects: dict[str, str] = field(default_factory=dict)
+    #: the connection is cut after so many bytes of an answer, once for each number
+    cuts: list[int] = field(default_factory=list)
+    #: answered before anything else, once for each status
+    statuses: list[int] = field(default_factory=list)
+    takes_ranges: bool = True
+    minds_if_range: bool = True
+    url: str = ""
+    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+
+    def put(self, path: str, body: bytes, etag: str = "") -> str:
+        """Have a file and return its URL."""
+        self.files[path], self.etags[path] = body, etag
+        return f"{self.url}{path}"
+
+
+def _range(site: Site, path: str, headers: dict[str, str]) -> int:
+    found = re.fullmatch(r"bytes=(\d+)-", headers.get("Range", ""))
+    if not site.takes_ranges or found is None:
+        return 0
+    validator = headers.get("If-Range")
+    is_other = validator is not None and validator != site.etags[path]
+    return 0 if is_other and site.minds_if_range else int(found[1])
+
+
+class _Answering(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    site: Site
+
+    def do_GET(self) -> None:
+        headers = dict(self.headers.items())
+        self.site.asked.append((self.path, headers))
+        self.close_connection = True
+        if self.site.statuses:
+            self._say(self.site.statuses.pop(0))
+        elif self.path in self.site.redirects:
+            self._say(302, {"Location": self.site.redirects[self.path]})
+        elif self.path not in self.site.files:
+            self._say(404)
+        elif (
+            headers.get("If-None-Match") and self.site.etags[self.path] == headers["If-None-Match"]
+        ):
+            self._say(304)
+        else:
+            self._send(headers)
+
+    def _send(self, headers: dict[str, str]) -> None:
+        body = self.site.files[self.path]
+        start = _range(self.site, self.path, headers)
+        said = {"ETag": self.site.etags[self.path]} if self.site.etags[self.path] else {}
+        if start >= len(body) and start:
+            self._say(416, {**said, "Content-Range": f"bytes */{len(body)}"})
+            return
+        if start:
+            said["Content-Range"] = f"bytes {start}-{len(body) - 1}/{len(body)}"
+        rest = body[start:]
+        most = self.site.cuts.pop(0) if self.site.cuts else len(rest)
+        self._say(206 if start else 200, said, rest, most)
+
+    def _say(
+        self, status: int, headers: dict[str, str] | None = None, body: bytes = b"", most: int = 0
+    ) -> None:
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[:most])
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Keep quiet."""
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Take no notice of clients that hang up."""
+
+
+@contextmanager
+def serving() -> Iterator[Site]:
+    """Run a server on loopback."""
+    site = Site()
+    answering = type("Answering", (_Answering,), {"site": site})
+    with _Server(("127.0.0.1", 0), answering) as server:
+        site.url = f"http://127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield site
+        finally:
+            server.shutdown()
+            thread.join()
