@@ -156,9 +156,14 @@ async def test_whose_turn_it_is_goes_on_before_the_next_look(
 ) -> None:
     monkeypatch.setattr("services.scheduler.service._LOOK_S", 3600.0)
     async with scheduling(world):
-        await world.an_agent()
-        for evaluation in [await world.evaluate(a_request()) for _ in range(4)]:
-            await world.becomes(evaluation, "analyzed")
+        agent = await world.an_agent(script=hangs)
+        first, second = [await world.evaluate(a_request()) for _ in range(2)]
+        await world.becomes(first, "running")
+        await world.becomes(second, "planned")
+        await asyncio.sleep(0.3)
+        assert (await world.status(second)).state == "planned"
+        await agent.say(agent.orders[0], "b1-online-model", "complete")
+        await world.becomes(second, "running")
 
 
 async def test_an_agent_still_at_work_on_what_is_over_is_stopped_again(
