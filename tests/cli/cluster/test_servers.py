@@ -6,9 +6,9 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import aclosing
 from pathlib import Path
 
-import nats
 import psycopg
 import pytest
 
@@ -18,29 +18,36 @@ from cli.cluster.errors import NotReady, WrongDataVersion
 from cli.cluster.identity import Identity, identify, is_alive
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.postgres import Postgres
+from mlscope.bus.nats import connect
+from mlscope.provision import provision
+from mlscope.settings import Settings
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root must become somebody else")
 
 
+def settings_of(server: NatsServer, name: str) -> Settings:
+    """Return the settings of one connection."""
+    return Settings(nats_url=server.url, nats_seed_file=server.seed_files[name])
+
+
 async def stored(server: NatsServer, count: int) -> int:
-    """Publish `count` messages durably and return how many the stream holds."""
-    client = await nats.connect(
-        server.url,
-        nkeys_seed_str=server.seeds["provisioner"],
-        inbox_prefix=b"_INBOX_provisioner",
-    )
-    stream = client.jetstream()
-    await stream.add_stream(name="KV_probe", subjects=["$KV.probe.>"])
-    for number in range(count):
-        await stream.publish(f"$KV.probe.{number}", b"x")
-    held = (await stream.stream_info("KV_probe")).state.messages
-    await client.close()
+    """Set `count` keys durably and return how many the bucket holds."""
+    async with connect(settings_of(server, "registry"), "registry") as bus:
+        for number in range(count):
+            await bus.put("catalog", f"agent_{number}", b"x")
+        held = 0
+        async with aclosing(bus.watch("catalog")) as entries:
+            async for entry in entries:
+                if entry is None:
+                    break
+                held += 1
     return held
 
 
 async def test_nats_keeps_its_keys_and_messages_over_a_kill(data_folder: Path) -> None:
     with NatsServer(data_folder) as server:
         seeds = server.seeds
+        await provision(settings_of(server, "provisioner"))
         assert await stored(server, 5) == 5
         server.kill()
         server.start()
