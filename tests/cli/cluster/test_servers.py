@@ -11,7 +11,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from nats.aio.client import Client
 
 from cli.cluster import postgres_home
 from cli.cluster.child import wait_until
@@ -31,23 +30,17 @@ def settings_of(server: NatsServer, name: str) -> Settings:
     return Settings(nats_url=server.url, nats_seed_file=server.seed_files[name])
 
 
-async def connected(server: NatsServer, name: str) -> Client:
-    """Connect with one of the server's keys."""
-    prefix = f"_INBOX_{name}".encode()
-    return await nats.connect(server.url, nkeys_seed_str=server.seeds[name], inbox_prefix=prefix)
-
-
 async def stored(server: NatsServer, count: int) -> int:
-    """Publish `count` messages durably and return how many the stream holds."""
-    subject = "mlscope.v1.analysis.e1.completed"
-    maker, speaker = [await connected(server, name) for name in ("provisioner", "analyzer")]
-    await maker.jetstream().add_stream(name="PROBE", subjects=[subject])
-    for _ in range(count):
-        # The answer goes to an inbox the analyzer hears; it may ask nothing else of JetStream.
-        await speaker.request(subject, b"x", timeout=5)
-    held = (await maker.jetstream().stream_info("PROBE")).state.messages
-    for client in (maker, speaker):
-        await client.close()
+    """Set `count` keys durably and return how many the bucket holds."""
+    async with connect(settings_of(server, "registry"), "registry") as bus:
+        for number in range(count):
+            await bus.put("catalog", f"agent_{number}", b"x")
+        held = 0
+        async with aclosing(bus.watch("catalog")) as entries:
+            async for entry in entries:
+                if entry is None:
+                    break
+                held += 1
     return held
 
 
