@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mlscope.client.brief import caveat_lines
 from mlscope.client.quantities import shown, unit_of
 from mlscope.client.story import ENDED
 from schemas.analysis import Column, Table, Tables
@@ -91,7 +92,8 @@ def _progress(status: EvaluationStatus, is_live: bool) -> Markup:
 def _runs(runs: Sequence[RunStatus]) -> Markup:
     head = element("tr", *(element("th", name) for name in _RUN_HEADS))
     rows = [_run(run) for run in runs]
-    return element("table", element("thead", head), element("tbody", *rows, id="runs"))
+    table = element("table", element("thead", head), element("tbody", *rows, id="runs"))
+    return element("div", table, class_="wide runs")
 
 
 def _run(run: RunStatus) -> Markup:
@@ -130,7 +132,7 @@ def _table(evaluation: str, table: Table, total_rows: int) -> Markup:
         element("h2", table.title or table.name),
         element("p", table.verdict, class_="verdict") if table.verdict else "",
         element("div", element("table", element("thead", heads), rows), class_="wide"),
-        *(element("p", caveat, class_="note") for caveat in table.caveats),
+        *(element("p", caveat, class_="note") for caveat in caveat_lines(table.caveats)),
         element("p", rest, class_="note") if total_rows > len(table.rows) else "",
         element("p", *(text_of(*link) for link in links)),
         data_table=table.name,
@@ -148,7 +150,9 @@ def _is_bound(name: str) -> bool:
 
 
 def _head(column: Column) -> Markup:
-    return element("th", column.name.replace("_", " "), title=column.description or None)
+    side = "number" if column.type in ("int", "float") else None
+    title = column.description or None
+    return element("th", column.name.replace("_", " "), title=title, class_=side)
 
 
 def _cells(table: Table, columns: Sequence[Column], row: Sequence[Any]) -> Iterator[Markup]:

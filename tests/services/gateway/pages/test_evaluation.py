@@ -53,3 +53,9 @@ def test_every_table_can_be_had_as_files() -> None:
     shown = _page(_table("t", "a"))
     for suffix in ("", ".csv", ".parquet", ".arrow"):
         assert f'href="/api/evaluations/{E}/tables/t{suffix}"' in shown
+
+
+def test_a_caveat_of_many_runs_is_said_once() -> None:
+    page = _page(_table("latency", "run", row=("r0",), caveats=("r0: few", "r1: few")))
+    assert "r0, r1: few" in page
+    assert page.count("few") == 1
