@@ -1,0 +1,154 @@
+"""Boxes and masks as COCO writes them, and how far they overlap.
+
+Boxes are float64 [n, 4]: x and y of the upper left corner, width and height, in pixels. Masks are
+run lengths down the columns, starting with a run of zeros (COCO's uncompressed RLE).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mlscope.accuracy.errors import ShapesDiffer, Unusable
+
+
+@dataclass(frozen=True)
+class Mask:
+    """One instance's mask; raises ShapesDiffer where the runs do not fill height x width."""
+
+    height: int
+    width: int
+    #: alternating lengths of runs of 0 and of 1, column after column
+    runs: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if min(self.runs, default=0) < 0 or sum(self.runs) != self.height * self.width:
+            raise ShapesDiffer("runs against pixels", sum(self.runs), self.height * self.width)
+
+
+Boxes: TypeAlias = NDArray[np.float64]
+Shapes: TypeAlias = Boxes | Sequence[Mask]
+
+
+def mask_of(pixels: ArrayLike) -> Mask:
+    """Encode a mask [height, width] of zeros and ones (or False and True)."""
+    table = np.asarray(pixels).astype(bool)
+    if table.ndim != 2:
+        raise ShapesDiffer("mask [height, width]", table.shape, 2)
+    flat = table.ravel(order="F")
+    turns = np.flatnonzero(np.diff(flat)) + 1
+    runs = np.diff(np.concatenate([[0], turns, [flat.size]])).tolist()
+    start = [0] if flat.size and flat[0] else []
+    return Mask(table.shape[0], table.shape[1], tuple(start + runs))
+
+
+def pixels_of(mask: Mask) -> NDArray[np.bool_]:
+    """Decode to [height, width]."""
+    ones = np.arange(len(mask.runs)) % 2 == 1
+    return np.repeat(ones, mask.runs).reshape((mask.height, mask.width), order="F")
+
+
+def decompressed(text: str, height: int, width: int) -> Mask:
+    """Read COCO's compressed `counts`.
+
+    Each run is written in groups of five bits from the lowest, one character (48 + bits, +32 where
+    more follow) a group, sign in the last; from the fourth run on as the difference to the run two
+    before (pycocotools, maskApi.c, rleFrString). Raises Unusable for other characters.
+    """
+    runs: list[int] = []
+    value = shift = 0
+    for character in text:
+        bits = ord(character) - 48
+        if not 0 <= bits < 64:
+            raise Unusable("a character of counts", character, "'0' to 'o'")
+        value |= (bits & 31) << shift
+        shift += 5
+        if bits & 32:
+            continue
+        if bits & 16:
+            value -= 1 << shift
+        runs.append(value + (runs[-2] if len(runs) > 2 else 0))
+        value = shift = 0
+    return Mask(height, width, tuple(runs))
+
+
+def boxes_of_corners(corners: ArrayLike) -> Boxes:
+    """Boxes from [n, 4] corners (left, top, right, bottom) in pixels."""
+    table = _rows_of_four(corners)
+    return np.concatenate([table[:, :2], table[:, 2:] - table[:, :2]], axis=1)
+
+
+def as_shapes(shapes: Shapes | ArrayLike) -> Shapes:
+    """Take masks as they are, anything else as boxes [n, 4]."""
+    if isinstance(shapes, list | tuple):
+        masks = [shape for shape in shapes if isinstance(shape, Mask)]
+        if masks and len(masks) == len(shapes):
+            return masks
+    return _rows_of_four(np.asarray(shapes, np.float64))
+
+
+def areas(shapes: Shapes) -> NDArray[np.float64]:
+    """Pixels each shape covers, [n]."""
+    if isinstance(shapes, np.ndarray):
+        return np.asarray(shapes[:, 2] * shapes[:, 3], np.float64)
+    return np.array([sum(mask.runs[1::2]) for mask in shapes], np.float64)
+
+
+def chosen(shapes: Shapes, at: NDArray[np.int64]) -> Shapes:
+    """Pick the shapes at these indices, in their order."""
+    if isinstance(shapes, np.ndarray):
+        return shapes[at]
+    return [shapes[index] for index in at]
+
+
+def overlaps(found: Shapes, true: Shapes, crowd: ArrayLike | None = None) -> NDArray[np.float64]:
+    """Intersection over union [found, true], 0 to 1 but for rounding; 0 for empties.
+
+    Against a `crowd` shape the union is what was found alone: being inside is enough (COCO).
+    """
+    both = _box_intersections if isinstance(found, np.ndarray) else _mask_intersections
+    if len(found) == 0 or len(true) == 0:
+        return np.zeros((len(found), len(true)))
+    if isinstance(found, np.ndarray) != isinstance(true, np.ndarray):
+        raise ShapesDiffer("boxes against masks", type(found).__name__, type(true).__name__)
+    shared = both(found, true)  # type: ignore[arg-type]  # both are boxes or both are masks
+    own = areas(found)[:, None]
+    union = own + areas(true)[None, :] - shared
+    if crowd is not None:
+        union = np.where(np.asarray(crowd, bool)[None, :], own, union)
+    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+
+
+def _box_intersections(found: Boxes, true: Boxes) -> NDArray[np.float64]:
+    start = np.maximum(found[:, None, :2], true[None, :, :2])
+    ends = found[:, None, :2] + found[:, None, 2:], true[None, :, :2] + true[None, :, 2:]
+    sides = np.clip(np.minimum(*ends) - start, 0.0, None)
+    return np.asarray(sides[..., 0] * sides[..., 1], np.float64)
+
+
+def _mask_intersections(found: Sequence[Mask], true: Sequence[Mask]) -> NDArray[np.float64]:
+    rows = [[_shared_pixels(one, other) for other in true] for one in found]
+    return np.array(rows, np.float64)
+
+
+def _shared_pixels(one: Mask, other: Mask) -> int:
+    """Pixels in both, by merging where their runs end: no pixel is touched."""
+    if (one.height, one.width) != (other.height, other.width):
+        sizes = (one.height, one.width), (other.height, other.width)
+        raise ShapesDiffer("size of masks", *sizes)
+    turns = np.cumsum(one.runs), np.cumsum(other.runs)
+    ends = np.sort(np.concatenate(turns))
+    starts = np.concatenate([[0], ends[:-1]])
+    inside = [np.searchsorted(turn, starts, side="right") % 2 == 1 for turn in turns]
+    return int((ends - starts)[inside[0] & inside[1]].sum())
+
+
+def _rows_of_four(values: ArrayLike) -> Boxes:
+    table = np.asarray(values, np.float64)
+    if table.size == 0:
+        return np.zeros((0, 4))
+    if table.ndim != 2 or table.shape[1] != 4:
+        raise ShapesDiffer("boxes [n, 4]", table.shape, 4)
+    return table
