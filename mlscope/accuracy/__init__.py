@@ -1,0 +1,78 @@
+"""Accuracy: whether predictions are right, and whether two evaluations still answer the same.
+
+Owns: each metric's definition, with its source and conventions. Pure functions over arrays, lists
+and text; NumPy and the standard library only. Every metric of a dataset is an `Outcome`.
+Does not know: files, datasets, models, messages, services.
+"""
+
+from mlscope.accuracy.classification import Confusion, confusion, top_k, top_k_of_ranked
+from mlscope.accuracy.comparison import (
+    Comparison,
+    compare_outputs,
+    compare_probabilities,
+    compare_top_k,
+)
+from mlscope.accuracy.detection import Detection, average_precision
+from mlscope.accuracy.errors import (
+    AccuracyError,
+    NotANumber,
+    NotProbabilities,
+    ShapesDiffer,
+    UnknownLabel,
+    Unusable,
+)
+from mlscope.accuracy.images import mean_psnr, mean_squared_error, mean_ssim, psnr, ssim
+from mlscope.accuracy.matching import Found, Truth
+from mlscope.accuracy.outcome import Outcome
+from mlscope.accuracy.recommendation import auc
+from mlscope.accuracy.segmentation import (
+    PixelCounts,
+    class_ious,
+    count_pixels,
+    mean_iou,
+    pixel_accuracy,
+)
+from mlscope.accuracy.shapes import Mask, boxes_of_corners, decompressed, mask_of, overlaps
+from mlscope.accuracy.text import character_error_rate, exact_match, f1, word_error_rate
+
+__all__ = [
+    "AccuracyError",
+    "Comparison",
+    "Confusion",
+    "Detection",
+    "Found",
+    "Mask",
+    "NotANumber",
+    "NotProbabilities",
+    "Outcome",
+    "PixelCounts",
+    "ShapesDiffer",
+    "Truth",
+    "UnknownLabel",
+    "Unusable",
+    "auc",
+    "average_precision",
+    "boxes_of_corners",
+    "character_error_rate",
+    "class_ious",
+    "compare_outputs",
+    "compare_probabilities",
+    "compare_top_k",
+    "confusion",
+    "count_pixels",
+    "decompressed",
+    "exact_match",
+    "f1",
+    "mask_of",
+    "mean_iou",
+    "mean_psnr",
+    "mean_squared_error",
+    "mean_ssim",
+    "overlaps",
+    "pixel_accuracy",
+    "psnr",
+    "ssim",
+    "top_k",
+    "top_k_of_ranked",
+    "word_error_rate",
+]
