@@ -1,0 +1,275 @@
+"""The artifact repository: objects of a NATS JetStream object store, read in large batches.
+
+The layout is NATS's own object store's, so `nats object` reads and lists the same. Chunks are had
+by batched Direct Get, as the log is: some megabytes for one request and no consumer, while the
+batch before is hashed and written in a thread. Transfers take a connection of their own, so that
+no query waits behind megabytes.
+"""
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import json
+import secrets
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mlscope.assets.addresses import ArtifactSource, parse
+from mlscope.assets.errors import ArtifactBroken, AssetMissing, BadAddress, RepositoryFailed
+from mlscope.assets.partial import Partial, Progress
+from mlscope.bus.errors import BusError
+from mlscope.bus.nats.connection import Connection
+from mlscope.bus.nats.log import MESSAGE_ID, Stored, last_on, read_on, store
+from mlscope.bus.nats.settings import NatsSettings
+
+BUCKET = "artifacts"
+CHUNK_BYTES = 256 << 10
+_WINDOW = 8
+_TRIES = 3
+
+T = TypeVar("T")
+Take = Callable[[Sequence[bytes]], None]
+"""Takes the next chunks, in order, in a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One object: `id` names its chunks."""
+
+    name: str
+    sha256: str
+    size_bytes: int
+    chunks: int
+    id: str
+
+    @classmethod
+    def read(cls, body: bytes) -> "Artifact | None":
+        """Return what a description says; None of a removed object. Raises ArtifactBroken."""
+        try:
+            said = json.loads(body)
+            if said.get("deleted"):
+                return None
+            digest = base64.urlsafe_b64decode(str(said["digest"]).removeprefix("SHA-256="))
+            return cls(
+                str(said["name"]),
+                digest.hex(),
+                int(said["size"]),
+                int(said["chunks"]),
+                str(said["nuid"]),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ArtifactBroken("description", f"can't be read: {error!r}") from error
+
+    def written(self, bucket: str) -> bytes:
+        """Return the description as NATS's clients write it."""
+        digest = base64.urlsafe_b64encode(bytes.fromhex(self.sha256)).decode()
+        said = {
+            "name": self.name,
+            "bucket": bucket,
+            "nuid": self.id,
+            "size": self.size_bytes,
+            "chunks": self.chunks,
+            "digest": f"SHA-256={digest}",
+            "options": {"max_chunk_size": CHUNK_BYTES},
+        }
+        return json.dumps(said).encode()
+
+
+@asynccontextmanager
+async def connect(
+    settings: NatsSettings, name: str, *, timeout_s: float = 30.0
+) -> AsyncIterator["Artifacts"]:
+    """Open the repository under a service's name, on a connection of its own.
+
+    Raises Unreachable, NotPermitted.
+    """
+    connection = Connection(settings, name)
+    await connection.open(timeout_s)
+    try:
+        yield Artifacts(connection)
+    finally:
+        await connection.close()
+
+
+class Artifacts:
+    """The artifacts of one object store. What the bus raises is raised as it is."""
+
+    def __init__(self, connection: Connection, bucket: str = BUCKET) -> None:
+        """Use an open connection; `bucket` was made by `mlscope provision`."""
+        self._connection = connection
+        self._bucket = bucket
+        self._stream = f"OBJ_{bucket}"
+
+    async def described(self, name: str) -> Artifact:
+        """Return what is known of an artifact. Raises AssetMissing, ArtifactBroken."""
+        found = await self._found(name)
+        if found is None:
+            raise AssetMissing(f"artifact://{name}", "the repository has none of this name")
+        return found
+
+    async def ls(self) -> list[Artifact]:
+        """Return every artifact, by name. Raises ArtifactBroken."""
+        newest: dict[str, Artifact | None] = {}
+        async for found in self._batches(f"$O.{self._bucket}.M.>"):
+            newest |= {stored.subject: Artifact.read(stored.body) for stored in found}
+        there = [artifact for artifact in newest.values() if artifact is not None]
+        return sorted(there, key=lambda artifact: artifact.name)
+
+    async def put(self, name: str, path: Path, progress: Progress | None = None) -> Artifact:
+        """Store a file under a name, in place of an older one. Raises BadAddress, OSError.
+
+        Readers see the older one until all of the new one is there.
+        """
+        if parse(f"artifact://{name}") != ArtifactSource(name):
+            raise BadAddress(f"artifact://{name}", "name", "an artifact's name")
+        older = await self._found(name)
+        artifact = await self._written(name, path, progress)
+        body = artifact.written(self._bucket)
+        await store(self._connection, self._meta(name), body, headers={MESSAGE_ID: artifact.id})
+        await self._purge(self._meta(name), keep=1)
+        if older is not None:
+            await self._purge(self._chunks(older.id))
+        return artifact
+
+    async def rm(self, name: str) -> Artifact:
+        """Remove an artifact and return what it was. Raises AssetMissing."""
+        artifact = await self.described(name)
+        await self._purge(self._meta(name))
+        await self._purge(self._chunks(artifact.id))
+        return artifact
+
+    async def read(self, artifact: Artifact, take: Take, progress: Progress | None = None) -> None:
+        """Hand an artifact's chunks to `take`, in order. Raises ArtifactBroken.
+
+        Its bytes are counted here; whoever takes them compares the digest.
+        """
+        done_bytes = 0
+        taking: asyncio.Future[None] | None = None
+        try:
+            async for stored in self._batches(self._chunks(artifact.id)):
+                if taking is not None:
+                    await taking
+                blocks = [each.body for each in stored]
+                done_bytes += sum(map(len, blocks))
+                taking = asyncio.ensure_future(asyncio.to_thread(take, blocks))
+                if progress is not None:
+                    progress(done_bytes, artifact.size_bytes)
+        finally:
+            if taking is not None:
+                await taking
+        if done_bytes != artifact.size_bytes:
+            reason = f"{done_bytes} of {artifact.size_bytes} bytes; it was replaced or removed"
+            raise ArtifactBroken(artifact.name, reason)
+
+    async def _written(self, name: str, path: Path, progress: Progress | None) -> Artifact:
+        """Store a file's chunks, again from the start where a lost server mixed them up."""
+        for _ in range(_TRIES):
+            id_of_chunks = secrets.token_hex(11)
+            try:
+                places, sha256, size_bytes = await self._sent(path, id_of_chunks, progress)
+            except BaseException as error:
+                with contextlib.suppress(BusError):
+                    await self._purge(self._chunks(id_of_chunks))
+                raise _first_of(error) from error
+            if places == sorted(places):
+                return Artifact(name, sha256, size_bytes, len(places), id_of_chunks)
+            await self._purge(self._chunks(id_of_chunks))
+        raise RepositoryFailed(name, "its chunks were stored out of order again and again")
+
+    async def _sent(
+        self, path: Path, id_of_chunks: str, progress: Progress | None
+    ) -> tuple[list[int], str, int]:
+        """Send a file's chunks, some on their way at a time; return where each was stored."""
+        digest, size_bytes, sending = hashlib.sha256(), 0, list[asyncio.Task[int]]()
+        free = asyncio.Semaphore(_WINDOW)
+        chunks = _chunks_of(path, digest)
+        whole_bytes = (await asyncio.to_thread(path.stat)).st_size
+        subject = self._chunks(id_of_chunks)
+        async with asyncio.TaskGroup() as group:
+            while chunk := await asyncio.to_thread(next, chunks, b""):
+                await free.acquire()
+                headers = {MESSAGE_ID: f"{id_of_chunks}.{len(sending)}"}
+                stored = store(self._connection, subject, chunk, headers=headers)
+                sending.append(group.create_task(stored))
+                sending[-1].add_done_callback(lambda _: free.release())
+                size_bytes += len(chunk)
+                if progress is not None:
+                    progress(size_bytes, whole_bytes)
+        return [task.result() for task in sending], digest.hexdigest(), size_bytes
+
+    async def _batches(self, filter_subject: str) -> AsyncIterator[list[Stored]]:
+        """Yield what is stored on a filter; the next is on its way while one is looked at."""
+        after, more = 0, 1
+        found, more = await self._next(filter_subject, after)
+        while found:
+            following = None
+            if more:
+                following = asyncio.ensure_future(self._next(filter_subject, found[-1].sequence))
+            try:
+                yield found
+                found, more = await following if following is not None else ([], 0)
+            finally:
+                if following is not None:
+                    following.cancel()
+
+    async def _next(self, filter_subject: str, after: int) -> tuple[list[Stored], int]:
+        return await read_on(self._connection, self._stream, filter_subject, after)
+
+    async def _found(self, name: str) -> Artifact | None:
+        stored = await last_on(self._connection, self._stream, self._meta(name))
+        return None if stored is None else Artifact.read(stored.body)
+
+    async def _purge(self, filter_subject: str, keep: int = 0) -> None:
+        request: Mapping[str, Any] = {"filter": filter_subject, "keep": keep}
+        await self._connection.call(f"$JS.API.STREAM.PURGE.{self._stream}", request)
+
+    def _chunks(self, id_of_chunks: str) -> str:
+        return f"$O.{self._bucket}.C.{id_of_chunks}"
+
+    def _meta(self, name: str) -> str:
+        return f"$O.{self._bucket}.M.{base64.urlsafe_b64encode(name.encode()).decode()}"
+
+
+class ThreadedRepository:
+    """The repository for threads: `fetching.Repository` over an event loop that runs elsewhere."""
+
+    def __init__(self, artifacts: Artifacts, loop: asyncio.AbstractEventLoop) -> None:
+        self._artifacts = artifacts
+        self._loop = loop
+
+    def sha256_of(self, name: str) -> str:
+        """Return an artifact's digest. Raises AssetMissing, RepositoryFailed."""
+        return self._called(name, self._artifacts.described(name)).sha256
+
+    def read(self, name: str, partial: Partial, progress: Progress) -> None:
+        """Fill a partial file. Raises AssetMissing, ArtifactBroken, RepositoryFailed."""
+
+        async def reading() -> None:
+            artifact = await self._artifacts.described(name)
+            partial.restart()
+            partial.reserve(artifact.size_bytes)
+            await self._artifacts.read(artifact, partial.write, progress)
+
+        self._called(name, reading())
+
+    def _called(self, name: str, coroutine: Coroutine[Any, Any, T]) -> T:
+        try:
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        except BusError as error:
+            raise RepositoryFailed(name, str(error)) from error
+
+
+def _chunks_of(path: Path, digest: "hashlib._Hash") -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            digest.update(chunk)
+            yield chunk
+
+
+def _first_of(error: BaseException) -> BaseException:
+    """Return the failure of the first send among those of a group."""
+    return _first_of(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
