@@ -144,6 +144,7 @@ OpenModel = Callable[[OpenRequest], Predictor]
 _SHIPPED: Mapping[str, str] = MappingProxyType(
     {
         "onnxruntime": "services.agent.predictors.onnxruntime:open_model",
+        "openvino": "services.agent.predictors.openvino:open_model",
         "pytorch": "services.agent.predictors.pytorch:open_model",
     }
 )

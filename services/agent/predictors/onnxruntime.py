@@ -27,6 +27,7 @@ from services.agent.predictors import (
 from services.agent.predictors.onnx_graph import nodes_of
 from services.agent.predictors.onnxruntime_layers import LayerNames, runs_of
 from services.agent.predictors.onnxruntime_options import Options, options_of
+from services.agent.predictors.shapes import first_line, zeros
 
 _MOST_BOUND = 16
 _MOST_EVENTS = 500_000
@@ -63,7 +64,8 @@ def open_model(request: OpenRequest) -> "OnnxRuntimePredictor":
         _check_batch(request.batch_size, place.name, place.shape)
     bound = BoundSession(session)
     started = now_ns()
-    bound.predict(zeros_for(session, request.batch_size))
+    places = [tensor_place(place) for place in session.get_inputs()]
+    bound.predict(zeros(places, (), request.batch_size))
     return OnnxRuntimePredictor(request, options, bound, load_ns, now_ns() - started)
 
 
@@ -117,7 +119,7 @@ class BoundSession:
         try:
             self._run(known[1])
         except Exception as error:  # ORT's errors share no root
-            raise PredictFailed(_first_line(error)) from error
+            raise PredictFailed(first_line(error)) from error
         if known[2] is not None:
             return known[2]
         names = [place.name for place in self.session.get_outputs()]
@@ -218,17 +220,6 @@ def _runs_in(path: Path) -> list[list[dict[str, Any]]]:
         return list(runs_of(lines))
 
 
-def zeros_for(session: ort.InferenceSession, batch_size: int) -> dict[str, npt.NDArray[Any]]:
-    """Return zeros in the shape of the inputs; other free dimensions are 1."""
-    places = [tensor_place(place) for place in session.get_inputs()]
-    return {
-        place.name: np.zeros(
-            (batch_size, *(max(size, 1) for size in place.shape[1:])), place.element_type
-        )
-        for place in places
-    }
-
-
 def tensor_place(place: Any) -> TensorPlace:
     """Return one of ORT's NodeArgs as a place; free dimensions are -1."""
     shape = tuple(size if isinstance(size, int) and size >= 0 else -1 for size in place.shape)
@@ -263,7 +254,7 @@ def _session(
     try:
         return ort.InferenceSession(source, settings, providers=[options.provider])
     except Exception as error:  # ORT's errors share no root
-        raise OpenFailed(request.model.name, _first_line(error)) from error
+        raise OpenFailed(request.model.name, first_line(error)) from error
 
 
 def _layer_names(request: OpenRequest, options: Options) -> LayerNames:
@@ -312,7 +303,3 @@ def _precision(graph: bytes, inputs: tuple[TensorPlace, ...], provider: str) -> 
     if provider == "CUDAExecutionProvider" and stored == "float32":
         return "float32 (tf32 allowed)"
     return stored
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0][:500] if str(error) else type(error).__name__

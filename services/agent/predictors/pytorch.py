@@ -21,6 +21,7 @@ from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
 from services.agent.predictors.building import build
 from services.agent.predictors.pytorch_options import Options, options_of
 from services.agent.predictors.pytorch_outputs import leaves_of
+from services.agent.predictors.shapes import first_line, zeros
 
 _MOST_BOUND = 16
 _DTYPES = {
@@ -46,7 +47,7 @@ def open_model(request: OpenRequest) -> "PyTorchPredictor":
     except OpenFailed:
         raise
     except Exception as error:  # builders and loaders raise what they like
-        raise OpenFailed(request.model.name, _first_line(error)) from error
+        raise OpenFailed(request.model.name, first_line(error)) from error
     predictor = PyTorchPredictor(request, options, module, now_ns() - started)
     predictor.first_run()
     return predictor
@@ -71,12 +72,13 @@ class PyTorchPredictor:
 
     def first_run(self) -> None:
         """Predict zeros once: what compiles does so now. Raises BatchSizeUnsupported."""
-        zeros = zeros_for(self._request.model.inputs, self._request.batch_size)
-        if not zeros:
+        ports = self._request.model.inputs
+        if any(not port.shape for port in ports):
             return
+        filled = zeros(self.opened.inputs, ports, self._request.batch_size)
         started = now_ns()
         try:
-            outputs = self.predict(zeros)
+            outputs = self.predict(filled)
         except PredictFailed as error:
             first = self._request.model.inputs[0]
             shape = [self._request.batch_size, *first.shape[1:]]
@@ -91,7 +93,7 @@ class PyTorchPredictor:
             for name, array in outputs.items()
         )
         if self._options.graphs:
-            self._graph = _CapturedGraph(self._call, self._tensors(zeros))
+            self._graph = _CapturedGraph(self._call, self._tensors(filled))
         self.opened = self._opened(first_run_ns)
 
     def predict(self, inputs: Tensors) -> Tensors:
@@ -102,7 +104,7 @@ class PyTorchPredictor:
                 answer = self._graph.replay(tensors) if self._graph else self._call(tensors)
                 return leaves_of(answer, self._names)
         except Exception as error:  # a model's own code raises what it likes
-            raise PredictFailed(_first_line(error)) from error
+            raise PredictFailed(first_line(error)) from error
 
     def close(self) -> None:
         """Free the model, and what CUDA keeps for it."""
@@ -177,18 +179,6 @@ class _CapturedGraph:
         return self._outputs
 
 
-def zeros_for(ports: Sequence[Port], batch_size: int) -> dict[str, Any]:
-    """Return zeros in the manifest's shapes, free dimensions 1; {} where a shape is not given."""
-    if any(not port.shape for port in ports):
-        return {}
-    return {
-        port.layer_name: np.zeros(
-            (batch_size, *(max(size, 1) for size in port.shape[1:])), port.element_type
-        )
-        for port in ports
-    }
-
-
 def _set_up(options: Options) -> None:
     """Set what is the process's own: one worker opens one model."""
     torch.set_num_threads(options.threads)
@@ -197,7 +187,7 @@ def _set_up(options: Options) -> None:
             torch.set_num_interop_threads(options.inter_threads)
         except RuntimeError as error:
             # Possible once a process, before any work: the second model of a test's.
-            raise OpenFailed("pytorch", f"inter_threads: {_first_line(error)}") from error
+            raise OpenFailed("pytorch", f"inter_threads: {first_line(error)}") from error
     torch.backends.cuda.matmul.allow_tf32 = options.allow_tf32
     torch.backends.cudnn.allow_tf32 = options.allow_tf32
 
@@ -295,7 +285,3 @@ def _precision(module: Any, options: Options) -> str:
     if options.allow_tf32 and options.device.startswith("cuda") and text == "float32":
         return "float32 (tf32 allowed)"
     return text
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0][:500] if str(error) else type(error).__name__

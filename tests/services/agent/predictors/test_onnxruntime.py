@@ -129,13 +129,13 @@ def test_what_is_no_model_is_not_opened() -> None:
 
 
 def test_a_batch_the_model_can_t_take_names_its_input() -> None:
-    fixed = _fixed_batch(request("identity").graph)
+    fixed = fixed_batch(request("identity").graph)
     with pytest.raises(BatchSizeUnsupported) as caught:
         open_model(OpenRequest(model_named("identity"), Path("m"), fixed, 4))
     assert str(caught.value) == "batch size 4 does not fit input x of shape [2, 4]"
 
 
-def _fixed_batch(graph: bytes) -> bytes:
+def fixed_batch(graph: bytes) -> bytes:
     """Return the identity model with a batch of exactly 2: its free dimension is 'batch'."""
     named = b"\x0a\x07\x12\x05batch"
     assert graph.count(named) == 2

@@ -1,0 +1,170 @@
+"""OpenVINO: ONNX, OpenVINO IR, TensorFlow and TFLite graphs on Intel's and other CPUs.
+
+Inputs share the caller's memory: an infer request is kept for each set of arrays. Unless asked
+otherwise the precision is float32: OpenVINO's own default is bfloat16 where a CPU has AMX.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import openvino as ov
+
+from mlscope.tracing.clock import now_ns
+from schemas.level import Level
+from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
+from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors.options import check_known, choice, count, usable_cores
+from services.agent.predictors.shapes import first_line, zeros
+
+_MOST_BOUND = 16
+_KNOWN = ("threads", "streams", "precision", "performance_hint")
+_PRECISIONS = ("float32", "bfloat16", "float16")
+_HINTS = ("latency", "throughput")
+_OV_PRECISIONS = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a model is compiled with."""
+
+    threads: int
+    #: requests a device works on side by side
+    streams: int
+    precision: str
+    performance_hint: str
+    device: str
+
+
+def options_of(given: Mapping[str, Any], device: str, devices: list[str]) -> Options:
+    """Return the options of a request; `devices` are OpenVINO's names here. Raises BadOption."""
+    check_known(given, _KNOWN)
+    place = (device or "cpu").upper()
+    if not any(each == place or each.startswith(f"{place}.") for each in devices):
+        raise BadOption("device", device, f"one of {', '.join(devices).lower()}")
+    return Options(
+        threads=count(given, "threads", usable_cores()),
+        streams=count(given, "streams", 1),
+        precision=choice(given, "precision", _PRECISIONS, "float32"),
+        performance_hint=choice(given, "performance_hint", _HINTS, "latency"),
+        device=place,
+    )
+
+
+def open_model(request: OpenRequest) -> "OpenVinoPredictor":
+    """Open a model. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
+    core = ov.Core()
+    options = options_of(request.options, request.device, core.available_devices)
+    started = now_ns()
+    try:
+        model = _read(core, request)
+        _check_batch(model, request.batch_size)
+        compiled = core.compile_model(model, options.device, _settings(options))
+    except RuntimeError as error:  # the only kind OpenVINO raises
+        raise OpenFailed(request.model.name, first_line(error)) from error
+    predictor = OpenVinoPredictor(compiled, options, now_ns() - started)
+    predictor.first_run(request)
+    return predictor
+
+
+class OpenVinoPredictor:
+    """An opened OpenVINO model."""
+
+    def __init__(self, compiled: Any, options: Options, load_ns: int) -> None:
+        self._compiled = compiled
+        self._options = options
+        self._outputs = {_name(port): port for port in compiled.outputs}
+        self._bound: dict[int, tuple[Tensors, Any]] = {}
+        self._load_ns = load_ns
+        self.opened = self._opened(0)
+
+    def first_run(self, request: OpenRequest) -> None:
+        """Predict zeros once. Raises OpenFailed."""
+        filled = zeros(self.opened.inputs, request.model.inputs, request.batch_size)
+        started = now_ns()
+        try:
+            self.predict(filled)
+        except PredictFailed as error:
+            raise OpenFailed(request.model.name, str(error)) from error
+        self.opened = self._opened(now_ns() - started)
+        self._bound.clear()
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch. Raises PredictFailed."""
+        try:
+            known = self._bound.get(id(inputs)) or self._bind(inputs)
+            infer = known[1]
+            infer.infer()
+            return {name: infer.get_tensor(port).data for name, port in self._outputs.items()}
+        except (RuntimeError, ValueError) as error:
+            raise PredictFailed(first_line(error)) from error
+
+    def close(self) -> None:
+        """Let the compiled model go."""
+        self._bound.clear()
+        self._outputs.clear()
+        del self._compiled
+
+    def _bind(self, inputs: Tensors) -> tuple[Tensors, Any]:
+        if len(self._bound) >= _MOST_BOUND:
+            self._bound.pop(next(iter(self._bound)))
+        infer = self._compiled.create_infer_request()
+        for name, array in inputs.items():
+            infer.set_tensor(name, ov.Tensor(array, shared_memory=True))
+        known = self._bound[id(inputs)] = (inputs, infer)
+        return known
+
+    def _opened(self, first_run_ns: int) -> Opened:
+        hint = self._compiled.get_property("INFERENCE_PRECISION_HINT")
+        return Opened(
+            framework="openvino",
+            framework_version=ov.__version__,
+            inputs=tuple(_place(port) for port in self._compiled.inputs),
+            outputs=tuple(_place(port) for port in self._compiled.outputs),
+            device="cpu" if self._options.device == "CPU" else self._options.device.lower(),
+            provider=", ".join(self._compiled.get_property("EXECUTION_DEVICES")),
+            precision=hint.to_dtype().name if hasattr(hint, "to_dtype") else str(hint),
+            threads=int(self._compiled.get_property("INFERENCE_NUM_THREADS")),
+            options=asdict(self._options),
+            load_ns=self._load_ns,
+            first_run_ns=first_run_ns,
+            deepest_level=Level.MODEL,
+        )
+
+
+def _read(core: Any, request: OpenRequest) -> Any:
+    """Read the checked bytes; by path where the format is a folder or has weights beside it."""
+    suffix = request.graph_path.suffix.lower()
+    if suffix == ".onnx" and request.weights_path is None:
+        return core.read_model(request.graph, b"")
+    if suffix == ".xml" and request.weights_path is not None:
+        return core.read_model(str(request.graph_path), str(request.weights_path))
+    return core.read_model(str(request.graph_path))
+
+
+def _settings(options: Options) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "PERFORMANCE_HINT": options.performance_hint.upper(),
+        "INFERENCE_PRECISION_HINT": _OV_PRECISIONS[options.precision],
+    }
+    if options.device == "CPU":
+        settings |= {"INFERENCE_NUM_THREADS": options.threads, "NUM_STREAMS": options.streams}
+    return settings
+
+
+def _check_batch(model: Any, batch_size: int) -> None:
+    for port in model.inputs:
+        place = _place(port)
+        if place.shape and place.shape[0] not in (-1, batch_size):
+            raise BatchSizeUnsupported(batch_size, place.name, list(place.shape))
+
+
+def _place(port: Any) -> TensorPlace:
+    shape = tuple(size.get_length() if size.is_static else -1 for size in port.get_partial_shape())
+    return TensorPlace(_name(port), shape, port.get_element_type().to_dtype().name)
+
+
+def _name(port: Any) -> str:
+    """Return the name a port is known by: the graph's own, before OpenVINO's `:0`."""
+    names = sorted(port.get_names(), key=len)
+    return names[0] if names else str(port.get_node().get_friendly_name())
