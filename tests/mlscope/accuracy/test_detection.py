@@ -155,6 +155,28 @@ def test_a_perfect_answer_is_one_and_an_empty_one_zero() -> None:
     assert empty["AP"].value == empty["AR100"].value == 0.0
 
 
+def _in_a_row(true: list[int], found: list[int]) -> Images:
+    """Boxes of 100 x 100 starting at these x, the surest found first."""
+    boxes = [[[x, 0, 100, 100] for x in starts] for starts in (true, found)]
+    scores = np.arange(len(found), 0, -1)
+    return [(Truth.of(boxes[0], [1] * len(true)), Found.of(boxes[1], [1] * len(found), scores))]
+
+
+def test_each_takes_the_true_shape_it_overlaps_most() -> None:
+    # Were the first near enough taken, nothing would be left for the second found.
+    images = _in_a_row([20, 40], [40, 0])
+    _agree(images, "bbox")
+    found = average_precision([images[0][0]], [images[0][1]]).outcomes
+    assert found["AP50"].value == pytest.approx(1.0)
+
+
+def test_of_equal_overlaps_the_last_is_taken_as_officially() -> None:
+    images = _in_a_row([0, 40], [20, 60])
+    _agree(images, "bbox")
+    found = average_precision([images[0][0]], [images[0][1]]).outcomes
+    assert found["AP50"].value == pytest.approx(51 / 101)
+
+
 def test_golden_values_by_hand() -> None:
     # Two true boxes of 100 x 100. The surest found is 82 % of the first: right for .50 to .80.
     # Then a false alarm, then the second exactly. Thresholds to .80: precision 1 up to recall .5
