@@ -171,10 +171,10 @@ class Artifacts:
             id_of_chunks = secrets.token_hex(11)
             try:
                 places, sha256, size_bytes = await self._sent(path, id_of_chunks, progress)
-            except BaseException as error:
+            except BaseException:
                 with contextlib.suppress(BusError):
                     await self._purge(self._chunks(id_of_chunks))
-                raise _first_of(error) from error
+                raise
             if places == sorted(places):
                 return Artifact(name, sha256, size_bytes, len(places), id_of_chunks)
             await self._purge(self._chunks(id_of_chunks))
@@ -185,21 +185,36 @@ class Artifacts:
     ) -> tuple[list[int], str, int]:
         """Send a file's chunks, some on their way at a time; return where each was stored."""
         digest, size_bytes, sending = hashlib.sha256(), 0, list[asyncio.Task[int]]()
-        free = asyncio.Semaphore(_WINDOW)
+        free, failed = asyncio.Semaphore(_WINDOW), asyncio.Event()
         chunks = _chunks_of(path, digest)
         whole_bytes = (await asyncio.to_thread(path.stat)).st_size
-        subject = self._chunks(id_of_chunks)
-        async with asyncio.TaskGroup() as group:
+
+        def ended(task: asyncio.Task[int]) -> None:
+            free.release()
+            if task.cancelled() or task.exception() is not None:
+                failed.set()
+
+        try:
             while chunk := await asyncio.to_thread(next, chunks, b""):
                 await free.acquire()
-                headers = {MESSAGE_ID: f"{id_of_chunks}.{len(sending)}"}
-                stored = store(self._connection, subject, chunk, headers=headers)
-                sending.append(group.create_task(stored))
-                sending[-1].add_done_callback(lambda _: free.release())
+                if failed.is_set():
+                    break
+                sending.append(self._send(id_of_chunks, len(sending), chunk))
+                sending[-1].add_done_callback(ended)
                 size_bytes += len(chunk)
                 if progress is not None:
                     progress(size_bytes, whole_bytes)
+            # All are waited for: one still on its way would be stored behind the purge.
+            await asyncio.gather(*sending, return_exceptions=True)
+        finally:
+            for task in sending:
+                task.cancel()
         return [task.result() for task in sending], digest.hexdigest(), size_bytes
+
+    def _send(self, id_of_chunks: str, number: int, chunk: bytes) -> asyncio.Task[int]:
+        headers = {MESSAGE_ID: f"{id_of_chunks}.{number}"}
+        sent = store(self._connection, self._chunks(id_of_chunks), chunk, headers=headers)
+        return asyncio.get_running_loop().create_task(sent)
 
     async def _batches(self, filter_subject: str) -> AsyncIterator[list[Stored]]:
         """Yield what is stored on a filter; the next is on its way while one is looked at."""
@@ -268,8 +283,3 @@ def _chunks_of(path: Path, digest: "hashlib._Hash") -> Iterator[bytes]:
         while chunk := file.read(CHUNK_BYTES):
             digest.update(chunk)
             yield chunk
-
-
-def _first_of(error: BaseException) -> BaseException:
-    """Return the failure of the first send among those of a group."""
-    return _first_of(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
