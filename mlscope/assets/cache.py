@@ -34,6 +34,7 @@ from mlscope.assets.records import Stamp, key_of, read_record, tree_stamp, write
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.05
+_MOMENT_S = 20.0
 
 
 class Held:
@@ -81,7 +82,7 @@ class Cache:
         """Return the file of this sha256, None when it is not here.
 
         It is hashed when it changed since the last time, or with `full`; one that is not what
-        its name says is removed.
+        its name says is removed. Raises StillBusy, OSError.
         """
         path = self._places.content(sha256)
         descriptor = self._shared(path)
@@ -121,6 +122,7 @@ class Cache:
 
     def _shared(self, path: Path) -> int | None:
         """Lock what is there; whoever holds it alone is about to remove it or has just made it."""
+        end_s = time.monotonic() + _MOMENT_S
         while path.exists():
             try:
                 descriptor = try_lock(path, "shared")
@@ -128,6 +130,8 @@ class Cache:
                 return None
             if descriptor is not None:
                 return descriptor
+            if time.monotonic() >= end_s:
+                raise StillBusy(str(path), _MOMENT_S)
             time.sleep(_POLL_S / 10)
         return None
 

@@ -3,6 +3,7 @@
 import hashlib
 import multiprocessing
 import os
+import random
 import signal
 import time
 from pathlib import Path
@@ -55,6 +56,13 @@ def test_a_file_lies_under_its_digest(cache: Cache, tmp_path: Path) -> None:
         assert held.path == tmp_path / "cache" / "sha256" / sha256[:2] / sha256[2:]
         assert held.path.stat().st_mode & 0o777 == 0o444
         assert cache.used_bytes() == 100
+
+
+def test_a_file_may_be_held_twice(cache: Cache) -> None:
+    with kept(cache, b"x") as first:
+        second = cache.hold(first.sha256)
+        assert second is not None
+        second.close()
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -168,6 +176,30 @@ def _die_in_the_middle(root: Path) -> None:
     partial.restart()
     partial.write((b"ha",))
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _churn(root: Path) -> None:
+    cache = Cache(root, 2_000_000)
+    while True:
+        kept(cache, os.urandom(random.randrange(1, 300_000))).close()
+
+
+def test_a_killed_process_leaves_no_bad_entry(tmp_path: Path) -> None:
+    for seed in range(3):
+        child = SPAWN.Process(target=_churn, args=(tmp_path,))
+        child.start()
+        before = set(tmp_path.glob("sha256/*/*"))
+        while not set(tmp_path.glob("sha256/*/*")) - before:
+            time.sleep(0.01)
+        time.sleep(random.Random(seed).uniform(0.0, 0.1))
+        child.kill()
+        child.join()
+        for path in tmp_path.glob("sha256/*/*"):
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+            assert found == path.parent.name + path.name
+    cache = Cache(tmp_path, 2_000_000)
+    kept(cache, b"x" * 1_999_999).close()
+    assert cache.used_bytes() <= 2_000_000
 
 
 def _fetch(root: Path, url: str, checksum: Checksum) -> None:
