@@ -57,6 +57,8 @@ def test_each_form_is_read(address: str, source: object) -> None:
         ("pypi://a==/b", "version"),
         ("pypi://a==1/../b", "path"),
         ("pypi://a==1//b", "path"),
+        ("pypi://a==1/a/../b", "path"),
+        ("pypi://a==1/a//b", "path"),
         ("pypi://a==1/b\\c", "path"),
         ("hf://org/repo/b", "repository"),
         ("hf://org/repo@main", "repository"),

@@ -82,7 +82,7 @@ def test_no_package_builds_itself_here(shelf: Path, assets: Assets) -> None:
     ran = shelf / "ran"
     with zipfile.ZipFile(shelf / "evil-1.0.zip", "w") as archive:
         archive.writestr("evil-1.0/setup.py", f"open({str(ran)!r}, 'w')")
-    with pytest.raises(PackageUnavailable):
+    with pytest.raises(PackageUnavailable, match="No matching distribution found for evil"):
         assets.fetch(PackageSource("evil", "1.0", "x"))
     assert not ran.exists()
 

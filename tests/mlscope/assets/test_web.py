@@ -60,6 +60,13 @@ def test_a_cut_download_goes_on_where_it_was(assets: Assets, site: Site, etag: s
     assert site.asked[1][1].get("If-Range", "") == etag
 
 
+def test_a_download_that_gets_on_is_not_given_up(assets: Assets, site: Site) -> None:
+    source = parse(site.put("/m", BODY, '"one"'))
+    site.cuts = [200_000] * 4
+    with assets.fetch(source, SUM) as held:
+        assert held.path.read_bytes() == BODY
+
+
 def test_a_later_process_goes_on_too(
     assets: Assets, site: Site, cache: Cache, root: Path, options: Options
 ) -> None:
@@ -105,13 +112,19 @@ def test_a_bad_remainder_of_an_earlier_try_is_no_end(
         assert held.path.read_bytes() == BODY
 
 
-def test_a_download_that_was_complete_is_not_repeated(assets: Assets, site: Site) -> None:
+def test_a_download_that_was_complete_is_not_repeated(
+    assets: Assets, site: Site, tmp_path: Path
+) -> None:
     source = parse(site.put("/m", BODY, '"one"'))
-    site.cuts = [899_999]
-    site.files["/m"] = BODY
+    site.cuts = [899_999, 0, 0, 0]
+    with pytest.raises(DownloadFailed):
+        assets.fetch(source, SUM)
+    partial = next(p for p in (tmp_path / "cache/partial").iterdir() if not p.suffix)
+    partial.write_bytes(BODY)
+    asked = len(site.asked)
     with assets.fetch(source, SUM) as held:
         assert held.path.stat().st_size == len(BODY)
-    assert site.asked[-1][1]["Range"] == "bytes=899999-"
+    assert [headers["Range"] for _, headers in site.asked[asked:]] == ["bytes=900000-"]
 
 
 @pytest.mark.parametrize("checksum", [SUM, MD5])

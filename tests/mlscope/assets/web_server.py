@@ -65,7 +65,8 @@ class _Answering(BaseHTTPRequestHandler):
         start = _range(self.site, self.path, headers)
         said = {"ETag": self.site.etags[self.path]} if self.site.etags[self.path] else {}
         if start >= len(body) and start:
-            self._say(416, {**said, "Content-Range": f"bytes */{len(body)}"})
+            said["Content-Range"] = f"bytes */{len(body)}"
+            self._say(416, said, b"no such range", 99)
             return
         if start:
             said["Content-Range"] = f"bytes {start}-{len(body) - 1}/{len(body)}"
