@@ -14,7 +14,8 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -234,12 +235,16 @@ class Cache:
         return size_bytes
 
 
-def unpacking_folder(partial: Partial) -> Path:
-    """Return an empty folder beside a partial file, on the cache's filesystem."""
+@contextmanager
+def folder_beside(partial: Partial) -> Iterator[Path]:
+    """Lend an empty folder on the cache's filesystem; what is still in it in the end is removed."""
     folder = partial.path.with_name(f"{partial.path.name}.d")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    return folder
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _record(stamp: Stamp) -> Mapping[str, Any]:

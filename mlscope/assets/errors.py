@@ -102,12 +102,12 @@ class CacheFull(AssetError):
 
 
 class CacheUnusable(AssetError):
-    """The cache's folder can't be read or written."""
+    """The cache's folder, or a file in it, can't be read or written."""
 
-    def __init__(self, root: str, reason: str) -> None:
-        """Name the cache and what the system says."""
-        self.root, self.reason = root, reason
-        super().__init__(f"cache {root}: {reason}")
+    def __init__(self, place: str, reason: str) -> None:
+        """Name the folder or the asset, and what the system says."""
+        self.place, self.reason = redact(place), reason
+        super().__init__(f"cache: {self.place}: {reason}; check its folder's room and owner")
 
 
 class StillBusy(AssetError):

