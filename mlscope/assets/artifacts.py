@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import secrets
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -250,11 +251,12 @@ class Artifacts:
 
 
 class ThreadedRepository:
-    """The repository for threads: `fetching.Repository` over an event loop that runs elsewhere."""
+    """The repository for threads: `fetching.Repository` over the event loop it is made in."""
 
-    def __init__(self, artifacts: Artifacts, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, artifacts: Artifacts) -> None:
         self._artifacts = artifacts
-        self._loop = loop
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
 
     def sha256_of(self, name: str) -> str:
         """Return an artifact's digest. Raises AssetMissing, RepositoryFailed."""
@@ -272,6 +274,7 @@ class ThreadedRepository:
         self._called(name, reading())
 
     def _called(self, name: str, coroutine: Coroutine[Any, Any, T]) -> T:
+        assert threading.get_ident() != self._thread, "from the loop this waits for ever"
         try:
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
         except BusError as error:

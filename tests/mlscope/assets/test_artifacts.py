@@ -176,7 +176,7 @@ async def test_a_thread_fetches_into_the_cache(
     artifacts: Artifacts, blob: Path, cache: Cache, root: Path
 ) -> None:
     await artifacts.put("m", blob)
-    repository = ThreadedRepository(artifacts, asyncio.get_running_loop())
+    repository = ThreadedRepository(artifacts)
     assets = Assets(cache, root, repository=repository)
     with await asyncio.to_thread(assets.fetch, ArtifactSource("m")) as held:
         assert held.sha256 == SHA256
@@ -194,7 +194,7 @@ async def test_altered_chunks_do_not_reach_the_cache(
     subject = f"$O.{BUCKET}.M.bQ=="
     await client.jetstream().publish(subject, lie.written(BUCKET))
     await client.close()
-    repository = ThreadedRepository(artifacts, asyncio.get_running_loop())
+    repository = ThreadedRepository(artifacts)
     with pytest.raises(ChecksumMismatch, match=SHA256):
         await asyncio.to_thread(
             Assets(cache, root, repository=repository).fetch, ArtifactSource("m")
@@ -209,7 +209,7 @@ async def test_without_a_repository_it_is_said(
         Assets(cache, root).fetch(ArtifactSource("m"))
     connection = Connection(OpenSettings(server.url), "tester", patience_s=0.1)
     await connection.open(5.0)
-    missing = ThreadedRepository(Artifacts(connection, "none"), asyncio.get_running_loop())
+    missing = ThreadedRepository(Artifacts(connection, "none"))
     with pytest.raises(RepositoryFailed, match="mlscope provision"):
         await asyncio.to_thread(missing.sha256_of, "m")
     await connection.close()
