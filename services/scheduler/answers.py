@@ -211,12 +211,14 @@ def _too_late() -> Refused:
 def _too_large(body: bytes, most_bytes: int) -> RequestRefused:
     """Refuse a body, naming the field that takes most of it."""
     sizes = {name: len(msgpack.packb(value)) for name, value in unpack(body).items()}
+    field = max(sizes, key=lambda name: sizes[name], default="")
     fix = "publish an inline manifest and name it, or raise MLSCOPE_MAX_REQUEST_BYTES"
+    size = f"the request is {len(body)} bytes, most of them in this field"
     return RequestRefused(
         Refused(
             error="invalid",
-            message=f"the request is larger than the scheduler takes: {fix}",
-            field=max(sizes, key=lambda name: sizes[name], default=""),
+            message=f"{field}: {size}; allowed: {most_bytes} bytes; {fix}",
+            field=field,
             found=f"{len(body)} bytes",
             allowed=f"{most_bytes} bytes",
         )
