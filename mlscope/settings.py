@@ -227,7 +227,7 @@ class Settings:
         "MAX_REQUEST_BYTES",
         _bytes_up_to(8 * MIB),
         4 * MIB,
-        "size above which an `evaluate` is refused; the NATS server takes no message above 8 MiB",
+        "size above which a request is refused; the NATS server takes no message above 8 MiB",
     )
     max_open_evaluations: int = _setting(
         "MAX_OPEN_EVALUATIONS", _whole(1, 1_000_000), 10_000, "evaluations open before `busy`"

@@ -17,7 +17,7 @@ from schemas.errors import MalformedMessage
 from schemas.request import Refused
 from services.gateway import api, manifests, site
 from services.gateway.answers import refusal, refused_by
-from services.gateway.errors import TooManyViewers, WrongContentType
+from services.gateway.errors import BodyTooLarge, TooManyViewers, WrongContentType
 from services.gateway.feeds import Feeds
 from services.gateway.guard import Guard
 
@@ -25,9 +25,17 @@ _STATIC = Path(__file__).with_name("static")
 
 
 def build_app(
-    bus: Bus, feeds: Feeds, *, token: str | None = None, own_hosts: frozenset[str] = frozenset()
+    bus: Bus,
+    feeds: Feeds,
+    *,
+    most_bytes: int,
+    token: str | None = None,
+    own_hosts: frozenset[str] = frozenset(),
 ) -> Starlette:
-    """Return the gateway over a bus. With `token`, everything but the login asks for it."""
+    """Return the gateway over a bus. With `token`, everything but the login asks for it.
+
+    Bodies above `most_bytes` are refused.
+    """
     app = Starlette(
         routes=[
             Route("/", site.front),
@@ -43,6 +51,7 @@ def build_app(
             ClientError: _explained,
             MalformedMessage: _explained,
             TooManyViewers: _full,
+            BodyTooLarge: _too_large,
             WrongContentType: _not_json,
             404: _nothing_here,
             405: _other_method,
@@ -50,6 +59,7 @@ def build_app(
     )
     app.state.bus = bus
     app.state.feeds = feeds
+    app.state.most_bytes = most_bytes
     app.state.token = token
     return app
 
@@ -87,6 +97,18 @@ async def _explained(request: Request, error: Exception) -> Response:
 
 async def _full(_: Request, error: Exception) -> Response:
     return refusal(Refused(error="busy", message=str(error)))
+
+
+async def _too_large(_: Request, error: Exception) -> Response:
+    assert isinstance(error, BodyTooLarge)
+    refused = Refused(
+        error="invalid",
+        message=str(error),
+        field="body",
+        found=f"{error.found_bytes} bytes or more",
+        allowed=f"{error.most_bytes} bytes",
+    )
+    return refusal(refused, 413)
 
 
 async def _not_json(_: Request, error: Exception) -> Response:

@@ -23,7 +23,13 @@ _BACKLOG = 512
 async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
     """Serve HTTP until `stop` is set."""
     feeds = Feeds(bus, limit=settings.max_live_clients)
-    app = build_app(bus, feeds, token=settings.gateway_token(), own_hosts=_own_hosts(settings))
+    app = build_app(
+        bus,
+        feeds,
+        most_bytes=settings.max_request_bytes,
+        token=settings.gateway_token(),
+        own_hosts=_own_hosts(settings),
+    )
     server = _Server(
         uvicorn.Config(
             app,

@@ -38,7 +38,8 @@ async def bus(server: MemoryServer) -> AsyncIterator[Bus]:
 @asynccontextmanager
 async def web_over(bus: Bus, token: str | None = None) -> AsyncIterator[httpx.AsyncClient]:
     """Lend a client of a gateway in this process."""
-    app = build_app(bus, Feeds(bus, limit=8), token=token)
+    most_bytes = Settings().max_request_bytes
+    app = build_app(bus, Feeds(bus, limit=8), most_bytes=most_bytes, token=token)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as web:
         yield web
@@ -69,7 +70,7 @@ async def running(bus: Bus, standing: StandIns) -> AsyncIterator[Running]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     stop = asyncio.Event()
-    settings = Settings(gateway_port=port, max_live_clients=4)
+    settings = Settings(gateway_port=port, max_live_clients=4, max_request_bytes=100_000)
     serving = asyncio.create_task(serve(bus, settings, stop))
     running = Running(port, stop, serving)
     async with httpx.AsyncClient(base_url=running.url) as web:

@@ -3,12 +3,15 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import Message
 
 from schemas.errors import MalformedMessage
-from services.gateway.bodies import MOST_BYTES, json_body
-from services.gateway.errors import WrongContentType
+from services.gateway.bodies import json_body
+from services.gateway.errors import BodyTooLarge, WrongContentType
+
+MOST_BYTES = 3000
 
 
 def _request(*pieces: bytes, kind: str = "application/json") -> Request:
@@ -17,7 +20,9 @@ def _request(*pieces: bytes, kind: str = "application/json") -> Request:
             more = number < len(pieces)
             yield {"type": "http.request", "body": piece, "more_body": more}
 
-    scope = {"type": "http", "headers": [(b"content-type", kind.encode())]}
+    app = Starlette()
+    app.state.most_bytes = MOST_BYTES
+    scope = {"type": "http", "app": app, "headers": [(b"content-type", kind.encode())]}
     return Request(scope, sent().__anext__)
 
 
@@ -41,8 +46,9 @@ async def test_reading_ends_at_the_bound() -> None:
     half = b"{" + b" " * (MOST_BYTES // 2)
     assert len(await json_body(_request(half, b" " * (MOST_BYTES - len(half))))) == MOST_BYTES
     endless = _request(half, half, b"never read")
-    with pytest.raises(MalformedMessage, match="over 1048576 bytes"):
+    with pytest.raises(BodyTooLarge) as refused:
         await json_body(endless)
+    assert (refused.value.found_bytes, refused.value.most_bytes) == (2 * len(half), MOST_BYTES)
 
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b"\x81\xa1a\x01", b"text"])

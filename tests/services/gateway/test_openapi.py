@@ -28,7 +28,7 @@ def _references(value: Any) -> set[str]:
 
 
 async def test_every_route_is_described_and_every_description_is_a_route(bus: Bus) -> None:
-    app = build_app(bus, Feeds(bus, limit=1))
+    app = build_app(bus, Feeds(bus, limit=1), most_bytes=1)
     (api,) = [each for each in app.routes if isinstance(each, Mount) and each.path == "/api"]
     routes = {
         (f"/api{route.path.replace(':path', '')}", method.lower())

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.settings import Settings
 from tests.services.gateway.conftest import web_over
 from tests.stories import E, StandIns, beginning, whole_story
 
@@ -157,6 +158,6 @@ async def test_a_page_that_is_not_there_says_so(web: httpx.AsyncClient) -> None:
 
 
 async def test_a_large_body_is_refused(web: httpx.AsyncClient) -> None:
-    body = b'{"model": "' + b"x" * (1 << 20) + b'"}'
+    body = b'{"model": "' + b"x" * Settings().max_request_bytes + b'"}'
     response = await web.post("/api/evaluations", content=body, headers=JSON)
-    assert response.status_code == 400
+    assert response.status_code == 413

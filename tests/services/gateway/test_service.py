@@ -36,6 +36,15 @@ async def test_stopped_it_lets_go_of_its_port(running: Running) -> None:
     socket.create_server(("127.0.0.1", running.port)).close()
 
 
+async def test_a_body_beyond_the_one_limit_is_refused_by_limit_and_fix(running: Running) -> None:
+    async with httpx.AsyncClient(base_url=running.url) as web:
+        response = await web.post("/api/evaluations", json={"model": "x" * 100_000})
+    told = response.json()
+    assert (response.status_code, told["error"], told["field"]) == (413, "invalid", "body")
+    assert told["allowed"] == "100000 bytes"
+    assert "MLSCOPE_MAX_REQUEST_BYTES" in told["message"]
+
+
 async def test_it_tells_nothing_of_its_server(running: Running) -> None:
     async with httpx.AsyncClient(base_url=running.url) as web:
         response = await web.get("/healthz")
