@@ -88,11 +88,12 @@ def make_room(places: Places, more_bytes: int, limit_bytes: int) -> None:
     _empty_gone(places)
     entries = sorted(places.entries(), key=lambda entry: entry.used_ns)
     excess = sum(entry.size_bytes for entry in entries) + more_bytes - limit_bytes
+    if excess <= 0:
+        return
     for entry in entries:
-        if excess <= 0:
-            return
-        if _evict(places, entry):
+        if excess > 0 and _evict(places, entry):
             excess -= entry.size_bytes
+    _forget_evicted(places)
     if excess > 0:
         raise CacheFull(str(places.root), more_bytes, limit_bytes)
 
@@ -131,6 +132,13 @@ def _remove(places: Places, entry: Entry) -> None:
         shutil.rmtree(f"{entry.path}.d", ignore_errors=True)
         entry.path.with_name(f"{entry.path.name}.json").unlink(missing_ok=True)
         entry.path.unlink(missing_ok=True)
+
+
+def _forget_evicted(places: Places) -> None:
+    """Remove what is recorded of addresses whose file is gone."""
+    for path in places.root.glob("index/*.json"):
+        if not places.content(str(read_record(path).get("sha256", ""))).is_file():
+            path.unlink(missing_ok=True)
 
 
 def _empty_gone(places: Places) -> None:

@@ -105,6 +105,15 @@ def test_the_longest_unused_goes_first(tmp_path: Path) -> None:
     assert cache.used_bytes() <= 250
 
 
+def test_what_is_evicted_leaves_no_record(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, 250)
+    for name in ("a", "b", "c"):
+        with kept(cache, name.encode() * 100) as held:
+            cache.index(name, {"sha256": held.sha256})
+    assert [cache.indexed(name).get("of") for name in "abc"] == [None, "b", "c"]
+    assert len(list(tmp_path.glob("checked/*"))) == 2
+
+
 def test_what_is_held_is_not_evicted(tmp_path: Path) -> None:
     cache = Cache(tmp_path, 250)
     with kept(cache, b"a" * 100) as first, kept(cache, b"b" * 100) as second:
