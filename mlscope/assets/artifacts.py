@@ -260,7 +260,7 @@ class ThreadedRepository:
 
     def sha256_of(self, name: str) -> str:
         """Return an artifact's digest. Raises AssetMissing, RepositoryFailed."""
-        return self._called(name, self._artifacts.described(name)).sha256
+        return self._called(name, lambda: self._artifacts.described(name)).sha256
 
     def read(self, name: str, partial: Partial, progress: Progress) -> None:
         """Fill a partial file. Raises AssetMissing, ArtifactBroken, RepositoryFailed."""
@@ -271,12 +271,12 @@ class ThreadedRepository:
             partial.reserve(artifact.size_bytes)
             await self._artifacts.read(artifact, partial.write, progress)
 
-        self._called(name, reading())
+        self._called(name, reading)
 
-    def _called(self, name: str, coroutine: Coroutine[Any, Any, T]) -> T:
+    def _called(self, name: str, asked: Callable[[], Coroutine[Any, Any, T]]) -> T:
         assert threading.get_ident() != self._thread, "from the loop this waits for ever"
         try:
-            return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+            return asyncio.run_coroutine_threadsafe(asked(), self._loop).result()
         except BusError as error:
             raise RepositoryFailed(name, str(error)) from error
 

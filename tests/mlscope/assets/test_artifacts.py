@@ -213,3 +213,8 @@ async def test_without_a_repository_it_is_said(
     with pytest.raises(RepositoryFailed, match="mlscope provision"):
         await asyncio.to_thread(missing.sha256_of, "m")
     await connection.close()
+
+
+async def test_the_loop_itself_may_not_wait_for_it(artifacts: Artifacts) -> None:
+    with pytest.raises(AssertionError, match="for ever"):
+        ThreadedRepository(artifacts).sha256_of("m")
