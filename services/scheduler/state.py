@@ -1,7 +1,8 @@
 """One evaluation as a fold of what was said of it. Pure.
 
 Every transition asks for the attempt and state it belongs to, so a fact said twice, or one of
-an attempt that is over, changes nothing. An ended evaluation changes no more.
+an attempt that is over, changes nothing. An ended evaluation changes no more. What agents say
+counts only from the agent the attempt was started on: each may speak of any run under its name.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -211,9 +212,20 @@ def _current(state: EvaluationState, fact: Fact) -> Run | None:
     return run if run is not None and run.attempt == getattr(fact, "attempt", 0) else None
 
 
+def _told_by_its_agent(
+    state: EvaluationState, fact: RunReady | RunCompleted | RunFailed
+) -> Run | None:
+    """Return the run under way that a fact is about, when the agent it was started on says so."""
+    run = _current(state, fact)
+    is_heard = run is not None and run.is_under_way and run.agent == fact.agent
+    return run if is_heard else None
+
+
 def _ready(state: EvaluationState, recorded: Recorded) -> EvaluationState:
-    run = _current(state, recorded.fact)
-    if run is None or not run.is_under_way:
+    fact = recorded.fact
+    assert isinstance(fact, RunReady)
+    run = _told_by_its_agent(state, fact)
+    if run is None:
         return state
     return _with(state, replace(run, is_ready=True))
 
@@ -251,8 +263,8 @@ def _interrupted(state: EvaluationState, recorded: Recorded) -> EvaluationState:
 def _completed(state: EvaluationState, recorded: Recorded) -> EvaluationState:
     fact = recorded.fact
     assert isinstance(fact, RunCompleted)
-    run = _current(state, fact)
-    if run is None or not run.is_under_way:
+    run = _told_by_its_agent(state, fact)
+    if run is None:
         return state
     changed = replace(
         run,
@@ -269,8 +281,8 @@ def _completed(state: EvaluationState, recorded: Recorded) -> EvaluationState:
 def _failed_run(state: EvaluationState, recorded: Recorded) -> EvaluationState:
     fact = recorded.fact
     assert isinstance(fact, RunFailed)
-    run = _current(state, fact)
-    if run is None or not run.is_under_way:
+    run = _told_by_its_agent(state, fact)
+    if run is None:
         return state
     changed = replace(
         run,

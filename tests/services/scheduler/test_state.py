@@ -86,6 +86,14 @@ def test_where_a_run_is_after_facts(facts: list[Fact], state: str) -> None:
     assert after(*facts).state == state
 
 
+@pytest.mark.parametrize("fact", [READY, COMPLETED, FAILED, DIED], ids=lambda fact: fact.happened)
+def test_what_another_agent_says_of_a_run_changes_nothing(fact: Fact) -> None:
+    assert after(fact.model_copy(update={"agent": "a2"})) == after()
+    elsewhere = AGAIN.model_copy(update={"agent": "a2"})
+    late = fact.model_copy(update={"attempt": 2})
+    assert after(LOST, elsewhere, late) == after(LOST, elsewhere)
+
+
 def test_a_completed_run_whose_rows_were_counted_before_is_stored() -> None:
     run = after(RECORDED, COMPLETED)
     assert (run.is_stored, run.spans, run.queries) == (True, 3, 2)
