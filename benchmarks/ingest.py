@@ -37,7 +37,7 @@ from mlscope.provision import provision
 from mlscope.settings import Settings
 from mlscope.tracing.batches import TRACE_COLUMNS
 from schemas.batch import TraceCaptured
-from schemas.evaluation import EvaluationRequested
+from schemas.evaluation import EvaluationRequested, RunStarted
 from schemas.message import derived_id
 from schemas.request import Evaluate
 from services.collector.rows import COPY_HEADER, COPY_TRAILER
@@ -239,9 +239,19 @@ async def _prepare(servers: Servers) -> None:
         await bus.publish(start, id="start")
 
 
+async def _start(servers: Servers, run: str) -> None:
+    """Say that a run was given to the agent which tells of it."""
+    async with connect(servers.settings("scheduler"), "scheduler") as bus:
+        start = RunStarted(
+            evaluation=EVALUATION, run=run, session="s0", attempt=1, agent="bench", started_ns=1
+        )
+        await bus.publish(start, id=f"start {run}")
+
+
 def ingest(world: World, case: Case, spans: int, run: str) -> Ingested:
     """Publish spans and wait until they are rows, committed."""
     world.clear(has_index=case.has_index)
+    asyncio.run(_start(world.servers, run))
     spent: Spent = Context.SimpleQueue()
     publisher = Context.Process(
         target=publish, args=(world.servers, spans, case.attributes, run, spent)

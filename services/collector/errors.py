@@ -30,6 +30,24 @@ class UnknownEvaluation(CollectorError):
         super().__init__(f"evaluation {evaluation} is not in the log")
 
 
+class UnstartedAttempt(CollectorError):
+    """An attempt that no agent was asked for, or the log does not tell of yet."""
+
+    def __init__(self, evaluation: str, run: str, attempt: int) -> None:
+        """Name the attempt."""
+        self.evaluation, self.run, self.attempt = evaluation, run, attempt
+        super().__init__(f"evaluation {evaluation} started no attempt {attempt} of {run}")
+
+
+class ForeignFact(CollectorError):
+    """Somebody speaks of an attempt that another agent has."""
+
+    def __init__(self, says: str, run: str, attempt: int, agent: str) -> None:
+        """Name who says it, of what, and the agent that may."""
+        self.says, self.run, self.attempt, self.agent = says, run, attempt, agent
+        super().__init__(f"{says} says it of {run}, attempt {attempt}, which {agent} has")
+
+
 class UnplannedRun(CollectorError):
     """A run that no plan holds."""
 

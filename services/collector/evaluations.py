@@ -1,11 +1,13 @@
-"""I/O: what the log says of evaluations, their starts remembered."""
+"""I/O: what the log says of evaluations, what batches need of it remembered."""
 
 from collections import OrderedDict
+from dataclasses import replace
 
 from mlscope.bus.bus import Bus
+from schemas.batch import Batch
 from schemas.subjects import decisions_of
 from services.collector.errors import UnknownEvaluation
-from services.collector.runs import Known, known_of
+from services.collector.runs import Known, check_speaker, known_of
 
 _REMEMBERED = 4096
 
@@ -15,7 +17,7 @@ class Evaluations:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._starts: OrderedDict[str, int] = OrderedDict()
+        self._recent: OrderedDict[str, Known] = OrderedDict()
 
     async def known(self, evaluation: str) -> Known:
         """Return what the log says now. Raises what the bus raises."""
@@ -27,13 +29,27 @@ class Evaluations:
 
         Raises UnknownEvaluation, and what the bus raises.
         """
-        if evaluation in self._starts:
-            self._starts.move_to_end(evaluation)
-            return self._starts[evaluation]
-        start = (await self.known(evaluation)).requested_ns
-        if start is None:
+        known = self._recent.get(evaluation) or await self._remember(evaluation)
+        self._recent.move_to_end(evaluation)
+        assert known.requested_ns is not None, "only what was requested is remembered"
+        return known.requested_ns
+
+    async def check_speaker(self, batch: Batch) -> None:
+        """Check that a batch comes from whom its attempt was started on.
+
+        Raises UnknownEvaluation, UnstartedAttempt, ForeignFact, and what the bus raises.
+        """
+        known = self._recent.get(batch.evaluation)
+        if known is None or (batch.run, batch.attempt) not in known.agents:
+            known = await self._remember(batch.evaluation)
+        check_speaker(known, batch)
+
+    async def _remember(self, evaluation: str) -> Known:
+        """Read what the log says now and keep it, but for the plan, which is large."""
+        known = replace(await self.known(evaluation), plan=None)
+        if known.requested_ns is None:
             raise UnknownEvaluation(evaluation)
-        self._starts[evaluation] = start
-        if len(self._starts) > _REMEMBERED:
-            self._starts.popitem(last=False)
-        return start
+        self._recent[evaluation] = known
+        if len(self._recent) > _REMEMBERED:
+            self._recent.popitem(last=False)
+        return known

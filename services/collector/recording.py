@@ -12,18 +12,21 @@ from typing import cast
 from mlscope.bus.bus import Bus, Delivery
 from mlscope.bus.errors import BusError
 from mlscope.bus.streams import durable_named
+from schemas.evaluation import RunInterrupted
 from schemas.message import derived_id
 from schemas.subjects import attempt_batches
 from services.collector.completeness import Waiting, decide
 from services.collector.errors import (
     CollectorError,
+    ForeignFact,
     RefusedRows,
     UnknownEvaluation,
     UnplannedRun,
+    UnstartedAttempt,
 )
 from services.collector.evaluations import Evaluations
-from services.collector.runs import RunEnded, run_row
-from services.collector.saving import patiently
+from services.collector.runs import RunEnded, check_speaker, run_row
+from services.collector.saving import TRIES_FOR_UNKNOWN, patiently
 from services.collector.store import Purgeable, Store
 
 _log = logging.getLogger(__name__)
@@ -119,11 +122,18 @@ class Recorder:
             known = await self._evaluations.known(fact.evaluation)
             if known.plan is None or known.requested_ns is None:
                 raise UnknownEvaluation(fact.evaluation)
+            if not isinstance(fact, RunInterrupted):
+                check_speaker(known, fact)
             row = run_row(fact, known.plan, known.requested_ns, recorded.envelope.id)
             await patiently([delivery], self._ends.end_run, row)
-        except (UnplannedRun, RefusedRows) as error:
+        except (UnplannedRun, RefusedRows, ForeignFact) as error:
             _log.error("attempt not recorded, buried: %s", error)
             await delivery.bury(str(error))
+        except UnstartedAttempt as error:
+            if delivery.tries >= TRIES_FOR_UNKNOWN:
+                await delivery.bury(str(error))
+            else:
+                await delivery.retry(1.0)
         except (UnknownEvaluation, BusError) as error:
             _log.warning("attempt not recorded yet: %s", error)
             await delivery.retry()

@@ -1,10 +1,12 @@
 """What the log says of an evaluation, and the row an ended attempt becomes."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
+from schemas.batch import Batch, QueriesAnswered
 from schemas.evaluation import (
     EvaluationCancelled,
     EvaluationFailed,
@@ -12,25 +14,39 @@ from schemas.evaluation import (
     EvaluationPlanned,
     EvaluationRequested,
     RunInterrupted,
+    RunStarted,
 )
 from schemas.identity import run_key
 from schemas.message import Fact
 from schemas.plan import Plan, RunPlan, SessionPlan
 from schemas.run import ClockOrigin, RunCompleted, RunFailed, Tally
-from services.collector.errors import UnplannedRun
+from services.collector.errors import ForeignFact, UnplannedRun, UnstartedAttempt
 from services.collector.rows import storable
 
 RunEnded = RunCompleted | RunFailed | RunInterrupted
 """A fact that ends an attempt."""
 
+_ISSUER = "scheduler"
+"""Who tells of a remote load's queries, in a batch's place for the agent."""
+
+
+def _no_agents() -> Mapping[tuple[str, int], str]:
+    return MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the log says of an evaluation: its start (epoch ns), its plan, and whether it ended."""
+    """What the log says of an evaluation: its start (epoch ns), its plan, and whether it ended.
+
+    `agents` has who each attempt was started on, by run and attempt; `remote` are the runs whose
+    load the scheduler issues.
+    """
 
     requested_ns: int | None = None
     plan: Plan | None = None
     ended: bool = False
+    agents: Mapping[tuple[str, int], str] = field(default_factory=_no_agents)
+    remote: frozenset[str] = frozenset()
 
 
 RunRow = dict[str, Any]
@@ -43,7 +59,9 @@ def evolve(known: Known, fact: Fact) -> Known:
         case EvaluationRequested():
             return replace(known, requested_ns=fact.requested_ns)
         case EvaluationPlanned():
-            return replace(known, plan=fact.plan)
+            return replace(known, plan=fact.plan, remote=_remote_runs(fact.plan))
+        case RunStarted():
+            return replace(known, agents={(fact.run, fact.attempt): fact.agent, **known.agents})
         case EvaluationMeasured() | EvaluationFailed() | EvaluationCancelled():
             return replace(known, ended=True)
         case _:
@@ -56,6 +74,25 @@ def known_of(facts: Iterable[Fact]) -> Known:
     for fact in facts:
         known = evolve(known, fact)
     return known
+
+
+def _remote_runs(plan: Plan) -> frozenset[str]:
+    runs = (run for session in plan.sessions for run in session.runs)
+    return frozenset(run.run for run in runs if run.pacing == "remote")
+
+
+def check_speaker(known: Known, fact: Batch | RunCompleted | RunFailed) -> None:
+    """Check that who says a fact is the agent its attempt was started on.
+
+    Each agent may speak of any run under its own name, and what comes first is kept for ever.
+    A remote run's queries are the scheduler's to tell. Raises UnstartedAttempt, ForeignFact.
+    """
+    agent = known.agents.get((fact.run, fact.attempt))
+    if agent is None:
+        raise UnstartedAttempt(fact.evaluation, fact.run, fact.attempt)
+    is_issued = isinstance(fact, QueriesAnswered) and fact.run in known.remote
+    if fact.agent != agent and not (is_issued and fact.agent == _ISSUER):
+        raise ForeignFact(fact.agent, fact.run, fact.attempt, agent)
 
 
 def run_row(fact: RunEnded, plan: Plan, requested_ns: int, cause: str) -> RunRow:

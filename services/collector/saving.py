@@ -18,9 +18,11 @@ from schemas.identity import run_key
 from services.collector.errors import (
     DatabaseAway,
     DatabaseFull,
+    ForeignFact,
     MisshapenBatch,
     RefusedRows,
     UnknownEvaluation,
+    UnstartedAttempt,
 )
 from services.collector.evaluations import Evaluations
 from services.collector.rows import LAYOUTS, place_of, rows_of
@@ -30,7 +32,7 @@ _log = logging.getLogger(__name__)
 _MOST_DELAY_S = 5.0
 _LAST_COMMIT_S = 10.0
 _ALIVE_S = 10.0
-_TRIES_FOR_UNKNOWN = 30
+TRIES_FOR_UNKNOWN = 30
 
 Kept = tuple[Delivery, Prepared]
 P = ParamSpec("P")
@@ -127,11 +129,12 @@ class Saver:
         batch = cast("Batch", delivery.recorded.fact)
         try:
             start_ns = await self._evaluations.start_of(batch.evaluation)
+            await self._evaluations.check_speaker(batch)
             return delivery, prepared_of(batch, start_ns)
-        except MisshapenBatch as error:
+        except (MisshapenBatch, ForeignFact) as error:
             await self._bury(delivery, str(error))
-        except UnknownEvaluation as error:
-            if delivery.tries >= _TRIES_FOR_UNKNOWN:
+        except (UnknownEvaluation, UnstartedAttempt) as error:
+            if delivery.tries >= TRIES_FOR_UNKNOWN:
                 await self._bury(delivery, str(error))
             else:
                 await delivery.retry(1.0)

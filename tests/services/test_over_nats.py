@@ -27,6 +27,7 @@ from tests.services.collector.builders import (
     a_completion,
     a_plan,
     a_request,
+    a_start,
     a_trace,
     some_outputs,
     some_queries,
@@ -91,7 +92,7 @@ async def test_from_batches_to_tables(data_folder: Path, database_url: str) -> N
             _serving("collector", collector.serve, settings("collector")),
             _serving("analyzer", analyzer.serve, settings("analyzer")),
         ):
-            for decision in (a_request(), a_plan()):
+            for decision in (a_request(), a_plan(), a_start()):
                 await scheduler.publish(decision, id=decision.schema_name())
             for batch in (a_trace(), some_queries(), some_outputs(), a_completion()):
                 await agent.publish(batch, id=batch.schema_name())

@@ -4,7 +4,7 @@ from typing import Any
 
 from mlscope.tracing.batches import Attempt, output_batch, query_batch, trace_batch
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
-from schemas.evaluation import EvaluationPlanned, EvaluationRequested
+from schemas.evaluation import EvaluationPlanned, EvaluationRequested, RunStarted
 from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest
 from schemas.plan import Plan, RunPlan, SessionPlan, Subject
 from schemas.request import Evaluate
@@ -45,8 +45,14 @@ def a_request() -> EvaluationRequested:
     )
 
 
-def a_plan() -> EvaluationPlanned:
-    run = RunPlan(run="r0", group=0, scenario="online", level="model", queries=3)
+def a_start(**changes: Any) -> RunStarted:
+    return RunStarted(
+        evaluation="e1", run="r0", session="s0", attempt=1, agent="a1", started_ns=1
+    ).model_copy(update=changes)
+
+
+def a_plan(pacing: str = "local") -> EvaluationPlanned:
+    run = RunPlan(run="r0", group=0, scenario="online", level="model", queries=3, pacing=pacing)
     model = ModelManifest(
         name="identity",
         version="1.0.0",

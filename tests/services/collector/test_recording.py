@@ -20,6 +20,7 @@ from tests.services.collector.builders import (
     a_completion,
     a_plan,
     a_request,
+    a_start,
     a_trace,
 )
 
@@ -29,6 +30,7 @@ async def bus() -> AsyncIterator[Bus]:
     async with connect(MemoryServer(), "collector") as bus:
         await bus.publish(a_request(), id="r")
         await bus.publish(a_plan(), id="p")
+        await bus.publish(a_start(), id="s")
         yield bus
 
 

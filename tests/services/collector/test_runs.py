@@ -4,11 +4,20 @@ from datetime import UTC, datetime
 
 import pytest
 
+from schemas.batch import Batch
 from schemas.evaluation import EvaluationCancelled, EvaluationMeasured, RunInterrupted
 from schemas.run import RunFailed, Tally
-from services.collector.errors import UnplannedRun
-from services.collector.runs import RunEnded, known_of, run_row
-from tests.services.collector.builders import REQUESTED_NS, a_completion, a_plan, a_request
+from services.collector.errors import ForeignFact, UnplannedRun, UnstartedAttempt
+from services.collector.runs import RunEnded, check_speaker, known_of, run_row
+from tests.services.collector.builders import (
+    REQUESTED_NS,
+    a_completion,
+    a_plan,
+    a_request,
+    a_start,
+    some_outputs,
+    some_queries,
+)
 
 PLAN = a_plan().plan
 GONE = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
@@ -61,3 +70,32 @@ def test_rows_begin_when_the_evaluation_was_requested() -> None:
 def test_a_run_no_plan_holds_is_named() -> None:
     with pytest.raises(UnplannedRun, match="plans no run r9"):
         run_row(a_completion(run="r9"), PLAN, REQUESTED_NS, "c0")
+
+
+@pytest.mark.parametrize("says", ["a1", "scheduler"])
+def test_queries_of_a_remote_run_are_its_agent_s_or_the_scheduler_s_to_tell(says: str) -> None:
+    known = known_of([a_request(), a_plan("remote"), a_start()])
+    check_speaker(known, some_queries(agent=says))
+
+
+@pytest.mark.parametrize(
+    ("pacing", "fact"),
+    [
+        ("local", some_queries(agent="scheduler")),
+        ("remote", some_queries(agent="a2")),
+        ("remote", some_outputs(agent="scheduler")),
+        ("remote", a_completion(agent="scheduler")),
+        ("local", a_completion(agent="a2")),
+        ("local", FAILED.model_copy(update={"agent": "a2"})),
+    ],
+)
+def test_what_is_another_s_to_tell_is_foreign(pacing: str, fact: Batch | RunFailed) -> None:
+    known = known_of([a_request(), a_plan(pacing), a_start(), a_start(agent=fact.agent)])
+    with pytest.raises(ForeignFact, match=f"^{fact.agent} says it of r0, attempt 1, which a1 has"):
+        check_speaker(known, fact)
+
+
+def test_of_an_attempt_nobody_started_nobody_may_tell() -> None:
+    known = known_of([a_request(), a_plan(), a_start()])
+    with pytest.raises(UnstartedAttempt, match="no attempt 2 of r0"):
+        check_speaker(known, a_completion(attempt=2))

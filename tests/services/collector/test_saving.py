@@ -12,7 +12,13 @@ from mlscope.bus.streams import durable_named
 from services.collector.errors import DatabaseAway, DatabaseFull, MisshapenBatch
 from services.collector.evaluations import Evaluations
 from services.collector.saving import Saver, patiently, prepared_of
-from tests.services.collector.builders import REQUESTED_NS, a_request, a_trace, some_outputs
+from tests.services.collector.builders import (
+    REQUESTED_NS,
+    a_request,
+    a_start,
+    a_trace,
+    some_outputs,
+)
 
 
 class Held:
@@ -57,6 +63,7 @@ async def test_what_waits_for_a_store_does_not_come_again() -> None:
     server = MemoryServer(durables=[impatient])
     async with connect(server, "collector") as bus, connect(server, "other") as other:
         await bus.publish(a_request(), id="r")
+        await bus.publish(a_start(), id="s")
         await bus.publish(a_trace(), id="t")
         saver = Saver(bus, [], Evaluations(bus), lambda: None, alive_s=0.02)
         saving = asyncio.create_task(saver.run("spans", 1))
@@ -72,6 +79,7 @@ async def test_what_waits_for_a_store_does_not_come_again() -> None:
 async def test_a_full_fetch_says_that_more_may_wait(waiting: int, is_behind: bool) -> None:
     async with connect(MemoryServer(), "collector") as bus:
         await bus.publish(a_request(), id="r")
+        await bus.publish(a_start(), id="s")
         for sequence in range(waiting):
             await bus.publish(a_trace(sequence), id=f"t{sequence}")
         saver = Saver(bus, [], Evaluations(bus), lambda: None, alive_s=0.02)

@@ -21,10 +21,13 @@ from tests.services.collector.builders import (
     a_completion,
     a_plan,
     a_request,
+    a_start,
     a_trace,
     some_outputs,
     some_queries,
 )
+
+ALL_OF_A_RUN = (a_trace(), some_outputs(), some_queries(), a_completion())
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ class World:
         """Publish facts, each under an id of its own."""
         for fact in facts:
             number = getattr(fact, "sequence", 0)
-            await self.bus.publish(fact, id=derived_id(subject_of(fact), "test", number))
+            cause = f"{subject_of(fact)} {getattr(fact, 'attempt', 0)}"
+            await self.bus.publish(fact, id=derived_id(cause, "test", number))
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         """Return what the database answers."""
@@ -93,7 +97,7 @@ async def world(database_url: str) -> AsyncIterator[World]:
     server = MemoryServer()
     async with connect(server, "agent") as bus:
         world = World(server, bus, database_url)
-        await world.say(a_request(), a_plan())
+        await world.say(a_request(), a_plan(), a_start())
         yield world
 
 
@@ -140,11 +144,49 @@ async def test_poison_is_buried_and_its_neighbours_live(world: World) -> None:
     assert any("json" in reason for reason in reasons)
 
 
+async def test_what_another_agent_says_is_buried_and_the_real_one_counts(world: World) -> None:
+    """A forged marker or end would keep the real one out: the first is kept for ever."""
+    other = {"agent": "a2"}
+    await world.say(*(each.model_copy(update=other) for each in ALL_OF_A_RUN))
+    forger = {"agent": "scheduler"}
+    await world.say(some_queries().model_copy(update=forger))
+    async with collecting(world.server, Settings(world.address)):
+        reasons = await _buried(world, 5)
+        assert world.ask("SELECT count(*) FROM run") == [(0,)]
+        assert world.ask("SELECT count(*) FROM batch") == [(0,)]
+        await world.say(*ALL_OF_A_RUN)
+        await world.until("SELECT state, agent FROM run", [("recorded", "a1")])
+    assert sum("a2 says it of r0, attempt 1, which a1 has" in each for each in reasons) == 4
+
+
+async def test_an_attempt_nobody_started_is_not_recorded(world: World) -> None:
+    """Else its end would be there before that of the agent which really gets it."""
+    forged = {"attempt": 2}
+    await world.say(*(each.model_copy(update=forged) for each in ALL_OF_A_RUN))
+    async with collecting(world.server, Settings(world.address)):
+        await world.say(*ALL_OF_A_RUN)
+        await world.until("SELECT attempt, state FROM run", [(1, "recorded")])
+        assert world.ask("SELECT count(*) FROM batch") == [(3,)]
+        await world.say(a_start(attempt=2))
+        await world.until("SELECT count(*) FROM batch", [(6,)])
+
+
+async def test_the_scheduler_tells_of_the_queries_of_remote_runs(world: World) -> None:
+    remote = {"evaluation": "e2"}
+    whose = [a_request(), a_plan("remote"), a_start(), *ALL_OF_A_RUN]
+    told = [each.model_copy(update=remote) for each in whose]
+    told[-2] = told[-2].model_copy(update={"agent": "scheduler"})
+    await world.say(*told)
+    async with collecting(world.server, Settings(world.address)):
+        await world.until("SELECT evaluation, state FROM run", [("e2", "recorded")])
+
+
 async def _buried(world: World, count: int) -> list[str]:
     letters: list[Recorded] = []
     async with asyncio.timeout(20):
         while len(letters) < count:
             letters = await world.bus.read("mlscope.v1.dead.>")
+            await asyncio.sleep(0.02)
     return [letter.fact.model_dump()["reason"] for letter in letters]
 
 
