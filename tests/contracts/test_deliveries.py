@@ -206,6 +206,8 @@ async def test_keeping_holds_a_delivery_through_long_work(world: World) -> None:
 async def test_giving_up_waiting_loses_nothing(world: World) -> None:
     async with world.connect("one") as one, world.connect("two") as two:
         assert await _none_comes(one, 0.3)
+        # A round trip: until the server heard that `one` gave up, it may still send it the fact.
+        await one.read(facts_of(LetterBuried))
         await two.publish(a_fact(), id="a")
         (delivery,) = await _next(two)
         assert delivery.recorded.envelope.id == "a"
