@@ -8,7 +8,16 @@ from collections.abc import Awaitable, Callable
 from mlscope.bus.bus import Recorded
 from mlscope.bus.errors import NoSuchPayload, PayloadMismatch
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
-from schemas.codec import decode_envelope, encode, encode_body, fact_in, is_json, pack, unpack
+from schemas.codec import (
+    decode,
+    decode_envelope,
+    encode,
+    encode_body,
+    fact_in,
+    is_json,
+    pack,
+    unpack,
+)
 from schemas.dead import LetterBuried
 from schemas.errors import MalformedMessage, SchemaError
 from schemas.identity import token_of
@@ -54,18 +63,30 @@ def enveloped(fact: Fact, *, id: str, cause: str = "", traceparent: str = "") ->
 
 
 async def opened(subject: str, sequence: int, body: bytes, fetch: Fetch) -> Recorded:
-    """Return a stored fact. Raises SchemaError, NoSuchPayload, PayloadMismatch, Unreachable.
-
-    Who may say what is decided by subjects, so a fact under another's subject is none.
-    """
+    """Return a stored fact. Raises SchemaError, NoSuchPayload, PayloadMismatch, Unreachable."""
     envelope = decode_envelope(body)
     data = envelope.data
     if envelope.payload:
         data = unpack(await fetch(subject, envelope.payload, envelope.payload_sha256))
     fact = fact_in(envelope, data)
+    check_subject(subject, fact)
+    return Recorded(subject, sequence, envelope, fact)
+
+
+def heard(subject: str, body: bytes) -> tuple[Envelope, Fact]:
+    """Return a live fact. Raises SchemaError, also for one whose data travel as an object."""
+    envelope, fact = decode(body)
+    check_subject(subject, fact)
+    return envelope, fact
+
+
+def check_subject(subject: str, fact: Fact) -> None:
+    """Check that a fact came under its own subject. Raises MalformedMessage.
+
+    Who may say what is decided by subjects, so a fact under another's subject is none.
+    """
     if (own := subject_of(fact)) != subject:
         raise MalformedMessage(field="subject", found=subject, expected=f"{own} for this fact")
-    return Recorded(subject, sequence, envelope, fact)
 
 
 async def readable(subject: str, sequence: int, body: bytes, fetch: Fetch) -> Recorded | None:

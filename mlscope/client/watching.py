@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.hearing import Hearing
+from mlscope.bus.letters import heard
 from mlscope.client.asking import ask_for, command_of
 from mlscope.client.errors import NotAnswering
 from mlscope.client.meter import Meter, Reading
 from mlscope.client.story import ENDED, evolve
 from schemas.batch import QueriesAnswered
-from schemas.codec import decode
 from schemas.errors import SchemaError
 from schemas.message import Fact
 from schemas.request import ShowEvaluation
@@ -162,7 +162,7 @@ class _Watcher:
         return Progress(self._status, happened, self._meter.read())
 
     async def _listen(self, hearing: Hearing) -> None:
-        async for _, body in hearing:
+        async for subject, body in hearing:
             with contextlib.suppress(SchemaError):
-                envelope, fact = decode(body)
+                envelope, fact = heard(subject, body)
                 await self._heard.put((envelope.time_ns, next(self._count), fact))

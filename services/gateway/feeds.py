@@ -10,10 +10,11 @@ from typing import Any
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.hearing import Hearing
+from mlscope.bus.letters import heard
 from mlscope.client.meter import Meter
 from mlscope.client.story import ENDED, evolve, unheard
 from schemas.batch import QueriesAnswered
-from schemas.codec import decode, unpack
+from schemas.codec import unpack
 from schemas.errors import SchemaError
 from schemas.subjects import ROOT, story_of
 from services.gateway.errors import TooManyViewers
@@ -103,15 +104,15 @@ class Feed:
             viewer.wake()
 
     async def _listen(self, entity: str, hearing: Hearing) -> None:
-        async for _, body in hearing:
+        async for subject, body in hearing:
             if entity in _DECISIONS:
                 self._woken.set()
                 continue
             with contextlib.suppress(SchemaError, KeyError, TypeError):
-                self._count(entity, body)
+                self._count(entity, subject, body)
                 self._moved = True
 
-    def _count(self, entity: str, body: bytes) -> None:
+    def _count(self, entity: str, subject: str, body: bytes) -> None:
         if entity == "trace":
             # Spans are only counted here: their columns stay bytes.
             batch = unpack(body)["data"]
@@ -119,7 +120,7 @@ class Feed:
                 str(batch["run"]), batch["attempt"], batch["sequence"], batch["count"]
             )
             return
-        fact = decode(body)[1]
+        fact = heard(subject, body)[1]
         if isinstance(fact, QueriesAnswered):
             self._meter.count_queries(fact)
 

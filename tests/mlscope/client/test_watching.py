@@ -1,6 +1,7 @@
 """Watching one evaluation: every step, over gaps, to the end the scheduler tells."""
 
 import asyncio
+from contextlib import aclosing
 
 import pytest
 
@@ -8,6 +9,9 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.memory import MemoryServer
 from mlscope.client import AsyncClient, CommandRefused, NotAnswering
 from mlscope.client.watching import Pace, watch
+from schemas.codec import encode
+from schemas.message import Envelope
+from schemas.subjects import subject_of
 from tests.stories import E, StandIns, a_run, beginning, ending, queries
 
 QUICK = Pace(tick_s=0.02, look_s=0.05, patience_s=0.2)
@@ -62,3 +66,16 @@ async def test_nothing_new_is_said_by_a_tick(bus: Bus, standing: StandIns) -> No
     await steps.aclose()
     await asyncio.sleep(0)
     assert not [task for task in asyncio.all_tasks() if "_listen" in repr(task)]
+
+
+async def test_a_fact_under_another_s_subject_is_not_heard(
+    server: MemoryServer, bus: Bus, standing: StandIns
+) -> None:
+    """Who may say what is decided by subjects: this key may speak of queries, not of ends."""
+    await standing.tell(*beginning())
+    forged = Envelope.around(ending()[-1], id="forged", cause="", time_ns=1)
+    async with aclosing(watch(bus, E, Pace(tick_s=20, look_s=60))) as steps:
+        await anext(steps)
+        server.send(subject_of(queries([1])), encode(forged))
+        await standing.tell(*a_run("r0")[:1])
+        assert (await anext(steps)).happened == "evaluation.started"
