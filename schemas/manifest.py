@@ -55,6 +55,8 @@ class Port(Message):
     shape: tuple[int, ...] = ()
     steps: tuple[StepField, ...] = ()
     description: str = ""
+    #: NaN and infinite values are an answer of this output; else a query with one fails
+    allow_nan: bool = False
 
 
 class FrameworkNeed(Message):
@@ -180,23 +182,56 @@ class FrameworkManifest(Message):
     options: dict[str, str] = Field(default_factory=dict)
 
 
-class Sample(Message):
-    """One labelled file of a dataset; `path` is relative to the manifest's folder."""
+class SampleFile(Message):
+    """One file; `path` is relative to the manifest's folder."""
 
     path: str
     sha256: str
+
+
+class Sample(Message):
+    """One labelled sample of a dataset: a file, or for a model of several inputs a file each.
+
+    `path` is relative to the manifest's folder; `inputs` goes by the inputs' layer names.
+    """
+
+    path: str = ""
+    sha256: str = ""
+    inputs: dict[str, SampleFile] = Field(default_factory=dict)
     labels: tuple[str, ...] = ()
     reason: str = ""
 
+    @model_validator(mode="after")
+    def _has_files(self) -> "Sample":
+        """Refuse a sample of no file, and of one file as well as several."""
+        if bool(self.path) == bool(self.inputs):
+            raise ValueError("a sample has a path, or else inputs with a path each")
+        return self
 
-class Synthetic(Message):
-    """Samples made from a seed: `samples` tensors of `shape` (without batch)."""
 
-    shape: tuple[int, ...]
+class SyntheticTensor(Message):
+    """Numbers of one input, without batch.
+
+    An empty `shape` means the model's shape and element type. Uniform runs from `low` up to
+    `high`, by default 0 to 1, and 0 to 64 for whole numbers.
+    """
+
+    shape: tuple[int, ...] = ()
     element_type: str = "float32"
     distribution: Literal["normal", "uniform", "zeros"] = "normal"
+    low: float = 0.0
+    high: float | None = None
+
+
+class Synthetic(SyntheticTensor):
+    """Samples made from a seed: `samples` tensors for each input of the model.
+
+    `inputs` says what an input's are like, by its layer name; the others are as this one says.
+    """
+
     seed: int = 0
     samples: int = Field(default=64, ge=1, le=1_000_000)
+    inputs: dict[str, SyntheticTensor] = Field(default_factory=dict)
 
 
 class Source(Message):

@@ -13,6 +13,7 @@ OPERATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "crop": ("dimensions", "ratio", "method"),
         "normalize": ("mean", "scale", "rescale"),
         "cast": ("element_type", "layout", "data_layout"),
+        "constant": ("value",),
         "softmax": (),
         "topk": ("k", "labels", "labels_url"),
         "argsort": ("k", "labels", "labels_url"),

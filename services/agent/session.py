@@ -3,7 +3,7 @@
 import contextlib
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from schemas.plan import Subject
 from schemas.run import Conditions
 from services.agent.assets import AssetFolder, ModelFiles
 from services.agent.datasets import load_samples
-from services.agent.errors import DatasetUnusable, OpenFailed
+from services.agent.errors import DatasetUnusable
+from services.agent.inputs import inputs_of
 from services.agent.machine import package_version
 from services.agent.noise import resident_bytes
 from services.agent.pipeline import Pipeline, pipeline_of, steps_of
@@ -80,12 +81,19 @@ def open_session(
     files = ModelFiles(AssetFolder(manifests_folder, "models"), subject.model)
     folder = AssetFolder(manifests_folder, "datasets")
     pipeline = pipeline_of(steps_of(subject.model), files.labels)
-    samples = load_samples(subject.dataset, folder)
+    samples: Sequence[Any] = ()
+    if subject.dataset.synthetic is None:
+        samples = load_samples(subject.dataset, folder)
     predictor = _open_predictor(subject, files, batch_size, scratch)
     with contextlib.ExitStack() as undo:
         undo.callback(predictor.close)
-        slots = _slots(subject, predictor.opened.inputs, batch_size)
-        _check_samples(subject.dataset, samples, slots[0], pipeline)
+        inputs = inputs_of(subject.model, predictor.opened.inputs, subject.dataset, batch_size)
+        pipeline = inputs.named(pipeline)
+        if subject.dataset.synthetic is not None:
+            _check_described(subject.dataset, pipeline)
+            samples = load_samples(subject.dataset, folder, inputs.supplied)
+        _check_samples(subject.dataset, samples[0], inputs.supplied, pipeline)
+        slots = [inputs.slot() for _ in range(SLOTS)]
         supply = Supply(pipeline, samples, batch_size)
         warm_up(supply, predictor, slots, subject.warmup)
         undo.pop_all()
@@ -109,7 +117,8 @@ def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries
 def _open_predictor(
     subject: Subject, files: ModelFiles, batch_size: int, scratch: Path
 ) -> Predictor:
-    graph_path, graph = files.graph()
+    is_built = bool(subject.model.model.builder)
+    graph_path, graph = (Path(), b"") if is_built else files.graph()
     request = OpenRequest(
         model=subject.model,
         graph_path=graph_path,
@@ -123,39 +132,35 @@ def _open_predictor(
     return predictor_named(subject.framework)(request)
 
 
-def _slots(subject: Subject, inputs: Sequence[TensorPlace], batch_size: int) -> list[Slot]:
-    """Return room for batches; what the model leaves free the manifest's shape fills."""
-    if len(inputs) != 1:
-        raise OpenFailed(subject.model.name, f"has {len(inputs)} inputs; datasets supply one")
-    place, wanted = inputs[0], subject.model.inputs[0].shape
-    if len(wanted) == len(place.shape):
-        shape = tuple(b if a == -1 else a for a, b in zip(place.shape, wanted, strict=True))
-        place = replace(place, shape=shape)
-    shape = place.shape[1:]
-    if -1 in shape and subject.dataset.synthetic is not None:
-        shape = subject.dataset.synthetic.shape
-    if -1 in shape:
-        reason = f"input {place.name} has free dimensions {shape}; give them in the manifest"
-        raise OpenFailed(subject.model.name, reason)
-    whole = (batch_size, *shape)
-    return [Slot(place.name, np.zeros(whole, place.element_type)) for _ in range(SLOTS)]
+def _check_described(dataset: DatasetManifest, pipeline: Pipeline) -> None:
+    """Refuse to guess what samples are like that steps turn into the model's tensors."""
+    made = dataset.synthetic
+    for port in pipeline.before:
+        if made is not None and port.steps and not made.inputs.get(port.name, made).shape:
+            reason = f"declares no shape, and the model has steps for input {port.name}"
+            raise DatasetUnusable(dataset.name, reason)
 
 
 def _check_samples(
-    dataset: DatasetManifest, samples: Sequence[Any], slot: Slot, pipeline: Pipeline
+    dataset: DatasetManifest, sample: Any, inputs: Sequence[TensorPlace], pipeline: Pipeline
 ) -> None:
-    if not isinstance(samples, np.ndarray):
-        if not pipeline.before:
-            raise DatasetUnusable(dataset.name, "holds files, but the model has no step for them")
-        return
-    if pipeline.before:
-        if pipeline.before[0].name == "decode":
-            raise DatasetUnusable(dataset.name, "holds tensors, but the model decodes files")
-        return
-    if samples.shape[1:] != slot.array.shape[1:] or samples.dtype != slot.array.dtype:
-        found = f"{samples.dtype}{list(samples.shape[1:])}"
-        takes = f"{slot.array.dtype}{list(slot.array.shape[1:])}"
-        raise DatasetUnusable(dataset.name, f"holds {found}, the model takes {takes}")
+    """Check that the first sample is such as the model's inputs take. Raises DatasetUnusable."""
+    for port, place in zip(pipeline.before, inputs, strict=True):
+        if isinstance(sample, dict) and port.name not in sample:
+            held = ", ".join(sample)
+            raise DatasetUnusable(dataset.name, f"holds {held}, but not input {port.name}")
+        part = sample[port.name] if isinstance(sample, dict) else sample
+        if not isinstance(part, np.ndarray):
+            if not port.steps:
+                reason = "holds files, but the model has no step for them"
+                raise DatasetUnusable(dataset.name, reason)
+        elif port.steps:
+            if port.steps[0].name == "decode":
+                raise DatasetUnusable(dataset.name, "holds tensors, but the model decodes files")
+        elif part.shape != place.shape or part.dtype != place.element_type:
+            found = f"{part.dtype}{list(part.shape)}"
+            takes = f"{place.element_type}{list(place.shape)}"
+            raise DatasetUnusable(dataset.name, f"holds {found}, the model takes {takes}")
 
 
 _NOBODY = Attempt("none", "none", 0, "none")

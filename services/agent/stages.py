@@ -1,7 +1,7 @@
 """What happens to one query: samples are prepared, the batch predicted, the answer finished."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,12 +14,15 @@ from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
 from mlscope.tracing.texts import json_text
 from schemas.level import Level
 from services.agent.errors import PredictFailed, SampleUnusable
-from services.agent.pipeline import PREDICT, QUERY, Pipeline
+from services.agent.finite import failed_by, faults_of, output_named
+from services.agent.pipeline import PREDICT, QUERY, Pipeline, PortOperators, steps_in
 from services.agent.predictors import Layer, Tensors
 from services.agent.recorder import Recorder
 from services.agent.steps import Operator
 
 Tensor = npt.NDArray[np.generic]
+Answers = Sequence[tuple[str, Any]]
+"""By output: its name and, first dimension the batch, what its steps made of it."""
 
 _UNUSABLE = (ValueError, TypeError, LookupError, ArithmeticError, OSError, MemoryError)
 """What an operator raises when a sample is no good."""
@@ -29,11 +32,14 @@ _MOST_ERROR_CHARACTERS = 2000
 
 
 class Slot:
-    """Room for one batch: the model's input array, bound once by the predictor."""
+    """Room for one batch: the model's input arrays, bound once by the predictor.
 
-    def __init__(self, name: str, array: Tensor) -> None:
-        self.array = array
-        self.inputs: Tensors = {name: array}
+    `arrays` are those that samples fill, in the order of the pipeline's inputs.
+    """
+
+    def __init__(self, inputs: Tensors, filled: Sequence[str] = ()) -> None:
+        self.inputs = inputs
+        self.arrays = tuple(inputs[name] for name in filled or inputs)
 
 
 @dataclass(slots=True)
@@ -53,6 +59,8 @@ class Query:
     ended_ns: int = 0
     outputs: Tensors | None = None
     errors: list[str] = field(default_factory=list)
+    #: places in the batch of samples without an answer
+    failed: set[int] = field(default_factory=set)
 
     @property
     def service_ns(self) -> int:
@@ -98,6 +106,12 @@ class Stages:
         self._supply = supply
         self._busy = supply.busy
         self._before, self._behind = supply.pipeline.before, supply.pipeline.behind
+        self._steps_before, self._steps_behind = steps_in(self._before), steps_in(self._behind)
+        #: one input, filled with samples as they are
+        self._is_plain = len(self._before) == 1 and not self._steps_before
+        #: the one output whose answer is what the model says
+        self._bare = None if self._steps_behind else _only(self._behind)
+        self._may_be_nan = supply.pipeline.allow_nan
         self._predict = predict
         self._recorder = recorder
         self._level = level
@@ -107,9 +121,9 @@ class Stages:
         self._records_queries = records_queries
         self._names = {
             name: recorder.spans.name_id(name)
-            for name in (QUERY, PREDICT, *(each.name for each in (*self._before, *self._behind)))
+            for name in (QUERY, PREDICT, *_step_names((*self._before, *self._behind)))
         }
-        self._width = 2 + supply.batch_size * len(self._before) + len(self._behind)
+        self._width = 2 + supply.batch_size * self._steps_before + self._steps_behind
         #: query, block and predict span of each call of a capture
         self._calls: list[tuple[int, int, int]] | None = None
 
@@ -121,14 +135,14 @@ class Stages:
         samples = self._supply.samples
         for position, index in enumerate(query.samples):
             value = samples[index] if query.payload is None else query.payload[position]
-            if self._before:
-                self._prepare_sample(query, slot, position, value)
+            if self._is_plain and not isinstance(value, dict):
+                slot.arrays[0][position] = value
             else:
-                slot.array[position] = value
+                self._prepare_sample(query, slot, position, value)
 
     def predict(self, query: Query) -> None:
         """Predict the batch, unless none of its samples is any good."""
-        if query.errors and len(query.errors) >= len(query.samples):
+        if query.failed and len(query.failed) >= len(query.samples):
             return
         assert query.slot is not None
         self._busy.since_ns = began = now_ns()
@@ -138,27 +152,29 @@ class Stages:
             query.errors.append(str(error))
         self._busy.since_ns = 0
         if self._traces:
-            span = query.first_span + 1 + len(query.samples) * len(self._before)
+            span = query.first_span + 1 + len(query.samples) * self._steps_before
             self._span(query, span, PREDICT, began)
             if self._calls is not None and query.outputs is not None:
                 self._calls.append((query.index, query.block, span))
 
     def finish(self, query: Query) -> None:
         """Post-process, and record the query, its root span and its predictions."""
-        value: Any = None
+        answers: Answers | None = None
         if query.outputs is not None:
-            name = self._supply.pipeline.output or next(iter(query.outputs))
-            value = query.outputs[name]
-            if self._behind:
-                value = self._post_process(query, value)
+            answers = self._answers(query, query.outputs)
         query.ended_ns = ended = now_ns()
+        if query.outputs is not None:
+            # Behind the last stamp: it is mlscope's own doubt, no part of the answer.
+            for fault in faults_of(query.outputs, self._may_be_nan):
+                query.errors.append(str(fault))
+                query.failed.update(failed_by(fault, len(query.samples)))
         if self._level >= Level.APPLICATION:
             root, name_id = query.first_span, self._names[QUERY]
             duration, thread = ended - query.issued_ns, threading.get_native_id()
             row = (root, NO_PARENT, Level.APPLICATION, name_id, query.issued_ns, duration)
             self._spans.append((*row, thread, query.index, query.block, NO_ATTRIBUTES))
-        if value is not None and self._kept.wants_more:
-            self._kept.keep(self._recorder, query, value)
+        if answers is not None and self._kept.wants_more:
+            self._kept.keep(self._recorder, query, answers)
         if self._records_queries:
             self._recorder.query(_query_row(query))
 
@@ -185,35 +201,49 @@ class Stages:
         return True
 
     def _prepare_sample(self, query: Query, slot: Slot, position: int, value: Any) -> None:
-        span = query.first_span + 1 + position * len(self._before)
-        name = ""
+        span = query.first_span + 1 + position * self._steps_before
+        name = "batch"
         try:
-            for operator in self._before:
-                name = operator.name
-                value = self._apply(query, span, operator, value)
-                span += 1
-            name = "batch"
-            _place(slot.array, position, value)
+            for port, array in zip(self._before, slot.arrays, strict=True):
+                part = value[port.name] if isinstance(value, dict) else value
+                for operator in port.steps:
+                    name = operator.name
+                    part = self._apply(query, span, operator, (part,))
+                    span += 1
+                name = "batch"
+                _place(array, position, part)
         except _UNUSABLE as error:
-            slot.array[position] = 0
+            for array in slot.arrays:
+                array[position] = 0
             sample = query.samples[position] if query.payload is None else position
             query.errors.append(str(SampleUnusable(sample, name, str(error))))
+            query.failed.add(position)
 
-    def _post_process(self, query: Query, value: Any) -> Any:
-        span = query.first_span + 2 + len(query.samples) * len(self._before)
+    def _answers(self, query: Query, outputs: Tensors) -> Answers | None:
+        """Return what is left after the steps behind, by output; None when one of them failed."""
+        if self._bare is not None:
+            return [(self._bare, output_named(outputs, self._bare))]
+        span = query.first_span + 2 + len(query.samples) * self._steps_before
+        answers = []
+        name = PREDICT
         try:
-            for operator in self._behind:
-                value = self._apply(query, span, operator, value)
-                span += 1
+            for port in self._behind:
+                value = output_named(outputs, port.name)
+                for operator in port.steps:
+                    name = operator.name
+                    more = [output_named(outputs, other) for other in operator.others]
+                    value = self._apply(query, span, operator, (value, *more))
+                    span += 1
+                answers.append((port.name, value))
         except _UNUSABLE as error:
-            query.errors.append(f"{operator.name}: {error}")
+            query.errors.append(f"{name}: {error}")
             return None
-        return value
+        return answers
 
-    def _apply(self, query: Query, span: int, operator: Operator, value: Any) -> Any:
+    def _apply(self, query: Query, span: int, operator: Operator, values: tuple[Any, ...]) -> Any:
         began = now_ns()
         try:
-            return operator.apply(value)
+            return operator.apply(*values)
         finally:
             if self._traces:
                 self._span(query, span, operator.name, began)
@@ -234,22 +264,30 @@ class KeptOutputs:
         self._seen: set[int] = set()
         self.wants_more = most > 0
 
-    def keep(self, recorder: Recorder, query: Query, value: Any) -> None:
-        """Record the answers of samples not seen before."""
-        if query.errors or query.payload is not None:
+    def keep(self, recorder: Recorder, query: Query, answers: Answers) -> None:
+        """Record the answers of samples not seen before; those that failed have none."""
+        if query.payload is not None:
             return
         for position, sample in enumerate(query.samples):
-            if sample not in self._seen and len(self._seen) < self._most:
-                self._seen.add(sample)
-                recorder.output((query.index, sample, features_text(value[position])))
+            if position in query.failed or sample in self._seen or len(self._seen) >= self._most:
+                continue
+            self._seen.add(sample)
+            recorder.output((query.index, sample, answer_text(answers, position)))
         self.wants_more = len(self._seen) < self._most
 
 
-def features_text(value: Any) -> bytes:
-    """Return one sample's answer as the JSON text of a list of features."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = [_tensor_feature(np.asarray(value))]
-    return json_text(value)
+def answer_text(answers: Answers, position: int) -> bytes:
+    """Return one sample's answer as the JSON text of a list of features.
+
+    Of several outputs all features are in one list, each with its `output`.
+    """
+    features: list[Any] = []
+    for name, values in answers:
+        value = values[position]
+        if isinstance(value, np.ndarray | np.generic):
+            value = [_tensor_feature(np.asarray(value))]
+        features += [{**each, "output": name} for each in value] if len(answers) > 1 else value
+    return json_text(features)
 
 
 def _tensor_feature(tensor: Tensor) -> Mapping[str, Any]:
@@ -264,7 +302,17 @@ def _tensor_feature(tensor: Tensor) -> Mapping[str, Any]:
     }
 
 
-def _place(array: Tensor, position: int, value: Tensor) -> None:
+def _only(ports: Sequence[PortOperators]) -> str | None:
+    """Return the name of the one port, None where there are more or its samples stand apart."""
+    return ports[0].name if len(ports) == 1 and not ports[0].name.startswith("0.") else None
+
+
+def _step_names(ports: Iterable[PortOperators]) -> Iterator[str]:
+    return (step.name for port in ports for step in port.steps)
+
+
+def _place(array: Tensor, position: int, value: Any) -> None:
+    value = np.asarray(value)
     if value.shape != array.shape[1:]:
         raise ValueError(f"a sample has shape {value.shape}, the model takes {array.shape[1:]}")
     array[position] = value

@@ -14,6 +14,7 @@ from typing import Any
 from schemas.manifest import Step
 from services.agent.errors import UnknownStep
 from services.agent.steps.cast import cast
+from services.agent.steps.constant import constant
 from services.agent.steps.crop import crop
 from services.agent.steps.decode import decode
 from services.agent.steps.normalize import normalize
@@ -22,7 +23,7 @@ from services.agent.steps.resize import resize
 from services.agent.steps.softmax import softmax
 from services.agent.steps.topk import topk
 
-Apply = Callable[[Any], Any]
+Apply = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class Operator:
 
     name: str
     apply: Apply
+    #: outputs of the model that `apply` takes beside its own
+    others: tuple[str, ...] = ()
 
 
 _MAKERS: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
@@ -40,6 +43,7 @@ _MAKERS: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
         "crop": crop,
         "normalize": normalize,
         "cast": cast,
+        "constant": constant,
         "softmax": softmax,
         "topk": topk,
         # the papers' listings end in `argsort: {labels_url: …}`
@@ -59,4 +63,4 @@ def operator_of(step: Step, labels: LabelReader) -> Operator:
     parameters = Parameters(step.operator, step.parameters, labels)
     apply = maker(parameters)
     parameters.done()
-    return Operator(step.operator, apply)
+    return Operator(step.operator, apply, parameters.outputs)

@@ -1,5 +1,6 @@
 """Reading a step's parameters: each read checks one and names it when it is wrong."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -22,6 +23,8 @@ class Parameters:
         self._left = dict(values)
         self._known: list[str] = []
         self._labels = labels
+        #: the outputs that the step reads beside its own, in the order asked for
+        self.outputs: tuple[str, ...] = ()
 
     def done(self) -> None:
         """Raise BadParameter when a parameter is left that the step does not know."""
@@ -88,6 +91,22 @@ class Parameters:
         if not isinstance(value, str) or self._labels is None:
             raise self._wrong(name, value, "the name of a label file")
         return self._labels(value)
+
+    def number(self, name: str, *, default: float, least: float = -math.inf) -> float:
+        """Return a number of at least `least`."""
+        value = self._take(name, default)
+        if not _is_number(value) or not value >= least:
+            raise self._wrong(name, value, f"a number from {least:g}")
+        return float(value)
+
+    def output(self, name: str) -> str:
+        """Return the layer name of another output that the step reads, '' when absent."""
+        value = self._take(name, "")
+        if not isinstance(value, str):
+            raise self._wrong(name, value, "an output's layer_name")
+        if value:
+            self.outputs += (value,)
+        return value
 
     def _take(self, name: str, default: object) -> Any:
         self._known.append(name)

@@ -1,15 +1,22 @@
 """Samples: files checked up front, tensors from a seed."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from schemas.manifest import DatasetManifest, Synthetic
+from schemas.manifest import DatasetManifest, Sample, SampleFile, Synthetic, SyntheticTensor
 from services.agent.assets import AssetFolder
 from services.agent.datasets import load_samples, synthetic_samples
 from services.agent.errors import ChecksumMismatch, DatasetUnusable
+from services.agent.predictors import TensorPlace
 from tests.services.agent.builders import MANIFESTS, dataset_named
+
+UNIFORM: dict[str, Any] = {"distribution": "uniform"}
 
 
 def folder() -> AssetFolder:
@@ -65,3 +72,56 @@ def test_what_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
 def test_no_samples_is_no_dataset() -> None:
     with pytest.raises(DatasetUnusable, match="holds no samples"):
         load_samples(DatasetManifest(name="d"), folder())
+
+
+PLACES = (
+    TensorPlace("ids", (3,), "int64"),
+    TensorPlace("mask", (2, 2), "bool"),
+    TensorPlace("x", (5,), "float32"),
+)
+
+
+def test_what_a_dataset_does_not_say_the_model_does(tmp_path: Path) -> None:
+    dataset = DatasetManifest(
+        name="d",
+        synthetic=Synthetic(
+            samples=50,
+            inputs={"ids": SyntheticTensor(shape=(4,), element_type="int32", high=9, **UNIFORM)},
+        ),
+    )
+    samples = load_samples(dataset, AssetFolder(tmp_path, "datasets"), PLACES)
+    made = [samples[index] for index in range(len(samples))]
+    shapes = {name: (each.shape, str(each.dtype)) for name, each in made[49].items()}
+    assert shapes == {"ids": ((4,), "int32"), "mask": ((2, 2), "bool"), "x": ((5,), "float32")}
+    ids = np.array([each["ids"] for each in made])
+    assert (ids.min(), ids.max()) == (0, 8)
+    assert np.array([each["mask"] for each in made]).mean() not in (0, 1)
+
+
+@given(st.integers(1, 2**20), st.integers(0, 2**32 - 1), st.integers(-100, 100))
+def test_whole_numbers_stay_below_their_bound(span: int, seed: int, low: int) -> None:
+    said = {"element_type": "int64", "low": low, "high": low + span, **UNIFORM}
+    made = synthetic_samples("d", Synthetic(shape=(100,), seed=seed, samples=1, **said))
+    assert low <= made.min()
+    assert made.max() < low + span
+
+
+def test_an_input_that_the_model_has_not_is_named(tmp_path: Path) -> None:
+    dataset = DatasetManifest(name="d", synthetic=Synthetic(inputs={"y": SyntheticTensor()}))
+    with pytest.raises(DatasetUnusable, match="has input y; the model's are ids, mask, x"):
+        load_samples(dataset, AssetFolder(tmp_path, "datasets"), PLACES)
+
+
+def test_a_sample_may_have_a_file_for_each_input() -> None:
+    (photo, *_) = dataset_named("photos").samples
+    file = SampleFile(path=photo.path, sha256=photo.sha256)
+    pair = DatasetManifest(name="d", samples=(Sample(inputs={"left": file, "right": file}),))
+    (sample,) = load_samples(pair, folder())
+    assert sample["left"] == sample["right"]
+    assert sample["left"].startswith(b"\xff\xd8")
+
+
+@pytest.mark.parametrize("more", [{}, {"path": "a", "inputs": {"x": {"path": "b", "sha256": ""}}}])
+def test_a_sample_has_one_file_or_one_for_each_input(more: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="a path, or else inputs"):
+        Sample.model_validate(more)

@@ -23,8 +23,8 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 def test_slots_have_the_model_s_own_shape(session: Session) -> None:
-    assert [slot.array.shape for slot in session.slots] == [(2, 3, 32, 32)] * SLOTS
-    assert {slot.array.dtype for slot in session.slots} == {np.dtype("float32")}
+    assert [slot.arrays[0].shape for slot in session.slots] == [(2, 3, 32, 32)] * SLOTS
+    assert {slot.arrays[0].dtype for slot in session.slots} == {np.dtype("float32")}
     assert session.deepest_level == Level.FRAMEWORK
 
 
@@ -37,9 +37,9 @@ def test_conditions_name_what_was_really_used(session: Session) -> None:
 
 def test_warming_up_fills_every_slot_and_leaves_nothing_busy(session: Session) -> None:
     for slot in session.slots:
-        slot.array[:] = 0
+        slot.arrays[0][:] = 0
     warm_up(session.supply, session.predictor, session.slots, SLOTS)
-    assert all(slot.array.any() for slot in session.slots)
+    assert all(slot.arrays[0].any() for slot in session.slots)
     assert session.busy_since_ns() == 0
 
 
@@ -52,7 +52,7 @@ def several_inputs() -> Subject:
 @pytest.mark.parametrize(
     ("subject", "error", "named"),
     [
-        (several_inputs(), OpenFailed, "has 2 inputs; datasets supply one"),
+        (several_inputs(), OpenFailed, "has 1 inputs, its manifest describes 2"),
         (
             a_subject().model_copy(update={"dataset": a_synthetic((5,))}),
             DatasetUnusable,

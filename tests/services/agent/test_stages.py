@@ -1,6 +1,7 @@
 """One query through its stages."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from mlscope.tracing.batches import Attempt, columns_of
 from schemas.batch import Batch, OutputsPredicted, QueriesAnswered, TraceCaptured
 from schemas.level import Level
 from services.agent.errors import PredictFailed
-from services.agent.pipeline import Pipeline, spans_per_query
+from services.agent.pipeline import Pipeline, PortOperators, spans_per_query
 from services.agent.predictors import Layer, Tensors
 from services.agent.recorder import Recorder, unpack_batch
 from services.agent.stages import Query, Slot, Stages, Supply
@@ -27,8 +28,15 @@ def rows(value: Any) -> Any:
     return [[{"label": str(each[0])}] for each in value]
 
 
-PIPELINE = Pipeline((Operator("double", double), Operator("same", lambda v: v)), ())
-ANSWERS = Pipeline(PIPELINE.before, (Operator("rows", rows),))
+def pipeline(before: Sequence[Operator], *behind: Operator, **more: Any) -> Pipeline:
+    """Return the steps of a model of one input and one output."""
+    ports = PortOperators("", tuple(before)), PortOperators("", behind)
+    return Pipeline((ports[0],), (ports[1],), **more)
+
+
+TWO = (Operator("double", double), Operator("same", lambda v: v))
+PIPELINE = pipeline(TWO)
+ANSWERS = pipeline(TWO, Operator("rows", rows))
 
 
 class Run:
@@ -48,7 +56,7 @@ class Run:
         supply = Supply(pipeline, samples, batch_size)
         self.busy = supply.busy
         self.stages = Stages(supply, self.predict, self.recorder, level, outputs=outputs)
-        self.slot = Slot("x", np.ones((batch_size, 1), np.float32))
+        self.slot = Slot({"x": np.ones((batch_size, 1), np.float32)})
         self.fails = False
 
     def take(self, body: bytes) -> bool:
@@ -125,7 +133,7 @@ def test_the_rest_of_a_batch_is_predicted_with_zeros_in_the_gap() -> None:
 
 
 def test_a_sample_of_another_shape_is_no_good() -> None:
-    wide = Pipeline((Operator("wide", lambda _: np.ones(2, np.float32)),), ())
+    wide = pipeline([Operator("wide", lambda _: np.ones(2, np.float32))])
     query = Run([1], pipeline=wide).ask(0, 0)
     assert query.errors == ["sample 0: batch: a sample has shape (2,), the model takes (1,)"]
 
@@ -148,13 +156,13 @@ def test_a_long_error_is_cut() -> None:
     def wordy(_: Any) -> Any:
         raise ValueError("x" * 9000)
 
-    run = Run([5], pipeline=Pipeline((Operator("wordy", wordy),), ()))
+    run = Run([5], pipeline=pipeline([Operator("wordy", wordy)]))
     run.ask(0, 0)
     assert len(run.flushed(QueriesAnswered).error_texts[0]) == 2000
 
 
 def test_what_is_no_number_becomes_valid_json() -> None:
-    run = Run([float("nan")], pipeline=PIPELINE)
+    run = Run([float("nan")], pipeline=pipeline(TWO, allow_nan=frozenset([""])))
     run.ask(0, 0)
     text = run.flushed(OutputsPredicted).texts[0]
     assert b"NaN" not in text
@@ -175,7 +183,7 @@ def test_a_failed_answer_fails_the_query() -> None:
     def broken(value: Any) -> Any:
         raise IndexError("no class")
 
-    run = Run([5], pipeline=Pipeline(PIPELINE.before, (Operator("top", broken),)))
+    run = Run([5], pipeline=pipeline(TWO, Operator("top", broken)))
     assert run.ask(0, 0).errors == ["top: no class"]
 
 
@@ -200,7 +208,7 @@ def test_samples_may_come_with_the_query() -> None:
     run = Run([5])
     query = Query(0, [0], issued_ns=1, payload=[21])
     run.stages.prepare(query, run.slot)
-    assert run.slot.array.tolist() == [[42]]
+    assert run.slot.arrays[0].tolist() == [[42]]
 
 
 def test_layers_hang_under_their_predict_span() -> None:
@@ -222,3 +230,83 @@ def test_layers_that_do_not_fit_are_left_out() -> None:
     run.ask(0, 0)
     assert not run.stages.attach_layers([])
     assert len(run.recorder.spans) == 5
+
+
+def test_an_answer_that_is_no_number_fails_its_sample_alone() -> None:
+    run = Run([5, float("nan"), 7], batch_size=3)
+    query = run.ask(0, 0, 1, 2)
+    assert query.errors == ["output x: 1 NaN and 0 infinite of 3 values (rows 1)"]
+    kept = run.flushed(OutputsPredicted)
+    assert columns_of(kept)["sample"].tolist() == [0, 2]
+    assert run.slot.arrays[0].tolist()[2] == [14]
+
+
+def test_the_good_samples_of_a_batch_with_a_torn_one_are_kept() -> None:
+    run = Run([5, None, 7], batch_size=3)
+    run.ask(0, 0, 1, 2)
+    assert columns_of(run.flushed(OutputsPredicted))["sample"].tolist() == [0, 2]
+
+
+def sum_and_difference(inputs: Tensors) -> Tensors:
+    a, b = inputs["a"].astype(float), inputs["b"].astype(float)
+    return {"sum": a + b, "difference": a - b}
+
+
+def two_of_each(samples: list[Any], batch_size: int) -> tuple[Stages, Slot, Recorder, list[Batch]]:
+    """Return a model of two inputs whose outputs are their sum and difference."""
+    facts: list[Batch] = []
+
+    def take(body: bytes) -> bool:
+        facts.append(unpack_batch(body))
+        return True
+
+    recorder = Recorder(Attempt("e", "r", 1, "a"), take)
+    before = PortOperators("a", TWO), PortOperators("b", TWO[:1])
+    plus = Operator(
+        "plus", lambda v, o: [[{"label": str(x[0] + y[0])}] for x, y in zip(v, o, strict=True)]
+    )
+    behind = (
+        PortOperators("sum", (Operator("plus", plus.apply, ("difference",)),)),
+        PortOperators("difference"),
+    )
+    stages = Stages(
+        Supply(Pipeline(before, behind), samples, batch_size),
+        sum_and_difference,
+        recorder,
+        Level.MODEL,
+        outputs=8,
+    )
+    shape = (batch_size, 1)
+    slot = Slot({name: np.zeros(shape, np.float32) for name in ("a", "b")}, ("a", "b"))
+    return stages, slot, recorder, facts
+
+
+def test_each_input_has_its_part_of_the_sample_and_its_own_steps() -> None:
+    samples = [{"a": 5, "b": 1}, {"a": 7, "b": None}, {"a": 2, "b": 3}]
+    stages, slot, recorder, facts = two_of_each(samples, 3)
+    query = Query(0, [0, 1, 2], issued_ns=1)
+    stages.prepare(query, slot)
+    stages.predict(query)
+    stages.finish(query)
+    recorder.flush()
+    assert [array.ravel().tolist() for array in slot.arrays] == [[10, 0, 4], [2, 0, 6]]
+    assert query.errors == ["sample 1: double: torn"]
+    (kept,) = [fact for fact in facts if isinstance(fact, OutputsPredicted)]
+    first = json.loads(kept.texts[0])
+    assert [each["output"] for each in first] == ["sum", "difference"]
+    assert (first[0]["label"], first[1]["values"]) == ("20.0", [8.0])
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_spans_of_several_inputs_and_outputs_are_as_computed(batch_size: int) -> None:
+    stages, slot, recorder, facts = two_of_each([{"a": 5, "b": 1}, 4], batch_size)
+    query = Query(0, range(batch_size), issued_ns=1)
+    stages.prepare(query, slot)
+    stages.predict(query)
+    stages.finish(query)
+    recorder.flush()
+    (trace,) = [fact for fact in facts if isinstance(fact, TraceCaptured)]
+    columns = columns_of(trace)
+    expected = 2 + batch_size * 3 + 1
+    assert sorted(columns["span"].tolist()) == list(range(1, expected + 1))
+    assert not query.errors

@@ -41,8 +41,8 @@ class Model:
 
 def stages_and(model: Model) -> tuple[Stages, Recorder, list[Slot]]:
     recorder = Recorder(Attempt("e", "r", 1, "a"), lambda _: True)
-    supply = Supply(Pipeline((), ()), SAMPLES, 1)
-    slots = [Slot("x", np.zeros((1, 1), np.float32)) for _ in range(4)]
+    supply = Supply(Pipeline(), SAMPLES, 1)
+    slots = [Slot({"x": np.zeros((1, 1), np.float32)}) for _ in range(4)]
     return Stages(supply, model.predict, recorder, Level.MODEL), recorder, slots
 
 
