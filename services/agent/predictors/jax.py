@@ -1,0 +1,231 @@
+"""JAX: exported programs and builders' functions, compiled by XLA for one shape.
+
+XLA compiles in the first run. Inputs of another shape or type would be compiled for anew without a
+word, so they are refused. On a GPU a predict call ends when its outputs are in the host's memory.
+"""
+
+import gc
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from mlscope.tracing.clock import now_ns
+from schemas.level import Level
+from services.agent.errors import (
+    AgentError,
+    BadOption,
+    BatchSizeUnsupported,
+    OpenFailed,
+    PredictFailed,
+)
+from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors.jax_options import Options, options_of
+from services.agent.predictors.jax_program import (
+    Program,
+    built_program,
+    computed_in,
+    exported_program,
+    is_exported,
+    path_name,
+)
+from services.agent.predictors.naming import names_for
+from services.agent.predictors.shapes import first_line, zeros
+
+_THREADS = ("PJRT_NPROC", "NPROC")
+_TASKS = Path("/proc/self/task")
+_POOL = "tf_XLAEigen"
+_TF32 = ("default", "high", "tensorfloat32")
+
+
+def open_model(request: OpenRequest) -> "JaxPredictor":
+    """Open a model. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
+    exported = is_exported(request)
+    options = options_of(request.options, request.device, exported=exported)
+    device = _device(options)
+    started = now_ns()
+    try:
+        with jax.default_device(device):
+            program = (
+                exported_program(request) if exported else built_program(request, options.precision)
+            )
+            predictor = JaxPredictor(request, options, program, device)
+    except AgentError:
+        raise
+    except Exception as error:  # builders and traced functions raise what they like
+        raise OpenFailed(request.model.name, first_line(error)) from error
+    predictor.first_run(now_ns() - started)
+    return predictor
+
+
+class JaxPredictor:
+    """An opened JAX model."""
+
+    def __init__(
+        self, request: OpenRequest, options: Options, program: Program, device: Any
+    ) -> None:
+        self._request = request
+        self._options = options
+        self._device = device
+        self._inputs = program.inputs
+        self._filled = zeros(program.inputs, request.model.inputs, request.batch_size)
+        self._expected = {name: (a.shape, a.dtype) for name, a in self._filled.items()}
+        self._parameters = jax.device_put(program.parameters, device)
+        self._call = jax.jit(_in_matmul_precision(program.function, options.matmul_precision))
+        self._names: list[str] | None = None
+        self._precision = self._traced()
+        self._outputs: tuple[TensorPlace, ...] = ()
+        self.opened = self._opened(0, 0)
+
+    def first_run(self, load_ns: int) -> None:
+        """Predict zeros once, which compiles. Raises OpenFailed."""
+        started = now_ns()
+        try:
+            outputs = self.predict(self._filled)
+        except PredictFailed as error:
+            raise OpenFailed(self._request.model.name, str(error)) from error
+        first_run_ns = now_ns() - started
+        self._outputs = tuple(
+            TensorPlace(name, (-1, *array.shape[1:]), str(array.dtype))
+            for name, array in outputs.items()
+        )
+        self._filled = {}
+        self.opened = self._opened(load_ns, first_run_ns)
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch. Raises PredictFailed."""
+        try:
+            arrays = [self._checked(inputs, name) for name in self._expected]
+            with jax.default_device(self._device):
+                answer = self._call(self._parameters, *arrays)
+            if self._names is None:
+                self._names = _output_names(answer, self._request)
+            leaves = jax.tree_util.tree_leaves(answer)
+            return {name: _on_host(leaf) for name, leaf in zip(self._names, leaves, strict=True)}
+        except PredictFailed:
+            raise
+        except Exception as error:  # XLA's errors share no root
+            raise PredictFailed(first_line(error)) from error
+
+    def close(self) -> None:
+        """Free the parameters and what was compiled."""
+        del self._call, self._parameters
+        self._filled = {}
+        jax.clear_caches()
+        gc.collect()
+
+    def _checked(self, inputs: Tensors, name: str) -> Any:
+        array, (shape, dtype) = inputs.get(name), self._expected[name]
+        if array is None:
+            raise PredictFailed(f"input {name} is missing")
+        if array.shape != shape or array.dtype != dtype:
+            raise PredictFailed(
+                f"input {name} is {array.dtype}{list(array.shape)}, opened for {dtype}{list(shape)}"
+            )
+        return array
+
+    def _traced(self) -> str:
+        """Trace for the batch's shapes; return the precision. Raises BatchSizeUnsupported."""
+        try:
+            lowered = self._call.lower(self._parameters, *self._filled.values())
+        except Exception as error:  # traced functions raise what they like
+            port, batch_size = self._request.model.inputs[0], self._request.batch_size
+            if batch_size > 1 and port.shape[:1] == (1,):
+                raise BatchSizeUnsupported(batch_size, port.layer_name, port.shape) from error
+            raise
+        precision, callback = computed_in(lowered)
+        if callback:
+            raise OpenFailed(self._request.model.name, f"calls back into the host: {callback}")
+        on_gpu = self._device.platform == "gpu"
+        if on_gpu and precision == "float32" and self._options.matmul_precision in _TF32:
+            return "float32 (tf32 allowed)"
+        if on_gpu and precision == "float32" and self._options.matmul_precision == "bfloat16":
+            return "float32 (bfloat16 products)"
+        return precision
+
+    def _opened(self, load_ns: int, first_run_ns: int) -> Opened:
+        device = self._device
+        return Opened(
+            framework="jax",
+            framework_version=jax.__version__,
+            inputs=self._inputs,
+            outputs=self._outputs,
+            device=device.platform,
+            provider=f"XLA {device.device_kind}",
+            precision=self._precision,
+            threads=_pool_threads() or self._options.threads,
+            options=self._options.as_given(),
+            load_ns=load_ns,
+            first_run_ns=first_run_ns,
+            deepest_level=Level.MODEL,
+        )
+
+
+def _device(options: Options) -> Any:
+    """Return the device, once the process is set up for it. Raises BadOption, OpenFailed."""
+    place, _, number = options.device.partition(":")
+    jax.config.update("jax_enable_x64", False)
+    # Otherwise XLA takes three quarters of a GPU's memory, and memory measured says nothing.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    try:
+        with _environment(dict.fromkeys(_THREADS, str(options.threads))):
+            if place == "cpu":
+                jax.config.update("jax_platforms", "cpu")
+            device = jax.devices(place)[int(number or 0)]
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise BadOption("device", options.device, f"one JAX has: {first_line(error)}") from error
+    found = _pool_threads()
+    if found and place == "cpu" and found != options.threads:
+        # The pool is made once a process: the second model of a test's.
+        raise OpenFailed("jax", f"threads: this process has {found} already")
+    return device
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _pool_threads() -> int:
+    """Return how many threads XLA's CPU pool has; 0 where that can't be seen."""
+    try:
+        names = [(each / "comm").read_text().strip() for each in _TASKS.iterdir()]
+    except OSError:
+        return 0
+    return names.count(_POOL)
+
+
+def _in_matmul_precision(function: Any, precision: str) -> Any:
+    if precision == "default":
+        return function
+
+    def traced(*leaves: Any) -> Any:
+        with jax.default_matmul_precision(precision):
+            return function(*leaves)
+
+    return traced
+
+
+def _output_names(answer: Any, request: OpenRequest) -> list[str]:
+    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(answer)[0]]
+    own = [path_name(path) or "0" for path in paths]
+    return names_for(own, request.model.outputs)
+
+
+def _on_host(leaf: Any) -> Any:
+    array = np.asarray(leaf)
+    # NumPy has no bfloat16 of its own: what follows could not compute with it.
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
