@@ -15,12 +15,18 @@ from services.agent.predictors import predictor_names
 
 _CPU_FACTS = Path("/proc/cpuinfo")
 _DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
+    "jax": ("jax",),
+    "litert": ("ai-edge-litert",),
     "onnxruntime": ("onnxruntime", "onnxruntime-gpu"),
+    "openvino": ("openvino",),
     "pytorch": ("torch",),
+    "tensorflow": ("tensorflow", "tensorflow-cpu"),
+    "tensorrt": ("tensorrt",),
 }
 """Distributions that bring a framework, where they are not called as it is."""
 _DEEPEST: Mapping[str, Level] = {"onnxruntime": Level.FRAMEWORK}
-_GPU_DISTRIBUTIONS = frozenset({"onnxruntime-gpu", "torch"})
+_GPU_DISTRIBUTIONS = frozenset({"onnxruntime-gpu", "tensorflow", "tensorrt", "torch"})
+_JAX_GPU_PLUGINS = ("jax-cuda12-plugin", "jax-cuda13-plugin")
 
 
 def announcement(
@@ -83,6 +89,8 @@ def installed_runtimes(
 
 def _serves_gpu(distribution: str, version: str) -> bool:
     """Whether a build has GPU code: PyTorch's builds without say so in their version."""
+    if distribution == "jax":
+        return any(package_version(plugin) for plugin in _JAX_GPU_PLUGINS)
     return distribution in _GPU_DISTRIBUTIONS and not version.endswith("+cpu")
 
 

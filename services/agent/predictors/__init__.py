@@ -143,9 +143,14 @@ OpenModel = Callable[[OpenRequest], Predictor]
 
 _SHIPPED: Mapping[str, str] = MappingProxyType(
     {
+        "jax": "services.agent.predictors.jax:open_model",
+        "litert": "services.agent.predictors.litert:open_model",
         "onnxruntime": "services.agent.predictors.onnxruntime:open_model",
         "openvino": "services.agent.predictors.openvino:open_model",
         "pytorch": "services.agent.predictors.pytorch:open_model",
+        "remote": "services.agent.predictors.remote:open_model",
+        "tensorflow": "services.agent.predictors.tensorflow:open_model",
+        "tensorrt": "services.agent.predictors.tensorrt:open_model",
     }
 )
 """Where the shipped predictors are when the package is not installed but only on the path."""
