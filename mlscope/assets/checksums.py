@@ -11,14 +11,23 @@ from mlscope.assets.errors import BadChecksum, ChecksumMismatch
 _BLOCK_BYTES = 1 << 20
 _FORM = re.compile(r"(?:(sha256|md5)[:=])?([0-9a-f]+)")
 _DIGITS = {64: "sha256", 32: "md5"}
+_PREFIX = re.compile(r"sha256-prefix[:=]([0-9a-f]{8,63})")
 
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """What a file's content must come to: the algorithm and the digest in hexadecimal."""
+    """What a file's content must come to: the algorithm and the digest in hexadecimal.
+
+    Of the algorithm `sha256-prefix` only the digest's first digits are known.
+    """
 
     algorithm: str
     digest: str
+
+    @property
+    def is_prefix(self) -> bool:
+        """Whether only the digest's first digits are known."""
+        return self.algorithm == "sha256-prefix"
 
     def __str__(self) -> str:
         return f"{self.algorithm}:{self.digest}"
@@ -27,11 +36,15 @@ class Checksum:
 def parse_checksum(text: str) -> Checksum | None:
     """Return the checksum a manifest gives, None for an empty text. Raises BadChecksum.
 
-    `sha256:…`, `md5:…`, or the digest alone, which tells its algorithm by its length.
+    `sha256:…`, `md5:…`, or the digest alone, which tells its algorithm by its length; or
+    `sha256-prefix:…`, the first 8 digits or more of a sha256, as names of files carry them.
     """
     if not text:
         return None
-    found = _FORM.fullmatch(text.strip().lower())
+    text = text.strip().lower()
+    if prefix := _PREFIX.fullmatch(text):
+        return Checksum("sha256-prefix", prefix[1])
+    found = _FORM.fullmatch(text)
     algorithm = _DIGITS.get(len(found[2])) if found else None
     if found is None or algorithm is None or found[1] not in (None, algorithm):
         raise BadChecksum(text)
@@ -68,8 +81,9 @@ class Digests:
         """Compare with what is wanted. Raises ChecksumMismatch."""
         if self._wanted is None:
             return
-        found = self._hashes[self._wanted.algorithm].hexdigest()
-        if found != self._wanted.digest:
+        found = self._hashes[self._wanted.algorithm.removesuffix("-prefix")].hexdigest()
+        compared = found[: len(self._wanted.digest)] if self._wanted.is_prefix else found
+        if compared != self._wanted.digest:
             raise ChecksumMismatch(address, self._wanted.algorithm, self._wanted.digest, found)
 
 

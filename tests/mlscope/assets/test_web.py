@@ -29,6 +29,7 @@ from tests.mlscope.assets.web_server import Site
 BODY = secrets.token_bytes(900_000)
 SUM = Checksum("sha256", hashlib.sha256(BODY).hexdigest())
 MD5 = Checksum("md5", hashlib.md5(BODY).hexdigest())
+PREFIX = Checksum("sha256-prefix", SUM.digest[:8])
 
 
 def left(cache: Cache, tmp_path: Path) -> list[str]:
@@ -47,6 +48,18 @@ def test_a_file_is_fetched_once(assets: Assets, site: Site, checksum: Checksum) 
     assert len(site.asked) == 1
     assert steps[0] == (0, len(BODY))
     assert steps[-1] == (len(BODY), len(BODY))
+
+
+def test_some_digits_of_a_checksum_hold_for_one_address(assets: Assets, site: Site) -> None:
+    site.put("/o/r/resolve/main/one", BODY)
+    site.put("/o/r/resolve/main/other", BODY[1:])
+    one, other = (HubSource("o/r", "main", name) for name in ("one", "other"))
+    for _ in range(2):
+        with assets.fetch(one, PREFIX) as held:
+            assert held.sha256 == SUM.digest
+    assert len(site.asked) == 1
+    with pytest.raises(ChecksumMismatch):
+        assets.fetch(other, PREFIX)
 
 
 @pytest.mark.parametrize("etag", ['"one"', ""])
@@ -166,9 +179,12 @@ def test_nobody_at_the_address_is_said(assets: Assets) -> None:
         assets.fetch(HttpSource("http://127.0.0.1:9/m"), SUM)
 
 
-def test_plain_http_needs_a_checksum(assets: Assets, site: Site) -> None:
+@pytest.mark.parametrize("checksum", [None, PREFIX])
+def test_plain_http_needs_a_whole_checksum(
+    assets: Assets, site: Site, checksum: Checksum | None
+) -> None:
     with pytest.raises(ChecksumNeeded, match="sha256"):
-        assets.fetch(parse(site.put("/m", BODY)))
+        assets.fetch(parse(site.put("/m", BODY)), checksum)
     assert site.asked == []
 
 
