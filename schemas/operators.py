@@ -6,17 +6,36 @@ from types import MappingProxyType
 
 from schemas.manifest import PLACEHOLDERS, ModelManifest, Port, Step
 
+_LABELS = ("labels", "labels_url")
+_DETECTION = ("scores", "classes", "count", "score", "most", "first_class", *_LABELS)
+
 OPERATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "decode": ("color_mode", "color_layout", "element_type", "data_layout"),
-        "resize": ("dimensions", "method", "keep_aspect_ratio"),
+        "resize": ("dimensions", "max_dimension", "method", "keep_aspect_ratio"),
         "crop": ("dimensions", "ratio", "method"),
-        "normalize": ("mean", "scale", "rescale"),
+        "pad": ("dimensions", "multiple", "method", "value"),
+        "normalize": ("mean", "scale", "rescale", "rescale_factor"),
         "cast": ("element_type", "layout", "data_layout"),
+        "layout": ("from", "to"),
         "constant": ("value",),
+        "audio_decode": ("channels",),
+        "resample": ("rate_hz",),
+        "waveform": ("length",),
+        "spectrogram": (
+            *("window", "hop", "mels", "low_hz", "high_hz", "scale", "norm", "log", "floor"),
+        ),
+        "tokenize": ("vocabulary", "length", "gives", "lowercase"),
         "softmax": (),
-        "topk": ("k", "labels", "labels_url"),
-        "argsort": ("k", "labels", "labels_url"),
+        "sigmoid": (),
+        "topk": ("k", *_LABELS),
+        "argsort": ("k", *_LABELS),
+        "boxes": ("format", "iou", *_DETECTION),
+        "masks": ("threshold", *_DETECTION),
+        "segmentation": ("data_layout", *_LABELS),
+        "ctc": ("blank", "data_layout", "space", *_LABELS),
+        "image": ("data_layout", "mean", "scale", "color_mode"),
+        "raw": ("most",),
     }
 )
 """Parameter names by operator; `argsort` is what the papers' listings call `topk`."""

@@ -1,9 +1,10 @@
 """Operators of pipelines, one a file: a step of a manifest becomes a function.
 
 Before the model an operator takes and gives one sample: bytes of a file, then an image
-(height, width, channels), at last a tensor without batch dimension. Behind the model it takes
-and gives a whole batch, first dimension the batch. An operator is a pure function and raises
-ValueError when it can't use what it gets.
+(height, width, channels) or a `Sound`, at last a tensor without batch dimension. Behind the model
+it takes and gives a whole batch, first dimension the batch: at last an array, or for each sample
+a list of features. An operator is a pure function and raises ValueError when it can't use what
+it gets.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,15 +14,25 @@ from typing import Any
 
 from schemas.manifest import Step
 from services.agent.errors import UnknownStep
+from services.agent.steps.boxes import boxes, masks
 from services.agent.steps.cast import cast
 from services.agent.steps.constant import constant
 from services.agent.steps.crop import crop
+from services.agent.steps.ctc import ctc
 from services.agent.steps.decode import decode
+from services.agent.steps.layout import layout
 from services.agent.steps.normalize import normalize
+from services.agent.steps.pad import pad
 from services.agent.steps.parameters import LabelReader, Parameters
+from services.agent.steps.picture import image, raw
 from services.agent.steps.resize import resize
+from services.agent.steps.segmentation import segmentation
+from services.agent.steps.sigmoid import sigmoid
 from services.agent.steps.softmax import softmax
+from services.agent.steps.sound import audio_decode, resample, waveform
+from services.agent.steps.spectrogram import spectrogram
 from services.agent.steps.topk import topk
+from services.agent.steps.wordpiece import tokenize
 
 Apply = Callable[..., Any]
 
@@ -41,13 +52,27 @@ _MAKERS: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
         "decode": decode,
         "resize": resize,
         "crop": crop,
+        "pad": pad,
         "normalize": normalize,
         "cast": cast,
+        "layout": layout,
         "constant": constant,
+        "audio_decode": audio_decode,
+        "resample": resample,
+        "waveform": waveform,
+        "spectrogram": spectrogram,
+        "tokenize": tokenize,
         "softmax": softmax,
+        "sigmoid": sigmoid,
         "topk": topk,
         # the papers' listings end in `argsort: {labels_url: …}`
         "argsort": topk,
+        "boxes": boxes,
+        "masks": masks,
+        "segmentation": segmentation,
+        "ctc": ctc,
+        "image": image,
+        "raw": raw,
     }
 )
 

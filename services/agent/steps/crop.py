@@ -19,7 +19,7 @@ def crop(parameters: Parameters) -> Callable[[Pixels], Pixels]:
     """
     size = parameters.size(required=False)
     ratio = parameters.fraction("ratio")
-    method = parameters.choice("method", ("center", "top_left"), "center")
+    method = parameters.choice("method", ("center", "top_left", "topleft"), "center")
     if (size is None) == (ratio is None):
         raise BadParameter("crop", "dimensions", size, "given, or else ratio")
 

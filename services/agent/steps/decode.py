@@ -9,33 +9,40 @@ import numpy.typing as npt
 from services.agent.steps.parameters import Parameters, require_pillow
 
 _FORMATS = ("JPEG", "PNG", "WEBP")
+_MODES = ("RGB", "BGR", "L", "RGBA")
+Pixels = npt.NDArray[np.uint8]
 
 
-def decode(parameters: Parameters) -> Callable[[bytes], npt.NDArray[np.uint8]]:
-    """Return JPEG, PNG or WebP bytes -> uint8 (height, width, 3), each 0 to 255.
+def decode(parameters: Parameters) -> Callable[[bytes], Pixels]:
+    """Return JPEG, PNG or WebP bytes -> uint8 (height, width, channels), each 0 to 255.
 
-    `color_mode` (or `color_layout`) is RGB or BGR; grey and palette pictures become three
-    channels, transparency is dropped. `element_type` and `data_layout` of the papers' listings
-    are read and must say what comes out: uint8, HWC. A broken or cut file raises ValueError.
+    `color_mode` (or `color_layout`) is RGB, BGR, L (grey, 1 channel: 0.299 R + 0.587 G + 0.114 B)
+    or RGBA; grey and palette pictures become as many channels, transparency is dropped but in
+    RGBA. `data_layout` HWC or CHW is the order of what comes out, `element_type` uint8. Equal to
+    Pillow's convert, to the bit. A broken or cut file raises ValueError.
     """
-    mode = parameters.choice("color_layout", ("RGB", "BGR"), "RGB")
-    mode = parameters.choice("color_mode", ("RGB", "BGR"), mode)
+    mode = parameters.choice("color_layout", _MODES, "RGB")
+    mode = parameters.choice("color_mode", _MODES, mode)
     require_pillow("decode")
     parameters.choice("element_type", ("uint8", "int8"), "uint8")
-    parameters.choice("data_layout", ("HWC", "NHWC"), "HWC")
+    layout = parameters.choice("data_layout", ("HWC", "NHWC", "CHW", "NCHW"), "HWC")
+    channels_first = layout.endswith("CHW")
 
-    def apply(body: bytes) -> npt.NDArray[np.uint8]:
-        pixels = _pixels(body)
-        return pixels if mode == "RGB" else np.ascontiguousarray(pixels[:, :, ::-1])
+    def apply(body: bytes) -> Pixels:
+        pixels = _pixels(body, "RGB" if mode == "BGR" else mode)
+        if mode == "BGR":
+            pixels = np.ascontiguousarray(pixels[:, :, ::-1])
+        return np.ascontiguousarray(pixels.transpose(2, 0, 1)) if channels_first else pixels
 
     return apply
 
 
-def _pixels(body: bytes) -> npt.NDArray[np.uint8]:
+def _pixels(body: bytes, mode: str) -> Pixels:
     from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(body), formats=_FORMATS) as picture:
-            return np.asarray(picture.convert("RGB"))
+            pixels = np.asarray(picture.convert(mode))
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError) as error:
         raise ValueError(f"not a readable JPEG, PNG or WebP picture: {error}") from error
+    return pixels if pixels.ndim == 3 else pixels[:, :, np.newaxis]

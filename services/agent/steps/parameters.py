@@ -19,7 +19,7 @@ class Parameters:
     def __init__(
         self, operator: str, values: Mapping[str, Any], labels: LabelReader | None = None
     ) -> None:
-        self._operator = operator
+        self.operator = operator
         self._left = dict(values)
         self._known: list[str] = []
         self._labels = labels
@@ -30,7 +30,7 @@ class Parameters:
         """Raise BadParameter when a parameter is left that the step does not know."""
         if self._left:
             name, value = next(iter(self._left.items()))
-            raise BadParameter(self._operator, name, value, f"one of {', '.join(self._known)}")
+            raise BadParameter(self.operator, name, value, f"one of {', '.join(self._known)}")
 
     def choice(self, name: str, allowed: Sequence[str], default: str) -> str:
         """Return one of `allowed`, in any case."""
@@ -99,6 +99,13 @@ class Parameters:
             raise self._wrong(name, value, f"a number from {least:g}")
         return float(value)
 
+    def letters(self, name: str, default: str) -> str:
+        """Return a short text."""
+        value = self._take(name, default)
+        if not isinstance(value, str) or not value:
+            raise self._wrong(name, value, "letters")
+        return value
+
     def output(self, name: str) -> str:
         """Return the layer name of another output that the step reads, '' when absent."""
         value = self._take(name, "")
@@ -114,7 +121,7 @@ class Parameters:
         return default if value is _MISSING else value
 
     def _wrong(self, name: str, found: object, expected: str) -> BadParameter:
-        return BadParameter(self._operator, name, found, expected)
+        return BadParameter(self.operator, name, found, expected)
 
 
 def require_pillow(operator: str) -> None:

@@ -1,5 +1,7 @@
 """What a manifest's steps may say is what the agent's steps can do."""
 
+from typing import Any
+
 import pytest
 
 from schemas.manifest import Step
@@ -7,7 +9,14 @@ from schemas.operators import OPERATORS
 from services.agent.steps import _MAKERS
 from services.agent.steps.parameters import Parameters
 
-NEEDED = {"resize": {"dimensions": [8, 8]}, "crop": {"dimensions": [8, 8]}}
+NEEDED: dict[str, dict[str, Any]] = {
+    **{name: {"dimensions": [8, 8]} for name in ("resize", "crop", "pad")},
+    **{name: {"scores": "scores"} for name in ("boxes", "masks")},
+    "tokenize": {"vocabulary": "vocabulary.txt"},
+    "ctc": {"labels": "alphabet.txt"},
+}
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
 def test_operators_are_those_of_the_agent() -> None:
@@ -17,6 +26,6 @@ def test_operators_are_those_of_the_agent() -> None:
 @pytest.mark.parametrize("operator", sorted(OPERATORS))
 def test_parameters_are_those_the_agent_reads(operator: str) -> None:
     step = Step(operator=operator, parameters=NEEDED.get(operator, {}))
-    parameters = Parameters(operator, step.parameters)
+    parameters = Parameters(operator, step.parameters, lambda _: SPECIAL)
     _MAKERS[operator](parameters)
     assert set(parameters._known) <= set(OPERATORS[operator])

@@ -43,3 +43,18 @@ def test_transparency_is_dropped() -> None:
 def test_a_broken_picture_is_a_value_error(body: bytes) -> None:
     with pytest.raises(ValueError, match="not a readable JPEG, PNG or WebP"):
         apply("decode", body)
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "RGB"])
+@pytest.mark.parametrize("kind", ["PNG", "WEBP"])
+def test_every_mode_is_pillow_s(mode: str, kind: str) -> None:
+    from PIL import Image
+
+    pixels = np.random.default_rng(1).integers(0, 256, (5, 6, 4), np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, kind, lossless=True, exact=True)
+    expected = np.asarray(Image.fromarray(pixels).convert(mode)).reshape(5, 6, -1)
+    body = file.getvalue()
+    assert np.array_equal(apply("decode", body, color_mode=mode), expected)
+    moved = apply("decode", body, color_mode=mode, data_layout="CHW")
+    assert np.array_equal(moved, expected.transpose(2, 0, 1))

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
+from services.agent.errors import BadParameter
 from tests.services.agent.steps.applying import apply
 
 SIDES = st.integers(1, 40)
@@ -40,3 +42,35 @@ def test_bilinear_goes_in_between() -> None:
     grown = apply("resize", pixels, dimensions=[1, 8])
     assert np.all(np.diff(grown[0, :, 0].astype(int)) >= 0)
     assert len(np.unique(grown)) > 2
+
+
+@given(SIDES, SIDES, st.integers(1, 50))
+def test_the_longer_side_gets_the_greatest_dimension(height: int, width: int, most: int) -> None:
+    kept = apply("resize", np.zeros((height, width, 3), np.uint8), max_dimension=most)
+    assert max(kept.shape[:2]) == most
+    assert abs(kept.shape[0] * width - kept.shape[1] * height) <= max(height, width)
+
+
+@pytest.mark.parametrize("method", ["nearest", "bilinear", "bicubic", "area", "box", "lanczos"])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_every_method_is_pillow_s(method: str, channels: int) -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, (13, 17, channels), np.uint8)
+    filter_ = Image.Resampling[method.replace("area", "box").upper()]
+    found = apply("resize", pixels, dimensions=[7, 23], method=method)
+    plane = Image.fromarray(pixels[:, :, 0]).resize((23, 7), filter_)
+    assert found.shape == (7, 23, channels)
+    # Pillow multiplies by alpha before it filters four channels, and divides after.
+    if channels != 4:
+        assert np.array_equal(found[:, :, 0], np.asarray(plane))
+
+
+def test_area_is_the_mean_of_whole_blocks() -> None:
+    pixels = np.random.default_rng(1).random((8, 12, 2)).astype(np.float32)
+    found = apply("resize", pixels, dimensions=[4, 6], method="area")
+    assert np.allclose(found, pixels.reshape(4, 2, 6, 2, 2).mean(axis=(1, 3)), atol=1e-6)
+
+
+def test_a_size_is_needed_once() -> None:
+    for parameters in ({}, {"dimensions": 4, "max_dimension": 4}):
+        with pytest.raises(BadParameter, match="dimensions must be given, or else max_dimension"):
+            apply("resize", None, **parameters)
