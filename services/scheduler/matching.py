@@ -109,7 +109,7 @@ def _candidate(status: AgentStatus, wanted: _Wanted) -> Candidate | str:
     """Return the agent as a candidate, or the reasons against it."""
     known = status.announcement
     if wanted.agents and known.agent not in wanted.agents:
-        return f"not asked for: agents {', '.join(wanted.agents)} wanted"
+        return f"not among the agents that the request names: {', '.join(wanted.agents)}"
     if status.state != "live":
         return f"{status.state}: its lease is gone" if status.state == "lost" else "left"
     against = [*_machine_against(known, wanted.system)]

@@ -221,7 +221,7 @@ def test_agents_are_chosen_by_name_and_unknown_ones_are_told() -> None:
     assert [each.agent for each in found.agents] == ["a2"]
     assert {each.agent: each.reason for each in found.reasons} == {
         "a9": "is not known here",
-        "a1": "not asked for: agents a2, a9 wanted",
+        "a1": "not among the agents that the request names: a2, a9",
     }
 
 
