@@ -22,6 +22,8 @@ class PublishWindow:
         self._size = size
         self._free = asyncio.Semaphore(size)
         self._failure: BaseException | None = None
+        #: what last held a fact back: a full stream, or a lost server
+        self.held_back: StreamFull | Unreachable | None = None
         self._sending: set[asyncio.Task[int]] = set()
 
     @property
@@ -75,7 +77,8 @@ class PublishWindow:
                 return await self._bus.publish(
                     fact, id=fact_id, cause=cause, traceparent=traceparent
                 )
-            except (StreamFull, Unreachable):
+            except (StreamFull, Unreachable) as error:
+                self.held_back = error
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _MOST_PAUSE_S)
 

@@ -6,6 +6,8 @@ interruption; one that dies is missed by its lease. Either way the attempt is ov
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import msgpack
 
@@ -107,11 +109,14 @@ class Issuing:
     async def _issue_claimed(self, order: WorkOrder, run: Run) -> None:
         load = await asyncio.to_thread(load_of, order, run)
         name = run.plan.run
-        publishing = _Publishing(self._bus, order, name)
-        issued = await issue_load(
-            self._where, order, name, load, self.lost_after_s, hear=publishing.publish
-        )
-        await publishing.window.drain()
+        publishing = _Publishing(self._bus, order, name, self.lost_after_s)
+        try:
+            issued = await issue_load(
+                self._where, order, name, load, self.lost_after_s, hear=publishing.publish
+            )
+            await publishing.drain()
+        finally:
+            await publishing.window.abort()
         body = msgpack.packb(
             {
                 "evaluation": order.evaluation,
@@ -151,21 +156,42 @@ class Issuing:
 
 
 class _Publishing:
-    """Has the batches of one load published while it goes on."""
+    """Has the batches of one load published while it goes on.
 
-    def __init__(self, bus: Bus, order: WorkOrder, run: str) -> None:
+    A stream that takes none of them for `patience_s` ends it: IssuerFailed.
+    """
+
+    def __init__(self, bus: Bus, order: WorkOrder, run: str, patience_s: float) -> None:
         self.window = PublishWindow(bus, size=8)
         self.batches = 0
         self._order = order
         self._run = run
+        self._patience_s = patience_s
         self._cause = f"{order.evaluation}/{run}/{order.attempt}"
 
     async def publish(self, load: IssuedLoad, queries: Queries) -> None:
         """Publish some queries that are over."""
         for batch in batches_of(self._order, self._run, load, queries, self.batches):
             fact_id = derived_id(self._cause, batch.schema_name(), batch.sequence)
-            await self.window.put(batch, id=fact_id, cause=self._cause)
+            async with self._patiently():
+                await self.window.put(batch, id=fact_id, cause=self._cause)
             self.batches += 1
+
+    async def drain(self) -> None:
+        """Return once all of them are stored."""
+        async with self._patiently():
+            await self.window.drain()
+
+    @asynccontextmanager
+    async def _patiently(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                yield
+        except TimeoutError as error:
+            reason = self.window.held_back or "the log is slow"
+            raise IssuerFailed(
+                f"its queries found no room for {self._patience_s:g} s: {reason}"
+            ) from error
 
 
 def _under_way(state: EvaluationState, attempt: Attempt) -> Run | None:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import msgpack
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.memory import MemoryServer, connect
+from mlscope.bus.streams import STREAMS
 from schemas.codec import encode_body, unpack
 from schemas.evaluation import EvaluationRequested, RunInterrupted
 from schemas.message import Fact
@@ -25,7 +27,7 @@ from services.scheduler.fleet import Fleet, Limits
 from services.scheduler.issued import IssuedLoad
 from services.scheduler.issuing import Issuing, load_of
 from services.scheduler.recording import Recorder
-from services.scheduler.remote_load import Where
+from services.scheduler.remote_load import Hear, Where
 from services.scheduler.state import EvaluationState
 from tests.services.scheduler.samples import a_catalog, a_request
 
@@ -219,6 +221,28 @@ async def test_what_was_issued_is_told_to_the_agent(
     ]
     assert (told[0]["run"], told[0]["attempt"], told[0]["query_batches"]) == (RUN, 1, 0)
     assert msgpack.packb(told[0]), "it is plain data"
+
+
+async def test_a_stream_without_room_ends_the_attempt_and_is_the_cause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def issued(*given: object, hear: Hear, **_: object) -> IssuedLoad:
+        due, zeros = np.zeros(3, np.int64), np.zeros(3, np.int64)
+        load = IssuedLoad(0, due, zeros, zeros, zeros, np.zeros(3, np.int8), {})
+        await hear(load, np.arange(3, dtype=np.int32))
+        return load
+
+    monkeypatch.setattr("services.scheduler.issuing.issue_load", issued)
+    streams = [replace(s, max_bytes=1) if s.name == "QUERIES" else s for s in STREAMS]
+    async with connect(MemoryServer(streams=streams), "scheduler") as bus:
+        await ready(bus)
+        issuing = an_issuing(bus)
+        issuing.lost_after_s = 0.1
+        issuing.claim(ISSUE)
+        await over(issuing)
+        last = (await decided(bus))[-1]
+    assert isinstance(last, RunInterrupted)
+    assert "its queries found no room for 0.1 s: stream full: mlscope.v1.query" in last.cause
 
 
 async def test_a_load_is_the_one_the_agent_would_make(bus: Bus) -> None:
