@@ -1,4 +1,8 @@
-"""Scheduling lateness: how long after its due time each query was issued."""
+"""Scheduling lateness: how long after its due time each query was issued, and begun.
+
+The pacer stamps a query just before it hands it to the worker; what that takes, and what the query
+waits behind others, shows in the columns `begun`.
+"""
 
 from typing import Any
 
@@ -36,6 +40,9 @@ def lateness(frames: Frames) -> Table:
 def _cells(run: Run) -> dict[str, Any]:
     due = run.queries.drop_nulls("due_ns")
     late = (due["issued_ns"] - due["due_ns"]).to_numpy()
+    # Of a remote query the issuer does not know when the agent began.
+    begun = due if run.row.pacing == "local" else due.head(0)
+    waited = (begun["started_ns"] - begun["due_ns"]).to_numpy()
     return {
         **run_cells(run.row),
         "pacing": run.row.pacing,
@@ -45,6 +52,8 @@ def _cells(run: Run) -> dict[str, Any]:
         **percentile_cells("p90", late, 0.9),
         **percentile_cells("p99", late, 0.99),
         "max": float(late.max()),
+        **percentile_cells("begun_p50", waited, 0.5),
+        **percentile_cells("begun_p99", waited, 0.99),
         "due_per_s": spaced_hz(due, "due_ns"),
         "issued_per_s": spaced_hz(due, "issued_ns"),
     }
@@ -65,6 +74,11 @@ ANALYSIS = Analysis(
         real("max", "Most."),
         real("due_per_s", "Queries due a second.", "1/s"),
         real("issued_per_s", "Queries issued a second.", "1/s"),
+        *estimate("begun_p50", "Median from due until the worker began; local runs only."),
+        *estimate(
+            "begun_p99",
+            "99th percentile of the same: issuing, waking the worker, and waiting behind others.",
+        ),
     ),
     compute=lateness,
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from cli.cluster.postgres import Postgres
 from schemas.analysis import Column, Table
 from schemas.evaluation import MeasuredRun
 from schemas.identity import run_key
@@ -183,3 +185,22 @@ def test_views_are_described_and_migrating_again_changes_nothing(rows_url: str) 
 def test_a_database_without_tables_is_away(database_url: str) -> None:
     with closing(Store(database_url)) as store, pytest.raises(DatabaseAway):
         store.read("e1", [MEASURED])
+
+
+def test_the_first_question_after_a_restart_is_answered(data_folder: Path) -> None:
+    server = Postgres(data_folder, durable=False).start()
+    try:
+        collector.migrate(server.admin_url())
+        migrate(server.admin_url())
+        with closing(Store(server.admin_url())) as store:
+            assert store.tables(ALL).tables == ()
+            server.kill()
+            with pytest.raises(DatabaseAway):
+                store.tables(ALL)
+            server.start()
+            assert store.tables(ALL).tables == ()
+            server.kill()
+            server.start()
+            assert store.tables(ALL).tables == ()
+    finally:
+        server.stop()

@@ -22,10 +22,18 @@ def rows_of(table: Table) -> list[dict[str, Any]]:
 
 
 def query(
-    number: int, begin: int, end: int, *, due: int | None = None, size: int = 1, block: int = 0
+    number: int,
+    begin: int,
+    end: int,
+    *,
+    due: int | None = None,
+    started: int | None = None,
+    size: int = 1,
+    block: int = 0,
 ) -> list[Any]:
-    """Return an answered query's row; times in ns."""
-    return [number, block, size, due, begin, begin, end, end - begin, ANSWERED]
+    """Return an answered query's row, begun at once unless `started`; times in ns."""
+    started = begin if started is None else started
+    return [number, block, size, due, begin, started, end, end - started, ANSWERED]
 
 
 def span(

@@ -23,3 +23,15 @@ def test_an_early_query_is_told() -> None:
     table = table_of(ANALYSIS, {"run": "r0", "queries": [query(0, 99, 200, due=100)]})
     assert rows_of(table)[0]["early"] == 1
     assert "r0: 1 issued early" in table.caveats
+
+
+def test_what_a_local_query_waits_for_its_worker_is_told_beside() -> None:
+    queries = [query(0, 105, 200, due=100, started=140), query(1, 207, 300, due=200, started=220)]
+    (row,) = rows_of(table_of(ANALYSIS, {"run": "r0", "pacing": "local", "queries": queries}))
+    assert (row["p50"], row["begun_p50"], row["begun_p99"]) == (6.0, 30.0, 40.0)
+
+
+def test_when_a_remote_agent_began_is_not_known() -> None:
+    queries = [query(0, 105, 200, due=100)]
+    (row,) = rows_of(table_of(ANALYSIS, {"run": "r0", "pacing": "remote", "queries": queries}))
+    assert row["begun_p50"] is None
