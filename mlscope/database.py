@@ -5,14 +5,16 @@ pull a connection from under a transaction: what is under way ends, then the con
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 _CLOSE_S = 2.0
+
+T = TypeVar("T")
 
 
 class Database:
@@ -38,6 +40,21 @@ class Database:
             finally:
                 if self._is_closed or (self._connection and self._connection.closed):
                     self._drop()
+
+    def read(self, act: Callable[[psycopg.Connection[Any]], T]) -> T:
+        """Do what only reads, and again when a kept connection turns out to be dead.
+
+        A server that was restarted leaves one behind. Raises psycopg's errors.
+        """
+        was_kept = self._connection is not None
+        try:
+            with self.transaction() as session:
+                return act(session)
+        except psycopg.OperationalError:
+            if not was_kept or self._connection is not None:
+                raise
+        with self.transaction() as session:
+            return act(session)
 
     def close(self) -> None:
         """Close after the transaction under way, or leave that to it when it takes long."""

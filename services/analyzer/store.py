@@ -135,12 +135,16 @@ class Store:
             "offset": wanted.offset,
             "limit": min(wanted.limit or MOST_ROWS, MOST_ROWS),
         }
-        with self._transaction() as session:
+
+        def read(session: psycopg.Connection[Any]) -> Tables:
             late = [_late(**row) for row in self._ask(session, "late_batches", values)]
             found = self._ask(session, "tables", values)
             total_rows = {row["name"]: row.pop("total_rows") for row in found}
             tables = tuple(self._table(session, values, row, late) for row in found)
-        return Tables(evaluation=wanted.evaluation, tables=tables, total_rows=total_rows)
+            return Tables(evaluation=wanted.evaluation, tables=tables, total_rows=total_rows)
+
+        with _ours():
+            return self._database.read(read)
 
     def close(self) -> None:
         """Give the connection back."""
@@ -218,12 +222,17 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[psycopg.Connection[Any]]:
-        """Open a transaction; foreign errors become ours."""
-        try:
-            with self._database.transaction() as session:
-                yield session
-        except (psycopg.OperationalError, psycopg.InternalError, errors.UndefinedTable) as error:
-            raise DatabaseAway(str(error)) from error
+        with _ours(), self._database.transaction() as session:
+            yield session
+
+
+@contextmanager
+def _ours() -> Iterator[None]:
+    """Have foreign errors become ours."""
+    try:
+        yield
+    except (psycopg.OperationalError, psycopg.InternalError, errors.UndefinedTable) as error:
+        raise DatabaseAway(str(error)) from error
 
 
 def _counted(evaluation: str, run: MeasuredRun, known: Mapping[int, RunRow]) -> RunRow:
