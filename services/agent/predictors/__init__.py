@@ -26,7 +26,7 @@ Tensors = Mapping[str, npt.NDArray[np.generic]]
 """Tensors by name; the first dimension of each is the batch."""
 
 
-BUILDERS = ("torchvision.models", "timm.create_model")
+BUILDERS = ("torchvision.models", "timm.create_model", "keras.applications")
 """Builders allowed when the agent's owner says nothing: each makes a model, and nothing else."""
 
 
