@@ -6,8 +6,6 @@ import queue
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from mlscope.load.errors import LoadError
 from schemas.plan import RunPlan, WorkOrder
 from schemas.run import RunCompleted, RunFailed
@@ -15,6 +13,7 @@ from services.agent.blocks import another_block
 from services.agent.channel import Words
 from services.agent.control import Control, RemoteQuery
 from services.agent.errors import AgentError, OpenFailed
+from services.agent.inputs import received
 from services.agent.issuing import closed_loop, is_inline, open_loop, paced
 from services.agent.measurement import Measurement, failed
 from services.agent.predictors import LayerCapture, LayerSource
@@ -167,12 +166,8 @@ class Group:
             if not all(0 <= sample < count for sample in arrived.samples):
                 raise ValueError(f"samples are numbered 0 to {count - 1}")
             return None
-        if supply.pipeline.before:
-            return arrived.payload
-        array = self._session.slots[0].array
-        return [
-            np.frombuffer(body, array.dtype).reshape(array.shape[1:]) for body in arrived.payload
-        ]
+        arrays = self._session.slots[0].arrays
+        return [received(body, supply.pipeline.before, arrays) for body in arrived.payload]
 
     def _answer(self, plan: RunPlan, query: Query) -> None:
         words: Words = {"kind": "answer", "run": plan.run, "query": query.index}

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from schemas.manifest import DatasetManifest, ModelManifest, Port
 from services.agent.errors import OpenFailed
-from services.agent.pipeline import Pipeline, is_constant
+from services.agent.pipeline import Pipeline, PortOperators, is_constant
 from services.agent.predictors import TensorPlace
-from services.agent.stages import Slot
+from services.agent.stages import Slot, Tensor
 from services.agent.steps import operator_of
 
 
@@ -70,6 +71,28 @@ def inputs_of(
         filled.append(place.name)
         places.append(replace(known, shape=(batch_size, *sample)))
     return Inputs(tuple(places), tuple(filled), tuple(supplied), constants)
+
+
+def received(body: Any, ports: Sequence[PortOperators], arrays: Sequence[Tensor]) -> Any:
+    """Return a sample that came with a query: tensors' bytes, and for steps what it is.
+
+    Of several inputs it may be a map by name; else each takes the same. Raises ValueError.
+    """
+    if len(ports) == 1 and not isinstance(body, dict):
+        return _part(body, ports[0], arrays[0])
+    try:
+        return {
+            port.name: _part(body[port.name] if isinstance(body, dict) else body, port, array)
+            for port, array in zip(ports, arrays, strict=True)
+        }
+    except KeyError as error:
+        raise ValueError(f"a sample has no input {error}") from error
+
+
+def _part(body: Any, port: PortOperators, array: Tensor) -> Any:
+    if port.steps:
+        return body
+    return np.frombuffer(body, array.dtype).reshape(array.shape[1:])
 
 
 def _in_order(model: ModelManifest, opened: Sequence[TensorPlace]) -> Sequence[TensorPlace]:

@@ -57,10 +57,10 @@ def steps_of(model: ModelManifest) -> StepPlan:
     Behind it are the outputs that have some; of a model without any, the first. What another
     output's step reads (as `boxes` reads scores) needs no steps of its own.
     """
-    behind = [port for port in model.outputs if port.steps] or model.outputs[:1]
+    behind = tuple(_plan(port) for port in model.outputs if port.steps)
     return StepPlan(
         tuple(_plan(port) for port in model.inputs if not is_constant(port)),
-        tuple(_plan(port) for port in behind) or (PortPlan(""),),
+        behind or (PortPlan(""),),
         frozenset(port.layer_name for port in model.outputs if port.allow_nan),
     )
 

@@ -109,8 +109,8 @@ class Stages:
         self._steps_before, self._steps_behind = steps_in(self._before), steps_in(self._behind)
         #: one input, filled with samples as they are
         self._is_plain = len(self._before) == 1 and not self._steps_before
-        #: the one output whose answer is what the model says
-        self._bare = None if self._steps_behind else _only(self._behind)
+        #: the first output as it is
+        self._is_bare = len(self._behind) == 1 and self._behind[0] == PortOperators("")
         self._may_be_nan = supply.pipeline.allow_nan
         self._predict = predict
         self._recorder = recorder
@@ -161,7 +161,10 @@ class Stages:
         """Post-process, and record the query, its root span and its predictions."""
         answers: Answers | None = None
         if query.outputs is not None:
-            answers = self._answers(query, query.outputs)
+            if self._is_bare:
+                answers = (("", next(iter(query.outputs.values()))),)
+            else:
+                answers = self._answers(query, query.outputs)
         query.ended_ns = ended = now_ns()
         if query.outputs is not None:
             # Behind the last stamp: it is mlscope's own doubt, no part of the answer.
@@ -221,8 +224,6 @@ class Stages:
 
     def _answers(self, query: Query, outputs: Tensors) -> Answers | None:
         """Return what is left after the steps behind, by output; None when one of them failed."""
-        if self._bare is not None:
-            return [(self._bare, output_named(outputs, self._bare))]
         span = query.first_span + 2 + len(query.samples) * self._steps_before
         answers = []
         name = PREDICT
@@ -300,11 +301,6 @@ def _tensor_feature(tensor: Tensor) -> Mapping[str, Any]:
         "mean": float(values.mean()) if values.size else 0.0,
         "values": values[:16].tolist(),
     }
-
-
-def _only(ports: Sequence[PortOperators]) -> str | None:
-    """Return the name of the one port, None where there are more or its samples stand apart."""
-    return ports[0].name if len(ports) == 1 and not ports[0].name.startswith("0.") else None
 
 
 def _step_names(ports: Iterable[PortOperators]) -> Iterator[str]:

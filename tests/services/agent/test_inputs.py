@@ -1,0 +1,109 @@
+"""The inputs of an opened model: filled, constant, and received."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.manifest import DatasetManifest, ModelManifest, Port, Step, Synthetic, SyntheticTensor
+from services.agent.errors import OpenFailed
+from services.agent.inputs import Inputs, inputs_of, received
+from services.agent.pipeline import PortOperators, pipeline_of, steps_of
+from services.agent.predictors import TensorPlace
+from services.agent.steps import Operator
+from tests.services.agent.builders import a_synthetic, model_named, raw_port
+
+PLAIN = DatasetManifest(name="d")
+
+
+def a_model(*ports: Port) -> ModelManifest:
+    """Return a model of these inputs."""
+    return model_named("identity").model_copy(update={"inputs": ports})
+
+
+def a_constant(name: str, shape: tuple[int, ...], value: float) -> Port:
+    """Return an input that no sample supplies."""
+    step = Step(operator="constant", parameters={"value": value})
+    return raw_port(name, shape).model_copy(update={"steps": (step,)})
+
+
+def test_samples_fill_some_and_constants_the_others() -> None:
+    model = a_model(
+        raw_port("a", (-1, 4)), a_constant("state", (2, -1, 3), 0.5), a_constant("rate", (), 16000)
+    )
+    opened = [
+        TensorPlace("rate", (), "int64"),
+        TensorPlace("a", (-1, -1), "float32"),
+        TensorPlace("state", (2, -1, 3), "float32"),
+    ]
+    inputs = inputs_of(model, opened, PLAIN, 5)
+    slot = inputs.slot()
+    shapes = {name: (array.shape, str(array.dtype)) for name, array in slot.inputs.items()}
+    assert shapes == {
+        "a": ((5, 4), "float32"),
+        "state": ((2, 5, 3), "float32"),
+        "rate": ((), "int64"),
+    }
+    assert slot.inputs["rate"] == 16000
+    assert np.array_equal(np.unique(slot.inputs["state"]), [0.5])
+    assert [array.shape for array in slot.arrays] == [(5, 4)]
+
+
+def by_order() -> Inputs:
+    """Return two inputs that the manifest has no names for."""
+    model = a_model(raw_port("", (-1, 4)), raw_port("", (-1, 2)))
+    places = [TensorPlace("in:0", (-1, 4), "float32"), TensorPlace("in:1", (-1, 2), "int64")]
+    return inputs_of(model, places, PLAIN, 1)
+
+
+def test_inputs_without_names_go_by_their_order() -> None:
+    inputs = by_order()
+    model = a_model(raw_port("", (-1, 4)), raw_port("", (-1, 2)))
+    named = inputs.named(pipeline_of(steps_of(model), lambda _: ()))
+    assert [port.name for port in named.before] == ["in:0", "in:1"]
+    assert [place.shape for place in inputs.supplied] == [(4,), (2,)]
+
+
+def test_what_stays_free_a_synthetic_dataset_fills() -> None:
+    model = a_model(raw_port("ids", (-1, -1)), raw_port("x", ()))
+    opened = [TensorPlace("ids", (-1, -1), "int64"), TensorPlace("x", (), "float32")]
+    made = Synthetic(shape=(7,), inputs={"x": SyntheticTensor(shape=(2, 2))})
+    dataset = DatasetManifest(name="d", synthetic=made)
+    slot = inputs_of(model, opened, dataset, 3).slot()
+    assert [array.shape for array in slot.arrays] == [(3, 7), (3, 2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "named"), [((-1, -1), r"has free dimensions \[-1\]"), ((), "has no known shape")]
+)
+def test_a_dimension_that_stays_free_is_named(shape: tuple[int, ...], named: str) -> None:
+    opened = [TensorPlace("x", shape, "float32")]
+    with pytest.raises(OpenFailed, match=f"input x {named}; give them in the manifest"):
+        inputs_of(a_model(raw_port("x", shape)), opened, PLAIN, 1)
+
+
+def test_the_model_s_own_shape_is_stronger_than_a_dataset_s() -> None:
+    opened = [TensorPlace("x", (-1, 4), "float32")]
+    inputs = inputs_of(a_model(raw_port("x", (-1, 4))), opened, a_synthetic((5,)), 2)
+    assert inputs.places[0].shape == (2, 4)
+
+
+PORTS = (PortOperators("text", (Operator("tokenize", str),)), PortOperators("x"))
+ARRAYS = (np.zeros((1, 3)), np.zeros((1, 2), np.int8))
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"text": b"hi", "x": b"\1\2"}, {"text": b"hi", "x": [1, 2]}),
+        (b"ab", {"text": b"ab", "x": [97, 98]}),
+    ],
+)
+def test_a_sample_that_came_is_taken_apart_by_input(body: Any, expected: dict[str, Any]) -> None:
+    found = received(body, PORTS, ARRAYS)
+    assert {**found, "x": found["x"].tolist()} == expected
+
+
+def test_a_sample_without_an_input_is_no_good() -> None:
+    with pytest.raises(ValueError, match="a sample has no input 'x'"):
+        received({"text": b"hi"}, PORTS, ARRAYS)
