@@ -11,7 +11,7 @@ from typing import Any
 
 from schemas.agent import Accelerator, Announcement, Hardware, Runtime
 from schemas.level import Level
-from services.agent.predictors import predictor_names
+from services.agent.predictors import SHIPPED, predictor_names
 
 _CPU_FACTS = Path("/proc/cpuinfo")
 _DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
@@ -20,10 +20,11 @@ _DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "onnxruntime": ("onnxruntime", "onnxruntime-gpu"),
     "openvino": ("openvino",),
     "pytorch": ("torch",),
+    "remote": (),
     "tensorflow": ("tensorflow", "tensorflow-cpu"),
     "tensorrt": ("tensorrt",),
 }
-"""Distributions that bring a framework, where they are not called as it is."""
+"""Any of these distributions brings a framework; a shipped predictor without any needs none."""
 _DEEPEST: Mapping[str, Level] = {"onnxruntime": Level.FRAMEWORK}
 _GPU_DISTRIBUTIONS = frozenset({"onnxruntime-gpu", "tensorflow", "tensorrt", "torch"})
 _JAX_GPU_PLUGINS = ("jax-cuda12-plugin", "jax-cuda13-plugin")
@@ -105,12 +106,15 @@ def package_version(distribution: str) -> str:
 def _distribution_of(framework: str) -> tuple[str, str] | None:
     """Return (distribution, version) that brings a framework.
 
-    A predictor of one's own may need none: then it counts as installed with mlscope's version.
+    A predictor of another package needs none: without a distribution called like its framework it
+    counts as installed with mlscope's version. A shipped one not listed above never is.
     """
-    for distribution in _DISTRIBUTIONS.get(framework, (framework,)):
+    is_shipped = framework in SHIPPED
+    named = _DISTRIBUTIONS.get(framework, () if is_shipped else (framework,))
+    for distribution in named:
         if version := package_version(distribution):
             return distribution, version
-    if framework in _DISTRIBUTIONS:
+    if is_shipped and (named or framework not in _DISTRIBUTIONS):
         return None
     return framework, package_version("mlscope") or "0"
 

@@ -141,7 +141,7 @@ class LayerSource(Protocol):
 
 OpenModel = Callable[[OpenRequest], Predictor]
 
-_SHIPPED: Mapping[str, str] = MappingProxyType(
+SHIPPED: Mapping[str, str] = MappingProxyType(
     {
         "jax": "services.agent.predictors.jax:open_model",
         "litert": "services.agent.predictors.litert:open_model",
@@ -158,7 +158,7 @@ _SHIPPED: Mapping[str, str] = MappingProxyType(
 
 def predictor_names() -> tuple[str, ...]:
     """Return every framework a predictor is known for, importing none."""
-    return tuple(sorted({*_SHIPPED, *(point.name for point in entry_points(group=GROUP))}))
+    return tuple(sorted({*SHIPPED, *(point.name for point in entry_points(group=GROUP))}))
 
 
 def predictor_named(framework: str) -> OpenModel:
@@ -169,8 +169,8 @@ def predictor_named(framework: str) -> OpenModel:
     try:
         for point in entry_points(group=GROUP, name=framework):
             return cast("OpenModel", point.load())
-        if framework in _SHIPPED:
-            module, _, function = _SHIPPED[framework].partition(":")
+        if framework in SHIPPED:
+            module, _, function = SHIPPED[framework].partition(":")
             return cast("OpenModel", getattr(import_module(module), function))
     except (ImportError, AttributeError) as error:
         raise PackageMissing(f"framework {framework}", str(error)) from error

@@ -34,6 +34,23 @@ def test_an_installed_framework_is_offered_with_its_version() -> None:
     assert "cpu" in runtime.devices
 
 
+@pytest.mark.parametrize("framework", ["openvino", "tensorrt", "unheard-of"])
+def test_a_shipped_predictor_without_its_package_is_not_offered(
+    monkeypatch: pytest.MonkeyPatch, framework: str
+) -> None:
+    monkeypatch.setattr("services.agent.machine.predictor_names", lambda: (framework,))
+    monkeypatch.setattr("services.agent.machine.SHIPPED", {framework: "some.module:open_model"})
+    monkeypatch.setattr("services.agent.machine.package_version", lambda _: "")
+    assert list(installed_runtimes((), ())) == []
+
+
+def test_a_predictor_of_another_package_needs_no_distribution(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("services.agent.machine.predictor_names", lambda: ("own", "remote"))
+    assert [each.framework for each in installed_runtimes((), ())] == ["own", "remote"]
+
+
 def test_only_wanted_predictors_are_offered() -> None:
     assert list(installed_runtimes(("none-such",), ())) == []
 
