@@ -10,6 +10,8 @@ from typing import TypeVar
 from cli import exits
 from cli.request import request_from
 from mlscope.client.errors import EvaluationRefused
+from mlscope.manifests.constraints import constraint_of, satisfies
+from mlscope.manifests.errors import BadConstraint
 from mlscope.settings import Settings
 from schemas.agent import Accelerator, Announcement, Hardware, Runtime
 from schemas.identity import new_evaluation_id
@@ -26,8 +28,7 @@ from schemas.request import Evaluate, Refused, SystemNeed
 from schemas.status import AgentStatus, Catalog
 from services.registry.errors import UnreadableManifest
 from services.registry.manifests import read_manifests
-from services.scheduler.constraints import constraint_of, satisfies
-from services.scheduler.errors import BadConstraint, RequestRefused
+from services.scheduler.errors import RequestRefused
 from services.scheduler.matching import match
 from services.scheduler.planning import plan as plan_match
 from services.scheduler.resolving import model_of

@@ -44,3 +44,14 @@ class NoVariant(ManifestError):
         """Name the model, the framework that was wanted and those there are."""
         self.model, self.framework, self.known = model, framework, tuple(known)
         super().__init__(f"{model} has no variant for {framework}; it has {', '.join(known)}")
+
+
+class BadConstraint(ManifestError):
+    """A text is no version constraint."""
+
+    def __init__(self, text: str) -> None:
+        """Keep the text."""
+        self.text = text
+        super().__init__(
+            f"{text!r} is no version constraint; write >=1.12.0 <2.0, ==1.15.* or 1.15"
+        )

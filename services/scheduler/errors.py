@@ -18,17 +18,6 @@ class RequestRefused(SchedulerError):
         super().__init__(f"{refused.error}: {refused.message}")
 
 
-class BadConstraint(SchedulerError):
-    """A text is no version constraint."""
-
-    def __init__(self, text: str) -> None:
-        """Keep the text."""
-        self.text = text
-        super().__init__(
-            f"{text!r} is no version constraint; write >=1.12.0 <2.0, ==1.15.* or 1.15"
-        )
-
-
 class IssuerFailed(SchedulerError):
     """A remote load could not be issued to its end."""
 

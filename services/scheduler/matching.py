@@ -2,17 +2,20 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packaging.specifiers import SpecifierSet
 
+from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
+from mlscope.manifests.errors import BadConstraint
+from mlscope.manifests.variants import frameworks_of, variants_of
 from schemas.agent import Accelerator, Announcement, Hardware, Runtime
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, FrameworkNeed, ModelManifest
 from schemas.request import AgentReason, Evaluate, SystemNeed
 from schemas.status import AgentStatus, Catalog
-from services.scheduler.constraints import constraint_of, newest_first, satisfies
-from services.scheduler.errors import BadConstraint, invalid
+from services.scheduler.digests import digest_of
+from services.scheduler.errors import invalid
 from services.scheduler.resolving import dataset_of, model_of
 
 _ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64", "powerpc64le": "ppc64le"}
@@ -33,12 +36,16 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a request means, who runs it (best first; one, or all that fit) and who can't."""
+    """What a request means, who runs it (best first; one, or all that fit) and who can't.
+
+    `model` is the variant for one framework; `digest` is of the manifest it comes from.
+    """
 
     model: ModelManifest
     dataset: DatasetManifest
     agents: tuple[Candidate, ...]
     reasons: tuple[AgentReason, ...]
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +61,42 @@ class _Wanted:
 def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int]) -> Match:
     """Return who runs a request; `agents` is empty when nobody can. Raises RequestRefused.
 
-    Best is who can trace as deep as asked, then who has the least load (runs by agent).
+    Best is who can trace as deep as asked, then who has the least load (runs by agent). Of a model
+    for several frameworks the first variant is taken that somebody can run.
     """
     model = model_of(request, catalog)
+    found = [_match(request, each, catalog, loads) for each in _variants(request, model)]
+    chosen = next((each for each in found if each.agents), found[0])
+    digest = digest_of(model)
+    if chosen.agents or len(found) == 1:
+        return replace(chosen, digest=digest)
+    reasons: dict[str, list[str]] = {}
+    for each in found:
+        for reason in each.reasons:
+            reasons.setdefault(reason.agent, []).append(reason.reason)
+    together = (
+        AgentReason(agent=agent, reason="; ".join(dict.fromkeys(told)))
+        for agent, told in reasons.items()
+    )
+    return replace(chosen, digest=digest, reasons=tuple(together))
+
+
+def _variants(request: Evaluate, model: ModelManifest) -> list[ModelManifest]:
+    """Return the model for the framework a request names, or for each it has. At least one."""
+    need = request.framework
+    if need is None or not need.name.strip():
+        return list(variants_of(model))
+    wanted = (each for each in variants_of(model) if _is_same(need.name, each.framework.name))
+    if found := list(wanted):
+        return found
+    known = ", ".join(each.name for each in frameworks_of(model))
+    raise invalid("framework.name", need.name, f"{known}, as {model.name} needs")
+
+
+def _match(
+    request: Evaluate, model: ModelManifest, catalog: Catalog, loads: Mapping[str, int]
+) -> Match:
+    """Return who runs one variant of a model."""
     dataset = dataset_of(request, model, catalog)
     wanted = _wanted(request, model)
     fitting: list[Candidate] = []
@@ -90,8 +130,6 @@ def fitting_agents(request: Evaluate, model: ModelManifest, catalog: Catalog) ->
 
 def _wanted(request: Evaluate, model: ModelManifest) -> _Wanted:
     need = request.framework
-    if need and need.name.strip() and not _is_same(need.name, model.framework.name):
-        raise invalid("framework.name", need.name, f"{model.framework.name}, as {model.name} needs")
     constraints = [_constraint(model.framework, "model.framework.version")]
     if need:
         constraints.append(_constraint(need, "framework.version"))

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlscope.load import InvalidParameter, LoadError, UnknownScenario
+from mlscope.manifests.constraints import newest_first
 from schemas.identity import token_of
 from schemas.level import Level
 from schemas.plan import Plan, RunPlan, SessionPlan, Subject
 from schemas.request import Evaluate, ScenarioChoice
 from schemas.status import Catalog
-from services.scheduler.constraints import newest_first
 from services.scheduler.digests import digest_of
 from services.scheduler.errors import invalid, unknown
 from services.scheduler.matching import Candidate, Match
@@ -86,12 +86,12 @@ def _subject(request: Evaluate, match: Match) -> Subject:
     versions = {agent.version for agent in match.agents}
     return Subject(
         model=match.model,
-        model_digest=digest_of(match.model),
+        model_digest=match.digest or digest_of(match.model),
         dataset=match.dataset,
         framework=best.framework,
         framework_version=best.version if len(versions) == 1 else "",
         device=best.device,
-        options=request.options,
+        options={**match.model.options, **request.options},
         warmup=request.warmup,
         blocks=request.blocks,
         outputs=request.outputs,

@@ -4,12 +4,13 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
+from mlscope.manifests.errors import BadConstraint
 from schemas.manifest import DatasetManifest, ModelManifest, Synthetic
 from schemas.operators import step_faults
 from schemas.request import Evaluate
 from schemas.status import Catalog
-from services.scheduler.constraints import constraint_of, newest_first, satisfies
-from services.scheduler.errors import BadConstraint, invalid, unknown
+from services.scheduler.errors import invalid, unknown
 
 M = TypeVar("M", ModelManifest, DatasetManifest)
 

@@ -9,6 +9,7 @@ from schemas.level import Level
 from schemas.manifest import DatasetManifest, Port, Sample, Step
 from schemas.request import Refused
 from schemas.status import AgentStatus, Catalog
+from services.scheduler.digests import digest_of
 from services.scheduler.errors import RequestRefused
 from services.scheduler.matching import match
 from tests.services.scheduler.samples import (
@@ -289,7 +290,7 @@ def test_a_model_without_dataset_gets_its_modalitys_or_noise() -> None:
     assert synthetic.shape == (4,)
 
 
-@pytest.mark.parametrize("shape", [(5,), (4, 1), ()])
+@pytest.mark.parametrize("shape", [(5,), (4, 1)])
 def test_samples_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
     refused = refusal(a_catalog(datasets=(a_dataset(shape=shape),)))
     assert (refused.error, refused.field) == ("invalid", "dataset")
@@ -298,3 +299,47 @@ def test_samples_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
 def test_an_empty_dataset_is_refused() -> None:
     refused = refusal(a_catalog(), dataset={"name": "none"})
     assert refused.field == "dataset"
+
+
+ON_TWO = a_model(
+    name="both",
+    frameworks=({"name": "pytorch", "version": ">=2.0", "options": {"compile": "default"}},),
+)
+
+
+def test_samples_without_a_shape_are_made_for_the_model() -> None:
+    found = match(a_request(), a_catalog(datasets=(a_dataset(shape=()),)), {})
+    assert [each.agent for each in found.agents] == ["a1"]
+
+
+def test_a_model_of_several_frameworks_runs_on_the_first_that_somebody_has() -> None:
+    torch = an_agent("t", runtimes=(a_runtime(framework="pytorch", version="2.13.0"),))
+    found = match(a_request(model="both"), a_catalog(torch, models=(ON_TWO,)), {})
+    assert (found.model.framework.name, found.agents[0].framework) == ("pytorch", "pytorch")
+    assert (found.model.frameworks, found.model.options) == ((), {"compile": "default"})
+    both = a_catalog(torch, an_agent("o"), models=(ON_TWO,))
+    assert match(a_request(model="both"), both, {}).agents[0].agent == "o"
+
+
+def test_the_digest_is_of_the_manifest_whatever_the_variant() -> None:
+    torch = an_agent("t", runtimes=(a_runtime(framework="pytorch", version="2.13.0"),))
+    first = match(a_request(model="both"), a_catalog(an_agent("o"), models=(ON_TWO,)), {})
+    second = match(a_request(model="both"), a_catalog(torch, models=(ON_TWO,)), {})
+    assert first.digest == second.digest == digest_of(ON_TWO)
+
+
+def test_a_framework_the_request_names_is_the_one() -> None:
+    torch = an_agent("t", runtimes=(a_runtime(framework="pytorch", version="2.13.0"),))
+    known = a_catalog(torch, an_agent("o"), models=(ON_TWO,))
+    asked = a_request(model="both", framework={"name": "PyTorch"})
+    assert match(asked, known, {}).agents[0].agent == "t"
+    told = refusal(known, model="both", framework={"name": "jax"})
+    assert (told.field, told.allowed) == ("framework.name", "onnxruntime, pytorch, as both needs")
+
+
+def test_who_has_none_of_the_frameworks_is_told_each() -> None:
+    jax = an_agent("j", runtimes=(a_runtime(framework="jax", version="0.10"),))
+    found = match(a_request(model="both"), a_catalog(jax, models=(ON_TWO,)), {})
+    assert [each.reason for each in found.reasons] == [
+        "has jax 0.10, wanted onnxruntime; has jax 0.10, wanted pytorch"
+    ]

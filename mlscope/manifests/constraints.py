@@ -5,7 +5,7 @@ import re
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
-from services.scheduler.errors import BadConstraint
+from mlscope.manifests.errors import BadConstraint
 
 _LONGEST = 256
 _OPERATOR = re.compile(r"(===|==|~=|!=|<=|>=|<|>)\s*")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.scheduler.constraints import constraint_of, newest_first, satisfies
-from services.scheduler.errors import BadConstraint
+from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
+from mlscope.manifests.errors import BadConstraint
 
 
 @pytest.mark.parametrize(
