@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from services.agent.predictors import Tensors
 
+_FEW = 16
 _ONE_CALL = 8192
 """Elements up to which a dot product is quickest; above, a BLAS would start threads for it."""
 
@@ -34,15 +35,24 @@ class NotFinite:
         )
 
 
-def faults_of(outputs: Tensors, allowed: Set[str]) -> Sequence[NotFinite]:
-    """Return the outputs with NaN or infinite values, but those in `allowed` ('' is the first).
+def are_finite(outputs: Tensors) -> bool:
+    """Say whether all values are finite; of large ones it may say no where they are.
 
-    One pass over finite outputs: 0.5 us for 1,000 float32, about a memory read for large ones.
+    One pass: 0.4 us for 4 float32, 0.8 us for 1,000, about a memory read for large ones.
     """
-    faults = []
-    for number, (name, values) in enumerate(outputs.items()):
-        if not _is_finite(values) and name not in allowed and (number or "" not in allowed):
-            faults.append(_fault(name, values))
+    for values in outputs.values():
+        if values.dtype.kind == "f" and not math.isfinite(_total(values)):
+            return False
+    return True
+
+
+def faults_of(outputs: Tensors, allowed: Set[str]) -> Sequence[NotFinite]:
+    """Return the outputs with NaN or infinite values, but those in `allowed` ('' is the first)."""
+    faults = [
+        _fault(name, values)
+        for number, (name, values) in enumerate(outputs.items())
+        if values.dtype.kind == "f" and name not in allowed and (number or "" not in allowed)
+    ]
     return [each for each in faults if each.nan or each.infinite]
 
 
@@ -69,13 +79,13 @@ def output_named(outputs: Tensors, name: str) -> Any:
     return found
 
 
-def _is_finite(values: npt.NDArray[Any]) -> bool:
-    """Say whether all are finite; a large sum may say no where they are."""
-    if values.dtype.kind != "f":
-        return True
+def _total(values: npt.NDArray[Any]) -> Any:
+    """Return a number that is finite only where all of them are; the quickest for the size."""
+    if values.size <= _FEW:
+        return sum(values.ravel().tolist())
     if values.size <= _ONE_CALL:
-        return math.isfinite(np.vdot(values, values))
-    return math.isfinite(np.einsum("i->", values.reshape(-1)))
+        return np.vdot(values, values)
+    return np.einsum("i->", values.reshape(-1))
 
 
 def _fault(name: str, values: npt.NDArray[Any]) -> NotFinite:

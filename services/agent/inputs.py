@@ -78,9 +78,10 @@ def received(body: Any, ports: Sequence[PortOperators], arrays: Sequence[Tensor]
 
     Of several inputs it may be a map by name; else each takes the same. Raises ValueError.
     """
-    if len(ports) == 1 and not isinstance(body, dict):
-        return _part(body, ports[0], arrays[0])
     try:
+        if len(ports) == 1:
+            alone = body[ports[0].name] if isinstance(body, dict) else body
+            return _part(alone, ports[0], arrays[0])
         return {
             port.name: _part(body[port.name] if isinstance(body, dict) else body, port, array)
             for port, array in zip(ports, arrays, strict=True)

@@ -14,7 +14,7 @@ from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
 from mlscope.tracing.texts import json_text
 from schemas.level import Level
 from services.agent.errors import PredictFailed, SampleUnusable
-from services.agent.finite import failed_by, faults_of, output_named
+from services.agent.finite import are_finite, failed_by, faults_of, output_named
 from services.agent.pipeline import PREDICT, QUERY, Pipeline, PortOperators, steps_in
 from services.agent.predictors import Layer, Tensors
 from services.agent.recorder import Recorder
@@ -60,7 +60,7 @@ class Query:
     outputs: Tensors | None = None
     errors: list[str] = field(default_factory=list)
     #: places in the batch of samples without an answer
-    failed: set[int] = field(default_factory=set)
+    failed: frozenset[int] = frozenset()
 
     @property
     def service_ns(self) -> int:
@@ -109,6 +109,8 @@ class Stages:
         self._steps_before, self._steps_behind = steps_in(self._before), steps_in(self._behind)
         #: one input, filled with samples as they are
         self._is_plain = len(self._before) == 1 and not self._steps_before
+        if self._is_plain and len(supply.samples) and isinstance(supply.samples[0], dict):
+            self._is_plain = False
         #: the first output as it is
         self._is_bare = len(self._behind) == 1 and self._behind[0] == PortOperators("")
         self._may_be_nan = supply.pipeline.allow_nan
@@ -135,7 +137,7 @@ class Stages:
         samples = self._supply.samples
         for position, index in enumerate(query.samples):
             value = samples[index] if query.payload is None else query.payload[position]
-            if self._is_plain and not isinstance(value, dict):
+            if self._is_plain:
                 slot.arrays[0][position] = value
             else:
                 self._prepare_sample(query, slot, position, value)
@@ -160,23 +162,20 @@ class Stages:
     def finish(self, query: Query) -> None:
         """Post-process, and record the query, its root span and its predictions."""
         answers: Answers | None = None
-        if query.outputs is not None:
-            if self._is_bare:
-                answers = (("", next(iter(query.outputs.values()))),)
-            else:
-                answers = self._answers(query, query.outputs)
+        if query.outputs is not None and not self._is_bare:
+            answers = self._answers(query, query.outputs)
         query.ended_ns = ended = now_ns()
-        if query.outputs is not None:
-            # Behind the last stamp: it is mlscope's own doubt, no part of the answer.
-            for fault in faults_of(query.outputs, self._may_be_nan):
-                query.errors.append(str(fault))
-                query.failed.update(failed_by(fault, len(query.samples)))
+        # Behind the last stamp: it is mlscope's own doubt, no part of the answer.
+        if query.outputs is not None and not are_finite(query.outputs):
+            self._doubt(query, query.outputs)
         if self._level >= Level.APPLICATION:
             root, name_id = query.first_span, self._names[QUERY]
             duration, thread = ended - query.issued_ns, threading.get_native_id()
             row = (root, NO_PARENT, Level.APPLICATION, name_id, query.issued_ns, duration)
             self._spans.append((*row, thread, query.index, query.block, NO_ATTRIBUTES))
-        if answers is not None and self._kept.wants_more:
+        if self._kept.wants_more and query.outputs is not None:
+            if self._is_bare:
+                answers = (("", next(iter(query.outputs.values()))),)
             self._kept.keep(self._recorder, query, answers)
         if self._records_queries:
             self._recorder.query(_query_row(query))
@@ -220,7 +219,7 @@ class Stages:
                 array[position] = 0
             sample = query.samples[position] if query.payload is None else position
             query.errors.append(str(SampleUnusable(sample, name, str(error))))
-            query.failed.add(position)
+            query.failed |= {position}
 
     def _answers(self, query: Query, outputs: Tensors) -> Answers | None:
         """Return what is left after the steps behind, by output; None when one of them failed."""
@@ -240,6 +239,12 @@ class Stages:
             query.errors.append(f"{name}: {error}")
             return None
         return answers
+
+    def _doubt(self, query: Query, outputs: Tensors) -> None:
+        """Fail the samples whose outputs are no numbers, where these are no answer."""
+        for fault in faults_of(outputs, self._may_be_nan):
+            query.errors.append(str(fault))
+            query.failed |= frozenset(failed_by(fault, len(query.samples)))
 
     def _apply(self, query: Query, span: int, operator: Operator, values: tuple[Any, ...]) -> Any:
         began = now_ns()
@@ -265,9 +270,9 @@ class KeptOutputs:
         self._seen: set[int] = set()
         self.wants_more = most > 0
 
-    def keep(self, recorder: Recorder, query: Query, answers: Answers) -> None:
+    def keep(self, recorder: Recorder, query: Query, answers: Answers | None) -> None:
         """Record the answers of samples not seen before; those that failed have none."""
-        if query.payload is not None:
+        if answers is None or query.payload is not None:
             return
         for position, sample in enumerate(query.samples):
             if position in query.failed or sample in self._seen or len(self._seen) >= self._most:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from services.agent.finite import failed_by, faults_of, output_named
+from services.agent.finite import are_finite, failed_by, faults_of, output_named
 
 ANY_FLOATS = arrays(
     st.sampled_from([np.float16, np.float32, np.float64]), st.tuples(st.integers(1, 4), st.just(3))
@@ -17,9 +17,9 @@ ANY_FLOATS = arrays(
 def test_a_fault_is_found_where_a_value_is_not_finite_and_nowhere_else(
     values: np.ndarray[tuple[int, int], np.dtype[np.float32]],
 ) -> None:
-    with np.errstate(all="ignore"):
-        faults = faults_of({"y": values}, frozenset())
+    faults = faults_of({"y": values}, frozenset())
     bad = ~np.isfinite(values)
+    assert not (bad.any() and are_finite({"y": values}))
     assert [fault.nan + fault.infinite for fault in faults] == [bad.sum()] * bool(bad.any())
     assert [fault.positions for fault in faults] == [tuple(np.flatnonzero(bad.any(axis=1)))] * bool(
         bad.any()
@@ -27,12 +27,19 @@ def test_a_fault_is_found_where_a_value_is_not_finite_and_nowhere_else(
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("size", [10, 20_000])
+@pytest.mark.parametrize("size", [5, 10, 20_000])
 def test_one_bad_value_among_many_is_enough(bad: float, size: int) -> None:
     values = np.ones((2, size), np.float32)
     values[1, size // 2] = bad
+    assert not are_finite({"first": np.ones(3), "y": values})
     (fault,) = faults_of({"first": np.ones(3), "y": values}, frozenset())
     assert (fault.output, fault.size, fault.positions) == ("y", 2 * size, (1,))
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int64, np.bool_])
+@pytest.mark.parametrize("size", [1, 100, 9000])
+def test_numbers_are_taken_for_what_they_are(kind: type, size: int) -> None:
+    assert are_finite({"y": np.ones((1, size), kind), "none": np.ones((0, 4), kind)})
 
 
 def test_the_message_names_the_output_and_the_counts() -> None:

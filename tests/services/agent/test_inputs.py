@@ -107,3 +107,7 @@ def test_a_sample_that_came_is_taken_apart_by_input(body: Any, expected: dict[st
 def test_a_sample_without_an_input_is_no_good() -> None:
     with pytest.raises(ValueError, match="a sample has no input 'x'"):
         received({"text": b"hi"}, PORTS, ARRAYS)
+
+
+def test_one_input_s_map_is_its_tensor() -> None:
+    assert received({"x": b"\1\2"}, PORTS[1:], ARRAYS[1:]).tolist() == [1, 2]
