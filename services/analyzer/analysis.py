@@ -9,6 +9,7 @@ import polars as pl
 
 from schemas.analysis import Table
 from schemas.evaluation import EvaluationPlanned
+from schemas.manifest import Sample as ManifestSample
 from schemas.message import Fact
 from services.analyzer.correlation import span_tree
 from services.analyzer.frames import Frames, Run, Sample
@@ -56,4 +57,9 @@ def samples_of(facts: Iterable[Fact]) -> tuple[Sample, ...]:
     if not planned:
         return ()
     dataset = planned[-1].plan.subject.dataset
-    return tuple(Sample(each.path.rpartition("/")[2], each.labels) for each in dataset.samples)
+    return tuple(_sample(each) for each in dataset.samples)
+
+
+def _sample(told: ManifestSample) -> Sample:
+    files = [told.path] if told.path else [each.path for each in told.inputs.values()]
+    return Sample(told.path.rpartition("/")[2], told.labels, ", ".join(files))

@@ -72,6 +72,20 @@ LAYER_SCHEMA: Schema = MappingProxyType(
 OUTPUT_SCHEMA: Schema = MappingProxyType(
     {"run_key": pl.Int64, "query": pl.Int32, "sample": pl.Int32, "features": pl.String}
 )
+FAILURE_SCHEMA: Schema = MappingProxyType(
+    {
+        "run_key": pl.Int64,
+        "status": pl.Int16,
+        "error": pl.String,
+        "queries": pl.Int64,
+        "first": pl.String,
+    }
+)
+"""Equal errors of queries together: how many there are, the numbers of the `first` as text."""
+
+
+def _no_failures() -> pl.DataFrame:
+    return pl.DataFrame(schema=dict(FAILURE_SCHEMA))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +138,8 @@ class Sample:
 
     name: str
     labels: tuple[str, ...] = ()
+    #: as the manifest has it; of a sample with several files all of them
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,6 +151,7 @@ class Run:
     spans: pl.DataFrame
     layers: pl.DataFrame
     outputs: pl.DataFrame
+    failures: pl.DataFrame = field(default_factory=_no_failures)
 
     @cached_property
     def answered(self) -> pl.DataFrame:

@@ -80,6 +80,17 @@ WHERE run_key = %(run_key)s AND ts = %(ts)s
 ORDER BY query, sample
 LIMIT %(most)s;
 
+-- failures --
+-- Why queries of an attempt failed: equal errors together, those that came first before others.
+SELECT
+    status, coalesce(error, '') AS error, count(*) AS queries,
+    array_to_string((array_agg(query ORDER BY query))[1:5], ', ') AS first
+FROM query
+WHERE run_key = %(run_key)s AND ts = %(ts)s AND status <> 0
+GROUP BY status, coalesce(error, '')
+ORDER BY min(query)
+LIMIT 1000;
+
 -- stored_rows --
 -- How many spans and queries an attempt has.
 SELECT

@@ -26,6 +26,7 @@ from schemas.request import ShowTables
 from services.analyzer.columns import frame_of, with_names
 from services.analyzer.errors import DatabaseAway, NoRuns
 from services.analyzer.frames import (
+    FAILURE_SCHEMA,
     LAYER_LEVEL,
     LAYER_SCHEMA,
     OUTPUT_SCHEMA,
@@ -162,6 +163,7 @@ class Store:
         spans = self._ask(session, "span_columns", key | {"most": bounds.spans})[0]
         names = {each["name"]: each["text"] for each in self._ask(session, "span_names", key)}
         outputs = self._ask(session, "outputs", key | {"most": bounds.outputs})
+        failures = self._ask(session, "failures", key)
         mine = pl.lit(row.run_key, pl.Int64).alias("run_key")
         named = with_names(frame_of(spans, SPAN_SCHEMA, row.run_key), names)
         return Run(
@@ -170,6 +172,7 @@ class Store:
             spans=named,
             layers=self._layers(session, named, key).with_columns(mine),
             outputs=_frame(outputs, OUTPUT_SCHEMA).with_columns(mine),
+            failures=_frame(failures, FAILURE_SCHEMA).with_columns(mine),
         )
 
     def _layers(

@@ -6,6 +6,7 @@ function and its `ANALYSIS`, and a line here.
 
 from services.analyzer.tables.attempts import ANALYSIS as ATTEMPTS
 from services.analyzer.tables.conditions import ANALYSIS as CONDITIONS
+from services.analyzer.tables.failures import ANALYSIS as FAILURES
 from services.analyzer.tables.latency import ANALYSIS as LATENCY
 from services.analyzer.tables.lateness import ANALYSIS as LATENESS
 from services.analyzer.tables.layer_types import ANALYSIS as LAYER_TYPES
@@ -28,6 +29,7 @@ ANALYSES: tuple[Analysis, ...] = (
     LAYER_TYPES,
     LATENESS,
     OUTPUTS,
+    FAILURES,
     ATTEMPTS,
 )
 """Every table, in the order of a report."""

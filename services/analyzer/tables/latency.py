@@ -7,6 +7,7 @@ from typing import Any
 from mlscope.statistics import mean_interval, minimum_count
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Ns, Run, spaced_hz
+from services.analyzer.tables.failures import first_reason
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
@@ -36,7 +37,7 @@ def latency(frames: Frames) -> Table:
     runs = frames.measured
     rows = [_cells(run) for run in runs]
     results = {row["run"]: row["result"] for row in rows}
-    caveats = [*doubts(frames), *(note for run in runs for note in _notes(run))]
+    caveats = [*doubts(frames), *(note for run in runs for note in _notes(run, frames))]
     return made(ANALYSIS, rows, _verdict(frames, results), caveats)
 
 
@@ -72,11 +73,13 @@ def _telling(runs: list[Run]) -> Run:
     return least[rates.index(max(rates))]
 
 
-def _notes(run: Run) -> list[str]:
+def _notes(run: Run, frames: Frames) -> list[str]:
     notes = []
     count = run.answered.height
     if run.failed:
-        notes.append(f"{run.row.run}: {run.failed} of {run.queries.height} queries failed")
+        reason = first_reason(run, frames.samples)
+        why = f", first: {reason}" if reason else ""
+        notes.append(f"{run.row.run}: {run.failed} of {run.queries.height} queries failed{why}")
     short = [f"p{100 * p:g} ({need})" for p, need in _CERTIFIED.items() if count < need]
     if count and short:
         notes.append(f"{run.row.run}: too few answered, {count}, to certify {', '.join(short)}")
@@ -87,6 +90,7 @@ def _cells(run: Run) -> dict[str, Any]:
     values, service = run.latency_ns, run.service_ns
     cells: dict[str, Any] = {
         **run_cells(run.row),
+        "agent": run.row.agent,
         "loop": "open" if run.is_open_loop else "closed",
         "count": len(values),
         "failed": run.failed,
@@ -133,6 +137,7 @@ ANALYSIS = Analysis(
     ),
     columns=(
         *RUN_COLUMNS,
+        text("agent", "Where it ran."),
         text("loop", "open: queries had due times; closed: each waited for the one before."),
         whole("count", "Queries answered."),
         whole("failed", "Queries failed or lost."),

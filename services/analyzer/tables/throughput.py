@@ -15,6 +15,7 @@ from services.analyzer.tables.table import (
     made,
     real,
     run_cells,
+    text,
     whole,
     with_interval,
 )
@@ -53,7 +54,7 @@ def samples_rate(run: Run) -> Throughput | None:
 def _cells(run: Run) -> dict[str, Any]:
     frame = run.answered
     nothing = {"samples": 0, "busy_ns": None, "offered_per_s": None}
-    cells = {**run_cells(run.row), "queries": frame.height, **nothing}
+    cells = {**run_cells(run.row), "agent": run.row.agent, "queries": frame.height, **nothing}
     samples = samples_rate(run)
     if samples is None:
         missing = ("samples_per_s", "queries_per_s")
@@ -80,6 +81,7 @@ ANALYSIS = Analysis(
     ),
     columns=(
         *RUN_COLUMNS,
+        text("agent", "Where it ran."),
         whole("queries", "Queries answered."),
         whole("samples", "Samples in them."),
         whole("busy_ns", "Time of the run's own blocks.", "ns"),

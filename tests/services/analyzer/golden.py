@@ -13,6 +13,7 @@ import polars as pl
 
 from schemas.analysis import Table
 from services.analyzer.frames import (
+    FAILURE_SCHEMA,
     LAYER_SCHEMA,
     OUTPUT_SCHEMA,
     QUERY_SCHEMA,
@@ -36,7 +37,9 @@ def frames_in(value: dict[str, Any]) -> Frames:
         evaluation="e1",
         measured=runs,
         attempts=(*(run.row for run in runs), *others),
-        samples=tuple(Sample(name, tuple(labels)) for name, labels in value.get("samples", ())),
+        samples=tuple(
+            Sample(name, tuple(labels), *rest) for name, labels, *rest in value.get("samples", ())
+        ),
         caveats=tuple(value.get("caveats", ())),
     )
 
@@ -49,6 +52,7 @@ def _run(run_key: int, value: dict[str, Any]) -> Run:
             ("spans", SPAN_SCHEMA),
             ("layers", LAYER_SCHEMA),
             ("outputs", OUTPUT_SCHEMA),
+            ("failures", FAILURE_SCHEMA),
         )
     ]
     return Run(RunRow(run_key=run_key, **({"queries": frames[0].height} | value)), *frames)

@@ -42,5 +42,5 @@ def test_samples_are_named_by_their_files_and_labels() -> None:
     subject = planned.plan.subject.model_copy(update={"dataset": dataset})
     plan = planned.plan.model_copy(update={"subject": subject})
     facts = [a_request(), planned, EvaluationPlanned(evaluation="e1", plan=plan)]
-    assert samples_of(facts) == (Sample("cat.jpg", ("cat",)),)
+    assert samples_of(facts) == (Sample("cat.jpg", ("cat",), "photos/cat.jpg"),)
     assert samples_of([a_request()]) == ()

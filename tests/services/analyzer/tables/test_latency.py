@@ -26,6 +26,14 @@ def test_failed_queries_are_counted_and_told() -> None:
     assert "r0: 1 of 2 queries failed" in table.caveats
 
 
+def test_failed_queries_are_told_with_the_first_reason() -> None:
+    failed = [*query(0, 0, MS)[:-1], 1]
+    run = {"run": "r0", "queries": [failed], "failures": [[1, "sample 0: decode: torn", 1, "0"]]}
+    table = table_of(ANALYSIS, run, samples=[["a.jpg", [], "p/a.jpg"]])
+    told = "r0: 1 of 1 queries failed, first: sample 0 (p/a.jpg): decode: torn"
+    assert told in table.caveats
+
+
 def test_few_queries_certify_no_tail() -> None:
     table = table_of(ANALYSIS, {"run": "r0", "queries": [query(0, 0, MS)]})
     assert any("too few answered, 1, to certify p90" in caveat for caveat in table.caveats)

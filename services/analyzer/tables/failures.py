@@ -1,0 +1,99 @@
+"""Failures: why queries failed, and which samples they carried."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from schemas.analysis import Table
+from services.analyzer.frames import Frames, Run, Sample
+from services.analyzer.tables.table import (
+    RUN_COLUMNS,
+    Analysis,
+    made,
+    run_cells,
+    text,
+    whole,
+)
+
+MOST_REASONS = 100
+_LOST = 2
+_SAMPLE = re.compile(r"(?:^|; )sample (\d+): ")
+
+
+def failures(frames: Frames) -> Table:
+    """Return the reasons of each run's failed queries, those that came first before others."""
+    rows: list[dict[str, Any]] = []
+    caveats = list(frames.caveats)
+    for run in frames.measured:
+        found = list(_rows(run, frames.samples))
+        if len(found) > MOST_REASONS:
+            caveats.append(f"{run.row.run}: {MOST_REASONS} of {len(found)} reasons are shown")
+        told = sum(run.failures["queries"])
+        if told < run.failed:
+            caveats.append(f"{run.row.run}: reasons were read of {told} of {run.failed} queries")
+        rows += found[:MOST_REASONS]
+    return made(ANALYSIS, rows, _verdict(frames, rows), caveats)
+
+
+def first_reason(run: Run, samples: Sequence[Sample]) -> str:
+    """Return why a run's first query failed, '' when none did."""
+    row = next(_rows(run, samples), None)
+    return "" if row is None else _told(row)
+
+
+def _verdict(frames: Frames, rows: list[dict[str, Any]]) -> str:
+    failed = sum(run.failed for run in frames.measured)
+    queries = sum(run.queries.height for run in frames.measured)
+    if not rows:
+        return f"{failed} of {queries} queries failed." if failed else "No query failed."
+    return f"{failed} of {queries} queries failed, first: {_told(rows[0]).removesuffix('.')}."
+
+
+def _told(row: dict[str, Any]) -> str:
+    if row["sample"] is None:
+        return str(row["reason"])
+    path = f" ({row['path']})" if row["path"] else ""
+    return f"sample {row['sample']}{path}: {row['reason']}"
+
+
+def _rows(run: Run, samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
+    for group in run.failures.iter_rows(named=True):
+        for sample, reason in _reasons(group["error"]):
+            known = samples[sample] if sample is not None and sample < len(samples) else Sample("")
+            yield {
+                **run_cells(run.row),
+                "agent": run.row.agent,
+                "status": "lost" if group["status"] == _LOST else "failed",
+                "sample": sample,
+                "path": known.path or known.name,
+                "reason": reason or ("no answer came" if group["status"] == _LOST else "unknown"),
+                "queries": group["queries"],
+                "first_queries": group["first"],
+            }
+
+
+def _reasons(error: str) -> Iterator[tuple[int | None, str]]:
+    """Yield the parts of a query's error: each of a sample by its index, or of the whole query."""
+    head, *rest = _SAMPLE.split(error)
+    if head or not rest:
+        yield None, head
+    for number, reason in zip(rest[::2], rest[1::2], strict=True):
+        yield int(number), reason
+
+
+ANALYSIS = Analysis(
+    name="failures",
+    title="Why queries failed",
+    source="The collector's table `query`: equal errors of a run together; paths by the dataset.",
+    columns=(
+        *RUN_COLUMNS,
+        text("agent", "Where it ran."),
+        text("status", "failed, or lost: no answer came."),
+        whole("sample", "The sample's index in its dataset; null when it was not one's fault."),
+        text("path", "The sample's file, as the dataset's manifest has it."),
+        text("reason", "Why, in words."),
+        whole("queries", "How many queries failed so."),
+        text("first_queries", "The first of them, by number."),
+    ),
+    compute=failures,
+)
