@@ -11,6 +11,7 @@ LATE_NS = 1_000_000
 LATENESS = "issue_lateness_p99_ns"
 """Where the conditions say how late queries were issued."""
 
+_LONGEST = 200
 _COUNTED = ("query_batches", "queries", "failed_queries")
 
 Outcome = RunCompleted | RunFailed
@@ -56,9 +57,15 @@ class Issued:
         return notes
 
 
-def failed_note(tally: Tally) -> str:
-    """Return the caveat of failed queries."""
-    return f"{tally.failed_queries} of {tally.queries} queries failed"
+def failed_note(tally: Tally, first: str = "") -> str:
+    """Return the caveat of failed queries; `first` is why the first of them did."""
+    why = f", first: {short(first)}" if first else ""
+    return f"{tally.failed_queries} of {tally.queries} queries failed{why}"
+
+
+def short(error: str) -> str:
+    """Return an error as long as a caveat may be."""
+    return error if len(error) <= _LONGEST else f"{error[: _LONGEST - 1]}…"
 
 
 def late_note(late_p99_ns: float) -> str:

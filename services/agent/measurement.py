@@ -15,7 +15,7 @@ from schemas.run import BlockStatistics, ClockOrigin, Conditions, RunCompleted, 
 from services.agent.blocks import block_statistics
 from services.agent.control import Control, Deadline, RunName
 from services.agent.errors import AgentError, PredictFailed
-from services.agent.issued import LATE_NS, LATENESS, failed_note, late_note
+from services.agent.issued import LATE_NS, LATENESS, failed_note, late_note, short
 from services.agent.noise import Reading, noise_between, reading
 from services.agent.overload import Served
 from services.agent.predictors import Layer, LayerSource
@@ -51,6 +51,7 @@ class Measurement:
     _served: Served = field(default_factory=Served)
     _answered: int = 0
     _last_error: str = ""
+    _first_error: str = ""
 
     @classmethod
     def of(
@@ -140,6 +141,7 @@ class Measurement:
             self._late_ns.append(query.issued_ns - query.due_ns)
         if query.errors:
             self._last_error = query.errors[-1]
+            self._first_error = self._first_error or query.errors[0]
         else:
             self._answered += 1
             self._service_ns.append(query.service_ns)
@@ -154,7 +156,10 @@ class Measurement:
     def _notes(self, tally: Tally, origin: ClockOrigin) -> list[str]:
         notes = []
         if tally.failed_queries:
-            notes.append(failed_note(tally))
+            notes.append(failed_note(tally, self._first_error))
+        elif self._first_error:
+            # The issuer counts a remote load's queries.
+            notes.append(f"the first query that failed: {short(self._first_error)}")
         if tally.dropped_batches:
             notes.append(f"{tally.dropped_batches} batches were dropped: ring and spool were full")
         if self._late_ns and _p99(self._late_ns) > LATE_NS:

@@ -181,7 +181,7 @@ def test_a_corrupt_photo_fails_its_queries_and_no_other(cluster: Cluster, manife
     )
     (one,) = status.runs
     assert (status.state, one.failed_queries) == ("analyzed", 4), status
-    assert one.caveats[0] == "4 of 8 queries failed"
+    assert one.caveats[0].startswith("4 of 8 queries failed, first: sample 1: decode: ")
     errors = cluster.rows(
         "SELECT query, query.error FROM query JOIN run USING (run_key) "
         "WHERE evaluation = %s AND query.error IS NOT NULL ORDER BY query",
@@ -189,6 +189,12 @@ def test_a_corrupt_photo_fails_its_queries_and_no_other(cluster: Cluster, manife
     )
     assert [query for query, _ in errors] == [1, 3, 5, 7]
     assert all(text.startswith("sample") and "decode" in text for _, text in errors), errors
+    told = cluster.rows(
+        "SELECT sample, path, queries, first_queries FROM analysis_failures"
+        " WHERE evaluation = %s ORDER BY sample",
+        status.evaluation,
+    )
+    assert told == [(1, "photos/cut.jpg", 2, "1, 5"), (3, "photos/no.jpg", 2, "3, 7")]
 
 
 def test_a_batch_size_the_model_can_t_take_fails_and_the_others_stay(
