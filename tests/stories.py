@@ -50,6 +50,12 @@ LATENCY = Table(
     rows=(("r0", 5_000_000.0), ("r1", float("nan"))),
     verdict="Half of the queries took 5 ms.",
 )
+FAILURES = Table(
+    name="failures",
+    title="Why queries failed",
+    columns=(Column(name="run", type="text"), Column(name="reason", type="text")),
+    rows=(("r0", "decode: torn"),),
+)
 
 
 def a_model() -> ModelManifest:
@@ -182,6 +188,7 @@ class StandIns:
         self.cancelled: list[str] = []
         #: of a table, that an answer to `tables` holds
         self.most_rows = 1000
+        self.held = [LATENCY]
         #: told of each accepted evaluation, after its `EvaluationRequested`
         self.then: Callable[[str], list[Fact]] = lambda _: []
         self._ids = count()
@@ -255,14 +262,13 @@ class StandIns:
 
     async def _tables(self, asked: Asked) -> bytes:
         command = decode_body(ShowTables, asked.body)
-        wanted = not command.tables or LATENCY.name in command.tables
-        end = command.offset + self.most_rows
-        shown = LATENCY.model_copy(update={"rows": LATENCY.rows[command.offset : end]})
+        wanted = [t for t in self.held if not command.tables or t.name in command.tables]
+        some = slice(command.offset, command.offset + self.most_rows)
         return encode_body(
             Tables(
                 evaluation=command.evaluation,
-                tables=(shown,) if wanted else (),
-                total_rows={LATENCY.name: len(LATENCY.rows)} if wanted else {},
+                tables=tuple(t.model_copy(update={"rows": t.rows[some]}) for t in wanted),
+                total_rows={each.name: len(each.rows) for each in wanted},
             )
         )
 

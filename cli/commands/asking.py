@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cli.output import Rows, width_of, write_json, write_rows
 from mlscope.client import AsyncClient, ResultTables
-from mlscope.client.brief import SUMMARY, brief, caveat_lines
+from mlscope.client.brief import FAILURES, SUMMARY, brief, caveat_lines
 from mlscope.layout import wrapped
 from schemas.analysis import Table
 from schemas.status import EvaluationStatus
@@ -32,7 +32,13 @@ def result_of(status: EvaluationStatus, tables: ResultTables, form: str, name: s
         )
     else:
         found = [tables[each].table for each in SUMMARY if each in tables]
+        found += failures_in(tables)
         write_tables(found if form == "csv" else [brief(each) for each in found], form)
+
+
+def failures_in(tables: ResultTables) -> list[Table]:
+    """Return the table that says why queries failed, when some did."""
+    return [tables[FAILURES].table] if FAILURES in tables and tables[FAILURES].table.rows else []
 
 
 def write_tables(found: Sequence[Table], form: str) -> None:

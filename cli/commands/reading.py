@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -10,11 +11,13 @@ from typing import Any
 import yaml
 
 from cli import exits
-from cli.commands.asking import client_of, write_tables
+from cli.commands.asking import client_of, failures_in, write_tables
 from cli.failures import Misused
 from cli.output import Rows, rows_of, write_json, write_rows
-from mlscope.client import AsyncClient, CommandRefused
+from mlscope.client import AsyncClient, ClientError, CommandRefused
+from mlscope.client.brief import FAILURES
 from mlscope.client.quantities import shown
+from schemas.analysis import Table
 from schemas.status import AgentStatus, Catalog, EvaluationStatus
 
 Record = dict[str, Any]
@@ -146,7 +149,8 @@ async def _show(arguments: argparse.Namespace) -> int:
     async with client_of(arguments) as client:
         status = await _status_or_none(client, arguments.name)
         if status is not None:
-            _print_evaluation(status, arguments.output)
+            failures = await _failures(client, status)
+            _print_evaluation(status, arguments.output, failures)
             return exits.OK
         catalog = await client.catalog()
     found = _found_in(catalog, arguments.name)
@@ -192,9 +196,21 @@ def _full_name(manifest: Any) -> str:
     return f"{manifest.name}:{manifest.version}"
 
 
-def _print_evaluation(status: EvaluationStatus, form: str) -> None:
+async def _failures(client: AsyncClient, status: EvaluationStatus) -> list[Table]:
+    """Return why queries of an evaluation failed; nothing while the tables cannot be had."""
+    if FAILURES not in status.tables:
+        return []
+    try:
+        return failures_in(await client.tables(status.evaluation, FAILURES))
+    except ClientError as error:
+        print(f"why queries failed: {error}", file=sys.stderr)
+        return []
+
+
+def _print_evaluation(status: EvaluationStatus, form: str, failures: list[Table]) -> None:
     if form == "json":
-        write_json(status.model_dump(mode="json"))
+        maps = {each.name: Rows.of_table(each).maps() for each in failures}
+        write_json(status.model_dump(mode="json") | maps)
         return
     if form == "table":
         for name, value in _told(status):
@@ -215,6 +231,9 @@ def _print_evaluation(status: EvaluationStatus, form: str) -> None:
     )
     records = [run.model_dump(mode="json") for run in status.runs]
     write_rows(rows_of(records, columns), form)
+    if form == "table" and failures:
+        print()
+        write_tables(failures, form)
 
 
 def _told(status: EvaluationStatus) -> list[tuple[str, str]]:

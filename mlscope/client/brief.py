@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 from mlscope.client.quantities import shown, unit_of
 from mlscope.layout import Layout, laid_out, wrapped
@@ -11,11 +10,11 @@ from schemas.analysis import Table
 _COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "latency": (
-            *("scenario", "batch_size", "level", "count", "failed", "trimmed_mean"),
+            *("agent", "scenario", "batch_size", "level", "count", "failed", "trimmed_mean"),
             *("median", "p90", "p99", "service_median"),
         ),
         "throughput": (
-            *("scenario", "batch_size", "level", "samples_per_s"),
+            *("agent", "scenario", "batch_size", "level", "samples_per_s"),
             *("samples_per_s_low", "samples_per_s_high", "offered_per_s"),
         ),
     }
@@ -23,7 +22,11 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 SUMMARY = tuple(_COLUMNS)
 """The tables that are an evaluation's result in short."""
 
+FAILURES = "failures"
+"""The table that says why queries failed; it belongs to the result when it has rows."""
+
 _UNLESS_EMPTY = ("failed", "offered_per_s")
+_UNLESS_ALIKE = ("agent",)
 
 
 def brief(table: Table) -> Table:
@@ -32,7 +35,7 @@ def brief(table: Table) -> Table:
     kept = [name for name in _COLUMNS.get(table.name, ()) if name in names]
     kept = kept or [name for name in names if not name.endswith(("_low", "_high"))]
     places = [names.index(name) for name in kept]
-    places = [place for place in places if names[place] not in _UNLESS_EMPTY or _says(table, place)]
+    places = [place for place in places if _says(table, place)]
     return table.model_copy(
         update={
             "columns": tuple(table.columns[place] for place in places),
@@ -69,5 +72,8 @@ def text_of(table: Table, fit: int = 0) -> str:
     return "\n".join(lines)
 
 
-def _says(table: Table, place: int) -> Any:
-    return any(row[place] for row in table.rows)
+def _says(table: Table, place: int) -> bool:
+    name, values = table.columns[place].name, [row[place] for row in table.rows]
+    if name in _UNLESS_ALIKE and table.name in _COLUMNS:
+        return any(value != values[0] for value in values)
+    return name not in _UNLESS_EMPTY or any(values)

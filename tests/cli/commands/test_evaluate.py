@@ -16,7 +16,7 @@ from schemas.request import AgentReason
 from schemas.run import RunFailed
 from schemas.status import EvaluationStatus
 from tests.cli.commands.conftest import CommandLine, interrupted
-from tests.stories import AGENT, StandIns, a_run, beginning, ending, whole_story
+from tests.stories import AGENT, FAILURES, LATENCY, StandIns, a_run, beginning, ending, whole_story
 
 Story = Callable[[str], list[Fact]]
 
@@ -47,6 +47,14 @@ async def test_a_run_prints_its_result_and_nothing_else(
     assert "5 ms" in ended.out
     assert "evaluation " in ended.err
     assert "evaluation " not in ended.out
+
+
+async def test_a_result_says_why_queries_failed(mlscope: CommandLine, standing: StandIns) -> None:
+    standing.then = goes_well
+    standing.held = [LATENCY, FAILURES]
+    assert "decode: torn" in (await mlscope("run", "tiny")).out
+    standing.held = [LATENCY, FAILURES.model_copy(update={"rows": ()})]
+    assert "Why queries failed" not in (await mlscope("run", "tiny")).out
 
 
 async def test_json_holds_status_and_tables(mlscope: CommandLine, standing: StandIns) -> None:

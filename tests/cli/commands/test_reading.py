@@ -9,8 +9,9 @@ import yaml
 
 from cli import exits
 from cli.output import Rows, table_lines
+from schemas.evaluation import EvaluationAnalyzed
 from tests.cli.commands.conftest import CommandLine
-from tests.stories import StandIns, whole_story
+from tests.stories import FAILURES, LATENCY, StandIns, whole_story
 
 E1 = "00000000000000e1"
 
@@ -35,6 +36,18 @@ async def test_show_tells_an_evaluation_or_a_manifest(
     rows = list(csv.DictReader(io.StringIO((await mlscope("show", "tiny", "-o", "csv")).out)))
     assert [(row["model"], row["version"]) for row in rows] == [("tiny", "1.0.0")]
     assert (await mlscope("show", "nosuch")).code == exits.USAGE
+
+
+async def test_show_tells_why_queries_failed(mlscope: CommandLine, standing: StandIns) -> None:
+    standing.held = [LATENCY, FAILURES]
+    analyzed = EvaluationAnalyzed(evaluation=E1, tables=("latency", "failures"))
+    await standing.tell(*whole_story(E1)[:-1], analyzed)
+    shown = (await mlscope("show", E1)).out
+    assert "Why queries failed" in shown
+    assert "decode: torn" in shown
+    assert (await mlscope("show", E1, "-o", "json")).json()["failures"] == [
+        {"run": "r0", "reason": "decode: torn"}
+    ]
 
 
 async def test_tables_print_all_or_one(mlscope: CommandLine, standing: StandIns) -> None:

@@ -36,6 +36,15 @@ def test_failed_queries_are_shown_where_there_are_some() -> None:
     assert "failed" in names(brief(latency(_ROW, ("b2", "online", 9, 3, 5e6, 4e6, 7e6))))
 
 
+def test_agents_are_named_where_there_are_several() -> None:
+    table = latency(("a1", *_ROW[1:]), ("a2", *_ROW[1:]))
+    agent = Column(name="agent", type="text")
+    table = table.model_copy(update={"columns": (agent, *table.columns[1:])})
+    assert names(brief(table))[0] == "agent"
+    alike = table.model_copy(update={"rows": table.rows[:1] * 2})
+    assert "agent" not in names(brief(alike))
+
+
 def test_a_table_that_is_not_known_keeps_all_but_bounds() -> None:
     other = latency(_ROW).model_copy(update={"name": "mine"})
     assert names(brief(other)) == ["run", "scenario", "count", "median", "p90"]
