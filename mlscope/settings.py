@@ -183,6 +183,18 @@ class Settings:
     data_folder: Path = _setting(
         "DATA", _path, Path(".mlscope"), "folder of the local cluster, spools and caches"
     )
+    cache_folder: Path | None = _setting(
+        "CACHE", _path, None, "folder of downloaded assets; default: below MLSCOPE_DATA"
+    )
+    cache_max_bytes: int = _setting(
+        "CACHE_MAX_BYTES", _bytes, 32 * GIB, "assets kept, before the longest unused go"
+    )
+    hub_url: str = _setting(
+        "HUB_URL", _url("https", "http"), "", "the model hub that hf:// addresses lead to"
+    )
+    hub_token_file: Path | None = _setting(
+        "HUB_TOKEN_FILE", _path, None, "file with the hub's token, where it asks for one"
+    )
     manifests_folder: Path = _setting(
         "MANIFESTS",
         _path,
@@ -247,6 +259,9 @@ class Settings:
     payloads_max_bytes: int = _setting(
         "PAYLOADS_MAX_BYTES", _bytes, 4 * GIB, "each object store: facts above 512 KiB"
     )
+    artifacts_max_bytes: int = _setting(
+        "ARTIFACTS_MAX_BYTES", _bytes, 8 * GIB, "object store of `mlscope artifacts`"
+    )
     lease_ttl_s: float = _setting("LEASE_TTL_S", _seconds, 15.0, "silence that loses a lease")
     heartbeat_s: float = _setting("HEARTBEAT_S", _seconds, 3.0, "time between lease renewals")
     run_silence_s: float = _setting(
@@ -301,6 +316,15 @@ class Settings:
     def gateway_address(self) -> str:
         """Where people reach the gateway: the public address if set, else where it listens."""
         return self.gateway_url or f"http://{self.gateway_host}:{self.gateway_port}"
+
+    @property
+    def assets_folder(self) -> Path:
+        """Where the cache of downloaded assets is."""
+        return self.cache_folder or self.data_folder / "cache"
+
+    def hub_token(self) -> str | None:
+        """Read the hub's token: a secret. None when there is none."""
+        return None if self.hub_token_file is None else _secret(self.hub_token_file)
 
     def nats_seed(self) -> str | None:
         """Read the nkey seed: a secret. None when this connection has none."""

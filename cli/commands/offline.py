@@ -1,6 +1,7 @@
 """`mlscope agent`: a plan run on this machine alone, its facts written to a bundle."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from cli import exits
 from cli.failures import Misused
 from cli.request import manifest_in
+from mlscope.settings import Settings
 from schemas.batch import QueriesAnswered
 from schemas.codec import parse
 from schemas.errors import MalformedMessage
@@ -21,7 +23,7 @@ from services.agent.offline import run_plan
 def agent(arguments: argparse.Namespace) -> int:
     """Run every session of a plan; the exit code is 1 when a run of it failed."""
     plan = read_plan(arguments.plan)
-    outcomes = run_plan(plan, arguments.out, told=_teller())
+    outcomes = run_plan(plan, arguments.out, told=_teller(), assets=Settings.read(os.environ))
     failed = [each for each in outcomes if isinstance(each, RunFailed)]
     print(f"{arguments.out}  {len(outcomes)} runs, {len(failed)} failed")
     print(f"now where the cluster is: mlscope import {arguments.out}", file=sys.stderr)

@@ -82,13 +82,14 @@ class Artifact:
 
 @asynccontextmanager
 async def connect(
-    settings: NatsSettings, name: str, *, timeout_s: float = 30.0
+    settings: NatsSettings, name: str, *, timeout_s: float = 30.0, inbox: str = ""
 ) -> AsyncIterator["Artifacts"]:
     """Open the repository under a service's name, on a connection of its own.
 
-    Raises Unreachable, NotPermitted.
+    `inbox` narrows where answers come, as for the bus. Raises Unreachable,
+    NotPermitted.
     """
-    connection = Connection(settings, name)
+    connection = Connection(settings, name, inbox=inbox)
     await connection.open(timeout_s)
     try:
         yield Artifacts(connection)

@@ -1,18 +1,43 @@
-"""Files of models and datasets: found below the manifests folder, used when their checksum fits."""
+"""Files of models and datasets as a worker finds them: checked, and never fetched by itself.
 
+A worker runs other people's models, so it gets neither the broker nor the hub's token: what is
+elsewhere the agent brings before (`bringing`), and tells where it lies. Files below the manifests
+folder the worker reads itself.
+"""
+
+import contextlib
 import hashlib
-from pathlib import Path
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Literal
+from urllib.parse import urlsplit
 
+from mlscope.assets.addresses import FileSource, HttpSource, HubSource, Source, joined, parse
+from mlscope.assets.checksums import Checksum, parse_checksum
+from mlscope.assets.errors import BadAddress, BadChecksum
 from schemas.manifest import Assets, ModelManifest
 from services.agent.errors import (
     AssetMissing,
     AssetUnchecked,
+    AssetUnusable,
     ChecksumMismatch,
     PathEscapes,
 )
 
-_SCHEME = "file:"
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What the agent fetched: a file or the folder of an archive, and the sha256 of either file."""
+
+    path: Path
+    sha256: str
+
+
+NOTHING: Mapping[str, Brought] = MappingProxyType({})
+"""Nothing was brought: every file is below the manifests folder."""
 
 
 class AssetFolder:
@@ -36,61 +61,159 @@ class AssetFolder:
         return path
 
     def read(self, relative: str, checksum: str) -> bytes:
-        """Return a file's bytes, once they are what `checksum` (`sha256:` or plain hex) says.
+        """Return a file's bytes, once they are what its checksum says.
 
         Raises PathEscapes, AssetMissing, AssetUnchecked, ChecksumMismatch.
         """
-        expected = checksum.removeprefix("sha256:").lower()
-        if not expected:
+        if not checksum:
             raise AssetUnchecked(relative)
-        try:
-            body = self.locate(relative).read_bytes()
-        except OSError as error:
-            raise AssetMissing(relative, error.strerror or str(error)) from error
-        found = hashlib.sha256(body).hexdigest()
-        if found != expected:
-            raise ChecksumMismatch(relative, expected, found)
-        self.checksums[relative] = f"sha256:{found}"
+        body = _bytes_of(self.locate(relative), relative)
+        self.checksums[relative] = _checked(relative, body, checksum)
         return body
 
 
 class ModelFiles:
-    """The files of one model by the names its manifest gives them."""
+    """The files of one model by the names its manifest gives them.
 
-    def __init__(self, folder: AssetFolder, model: ModelManifest) -> None:
+    `brought` is by address; what is brought gets its own name in `scratch`, for frameworks go by
+    endings and look for further files beside a graph.
+    """
+
+    def __init__(
+        self,
+        folder: AssetFolder,
+        model: ModelManifest,
+        brought: Mapping[str, Brought] = NOTHING,
+        scratch: Path = Path(),
+    ) -> None:
         self._folder = folder
         self._assets = model.model
-        self._base = _base_folder(model.model)
+        self._brought = brought
+        self._scratch = scratch / "assets"
+        #: what a reader of results should know of the files
+        self.notes: list[str] = []
 
     @property
     def checksums(self) -> dict[str, str]:
-        """Return what was used so far: path below the folder to `sha256:…`."""
+        """Return what was used so far: path or address to `sha256:…`."""
         return self._folder.checksums
 
     def graph(self) -> tuple[Path, bytes]:
-        """Return the model file's path and checked bytes. Raises AssetError."""
-        path = self._base + self._assets.graph_path
-        return self._folder.locate(path), self._folder.read(path, self._assets.checksum)
+        """Return the model file's path and checked bytes; none of a folder. Raises AssetError."""
+        path = self._located(self._assets.graph_path, self._assets.checksum)
+        return path, b"" if path.is_dir() else _bytes_of(path, self._assets.graph_path)
 
-    def weights(self) -> Path | None:
-        """Return the checked weights file, or None when the graph holds them."""
-        if not self._assets.weights_path:
+    def weights(self, *, random: bool = False) -> Path | None:
+        """Return the checked weights file, or None when the graph holds them or they are `random`.
+
+        Raises AssetError.
+        """
+        assets = self._assets
+        if random or assets.weights == "random":
+            self.notes.append(f"the weights are random (seed {assets.seed}): no accuracy to be had")
             return None
-        path = self._base + self._assets.weights_path
-        self._folder.read(path, self._assets.weights_checksum)
-        return self._folder.locate(path)
+        if not assets.weights_path:
+            return None
+        return self._located(assets.weights_path, assets.weights_checksum)
 
     def labels(self, name: str) -> tuple[str, ...]:
         """Return the lines of a label file. Raises AssetError."""
-        body = self._folder.read(
-            self._base + name.removeprefix(_SCHEME), self._assets.assets.get(name, "")
-        )
-        return tuple(body.decode("utf-8", errors="replace").splitlines())
+        path = self._located(name, self._assets.assets.get(name, ""))
+        return tuple(_bytes_of(path, name).decode("utf-8", errors="replace").splitlines())
+
+    def _located(self, name: str, checksum: str) -> Path:
+        if self._assets.archive:
+            return self._in_archive(name, checksum)
+        source = source_of(self._assets, name)
+        if isinstance(source, FileSource):
+            self._note(name, source, checksum)
+            self._folder.read(source.path, checksum)
+            return self._folder.locate(source.path)
+        found = self._found(source)
+        self._folder.checksums[source.address] = f"sha256:{found.sha256}"
+        self._note(name, source, checksum)
+        return _named(found.path, self._scratch, name, source)
+
+    def _in_archive(self, name: str, checksum: str) -> Path:
+        source = source_of(self._assets, self._assets.archive)
+        tree = self._found(source)
+        self._folder.checksums[source.address] = f"sha256:{tree.sha256}"
+        root = tree.path.resolve()
+        path = (root / name).resolve()
+        if not path.is_relative_to(root):
+            raise PathEscapes(name)
+        if not path.exists():
+            raise AssetMissing(name, f"{source.address} holds no such file")
+        if checksum and path.is_file():
+            self._folder.checksums[name] = _checked(name, _bytes_of(path, name), checksum)
+        return path
+
+    def _found(self, source: Source) -> Brought:
+        if source.address not in self._brought:
+            raise AssetMissing(source.address, "was not brought here")
+        return self._brought[source.address]
+
+    def _note(self, name: str, source: Source, checksum: str) -> None:
+        """Remark how little is known of a file that was fetched."""
+        wanted = checksum_of(checksum)
+        if wanted is not None and wanted.is_prefix:
+            digits = len(wanted.digest)
+            self.notes.append(f"{name}: only the first {digits} digits of its sha256 are known")
+        elif wanted is None and isinstance(source, HttpSource | HubSource):
+            self.notes.append(
+                f"{name}: the manifest gives no checksum; see what came in `checksums`"
+            )
 
 
-def _base_folder(assets: Assets) -> str:
-    """Return the folder `base_url` names, with its slash; only `file:` is served here."""
-    if assets.base_url and not assets.base_url.startswith(_SCHEME):
-        raise AssetMissing(assets.base_url, "only file: addresses can be read")
-    base = assets.base_url.removeprefix(_SCHEME)
-    return base if not base or base.endswith("/") else f"{base}/"
+def source_of(assets: Assets, name: str) -> Source:
+    """Return where a model's file is. Raises AssetUnusable."""
+    try:
+        return parse(joined(assets.base_url, name))
+    except BadAddress as error:
+        raise AssetUnusable(str(error)) from error
+
+
+def checksum_of(text: str) -> Checksum | None:
+    """Return a manifest's checksum; a malformed one is a sha256 nothing has."""
+    try:
+        return parse_checksum(text)
+    except BadChecksum:
+        return Checksum("sha256", text.strip().lower().removeprefix("sha256:"))
+
+
+def _checked(name: str, body: bytes, checksum: str) -> str:
+    """Return `sha256:…` of some bytes, once they fit. Raises ChecksumMismatch."""
+    wanted = checksum_of(checksum)
+    sha256 = hashlib.sha256(body).hexdigest()
+    if wanted is not None:
+        is_md5 = wanted.algorithm == "md5"
+        found = hashlib.md5(body, usedforsecurity=False).hexdigest() if is_md5 else sha256
+        compared = found[: len(wanted.digest)] if wanted.is_prefix else found
+        if compared != wanted.digest:
+            raise ChecksumMismatch(name, wanted.digest, found, wanted.algorithm)
+    return f"sha256:{sha256}"
+
+
+def _bytes_of(path: Path, name: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise AssetMissing(name, error.strerror or str(error)) from error
+
+
+def _named(path: Path, scratch: Path, name: str, source: Source) -> Path:
+    """Return a file of the cache under its own name. Raises AssetMissing."""
+    relative = PurePosixPath(name)
+    if name == source.address or relative.is_absolute() or ".." in relative.parts:
+        relative = PurePosixPath(PurePosixPath(urlsplit(source.address).path).name)
+    target = scratch / relative
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # over the bounds of a filesystem
+            os.link(path, target)
+            return target
+        target.symlink_to(path)
+    except OSError as error:
+        raise AssetMissing(name, error.strerror or str(error)) from error
+    return target

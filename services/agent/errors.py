@@ -85,16 +85,26 @@ class AssetUnchecked(AssetError):
     def __init__(self, path: str) -> None:
         """Name the file."""
         self.path = path
-        super().__init__(f"asset {path}: its manifest has no sha256 checksum")
+        super().__init__(f"asset {path}: its manifest has no checksum")
+
+
+class AssetUnusable(AssetError):
+    """A file could not be brought; the reason names it."""
+
+    def __init__(self, reason: str) -> None:
+        """Give the words of who tried."""
+        self.reason = reason
+        super().__init__(reason)
 
 
 class ChecksumMismatch(AssetError):
     """A file is not what its checksum says."""
 
-    def __init__(self, path: str, expected: str, found: str) -> None:
-        """Name the file and both checksums."""
+    def __init__(self, path: str, expected: str, found: str, algorithm: str = "sha256") -> None:
+        """Name the file, both checksums and how they are made."""
         self.path, self.expected, self.found = path, expected, found
-        super().__init__(f"asset {path}: sha256 {found}, expected {expected}")
+        self.algorithm = algorithm
+        super().__init__(f"asset {path}: {algorithm} {found}, expected {expected}")
 
 
 class PathEscapes(AssetError):

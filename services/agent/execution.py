@@ -56,7 +56,8 @@ class Execution:
     async def carry_out(self) -> bool:
         """Do the order; False when the worker is of no more use. Raises what the sink raises."""
         words = {"kind": "order", "order": encode_body(self.order)}
-        await self._worker.send({**words, "manifests_folder": str(self._manifests_folder)})
+        places = {"manifests_folder": str(self._manifests_folder)}
+        await self._worker.send({**words, **places, "brought": self._worker.goods.words()})
         try:
             async with asyncio.TaskGroup() as self._loops:
                 hearing = self._loops.create_task(self._hear())

@@ -50,6 +50,7 @@ class Group:
             except LoadError as error:
                 yield failed(self._order, plan.run, OpenFailed(plan.scenario, str(error)))
                 continue
+            run.caveats += self._session.notes
             if plan.pacing == "remote":
                 self._guarded(run, self._remote)
                 yield self._ended(run)

@@ -8,16 +8,19 @@ import itertools
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from mlscope.assets.opening import AssetSettings
 from schemas.agent import AgentAnnounced
 from schemas.evaluation import EvaluationPlanned, RunStarted
 from schemas.message import Fact, derived_id
 from schemas.plan import OfflinePlan, SessionPlan, WorkOrder
 from schemas.run import RunCompleted, RunFailed
+from services.agent.bringing import bring_for
 from services.agent.bundle import BundleWriter, read_bundle
-from services.agent.errors import OpenFailed
+from services.agent.errors import AgentError
 from services.agent.execution import Execution
 from services.agent.issued import Outcome
 from services.agent.machine import announcement
@@ -40,17 +43,28 @@ def run_plan(
     *,
     manifests_folder: Path = SHIPPED_MANIFESTS,
     told: Told | None = None,
+    assets: AssetSettings | None = None,
 ) -> list[Outcome]:
     """Run a plan and write its bundle; return how each run ended, in the plan's order.
 
     `told` is called with every fact as it is written. A run whose pacing is remote is paced
-    here. Raises OSError when the bundle can't be written.
+    here. `assets` says where files that are elsewhere are fetched to; without, none are. Raises
+    OSError when the bundle can't be written.
     """
-    return asyncio.run(_run_plan(plan, out_path, manifests_folder, told))
+    places = Places(manifests_folder, assets)
+    return asyncio.run(_run_plan(plan, out_path, places, told))
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the files of models are, and where those go that are fetched."""
+
+    manifests_folder: Path
+    assets: AssetSettings | None
 
 
 async def _run_plan(
-    plan: OfflinePlan, out_path: Path, manifests_folder: Path, told: Told | None
+    plan: OfflinePlan, out_path: Path, places: Places, told: Told | None
 ) -> list[Outcome]:
     outcomes: list[Outcome] = []
 
@@ -64,7 +78,7 @@ async def _run_plan(
         await _introduce(plan, bundle)
         limits = WorkerLimits(Path(folder), _RING_BYTES, _SPOOL_BYTES)
         for session in plan.plan.sessions:
-            await _run_session(plan, session, bundle, limits, manifests_folder)
+            await _run_session(plan, session, bundle, limits, places)
     return outcomes
 
 
@@ -84,7 +98,7 @@ async def _run_session(
     session: SessionPlan,
     sink: Sink,
     limits: WorkerLimits,
-    manifests_folder: Path,
+    places: Places,
 ) -> None:
     worker: WorkerProcess | None = None
     try:
@@ -93,10 +107,14 @@ async def _run_session(
             telling = Telling(order, sink)
             try:
                 worker = worker or await WorkerProcess.start(session.session, limits)
-            except OpenFailed as error:
+                if not worker.has_goods and places.assets is not None:
+                    worker.take(await bring_for(order.subject, places.assets))
+            except AgentError as error:
                 await telling.bury(error)
                 continue
-            if not await Execution(telling, worker, manifests_folder, _SILENCE_S).carry_out():
+            if not await Execution(
+                telling, worker, places.manifests_folder, _SILENCE_S
+            ).carry_out():
                 await worker.close()
                 worker = None
     finally:

@@ -15,6 +15,7 @@ from typing import Self
 
 from mlscope.tracing.clock import now_ns
 from schemas.batch import Batch
+from services.agent.bringing import Goods
 from services.agent.channel import AgentChannel, Words
 from services.agent.errors import WorkerDied
 from services.agent.recorder import unpack_batch
@@ -47,6 +48,9 @@ class WorkerProcess:
         self._process, self._channel = process, channel
         self._handover, self._scratch = handover, scratch
         self._is_closed = False
+        #: what was brought for its session; it stays in the cache until the worker is closed
+        self.goods = Goods()
+        self.has_goods = False
         self.send = channel.send
         self.receive = channel.receive
 
@@ -97,6 +101,10 @@ class WorkerProcess:
             return 0.0
         return self._handover.silent_ns(now_ns()) * 1e-9
 
+    def take(self, goods: Goods) -> None:
+        """Keep what was brought for its session, once."""
+        self.goods, self.has_goods = goods, True
+
     def kill(self) -> None:
         """End it at once, with what it started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -119,6 +127,7 @@ class WorkerProcess:
             self._is_closed = True
             self._channel.close()
             self._handover.close()
+            self.goods.close()
         await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
 
     def _last_words(self) -> str:

@@ -11,17 +11,20 @@ from typing import Protocol
 
 import msgpack
 
+from mlscope.assets.opening import AssetSettings
 from mlscope.bus.bus import Asked, Bus, ServiceFacts
 from mlscope.bus.errors import BusError
+from mlscope.bus.permissions import agent_inbox
 from schemas.agent import AgentAnnounced, AgentLeft, Lease
 from schemas.codec import decode_body, encode_body, is_json, unpack
 from schemas.errors import SchemaError
 from schemas.message import derived_id
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.subjects import agent_command
+from services.agent.bringing import Goods, bring_for
 from services.agent.channel import Words
 from services.agent.control import MOST_WAITING
-from services.agent.errors import AgentError, WorkerDied
+from services.agent.errors import AgentError, Stopped, WorkerDied
 from services.agent.execution import Execution
 from services.agent.issued import Issued
 from services.agent.machine import announcement, package_version
@@ -34,10 +37,11 @@ from services.agent.telling import Telling
 LEASES = "leases"
 MOST_OPEN_ORDERS = 64
 _ANSWER_S = 600.0
+_LOOK_S = 0.2
 _log = logging.getLogger(__name__)
 
 
-class AgentSettings(Protocol):
+class AgentSettings(AssetSettings, Protocol):
     """What an agent needs to know; `mlscope.settings.Settings` has it."""
 
     @property
@@ -68,11 +72,6 @@ class AgentSettings(Protocol):
     @property
     def data_folder(self) -> Path:
         """Where workers and spools keep their files."""
-        ...
-
-    @property
-    def manifests_folder(self) -> Path:
-        """Where files of models and datasets lie."""
         ...
 
     @property
@@ -219,6 +218,8 @@ class Agent:
         key = self._sessions.working = session_key(order)
         try:
             worker = await self._sessions.worker(key)
+            if not worker.has_goods:
+                worker.take(await self._brought(order))
         except (AgentError, OSError) as error:
             await self._bury(order, error if isinstance(error, AgentError) else None)
             return
@@ -239,6 +240,23 @@ class Agent:
             await self._sessions.rest()
         if not is_useful:
             await self._sessions.close(key)
+
+    async def _brought(self, order: WorkOrder) -> Goods:
+        """Bring an order's assets, unless all of its runs are stopped. Raises AgentError."""
+        inbox = agent_inbox(self.id)
+        bringing = asyncio.ensure_future(
+            bring_for(order.subject, self._settings, name="agent", inbox=inbox)
+        )
+        try:
+            while not bringing.done():
+                await asyncio.wait({bringing}, timeout=_LOOK_S)
+                names = [(order.evaluation, run, order.attempt) for run in order.runs]
+                if not bringing.done() and all(name in self._stops for name in names):
+                    reason = [self._stops.pop(name) for name in names]
+                    raise Stopped(reason[0])
+            return bringing.result()
+        finally:
+            bringing.cancel()
 
     async def _bury(self, order: WorkOrder, error: AgentError | None = None) -> None:
         """Say that an order's runs failed, those of them that have not ended."""

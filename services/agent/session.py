@@ -14,7 +14,8 @@ from schemas.level import Level
 from schemas.manifest import DatasetManifest
 from schemas.plan import Subject
 from schemas.run import Conditions
-from services.agent.assets import AssetFolder, ModelFiles
+from services.agent.assets import NOTHING, AssetFolder, Brought, ModelFiles
+from services.agent.bringing import is_random
 from services.agent.datasets import load_samples
 from services.agent.errors import DatasetUnusable
 from services.agent.inputs import inputs_of
@@ -37,6 +38,8 @@ class Session:
     slots: Sequence[Slot]
     checksums: Mapping[str, str]
     warmed: int
+    #: what a reader of its results should know
+    notes: Sequence[str] = ()
 
     @property
     def deepest_level(self) -> Level:
@@ -75,10 +78,14 @@ class Session:
 
 
 def open_session(
-    subject: Subject, batch_size: int, manifests_folder: Path, scratch: Path
+    subject: Subject,
+    batch_size: int,
+    manifests_folder: Path,
+    scratch: Path,
+    brought: Mapping[str, Brought] = NOTHING,
 ) -> Session:
     """Open a subject at a batch size and warm it up. Raises AgentError."""
-    files = ModelFiles(AssetFolder(manifests_folder, "models"), subject.model)
+    files = ModelFiles(AssetFolder(manifests_folder, "models"), subject.model, brought, scratch)
     folder = AssetFolder(manifests_folder, "datasets")
     pipeline = pipeline_of(steps_of(subject.model), files.labels)
     samples: Sequence[Any] = ()
@@ -98,7 +105,7 @@ def open_session(
         warm_up(supply, predictor, slots, subject.warmup)
         undo.pop_all()
     checksums = {**files.checksums, **folder.checksums}
-    return Session(subject, supply, predictor, slots, checksums, subject.warmup)
+    return Session(subject, supply, predictor, slots, checksums, subject.warmup, tuple(files.notes))
 
 
 def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries: int) -> None:
@@ -126,7 +133,7 @@ def _open_predictor(
         batch_size=batch_size,
         device=subject.device,
         options=subject.options,
-        weights_path=files.weights(),
+        weights_path=files.weights(random=is_random(subject)),
         scratch=scratch,
     )
     return predictor_named(subject.framework)(request)

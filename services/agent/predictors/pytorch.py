@@ -217,7 +217,7 @@ def _built(request: OpenRequest) -> Any:
 def _with_weights(module: Any, request: OpenRequest) -> Any:
     path = request.weights_path
     if path is None:
-        if request.model.model.weights != "random":
+        if "random" not in (request.model.model.weights, request.options.get("weights")):
             raise OpenFailed(
                 request.model.name, "a builder needs weights_path, or `weights: random` and a seed"
             )

@@ -12,7 +12,7 @@ COMPILE_MODES = ("none", "default", "reduce-overhead", "max-autotune")
 CALLS = ("auto", "positional", "keyword", "list")
 KNOWN = (
     *("threads", "inter_threads", "precision", "compile", "allow_tf32"),
-    *("channels_last", "graphs", "call"),
+    *("channels_last", "graphs", "call", "weights"),
 )
 
 
@@ -34,6 +34,8 @@ class Options:
     #: how the model takes its inputs; `list` is one list of unbatched samples
     call: str
     device: str
+    #: `random`: the builder's own, in place of those the manifest names
+    weights: str = ""
 
     def as_given(self) -> dict[str, Any]:
         """Return the effective options by name."""
@@ -57,6 +59,7 @@ def options_of(given: Mapping[str, Any], device: str, *, has_gpu: bool) -> Optio
         graphs=flag(given, "graphs", default=False),
         call=choice(given, "call", CALLS, "auto"),
         device=place,
+        weights=choice(given, "weights", ("", "random"), ""),
     )
     if options.graphs and not on_gpu:
         raise BadOption("graphs", True, "false on a CPU: there are no CUDA graphs")

@@ -6,8 +6,14 @@ from pathlib import Path
 import pytest
 
 from schemas.manifest import Assets
-from services.agent.assets import AssetFolder, ModelFiles
-from services.agent.errors import AssetMissing, AssetUnchecked, ChecksumMismatch, PathEscapes
+from services.agent.assets import AssetFolder, Brought, ModelFiles
+from services.agent.errors import (
+    AssetMissing,
+    AssetUnchecked,
+    AssetUnusable,
+    ChecksumMismatch,
+    PathEscapes,
+)
 from tests.services.agent.builders import model_named
 
 BODY = b"cat\ndog\n"
@@ -70,8 +76,76 @@ def test_labels_are_lines_of_a_named_asset(folder: AssetFolder) -> None:
 
 
 def test_other_addresses_are_not_fetched(folder: AssetFolder) -> None:
-    with pytest.raises(AssetMissing, match="only file: addresses"):
-        files(folder, base_url="https://example.org/")
+    named = files(folder, base_url="https://example.org/", graph_path="m.onnx")
+    with pytest.raises(AssetMissing, match=r"example\.org/m\.onnx: was not brought"):
+        named.graph()
+
+
+@pytest.mark.parametrize("base", ["ftp://example.org", "https://user:word@example.org"])
+def test_an_address_nobody_can_read_is_refused(folder: AssetFolder, base: str) -> None:
+    with pytest.raises(AssetUnusable, match="must be"):
+        files(folder, base_url=base, graph_path="m.onnx").graph()
+
+
+@pytest.mark.parametrize(
+    ("checksum", "notes"),
+    [
+        (f"md5:{hashlib.md5(BODY).hexdigest()}", []),
+        (
+            f"sha256-prefix:{SUM[:8]}",
+            ["m/labels.txt: only the first 8 digits of its sha256 are known"],
+        ),
+    ],
+)
+def test_other_checksums_do_too(folder: AssetFolder, checksum: str, notes: list[str]) -> None:
+    named = files(folder, graph_path="m/labels.txt", checksum=checksum)
+    assert named.graph()[1] == BODY
+    assert named.checksums == {"m/labels.txt": f"sha256:{SUM}"}
+    assert named.notes == notes
+    algorithm, _, digest = checksum.partition(":")
+    with pytest.raises(ChecksumMismatch, match=algorithm):
+        folder.read("m/labels.txt", f"{algorithm}:{'0' * len(digest)}")
+
+
+def test_what_was_brought_has_its_own_name(folder: AssetFolder, tmp_path: Path) -> None:
+    (tmp_path / "cafe").write_bytes(BODY)
+    brought = {f"https://e.org/{each}": Brought(tmp_path / "cafe", SUM) for each in ("a.pt", "b.w")}
+    assets = {"base_url": "https://e.org", "graph_path": "a.pt", "weights_path": "b.w"}
+    model = model_named("identity").model_copy(update={"model": Assets.model_validate(assets)})
+    named = ModelFiles(folder, model, brought, tmp_path / "scratch")
+    path, body = named.graph()
+    weights = named.weights()
+    assert weights is not None
+    assert (path.name, body, weights.name) == ("a.pt", BODY, "b.w")
+    assert path.parent == weights.parent
+    assert named.checksums == dict.fromkeys(brought, f"sha256:{SUM}")
+    assert [note.partition(":")[0] for note in named.notes] == ["a.pt", "b.w"]
+
+
+def in_archive(folder: AssetFolder, tree: Path, path: str) -> ModelFiles:
+    assets = Assets(archive="https://e.org/m.tgz", graph_path=path)
+    model = model_named("identity").model_copy(update={"model": assets})
+    return ModelFiles(folder, model, {assets.archive: Brought(tree, SUM)})
+
+
+def test_files_of_an_archive_stay_in_it(folder: AssetFolder, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "saved").mkdir(parents=True)
+    (tree / "saved" / "m.pb").write_bytes(BODY)
+    (tree / "out").symlink_to(tmp_path)
+    for path, expected in (("saved/m.pb", BODY), ("saved", b""), ("", b"")):
+        assert in_archive(folder, tree, path).graph() == ((tree / path).resolve(), expected)
+    for path, error in (("../secret.txt", PathEscapes), ("out", PathEscapes), ("no", AssetMissing)):
+        with pytest.raises(error):
+            in_archive(folder, tree, path).graph()
+
+
+def test_random_weights_are_not_looked_for(folder: AssetFolder) -> None:
+    named = files(folder, weights_path="m/none", seed=3)
+    assert named.weights(random=True) is None
+    assert named.notes == ["the weights are random (seed 3): no accuracy to be had"]
+    with pytest.raises(AssetUnchecked):
+        named.weights()
 
 
 def test_weights_are_checked_where_there_are_some(folder: AssetFolder) -> None:

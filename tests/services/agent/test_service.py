@@ -50,6 +50,17 @@ class Small:
     spool_max_bytes: int = 1 << 20
     heartbeat_s: float = 0.2
     run_silence_s: float = 30.0
+    cache_max_bytes: int = 1 << 20
+    hub_url: str = ""
+
+    @property
+    def assets_folder(self) -> Path:
+        """Return where the cache is."""
+        return self.data_folder / "cache"
+
+    def hub_token(self) -> str | None:
+        """Return that there is none."""
+        return None
 
 
 class Scheduler:

@@ -26,7 +26,7 @@ class Worker:
     async def order(self, order: WorkOrder) -> None:
         """Give an order."""
         words = {"kind": "order", "order": encode_body(order)}
-        await self.process.send({**words, "manifests_folder": str(MANIFESTS)})
+        await self.process.send({**words, "manifests_folder": str(MANIFESTS), "brought": {}})
 
     async def heard(self, kind: str) -> Words:
         """Wait for the next word, which is of this kind."""

@@ -55,6 +55,15 @@ def batch(size: int = 2, seed: int = 1) -> dict[str, Any]:
     return {"x": random.standard_normal((size, 3, 8, 8), np.float32)}
 
 
+def test_a_request_may_ask_for_random_weights() -> None:
+    model = manifest(weights="", weights_path="absent.pth")
+    with pytest.raises(OpenFailed, match="weights_path"):
+        open_model(request(model))
+    predictor = open_model(request(model, options={"weights": "random"}))
+    assert np.array_equal(predictor.predict(batch())["scores"], plain(batch()))
+    predictor.close()
+
+
 def plain(inputs: dict[str, Any], seed: int = 3) -> Any:
     torch.manual_seed(seed)
     module = nets.small().eval()

@@ -1,0 +1,184 @@
+"""Brings what a subject's files are elsewhere: fetched into the host's cache before a worker opens.
+
+The agent does it, in a thread: it has the broker for `artifact://` and the hub's token, which no
+worker may see. What was brought is held in the cache as long as the session lasts.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mlscope.assets.addresses import ArtifactSource, FileSource, Source
+from mlscope.assets.checksums import parse_checksum
+from mlscope.assets.errors import AssetError
+from mlscope.bus.errors import BusError
+from schemas.manifest import Assets, ModelManifest
+from schemas.plan import Subject
+from services.agent.assets import Brought, source_of
+from services.agent.errors import AssetUnusable, Stopped
+
+T = TypeVar("T")
+Told = Callable[["Need", int, int | None], None]
+"""Told of a file, the bytes here, and in all or None while unknown; may raise to give up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One file that is elsewhere, or an archive of several."""
+
+    name: str
+    source: Source
+    checksum: str
+    is_archive: bool = False
+
+
+@dataclass(slots=True)
+class Goods:
+    """What was brought for one session, by address; it stays in the cache until closed."""
+
+    files: dict[str, Brought] = field(default_factory=dict)
+    _held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    def add(self, need: Need, held: Any) -> None:
+        """Take in what was fetched."""
+        self._held.enter_context(held)
+        self.files[need.source.address] = Brought(held.path, held.sha256)
+
+    def words(self) -> dict[str, list[str]]:
+        """Return what a worker is told of it."""
+        return {name: [str(each.path), each.sha256] for name, each in self.files.items()}
+
+    def close(self) -> None:
+        """Let go of it; again does no harm."""
+        self._held.close()
+
+
+def brought_of(words: Mapping[str, list[str]]) -> dict[str, Brought]:
+    """Return what an agent's words say was brought."""
+    return {name: Brought(Path(path), sha256) for name, (path, sha256) in words.items()}
+
+
+def needs_of(model: ModelManifest, *, random_weights: bool = False) -> tuple[Need, ...]:
+    """Return what must be brought for a model; files below the manifests folder need not.
+
+    Raises AssetUnusable.
+    """
+    assets = model.model
+    if assets.archive:
+        source = source_of(assets, assets.archive)
+        return (Need(assets.archive, source, assets.archive_checksum, is_archive=True),)
+    needs = (Need(name, source_of(assets, name), sum_) for name, sum_ in _files(assets).items())
+    return tuple(
+        each
+        for each in needs
+        if not isinstance(each.source, FileSource)
+        and not (random_weights and each.name == assets.weights_path)
+    )
+
+
+def is_random(subject: Subject) -> bool:
+    """Say whether a request asks for random weights in place of the manifest's."""
+    return subject.options.get("weights") == "random"
+
+
+def _files(assets: Assets) -> dict[str, str]:
+    files = dict(assets.assets)
+    if assets.weights_path and assets.weights != "random":
+        files[assets.weights_path] = assets.weights_checksum
+    if assets.graph_path and not assets.builder:
+        files[assets.graph_path] = assets.checksum
+    return files
+
+
+def bring(fetcher: Any, needs: tuple[Need, ...], told: Told) -> Goods:
+    """Fetch what is needed, one after the other; waits. Raises AssetUnusable, what `told` raises.
+
+    `fetcher` is `mlscope.assets.fetching.Assets`.
+    """
+    goods = Goods()
+    with contextlib.ExitStack() as undo:
+        undo.callback(goods.close)
+        for need in needs:
+            fetch = fetcher.fetch_tree if need.is_archive else fetcher.fetch
+
+            def progress(here: int, whole: int | None, need: Need = need) -> None:
+                told(need, here, whole)
+
+            try:
+                checksum = parse_checksum(need.checksum)
+                goods.add(need, fetch(need.source, checksum, below="models", progress=progress))
+            except AssetError as error:
+                raise AssetUnusable(str(error)) from error
+        undo.pop_all()
+    return goods
+
+
+async def bring_for(subject: Subject, settings: Any, *, inbox: str = "", name: str = "") -> Goods:
+    """Bring what a subject needs; the loop goes on meanwhile. Raises AssetUnusable.
+
+    `settings` has what `AssetSettings` says, and for artifacts what a connection needs, under the
+    key called `name`; without one no artifact can be had. Given up when cancelled.
+    """
+    needs = needs_of(subject.model, random_weights=is_random(subject))
+    if not needs:
+        return Goods()
+    from mlscope.assets.opening import open_assets
+
+    gone = threading.Event()
+
+    def told(_: Need, __: int, ___: int | None) -> None:
+        if gone.is_set():
+            raise Stopped
+
+    has_artifacts = bool(name) and any(isinstance(each.source, ArtifactSource) for each in needs)
+    try:
+        async with _repository(settings, name, inbox) if has_artifacts else _none() as repository:
+            fetcher = open_assets(settings, repository)
+            return await _in_thread(lambda: bring(fetcher, needs, told))
+    except (AssetError, BusError) as error:
+        raise AssetUnusable(str(error)) from error
+    finally:
+        gone.set()
+
+
+@contextlib.asynccontextmanager
+async def _none() -> AsyncIterator[None]:
+    yield None
+
+
+@contextlib.asynccontextmanager
+async def _repository(settings: Any, name: str, inbox: str) -> AsyncIterator[Any]:
+    from mlscope.assets.artifacts import ThreadedRepository, connect
+
+    async with connect(settings, name, inbox=inbox) as artifacts:
+        yield ThreadedRepository(artifacts)
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Return what `work` returns, from a thread that no end of this process waits for."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(outcome: T | BaseException) -> None:
+        if future.done():
+            if isinstance(outcome, Goods):
+                outcome.close()
+        elif isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+    def run() -> None:
+        try:
+            outcome: T | BaseException = work()
+        except BaseException as error:  # noqa: BLE001  # raised where it is waited for
+            outcome = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, outcome)
+
+    threading.Thread(target=run, name="bring", daemon=True).start()
+    return await future
