@@ -8,26 +8,17 @@ from pathlib import Path
 from cli import exits
 from cli.commands.asking import client_of
 from cli.failures import Misused
-from schemas.manifest import Manifest, ModelManifest
-from schemas.operators import step_faults
-from services.registry.errors import UnreadableManifest
+from mlscope.manifests.errors import ManifestFaulty
+from schemas.manifest import Manifest
 from services.registry.manifests import read_manifest
 
 
 def checked_manifest(path: Path) -> Manifest:
     """Return the manifest in a file; without `kind` it is a model. Raises Misused."""
     try:
-        manifest = read_manifest(path, "model")
-    except UnreadableManifest as error:
+        return read_manifest(path, "model")
+    except ManifestFaulty as error:
         raise Misused(str(error)) from None
-    if isinstance(manifest, ModelManifest):
-        faults = [
-            f"{path}: {fault.path}: found {fault.found}, allowed: {fault.allowed}"
-            for fault in step_faults(manifest)
-        ]
-        if faults:
-            raise Misused("\n".join(faults))
-    return manifest
 
 
 def check(arguments: argparse.Namespace) -> int:

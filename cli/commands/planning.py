@@ -11,7 +11,7 @@ from cli import exits
 from cli.request import request_from
 from mlscope.client.errors import EvaluationRefused
 from mlscope.manifests.constraints import constraint_of, satisfies
-from mlscope.manifests.errors import BadConstraint
+from mlscope.manifests.errors import BadConstraint, ManifestFaulty
 from mlscope.settings import Settings
 from schemas.agent import Accelerator, Announcement, Hardware, Runtime
 from schemas.identity import new_evaluation_id
@@ -26,7 +26,6 @@ from schemas.manifest import (
 from schemas.plan import OfflinePlan
 from schemas.request import Evaluate, Refused, SystemNeed
 from schemas.status import AgentStatus, Catalog
-from services.registry.errors import UnreadableManifest
 from services.registry.manifests import read_manifests
 from services.scheduler.errors import RequestRefused
 from services.scheduler.matching import match
@@ -132,7 +131,7 @@ def _fitting_version(request: Evaluate, model: ModelManifest) -> str:
 def shipped_catalog(folder: Path) -> Catalog:
     """Return the manifests of a folder as a catalog without agents."""
     found: list[Manifest] = [
-        each for each in read_manifests(folder) if not isinstance(each, UnreadableManifest)
+        each for each in read_manifests(folder) if not isinstance(each, ManifestFaulty)
     ]
     return Catalog(
         models=_of(ModelManifest, found),

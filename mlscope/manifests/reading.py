@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from mlscope.manifests.checking import faults_in
 from mlscope.manifests.errors import Fault, ManifestFaulty
-from schemas.manifest import Manifest, ModelManifest, Step
-from schemas.operators import step_faults
+from schemas.manifest import Manifest, Step
 
 MOST_BYTES: Final = 1 << 20
 _MOST_NODES = 100_000
@@ -43,10 +43,7 @@ def read_manifest_text(text: str, file: str, kind: str = "") -> Manifest:
     faults = [*_unknown(value), *_invalid(value)]
     if not faults:
         manifest = _MANIFEST.validate_python(value)
-        if isinstance(manifest, ModelManifest):
-            for fault in step_faults(manifest):
-                path = tuple(int(p) if p.isdigit() else p for p in fault.path.split("."))
-                faults.append((path, fault.found, fault.allowed))
+        faults = [(_path(fault.field), fault.found, fault.allowed) for fault in faults_in(manifest)]
         if not faults:
             return manifest
     found = [
@@ -54,6 +51,10 @@ def read_manifest_text(text: str, file: str, kind: str = "") -> Manifest:
         for path, what, allowed in faults
     ]
     raise ManifestFaulty(file, sorted(found, key=lambda fault: fault.line))
+
+
+def _path(field: str) -> Path:
+    return tuple(int(part) if part.isdigit() else part for part in field.split("."))
 
 
 def kinds() -> tuple[str, ...]:

@@ -7,15 +7,14 @@ from packaging.version import InvalidVersion, Version
 from mlscope.load.errors import InvalidParameter
 from mlscope.load.parameters import MOST_QUERIES
 from mlscope.load.scenarios import BUILT_IN
+from mlscope.manifests.checking import faults_in
 from schemas.agent import AgentAnnounced, AgentLost, Lease
 from schemas.manifest import (
     Manifest,
     ManifestPublished,
     ManifestWithdrawn,
-    ModelManifest,
     ScenarioManifest,
 )
-from schemas.operators import step_faults
 from schemas.request import CatalogChanged, Refused, WithdrawManifest
 from schemas.subjects import manifest_key
 from services.registry.errors import ManifestRefused
@@ -63,10 +62,9 @@ def _check(manifest: Manifest) -> None:
         ) from None
     if not manifest.name or len(manifest.name) > 128:
         raise ManifestRefused(_invalid("manifest.name", manifest.name, "1 to 128 characters"))
-    if isinstance(manifest, ModelManifest):
-        fault = next(step_faults(manifest), None)
-        if fault is not None:
-            raise ManifestRefused(_invalid(f"manifest.{fault.path}", fault.found, fault.allowed))
+    fault = next(faults_in(manifest), None)
+    if fault is not None:
+        raise ManifestRefused(_invalid(f"manifest.{fault.field}", fault.found, fault.allowed))
     if isinstance(manifest, ScenarioManifest) and manifest.name in BUILT_IN:
         _check_defaults(manifest)
 

@@ -14,12 +14,3 @@ class ManifestRefused(RegistryError):
         """Carry the answer."""
         self.refused = refused
         super().__init__(f"{refused.error}: {refused.message}")
-
-
-class UnreadableManifest(RegistryError):
-    """A file is no manifest."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        """Name the file and what is wrong with it."""
-        self.path, self.reason = path, reason
-        super().__init__(f"{path}: {reason}")

@@ -3,57 +3,39 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
-from pydantic import TypeAdapter, ValidationError
-
+from mlscope.manifests.errors import Fault, ManifestFaulty
+from mlscope.manifests.reading import MOST_BYTES, kinds, read_manifest_text
 from schemas.manifest import Manifest
-from services.registry.errors import UnreadableManifest
-
-KINDS = {
-    "models": "model",
-    "frameworks": "framework",
-    "datasets": "dataset",
-    "scenarios": "scenario",
-}
-_MOST_BYTES = 1 << 20
-
-_MANIFEST: TypeAdapter[Manifest] = TypeAdapter(Manifest)
 
 
-def read_manifests(folder: Path) -> Iterator[Manifest | UnreadableManifest]:
-    """Yield each manifest of `folder/{models,frameworks,datasets,scenarios}/*.yml`, in order.
+def folder_of(kind: str) -> str:
+    """Return the name of the folder that holds a kind's manifests, as `models`."""
+    return kind if kind.endswith("ware") else f"{kind}s"
+
+
+def read_manifests(folder: Path) -> Iterator[Manifest | ManifestFaulty]:
+    """Yield each manifest below `folder/{models,frameworks,…}`, in the order of the paths.
 
     What can't be read comes as the error that says why; the others are read all the same.
     """
-    for part, kind in KINDS.items():
-        for path in sorted((folder / part).glob("*.y*ml")):
+    for kind in kinds():
+        for path in sorted((folder / folder_of(kind)).rglob("*.y*ml")):
             try:
                 yield read_manifest(path, kind)
-            except UnreadableManifest as unreadable:
-                yield unreadable
+            except ManifestFaulty as faulty:
+                yield faulty
 
 
 def read_manifest(path: Path, kind: str = "") -> Manifest:
     """Return the manifest in a file; `kind` is used where the file says none.
 
-    Raises UnreadableManifest.
+    Raises ManifestFaulty.
     """
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise UnreadableManifest(path.name, f"larger than {_MOST_BYTES} bytes")
-        value = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UnreadableManifest(path.name, " ".join(str(error).split())) from error
-    if not isinstance(value, dict):
-        raise UnreadableManifest(path.name, f"a map is expected, found {type(value).__name__}")
-    return parse_manifest({"kind": kind, **value} if kind else value, path.name)
-
-
-def parse_manifest(value: dict[str, object], name: str) -> Manifest:
-    """Return a manifest from a map. Raises UnreadableManifest that names the field."""
-    try:
-        return _MANIFEST.validate_python(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise UnreadableManifest(name, f"{field}: {first['msg']}") from error
+        if path.stat().st_size > MOST_BYTES:
+            fault = Fault("", f"{path.stat().st_size} bytes", f"up to {MOST_BYTES}")
+            raise ManifestFaulty(path.name, [fault])
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ManifestFaulty(path.name, [Fault("", str(error), "readable UTF-8")]) from error
+    return read_manifest_text(text, path.name, kind)

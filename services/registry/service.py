@@ -9,6 +9,7 @@ from typing import Any
 from mlscope.bus.bus import Bus, ServiceFacts
 from mlscope.bus.errors import BusError
 from mlscope.bus.letters import dead_letter
+from mlscope.manifests.errors import ManifestFaulty
 from mlscope.settings import Settings
 from schemas.agent import AgentAnnounced, AgentLost
 from schemas.manifest import ManifestPublished
@@ -18,7 +19,7 @@ from schemas.subjects import command_subject, facts_of
 from services.registry.answers import Answers
 from services.registry.bucket import CatalogBucket
 from services.registry.decide import decide_back, decide_lost
-from services.registry.errors import ManifestRefused, UnreadableManifest
+from services.registry.errors import ManifestRefused
 from services.registry.leases import Leases, is_held, lease_key
 from services.registry.manifests import read_manifests
 from services.registry.state import RegistryState, digest, entries, evolve
@@ -121,8 +122,8 @@ class Registry:
 
     async def _publish_shipped(self) -> None:
         for manifest in await asyncio.to_thread(self._shipped):
-            if isinstance(manifest, UnreadableManifest):
-                await self._bury(manifest.path, manifest.reason)
+            if isinstance(manifest, ManifestFaulty):
+                await self._bury(manifest.file, str(manifest))
                 continue
             try:
                 await self._answers.publish(manifest)

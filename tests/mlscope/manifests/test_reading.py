@@ -162,3 +162,10 @@ def test_no_value_in_a_field_is_too_strange(value: object) -> None:
     except ManifestFaulty as error:
         lines = [fault.line for fault in error.faults]
     assert all(lines)
+
+
+def test_a_constraint_nobody_can_read_is_told_at_its_line() -> None:
+    fault = only_fault(GOOD.replace("{name: onnxruntime}", "{name: x, version: newest}"))
+    assert (fault.line, fault.field, fault.found) == (3, "framework.version", "'newest'")
+    more = GOOD + "frameworks:\n  - {name: y, version: oldest}\n"
+    assert only_fault(more).field == "frameworks.0.version"

@@ -1,7 +1,7 @@
 """Refusals of the registry carry the answer to whoever asked."""
 
 from schemas.request import Refused
-from services.registry.errors import ManifestRefused, RegistryError, UnreadableManifest
+from services.registry.errors import ManifestRefused, RegistryError
 
 
 def test_a_refused_manifest_carries_the_answer() -> None:
@@ -10,9 +10,3 @@ def test_a_refused_manifest_carries_the_answer() -> None:
     assert error.refused is refused
     assert str(error) == "conflict: known with another text"
     assert isinstance(error, RegistryError)
-
-
-def test_an_unreadable_manifest_names_its_file() -> None:
-    error = UnreadableManifest("a.yml", "a map is expected")
-    assert (error.path, error.reason) == ("a.yml", "a map is expected")
-    assert str(error) == "a.yml: a map is expected"

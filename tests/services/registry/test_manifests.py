@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.manifest import ModelManifest
-from services.registry.errors import UnreadableManifest
-from services.registry.manifests import KINDS, parse_manifest, read_manifest, read_manifests
+from mlscope.manifests.errors import ManifestFaulty
+from services.registry.manifests import folder_of, read_manifest, read_manifests
 
 SHIPPED = Path(__file__).resolve().parents[3] / "manifests"
 DATASET = "name: d\nsynthetic: {shape: [4]}\n"
@@ -14,15 +13,15 @@ DATASET = "name: d\nsynthetic: {shape: [4]}\n"
 
 def reason(path: Path, kind: str = "") -> str:
     """Return why a file is no manifest."""
-    with pytest.raises(UnreadableManifest) as unreadable:
+    with pytest.raises(ManifestFaulty) as faulty:
         read_manifest(path, kind)
-    assert unreadable.value.path == path.name
-    return unreadable.value.reason
+    assert faulty.value.file == path.name
+    return str(faulty.value)
 
 
 def test_everything_shipped_is_readable() -> None:
     read = list(read_manifests(SHIPPED))
-    assert [each for each in read if isinstance(each, UnreadableManifest)] == []
+    assert [each for each in read if isinstance(each, ManifestFaulty)] == []
     assert {"model", "dataset", "scenario"} <= {getattr(each, "kind", "") for each in read}
 
 
@@ -34,7 +33,7 @@ def test_files_come_by_kind_then_name_and_bad_ones_as_errors(tmp_path: Path) -> 
     (tmp_path / "datasets" / "c.txt").write_text("no manifest")
     (tmp_path / "models" / "z.yml").write_text("[]")
     bad, *good = read_manifests(tmp_path)
-    assert isinstance(bad, UnreadableManifest)
+    assert isinstance(bad, ManifestFaulty)
     assert [getattr(each, "name", "") for each in good] == ["a", "b"]
 
 
@@ -45,9 +44,9 @@ def test_a_folder_without_manifests_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("[1]", "a map is expected, found list"),
-        ("", "a map is expected, found NoneType"),
-        ("name: [", "expected the node content"),
+        ("[1]", "found [1], allowed: a map of fields"),
+        ("", "found nothing, allowed: a map of fields"),
+        ("name: [", "expected node content"),
         ("name: d\nsynthetic: {shape: x}\n", "synthetic.shape"),
         ("synthetic: {shape: [4]}\n", "name"),
         ("kind: poem\nname: x\n", "poem"),
@@ -65,7 +64,9 @@ def test_what_cannot_be_read_at_all_says_why(tmp_path: Path) -> None:
     (tmp_path / "latin.yml").write_bytes(b"name: \xff")
     assert "utf-8" in reason(tmp_path / "latin.yml")
     (tmp_path / "large.yml").write_bytes(b"#" * ((1 << 20) + 1))
-    assert reason(tmp_path / "large.yml") == "larger than 1048576 bytes"
+    assert reason(tmp_path / "large.yml") == (
+        "large.yml: found 1048577 bytes, allowed: up to 1048576"
+    )
     (tmp_path / "folder.yml").mkdir()
     assert "directory" in reason(tmp_path / "folder.yml").lower()
 
@@ -77,8 +78,11 @@ def test_a_kind_in_the_file_goes_before_that_of_its_folder(tmp_path: Path) -> No
     assert read_manifest(path).kind == "dataset"
 
 
-def test_a_map_without_kind_is_none() -> None:
-    with pytest.raises(UnreadableManifest):
-        parse_manifest({"name": "x"}, "x.yml")
-    assert set(KINDS.values()) >= {"model", "framework", "dataset", "scenario"}
-    assert ModelManifest.model_fields["kind"].default in KINDS.values()
+def test_manifests_lie_in_folders_below_that_of_their_kind(tmp_path: Path) -> None:
+    for kind, name in (("dataset", "a"), ("hardware", "b"), ("software", "c")):
+        folder = tmp_path / folder_of(kind) / "deeper"
+        folder.mkdir(parents=True)
+        (folder / f"{name}.yml").write_text(f"name: {name}\n")
+    assert [getattr(each, "kind", "") for each in read_manifests(tmp_path)] == [
+        *("dataset", "hardware", "software")
+    ]
