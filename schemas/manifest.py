@@ -195,11 +195,19 @@ class Sample(Message):
     `path` is relative to the manifest's folder; `inputs` goes by the inputs' layer names.
     """
 
-    path: str = ""
-    sha256: str = ""
+    path: str
+    sha256: str
     inputs: dict[str, SampleFile] = Field(default_factory=dict)
     labels: tuple[str, ...] = ()
     reason: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_several(cls, value: Any) -> Any:
+        """Ask for no file of its own where `inputs` has them."""
+        if isinstance(value, Mapping) and value.get("inputs"):
+            return {"path": "", "sha256": "", **value}
+        return value
 
     @model_validator(mode="after")
     def _has_files(self) -> "Sample":

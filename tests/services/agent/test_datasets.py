@@ -121,7 +121,10 @@ def test_a_sample_may_have_a_file_for_each_input() -> None:
     assert sample["left"].startswith(b"\xff\xd8")
 
 
-@pytest.mark.parametrize("more", [{}, {"path": "a", "inputs": {"x": {"path": "b", "sha256": ""}}}])
+@pytest.mark.parametrize(
+    "more",
+    [{"path": "", "sha256": ""}, {"path": "a", "inputs": {"x": {"path": "b", "sha256": ""}}}],
+)
 def test_a_sample_has_one_file_or_one_for_each_input(more: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="a path, or else inputs"):
         Sample.model_validate(more)
