@@ -17,6 +17,7 @@ from mlscope.errors import UnsuitableDatabase
 from mlscope.settings import InvalidSetting
 from schemas.errors import SchemaError
 from schemas.request import Refused
+from services.agent.errors import NameTaken
 
 _USAGE = frozenset({"malformed", "invalid", "unknown"})
 
@@ -47,6 +48,8 @@ def explain(error: Exception) -> Failure | None:
             return Failure(exits.USAGE, str(error))
         case OSError(filename=str(name), strerror=str(why)):
             return Failure(exits.FAILED, f"{name}: {why}")
+        case NameTaken():
+            return Failure(exits.FAILED, str(error))
         case ClientError() | BusError() | ClusterError() | UnsuitableDatabase() | OSError():
             return Failure(exits.FAILED, str(error))
         case CalledProcessError():

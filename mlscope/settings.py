@@ -216,7 +216,7 @@ class Settings:
     )
 
     agent_id: str = _made_setting(
-        "AGENT_ID", _token, _own_name, "this agent's name, unique in a fleet"
+        "AGENT_ID", _token, _own_name, "this agent's name, unique in a fleet; default: the host's"
     )
     agent_labels: Mapping[str, str] = _made_setting(
         "AGENT_LABELS", _labels, _no_labels, "labels to match requests on: key=value,key=value"
@@ -325,6 +325,11 @@ class Settings:
     def hub_token(self) -> str | None:
         """Read the hub's token: a secret. None when there is none."""
         return None if self.hub_token_file is None else _secret(self.hub_token_file)
+
+    @property
+    def may_number_agent(self) -> bool:
+        """Whether the agent may add a number to its name where that is taken: it is the host's."""
+        return self.agent_id == _own_name()
 
     def nats_seed(self) -> str | None:
         """Read the nkey seed: a secret. None when this connection has none."""

@@ -89,5 +89,7 @@ class Lease(Message):
 
     holder: Token
     incarnation: str
+    #: the machine its holder runs on
+    hostname: str = ""
     #: runs accepted and not ended, `evaluation/run/attempt`
     busy: tuple[str, ...] = ()

@@ -177,6 +177,7 @@ def _agent(agent: str, inbox: str, lease: str) -> Permission:
         publish=(
             *(_fact(fact, agent=agent) for fact in _SAID_BY_AGENTS),
             f"$KV.leases.{lease}",
+            _newest("KV_leases", f"$KV.leases.{lease}"),
             _buries(_AGENT),
             *_keep(),
             _look_for(OBJECTS),

@@ -207,3 +207,15 @@ class BundleBroken(AgentError):
         """Name the file and what is wrong with it."""
         self.path, self.reason = path, reason
         super().__init__(f"bundle {path}: {reason}")
+
+
+class NameTaken(AgentError):
+    """Another start holds the lease of this agent's name, and lives."""
+
+    def __init__(self, agent: str, host: str, incarnation: str) -> None:
+        """Give the name, and the holder's host and start."""
+        self.agent, self.host, self.incarnation = agent, host, incarnation
+        super().__init__(
+            f"an agent called {agent} lives already, on host {host or 'unknown'} "
+            f"(start {incarnation}); set MLSCOPE_AGENT_ID to another name, or stop that one"
+        )

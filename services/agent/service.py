@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import secrets
-import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +13,7 @@ from mlscope.assets.opening import AssetSettings
 from mlscope.bus.bus import Asked, Bus, ServiceFacts
 from mlscope.bus.errors import BusError
 from mlscope.bus.permissions import agent_inbox
-from schemas.agent import AgentAnnounced, AgentLeft, Lease
+from schemas.agent import AgentAnnounced, AgentLeft
 from schemas.codec import decode_body, encode_body, is_json, unpack
 from schemas.errors import SchemaError
 from schemas.message import derived_id
@@ -26,7 +24,9 @@ from services.agent.channel import Words
 from services.agent.control import MOST_WAITING
 from services.agent.errors import AgentError, Stopped, WorkerDied
 from services.agent.execution import Execution
+from services.agent.folders import OwnFolder, clear_dead, own_folder
 from services.agent.issued import Issued
+from services.agent.leasing import Claim, Tenure
 from services.agent.machine import announcement, package_version
 from services.agent.outbox import BusSink
 from services.agent.process import WorkerLimits
@@ -34,7 +34,6 @@ from services.agent.sessions import Sessions, session_key
 from services.agent.state import Ended, Event, Orders, Stopping, decide_start, evolve
 from services.agent.telling import Telling
 
-LEASES = "leases"
 MOST_OPEN_ORDERS = 64
 _ANSWER_S = 600.0
 _LOOK_S = 0.2
@@ -47,6 +46,11 @@ class AgentSettings(AssetSettings, Protocol):
     @property
     def agent_id(self) -> str:
         """The agent's name, unique in a fleet."""
+        ...
+
+    @property
+    def may_number_agent(self) -> bool:
+        """Whether the agent may add a number to its name where that is taken."""
         ...
 
     @property
@@ -96,8 +100,20 @@ class AgentSettings(AssetSettings, Protocol):
 
 
 async def serve(bus: Bus, settings: AgentSettings, stop: asyncio.Event) -> None:
-    """Be an agent until `stop` is set; what runs then is left to the scheduler to repeat."""
-    agent = Agent(bus, settings)
+    """Be an agent until `stop` is set; what runs then is left to the scheduler to repeat.
+
+    Raises NameTaken when another agent of this name lives.
+    """
+    claim = Claim(
+        settings.agent_id,
+        settings.data_folder / "agents",
+        may_number=settings.may_number_agent,
+        pause_s=settings.heartbeat_s / 4,
+    )
+    tenure = await claim.carry_out(bus, stop)
+    if tenure is None:
+        return
+    agent = Agent(bus, settings, tenure)
     loops = (agent.keep_lease(), agent.do_orders(), _until(stop))
     await agent.open()
     tasks = [asyncio.create_task(loop) for loop in loops]
@@ -120,13 +136,16 @@ async def _until(stop: asyncio.Event) -> None:
 class Agent:
     """One start of an agent."""
 
-    def __init__(self, bus: Bus, settings: AgentSettings) -> None:
-        self.id, self.incarnation = settings.agent_id, secrets.token_hex(8)
-        self._bus, self._settings = bus, settings
-        self._folder = settings.data_folder / "agents" / self.id
-        limits = WorkerLimits(self._folder, settings.ring_bytes, settings.spool_max_bytes)
+    def __init__(self, bus: Bus, settings: AgentSettings, tenure: Tenure) -> None:
+        self.id, self.incarnation = tenure.agent, tenure.incarnation
+        self._bus, self._settings, self._tenure = bus, settings, tenure
+        self._parent = settings.data_folder / "agents" / self.id
+        folder = self._parent / self.incarnation
+        limits = WorkerLimits(folder, settings.ring_bytes, settings.spool_max_bytes)
         self._sessions = Sessions(limits)
         self._sink = BusSink(bus)
+        self._folder: OwnFolder | None = None
+        self._times_announced = 0
         self._orders = Orders()
         self._waiting: asyncio.Queue[WorkOrder] = asyncio.Queue()
         self._execution: Execution | None = None
@@ -140,21 +159,10 @@ class Agent:
         self._changed.set()
 
     async def open(self) -> None:
-        """Clear what a former start left, announce this one and begin to answer."""
-        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-        self._folder.mkdir(parents=True)
-        settings = self._settings
-        said = announcement(
-            self.id,
-            self.incarnation,
-            image=settings.agent_image,
-            labels=settings.agent_labels,
-            predictors=settings.agent_predictors,
-            allows_inline_python=settings.allow_inline_python,
-        )
-        await self._renew()
-        fact = AgentAnnounced(agent=self.id, announcement=said)
-        await self._sink.put(fact, id=derived_id(self.incarnation, "announced"), cause="")
+        """Clear what former starts left, announce this one and begin to answer."""
+        self._folder = await asyncio.to_thread(own_folder, self._parent, self.incarnation)
+        await asyncio.to_thread(clear_dead, self._parent)
+        await self._announce()
         verbs: Mapping[str, Callable[[Words, bytes], Awaitable[bytes]]] = {
             "start": self._start,
             "stop": self._stop,
@@ -173,8 +181,26 @@ class Agent:
                 )
             else:
                 await self._bus.answer(subject, answerer, queue=None)
-        facts = ServiceFacts("agent", _version(), "Runs models and measures them.", subjects)
+        version = package_version("mlscope") or "0.0.0"
+        facts = ServiceFacts("agent", version, "Runs models and measures them.", subjects)
         await self._bus.announce(facts, self._told)
+
+    async def _announce(self) -> None:
+        """Say what this agent is, at its start and once it holds its lost lease again."""
+        settings = self._settings
+        said = await asyncio.to_thread(
+            announcement,
+            self.id,
+            self.incarnation,
+            image=settings.agent_image,
+            labels=settings.agent_labels,
+            predictors=settings.agent_predictors,
+            allows_inline_python=settings.allow_inline_python,
+        )
+        fact = AgentAnnounced(agent=self.id, announcement=said)
+        fact_id = derived_id(self.incarnation, "announced", self._times_announced)
+        self._times_announced += 1
+        await self._sink.put(fact, id=fact_id, cause="")
 
     async def leave(self) -> None:
         """End the workers, say goodbye and let the lease go."""
@@ -183,13 +209,19 @@ class Agent:
         with contextlib.suppress(BusError):
             fact = AgentLeft(agent=self.id, incarnation=self.incarnation)
             await self._bus.publish(fact, id=derived_id(self.incarnation, "left"))
-            await self._bus.delete(LEASES, f"agent-{self.id}")
+            await self._tenure.release()
+        if self._folder is not None:
+            await asyncio.to_thread(self._folder.release)
 
     async def keep_lease(self) -> None:
-        """Renew the lease with every heartbeat and with every change, for ever."""
+        """Renew the lease with every heartbeat and with every change, for ever.
+
+        Who lost it meanwhile was taken as gone: once it is held again, that is said anew.
+        """
         while True:
             try:
-                await self._renew()
+                if await self._tenure.renew(self._orders.busy):
+                    await self._announce()
             except BusError as error:
                 _log.warning("the lease was not renewed", extra={"cause": str(error)})
             self._changed.clear()
@@ -267,14 +299,11 @@ class Agent:
             telling = execution.telling
         await telling.bury(error or WorkerDied("could not be used; see the agent's log"))
 
-    async def _renew(self) -> None:
-        lease = Lease(holder=self.id, incarnation=self.incarnation, busy=self._orders.busy)
-        await self._bus.put(LEASES, f"agent-{self.id}", encode_body(lease, json_text=True))
-
     def _told(self) -> Mapping[str, object]:
         return {
             "agent": self.id,
             "incarnation": self.incarnation,
+            "holds_lease": self._tenure.is_held,
             "busy": list(self._orders.busy),
             "workers": len(self._sessions),
             "pending_batches": self._sink.pending,
@@ -368,7 +397,3 @@ def _run_name(words: Words) -> tuple[str, str, int]:
 def _told_off(body: bytes, error: str, message: str) -> bytes:
     answer = WorkAnswer(accepted=False, error=error, message=message)
     return encode_body(answer, json_text=is_json(body))
-
-
-def _version() -> str:
-    return package_version("mlscope") or "0.0.0"

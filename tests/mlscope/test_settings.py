@@ -158,3 +158,8 @@ def test_a_misspelt_variable_is_found() -> None:
     assert unknown_variables({"MLSCOPE_NATS_ULR": "x", "MLSCOPE_DATA": "y", "HOME": "/"}) == [
         "MLSCOPE_NATS_ULR"
     ]
+
+
+def test_only_the_host_s_own_name_may_get_a_number() -> None:
+    assert Settings.read({}).may_number_agent
+    assert not Settings.read({"MLSCOPE_AGENT_ID": "chosen-by-hand"}).may_number_agent

@@ -22,6 +22,7 @@ from schemas.message import Fact, Message
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, RunFailed, RunReady
 from schemas.subjects import agent_command, facts_of
+from services.agent.errors import NameTaken
 from services.agent.service import serve
 from tests.services.agent.builders import (
     MANIFESTS,
@@ -42,6 +43,7 @@ class Small:
     data_folder: Path
     manifests_folder: Path = MANIFESTS
     agent_id: str = "a1"
+    may_number_agent: bool = False
     agent_labels: dict[str, str] = field(default_factory=lambda: {"rack": "7"})
     agent_image: str = "mlscope:1"
     agent_predictors: tuple[str, ...] = ("onnxruntime",)
@@ -362,6 +364,29 @@ async def test_a_restart_is_another_incarnation(tmp_path: Path) -> None:
         said = await Scheduler(bus, server).facts(AgentAnnounced, 2)
     assert said[0].announcement.incarnation != said[1].announcement.incarnation
     assert scheduler is not None
+
+
+async def test_a_second_agent_of_a_name_is_refused_and_harms_nobody(tmp_path: Path) -> None:
+    server = MemoryServer()
+    async with serving(server, tmp_path) as scheduler:
+        order = an_order(a_sleepy_subject(predict_ms=20), (a_run(queries=100),))
+        await scheduler.command("start", order)
+        await scheduler.facts(QueriesAnswered)
+        async with connect(server, "agent") as bus:
+            with pytest.raises(NameTaken):
+                await serve(bus, Small(tmp_path), asyncio.Event())
+        assert (await scheduler.facts(RunCompleted))[0].tally.queries == 100
+        assert len(await scheduler.facts(AgentAnnounced)) == 1
+        assert await scheduler.lease() is not None
+
+
+async def test_an_agent_that_lost_its_lease_announces_itself_again(scheduler: Scheduler) -> None:
+    await scheduler.bus.delete("leases", "agent-a1")
+    first, again = await scheduler.facts(AgentAnnounced, 2)
+    assert first.announcement == again.announcement
+    lease = await scheduler.lease()
+    assert lease is not None
+    assert lease.incarnation == first.announcement.incarnation
 
 
 async def test_a_server_that_was_away_gets_everything(tmp_path: Path) -> None:
