@@ -115,7 +115,9 @@ def test_an_input_that_the_model_has_not_is_named(tmp_path: Path) -> None:
 def test_a_sample_may_have_a_file_for_each_input() -> None:
     (photo, *_) = dataset_named("photos").samples
     file = SampleFile(path=photo.path, sha256=photo.sha256)
-    pair = DatasetManifest(name="d", samples=(Sample(inputs={"left": file, "right": file}),))
+    pair = DatasetManifest(
+        name="d", samples=(Sample.model_validate({"inputs": {"left": file, "right": file}}),)
+    )
     (sample,) = load_samples(pair, folder())
     assert sample["left"] == sample["right"]
     assert sample["left"].startswith(b"\xff\xd8")
