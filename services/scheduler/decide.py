@@ -216,13 +216,16 @@ def _agent_for(state: EvaluationState, group: list[Run], fleet: Fleet) -> Candid
     """Return who does a group: its agent while that one fits, else another that does.
 
     Best is one whose turn it is, then the least loaded. An agent on which attempts of the group
-    were broken off again and again gives way to one where they were not.
+    were broken off again and again gives way to one where they were not. Where every agent has
+    runs of its own, no other does them: its results would count for the wrong one.
     """
     assert state.plan is not None
     try:
         fitting = fitting_agents(_request(state), state.plan.subject.model, fleet.catalog)
     except RequestRefused:
         return None
+    if _request(state).spread == "all":
+        return next((each for each in fitting if each.agent == group[0].agent), None)
     breaks = {each.agent: _breaks(group, each.agent) for each in fitting}
     for candidate in fitting:
         is_fewest = breaks[candidate.agent] == min(breaks.values())
@@ -271,8 +274,10 @@ def _give_up(
     since_ns = max(run.since_ns or state.planned_ns for run in group)
     if now_ns < since_ns + int(wait_s * S_NS):
         return
+    is_its_own = _request(state).spread == "all"
+    other = "no other agent does what is this one's" if is_its_own else "no other agent fits"
     for run in group:
-        cause = f"{run.cause}; no other agent fits" if run.cause else "no agent fits any more"
+        cause = f"{run.cause}; {other}" if run.cause else "no agent fits any more"
         yield _interruption(state, run, cause, final=True)
 
 
