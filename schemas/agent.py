@@ -54,6 +54,8 @@ class Announcement(Message):
     allows_inline_python: bool = False
     mlscope_version: str = ""
     python_version: str = ""
+    #: the key of the only request it serves, as an import does; '' for an agent of everybody
+    reserved_for: str = ""
 
 
 class AgentAnnounced(Fact):

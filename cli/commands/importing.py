@@ -73,7 +73,7 @@ async def _import(bundle: Bundle, keys: Keys, key: str) -> int:
         playing = await stack.enter_async_context(connect(keys.agent, "agent"))
         client = AsyncClient(bus=asking)
         await _check_name_is_free(client, bundle)
-        playback = Playback(playing, bundle, keys.agent.heartbeat_s)
+        playback = Playback(playing, bundle, keys.agent.heartbeat_s, key=key)
         await stack.enter_async_context(playback.present())
         return await _follow(client, request_of(bundle, key), playback)
 

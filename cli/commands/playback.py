@@ -31,8 +31,12 @@ _RunKey = tuple[int, int, str, str, int]
 class Playback:
     """One machine's agent for as long as `present` lasts."""
 
-    def __init__(self, bus: Bus, bundle: Bundle, heartbeat_s: float) -> None:
-        """Take the connection of its agent, the bundle and how often to renew its lease."""
+    def __init__(self, bus: Bus, bundle: Bundle, heartbeat_s: float, *, key: str = "") -> None:
+        """Take the agent's connection, the bundle, how often to renew its lease, whom it serves.
+
+        `key` is that of the one request it is there for.
+        """
+        self._key = key
         self._bus, self._bundle, self._heartbeat_s = bus, bundle, heartbeat_s
         self._incarnation = secrets.token_hex(8)
         self._evaluation: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -75,7 +79,11 @@ class Playback:
             for each in self._bundle.announcement.runtimes
         )
         return self._bundle.announcement.model_copy(
-            update={"incarnation": self._incarnation, "runtimes": runtimes}
+            update={
+                "incarnation": self._incarnation,
+                "runtimes": runtimes,
+                "reserved_for": self._key,
+            }
         )
 
     async def _renew(self) -> None:

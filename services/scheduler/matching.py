@@ -100,12 +100,13 @@ def _match(
     dataset = dataset_of(request, model, catalog)
     wanted = _wanted(request, model)
     fitting: list[Candidate] = []
+    pool = _pool(request, catalog)
     reasons = [
-        AgentReason(agent=agent, reason="is not known here")
+        AgentReason(agent=agent, reason=_why_not_in(catalog, agent))
         for agent in dict.fromkeys(request.agents)
-        if all(each.announcement.agent != agent for each in catalog.agents)
+        if all(each.announcement.agent != agent for each in pool)
     ]
-    for status in catalog.agents:
+    for status in pool:
         found = _candidate(status, wanted)
         if isinstance(found, Candidate):
             fitting.append(found)
@@ -124,8 +125,20 @@ def _match(
 def fitting_agents(request: Evaluate, model: ModelManifest, catalog: Catalog) -> list[Candidate]:
     """Return everyone who can run a request now. Raises RequestRefused."""
     wanted = _wanted(request, model)
-    found = (_candidate(status, wanted) for status in catalog.agents)
+    found = (_candidate(status, wanted) for status in _pool(request, catalog))
     return [each for each in found if isinstance(each, Candidate)]
+
+
+def _pool(request: Evaluate, catalog: Catalog) -> list[AgentStatus]:
+    """Return the agents that serve everybody, and those reserved for this very request."""
+    keys = ("", request.key)
+    return [each for each in catalog.agents if each.announcement.reserved_for in keys]
+
+
+def _why_not_in(catalog: Catalog, agent: str) -> str:
+    if any(each.announcement.agent == agent for each in catalog.agents):
+        return "is an import that plays back its own evaluation alone"
+    return "is not known here"
 
 
 def _wanted(request: Evaluate, model: ModelManifest) -> _Wanted:

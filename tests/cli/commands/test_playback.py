@@ -13,10 +13,11 @@ from cli.commands.planning import offline_plan, shipped_catalog
 from cli.commands.playback import Playback
 from mlscope.bus.bus import Bus, Recorded
 from mlscope.bus.memory import MemoryServer, connect
+from schemas.agent import AgentAnnounced
 from schemas.codec import decode_body, encode_body
 from schemas.plan import OfflinePlan, WorkAnswer, WorkOrder
 from schemas.run import RunCompleted
-from schemas.subjects import agent_command, story_of
+from schemas.subjects import agent_command, facts_of, story_of
 from tests.cli.commands.conftest import CommandLine
 
 ARGUMENTS = ("--scenario", "online:queries=6", "--batch-size", "1,2", "--trace-level", "framework")
@@ -84,6 +85,15 @@ async def test_orders_are_answered_with_what_was_measured(tmp_path: Path) -> Non
         traced = await scheduler.read("mlscope.v1.trace.e1.>")
         told = sum(e.tally.spans for e in ends if isinstance(e, RunCompleted))
         assert sum(each.fact.count for each in traced) == told > 0  # type: ignore[attr-defined]
+
+
+async def test_its_agent_is_announced_as_there_for_one_request(tmp_path: Path) -> None:
+    bundle = await made_bundle(tmp_path)
+    async with connect(MemoryServer(), "agent") as agent:
+        async with Playback(agent, bundle, heartbeat_s=1.0, key="import e0").present():
+            (said,) = await agent.read(facts_of(AgentAnnounced))
+    assert isinstance(said.fact, AgentAnnounced)
+    assert said.fact.announcement.reserved_for == "import e0"
 
 
 async def test_what_is_not_in_it_is_told(tmp_path: Path) -> None:

@@ -343,3 +343,19 @@ def test_who_has_none_of_the_frameworks_is_told_each() -> None:
     assert [each.reason for each in found.reasons] == [
         "has jax 0.10, wanted onnxruntime; has jax 0.10, wanted pytorch"
     ]
+
+
+def test_an_agent_reserved_for_a_request_serves_and_hinders_no_other() -> None:
+    imported = an_agent("imported", reserved_for="import e1")
+    catalog = a_catalog(imported, an_agent("own", runtimes=()))
+    found = match(a_request(key="k"), catalog, {})
+    assert (found.agents, [each.agent for each in found.reasons]) == ((), ["own"])
+    assert [each.agent for each in match(a_request(key="import e1"), catalog, {}).agents] == [
+        "imported"
+    ]
+
+
+def test_who_names_a_reserved_agent_is_told_why_not() -> None:
+    catalog = a_catalog(an_agent("imported", reserved_for="import e1"))
+    (told,) = match(a_request(agents=["imported"]), catalog, {}).reasons
+    assert told.reason == "is an import that plays back its own evaluation alone"
