@@ -7,7 +7,7 @@ import argparse
 import subprocess
 import sys
 
-BENCHMARKS = ("pacing", "remote_pacing", "overhead", "observing", "ingest", "startup")
+BENCHMARKS = ("pacing", "remote_pacing", "overhead", "observing", "ingest", "artifacts", "startup")
 LONG = ("memory",)
 
 

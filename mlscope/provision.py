@@ -5,7 +5,7 @@ from typing import Protocol
 
 from mlscope.bus.nats.admin import Admin
 from mlscope.bus.nats.settings import NatsSettings
-from mlscope.bus.streams import BUCKETS, DURABLES, STORES, STREAMS, Bucket, Stream
+from mlscope.bus.streams import ARTIFACTS, BUCKETS, DURABLES, STORES, STREAMS, Bucket, Stream
 
 
 class ProvisionSettings(NatsSettings, Protocol):
@@ -28,7 +28,12 @@ class ProvisionSettings(NatsSettings, Protocol):
 
     @property
     def payloads_max_bytes(self) -> int:
-        """The size at which each object store refuses more."""
+        """The size at which an object store of large facts refuses more."""
+        ...
+
+    @property
+    def artifacts_max_bytes(self) -> int:
+        """The size at which the store of artifacts refuses more."""
         ...
 
 
@@ -47,7 +52,9 @@ async def provision(settings: ProvisionSettings) -> None:
         for bucket in _buckets(settings):
             await admin.make_bucket(bucket)
         for store in STORES:
-            await admin.make_store(replace(store, max_bytes=settings.payloads_max_bytes))
+            is_artifacts = store.name == ARTIFACTS
+            size = settings.artifacts_max_bytes if is_artifacts else settings.payloads_max_bytes
+            await admin.make_store(replace(store, max_bytes=size))
     finally:
         await admin.close()
 

@@ -257,7 +257,7 @@ class Settings:
     traces_max_bytes: int = _setting("TRACES_MAX_BYTES", _bytes, 4 * GIB, "stream TRACES")
     queries_max_bytes: int = _setting("QUERIES_MAX_BYTES", _bytes, 2 * GIB, "stream QUERIES")
     payloads_max_bytes: int = _setting(
-        "PAYLOADS_MAX_BYTES", _bytes, 4 * GIB, "each object store: facts above 512 KiB"
+        "PAYLOADS_MAX_BYTES", _bytes, 4 * GIB, "each object store of facts above 512 KiB"
     )
     artifacts_max_bytes: int = _setting(
         "ARTIFACTS_MAX_BYTES", _bytes, 8 * GIB, "object store of `mlscope artifacts`"

@@ -26,8 +26,9 @@ from mlscope.bus.errors import BusError
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.log import MESSAGE_ID, Stored, last_on, read_on, store
 from mlscope.bus.nats.settings import NatsSettings
+from mlscope.bus.streams import ARTIFACTS
 
-BUCKET = "artifacts"
+BUCKET = ARTIFACTS
 CHUNK_BYTES = 256 << 10
 _WINDOW = 8
 _TRIES = 3
@@ -100,7 +101,7 @@ async def connect(
 class Artifacts:
     """The artifacts of one object store. What the bus raises is raised as it is."""
 
-    def __init__(self, connection: Connection, bucket: str = BUCKET) -> None:
+    def __init__(self, connection: Connection, bucket: str = ARTIFACTS) -> None:
         """Use an open connection; `bucket` was made by `mlscope provision`."""
         self._connection = connection
         self._bucket = bucket

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from mlscope.bus.streams import BATCHES, OBJECTS, durable_named
+from mlscope.bus.streams import ARTIFACTS, BATCHES, OBJECTS, durable_named
 from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
 from schemas.catalogue import COMMANDS
@@ -39,6 +39,8 @@ from schemas.subjects import REQUEST, ROOT, agent_command, subject_of
 _INBOX = "_INBOX_"
 _AGENT = "agent"
 _ANY = "*"
+CURATOR = "curator"
+"""The connection that puts and removes artifacts."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -145,6 +147,11 @@ def _keep_batches(agent: str) -> tuple[str, ...]:
     return (f"$O.{BATCHES}.C.*.*.*.*.{agent}.*", _described(BATCHES), _look_for(BATCHES))
 
 
+def _artifacts() -> tuple[str, ...]:
+    """Read and list artifacts."""
+    return (_newest(f"OBJ_{ARTIFACTS}", f"$O.{ARTIFACTS}.M.*"), *_batches(f"OBJ_{ARTIFACTS}"))
+
+
 def _look_for(store: str) -> str:
     """Look whether a large payload is there already."""
     return _newest(f"OBJ_{store}", _described(store))
@@ -182,6 +189,7 @@ def _agent(agent: str, inbox: str, lease: str) -> Permission:
             *_keep(),
             _look_for(OBJECTS),
             *_keep_batches(agent),
+            *_artifacts(),
             *_inboxes("scheduler", "requester"),
         ),
         subscribe=(*_inboxes(inbox), agent_command(agent, _ANY), *_discovered(_AGENT)),
@@ -312,6 +320,15 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *_inboxes("requester"),
                 *_entities("evaluation", "run", "analysis", "query"),
             ),
+        ),
+        CURATOR: Permission(
+            publish=(
+                f"$O.{ARTIFACTS}.C.*",
+                f"$O.{ARTIFACTS}.M.*",
+                *_artifacts(),
+                *_purge(f"OBJ_{ARTIFACTS}"),
+            ),
+            subscribe=_inboxes(CURATOR),
         ),
         "provisioner": Permission(
             publish=("$JS.API.>",),

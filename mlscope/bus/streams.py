@@ -6,6 +6,7 @@ as the message that refers to it can still be needed. The log is kept, so the ob
 decision taken anew refers to it again. Batches are purged once they are rows; the objects of
 batches (store `batches`) go with the messages purged, and all of a run's with its last message.
 Both stores are bounded and refuse when full, which holds a publisher back like a full stream.
+What people put into `artifacts` they remove themselves.
 """
 
 from dataclasses import dataclass
@@ -102,7 +103,14 @@ OBJECTS = "payloads"
 BATCHES = "batches"
 """The object store of large batches: an object goes with the message that refers to it."""
 
-STORES: tuple[Store, ...] = (Store(OBJECTS, 4 * GIB), Store(BATCHES, 4 * GIB))
+ARTIFACTS = "artifacts"
+"""The object store of files that people put there: models, datasets."""
+
+STORES: tuple[Store, ...] = (
+    Store(OBJECTS, 4 * GIB),
+    Store(BATCHES, 4 * GIB),
+    Store(ARTIFACTS, 8 * GIB),
+)
 
 MAX_PAYLOAD_BYTES = 512 * 1024
 """The size above which a fact becomes an object."""

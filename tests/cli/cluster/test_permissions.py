@@ -262,7 +262,7 @@ async def test_a_subject_has_its_hearers(
     assert allowed == hearers
 
 
-@pytest.mark.parametrize("name", sorted(set(PERMISSIONS) - {"requester", "provisioner"}))
+@pytest.mark.parametrize("name", sorted(set(PERMISSIONS) - {"requester", "curator", "provisioner"}))
 async def test_a_service_answers_discovery_and_asks_nothing(
     nats_server: NatsServer, name: str
 ) -> None:

@@ -12,10 +12,11 @@ import yaml
 
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.ports import free_port
+from mlscope.assets import artifacts
 from mlscope.bus.bus import Asked, Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.nats import connect
-from mlscope.bus.permissions import agent_inbox, agent_key
+from mlscope.bus.permissions import CURATOR, agent_inbox, agent_key
 from mlscope.client import AsyncClient
 from mlscope.client.asynchronous import request_of
 from mlscope.provision import provision
@@ -125,7 +126,7 @@ async def answered(bus: Bus, subject: str, body: bytes) -> bytes:
 async def play(story: Story, client: AsyncClient) -> None:
     """Play every part, all at once."""
     async with asyncio.TaskGroup() as parts:
-        for part in (evaluate, cancel, look_on, lose_an_agent, change_the_catalog):
+        for part in (evaluate, cancel, look_on, lose_an_agent, change_the_catalog, keep_artifacts):
             parts.create_task(part(story, client))
         parts.create_task(send_nonsense(story, client.bus))
 
@@ -250,6 +251,24 @@ async def change_the_catalog(_: Story, client: AsyncClient) -> None:
     """Publish a manifest that is too large for a message, and take it back."""
     await client.publish(a_model("large", description=LARGE))
     await client.withdraw("model", "large", "1.0.0")
+
+
+async def keep_artifacts(story: Story, _: AsyncClient) -> None:
+    """Put a file into the artifact repository twice, have an agent read it, and remove it."""
+    path = story.server.folder / "artifact"
+    path.write_bytes(b"weights")
+    got: list[bytes] = []
+    key = agent_key(AGENT)
+    async with (
+        artifacts.connect(story.settings(CURATOR), CURATOR) as curator,
+        artifacts.connect(story.settings(key), "agent", inbox=agent_inbox(AGENT)) as agent,
+    ):
+        for _again in range(2):
+            await curator.put("m/weights", path)
+        await agent.read(await agent.described("m/weights"), got.extend)
+        assert [each.name for each in await curator.ls()] == ["m/weights"]
+        await curator.rm("m/weights")
+    assert b"".join(got) == b"weights"
 
 
 def a_model(name: str, **changes: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from cli.cluster.nats_server import NatsServer
 from mlscope.bus.errors import ServerRefused
 from mlscope.bus.nats.admin import Admin, ServerTooOld
-from mlscope.bus.streams import BATCHES, OBJECTS, STREAMS
+from mlscope.bus.streams import ARTIFACTS, BATCHES, OBJECTS, STREAMS
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from tests.contracts.worlds import NatsWorld, OpenSettings
@@ -57,7 +57,13 @@ async def test_provisioning_again_changes_what_is_set(nats_server: NatsServer) -
     settings = settings_of(nats_server, "provisioner")
     await provision(settings)
     await provision(
-        replace(settings, traces_max_bytes=1 << 20, lease_ttl_s=7.0, payloads_max_bytes=2 << 20)
+        replace(
+            settings,
+            traces_max_bytes=1 << 20,
+            lease_ttl_s=7.0,
+            payloads_max_bytes=2 << 20,
+            artifacts_max_bytes=3 << 20,
+        )
     )
     client = await nats.connect(
         nats_server.url,
@@ -74,6 +80,8 @@ async def test_provisioning_again_changes_what_is_set(nats_server: NatsServer) -
     for name in (OBJECTS, BATCHES):
         store = (await manager.stream_info(f"OBJ_{name}")).config
         assert (store.max_bytes, store.discard) == (2 << 20, "new")
+    store = (await manager.stream_info(f"OBJ_{ARTIFACTS}")).config
+    assert (store.max_bytes, store.deny_purge) == (3 << 20, False)
     recorder = (await manager.consumer_info("EVALUATIONS", "recorder")).config
     assert (recorder.ack_wait, recorder.max_deliver) == (30.0, -1)
     await client.close()
