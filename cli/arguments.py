@@ -49,6 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_reading(commands)
     _add_manifest(commands)
+    _add_assets(commands)
     add_commands(commands)
     _add_running(commands)
     _add_offline(commands)
@@ -194,6 +195,26 @@ def _add_manifest(commands: Parsers) -> None:
     withdraw.add_argument("name")
     withdraw.add_argument("version")
     for each in (publish, withdraw):
+        _asks(each)
+
+
+def _add_assets(commands: Parsers) -> None:
+    models = commands.add_parser("models", help="fetch what models need, before they are run")
+    actions = models.add_subparsers(dest="action", metavar="ACTION", required=True)
+    fetch = _command(actions, "fetch", "models", "fetch models' files into this host's cache")
+    fetch.add_argument(
+        "models", nargs="+", metavar="MODEL", help="a shipped model's name, or a manifest's file"
+    )
+    artifacts = commands.add_parser("artifacts", help="put, list and remove files of the cluster")
+    actions = artifacts.add_subparsers(dest="action", metavar="ACTION", required=True)
+    put = _command(actions, "put", "artifacts", "store a file, as artifact://NAME in manifests")
+    put.add_argument("file", type=Path, metavar="FILE")
+    put.add_argument("name", nargs="?", default="", metavar="NAME", help="default: the file's")
+    listing = _command(actions, "ls", "artifacts", "list what is stored")
+    _prints(listing)
+    remove = _command(actions, "rm", "artifacts", "remove what is stored")
+    remove.add_argument("names", nargs="+", metavar="NAME")
+    for each in (fetch, put, listing, remove):
         _asks(each)
 
 

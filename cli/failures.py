@@ -5,6 +5,7 @@ from subprocess import CalledProcessError
 
 from cli import exits
 from cli.cluster.errors import ClusterError
+from mlscope.assets.errors import AssetError
 from mlscope.bus.errors import BusError, NotPermitted
 from mlscope.client.errors import (
     ClientError,
@@ -17,7 +18,7 @@ from mlscope.errors import UnsuitableDatabase
 from mlscope.settings import InvalidSetting
 from schemas.errors import SchemaError
 from schemas.request import Refused
-from services.agent.errors import NameTaken
+from services.agent.errors import AssetUnusable, NameTaken
 
 _USAGE = frozenset({"malformed", "invalid", "unknown"})
 
@@ -50,7 +51,15 @@ def explain(error: Exception) -> Failure | None:
             return Failure(exits.FAILED, f"{name}: {why}")
         case NameTaken():
             return Failure(exits.FAILED, str(error))
-        case ClientError() | BusError() | ClusterError() | UnsuitableDatabase() | OSError():
+        case (
+            AssetError()
+            | AssetUnusable()
+            | ClientError()
+            | BusError()
+            | ClusterError()
+            | UnsuitableDatabase()
+            | OSError()
+        ):
             return Failure(exits.FAILED, str(error))
         case CalledProcessError():
             return Failure(exits.FAILED, f"`{' '.join(error.cmd[1:])}` failed, see above")

@@ -117,28 +117,40 @@ def bring(fetcher: Any, needs: tuple[Need, ...], told: Told) -> Goods:
     return goods
 
 
+def _quiet(_: Need, __: int, ___: int | None) -> None:
+    """Take no notice."""
+
+
 async def bring_for(subject: Subject, settings: Any, *, inbox: str = "", name: str = "") -> Goods:
-    """Bring what a subject needs; the loop goes on meanwhile. Raises AssetUnusable.
+    """Bring what a subject needs; see `bring_needs`."""
+    needs = needs_of(subject.model, random_weights=is_random(subject))
+    return await bring_needs(needs, settings, inbox=inbox, name=name)
+
+
+async def bring_needs(
+    needs: tuple[Need, ...], settings: Any, *, inbox: str = "", name: str = "", told: Told = _quiet
+) -> Goods:
+    """Fetch what is needed; the loop goes on meanwhile. Raises AssetUnusable.
 
     `settings` has what `AssetSettings` says, and for artifacts what a connection needs, under the
     key called `name`; without one no artifact can be had. Given up when cancelled.
     """
-    needs = needs_of(subject.model, random_weights=is_random(subject))
     if not needs:
         return Goods()
     from mlscope.assets.opening import open_assets
 
     gone = threading.Event()
 
-    def told(_: Need, __: int, ___: int | None) -> None:
+    def heard(need: Need, here: int, whole: int | None) -> None:
         if gone.is_set():
             raise Stopped
+        told(need, here, whole)
 
     has_artifacts = bool(name) and any(isinstance(each.source, ArtifactSource) for each in needs)
     try:
         async with _repository(settings, name, inbox) if has_artifacts else _none() as repository:
             fetcher = open_assets(settings, repository)
-            return await _in_thread(lambda: bring(fetcher, needs, told))
+            return await _in_thread(lambda: bring(fetcher, needs, heard))
     except (AssetError, BusError) as error:
         raise AssetUnusable(str(error)) from error
     finally:

@@ -1,0 +1,123 @@
+"""`mlscope artifacts put|ls|rm` and `mlscope models fetch`, against real servers."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cli import exits
+from cli.cluster.nats_server import NatsServer
+from cli.transfers import TransferLine, transfer_text
+from mlscope.provision import provision
+from tests.cli.commands.conftest import CommandLine, key_settings
+from tests.mlscope.assets.web_server import serving
+
+BODY = b"weights" * 1000
+SUM = hashlib.sha256(BODY).hexdigest()
+
+
+@pytest.fixture
+async def curating(nats_server: NatsServer, tmp_path: Path) -> CommandLine:
+    """Return a command line with the curator's key."""
+    await provision(key_settings(nats_server, "provisioner"))
+    return CommandLine(
+        MLSCOPE_NATS_URL=nats_server.url,
+        MLSCOPE_NATS_SEED_FILE=str(nats_server.seed_files["curator"]),
+        MLSCOPE_DATA=str(tmp_path),
+        no_proxy="127.0.0.1",
+    )
+
+
+def a_model(folder: Path, **assets: str) -> str:
+    """Write a manifest whose weights are elsewhere and return its path."""
+    path = folder / "m.yml"
+    port = {"type": "raw", "layer_name": "x", "shape": [-1, 4]}
+    manifest: dict[str, object] = {
+        "name": "m",
+        "version": "1.0.0",
+        "framework": {"name": "pytorch"},
+    }
+    manifest["inputs"] = manifest["outputs"] = [port]
+    manifest["model"] = {"builder": "a.b", **assets}
+    path.write_text(yaml.safe_dump(manifest))
+    return str(path)
+
+
+async def test_a_file_is_put_listed_fetched_and_removed(
+    curating: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "w.pth").write_bytes(BODY)
+    put = await curating("artifacts", "put", str(tmp_path / "w.pth"), "m/w.pth")
+    assert put.out == f"artifact://m/w.pth  sha256:{SUM}\n", put.err
+    listed = (await curating("artifacts", "ls", "-o", "json")).json()
+    assert listed == [{"artifact": "m/w.pth", "size_bytes": len(BODY), "sha256": SUM}]
+    model = a_model(tmp_path, weights_path="artifact://m/w.pth")
+    fetched = await curating("models", "fetch", model)
+    cached = tmp_path / "cache" / "sha256" / SUM[:2] / SUM[2:]
+    assert fetched.out == f"{cached}  sha256:{SUM}\n", fetched.err
+    assert cached.read_bytes() == BODY
+    assert "artifact://m/w.pth  7 kB" in fetched.err
+    assert (await curating("artifacts", "rm", "m/w.pth")).code == exits.OK
+    again = await curating("artifacts", "rm", "m/w.pth")
+    assert (again.code, "has none of this name" in again.err) == (exits.FAILED, True)
+
+
+async def test_who_only_asks_changes_no_artifact(
+    curating: CommandLine, mlscope: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "w").write_bytes(BODY)
+    assert (await mlscope("artifacts", "put", str(tmp_path / "w"))).code == exits.AUTH
+    bad = await curating("artifacts", "put", str(tmp_path / "w"), "a//b")
+    assert (bad.code, "name" in bad.err) == (exits.USAGE, True)
+
+
+async def test_a_model_is_fetched_from_the_web_without_a_cluster(tmp_path: Path) -> None:
+    alone = CommandLine(MLSCOPE_DATA=str(tmp_path), no_proxy="127.0.0.1")
+    with serving() as site:
+        url = site.put("/w.pth", BODY)
+        model = a_model(tmp_path, weights_path=url, weights_checksum=f"sha256:{SUM}")
+        for _ in range(2):
+            fetched = await alone("models", "fetch", model)
+            assert fetched.out.endswith(f"sha256:{SUM}\n"), fetched.err
+        assert len(site.asked) == 1
+        wrong = a_model(tmp_path, weights_path=url, weights_checksum="0" * 64)
+        refused = await alone("models", "fetch", wrong)
+    assert (refused.code, SUM in refused.err) == (exits.FAILED, True)
+
+
+async def test_a_shipped_model_needs_nothing(tmp_path: Path) -> None:
+    alone = CommandLine(MLSCOPE_DATA=str(tmp_path))
+    fetched = await alone("models", "fetch", "identity")
+    assert (fetched.code, fetched.out) == (exits.OK, "")
+    assert "nothing to fetch" in fetched.err
+    unknown = await alone("models", "fetch", "identiti")
+    assert (unknown.code, "identity" in unknown.err) == (exits.USAGE, True)
+
+
+def test_a_transfer_has_a_bar_where_its_end_is_known() -> None:
+    assert transfer_text("w", 500, 1000) == f"w  [{'#' * 12}{'.' * 12}] 500 B of 1 kB"
+    assert transfer_text("w", 500, None) == "w  500 B"
+
+
+def test_on_a_terminal_a_transfer_is_one_live_line() -> None:
+    class Terminal:
+        def __init__(self) -> None:
+            self.text = ""
+
+        def isatty(self) -> bool:
+            return True
+
+        def write(self, text: str) -> None:
+            self.text += text
+
+        def flush(self) -> None:
+            pass
+
+    terminal, now = Terminal(), iter([0.0, 1.0, 1.01, 2.0])
+    with TransferLine(terminal, "w", lambda: next(now)) as line:  # type: ignore[arg-type]
+        for here in (100, 200, 1000):
+            line.show(here, 1000)
+    lines = [each for each in terminal.text.split("\r\x1b[K") if each]
+    assert [each.rpartition("  ")[2] for each in lines[:2]] == ["100 B/s", "500 B/s"]
+    assert lines[2:] == ["w  1 kB\n"]
