@@ -264,6 +264,12 @@ class Settings:
     )
     lease_ttl_s: float = _setting("LEASE_TTL_S", _seconds, 15.0, "silence that loses a lease")
     heartbeat_s: float = _setting("HEARTBEAT_S", _seconds, 3.0, "time between lease renewals")
+    forget_agents_after_s: float = _setting(
+        "FORGET_AGENTS_AFTER_S", _seconds, 86_400.0, "time gone agents stay in the catalog"
+    )
+    max_gone_agents: int = _setting(
+        "MAX_GONE_AGENTS", _whole(1, 1_000_000), 256, "gone agents kept; the longest gone go first"
+    )
     run_silence_s: float = _setting(
         "RUN_SILENCE_S", _seconds, 30.0, "time without a sign of life that ends a run"
     )

@@ -22,7 +22,7 @@ from services.registry.decide import decide_back, decide_lost
 from services.registry.errors import ManifestRefused
 from services.registry.leases import Leases, is_held, lease_key
 from services.registry.manifests import read_manifests
-from services.registry.state import RegistryState, digest, entries, evolve
+from services.registry.state import Memory, RegistryState, digest, entries, evolve
 
 LEASES = "leases"
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Registry:
 
     def __init__(self, bus: Bus, settings: Settings) -> None:
         """Start from nothing; the loops of `serve` do the rest."""
-        self.state = RegistryState()
+        self.state = RegistryState(memory=_memory(settings))
         self.bucket = CatalogBucket(bus)
         self.fleet_known = asyncio.Event()
         self.manifests_known = asyncio.Event()
@@ -201,6 +201,10 @@ class Registry:
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.5)
+
+
+def _memory(settings: Settings) -> Memory:
+    return Memory(int(settings.forget_agents_after_s * 1e9), settings.max_gone_agents)
 
 
 def lost_id(fact: AgentLost) -> str:

@@ -1,7 +1,8 @@
 """The catalog as a fold of what agents and the registry said. Pure.
 
 Agents and manifests lie in two streams; neither depends on the other, so any interleaving of
-the two gives the same state.
+the two gives the same state. Agents gone for long are forgotten by the times of the fleet's facts
+alone, so that the same log gives the same state whenever it is folded.
 """
 
 import hashlib
@@ -28,6 +29,14 @@ def _no_manifests() -> Mapping[str, Manifest]:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """How long agents that left or were lost stay in the catalog, and how many of them."""
+
+    gone_ns: int = 86_400 * 1_000_000_000
+    most_gone: int = 256
+
+
+@dataclass(frozen=True, slots=True)
 class RegistryState:
     """Agents by id, manifests by key, and the last sequence folded of each stream."""
 
@@ -35,6 +44,7 @@ class RegistryState:
     manifests: Mapping[str, Manifest] = field(default_factory=_no_manifests)
     fleet_sequence: int = 0
     catalog_sequence: int = 0
+    memory: Memory = Memory()
 
 
 def evolve(state: RegistryState, recorded: Recorded) -> RegistryState:
@@ -44,14 +54,31 @@ def evolve(state: RegistryState, recorded: Recorded) -> RegistryState:
         return state
     if recorded.fact.entity == "agent":
         after = replace(state, fleet_sequence=max(state.fleet_sequence, recorded.sequence))
-    else:
-        after = replace(state, catalog_sequence=max(state.catalog_sequence, recorded.sequence))
+        return _forget(step(after, recorded), recorded.envelope.time_ns)
+    after = replace(state, catalog_sequence=max(state.catalog_sequence, recorded.sequence))
     return step(after, recorded)
 
 
-def fold(log: Iterable[Recorded]) -> RegistryState:
+def _forget(state: RegistryState, now_ns: int) -> RegistryState:
+    """Drop who has been gone for too long by the time of a fact, and the longest gone of many."""
+    gone = sorted(
+        (status.since_ns, agent) for agent, status in state.agents.items() if status.state != "live"
+    )
+    surplus = max(0, len(gone) - state.memory.most_gone)
+    dropped = {
+        agent
+        for place, (since_ns, agent) in enumerate(gone)
+        if place < surplus or since_ns < now_ns - state.memory.gone_ns
+    }
+    if not dropped:
+        return state
+    kept = {agent: status for agent, status in state.agents.items() if agent not in dropped}
+    return replace(state, agents=kept)
+
+
+def fold(log: Iterable[Recorded], memory: Memory | None = None) -> RegistryState:
     """Return the state a whole log leads to."""
-    state = RegistryState()
+    state = RegistryState(memory=memory or Memory())
     for recorded in log:
         state = evolve(state, recorded)
     return state

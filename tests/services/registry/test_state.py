@@ -8,7 +8,7 @@ from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Envelope, Fact
 from schemas.subjects import subject_of
-from services.registry.state import RegistryState, catalog_of, digest, entries, evolve, fold
+from services.registry.state import Memory, RegistryState, catalog_of, digest, entries, evolve, fold
 from tests.services.registry.samples import a_model, an_announcement
 
 AGENTS = st.sampled_from(["a1", "a2"])
@@ -96,3 +96,31 @@ def test_the_catalog_shows_one_kind_and_one_name() -> None:
     assert len(catalog_of(state, kind="agent").agents) == 2
     assert [a.announcement.agent for a in catalog_of(state, name="a2").agents] == ["a2"]
     assert catalog_of(state, kind="model").agents == ()
+
+
+def test_who_is_gone_for_long_is_forgotten_with_the_next_fact() -> None:
+    facts = [announced("a1", "i1"), AgentLost(agent="a1", incarnation="i1"), announced("a2", "i1")]
+    short, long = Memory(gone_ns=0), Memory(gone_ns=1)
+    assert sorted(fold(log_of(facts[:2]), short).agents) == ["a1"]
+    assert sorted(fold(log_of(facts), short).agents) == ["a2"]
+    assert sorted(fold(log_of(facts), long).agents) == ["a1", "a2"]
+    assert "agent_a1" not in entries(fold(log_of(facts), short))
+
+
+def test_of_many_gone_the_longest_gone_are_forgotten() -> None:
+    facts: list[Fact] = []
+    for agent in ("a1", "a2", "a3"):
+        facts += [announced(agent, "i1"), AgentLeft(agent=agent, incarnation="i1")]
+    facts.insert(0, announced("alive", "i1"))
+    assert sorted(fold(log_of(facts), Memory(most_gone=1)).agents) == ["a3", "alive"]
+    assert len(fold(log_of(facts)).agents) == 4
+
+
+def test_a_forgotten_agent_that_is_back_is_known_again() -> None:
+    facts = [
+        announced("a1", "i1"),
+        AgentLost(agent="a1", incarnation="i1"),
+        announced("a2", "i1"),
+        announced("a1", "i2"),
+    ]
+    assert fold(log_of(facts), Memory(gone_ns=0)).agents["a1"].state == "live"
