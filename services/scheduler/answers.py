@@ -179,7 +179,7 @@ class Answers:
 
 def check(request: Evaluate, fleet: Fleet) -> None:
     """Raise RequestRefused for what can't be done, or by nobody and the request won't wait."""
-    found = match(request, fleet.catalog, fleet.loads)
+    found = match(request, fleet.catalog, fleet.loads, time.time_ns())
     if found.agents:
         plan(request, found, fleet.catalog, fleet.shapes)
         return

@@ -80,7 +80,7 @@ def _request(state: EvaluationState) -> Evaluate:
 def _plan(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
     request = _request(state)
     try:
-        found = match(request, fleet.catalog, fleet.loads)
+        found = match(request, fleet.catalog, fleet.loads, now_ns)
         if found.agents:
             planned = plan(request, found, fleet.catalog, fleet.shapes)
             return [EvaluationPlanned(evaluation=state.evaluation, plan=planned)]

@@ -19,6 +19,7 @@ from services.scheduler.errors import invalid
 from services.scheduler.resolving import dataset_of, model_of
 
 _ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64", "powerpc64le": "ppc64le"}
+_RECENT_NS = 600 * 1_000_000_000
 _GPU_DEVICES = ("gpu", "cuda", "rocm", "tensorrt", "dml", "metal")
 
 
@@ -58,14 +59,18 @@ class _Wanted:
     agents: tuple[str, ...]
 
 
-def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int]) -> Match:
+def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int], now_ns: int = 0) -> Match:
     """Return who runs a request; `agents` is empty when nobody can. Raises RequestRefused.
+
+    An agent gone for long before `now_ns` (epoch; 0 asks for all) is named to nobody but who
+    asked for it.
 
     Best is who can trace as deep as asked, then who has the least load (runs by agent). Of a model
     for several frameworks the first variant is taken that somebody can run.
     """
     model = model_of(request, catalog)
-    found = [_match(request, each, catalog, loads) for each in _variants(request, model)]
+    pool = _pool(request, catalog, now_ns)
+    found = [_match(request, each, catalog, pool, loads) for each in _variants(request, model)]
     chosen = next((each for each in found if each.agents), found[0])
     digest = digest_of(model)
     if chosen.agents or len(found) == 1:
@@ -94,13 +99,16 @@ def _variants(request: Evaluate, model: ModelManifest) -> list[ModelManifest]:
 
 
 def _match(
-    request: Evaluate, model: ModelManifest, catalog: Catalog, loads: Mapping[str, int]
+    request: Evaluate,
+    model: ModelManifest,
+    catalog: Catalog,
+    pool: list[AgentStatus],
+    loads: Mapping[str, int],
 ) -> Match:
     """Return who runs one variant of a model."""
     dataset = dataset_of(request, model, catalog)
     wanted = _wanted(request, model)
     fitting: list[Candidate] = []
-    pool = _pool(request, catalog)
     reasons = [
         AgentReason(agent=agent, reason=_why_not_in(catalog, agent))
         for agent in dict.fromkeys(request.agents)
@@ -129,10 +137,20 @@ def fitting_agents(request: Evaluate, model: ModelManifest, catalog: Catalog) ->
     return [each for each in found if isinstance(each, Candidate)]
 
 
-def _pool(request: Evaluate, catalog: Catalog) -> list[AgentStatus]:
+def _pool(request: Evaluate, catalog: Catalog, now_ns: int = 0) -> list[AgentStatus]:
     """Return the agents that serve everybody, and those reserved for this very request."""
     keys = ("", request.key)
-    return [each for each in catalog.agents if each.announcement.reserved_for in keys]
+    since_ns = now_ns - _RECENT_NS
+    return [
+        each
+        for each in catalog.agents
+        if each.announcement.reserved_for in keys
+        and (
+            each.state == "live"
+            or each.since_ns >= since_ns
+            or each.announcement.agent in request.agents
+        )
+    ]
 
 
 def _why_not_in(catalog: Catalog, agent: str) -> str:

@@ -359,3 +359,14 @@ def test_who_names_a_reserved_agent_is_told_why_not() -> None:
     catalog = a_catalog(an_agent("imported", reserved_for="import e1"))
     (told,) = match(a_request(agents=["imported"]), catalog, {}).reasons
     assert told.reason == "is an import that plays back its own evaluation alone"
+
+
+def test_only_who_went_a_short_while_ago_is_named() -> None:
+    gone = {
+        name: an_agent(name, state="lost").model_copy(update={"since_ns": since_s * 10**9})
+        for name, since_s in (("long", 1000), ("just", 1900))
+    }
+    catalog, now_ns = a_catalog(*gone.values()), 2000 * 10**9
+    assert [each.agent for each in match(a_request(), catalog, {}, now_ns).reasons] == ["just"]
+    named = match(a_request(agents=["long"]), catalog, {}, now_ns).reasons
+    assert ("long", "lost: its lease is gone") in [(each.agent, each.reason) for each in named]
