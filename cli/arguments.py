@@ -163,6 +163,9 @@ def _add_reading(commands: Parsers) -> None:
     kinds = ("evaluations", "agents", "models", "frameworks", "datasets", "scenarios")
     listing.add_argument("kind", choices=kinds, metavar="KIND", help=", ".join(kinds))
     add = listing.add_argument
+    add("search", nargs="?", default="", metavar="SEARCH", help="only what holds this word")
+    add("--task", default="", metavar="TASK", help="models of this task, or a part of its name")
+    add("--framework", default="", metavar="NAME", help="models of this framework")
     add("--limit", type=int, default=50, metavar="N", help="how many evaluations (50)")
     add("--model", default="", metavar="NAME", help="evaluations of this model")
     add("--state", default="", choices=STATES, metavar="STATE", help=", ".join(STATES))

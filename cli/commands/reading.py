@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
@@ -37,14 +38,33 @@ async def _ls(arguments: argparse.Namespace) -> int:
             found = await client.evaluations(
                 limit=arguments.limit, model=arguments.model, state=arguments.state
             )
-            rows = evaluation_rows(found)
+            rows = sought(evaluation_rows(found), _wanted(arguments))
             if arguments.output == "table":
                 rows = rows.kept(_LISTED)
         else:
             catalog = await client.catalog(arguments.kind.removesuffix("s"))
-            rows = catalog_rows(catalog, arguments.kind)
+            rows = sought(catalog_rows(catalog, arguments.kind), _wanted(arguments))
     write_rows(rows, arguments.output)
     return exits.OK
+
+
+def _wanted(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the words sought, by column; those of `` may be in any. Raises Misused."""
+    wanted = {"": arguments.search, "task": arguments.task, "framework": arguments.framework}
+    if arguments.kind != "models" and (arguments.task or arguments.framework):
+        raise Misused("--task and --framework are of models: `mlscope ls models`")
+    return {column: text for column, text in wanted.items() if text}
+
+
+def sought(rows: Rows, wanted: Mapping[str, str]) -> Rows:
+    """Return the rows that hold each text in its column, that of `` in any; case is ignored."""
+
+    def holds(row: Sequence[Any], column: str, text: str) -> bool:
+        cells = row if not column else [row[rows.columns.index(column)]]
+        return any(text.casefold() in str(cell).casefold() for cell in cells)
+
+    kept = (row for row in rows.rows if all(holds(row, *each) for each in wanted.items()))
+    return replace(rows, rows=tuple(kept))
 
 
 def evaluation_rows(found: Sequence[EvaluationStatus]) -> Rows:

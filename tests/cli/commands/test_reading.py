@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from cli import exits
+from cli.commands.reading import sought
 from cli.output import Rows, table_lines
 from schemas.evaluation import EvaluationAnalyzed
 from tests.cli.commands.conftest import CommandLine
@@ -22,6 +23,43 @@ async def test_models_list_in_three_formats(mlscope: CommandLine, standing: Stan
     assert table[1].split()[:2] == ["tiny", "1.0.0"]
     assert (await mlscope("ls", "models", "-o", "json")).json()[0]["model"] == "tiny"
     assert (await mlscope("ls", "models", "-o", "csv")).out.startswith("model,version,task")
+
+
+MODELS = Rows(
+    ("model", "task", "framework"),
+    (
+        ("lite0", "image classification", "onnxruntime >=1.16"),
+        ("yolo", "object detection", "pytorch"),
+        ("resnet", "image classification", "pytorch >=2.0"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "models"),
+    [
+        ({}, ["lite0", "yolo", "resnet"]),
+        ({"task": "Classification"}, ["lite0", "resnet"]),
+        ({"task": "classification", "framework": "pytorch"}, ["resnet"]),
+        ({"": "detect"}, ["yolo"]),
+        ({"": "onnx", "framework": "pytorch"}, []),
+    ],
+)
+def test_rows_are_sought_by_column(wanted: dict[str, str], models: list[str]) -> None:
+    assert [row[0] for row in sought(MODELS, wanted).rows] == models
+
+
+async def test_models_are_sought_by_framework_and_word(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    async def names(*arguments: str) -> list[str]:
+        found = (await mlscope("ls", "models", *arguments, "-o", "json")).json()
+        return [each["model"] for each in found]
+
+    assert await names("TIN", "--framework", "onnx") == ["tiny"]
+    assert await names("--framework", "pytorch") == []
+    assert await names("resnet") == []
+    assert (await mlscope("ls", "agents", "--task", "x")).code == exits.USAGE
 
 
 async def test_show_tells_an_evaluation_or_a_manifest(
