@@ -25,6 +25,7 @@ from services.registry.manifests import read_manifests
 from services.registry.state import Memory, RegistryState, digest, entries, evolve
 
 LEASES = "leases"
+_AT_ONCE = 32
 _log = logging.getLogger(__name__)
 
 
@@ -65,6 +66,8 @@ class Registry:
         self.fleet_known = asyncio.Event()
         self.manifests_known = asyncio.Event()
         self._leases_known = asyncio.Event()
+        #: while hundreds of manifests come at once the bucket is mended behind the last one
+        self._is_publishing = True
         self._leases = Leases()
         self._missing_since: dict[tuple[str, str], float] = {}
         self._bus = bus
@@ -82,7 +85,7 @@ class Registry:
                 before.agents is not self.state.agents
                 or before.manifests is not self.state.manifests
             )
-            if changed and self._all_known():
+            if changed and self._all_known() and not self._is_publishing:
                 await self.bucket.mend(entries(self.state))
 
     def _all_known(self) -> bool:
@@ -93,6 +96,7 @@ class Registry:
         await self.fleet_known.wait()
         await self.manifests_known.wait()
         await self._publish_shipped()
+        self._is_publishing = False
         await self.bucket.mend(entries(self.state))
         endpoints = {c.verb: c for c in (ShowCatalog, PublishManifest, WithdrawManifest)}
         for command in endpoints.values():
@@ -121,14 +125,22 @@ class Registry:
         }
 
     async def _publish_shipped(self) -> None:
-        for manifest in await asyncio.to_thread(self._shipped):
-            if isinstance(manifest, ManifestFaulty):
-                await self._bury(manifest.file, str(manifest))
-                continue
-            try:
-                await self._answers.publish(manifest)
-            except ManifestRefused as error:
-                await self._bury(f"{manifest.kind} {manifest.name}", error.refused.message)
+        free = asyncio.Semaphore(_AT_ONCE)
+
+        async def publish(shipped: Any) -> None:
+            async with free:
+                await self._publish_one(shipped)
+
+        await asyncio.gather(*map(publish, await asyncio.to_thread(self._shipped)))
+
+    async def _publish_one(self, manifest: Any) -> None:
+        if isinstance(manifest, ManifestFaulty):
+            await self._bury(manifest.file, str(manifest))
+            return
+        try:
+            await self._answers.publish(manifest)
+        except ManifestRefused as error:
+            await self._bury(f"{manifest.kind} {manifest.name}", error.refused.message)
 
     def _shipped(self) -> list[Any]:
         return list(read_manifests(self._settings.manifests_folder))
