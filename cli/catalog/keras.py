@@ -11,6 +11,8 @@ _PREFIX = "keras.src.applications."
 _CAFFE = ("resnet", "vgg16", "vgg19")
 _PLAIN = ("efficientnet", "efficientnet_v2", "convnext", "mobilenet_v3")
 _TORCH = ("densenet",)
+_ALGORITHMS = {32: "md5", 64: "sha256"}
+"""By digits: Keras' tables hold both kinds."""
 
 
 def entries(keras: Any) -> Iterator[Entry]:
@@ -99,7 +101,7 @@ def _weights(module: Any, name: str) -> dict[str, Any]:
             return {
                 "base_url": base,
                 "weights_path": _file(module, key),
-                "weights_checksum": f"md5:{checksum}",
+                "weights_checksum": f"{_ALGORITHMS[len(checksum)]}:{checksum}",
             }
     return {}
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cli.catalog.entries import Entry, Picture, text_of
+from mlscope.assets.checksums import parse_checksum
 from mlscope.manifests.reading import read_manifest_text
 from schemas.manifest import ModelManifest
 
@@ -84,3 +85,4 @@ def test_the_generated_catalog_reads_without_a_fault() -> None:
         assert manifest.name == path.stem
         assert manifest.task
         assert manifest.model.weights_path or manifest.model.weights == "random"
+        parse_checksum(manifest.model.weights_checksum)
