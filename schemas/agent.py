@@ -26,8 +26,12 @@ class Hardware(Message):
     hostname: str
     architecture: str
     cpu_model: str = ""
+    #: what the agent may use of it: its affinity, the limits of its container
     cores: int = Field(default=1, ge=1)
     memory_bytes: int = 0
+    #: what the host has; 0 where the agent did not say
+    host_cores: int = 0
+    host_memory_bytes: int = 0
     accelerators: tuple[Accelerator, ...] = ()
     interconnect: str = ""
 

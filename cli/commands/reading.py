@@ -90,16 +90,18 @@ def catalog_rows(catalog: Catalog, kind: str) -> Rows:
 
 
 def _agent(agent: AgentStatus) -> Record:
-    told = agent.announcement
+    told, has = agent.announcement, agent.announcement.hardware
     return {
         "agent": told.agent,
         "state": agent.state,
         "frameworks": " ".join(f"{each.framework}:{each.version}" for each in told.runtimes),
         "devices": ",".join(sorted({d for each in told.runtimes for d in each.devices})),
-        "cpu": told.hardware.cpu_model or told.hardware.architecture,
-        "cores": told.hardware.cores,
-        "memory": shown(told.hardware.memory_bytes, "By"),
-        "accelerators": ", ".join(each.name for each in told.hardware.accelerators),
+        "cpu": has.cpu_model or has.architecture,
+        "cores": has.cores,
+        "host_cores": has.host_cores or None,
+        "memory": shown(has.memory_bytes, "By"),
+        "host_memory": shown(has.host_memory_bytes or None, "By"),
+        "accelerators": ", ".join(each.name for each in has.accelerators),
     }
 
 
@@ -147,7 +149,9 @@ _KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Any], Record]]] = MappingP
                 "devices",
                 "cpu",
                 "cores",
+                "host_cores",
                 "memory",
+                "host_memory",
                 "accelerators",
             ),
             _agent,

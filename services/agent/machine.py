@@ -12,6 +12,7 @@ from typing import Any
 from schemas.agent import Accelerator, Announcement, Hardware, Runtime
 from schemas.level import Level
 from services.agent.predictors import SHIPPED, predictor_names
+from services.agent.quotas import usable_cores, usable_memory_bytes
 
 _CPU_FACTS = Path("/proc/cpuinfo")
 _DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
@@ -55,7 +56,8 @@ def announcement(
 
 
 def this_machine() -> Hardware:
-    """Return CPU, memory and accelerators."""
+    """Return CPU, memory and accelerators: what this process may use, and what the host has."""
+    host_bytes = _memory_bytes()
     accelerators = tuple(nvidia_accelerators())
     return Hardware(
         hostname=socket.gethostname(),
@@ -63,8 +65,10 @@ def this_machine() -> Hardware:
             platform.machine(), platform.machine()
         ),
         cpu_model=_cpu_model(),
-        cores=os.cpu_count() or 1,
-        memory_bytes=_memory_bytes(),
+        cores=usable_cores(),
+        memory_bytes=usable_memory_bytes(host_bytes),
+        host_cores=os.cpu_count() or 1,
+        host_memory_bytes=host_bytes,
         accelerators=accelerators,
         interconnect=accelerators[0].interconnect if accelerators else "",
     )

@@ -89,9 +89,11 @@ async def test_orders_are_answered_with_what_was_measured(tmp_path: Path) -> Non
 
 async def test_its_agent_is_announced_as_there_for_one_request(tmp_path: Path) -> None:
     bundle = await made_bundle(tmp_path)
-    async with connect(MemoryServer(), "agent") as agent:
-        async with Playback(agent, bundle, heartbeat_s=1.0, key="import e0").present():
-            (said,) = await agent.read(facts_of(AgentAnnounced))
+    async with (
+        connect(MemoryServer(), "agent") as agent,
+        Playback(agent, bundle, heartbeat_s=1.0, key="import e0").present(),
+    ):
+        (said,) = await agent.read(facts_of(AgentAnnounced))
     assert isinstance(said.fact, AgentAnnounced)
     assert said.fact.announcement.reserved_for == "import e0"
 

@@ -8,9 +8,10 @@ import pytest
 import yaml
 
 from cli import exits
-from cli.commands.reading import sought
+from cli.commands.reading import catalog_rows, sought
 from cli.output import Rows, table_lines
 from schemas.evaluation import EvaluationAnalyzed
+from schemas.status import AgentStatus, Catalog
 from tests.cli.commands.conftest import CommandLine
 from tests.stories import FAILURES, LATENCY, StandIns, whole_story
 
@@ -122,3 +123,18 @@ def test_a_table_lines_up_numbers_to_the_right() -> None:
     rows = Rows(("name", "p50"), (("a", 5_000_000), ("bcd", 70)), units=("", "ns"))
     assert table_lines(rows) == ["name    p50", "a      5 ms", "bcd   70 ns"]
     assert table_lines(Rows(("x",), ())) == ["x"]
+
+
+def test_an_agent_is_listed_with_its_share_of_the_host() -> None:
+    hardware = {"hostname": "h", "architecture": "amd64", "cores": 2, "memory_bytes": 1 << 30}
+    shares = {"host_cores": 64, "host_memory_bytes": 1 << 40}
+    listed = []
+    for more in ({}, shares):
+        said = {"agent": "a1", "incarnation": "i1", "hardware": hardware | more, "runtimes": ()}
+        status = AgentStatus.model_validate({"announcement": said})
+        rows = catalog_rows(Catalog(agents=(status,)), "agents")
+        record = dict(zip(rows.columns, rows.rows[0], strict=True))
+        listed.append([record[name] for name in ("cores", "host_cores", "memory", "host_memory")])
+    assert listed[0][:2] == [2, None]
+    assert listed[1][:2] == [2, 64]
+    assert listed[0][2] == listed[1][2] != listed[1][3]

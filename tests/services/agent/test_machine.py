@@ -21,10 +21,19 @@ from tests.services.agent.builders import MANIFESTS
 
 def test_a_machine_has_cores_and_memory() -> None:
     hardware = this_machine()
-    assert hardware.cores == os.cpu_count()
+    assert 1 <= hardware.cores <= len(os.sched_getaffinity(0))
+    assert hardware.host_cores == os.cpu_count()
+    assert hardware.memory_bytes <= hardware.host_memory_bytes
     assert hardware.memory_bytes > 1 << 28
     assert hardware.architecture in ("amd64", "arm64")
     assert hardware.hostname
+
+
+def test_cores_out_of_reach_are_the_host_s_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5})
+    hardware = this_machine()
+    assert (hardware.cores, hardware.host_cores) == (1, 64)
 
 
 def test_an_installed_framework_is_offered_with_its_version() -> None:
