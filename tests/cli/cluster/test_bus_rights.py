@@ -126,9 +126,10 @@ async def test_an_agent_reads_nobody_s_facts(server: NatsServer) -> None:
         for facts in ("evaluation.e1.>", "trace.e1.>", "agent.>", "manifest.>"):
             with pytest.raises(NotPermitted):
                 await bus.read(f"mlscope.v1.{facts}")
-        for bucket in ("catalog", "leases"):
-            with pytest.raises(NotPermitted):
-                await bus.get(bucket, "agent-a1")
+        with pytest.raises(NotPermitted):
+            await bus.get("catalog", "agent-a1")
+        # Whether another living start has its name an agent has to see.
+        assert await bus.get("leases", "agent-a1") is None
 
 
 async def test_the_collector_reads_and_purges_batches(server: NatsServer) -> None:
