@@ -41,8 +41,12 @@ def first_fault(kind: type[BaseModel], errors: Sequence[ErrorDetails]) -> Fault:
 
 def short(value: object) -> str:
     """Return a value as text of at most 200 characters."""
-    text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return cut(repr(value), _LONGEST)
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text of at most `most` characters; that some are missing shows."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _is_outdone(error: ErrorDetails, errors: Sequence[ErrorDetails]) -> bool:

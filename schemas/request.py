@@ -1,9 +1,12 @@
 """Commands anyone may send, and their answers. Bodies are JSON or msgpack, without envelope."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from schemas.faults import cut
 from schemas.identity import Token
 from schemas.level import Level, LevelField
 from schemas.manifest import DatasetManifest, FrameworkNeed, Manifest, ModelManifest
@@ -201,11 +204,22 @@ class AgentReason(Message):
     agent: Token
     reason: str
 
+    @field_validator("reason")
+    @classmethod
+    def _cut(cls, value: str) -> str:
+        return cut(value, 1000)
+
+
+_MOST_CHARACTERS: Mapping[str, int] = MappingProxyType(
+    {"found": 200, "field": 200, "message": 4000, "allowed": 4000}
+)
+
 
 class Refused(Message):
     """Not accepted, and why: the field that offends, or every agent's reason.
 
     `error` is one of: malformed, invalid, unknown, unsatisfiable, busy, conflict, unavailable.
+    Texts that repeat what was asked are cut, so that a refusal is small whatever was asked.
     """
 
     accepted: Literal[False] = False
@@ -215,3 +229,8 @@ class Refused(Message):
     found: str = ""
     allowed: str = ""
     agents: tuple[AgentReason, ...] = ()
+
+    @field_validator(*_MOST_CHARACTERS)
+    @classmethod
+    def _cut(cls, value: str, field: ValidationInfo) -> str:
+        return cut(value, _MOST_CHARACTERS[str(field.field_name)])

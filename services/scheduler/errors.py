@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from schemas.faults import short
 from schemas.request import AgentReason, Refused
 
 
@@ -28,7 +29,7 @@ class Undecided(SchedulerError):
 
 def invalid(field: str, found: object, allowed: str) -> RequestRefused:
     """Return the refusal of a field's value."""
-    message = f"{field}: found {found!r}, allowed: {allowed}"
+    message = f"{field}: found {short(found)}, allowed: {allowed}"
     return RequestRefused(
         Refused(error="invalid", message=message, field=field, found=str(found), allowed=allowed)
     )
@@ -37,7 +38,7 @@ def invalid(field: str, found: object, allowed: str) -> RequestRefused:
 def unknown(field: str, found: str, near: Iterable[str]) -> RequestRefused:
     """Return the refusal of a name nobody knows, with the names nearest to it."""
     allowed = ", ".join(near)
-    message = f"{field}: nothing is called {found!r}"
+    message = f"{field}: nothing is called {short(found)}"
     if allowed:
         message += f"; near it: {allowed}"
     return RequestRefused(

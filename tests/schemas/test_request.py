@@ -89,3 +89,12 @@ def test_an_answer_says_whether_it_was_accepted() -> None:
     assert not refused.accepted
     with pytest.raises(MalformedMessage):
         parse(Accepted, refused.model_dump())
+
+
+def test_what_a_refusal_repeats_is_cut() -> None:
+    large = "x" * 10_000
+    refused = Refused(error="invalid", message=large, field=large, found=large, allowed=large)
+    sizes = [len(each) for each in (refused.message, refused.field, refused.found, refused.allowed)]
+    assert sizes == [4000, 200, 200, 4000]
+    assert refused.found.endswith("...")
+    assert len(AgentReason(agent="a1", reason=large).reason) == 1000

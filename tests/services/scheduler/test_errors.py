@@ -1,7 +1,8 @@
 """Refusals name the field, what was found and what is allowed; no message is without bounds."""
 
+from mlscope.manifests.errors import BadConstraint
 from schemas.request import AgentReason
-from services.scheduler.errors import BadConstraint, Undecided, invalid, unknown, unsatisfiable
+from services.scheduler.errors import Undecided, invalid, unknown, unsatisfiable
 
 
 def test_an_invalid_value_is_named_with_what_is_allowed() -> None:
@@ -31,3 +32,11 @@ def test_errors_say_what_they_are_about() -> None:
     assert str(BadConstraint("=>1")).startswith("'=>1' is no version constraint")
     assert str(Undecided("e1")) == "e1"
     assert str(invalid("f", "x", "y")) == "invalid: f: found 'x', allowed: y"
+
+
+def test_a_refusal_is_small_however_large_the_field() -> None:
+    large = "x" * 6_000_000
+    for refused in (invalid("options", large, "less").refused, unknown("model", large, ()).refused):
+        assert len(refused.model_dump_json()) < 2000
+        assert refused.found.startswith("xxx")
+    assert "allowed: less" in invalid("options", large, "less").refused.message
