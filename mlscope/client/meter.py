@@ -45,8 +45,9 @@ class RunMeter:
         if not self._is_new("query", fact.sequence):
             return
         good = np.frombuffer(fact.status, np.int8) == 0
-        self._answered += fact.count
-        self._failed += fact.count - int(good.sum())
+        answered = int(good.sum())
+        self._answered += answered
+        self._failed += fact.count - answered
         np.add.at(self._buckets, _bucket_of(latencies_ns(fact)[good]), 1)
 
     def count_spans(self, sequence: int, count: int) -> None:

@@ -53,6 +53,9 @@ _END: Mapping[str, RunState] = MappingProxyType(
 )
 
 
+_NOTHING = MappingProxyType({"spans": 0, "answered": 0, "failed_queries": 0})
+
+
 def unheard(evaluation: str) -> EvaluationStatus:
     """Return the status of an evaluation of which nothing was heard yet."""
     return EvaluationStatus(evaluation=evaluation, state="requested", model="", requested_ns=0)
@@ -167,7 +170,7 @@ def _run_evolve(run: RunStatus, fact: _RunFact) -> RunStatus:
     repeated = fact.attempt > run.attempt
     changes = _run_changes("planned" if repeated else run.state, fact)
     if repeated:
-        changes = {"attempt": fact.attempt, "cause": "", "spans": 0, "answered": 0, **changes}
+        changes = {"attempt": fact.attempt, "cause": "", **_NOTHING, **changes}
     return run.model_copy(update=changes)
 
 
@@ -197,7 +200,7 @@ def _outcome(fact: RunCompleted | RunFailed) -> dict[str, Any]:
 def _tallied(fact: RunCompleted | RunFailed) -> dict[str, int]:
     return {
         "spans": fact.tally.spans,
-        "answered": fact.tally.queries,
+        "answered": max(fact.tally.queries - fact.tally.failed_queries, 0),
         "failed_queries": fact.tally.failed_queries,
     }
 

@@ -1,8 +1,9 @@
 """One evaluation as a fold of what was said of it. Pure.
 
 Every transition asks for the attempt and state it belongs to, so a fact said twice, or one of
-an attempt that is over, changes nothing. An ended evaluation changes no more. What agents say
-counts only from the agent the attempt was started on: each may speak of any run under its name.
+an attempt that is over, changes nothing. An ended evaluation changes no more but in its counts:
+rows are still on their way when it is broken off. What agents say counts only from the agent the
+attempt was started on: each may speak of any run under its name.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -116,9 +117,9 @@ Step = Callable[[EvaluationState, Recorded], EvaluationState]
 
 def evolve(state: EvaluationState, recorded: Recorded) -> EvaluationState:
     """Return the state after a fact of this evaluation; facts come in the log's order."""
-    if recorded.sequence <= state.sequence or state.is_ended:
+    if recorded.sequence <= state.sequence:
         return state
-    step = _STEPS.get(type(recorded.fact))
+    step = (_COUNTS if state.is_ended else _STEPS).get(type(recorded.fact))
     if step is None or (not state.is_known and step is not _requested):
         return state
     after = step(state, recorded)
@@ -265,7 +266,7 @@ def _completed(state: EvaluationState, recorded: Recorded) -> EvaluationState:
     assert isinstance(fact, RunCompleted)
     run = _told_by_its_agent(state, fact)
     if run is None:
-        return state
+        return _counted(state, recorded)
     changed = replace(
         run,
         state="ended",
@@ -283,7 +284,7 @@ def _failed_run(state: EvaluationState, recorded: Recorded) -> EvaluationState:
     assert isinstance(fact, RunFailed)
     run = _told_by_its_agent(state, fact)
     if run is None:
-        return state
+        return _counted(state, recorded)
     changed = replace(
         run,
         state="failed",
@@ -319,6 +320,22 @@ def _stored(state: EvaluationState, recorded: Recorded) -> EvaluationState:
 def _shortfall(fact: RunRecorded | RunIncomplete) -> str:
     assert isinstance(fact, RunIncomplete)
     return f"{fact.stored_batches} of {fact.announced_batches} batches were stored"
+
+
+def _counted(state: EvaluationState, recorded: Recorded) -> EvaluationState:
+    """Return the state with the counts of an attempt that was broken off, nothing else changed."""
+    fact = recorded.fact
+    assert isinstance(fact, RunCompleted | RunFailed | RunRecorded | RunIncomplete)
+    run = _current(state, fact)
+    if run is None:
+        return state
+    if isinstance(fact, RunRecorded | RunIncomplete):
+        if run.is_stored:
+            return state
+        return _with(state, replace(run, is_stored=True, spans=fact.spans, queries=fact.queries))
+    if run.word or run.agent != fact.agent:
+        return state
+    return _with(state, replace(run, tally=fact.tally))
 
 
 def _measured(state: EvaluationState, recorded: Recorded) -> EvaluationState:
@@ -376,6 +393,11 @@ _STEPS: Mapping[type[Fact], Step] = MappingProxyType(
         EvaluationFailed: _failed,
         EvaluationCancelled: _cancelled,
     }
+)
+
+
+_COUNTS: Mapping[type[Fact], Step] = MappingProxyType(
+    dict.fromkeys((RunCompleted, RunFailed, RunRecorded, RunIncomplete), _counted)
 )
 
 

@@ -58,7 +58,7 @@ def _run_status(run: Run, state: EvaluationState, sizes: Mapping[str, int]) -> R
         level_note=run.level_note,
         caveats=run.caveats,
         spans=run.spans or run.tally.spans,
-        answered=run.queries or run.tally.queries,
+        answered=max((run.queries or run.tally.queries) - run.tally.failed_queries, 0),
         failed_queries=run.tally.failed_queries,
     )
 

@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from schemas.evaluation import EvaluationRequested
+from schemas.evaluation import EvaluationRequested, RunInterrupted
 from schemas.request import Evaluate
 from services.scheduler.state import EvaluationState
 from services.scheduler.status import digest_of_state, model_name, status_of
 from tests.services.scheduler.samples import a_model, a_request, an_agent
-from tests.services.scheduler.test_decide import E, Story, _completed, _ready, _stored
+from tests.services.scheduler.test_decide import E, Story, _completed, _failed, _ready, _stored
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,37 @@ def test_counts_are_the_agents_until_the_collector_has_counted() -> None:
     tally = {"queries": 7, "spans": 9, "failed_queries": 1}
     story.say(type(told).model_validate(told.model_dump() | {"tally": tally}))
     shown = status_of(story.state, "").runs[0]
-    assert (shown.answered, shown.spans, shown.failed_queries) == (7, 9, 1)
+    assert (shown.answered, shown.spans, shown.failed_queries) == (6, 9, 1)
     story.say(_stored(run, 1, story.dice))
     shown = status_of(story.state, "").runs[0]
-    assert (shown.answered, shown.spans, shown.failed_queries) == (2, 1, 1)
+    assert (shown.answered, shown.spans, shown.failed_queries) == (1, 1, 1)
+
+
+def test_what_a_cancelled_run_had_measured_is_counted_after_the_end() -> None:
+    story = started()
+    run = story.state.runs["b2-online-model"]
+    story.cancel()
+    decided = story.state.decided
+    told = _failed(run, 1, story.dice)
+    tally = {"queries": 7, "spans": 9, "failed_queries": 1}
+    story.say(type(told).model_validate(told.model_dump() | {"tally": tally}))
+    shown = status_of(story.state, "").runs[0]
+    assert (shown.state, shown.answered, shown.spans) == ("cancelled", 6, 9)
+    story.say(_stored(run, 1, story.dice))
+    shown = status_of(story.state, "").runs[0]
+    assert (shown.state, shown.answered, shown.spans) == ("cancelled", 1, 1)
+    assert (story.state.state, story.state.decided) == ("cancelled", decided)
+
+
+def test_an_interrupted_run_counts_what_its_agent_says_later() -> None:
+    story = started()
+    run = story.state.runs["b2-online-model"]
+    lost = {"attempt": 1, "agent": "a1", "cause": "lost"}
+    story.say(RunInterrupted(evaluation=E, run="b2-online-model", **lost))
+    told = _failed(run, 1, story.dice)
+    story.say(type(told).model_validate(told.model_dump() | {"tally": {"queries": 7, "spans": 9}}))
+    shown = status_of(story.state, "").runs[0]
+    assert (shown.state, shown.answered, shown.spans) == ("interrupted", 7, 9)
 
 
 def test_cancelled_runs_are_shown_as_such_unless_they_were_over() -> None:
