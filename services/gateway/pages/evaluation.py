@@ -111,7 +111,12 @@ def _run(run: RunStatus) -> Markup:
         "",
         "; ".join(note for note in (run.cause, run.level_note, *run.caveats) if note),
     )
-    return element("tr", *(element("td", cell) for cell in cells), data_run=run.run)
+    return element(
+        "tr",
+        *(element("td", cell) for cell in cells),
+        data_run=run.run,
+        data_attempt=str(run.attempt),
+    )
 
 
 def _request(request: Evaluate) -> Markup:

@@ -29,6 +29,13 @@ function notes(run) {
   return [run.cause, run.level_note, ...run.caveats].filter(Boolean).join("; ");
 }
 
+/** Whether a row's counts are of an attempt before this one; from then on they are of this one. */
+function isNewAttempt(row, attempt) {
+  const isNew = attempt > Number(row.dataset.attempt ?? 0);
+  if (isNew) row.dataset.attempt = attempt;
+  return isNew;
+}
+
 /** Write a run's row, made when it is new. Columns as in pages/evaluation.py. */
 function showRun(run) {
   const body = document.getElementById("runs");
@@ -39,7 +46,7 @@ function showRun(run) {
     for (let column = 0; column < 12; column += 1) row.insertCell();
   }
   const texts = { 0: run.run, 1: run.scenario, 2: run.batch_size, 3: run.level, 4: run.agent, 11: notes(run) };
-  if (run.answered || run.spans) Object.assign(texts, { 6: run.answered, 7: run.failed_queries, 8: run.spans });
+  if (isNewAttempt(row, run.attempt) || run.answered || run.spans) Object.assign(texts, { 6: run.answered, 7: run.failed_queries, 8: run.spans });
   for (const [column, text] of Object.entries(texts)) row.cells[column].textContent = text;
   row.cells[5].replaceChildren(mark(run.state));
 }
@@ -61,10 +68,13 @@ function showProgress(event) {
   const told = JSON.parse(event.data);
   told.run.forEach((run, index) => {
     const row = document.querySelector(`#runs tr[data-run="${CSS.escape(run)}"]`);
-    if (!row) return;
+    const attempt = told.attempt[index];
+    if (!row || attempt < Number(row.dataset.attempt ?? 0)) return;
+    const isNew = isNewAttempt(row, attempt);
     const values = { 6: told.answered, 7: told.failed, 8: told.spans };
     for (const [column, counts] of Object.entries(values)) {
-      row.cells[column].textContent = Math.max(counts[index], Number(row.cells[column].textContent));
+      const shown = isNew ? 0 : Number(row.cells[column].textContent);
+      row.cells[column].textContent = Math.max(counts[index], shown);
     }
     row.cells[9].textContent = duration(told.p50_ns[index]);
     row.cells[10].textContent = duration(told.p99_ns[index]);
