@@ -43,6 +43,9 @@ def _pixels(body: bytes, mode: str) -> Pixels:
     try:
         with Image.open(io.BytesIO(body), formats=_FORMATS) as picture:
             pixels = np.asarray(picture.convert(mode))
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError) as error:
+    except UnidentifiedImageError as error:
+        # Pillow's words name the bytes' place in memory: never twice the same.
+        raise ValueError("not a readable JPEG, PNG or WebP picture") from error
+    except (Image.DecompressionBombError, OSError, SyntaxError) as error:
         raise ValueError(f"not a readable JPEG, PNG or WebP picture: {error}") from error
     return pixels if pixels.ndim == 3 else pixels[:, :, np.newaxis]
