@@ -26,6 +26,8 @@ _DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "tensorrt": ("tensorrt",),
 }
 """Any of these distributions brings a framework; a shipped predictor without any needs none."""
+_WHEN_NAMED = frozenset({"remote"})
+"""Not offered unless the agent's owner names it: its figures are another machine's."""
 _DEEPEST: Mapping[str, Level] = {"onnxruntime": Level.FRAMEWORK}
 _GPU_DISTRIBUTIONS = frozenset({"onnxruntime-gpu", "tensorflow", "tensorrt", "torch"})
 _JAX_GPU_PLUGINS = ("jax-cuda12-plugin", "jax-cuda13-plugin")
@@ -77,10 +79,13 @@ def this_machine() -> Hardware:
 def installed_runtimes(
     wanted: tuple[str, ...], accelerators: tuple[Accelerator, ...]
 ) -> Iterator[Runtime]:
-    """Yield the frameworks that a predictor is known for and that are installed."""
+    """Yield the frameworks that a predictor is known for and that are installed.
+
+    All of them unless `wanted` names some; one that runs no model on this machine only by name.
+    """
     for name in predictor_names():
         found = _distribution_of(name)
-        if found is None or (wanted and name not in wanted):
+        if found is None or (name not in wanted if wanted else name in _WHEN_NAMED):
             continue
         distribution, version = found
         gpu = bool(accelerators) and _serves_gpu(distribution, version)

@@ -96,3 +96,8 @@ def test_no_framework_is_imported_to_know_of_it() -> None:
 def test_without_nvml_there_is_no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert list(nvidia_accelerators()) == []
+
+
+def test_other_machines_are_asked_only_when_named() -> None:
+    assert "remote" not in [each.framework for each in installed_runtimes((), ())]
+    assert [each.framework for each in installed_runtimes(("remote",), ())] == ["remote"]
