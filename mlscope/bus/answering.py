@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 
 from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Asked
+from mlscope.bus.errors import PayloadTooLarge
 from mlscope.bus.letters import refusal, refused_reason
 
 _log = logging.getLogger(__name__)
@@ -96,10 +97,19 @@ class Answering:
         if answer is not None:
             await self._tell(asked, respond, answer)
 
+    async def _respond(self, asked: Asked, respond: Respond, answer: bytes) -> None:
+        """Answer, or say that the answer is larger than the server takes: silence tells nothing."""
+        try:
+            await respond(answer)
+        except PayloadTooLarge as error:
+            self._note_error(str(error))
+            reason = f"the answer is too large: {error.size_bytes} bytes; ask for less"
+            await respond(refusal("unavailable", reason, asked.body))
+
     async def _tell(self, asked: Asked, respond: Respond | None, answer: bytes) -> None:
         try:
             if respond is not None:
-                await respond(answer)
+                await self._respond(asked, respond, answer)
             elif (reason := refused_reason(answer)) is not None:
                 await self._bury(asked, reason)
         except Exception:  # noqa: BLE001  a lost asker is no reason to stop

@@ -7,6 +7,7 @@ import pytest
 
 from mlscope.bus.answering import Answering
 from mlscope.bus.bus import Asked
+from mlscope.bus.errors import PayloadTooLarge
 from schemas.codec import unpack
 
 ASKED = Asked("mlscope.v1.request.catalog", b"{}", True)
@@ -121,6 +122,24 @@ async def test_a_lost_asker_stops_nothing(told: Told) -> None:
     await asyncio.sleep(0)
     answering.take(ASKED, told.respond)
     await settled(lambda: told.answers == [b"{}"])
+
+
+async def test_an_answer_too_large_becomes_a_small_refusal(told: Told) -> None:
+    async def bounded(answer: bytes) -> None:
+        if len(answer) > 1000:
+            raise PayloadTooLarge("inbox", len(answer), 1000)
+        await told.respond(answer)
+
+    async def large(_: Asked) -> bytes:
+        return bytes(2000)
+
+    answering = Answering(large, told.bury, limit_pending=1)
+    answering.take(ASKED, bounded)
+    await settled(lambda: bool(told.answers))
+    refused = unpack(told.answers[0])
+    assert (refused["accepted"], refused["error"]) == (False, "unavailable")
+    assert "2000 bytes" in refused["message"]
+    assert answering.counts.errors == 1
 
 
 async def test_closing_ends_what_is_at_work(told: Told) -> None:
