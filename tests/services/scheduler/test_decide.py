@@ -221,8 +221,10 @@ def test_an_ended_evaluation_changes_no_more(seed: int) -> None:
 
 def _but_counts(state: EvaluationState) -> EvaluationState:
     """Return a state without what still arrives when an evaluation is over."""
-    counts = {"tally": Tally(), "spans": 0, "queries": 0, "is_stored": False}
-    runs = {name: replace(run, **counts) for name, run in state.runs.items()}
+    runs = {
+        name: replace(run, tally=Tally(), spans=0, queries=0, is_stored=False)
+        for name, run in state.runs.items()
+    }
     return replace(state, runs=runs, sequence=0, last_id="")
 
 
