@@ -32,8 +32,8 @@ def encode_body(message: Message, *, json_text: bool = False) -> bytes:
 
 
 def is_json(body: bytes) -> bool:
-    """Tell JSON from msgpack: a msgpack map never starts with a brace or white space."""
-    return body[:1] in (b"{", b" ", b"\n", b"\t", b"\r")
+    """Tell JSON from msgpack: a msgpack map never starts with a character of ASCII."""
+    return b"" < body[:1] < b"\x80"
 
 
 def unpack(body: bytes) -> dict[str, Any]:
@@ -41,9 +41,11 @@ def unpack(body: bytes) -> dict[str, Any]:
     try:
         value = _json(body) if is_json(body) else msgpack.unpackb(body, strict_map_key=False)
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException, RecursionError) as error:
-        raise MalformedMessage(field="", found=_start_of(body), expected=str(error)) from error
+        expected = str(error) or "a msgpack map or a JSON object"
+        raise MalformedMessage(field="", found=_start_of(body), expected=expected) from error
     if not isinstance(value, dict):
-        raise MalformedMessage(field="", found=type(value).__name__, expected="a map")
+        expected = "an object is expected" if is_json(body) else "a map is expected"
+        raise MalformedMessage(field="", found=short(value), expected=expected)
     return value
 
 

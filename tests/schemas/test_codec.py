@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.catalogue import COMMANDS, FACTS
-from schemas.codec import decode, decode_body, encode, encode_body, parse, unpack
+from schemas.codec import decode, decode_body, encode, encode_body, is_json, parse, unpack
 from schemas.errors import MalformedMessage, SchemaError, UnknownMessage
 from schemas.evaluation import EvaluationCancelled
 from schemas.message import Envelope, Fact
@@ -131,3 +131,16 @@ def test_an_empty_body_is_an_empty_map() -> None:
 def test_json_that_msgpack_cannot_say_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedMessage):
         unpack(body)
+
+
+@pytest.mark.parametrize("body", [b"[1,2]", b"null", b'"x"', b"7"])
+def test_json_that_is_no_object_is_refused_as_json(body: bytes) -> None:
+    assert is_json(body)
+    with pytest.raises(MalformedMessage, match="an object is expected"):
+        unpack(body)
+
+
+def test_what_is_neither_json_nor_msgpack_is_refused_with_a_reason() -> None:
+    assert not is_json(b"\xc1\xc1")
+    with pytest.raises(MalformedMessage, match="a msgpack map or a JSON object"):
+        unpack(b"\xc1\xc1")
