@@ -106,6 +106,14 @@ class Evaluate(Command):
             return [{"name": each} if isinstance(each, str) else each for each in value]
         return value
 
+    @field_validator("batch_sizes", mode="before")
+    @classmethod
+    def _batch_sizes_are_numbers(cls, value: object) -> object:
+        """Refuse texts and truth values; 2.0 is 2, as JSON has one kind of number."""
+        if isinstance(value, list | tuple) and any(isinstance(e, bool | str) for e in value):
+            raise ValueError("a batch size is a whole number from 1 to 65536")
+        return value
+
     @field_validator("batch_sizes")
     @classmethod
     def _batch_sizes_count(cls, value: tuple[int, ...]) -> tuple[int, ...]:

@@ -98,3 +98,9 @@ def test_what_a_refusal_repeats_is_cut() -> None:
     assert sizes == [4000, 200, 200, 4000]
     assert refused.found.endswith("...")
     assert len(AgentReason(agent="a1", reason=large).reason) == 1000
+
+
+@pytest.mark.parametrize("size", [True, "2", 2.5])
+def test_a_batch_size_is_a_number(size: object) -> None:
+    assert wrong_field(Evaluate, model="tiny", batch_sizes=[size]).startswith("batch_sizes")
+    assert parse(Evaluate, {"model": "tiny", "batch_sizes": [2.0]}).batch_sizes == (2,)
