@@ -147,7 +147,7 @@ def _pool(request: Evaluate, catalog: Catalog, now_ns: int = 0) -> list[AgentSta
         if each.announcement.reserved_for in keys
         and (
             each.state == "live"
-            or each.since_ns >= since_ns
+            or not 0 < each.since_ns < since_ns
             or each.announcement.agent in request.agents
         )
     ]

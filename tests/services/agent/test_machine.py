@@ -56,8 +56,8 @@ def test_a_shipped_predictor_without_its_package_is_not_offered(
 def test_a_predictor_of_another_package_needs_no_distribution(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("services.agent.machine.predictor_names", lambda: ("own", "remote"))
-    assert [each.framework for each in installed_runtimes((), ())] == ["own", "remote"]
+    monkeypatch.setattr("services.agent.machine.predictor_names", lambda: ("own",))
+    assert [each.framework for each in installed_runtimes((), ())] == ["own"]
 
 
 def test_only_wanted_predictors_are_offered() -> None:
