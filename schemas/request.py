@@ -2,15 +2,25 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from schemas.faults import cut
 from schemas.identity import Token
 from schemas.level import Level, LevelField
 from schemas.manifest import DatasetManifest, FrameworkNeed, Manifest, ModelManifest
 from schemas.message import Command, Message
+
+
+def _no_disguise(value: object) -> object:
+    if isinstance(value, bool | str):
+        raise ValueError("a whole number is expected, no text and no truth value")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_no_disguise)]
+"""A whole number; 2.0 is 2, as JSON has one kind of number."""
 
 
 class ScenarioChoice(Command):
@@ -69,7 +79,7 @@ class Evaluate(Command):
     scenarios: tuple[ScenarioChoice, ...] = Field(
         default=(ScenarioChoice(name="online"),), min_length=1, max_length=64
     )
-    batch_sizes: tuple[int, ...] = Field(default=(1,), min_length=1, max_length=64)
+    batch_sizes: tuple[Whole, ...] = Field(default=(1,), min_length=1, max_length=64)
     trace_level: LevelField = Level.MODEL
     dataset: str | DatasetManifest = ""
     #: options of the predictor: threads, execution provider, graph optimisation …
@@ -104,14 +114,6 @@ class Evaluate(Command):
             value = [value]
         if isinstance(value, list | tuple):
             return [{"name": each} if isinstance(each, str) else each for each in value]
-        return value
-
-    @field_validator("batch_sizes", mode="before")
-    @classmethod
-    def _batch_sizes_are_numbers(cls, value: object) -> object:
-        """Refuse texts and truth values; 2.0 is 2, as JSON has one kind of number."""
-        if isinstance(value, list | tuple) and any(isinstance(e, bool | str) for e in value):
-            raise ValueError("a batch size is a whole number from 1 to 65536")
         return value
 
     @field_validator("batch_sizes")
