@@ -15,7 +15,7 @@ from schemas.message import Command, Message
 
 def _no_disguise(value: object) -> object:
     if isinstance(value, bool | str):
-        raise ValueError("a whole number is expected, no text and no truth value")
+        raise ValueError("an integer is expected, no text and no truth value")
     return value
 
 
