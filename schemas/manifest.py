@@ -195,26 +195,11 @@ class Sample(Message):
     `path` is relative to the manifest's folder; `inputs` goes by the inputs' layer names.
     """
 
-    path: str
-    sha256: str
+    path: str = ""
+    sha256: str = ""
     inputs: dict[str, SampleFile] = Field(default_factory=dict)
     labels: tuple[str, ...] = ()
     reason: str = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_several(cls, value: Any) -> Any:
-        """Ask for no file of its own where `inputs` has them."""
-        if isinstance(value, Mapping) and value.get("inputs"):
-            return {"path": "", "sha256": "", **value}
-        return value
-
-    @model_validator(mode="after")
-    def _has_files(self) -> "Sample":
-        """Refuse a sample of no file, and of one file as well as several."""
-        if bool(self.path) == bool(self.inputs):
-            raise ValueError("a sample has a path, or else inputs with a path each")
-        return self
 
 
 class SyntheticTensor(Message):

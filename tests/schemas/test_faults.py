@@ -29,9 +29,9 @@ def wrong(kind: Any, value: dict[str, Any]) -> MalformedMessage:
         ({"model": _MODEL}, "model.version", "required"),
         ({"model": "m", "dataset": {"nmae": "d"}}, "dataset.name", "required"),
         (
-            {"model": "m", "dataset": {"name": "d", "samples": [{}]}},
+            {"model": "m", "dataset": {"name": "d", "samples": [{"path": 5}]}},
             "dataset.samples.0.path",
-            "req",
+            "string",
         ),
         ({"model": "m", "scenarios": [{"nme": "x"}]}, "scenarios.0.name", "required"),
         ({"model": "m", "labels": {"why": []}}, "labels.why", "string"),

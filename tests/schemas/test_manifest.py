@@ -45,7 +45,7 @@ def test_a_step_with_two_meanings_is_refused(written: dict[str, Any]) -> None:
     ("manifest", "field"),
     [
         ({"kind": "model", **_MODEL, "inputs": [{}]}, "manifest.inputs.0.type"),
-        ({"kind": "dataset", "name": "d", "samples": [{"path": "x"}]}, "manifest.samples.0.sha256"),
+        ({"kind": "dataset", "name": "d", "samples": [{"sha256": 5}]}, "manifest.samples.0.sha256"),
         ({"kind": "framework", "name": "f"}, "manifest.version"),
         ({"kind": "scenario"}, "manifest.name"),
         ({"name": "m"}, "manifest"),
