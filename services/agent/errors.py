@@ -139,6 +139,20 @@ class BatchSizeUnsupported(AgentError):
         super().__init__(f"batch size {batch_size} does not fit input {name} of shape [{text}]")
 
 
+class MemoryExhausted(AgentError):
+    """A session needs more memory than its worker can have."""
+
+    kind = "batch_size"
+
+    def __init__(self, batch_size: int, reason: str) -> None:
+        """Name the batch size and what could not be had."""
+        self.batch_size, self.reason = batch_size, reason
+        super().__init__(
+            f"batch size {batch_size} needs more memory than there is here: {reason}; "
+            "ask for a smaller one"
+        )
+
+
 class PredictFailed(AgentError):
     """The framework failed on a batch."""
 

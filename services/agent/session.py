@@ -17,7 +17,7 @@ from schemas.run import Conditions
 from services.agent.assets import NOTHING, AssetFolder, Brought, ModelFiles
 from services.agent.bringing import is_random
 from services.agent.datasets import load_samples
-from services.agent.errors import DatasetUnusable
+from services.agent.errors import DatasetUnusable, MemoryExhausted
 from services.agent.inputs import inputs_of
 from services.agent.machine import package_version
 from services.agent.noise import resident_bytes
@@ -87,6 +87,16 @@ def open_session(
     """Open a subject at a batch size and warm it up. Raises AgentError."""
     files = ModelFiles(AssetFolder(manifests_folder, "models"), subject.model, brought, scratch)
     folder = AssetFolder(manifests_folder, "datasets")
+    try:
+        return _opened(subject, batch_size, files, folder, scratch)
+    except MemoryError as error:
+        # Another attempt would end the same way: final, and no crash of the worker's.
+        raise MemoryExhausted(batch_size, str(error) or "no memory") from error
+
+
+def _opened(
+    subject: Subject, batch_size: int, files: ModelFiles, folder: AssetFolder, scratch: Path
+) -> Session:
     pipeline = pipeline_of(steps_of(subject.model), files.labels)
     samples: Sequence[Any] = ()
     if subject.dataset.synthetic is None:

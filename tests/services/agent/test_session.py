@@ -8,7 +8,7 @@ import pytest
 
 from schemas.level import Level
 from schemas.plan import Subject
-from services.agent.errors import AgentError, DatasetUnusable, OpenFailed
+from services.agent.errors import AgentError, DatasetUnusable, MemoryExhausted, OpenFailed
 from services.agent.session import Session, open_session, warm_up
 from services.agent.streaming import SLOTS
 from tests.services.agent.builders import MANIFESTS, a_subject, a_synthetic, raw_port
@@ -72,3 +72,9 @@ def test_what_does_not_fit_is_named(
     with pytest.raises(error) as caught:
         open_session(subject, 1, MANIFESTS, tmp_path)
     assert named in str(caught.value)
+
+
+def test_a_batch_beyond_all_memory_is_refused_for_good(tmp_path: Path) -> None:
+    with pytest.raises(MemoryExhausted, match="batch size 1000000000 needs more memory") as caught:
+        open_session(a_subject("tiny_cnn", "noise32"), 1_000_000_000, MANIFESTS, tmp_path)
+    assert caught.value.kind == "batch_size"
