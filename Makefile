@@ -27,9 +27,9 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## every performance claim, with its peer or floor in the same run
+bench: $(READY)  ## every performance claim, with its peer or floor in the same run (~25 minutes)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --long
 
 test-faults: $(READY)  ## 50 seeded SIGKILL trials
 	$(BIN)/python -m pytest -m "faults" --timeout 3600 tests/faults
