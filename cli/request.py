@@ -113,7 +113,7 @@ def manifest_in(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise Misused(f"{path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Misused(f"{path}: {error}") from None
+        raise Misused(f"{path}: neither YAML nor JSON: {error}") from None
     if not isinstance(value, dict):
         raise Misused(f"{path}: a manifest is a map, found {type(value).__name__}")
     return value
