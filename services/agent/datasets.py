@@ -60,7 +60,7 @@ def synthetic_samples(name: str, synthetic: Synthetic) -> Tensors:
     Normal has mean 0 and deviation 1; uniform runs from `low` up to `high`; integer element types
     take the normal times 64, cut to their range.
     """
-    return _tensors(name, synthetic, synthetic.samples, np.random.default_rng(synthetic.seed))
+    return _tensors(name, synthetic, synthetic.samples, _random(name, synthetic.seed))
 
 
 def _files(sample: Sample, folder: AssetFolder) -> bytes | dict[str, bytes]:
@@ -81,11 +81,17 @@ def _made(name: str, synthetic: Synthetic, inputs: Sequence[TensorPlace]) -> Seq
         said = _for_input(synthetic.inputs.get(place.name, synthetic), place)
         # The first input has the numbers that a model of one input would have.
         seed = synthetic.seed if not number else (synthetic.seed, number)
-        random = np.random.default_rng(seed)
-        arrays[place.name] = _tensors(name, said, synthetic.samples, random)
+        arrays[place.name] = _tensors(name, said, synthetic.samples, _random(name, seed))
     if len(inputs) == 1:
         return arrays[inputs[0].name]  # type: ignore[return-value]
     return SampleMaps(arrays)
+
+
+def _random(name: str, seed: int | tuple[int, int]) -> np.random.Generator:
+    try:
+        return np.random.default_rng(seed)
+    except ValueError as error:
+        raise DatasetUnusable(name, f"cannot be made from seed {seed}: {error}") from error
 
 
 def _for_input(said: SyntheticTensor, place: TensorPlace) -> SyntheticTensor:

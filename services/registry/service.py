@@ -22,7 +22,8 @@ from services.registry.decide import decide_back, decide_lost
 from services.registry.errors import ManifestRefused
 from services.registry.leases import Leases, is_held, lease_key
 from services.registry.manifests import read_manifests
-from services.registry.state import Memory, RegistryState, digest, entries, evolve
+from services.registry.state import Memory, RegistryState, digest, evolve
+from services.registry.texts import Texts
 
 LEASES = "leases"
 _AT_ONCE = 32
@@ -63,6 +64,7 @@ class Registry:
         """Start from nothing; the loops of `serve` do the rest."""
         self.state = RegistryState(memory=_memory(settings))
         self.bucket = CatalogBucket(bus)
+        self._texts = Texts()
         self.fleet_known = asyncio.Event()
         self.manifests_known = asyncio.Event()
         self._leases_known = asyncio.Event()
@@ -86,7 +88,7 @@ class Registry:
                 or before.manifests is not self.state.manifests
             )
             if changed and self._all_known() and not self._is_publishing:
-                await self.bucket.mend(entries(self.state))
+                await self.bucket.mend(self._texts.of(self.state))
 
     def _all_known(self) -> bool:
         return self.fleet_known.is_set() and self.manifests_known.is_set()
@@ -97,7 +99,7 @@ class Registry:
         await self.manifests_known.wait()
         await self._publish_shipped()
         self._is_publishing = False
-        await self.bucket.mend(entries(self.state))
+        await self.bucket.mend(self._texts.of(self.state))
         endpoints = {c.verb: c for c in (ShowCatalog, PublishManifest, WithdrawManifest)}
         for command in endpoints.values():
             subject = command_subject(command)
@@ -169,7 +171,7 @@ class Registry:
             try:
                 await self._record_lost()
                 await self._record_back()
-                await self.bucket.mend(entries(self.state))
+                await self.bucket.mend(self._texts.of(self.state))
             except BusError as error:
                 _log.warning("looked after nobody: %s", error)
 
@@ -201,7 +203,7 @@ class Registry:
         await self.manifests_known.wait()
         async for deliveries in self._bus.deliveries("registry", batch=64):
             await self.reached(fleet=max(each.recorded.sequence for each in deliveries))
-            await self.bucket.mend(entries(self.state))
+            await self.bucket.mend(self._texts.of(self.state))
             for delivery in deliveries:
                 await delivery.ack()
 

@@ -138,7 +138,7 @@ def test_a_missing_label_file_fails_the_run_by_name(cluster: Cluster) -> None:
 def test_a_label_file_without_checksum_is_not_used(cluster: Cluster) -> None:
     wanted = model("efficientnet_lite0")
     wanted["model"]["assets"] = {}
-    assert "labels.txt: its manifest has no sha256" in failed(cluster, model=wanted).cause
+    assert "labels.txt: its manifest has no checksum" in failed(cluster, model=wanted).cause
 
 
 def test_a_missing_model_file_fails_the_run_by_name(cluster: Cluster) -> None:

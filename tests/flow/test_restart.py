@@ -60,7 +60,8 @@ def abandoned(cluster: Cluster) -> str:
     agent = cluster.service("agent", MLSCOPE_AGENT_ID="only")
     with ended_later(agent), cluster.client() as client:
         until(lambda: "only" in agents_of(cluster))
-        evaluation = client.run("identity", agents=["only"], scenarios=[SLOW])
+        # It waits: the scheduler may hear of the agent a moment later than the registry says so.
+        evaluation = client.run("identity", agents=["only"], scenarios=[SLOW], wait_s=20)
         until(lambda: running_on(evaluation.status()))
         agent.kill()
     return evaluation.id
