@@ -13,7 +13,7 @@ many more spans a second than a real model makes.
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -27,6 +27,7 @@ from mlscope.bus.nats import connect
 from mlscope.tracing.batches import columns_of
 from schemas.batch import Batch, QueriesAnswered
 from schemas.codec import encode_body
+from schemas.evaluation import RunStarted
 from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.message import Fact
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
@@ -132,7 +133,12 @@ async def published(worker: WorkerProcess, sink: BusSink, order: WorkOrder) -> f
 
 async def kept(worker: WorkerProcess, order: WorkOrder) -> float:
     """Do a turn and look at its batches only afterwards; return its p50, ns."""
-    words = {"kind": "order", "order": encode_body(order), "manifests_folder": str(MANIFESTS)}
+    words = {
+        "kind": "order",
+        "order": encode_body(order),
+        "manifests_folder": str(MANIFESTS),
+        "brought": dict[str, list[str]](),
+    }
     await worker.send(words)
     while (heard := await worker.receive()) is not None and heard["kind"] != "idle":
         pass
@@ -148,6 +154,7 @@ async def compared(servers: Servers, case: Case, pairs: int) -> list[tuple[float
     worker = await WorkerProcess.start(case.model, limits)
     found = []
     try:
+        await _start(servers, [order_of(case, 2 * n + 1).runs[0] for n in range(pairs + 1)])
         async with connect(servers.settings("agent"), "agent") as bus:
             sink = BusSink(bus)
             for pair in range(pairs + 1):
@@ -160,6 +167,16 @@ async def compared(servers: Servers, case: Case, pairs: int) -> list[tuple[float
     finally:
         await worker.close()
     return found[1:]
+
+
+async def _start(servers: Servers, runs: Sequence[str]) -> None:
+    """Say that runs were given to the agent: of others the collector stores nothing."""
+    async with connect(servers.settings("scheduler"), "scheduler") as bus:
+        for run in runs:
+            start = RunStarted(
+                evaluation=EVALUATION, run=run, session="s0", attempt=1, agent="bench", started_ns=1
+            )
+            await bus.publish(start, id=f"start {run}")
 
 
 def _turn(
