@@ -104,6 +104,11 @@ def _add_run(commands: Parsers) -> None:
 
 def _add_request(parser: argparse.ArgumentParser) -> None:
     """Add the fields of a request to evaluate."""
+    _add_measuring(parser)
+    _add_placing(parser)
+
+
+def _add_measuring(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("what to measure").add_argument
     add(
         "--scenario",
@@ -136,6 +141,9 @@ def _add_request(parser: argparse.ArgumentParser) -> None:
     add("--outputs", type=int, metavar="N", help="predictions to keep of each run")
     add("--run-timeout", type=float, metavar="S", help="seconds a run may take")
     add("--label", action="append", default=[], metavar="k=v", help="a note on the evaluation")
+
+
+def _add_placing(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("where to run it").add_argument
     add("--framework", default="", metavar="NAME[:CONSTRAINT]", help="e.g. 'onnxruntime:>=1.16'")
     add(
