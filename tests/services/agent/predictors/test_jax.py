@@ -47,6 +47,12 @@ def request(model: ModelManifest | None = None, batch_size: int = 2, **more: Any
     return OpenRequest(model or manifest(), batch_size=batch_size, options=options, **more)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _pool_of_one_thread() -> None:
+    """XLA's pool is made by the process's first use of JAX, whichever test that is in."""
+    open_model(request()).close()
+
+
 @pytest.fixture
 def opened() -> Iterator[Predictor]:
     predictor = open_model(request())
