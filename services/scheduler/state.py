@@ -2,13 +2,13 @@
 
 Every transition asks for the attempt and state it belongs to, so a fact said twice, or one of
 an attempt that is over, changes nothing. An ended evaluation changes no more but in its counts:
-rows are still on their way when it is broken off. What agents say counts only from the agent the
-attempt was started on: each may speak of any run under its name.
+rows are still on their way when it is broken off. What becomes of each run is in `runs`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 from mlscope.bus.bus import Recorded
 from schemas.analysis import AnalysisCompleted, AnalysisFailed
@@ -20,57 +20,21 @@ from schemas.evaluation import (
     EvaluationPlanned,
     EvaluationPostponed,
     EvaluationRequested,
-    RunEnd,
     RunInterrupted,
     RunIssued,
     RunStarted,
 )
 from schemas.message import Fact
-from schemas.plan import Plan, RunPlan
+from schemas.plan import Plan
 from schemas.request import AgentReason, Evaluate
-from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded, Tally
-from schemas.status import RunState, State
+from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
+from schemas.status import State
+from services.scheduler import runs as run_steps
+from services.scheduler.runs import Run, end_of
+
+__all__ = ["ENDS", "EvaluationState", "Run", "end_of", "evolve", "fold"]
 
 ENDS: frozenset[State] = frozenset({"analyzed", "failed", "cancelled"})
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run of the plan: where its newest attempt is and how earlier ones ended."""
-
-    plan: RunPlan
-    session: str
-    agent: str
-    incarnation: str = ""
-    attempt: int = 0
-    state: RunState = "planned"
-    started_ns: int = 0
-    #: when its state last changed, epoch
-    since_ns: int = 0
-    is_ready: bool = False
-    issuer: str = ""
-    issued_ns: int = 0
-    #: what the agent said: '' while it has not, 'completed', or the kind of its error
-    word: str = ""
-    #: no other attempt follows an interruption
-    is_final: bool = False
-    is_stored: bool = False
-    #: attempts that ended because the agent or issuer was lost, or because the worker died
-    lost: int = 0
-    died: int = 0
-    #: attempts that were interrupted, (agent, attempt): an agent may still be at work on one
-    strays: tuple[tuple[str, int], ...] = ()
-    cause: str = ""
-    level_note: str = ""
-    caveats: tuple[str, ...] = ()
-    tally: Tally = field(default_factory=Tally)
-    spans: int = 0
-    queries: int = 0
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether an agent works on it, as far as the log tells."""
-        return self.state == "started"
 
 
 def _no_runs() -> Mapping[str, Run]:
@@ -181,161 +145,32 @@ def _planned(state: EvaluationState, recorded: Recorded) -> EvaluationState:
     )
 
 
-def _with(state: EvaluationState, run: Run) -> EvaluationState:
-    return replace(state, runs={**state.runs, run.plan.run: run})
-
-
 def _started(state: EvaluationState, recorded: Recorded) -> EvaluationState:
     fact = recorded.fact
     assert isinstance(fact, RunStarted)
     known = state.runs.get(fact.run)
-    if known is None or fact.attempt <= known.attempt or state.state == "measured":
+    if known is None or state.state == "measured":
         return state
-    run = Run(
-        plan=known.plan,
-        session=known.session,
-        agent=fact.agent,
-        incarnation=fact.incarnation,
-        attempt=fact.attempt,
-        state="started",
-        started_ns=fact.started_ns,
-        since_ns=recorded.envelope.time_ns,
-        lost=known.lost,
-        died=known.died,
-        strays=known.strays,
-    )
-    return replace(_with(state, run), state="running")
+    run = run_steps.started(known, fact, recorded.envelope.time_ns)
+    return state if run is known else replace(_with(state, run), state="running")
 
 
-def _current(state: EvaluationState, fact: Fact) -> Run | None:
-    """Return the run a fact is about, when it is about its newest attempt."""
-    run = state.runs.get(getattr(fact, "run", ""))
-    return run if run is not None and run.attempt == getattr(fact, "attempt", 0) else None
+def _with(state: EvaluationState, run: Run) -> EvaluationState:
+    return replace(state, runs={**state.runs, run.plan.run: run})
 
 
-def _told_by_its_agent(
-    state: EvaluationState, fact: RunReady | RunCompleted | RunFailed
-) -> Run | None:
-    """Return the run under way that a fact is about, when the agent it was started on says so."""
-    run = _current(state, fact)
-    is_heard = run is not None and run.is_under_way and run.agent == fact.agent
-    return run if is_heard else None
+def _of_run(change: Callable[[Run, Any, int], Run]) -> Step:
+    """Return the step of a fact about a run: it counts of the newest attempt alone."""
 
-
-def _ready(state: EvaluationState, recorded: Recorded) -> EvaluationState:
-    fact = recorded.fact
-    assert isinstance(fact, RunReady)
-    run = _told_by_its_agent(state, fact)
-    if run is None:
-        return state
-    return _with(state, replace(run, is_ready=True))
-
-
-def _issued(state: EvaluationState, recorded: Recorded) -> EvaluationState:
-    fact = recorded.fact
-    assert isinstance(fact, RunIssued)
-    run = _current(state, fact)
-    if run is None or not run.is_under_way or run.issuer:
-        return state
-    return _with(state, replace(run, issuer=fact.issuer, issued_ns=recorded.envelope.time_ns))
-
-
-def _interrupted(state: EvaluationState, recorded: Recorded) -> EvaluationState:
-    fact = recorded.fact
-    assert isinstance(fact, RunInterrupted)
-    run = _current(state, fact)
-    is_open = run is not None and run.state in ("planned", "started", "interrupted")
-    # A failed attempt that nobody can repeat is given up by a final interruption.
-    is_given_up = run is not None and run.state == "failed" and fact.final
-    if run is None or run.is_final or not (is_open or is_given_up):
-        return state
-    changed = replace(
-        run,
-        state="interrupted",
-        since_ns=recorded.envelope.time_ns,
-        cause=fact.cause,
-        is_final=fact.final,
-        lost=run.lost + int(run.is_under_way),
-        strays=(*run.strays, (run.agent, run.attempt)) if run.is_under_way else run.strays,
-    )
-    return _with(state, changed)
-
-
-def _completed(state: EvaluationState, recorded: Recorded) -> EvaluationState:
-    fact = recorded.fact
-    assert isinstance(fact, RunCompleted)
-    run = _told_by_its_agent(state, fact)
-    if run is None:
-        return _counted(state, recorded)
-    changed = replace(
-        run,
-        state="ended",
-        since_ns=recorded.envelope.time_ns,
-        word="completed",
-        tally=fact.tally,
-        level_note=fact.level_note,
-        caveats=fact.caveats,
-    )
-    return _with(state, changed)
-
-
-def _failed_run(state: EvaluationState, recorded: Recorded) -> EvaluationState:
-    fact = recorded.fact
-    assert isinstance(fact, RunFailed)
-    run = _told_by_its_agent(state, fact)
-    if run is None:
-        return _counted(state, recorded)
-    changed = replace(
-        run,
-        state="failed",
-        since_ns=recorded.envelope.time_ns,
-        word=fact.error,
-        cause=f"{fact.error}: {fact.message}",
-        tally=fact.tally,
-        died=run.died + (fact.error == "worker_died"),
-    )
-    return _with(state, changed)
-
-
-def _stored(state: EvaluationState, recorded: Recorded) -> EvaluationState:
-    fact = recorded.fact
-    assert isinstance(fact, RunRecorded | RunIncomplete)
-    run = _current(state, fact)
-    if run is None or run.is_stored:
-        return state
-    is_short = isinstance(fact, RunIncomplete)
-    ended: RunState = "incomplete" if is_short else "recorded"
-    changed = replace(
-        run,
-        is_stored=True,
-        state=ended if run.state == "ended" else run.state,
-        spans=fact.spans,
-        queries=fact.queries,
-    )
-    if is_short and run.state == "ended":
-        changed = replace(changed, cause=_shortfall(fact))
-    return _with(state, changed)
-
-
-def _shortfall(fact: RunRecorded | RunIncomplete) -> str:
-    assert isinstance(fact, RunIncomplete)
-    return f"{fact.stored_batches} of {fact.announced_batches} batches were stored"
-
-
-def _counted(state: EvaluationState, recorded: Recorded) -> EvaluationState:
-    """Return the state with the counts of an attempt that was broken off, nothing else changed."""
-    fact = recorded.fact
-    assert isinstance(fact, RunCompleted | RunFailed | RunRecorded | RunIncomplete)
-    run = _current(state, fact)
-    if run is None:
-        return state
-    if isinstance(fact, RunRecorded | RunIncomplete):
-        if run.is_stored:
+    def step(state: EvaluationState, recorded: Recorded) -> EvaluationState:
+        fact = recorded.fact
+        run = state.runs.get(getattr(fact, "run", ""))
+        if run is None or run.attempt != getattr(fact, "attempt", 0):
             return state
-        return _with(state, replace(run, is_stored=True, spans=fact.spans, queries=fact.queries))
-    if run.word or run.agent != fact.agent:
-        return state
-    return _with(state, replace(run, tally=fact.tally))
+        after = change(run, fact, recorded.envelope.time_ns)
+        return state if after is run else _with(state, after)
+
+    return step
 
 
 def _measured(state: EvaluationState, recorded: Recorded) -> EvaluationState:
@@ -379,13 +214,13 @@ _STEPS: Mapping[type[Fact], Step] = MappingProxyType(
         EvaluationPostponed: _postponed,
         EvaluationPlanned: _planned,
         RunStarted: _started,
-        RunReady: _ready,
-        RunIssued: _issued,
-        RunInterrupted: _interrupted,
-        RunCompleted: _completed,
-        RunFailed: _failed_run,
-        RunRecorded: _stored,
-        RunIncomplete: _stored,
+        RunReady: _of_run(run_steps.ready),
+        RunIssued: _of_run(run_steps.issued),
+        RunInterrupted: _of_run(run_steps.interrupted),
+        RunCompleted: _of_run(run_steps.completed),
+        RunFailed: _of_run(run_steps.failed),
+        RunRecorded: _of_run(run_steps.stored),
+        RunIncomplete: _of_run(run_steps.stored),
         EvaluationMeasured: _measured,
         AnalysisCompleted: _analysis_completed,
         AnalysisFailed: _analysis_failed,
@@ -397,12 +232,5 @@ _STEPS: Mapping[type[Fact], Step] = MappingProxyType(
 
 
 _COUNTS: Mapping[type[Fact], Step] = MappingProxyType(
-    dict.fromkeys((RunCompleted, RunFailed, RunRecorded, RunIncomplete), _counted)
+    dict.fromkeys((RunCompleted, RunFailed, RunRecorded, RunIncomplete), _of_run(run_steps.counted))
 )
-
-
-def end_of(run: Run) -> RunEnd:
-    """Return how a run that is over ended; completed without the collector's word: incomplete."""
-    if run.state == "incomplete" or (run.state == "ended" and not run.is_stored):
-        return "incomplete"
-    return "completed" if run.word == "completed" else "failed"
