@@ -1,0 +1,66 @@
+"""What an agent needs to know; `mlscope.settings.Settings` has it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from mlscope.assets.opening import AssetSettings
+
+
+class AgentSettings(AssetSettings, Protocol):
+    """What an agent is called and offers, and the bounds it works within."""
+
+    @property
+    def agent_id(self) -> str:
+        """The agent's name, unique in a fleet."""
+        ...
+
+    @property
+    def may_number_agent(self) -> bool:
+        """Whether the agent may add a number to its name where that is taken."""
+        ...
+
+    @property
+    def agent_labels(self) -> Mapping[str, str]:
+        """What requests may match on."""
+        ...
+
+    @property
+    def agent_image(self) -> str:
+        """The container image it runs in."""
+        ...
+
+    @property
+    def agent_predictors(self) -> tuple[str, ...]:
+        """Frameworks to offer; none named: all."""
+        ...
+
+    @property
+    def allow_inline_python(self) -> bool:
+        """Whether its owner allows steps brought as Python text."""
+        ...
+
+    @property
+    def data_folder(self) -> Path:
+        """Where workers and spools keep their files."""
+        ...
+
+    @property
+    def ring_bytes(self) -> int:
+        """Shared memory between a worker and the agent."""
+        ...
+
+    @property
+    def spool_max_bytes(self) -> int:
+        """Disk behind it, before batches are dropped and counted."""
+        ...
+
+    @property
+    def heartbeat_s(self) -> float:
+        """Seconds between renewals of the lease."""
+        ...
+
+    @property
+    def run_silence_s(self) -> float:
+        """Seconds without a sign of life that end a run."""
+        ...
