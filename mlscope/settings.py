@@ -4,7 +4,6 @@ A service's entry point calls `Settings.read(os.environ)`; nothing else looks at
 """
 # ruff: noqa: RUF009 (`_setting` is `dataclasses.field` with our metadata)
 
-import math
 import re
 import socket
 from collections.abc import Callable, Mapping
@@ -16,14 +15,28 @@ from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from mlscope.redaction import redact
+from mlscope.setting_values import (
+    LEVELS,
+    Parse,
+    Unusable,
+    bytes_of,
+    bytes_up_to,
+    flag_of,
+    labels_of,
+    level_of,
+    names_of,
+    path_of,
+    seconds_of,
+    text_as_it_is,
+    token_of,
+    url_of,
+    urls_of,
+    whole,
+)
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-_SUFFIXES = {"": 1, "B": 1, "KIB": KIB, "MIB": MIB, "GIB": GIB}
-_LEVELS = ("debug", "info", "warning", "error")
-_WORDS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 _T = TypeVar("_T")
-_Parse = Callable[[str], Any]
 
 
 class InvalidSetting(ValueError):
@@ -37,114 +50,16 @@ class InvalidSetting(ValueError):
         super().__init__(f"{name}={redact(value)}: expected {expected}")
 
 
-class _Unusable(Exception):
-    """A text does not parse; the argument says what was expected."""
-
-
-def _text(text: str) -> str:
-    return text
-
-
-def _path(text: str) -> Path:
-    try:
-        return Path(text).expanduser()
-    except RuntimeError:
-        raise _Unusable("a path; nobody has such a home") from None
-
-
-def _token(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text):
-        raise _Unusable("1 to 64 of A-Z a-z 0-9 _ -")
-    return text
-
-
-def _whole(least: int, most: int) -> _Parse:
-    def parse(text: str) -> int:
-        if not re.fullmatch(r"\d{1,18}", text) or not least <= int(text) <= most:
-            raise _Unusable(f"a whole number from {least} to {most}")
-        return int(text)
-
-    return parse
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise _Unusable("a number of seconds above 0")
-    return seconds
-
-
-def _bytes(text: str) -> int:
-    match = re.fullmatch(r"(\d{1,15})\s*([KMG]iB|B)?", text, re.IGNORECASE)
-    if match is None or not int(match[1]):
-        raise _Unusable("a number of bytes above 0, plain or with KiB, MiB or GiB")
-    return int(match[1]) * _SUFFIXES[(match[2] or "").upper()]
-
-
-def _bytes_up_to(most: int) -> _Parse:
-    def parse(text: str) -> int:
-        if _bytes(text) > most:
-            raise _Unusable(f"a number of bytes up to {most}")
-        return _bytes(text)
-
-    return parse
-
-
-def _flag(text: str) -> bool:
-    if text.lower() not in _WORDS:
-        raise _Unusable("true or false")
-    return _WORDS[text.lower()]
-
-
-def _level(text: str) -> str:
-    if text.lower() not in _LEVELS:
-        raise _Unusable(f"one of {', '.join(_LEVELS)}")
-    return text.lower()
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _labels(text: str) -> Mapping[str, str]:
-    pairs = [name.partition("=") for name in _names(text)]
-    if not all(key and equals for key, equals, _ in pairs):
-        raise _Unusable("key=value,key=value")
-    return MappingProxyType({key: value for key, _, value in pairs})
-
-
-def _url(*schemes: str) -> _Parse:
-    def parse(text: str) -> str:
-        parts = urlsplit(text)
-        if parts.scheme not in schemes or not parts.netloc:
-            raise _Unusable(" or ".join(f"{scheme}://…" for scheme in schemes))
-        return text
-
-    return parse
-
-
-def _urls(*schemes: str) -> _Parse:
-    parse_one = _url(*schemes)
-
-    def parse(text: str) -> str:
-        return ",".join(parse_one(url) for url in _names(text) or ("",))
-
-    return parse
-
-
-def _metadata(variable: str, parse: _Parse, meaning: str) -> dict[str, Any]:
+def _metadata(variable: str, parse: Parse, meaning: str) -> dict[str, Any]:
     return {"variable": f"MLSCOPE_{variable}", "parse": parse, "meaning": meaning}
 
 
-def _setting(variable: str, parse: _Parse, default: _T, meaning: str) -> _T:
+def _setting(variable: str, parse: Parse, default: _T, meaning: str) -> _T:
     """Declare a field: the variable it is read from, how, its default and what it means."""
     return field(default=default, metadata=_metadata(variable, parse, meaning))
 
 
-def _made_setting(variable: str, parse: _Parse, make: Callable[[], _T], meaning: str) -> _T:
+def _made_setting(variable: str, parse: Parse, make: Callable[[], _T], meaning: str) -> _T:
     """Declare a field whose default depends on the machine or must not be shared."""
     return field(default_factory=make, metadata=_metadata(variable, parse, meaning))
 
@@ -164,129 +79,157 @@ class Settings:
 
     nats_url: str = _setting(
         "NATS_URL",
-        _urls("nats", "tls"),
+        urls_of("nats", "tls"),
         "nats://127.0.0.1:4222",
         "the NATS server; several of one cluster, comma separated",
     )
     nats_seed_file: Path | None = _setting(
-        "NATS_SEED_FILE", _path, None, "file with the nkey seed of this service"
+        "NATS_SEED_FILE", path_of, None, "file with the nkey seed of this service"
     )
     database_url: str = _setting(
         "DATABASE_URL",
-        _url("postgresql", "postgres"),
+        url_of("postgresql", "postgres"),
         "postgresql://mlscope@127.0.0.1:5432/mlscope",
         "the database, best without its password",
     )
     database_password_file: Path | None = _setting(
-        "DATABASE_PASSWORD_FILE", _path, None, "file with the database's password"
+        "DATABASE_PASSWORD_FILE", path_of, None, "file with the database's password"
     )
     data_folder: Path = _setting(
-        "DATA", _path, Path(".mlscope"), "folder of the local cluster, spools and caches"
+        "DATA", path_of, Path(".mlscope"), "folder of the local cluster, spools and caches"
     )
     cache_folder: Path | None = _setting(
-        "CACHE", _path, None, "folder of downloaded assets; default: below MLSCOPE_DATA"
+        "CACHE", path_of, None, "folder of downloaded assets; default: below MLSCOPE_DATA"
     )
     cache_max_bytes: int = _setting(
-        "CACHE_MAX_BYTES", _bytes, 32 * GIB, "assets kept, before the longest unused go"
+        "CACHE_MAX_BYTES", bytes_of, 32 * GIB, "assets kept, before the longest unused go"
     )
     hub_url: str = _setting(
-        "HUB_URL", _url("https", "http"), "", "the model hub that hf:// addresses lead to"
+        "HUB_URL", url_of("https", "http"), "", "the model hub that hf:// addresses lead to"
     )
     hub_token_file: Path | None = _setting(
-        "HUB_TOKEN_FILE", _path, None, "file with the hub's token, where it asks for one"
+        "HUB_TOKEN_FILE", path_of, None, "file with the hub's token, where it asks for one"
     )
     manifests_folder: Path = _setting(
         "MANIFESTS",
-        _path,
+        path_of,
         Path(__file__).resolve().parent.parent / "manifests",
         "folder of the manifests that are published at start",
     )
     ready_file: Path | None = _setting(
-        "READY_FILE", _path, None, "file a service makes once it answers (for its supervisor)"
+        "READY_FILE", path_of, None, "file a service makes once it answers (for its supervisor)"
     )
-    log_level: str = _setting("LOG_LEVEL", _level, "info", f"one of {', '.join(_LEVELS)}")
+    log_level: str = _setting("LOG_LEVEL", level_of, "info", f"one of {', '.join(LEVELS)}")
 
-    gateway_host: str = _setting("GATEWAY_HOST", _text, "127.0.0.1", "where the gateway listens")
-    gateway_port: int = _setting("GATEWAY_PORT", _whole(0, 65535), 8080, "port of the gateway")
+    gateway_host: str = _setting(
+        "GATEWAY_HOST", text_as_it_is, "127.0.0.1", "where the gateway listens"
+    )
+    gateway_port: int = _setting("GATEWAY_PORT", whole(0, 65535), 8080, "port of the gateway")
     gateway_token_file: Path | None = _setting(
-        "GATEWAY_TOKEN_FILE", _path, None, "file with the bearer token; needed beyond loopback"
+        "GATEWAY_TOKEN_FILE", path_of, None, "file with the bearer token; needed beyond loopback"
     )
     gateway_url: str = _setting(
-        "GATEWAY_URL", _url("http", "https"), "", "the gateway's public address, used in replies"
+        "GATEWAY_URL", url_of("http", "https"), "", "the gateway's public address, used in replies"
     )
 
     agent_id: str = _made_setting(
-        "AGENT_ID", _token, _own_name, "this agent's name, unique in a fleet; default: the host's"
+        "AGENT_ID", token_of, _own_name, "this agent's name, unique in a fleet; default: the host's"
     )
     agent_labels: Mapping[str, str] = _made_setting(
-        "AGENT_LABELS", _labels, _no_labels, "labels to match requests on: key=value,key=value"
+        "AGENT_LABELS", labels_of, _no_labels, "labels to match requests on: key=value,key=value"
     )
-    agent_image: str = _setting("AGENT_IMAGE", _text, "", "container image this agent runs in")
+    agent_image: str = _setting(
+        "AGENT_IMAGE", text_as_it_is, "", "container image this agent runs in"
+    )
     agent_predictors: tuple[str, ...] = _setting(
-        "AGENT_PREDICTORS", _names, (), "predictors to offer, by entry point; none named: all"
+        "AGENT_PREDICTORS", names_of, (), "predictors to offer, by entry point; none named: all"
     )
     allow_inline_python: bool = _setting(
         "ALLOW_INLINE_PYTHON",
-        _flag,
+        flag_of,
         False,
-        "announce that steps brought as Python text are welcome; so far no agent runs them",
+        "run the Python that models bring, in a process of its own that may only compute",
+    )
+    inline_timeout_s: float = _setting(
+        "INLINE_TIMEOUT_S", seconds_of, 10.0, "wall time of one call of such Python"
+    )
+    inline_cpu_s: int = _setting(
+        "INLINE_CPU_S", whole(1, 86_400), 10, "processor time of one call, in seconds"
+    )
+    inline_memory_bytes: int = _setting(
+        "INLINE_MEMORY_BYTES", bytes_of, GIB, "memory of its process, beside Python's own"
+    )
+    inline_output_bytes: int = _setting(
+        "INLINE_OUTPUT_BYTES", bytes_up_to(GIB), 64 * MIB, "what one call may answer"
+    )
+    builders: tuple[str, ...] = _setting(
+        "BUILDERS",
+        names_of,
+        (),
+        "import paths at or below which functions may make models; none named: the shipped list",
+    )
+    remote_hosts: tuple[str, ...] = _setting(
+        "REMOTE_HOSTS", names_of, (), "hosts beside this one whose model servers may be asked"
     )
 
     max_pending_requests: int = _setting(
-        "MAX_PENDING_REQUESTS", _whole(1, 1_000_000), 1000, "requests waiting before `busy`"
+        "MAX_PENDING_REQUESTS", whole(1, 1_000_000), 1000, "requests waiting before `busy`"
     )
     max_request_bytes: int = _setting(
         "MAX_REQUEST_BYTES",
-        _bytes_up_to(8 * MIB),
+        bytes_up_to(8 * MIB),
         4 * MIB,
         "size above which a request is refused; the NATS server takes no message above 8 MiB",
     )
     max_open_evaluations: int = _setting(
-        "MAX_OPEN_EVALUATIONS", _whole(1, 1_000_000), 10_000, "evaluations open before `busy`"
+        "MAX_OPEN_EVALUATIONS", whole(1, 1_000_000), 10_000, "evaluations open before `busy`"
     )
     max_listed_evaluations: int = _setting(
-        "MAX_LISTED_EVALUATIONS", _whole(1, 1_000_000), 10_000, "ended evaluations that lists show"
+        "MAX_LISTED_EVALUATIONS", whole(1, 1_000_000), 10_000, "ended evaluations that lists show"
     )
     max_live_clients: int = _setting(
-        "MAX_LIVE_CLIENTS", _whole(1, 100_000), 256, "open event streams of a gateway"
+        "MAX_LIVE_CLIENTS", whole(1, 100_000), 256, "open event streams of a gateway"
     )
-    ring_bytes: int = _setting("RING_BYTES", _bytes, 16 * MIB, "shared memory worker to agent")
+    ring_bytes: int = _setting("RING_BYTES", bytes_of, 16 * MIB, "shared memory worker to agent")
     spool_max_bytes: int = _setting(
-        "SPOOL_MAX_BYTES", _bytes, GIB, "batches kept on the agent's disk before drops are counted"
+        "SPOOL_MAX_BYTES",
+        bytes_of,
+        GIB,
+        "batches kept on the agent's disk before drops are counted",
     )
-    traces_max_bytes: int = _setting("TRACES_MAX_BYTES", _bytes, 4 * GIB, "stream TRACES")
-    queries_max_bytes: int = _setting("QUERIES_MAX_BYTES", _bytes, 2 * GIB, "stream QUERIES")
+    traces_max_bytes: int = _setting("TRACES_MAX_BYTES", bytes_of, 4 * GIB, "stream TRACES")
+    queries_max_bytes: int = _setting("QUERIES_MAX_BYTES", bytes_of, 2 * GIB, "stream QUERIES")
     payloads_max_bytes: int = _setting(
-        "PAYLOADS_MAX_BYTES", _bytes, 4 * GIB, "each object store of facts above 512 KiB"
+        "PAYLOADS_MAX_BYTES", bytes_of, 4 * GIB, "each object store of facts above 512 KiB"
     )
     artifacts_max_bytes: int = _setting(
-        "ARTIFACTS_MAX_BYTES", _bytes, 8 * GIB, "object store of `mlscope artifacts`"
+        "ARTIFACTS_MAX_BYTES", bytes_of, 8 * GIB, "object store of `mlscope artifacts`"
     )
-    lease_ttl_s: float = _setting("LEASE_TTL_S", _seconds, 15.0, "silence that loses a lease")
-    heartbeat_s: float = _setting("HEARTBEAT_S", _seconds, 3.0, "time between lease renewals")
+    lease_ttl_s: float = _setting("LEASE_TTL_S", seconds_of, 15.0, "silence that loses a lease")
+    heartbeat_s: float = _setting("HEARTBEAT_S", seconds_of, 3.0, "time between lease renewals")
     forget_agents_after_s: float = _setting(
-        "FORGET_AGENTS_AFTER_S", _seconds, 86_400.0, "time gone agents stay in the catalog"
+        "FORGET_AGENTS_AFTER_S", seconds_of, 86_400.0, "time gone agents stay in the catalog"
     )
     max_gone_agents: int = _setting(
-        "MAX_GONE_AGENTS", _whole(1, 1_000_000), 256, "gone agents kept; the longest gone go first"
+        "MAX_GONE_AGENTS", whole(1, 1_000_000), 256, "gone agents kept; the longest gone go first"
     )
     run_silence_s: float = _setting(
-        "RUN_SILENCE_S", _seconds, 30.0, "time without a sign of life that ends a run"
+        "RUN_SILENCE_S", seconds_of, 30.0, "time without a sign of life that ends a run"
     )
     run_attempts: int = _setting(
-        "RUN_ATTEMPTS", _whole(1, 100), 5, "attempts of a run that loses its agent or its load"
+        "RUN_ATTEMPTS", whole(1, 100), 5, "attempts of a run that loses its agent or its load"
     )
     agent_grace_s: float = _setting(
-        "AGENT_GRACE_S", _seconds, 30.0, "least wait of an accepted evaluation for an agent"
+        "AGENT_GRACE_S", seconds_of, 30.0, "least wait of an accepted evaluation for an agent"
     )
     analysis_wait_s: float = _setting(
-        "ANALYSIS_WAIT_S", _seconds, 1800.0, "silence of the analyzer that fails an evaluation"
+        "ANALYSIS_WAIT_S", seconds_of, 1800.0, "silence of the analyzer that fails an evaluation"
     )
     batch_deadline_s: float = _setting(
-        "BATCH_DEADLINE_S", _seconds, 60.0, "wait for missing batches before a run is incomplete"
+        "BATCH_DEADLINE_S", seconds_of, 60.0, "wait for missing batches before a run is incomplete"
     )
     purge_after_s: float = _setting(
-        "PURGE_AFTER_S", _seconds, 60.0, "time a recorded run's messages stay in their streams"
+        "PURGE_AFTER_S", seconds_of, 60.0, "time a recorded run's messages stay in their streams"
     )
 
     def __post_init__(self) -> None:
@@ -314,7 +257,7 @@ class Settings:
                 continue
             try:
                 values[declared.name] = declared.metadata["parse"](text)
-            except _Unusable as unusable:
+            except Unusable as unusable:
                 raise InvalidSetting(variable, text, str(unusable)) from None
         return cls(**values)
 
@@ -376,9 +319,13 @@ def documentation() -> list[tuple[str, str, str]]:
     """Return (variable, default, meaning) of every setting, in order."""
     defaults = Settings()
     return [
-        (one.metadata["variable"], str(getattr(defaults, one.name) or ""), one.metadata["meaning"])
+        (one.metadata["variable"], _shown(getattr(defaults, one.name)), one.metadata["meaning"])
         for one in fields(Settings)
     ]
+
+
+def _shown(default: object) -> str:
+    return ",".join(default) if isinstance(default, tuple) else str(default or "")
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

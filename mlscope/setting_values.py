@@ -1,0 +1,129 @@
+"""From a setting's text to its value: one function a kind of value. Pure but for `~` in paths."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlsplit
+
+_SUFFIXES = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+LEVELS = ("debug", "info", "warning", "error")
+_WORDS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+Parse = Callable[[str], Any]
+
+
+class Unusable(Exception):
+    """A text does not parse; the argument says what was expected."""
+
+
+def text_as_it_is(text: str) -> str:
+    """Return a text."""
+    return text
+
+
+def path_of(text: str) -> Path:
+    """Return a path, with `~` as a home. Raises Unusable."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise Unusable("a path; nobody has such a home") from None
+
+
+def token_of(text: str) -> str:
+    """Return a token of subjects. Raises Unusable."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text):
+        raise Unusable("1 to 64 of A-Z a-z 0-9 _ -")
+    return text
+
+
+def whole(least: int, most: int) -> Parse:
+    """Return what reads a whole number of a range."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\d{1,18}", text) or not least <= int(text) <= most:
+            raise Unusable(f"a whole number from {least} to {most}")
+        return int(text)
+
+    return parse
+
+
+def seconds_of(text: str) -> float:
+    """Return a number of seconds above 0. Raises Unusable."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise Unusable("a number of seconds above 0")
+    return seconds
+
+
+def bytes_of(text: str) -> int:
+    """Return a number of bytes, from `16 MiB` as well. Raises Unusable."""
+    match = re.fullmatch(r"(\d{1,15})\s*([KMG]iB|B)?", text, re.IGNORECASE)
+    if match is None or not int(match[1]):
+        raise Unusable("a number of bytes above 0, plain or with KiB, MiB or GiB")
+    return int(match[1]) * _SUFFIXES[(match[2] or "").upper()]
+
+
+def bytes_up_to(most: int) -> Parse:
+    """Return what reads a number of bytes up to `most`."""
+
+    def parse(text: str) -> int:
+        if bytes_of(text) > most:
+            raise Unusable(f"a number of bytes up to {most}")
+        return bytes_of(text)
+
+    return parse
+
+
+def flag_of(text: str) -> bool:
+    """Return a truth value. Raises Unusable."""
+    if text.lower() not in _WORDS:
+        raise Unusable("true or false")
+    return _WORDS[text.lower()]
+
+
+def level_of(text: str) -> str:
+    """Return a level of logging. Raises Unusable."""
+    if text.lower() not in LEVELS:
+        raise Unusable(f"one of {', '.join(LEVELS)}")
+    return text.lower()
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """Return names with commas between."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def labels_of(text: str) -> Mapping[str, str]:
+    """Return pairs with commas between. Raises Unusable."""
+    pairs = [name.partition("=") for name in names_of(text)]
+    if not all(key and equals for key, equals, _ in pairs):
+        raise Unusable("key=value,key=value")
+    return MappingProxyType({key: value for key, _, value in pairs})
+
+
+def url_of(*schemes: str) -> Parse:
+    """Return what reads an address of one of these schemes."""
+
+    def parse(text: str) -> str:
+        parts = urlsplit(text)
+        if parts.scheme not in schemes or not parts.netloc:
+            raise Unusable(" or ".join(f"{scheme}://…" for scheme in schemes))
+        return text
+
+    return parse
+
+
+def urls_of(*schemes: str) -> Parse:
+    """Return what reads addresses with commas between."""
+    parse_one = url_of(*schemes)
+
+    def parse(text: str) -> str:
+        return ",".join(parse_one(url) for url in names_of(text) or ("",))
+
+    return parse

@@ -1,0 +1,216 @@
+"""The process of inline Python: it reads code, gives up its rights, and then only computes.
+
+    python -I -c BOOT ROOT CHANNEL_FD TRACE_FD
+
+The first frame it hears is the order: codes by name, `env`, and limits. Modules that the code
+imports are imported before the rights are given up: afterwards it can open nothing (no file, no
+connection), start nothing (no process, no thread), write nothing, and has a bound on memory and
+processor time. As root it becomes a user that nobody else is.
+"""
+
+import ast
+import contextlib
+import ctypes
+import errno
+import faulthandler
+import importlib
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib.machinery import BuiltinImporter
+from typing import Any
+
+from services.agent.inline_wire import FrameTooLarge, WireBroken, packed, receive, send
+
+OK, KEPT, RAISED, FATAL = "ok", "kept", "raised", "fatal"
+"""How an answer begins; `raised` and `fatal` are followed by a line (0: none) and a reason."""
+
+_MOST_ORDER_BYTES = 1 << 40
+_MOST_REASON = 500
+_MOST_LINE = 80
+_PR_SET_NO_NEW_PRIVS = 38
+_FIRST_UID = 0x70000000
+_NOBODY = 65534
+_HINTS: Mapping[int, str] = {
+    errno.EAGAIN: "inline code may start no process and no thread",
+    errno.EMFILE: "inline code may open no file and no connection",
+    errno.EFBIG: "inline code may write no file",
+}
+
+Function = Callable[[Any, Any], Any]
+
+
+class Codes:
+    """The functions of an order's codes, which share their names and `env`."""
+
+    def __init__(self, codes: Mapping[str, str], env: dict[str, Any]) -> None:
+        self._lines = {name: text.splitlines() for name, text in codes.items()}
+        self._codes, self._env = codes, env
+        self._names: dict[str, Any] = {"__name__": "inline"}
+        self._functions: dict[str, Function] = {}
+        self._kept: Any = None
+
+    def define(self) -> None:
+        """Run each code, in order, and find its function. Raises whatever the code does."""
+        for name, text in self._codes.items():
+            self._names.pop("fun", None)
+            exec(compile(text, f"<{name}>", "exec"), self._names)  # noqa: S102  # what it is for
+            found = self._names.get("fun") or self._names.get(name)
+            if not callable(found):
+                raise NameError("there is no function: write def fun(env, data)")
+            self._functions[name] = found
+
+    def call(self, name: str, given: tuple[Any, ...]) -> Any:
+        """Return what a function makes of the data, or of what the one before it gave.
+
+        The functions around the middle one may give nothing: the data go on as they are.
+        """
+        data = given[0] if given else self._kept
+        made = self._functions[name](self._env, data)
+        is_around = name.startswith(("before_", "after_"))
+        self._kept = data if made is None and is_around else made
+        if self._kept is None:
+            raise TypeError("gave None: its function returns the data")
+        return self._kept
+
+    def place_of(self, error: BaseException) -> tuple[int, str]:
+        """Return the line of the code that an error comes from (0: none), and what happened."""
+        file, line = "", 0
+        if isinstance(error, SyntaxError):
+            file, line = str(error.filename), error.lineno or 0
+        trace = error.__traceback__
+        while trace is not None:
+            name = trace.tb_frame.f_code.co_filename
+            if name[1:-1] in self._lines:
+                file, line = name, trace.tb_lineno
+            trace = trace.tb_next
+        said = error.msg if isinstance(error, SyntaxError) else _said(error)
+        lines = self._lines.get(file[1:-1], [])
+        shown = lines[line - 1].strip()[:_MOST_LINE] if 0 < line <= len(lines) else ""
+        reason = f"{type(error).__name__}{said and ': '}{said}"[:_MOST_REASON]
+        return line, f"{reason} in `{shown}`" if shown else reason
+
+
+def _said(error: BaseException) -> str:
+    """Return an error's own words, and what they come from here."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001  # the code's own class may do anything
+        said = ""
+    hint = _HINTS.get(error.errno or 0, "") if isinstance(error, OSError) else ""
+    if isinstance(error, MemoryError):
+        hint = "inline code has used up its memory"
+    return f"{said} ({hint})" if said and hint else said or hint
+
+
+def imports_in(codes: Mapping[str, str]) -> Iterator[str]:
+    """Yield the modules that codes import by name. Raises SyntaxError."""
+    for name, text in codes.items():
+        for node in ast.walk(ast.parse(text, f"<{name}>")):
+            if isinstance(node, ast.Import):
+                yield from (each.name for each in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                yield node.module
+                yield from (f"{node.module}.{each.name}" for each in node.names)
+
+
+def bring_modules(names: Iterator[str]) -> None:
+    """Import what can be; the code's own statement says what cannot."""
+    for name in names:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    picture = sys.modules.get("PIL.Image")
+    if picture is not None:
+        picture.init()  # formats are imported when the first picture is opened, else
+    # Nothing can be read afterwards: what is missing is then missing, and no fault of a file.
+    sys.meta_path[:] = [BuiltinImporter]
+
+
+def restrict(memory_bytes: int) -> None:
+    """Give up every right but to compute. Raises OSError when root's can't be given up.
+
+    What is open stays open: the channel, the trace, and /dev/null. Nothing can be opened beside.
+    """
+    if os.geteuid() == 0:
+        _become_nobody()
+    ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    for kind, most in (
+        (resource.RLIMIT_AS, _mapped_bytes() + memory_bytes),
+        (resource.RLIMIT_NPROC, 0),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, 0),
+    ):
+        resource.setrlimit(kind, (most, most))
+
+
+def _become_nobody() -> None:
+    own = _FIRST_UID + os.getpid()
+    os.setgroups([])
+    for uid in (own, _NOBODY):
+        try:
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+        except OSError:
+            if uid == _NOBODY:
+                raise
+        else:
+            return
+
+
+def _mapped_bytes() -> int:
+    with open("/proc/self/statm", "rb") as told:  # noqa: PTH123
+        return int(told.read().split()[0]) * resource.getpagesize()
+
+
+def allow_cpu(seconds: int) -> None:
+    """Let the next call use so many seconds of processor time; SIGXCPU ends it then."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = int(used.ru_utime + used.ru_stime) + 1 + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+
+
+def work(channel: socket.socket) -> None:
+    """Take the order, then call after call, until the worker is gone."""
+    order = receive(channel, _MOST_ORDER_BYTES)
+    limits, codes = order["limits"], Codes(order["codes"], order["env"])
+    try:
+        bring_modules(imports_in(order["codes"]))
+        restrict(limits["memory_bytes"])
+        allow_cpu(limits["cpu_s"])
+        codes.define()
+    except BaseException as error:  # noqa: BLE001  # told to the worker, whatever it is
+        send(channel, packed([FATAL, *codes.place_of(error)], _MOST_ORDER_BYTES))
+        return
+    send(channel, packed([OK, None], _MOST_ORDER_BYTES))
+    while True:
+        name, wants_answer, *given = receive(channel, _MOST_ORDER_BYTES)
+        allow_cpu(limits["cpu_s"])
+        send(channel, _answer(codes, name, given, limits["output_bytes"], wants_answer))
+
+
+def _answer(
+    codes: Codes, name: str, given: list[Any], most_bytes: int, wants_answer: bool
+) -> bytes:
+    try:
+        made = codes.call(name, tuple(given))
+        return packed([OK, made] if wants_answer else [KEPT], most_bytes)
+    except FrameTooLarge as error:
+        told: tuple[int, str] = (0, f"its answer has {error}")
+    except BaseException as error:  # noqa: BLE001  # told to the worker, whatever it is
+        told = codes.place_of(error)
+    return packed([RAISED, *told], _MOST_ORDER_BYTES)
+
+
+def main(arguments: list[str]) -> None:
+    """Work with the descriptors given on the command line."""
+    channel_fd, trace_fd = (int(each) for each in arguments)
+    faulthandler.enable(trace_fd, all_threads=False)
+    faulthandler.register(signal.SIGUSR1, trace_fd, all_threads=False)
+    faulthandler.register(signal.SIGXCPU, trace_fd, all_threads=False, chain=True)
+    channel = socket.socket(fileno=channel_fd)
+    with contextlib.suppress(WireBroken):
+        work(channel)

@@ -1,0 +1,258 @@
+"""Inline Python in its own process: what it is given, what it may give, and what ends it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.manifest import Step
+from schemas.plan import Subject
+from services.agent.allowances import InlineLimits
+from services.agent.errors import CodeFailed, CodeRaised, CodeRefused
+from services.agent.inline import Inline, check_code, open_inline
+from tests.services.agent.builders import a_subject
+
+LIMITS = InlineLimits(timeout_s=30.0, cpu_s=30)
+ECHO = "def fun(env, data):\n    return data\n"
+
+
+def with_code(**codes: str) -> Subject:
+    """Return the identity model with code."""
+    subject = a_subject()
+    return subject.model_copy(update={"model": subject.model.model_copy(update=codes)})
+
+
+@contextmanager
+def opened(
+    limits: InlineLimits = LIMITS,
+    batch_size: int = 2,
+    supplied: tuple[str, ...] = ("x",),
+    **codes: str,
+) -> Iterator[Inline]:
+    """Lend code that is ready."""
+    inline = open_inline(with_code(**codes), batch_size, limits, supplied)
+    try:
+        yield inline
+    finally:
+        inline.close()
+
+
+def prepared(inline: Inline, value: Any) -> Any:
+    """Take a sample through the code before the model."""
+    for operator in inline.before:
+        value = operator.apply(value)
+    return value
+
+
+def finished(inline: Inline, value: Any) -> Any:
+    """Take a batch's outputs through the code behind the model."""
+    for operator in inline.behind:
+        value = operator.apply(value)
+    return value
+
+
+def test_code_gets_the_sample_and_what_is_known_of_the_request() -> None:
+    code = """
+    def fun(env, data):
+        return [data.decode(), env["model"], env["batch_size"], env["inputs"][0]["shape"]]
+    """
+    code = "\n".join(line.removeprefix("    ") for line in code.splitlines())
+    with opened(preprocess=code) as inline:
+        assert prepared(inline, b"seven") == ["seven", "identity", 2, [-1, 4]]
+
+
+def test_arrays_come_and_go_as_they_are() -> None:
+    code = "def fun(env, data):\n    data *= 2\n    return {'x': data, 'n': data.shape[0]}\n"
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with opened(preprocess=code) as inline:
+        made = prepared(inline, array)
+        assert (made.dtype, made.tolist()) == (array.dtype, (array * 2).tolist())
+    assert array[1, 2] == 5
+
+
+def test_hooks_run_around_and_may_give_nothing() -> None:
+    codes: dict[str, Any] = {
+        "before_preprocess": "seen = []\ndef fun(env, data):\n    seen.append(data)\n",
+        "preprocess": "def fun(env, data):\n    return data + len(seen)\n",
+        "after_preprocess": "def fun(env, data):\n    return [data, list(seen)]\n",
+    }
+    with opened(**codes) as inline:
+        assert [each.name for each in inline.before] == list(codes)
+        assert prepared(inline, 5) == [6, [5]]
+        assert prepared(inline, 7) == [9, [5, 7]]
+
+
+def test_code_behind_the_model_gives_an_answer_a_sample() -> None:
+    code = """def postprocess(env, data):
+    return [{"type": "classification", "label": str(int(row.argmax()))} for row in data]
+"""
+    with opened(postprocess=code) as inline:
+        answers = finished(inline, np.eye(2, 3))
+    assert [each[0]["label"] for each in answers] == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("code", "match"),
+    [
+        ("return data[:1]", "gives 1 answers, a batch has 2"),
+        ("return 7", "gives no list"),
+        ("return [[1], [object]]", "type is no data"),
+        ("return None", "gave None"),
+    ],
+)
+def test_what_is_no_answer_is_told(code: str, match: str) -> None:
+    with (
+        opened(postprocess=f"def fun(env, data):\n    {code}\n") as inline,
+        pytest.raises((ValueError, CodeRaised), match=match),
+    ):
+        finished(inline, np.eye(2))
+
+
+def test_several_inputs_come_as_a_map_or_in_order() -> None:
+    code = "def fun(env, data):\n    return [data, data + 1]\n"
+    with opened(preprocess=code, supplied=("a", "b")) as inline:
+        assert prepared(inline, 1) == {"a": 1, "b": 2}
+    with (
+        opened(preprocess=ECHO, supplied=("a", "b")) as inline,
+        pytest.raises(ValueError, match="a, b"),
+    ):
+        prepared(inline, 1)
+
+
+def test_an_error_names_its_line_and_the_next_call_is_right() -> None:
+    code = (
+        "import json\n\ndef fun(env, data):\n    inner = json.loads(data)\n    return 1 / inner\n"
+    )
+    with opened(preprocess=code) as inline:
+        with pytest.raises(
+            CodeRaised, match=r"line 5: ZeroDivisionError: .* in `return 1 / inner`"
+        ):
+            prepared(inline, "0")
+        with pytest.raises(CodeRaised, match=r"line 4: JSONDecodeError"):
+            prepared(inline, "{")
+        assert prepared(inline, "4") == 0.25
+
+
+@pytest.mark.parametrize(
+    ("code", "match"),
+    [
+        ("def fun(env, data)\n    return data", "line 1: SyntaxError"),
+        ("import no_such_module\n" + ECHO, "line 1: ModuleNotFoundError"),
+        ("x = 1\n", "write def fun"),
+        ("def other(env, data): ...\n", "write def fun"),
+        ("[[code]]", "stands for code"),
+        ("...", "stands for code"),
+    ],
+)
+def test_code_that_defines_no_function_is_refused_at_its_start(code: str, match: str) -> None:
+    with pytest.raises(CodeFailed, match=f"preprocess: .*{match}"), opened(preprocess=code):
+        pass
+
+
+SHORT = InlineLimits(timeout_s=0.5, cpu_s=30, memory_bytes=64 << 20, output_bytes=1 << 16)
+
+
+@pytest.mark.parametrize(
+    ("body", "match"),
+    [
+        ("while True: pass", r"line 3: took longer than 0\.5 s"),
+        (
+            "while True:\n      try: pass\n      except BaseException: pass",
+            r"line [345]: took longer",
+        ),
+        ("import time; time.sleep(1e6)", r"line 3: took longer than 0\.5 s"),
+        ("import os; os._exit(3)", "its process ended with 3"),
+        ("import ctypes; ctypes.string_at(0)", "line 3: its process was ended by SIGSEGV"),
+    ],
+)
+def test_code_that_does_not_come_back_is_ended_and_started_anew(body: str, match: str) -> None:
+    code = f"def fun(env, data):\n  if data == 'bad':\n    {body}\n  return data\n"
+    with opened(SHORT, preprocess=code) as inline:
+        assert prepared(inline, "good") == "good"
+        with pytest.raises(CodeFailed, match=match):
+            prepared(inline, "bad")
+        assert prepared(inline, "again") == "again"
+
+
+def test_code_that_burns_its_processor_time_is_ended_with_its_line() -> None:
+    limits = InlineLimits(timeout_s=60.0, cpu_s=1)
+    code = "def fun(env, data):\n  while data: pass\n  return data\n"
+    with (
+        opened(limits, preprocess=code) as inline,
+        pytest.raises(CodeFailed, match="line 2: used more than 1 s of processor time"),
+    ):
+        prepared(inline, "burn")
+
+
+@pytest.mark.parametrize(
+    ("body", "match"),
+    [
+        ("os.fork()", r"line 4: BlockingIOError.*no process and no thread"),
+        ("subprocess.run(['true'])", r"line 4: (BlockingIO|OS)Error.*inline code may"),
+        ("threading.Thread(target=print).start()", r"line 4: RuntimeError: can't start new thread"),
+        ("open('/etc/hostname').read()", r"line 4: OSError.*no file and no connection"),
+        ("(os.close(0), open('/etc/hostname'))", r"line 4: OSError.*no file and no connection"),
+        ("socket.socket()", r"line 4: OSError.*no connection"),
+        ("len(bytes(1 << 28))", r"line 4: MemoryError: inline code has used up its memory"),
+        ("np.ones(1 << 28)", r"line 4: \w*MemoryError.*used up its memory"),
+        ("sys.exit(1)", r"line 4: SystemExit: 1"),
+        ("resource.setrlimit(resource.RLIMIT_NPROC, (64, 64))", r"line 4: ValueError"),
+        ("resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))", r"line 4: ValueError"),
+    ],
+)
+def test_code_may_do_nothing_but_compute(body: str, match: str) -> None:
+    imports = "import os, resource, socket, subprocess, sys, threading\nimport numpy as np"
+    code = f"{imports}\ndef fun(env, data):\n    {body} if data else None\n    return 'next'\n"
+    with opened(SHORT, preprocess=code) as inline:
+        with pytest.raises(CodeRaised, match=match):
+            prepared(inline, "do it")
+        assert prepared(inline, "") == "next"
+
+
+def test_an_answer_may_be_only_so_large() -> None:
+    code = "def fun(env, data):\n    return bytes(data)\n"
+    with opened(SHORT, preprocess=code) as inline:
+        assert len(prepared(inline, 60_000)) == 60_000
+        with pytest.raises(CodeRaised, match=r"its answer has 7\d+ bytes, at most 65536"):
+            prepared(inline, 70_000)
+
+
+def test_nonsense_on_the_channel_ends_the_process() -> None:
+    code = """import os
+def fun(env, data):
+    for fd in range(3, 32):
+        try: os.write(fd, b"\\0" * 64)
+        except OSError: pass
+    return data
+"""
+    with (
+        opened(SHORT, preprocess=code) as inline,
+        pytest.raises(CodeFailed, match="answer is no data"),
+    ):
+        prepared(inline, 1)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has another user to become")
+def test_code_is_a_user_that_nobody_else_is() -> None:
+    code = "import os\ndef fun(env, data):\n    return [os.getuid(), os.getgid(), os.getgroups()]\n"
+    with opened(preprocess=code) as inline:
+        uid, gid, groups = prepared(inline, 0)
+    assert (uid == gid, uid > 60_000, groups) == (True, True, [])
+
+
+def test_code_is_refused_where_its_owner_does_not_allow_it() -> None:
+    model = with_code(preprocess=ECHO).model
+    with pytest.raises(CodeRefused, match="MLSCOPE_ALLOW_INLINE_PYTHON"):
+        check_code(model, None)
+    check_code(model, LIMITS)
+    check_code(a_subject().model, None)
+
+
+def test_code_and_steps_exclude_each_other() -> None:
+    model = with_code(preprocess=ECHO).model
+    port = model.inputs[0].model_copy(update={"steps": (Step(operator="cast"),)})
+    with pytest.raises(CodeFailed, match="one or the other"):
+        check_code(model.model_copy(update={"inputs": (port,)}), LIMITS)
