@@ -132,7 +132,11 @@ class RunRecorded(Fact):
 
 
 class RunIncomplete(Fact):
-    """Past the deadline batches are missing; the numbers say how many. Said by the collector."""
+    """Past the deadline batches are missing; the numbers say how many. Said by the collector.
+
+    Also said of an interrupted attempt whose agent never announced any (`announced_batches` 0):
+    then it tells what is stored of it. A late word of the agent's is followed by another.
+    """
 
     entity = "run"
     happened = "incomplete"
@@ -144,3 +148,5 @@ class RunIncomplete(Fact):
     outputs: int
     announced_batches: int
     stored_batches: int
+    #: of an interrupted attempt the stored queries that failed; of others its tally tells
+    failed_queries: int = 0

@@ -19,6 +19,7 @@ class Waiting:
     """An attempt that ended and nobody announced; for `waited_s` no batch of it came.
 
     Batches are by kind: trace, query, output; `batches` counts all, also those beyond announced.
+    Of one that was interrupted its agent has not said, so far, how many there are.
     """
 
     run_key: int
@@ -31,15 +32,19 @@ class Waiting:
     rows: Stored
     waited_s: float
     batches: int = 0
+    is_interrupted: bool = False
 
     @property
     def is_complete(self) -> bool:
         """Whether every announced batch is stored."""
-        return self.stored == self.announced
+        return self.stored == self.announced and not self.is_interrupted
 
 
 def decide(waiting: Waiting, deadline_s: float) -> RunRecorded | RunIncomplete | None:
-    """Return what is to be said of an attempt now; None means to wait on."""
+    """Return what is to be said of an attempt now; None means to wait on.
+
+    An interrupted one whose agent is silent past the deadline, too, counts with what is there.
+    """
     if waiting.is_complete:
         return RunRecorded(
             evaluation=waiting.evaluation,
@@ -59,5 +64,5 @@ def decide(waiting: Waiting, deadline_s: float) -> RunRecorded | RunIncomplete |
         queries=waiting.rows.queries,
         outputs=waiting.rows.outputs,
         announced_batches=sum(waiting.announced),
-        stored_batches=sum(waiting.stored),
+        stored_batches=waiting.batches if waiting.is_interrupted else sum(waiting.stored),
     )

@@ -90,9 +90,11 @@ WHERE run_key = %(run_key)s AND interrupted IS NULL;
 
 -- waiting_runs --
 -- Attempts that ended and of which nobody has said whether they are complete: what was announced
--- and what is stored, by kind of batch, and the time since anything came.
+-- and what is stored, by kind of batch, and the time since anything came. Interrupted ones are
+-- among them until their rows were counted: their agents may never speak again.
 SELECT
     run.run_key, run.evaluation, run.run, run.attempt, run.cause,
+    run.state = 'interrupted' AS is_interrupted,
     run.trace_batches, run.query_batches, run.output_batches,
     count(*) FILTER (WHERE kind = 0 AND sequence < trace_batches) AS stored_trace_batches,
     count(*) FILTER (WHERE kind = 1 AND sequence < query_batches) AS stored_query_batches,
@@ -104,14 +106,20 @@ SELECT
     extract(epoch FROM now() - greatest(run.ended_at, max(batch.stored_at)))::float8 AS waited_s
 FROM run
 LEFT JOIN batch ON batch.run_key = run.run_key
-WHERE run.state = 'ended' AND run.purged_at IS NULL
+WHERE run.purged_at IS NULL
+    AND (run.state = 'ended' OR (run.state = 'interrupted' AND run.recorded_at IS NULL))
 GROUP BY run.run_key
 ORDER BY run.ended_at;
 
+-- failed_queries --
+-- Count the stored queries of an attempt that did not succeed.
+SELECT count(*) AS failed FROM query WHERE run_key = %(run_key)s AND status <> 0;
+
 -- settle_run --
--- Note that an attempt's completeness was announced, and of how many batches.
+-- Note that an attempt's completeness was announced, and of how many batches, unless its agent
+-- spoke meanwhile: then it is decided anew. An interrupted one stays so, for a late word to fill in.
 UPDATE run SET state = %(state)s, settled_batches = %(batches)s, recorded_at = now()
-WHERE run_key = %(run_key)s AND state = 'ended';
+WHERE run_key = %(run_key)s AND state = %(was)s;
 
 -- purgeable_runs --
 -- Attempts settled long enough that their messages may leave the streams. `alone` says that no
@@ -122,7 +130,7 @@ SELECT
     outcome = 'completed' AND interrupted IS NULL AS alone
 FROM run
 WHERE purged_at IS NULL AND state <> 'ended'
-    AND coalesce(recorded_at, ended_at) < now() - %(after_s)s * INTERVAL '1 second'
+    AND recorded_at < now() - %(after_s)s * INTERVAL '1 second'
     AND (ended_at, run_key) > (%(behind)s::timestamptz, %(behind_key)s::int8)
 ORDER BY ended_at, run_key
 LIMIT %(most)s;

@@ -144,11 +144,17 @@ class Recorder:
         fact = decide(waiting, deadline_s)
         if fact is None:
             return
+        state = fact.happened
         try:
+            if waiting.is_interrupted:
+                # Its agent announced no tally, which else tells how many failed.
+                async with self._turn:
+                    failed = await patiently((), self._store.failed_queries, waiting.run_key)
+                fact, state = fact.model_copy(update={"failed_queries": failed}), "interrupted"
             name = fact.schema_name()
             await self._bus.publish(fact, id=derived_id(waiting.cause, name), cause=waiting.cause)
             async with self._turn:
-                settled = (waiting.run_key, fact.happened, waiting.batches)
+                settled = (waiting.run_key, state, waiting.batches)
                 await patiently((), self._store.settle, *settled)
         except (BusError, CollectorError) as error:
             _log.warning("%s/%s not announced yet: %s", waiting.evaluation, waiting.run, error)

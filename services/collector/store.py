@@ -89,7 +89,10 @@ class Store:
                 session.execute(self._sql("interrupt_run"), values)
 
     def waiting(self) -> list[Waiting]:
-        """Return the attempts whose completeness nobody announced yet, oldest first."""
+        """Return the attempts whose completeness nobody announced yet, oldest first.
+
+        Interrupted ones are among them while nobody announced what is there of them.
+        """
         kinds = ("trace", "query", "output")
         return [
             Waiting(
@@ -103,17 +106,23 @@ class Store:
                 rows=Stored(row["stored_spans"], row["stored_queries"], row["stored_outputs"]),
                 batches=row["batches"],
                 waited_s=row["waited_s"],
+                is_interrupted=row["is_interrupted"],
             )
             for row in self._rows("waiting_runs", {})
         ]
 
+    def failed_queries(self, run_key: int) -> int:
+        """Return how many stored queries of an attempt did not succeed."""
+        return int(self._rows("failed_queries", {"run_key": run_key})[0]["failed"])
+
     def settle(self, run_key: int, state: str, batches: int) -> None:
-        """Note that an attempt was announced as `recorded` or `incomplete`.
+        """Note that an attempt was announced as `recorded`, `incomplete` or `interrupted`.
 
         `batches` were stored when that was decided. Later ones are stored as well: nothing is
         lost, and the view `late` counts them, since what was said does not.
         """
-        values = {"run_key": run_key, "state": state, "batches": batches}
+        was = "interrupted" if state == "interrupted" else "ended"
+        values = {"run_key": run_key, "state": state, "was": was, "batches": batches}
         with self._transaction() as session:
             session.execute(self._sql("settle_run"), values)
 

@@ -135,12 +135,10 @@ def failed(run: Run, fact: RunFailed, time_ns: int) -> Run:
     )
 
 
-def stored(run: Run, fact: RunRecorded | RunIncomplete, _: int) -> Run:
+def stored(run: Run, fact: RunRecorded | RunIncomplete, time_ns: int) -> Run:
     """Return the run after the collector's first word on it."""
-    if run.is_stored:
-        return run
-    counts = replace(run, is_stored=True, spans=fact.spans, queries=fact.queries)
-    if run.state != "ended":
+    counts = counted(run, fact, time_ns)
+    if counts is run or run.state != "ended":
         return counts
     if isinstance(fact, RunIncomplete):
         return replace(counts, state="incomplete", cause=_shortfall(fact))
@@ -152,14 +150,25 @@ def _shortfall(fact: RunIncomplete) -> str:
 
 
 def counted(run: Run, fact: RunCompleted | RunFailed | RunRecorded | RunIncomplete, _: int) -> Run:
-    """Return the run with the counts of an attempt that was broken off, nothing else changed."""
+    """Return the run with the counts of an attempt that was broken off, nothing else changed.
+
+    The collector's first word counts; of an interrupted attempt the last: while its agent was
+    silent it told what was there, and tells again once the agent spoke.
+    """
     if isinstance(fact, RunRecorded | RunIncomplete):
-        if run.is_stored:
-            return run
-        return replace(run, is_stored=True, spans=fact.spans, queries=fact.queries)
+        return _with_rows(run, fact)
     if run.word or run.agent != fact.agent:
         return run
     return replace(run, tally=fact.tally)
+
+
+def _with_rows(run: Run, fact: RunRecorded | RunIncomplete) -> Run:
+    if run.is_stored and run.state != "interrupted":
+        return run
+    tally = run.tally
+    if isinstance(fact, RunIncomplete) and fact.failed_queries:
+        tally = tally.model_copy(update={"failed_queries": fact.failed_queries})
+    return replace(run, is_stored=True, spans=fact.spans, queries=fact.queries, tally=tally)
 
 
 def end_of(run: Run) -> RunEnd:

@@ -40,6 +40,15 @@ def test_complete_is_recorded_however_late(waited_s: float) -> None:
     )
 
 
+def test_an_interrupted_attempt_is_never_complete_and_counts_past_the_deadline() -> None:
+    nothing = (0, 0, 0)
+    cut = replace(WAITING, announced=nothing, stored=nothing, batches=3, is_interrupted=True)
+    assert decide(cut, deadline_s=10.0) is None
+    fact = decide(cut, deadline_s=9.0)
+    assert isinstance(fact, RunIncomplete)
+    assert (fact.announced_batches, fact.stored_batches, fact.spans) == (0, 3, 500)
+
+
 _COUNTS = st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
 
 

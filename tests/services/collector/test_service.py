@@ -133,6 +133,23 @@ async def test_past_the_deadline_a_run_is_incomplete(world: World) -> None:
     assert (fact.announced_batches, fact.stored_batches, fact.spans) == (3, 1, 4)
 
 
+async def test_an_interrupted_run_whose_agent_is_silent_counts_with_its_rows(world: World) -> None:
+    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
+    counted = "SELECT recorded_at IS NOT NULL, state, settled_batches FROM run"
+    async with collecting(world.server, Settings(world.address, batch_deadline_s=0.2)):
+        await world.say(a_trace(), some_queries(status=bytes([0, 1, 0])), gone)
+        await world.until(counted, [(True, "interrupted", 2)])
+        (fact,) = await world.said(RunIncomplete)
+        assert isinstance(fact, RunIncomplete)
+        assert (fact.spans, fact.queries, fact.failed_queries) == (4, 3, 1)
+        assert (fact.announced_batches, fact.stored_batches) == (0, 2)
+        await world.say(some_outputs(), a_completion())
+        await world.until(counted, [(True, "recorded", 3)])
+    (late,) = await world.said(RunRecorded)
+    assert isinstance(late, RunRecorded)
+    assert (late.queries, late.outputs) == (3, 2)
+
+
 async def test_poison_is_buried_and_its_neighbours_live(world: World) -> None:
     misshapen = a_trace(1, level=b"")
     torn = a_trace(2, attribute_rows=(0,), attribute_texts=(b"{torn",))
@@ -232,7 +249,8 @@ async def test_messages_leave_once_they_are_rows_while_the_run_goes_on(world: Wo
 
 async def test_a_run_given_up_is_purged_when_the_evaluation_ends(world: World) -> None:
     gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
-    async with collecting(world.server, Settings(world.address, purge_after_s=0.1)):
+    settings = Settings(world.address, batch_deadline_s=0.1, purge_after_s=0.1)
+    async with collecting(world.server, settings):
         await world.say(a_trace(), gone)
         await world.until("SELECT state FROM run", [("interrupted",)])
         await asyncio.sleep(0.3)

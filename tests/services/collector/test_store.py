@@ -127,11 +127,37 @@ def test_an_interrupted_attempt_is_kept_and_may_yet_complete(
 ) -> None:
     gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
     store.end_run(_ended(gone))
-    assert store.waiting() == []
     store.end_run(_ended(a_completion(), "c1"))
-    assert [each.cause for each in store.waiting()] == ["c1"]
+    assert [(each.cause, each.is_interrupted) for each in store.waiting()] == [("c1", False)]
     query = "SELECT outcome, interrupted, spans FROM run"
     assert _ask(database_url, query) == [("completed", "agent lost", 4)]
+
+
+def test_an_interrupted_attempt_waits_to_be_counted_once_and_again_after_a_word(
+    store: Store,
+) -> None:
+    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
+    store.end_run(_ended(gone))
+    store.save(_prepared(a_trace(), some_queries(status=bytes([0, 1, 1]))))
+    (waiting,) = store.waiting()
+    assert (waiting.is_interrupted, waiting.is_complete) == (True, False)
+    assert (waiting.rows, waiting.batches) == (Stored(4, 3, 0), 2)
+    assert store.failed_queries(KEY) == 2
+    assert store.purgeable(0.0) == []
+    store.settle(KEY, "interrupted", 2)
+    assert (store.waiting(), [each.alone for each in store.purgeable(0.0)]) == ([], [False])
+    store.end_run(_ended(a_completion(), "c1"))
+    assert [each.cause for each in store.waiting()] == ["c1"]
+
+
+def test_what_was_said_of_an_interrupted_attempt_does_not_settle_its_agents_word(
+    store: Store,
+) -> None:
+    gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
+    store.end_run(_ended(gone))
+    store.end_run(_ended(a_completion(), "c1"))
+    store.settle(KEY, "interrupted", 0)
+    assert [each.cause for each in store.waiting()] == ["c1"]
 
 
 def test_a_failed_run_says_why(store: Store, database_url: str) -> None:

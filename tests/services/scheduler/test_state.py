@@ -130,6 +130,14 @@ def test_the_collectors_first_word_counts() -> None:
     assert (run.spans, run.queries) == (3, 2)
 
 
+def test_of_an_interrupted_attempt_the_collectors_last_word_counts() -> None:
+    cut = SHORT.model_copy(update={"announced_batches": 0, "failed_queries": 1})
+    run = after(LOST, cut)
+    assert (run.state, run.cause, run.is_stored) == ("interrupted", "lost", True)
+    assert (run.spans, run.queries, run.tally.failed_queries) == (3, 2, 1)
+    assert after(LOST, cut, RECORDED.model_copy(update={"queries": 9})).queries == 9
+
+
 def test_an_attempt_is_lost_once() -> None:
     run = after(LOST, LOST.model_copy(update={"cause": "again"}), GIVEN_UP)
     assert (run.lost, run.cause, run.strays) == (1, "gone", (("a1", 1),))

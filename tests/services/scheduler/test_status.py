@@ -6,6 +6,7 @@ import pytest
 
 from schemas.evaluation import EvaluationRequested, RunInterrupted
 from schemas.request import Evaluate
+from schemas.run import RunIncomplete
 from services.scheduler.state import EvaluationState
 from services.scheduler.status import digest_of_state, model_name, status_of
 from tests.services.scheduler.samples import a_model, a_request, an_agent
@@ -85,6 +86,23 @@ def test_an_interrupted_run_counts_what_its_agent_says_later() -> None:
     story.say(type(told).model_validate(told.model_dump() | {"tally": {"queries": 7, "spans": 9}}))
     shown = status_of(story.state, "").runs[0]
     assert (shown.state, shown.answered, shown.spans) == ("interrupted", 7, 9)
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_an_interrupted_run_whose_agent_is_silent_shows_what_is_stored(is_cancelled: bool) -> None:
+    story = started()
+    if is_cancelled:
+        story.cancel()
+    else:
+        lost = {"attempt": 1, "agent": "a1", "cause": "lost"}
+        story.say(RunInterrupted(evaluation=E, run="b2-online-model", **lost))
+    counts = {"spans": 9, "queries": 7, "outputs": 0, "failed_queries": 2}
+    batches = {"announced_batches": 0, "stored_batches": 3}
+    about = {"evaluation": E, "run": "b2-online-model", "attempt": 1}
+    story.say(RunIncomplete.model_validate(about | counts | batches))
+    shown = status_of(story.state, "").runs[0]
+    assert shown.state == ("cancelled" if is_cancelled else "interrupted")
+    assert (shown.answered, shown.failed_queries, shown.spans) == (5, 2, 9)
 
 
 def test_cancelled_runs_are_shown_as_such_unless_they_were_over() -> None:
