@@ -5,7 +5,13 @@ and text; NumPy and the standard library only. Every metric of a dataset is an `
 Does not know: files, datasets, models, messages, services.
 """
 
-from mlscope.accuracy.classification import Confusion, confusion, top_k, top_k_of_ranked
+from mlscope.accuracy.classification import (
+    Confusion,
+    confusion,
+    top_k,
+    top_k_of_admissible,
+    top_k_of_ranked,
+)
 from mlscope.accuracy.comparison import (
     Comparison,
     compare_outputs,
@@ -30,6 +36,7 @@ from mlscope.accuracy.segmentation import (
     class_ious,
     count_pixels,
     mean_iou,
+    mean_iou_of_images,
     pixel_accuracy,
 )
 from mlscope.accuracy.shapes import Mask, boxes_of_corners, decompressed, mask_of, overlaps
@@ -65,6 +72,7 @@ __all__ = [
     "f1",
     "mask_of",
     "mean_iou",
+    "mean_iou_of_images",
     "mean_psnr",
     "mean_squared_error",
     "mean_ssim",
@@ -73,6 +81,7 @@ __all__ = [
     "psnr",
     "ssim",
     "top_k",
+    "top_k_of_admissible",
     "top_k_of_ranked",
     "word_error_rate",
 ]

@@ -5,7 +5,7 @@ has 1,001 and its labels are the caller's to shift. A sample whose label is None
 every number and counted in `excluded`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +61,29 @@ def top_k_of_ranked(
         n += 1
         hits += label in classes[:k]
     return share(f"top-{k}", hits, n, "ranked lists", excluded=len(labels) - n)
+
+
+def top_k_of_admissible(
+    ranked: Sequence[Sequence[Hashable]], truths: Sequence[Collection[Hashable]], k: int
+) -> Outcome:
+    """Share of samples with an admissible class among the first `k` of its list, best first.
+
+    Where several classes are right (three kinds of cat for one photograph), any of them counts.
+    Classes are compared as they are: numbers or names, but the same in lists and truths. A sample
+    without truths is excluded; a list shorter than `k` raises Unusable.
+    """
+    require_same_length("predictions against truths", len(ranked), len(truths))
+    if k < 1:
+        raise Unusable("k", k, "1 or more")
+    hits = n = 0
+    for sample, (classes, right) in enumerate(zip(ranked, truths, strict=True)):
+        if not right:
+            continue
+        if len(classes) < k:
+            raise Unusable(f"classes of sample {sample}", len(classes), f"{k} or more")
+        n += 1
+        hits += any(each in right for each in classes[:k])
+    return share(f"top-{k}", hits, n, "any admissible class", excluded=len(truths) - n)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ read at 101 recalls, at most 100 shapes a class and image, crowds and shapes out
 ignored rather than counted. Polygons are not rasterised here: give masks.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mlscope.accuracy.errors import NotANumber, Unusable
 from mlscope.accuracy.matching import Found, Judged, Truth, judge
 from mlscope.accuracy.outcome import Outcome, require_same_length
+from mlscope.accuracy.resampling import image_interval
 
 #: IoU from which a shape counts as found
 THRESHOLDS = np.linspace(0.5, 0.95, 10)
@@ -31,6 +32,10 @@ AREAS = {
 }
 METHOD = "COCO, 101 recalls"
 NO_INTERVAL = "no interval: shapes of an image are not independent"
+TOO_MANY = "no interval: too many shapes to draw their images anew"
+#: found shapes times draws, above which no interval is computed
+MOST_DRAWN = 40_000_000
+_DRAWN = {"AP": slice(None), "AP50": slice(0, 1), "AP75": slice(5, 6)}
 
 
 @dataclass(frozen=True)
@@ -52,10 +57,31 @@ class _Curves:
     precision: NDArray[np.float64]
     #: [C, 4, 3, 10]
     recall: NDArray[np.float64]
+    #: one a class, over all areas and the most found shapes
+    ranked: list["_Ranked"]
 
 
-def average_precision(truths: Sequence[Truth], found: Sequence[Found]) -> Detection:
+@dataclass(frozen=True)
+class _Ranked:
+    """Found shapes of one class in all images, by falling score; F shapes, J judged images."""
+
+    #: whether a true shape was found, [10, F]
+    hits: NDArray[np.bool_]
+    #: whether none was, [10, F]
+    alarms: NDArray[np.bool_]
+    #: whose shape it is: a place in `images`, [F]
+    owner: NDArray[np.int64]
+    #: numbers of the images judged, [J]
+    images: NDArray[np.int64]
+    #: true shapes of each that count, [J]
+    positives: NDArray[np.int64]
+
+
+def average_precision(truths: Sequence[Truth], found: Sequence[Found], draws: int = 0) -> Detection:
     """COCO's numbers, 0 to 1, over images: `found[i]` is judged by `truths[i]`.
+
+    With `draws`, AP, AP50 and AP75 have an interval: the percentile bootstrap over images, of so
+    many draws (none above `MOST_DRAWN` shapes drawn).
 
     A class without true shapes (crowds do not count) has no value and is left out of the means, as
     COCO does: what was found of it costs nothing. Raises ShapesDiffer, Unusable for negative
@@ -68,6 +94,8 @@ def average_precision(truths: Sequence[Truth], found: Sequence[Found]) -> Detect
     curves = _curves(images)
     true = sum(int((~truth.crowd).sum()) for truth in truths)
     outcomes = {name: _outcome(name, value, true) for name, value in _numbers(curves)}
+    if draws:
+        outcomes |= _with_intervals(outcomes, curves.ranked, len(images), draws)
     by_class = {}
     for row, label in enumerate(curves.classes):
         n = sum(int(((truth.classes == label) & ~truth.crowd).sum()) for truth in truths)
@@ -93,32 +121,48 @@ def _curves(images: Sequence[tuple[Truth, Found]]) -> _Curves:
     )
     shape = len(classes), len(AREAS), len(MOST_FOUND), len(THRESHOLDS)
     precision, recall = np.full((*shape, len(RECALLS)), np.nan), np.full(shape, np.nan)
+    ranked = []
     for row, label in enumerate(classes):
-        judged = [
-            judge(truth, seen, label, list(AREAS.values()), THRESHOLDS, MOST_FOUND[-1])
-            for truth, seen in images
+        judged = {
+            at: judge(truth, seen, label, list(AREAS.values()), THRESHOLDS, MOST_FOUND[-1])
+            for at, (truth, seen) in enumerate(images)
             if (truth.classes == label).any() or (seen.classes == label).any()
-        ]
+        }
         for column in range(len(AREAS)):
             for rank, most in enumerate(MOST_FOUND):
                 place = row, column, rank
-                precision[place], recall[place] = _curve(judged, column, most)
-    return _Curves(classes, precision, recall)
+                precision[place], recall[place] = _curve(_rank(judged, column, most))
+        ranked.append(_rank(judged, 0, MOST_FOUND[-1]))
+    return _Curves(classes, precision, recall, ranked)
+
+
+def _rank(judged: Mapping[int, Judged], area: int, most: int) -> _Ranked:
+    """Put the found shapes of one class in order, whatever their image."""
+    ones = list(judged.values())
+    positives = np.array([one.positives[area] for one in ones], np.int64)
+    order = np.argsort(-np.concatenate([one.scores[:most] for one in ones]), kind="stable")
+    matched = np.concatenate([one.matched[area, :, :most] for one in ones], axis=1)[:, order]
+    ignored = np.concatenate([one.ignored[area, :, :most] for one in ones], axis=1)[:, order]
+    owner = np.repeat(np.arange(len(ones)), [len(one.scores[:most]) for one in ones])[order]
+    images = np.array(list(judged), np.int64)
+    return _Ranked(matched & ~ignored, ~matched & ~ignored, owner, images, positives)
 
 
 def _curve(
-    judged: Sequence[Judged], area: int, most: int
+    ranked: _Ranked, times: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Precision [10, 101] and final recall [10] of one class; NaN where nothing counts."""
-    positives = sum(int(one.positives[area]) for one in judged)
+    """Precision [10, 101] and final recall [10] of one class; NaN where nothing counts.
+
+    Each image counts once, or `times` [J] as often as it was drawn.
+    """
+    each = np.ones(len(ranked.images), np.int64) if times is None else times
+    positives = int((ranked.positives * each).sum())
     precision = np.full((len(THRESHOLDS), len(RECALLS)), np.nan)
     if positives == 0:
         return precision, np.full(len(THRESHOLDS), np.nan)
-    order = np.argsort(-np.concatenate([one.scores[:most] for one in judged]), kind="stable")
-    matched = np.concatenate([one.matched[area, :, :most] for one in judged], axis=1)[:, order]
-    ignored = np.concatenate([one.ignored[area, :, :most] for one in judged], axis=1)[:, order]
-    hits = np.cumsum(matched & ~ignored, axis=1)
-    alarms = np.cumsum(~matched & ~ignored, axis=1)
+    weights = each[ranked.owner]
+    hits = np.cumsum(ranked.hits * weights, axis=1)
+    alarms = np.cumsum(ranked.alarms * weights, axis=1)
     reached = hits / positives
     right = hits / (hits + alarms + np.spacing(1))
     # Precision never falls with less recall: each point takes the best to its right.
@@ -126,8 +170,35 @@ def _curve(
     for row in range(len(THRESHOLDS)):
         at = np.searchsorted(reached[row], RECALLS, side="left")
         precision[row] = np.append(right[row], 0.0)[at]
-    final = reached[:, -1] if order.size else np.zeros(len(THRESHOLDS))
+    final = reached[:, -1] if ranked.owner.size else np.zeros(len(THRESHOLDS))
     return precision, final
+
+
+def _with_intervals(
+    outcomes: Mapping[str, Outcome], ranked: Sequence[_Ranked], images: int, draws: int
+) -> dict[str, Outcome]:
+    """Return the numbers of `_DRAWN` with their intervals."""
+    shapes = sum(one.owner.size for one in ranked)
+    if shapes * draws > MOST_DRAWN:
+        return {name: replace(outcomes[name], caveats=(TOO_MANY,)) for name in _DRAWN}
+
+    def drawn(times: NDArray[np.int64]) -> list[float]:
+        curves = [_curve(one, times[one.images])[0] for one in ranked]
+        return [_mean([curve[part] for curve in curves]) for part in _DRAWN.values()]
+
+    intervals = image_interval(drawn, images, draws) or []
+    return {
+        name: replace(outcomes[name], interval=interval, caveats=())
+        for name, interval in zip(_DRAWN, intervals, strict=False)
+        if outcomes[name].value is not None
+    }
+
+
+def _mean(curves: Sequence[NDArray[np.float64]]) -> float:
+    """Mean of what is defined; NaN where nothing is."""
+    values = np.concatenate([curve.ravel() for curve in curves])
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if defined.size else float("nan")
 
 
 def _numbers(curves: _Curves) -> Iterable[tuple[str, NDArray[np.float64]]]:

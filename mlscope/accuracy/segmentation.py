@@ -1,12 +1,14 @@
 """Mean intersection over union and pixel accuracy of semantic segmentation."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mlscope.accuracy.errors import ShapesDiffer, UnknownLabel
+from mlscope.accuracy.errors import ShapesDiffer, UnknownLabel, Unusable
 from mlscope.accuracy.outcome import Outcome
+from mlscope.accuracy.resampling import image_interval
 
 NO_INTERVAL = "no interval: pixels of an image are not independent"
 
@@ -75,6 +77,36 @@ def mean_iou(pixels: PixelCounts) -> Outcome:
     absent = len(pixels.counts) - len(found)
     caveats = (f"{absent} classes are nowhere and not in the mean",) if absent else ()
     return _outcome("mIoU", value, pixels, caveats)
+
+
+def mean_iou_of_images(images: Sequence[PixelCounts], draws: int) -> tuple[Outcome, Outcome]:
+    """Mean IoU and pixel accuracy over images, each with an interval: images drawn anew.
+
+    As `mean_iou` and `pixel_accuracy` of all images together; the interval is the percentile
+    bootstrap over images, of `draws`. Raises Unusable without images.
+    """
+    if not images:
+        raise Unusable("images", 0, "1 or more")
+    whole = sum(images[1:], images[0])
+    hits = np.stack([np.diagonal(each.counts) for each in images])
+    union = np.stack([each.counts.sum(axis=0) + each.counts.sum(axis=1) for each in images]) - hits
+    pixels = np.array([each.counts.sum() for each in images])
+
+    def drawn(times: NDArray[np.int64]) -> list[float]:
+        shared, either, all_pixels = times @ hits, times @ union, int(times @ pixels)
+        ious = shared[either > 0] / either[either > 0]
+        right = shared.sum() / all_pixels if all_pixels else np.nan
+        return [float(ious.mean()) if ious.size else np.nan, float(right)]
+
+    intervals = image_interval(drawn, len(images), draws)
+    outcomes = mean_iou(whole), pixel_accuracy(whole)
+    if intervals is None:
+        return outcomes
+    first, second = (
+        replace(each, interval=interval, caveats=tuple(c for c in each.caveats if c != NO_INTERVAL))
+        for each, interval in zip(outcomes, intervals, strict=True)
+    )
+    return first, second
 
 
 def pixel_accuracy(pixels: PixelCounts) -> Outcome:

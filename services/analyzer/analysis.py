@@ -9,10 +9,11 @@ import polars as pl
 
 from schemas.analysis import Table
 from schemas.evaluation import EvaluationPlanned
+from schemas.manifest import ModelManifest
 from schemas.manifest import Sample as ManifestSample
 from schemas.message import Fact
 from services.analyzer.correlation import span_tree
-from services.analyzer.frames import Frames, Run, Sample
+from services.analyzer.frames import Aim, Frames, Run, Sample
 from services.analyzer.tables import ANALYSES
 
 MOST_IN_A_TREE = 100_000
@@ -49,6 +50,36 @@ def digest_of(tables: Sequence[Table]) -> str:
     """Return the sha256 of tables: the same rows give the same digest."""
     text = json.dumps([table.model_dump(mode="json") for table in tables], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def aim_of(facts: Iterable[Fact]) -> Aim:
+    """Return what an evaluation's plan says of how answers are judged."""
+    planned = [fact for fact in facts if isinstance(fact, EvaluationPlanned)]
+    if not planned:
+        return Aim()
+    subject = planned[-1].plan.subject
+    assets, dataset, hopeless = subject.model.model, subject.dataset, ""
+    if "random" in (assets.weights, subject.options.get("weights")):
+        hopeless = f"the weights are random (seed {assets.seed})"
+    samples = dataset.synthetic.samples if dataset.synthetic else len(dataset.samples)
+    if dataset.source is not None:
+        samples = samples or getattr(dataset.source, "samples", 0)
+    resized, is_cut = _geometry(subject.model)
+    return Aim(subject.model.task, hopeless, samples or None, resized, is_cut)
+
+
+def _geometry(model: ModelManifest) -> tuple[tuple[int, int] | None, bool]:
+    """Return to what size pictures are resized as a whole, and whether they are cut or padded."""
+    steps = [step for port in model.inputs[:1] for step in port.steps]
+    is_cut = any(step.operator in ("crop", "pad") for step in steps)
+    for step in steps:
+        dimensions = step.parameters.get("dimensions")
+        if step.operator != "resize":
+            continue
+        if step.parameters.get("keep_aspect_ratio") or not isinstance(dimensions, list | tuple):
+            return None, True
+        return (int(dimensions[-2]), int(dimensions[-1])), is_cut
+    return None, is_cut
 
 
 def samples_of(facts: Iterable[Fact]) -> tuple[Sample, ...]:

@@ -142,6 +142,21 @@ class Sample:
     path: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What the plan says of a model and its dataset, as far as answers are judged by it."""
+
+    task: str = ""
+    #: why no answer of this model can be judged, '' where it can
+    hopeless: str = ""
+    #: how many samples the dataset has; None is not known
+    samples: int | None = None
+    #: height and width to which pictures are resized as a whole; None: they are not, or cut
+    resized: tuple[int, int] | None = None
+    #: whether part of a picture is cut off, or something put around it
+    is_cut: bool = False
+
+
 @dataclass(frozen=True)
 class Run:
     """One run that counts, and its rows."""
@@ -201,6 +216,7 @@ class Frames:
     #: every attempt recorded, those measured among them
     attempts: tuple[RunRow, ...]
     samples: tuple[Sample, ...] = ()
+    aim: Aim = Aim()
     caveats: tuple[str, ...] = ()
 
     @property
@@ -250,10 +266,13 @@ def contiguous_ends_ns(queries: pl.DataFrame) -> Ns:
 
 
 def features_of(text: str) -> list[dict[str, Any]]:
-    """Return a sample's features, best first; what is not a list of maps has none."""
+    """Return a sample's features, best first; what is not a list of maps has none.
+
+    They may lie beside what is true of the sample: `{"features": [...], "truth": {...}}`.
+    """
     value = json.loads(text)
     if isinstance(value, dict):
-        value = [value]
+        value = value.get("features", [value])
     if not isinstance(value, list):
         return []
     found = [each for each in value if isinstance(each, dict)]

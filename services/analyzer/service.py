@@ -18,10 +18,9 @@ from schemas.evaluation import EvaluationMeasured
 from schemas.message import Fact, derived_id
 from schemas.request import Refused, ShowTables
 from schemas.subjects import command_subject, decisions_of
-from services.analyzer.analysis import Analyzed, analyze, samples_of
+from services.analyzer.analysis import Analyzed, aim_of, analyze, samples_of
 from services.analyzer.answers import answer_of
 from services.analyzer.errors import DatabaseAway
-from services.analyzer.frames import Frames, Sample
 from services.analyzer.store import Store
 from services.analyzer.tables import ANALYSES
 
@@ -133,9 +132,10 @@ class Analyzer:
 
     async def _analyze(self, measured: EvaluationMeasured) -> Analyzed:
         recorded = await self._bus.read(decisions_of(measured.evaluation))
-        samples = samples_of(each.fact for each in recorded)
+        facts = [each.fact for each in recorded]
         frames = await _patiently(self._work.read, measured.evaluation, measured.runs)
-        done = await asyncio.to_thread(_analyzed, frames, samples=samples)
+        frames = replace(frames, samples=samples_of(facts), aim=aim_of(facts))
+        done = await asyncio.to_thread(analyze, frames)
         await _patiently(
             self._work.write, measured.evaluation, done.tables, done.digest, done.trees
         )
@@ -191,7 +191,3 @@ async def _patiently(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
             _log.warning("database away, again in %.1f s: %s", delay_s, error)
         await asyncio.sleep(delay_s)
         delay_s = min(delay_s * 2, _MOST_DELAY_S)
-
-
-def _analyzed(frames: Frames, *, samples: tuple[Sample, ...]) -> Analyzed:
-    return analyze(replace(frames, samples=samples))

@@ -4,6 +4,7 @@ Each names its formula's source and describes its columns with units. To add one
 function and its `ANALYSIS`, and a line here.
 """
 
+from services.analyzer.tables.accuracy import ANALYSIS as ACCURACY
 from services.analyzer.tables.attempts import ANALYSIS as ATTEMPTS
 from services.analyzer.tables.conditions import ANALYSIS as CONDITIONS
 from services.analyzer.tables.failures import ANALYSIS as FAILURES
@@ -28,6 +29,7 @@ ANALYSES: tuple[Analysis, ...] = (
     LAYERS,
     LAYER_TYPES,
     LATENESS,
+    ACCURACY,
     OUTPUTS,
     FAILURES,
     ATTEMPTS,

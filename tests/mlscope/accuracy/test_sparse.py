@@ -46,7 +46,8 @@ def test_a_lower_bound(
 ) -> None:
     p, q = _distributions(seed, 7)
     bound = least_divergence(_best(p, k1), _best(q, k2), measure)
-    assert 0.0 <= bound <= measure(p, q) + 2e-6
+    # What both leave over is a small difference of large numbers: its rounding is relative.
+    assert 0.0 <= bound <= measure(p, q) * (1 + 1e-6) + 2e-6
 
 
 @pytest.mark.parametrize("measure", MEASURES)

@@ -18,6 +18,7 @@ from services.analyzer.frames import (
     OUTPUT_SCHEMA,
     QUERY_SCHEMA,
     SPAN_SCHEMA,
+    Aim,
     Frames,
     Run,
     RunRow,
@@ -40,6 +41,7 @@ def frames_in(value: dict[str, Any]) -> Frames:
         samples=tuple(
             Sample(name, tuple(labels), *rest) for name, labels, *rest in value.get("samples", ())
         ),
+        aim=Aim(**value.get("aim", {})),
         caveats=tuple(value.get("caveats", ())),
     )
 

@@ -1,0 +1,126 @@
+"""What models answered: each output row read, and the answers of one opened model put together."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from services.analyzer.frames import Frames, Run, RunRow, Sample, features_of
+
+Feature = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The answer to one sample, with what is true of it."""
+
+    run: str
+    query: int
+    sample: int
+    features: list[Feature]
+    #: what the dataset says is right: `labels`, `classes`, `texts`, `objects`, `values`
+    truth: Mapping[str, Any] = field(default_factory=dict)
+    #: what was computed of it where it was made: `pixels`, `picture`, or an `error`
+    judged: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The type of its features, '' where it has none."""
+        return (
+            str(self.features[0].get("type") or _kind_of(self.features[0])) if self.features else ""
+        )
+
+    @property
+    def best(self) -> Any:
+        """What it says first: a label, else a class; of a text that, of others nothing."""
+        first = self.features[0] if self.features else {}
+        return first.get("label") or first.get("index", first.get("text"))
+
+
+def _kind_of(feature: Feature) -> str:
+    return "classification" if "label" in feature or "index" in feature else ""
+
+
+def prediction_of(run: str, row: Mapping[str, Any], samples: Sequence[Sample] = ()) -> Prediction:
+    """Return what a row of outputs holds; of a plan's `samples` come labels that it lacks."""
+    value = json.loads(row["features"])
+    whole = value if isinstance(value, dict) and "features" in value else {}
+    truth, number = dict(_map(whole.get("truth"))), row["sample"]
+    known = samples[number] if 0 <= number < len(samples) else Sample("")
+    if known.labels and not truth.get("labels"):
+        truth["labels"] = list(known.labels)
+    return Prediction(
+        run,
+        row["query"],
+        number,
+        features_of(row["features"]),
+        truth,
+        _map(whole.get("judged")),
+        str(truth.pop("name", "")) or known.name,
+    )
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def predictions_of(run: Run, samples: Sequence[Sample] = ()) -> Iterator[Prediction]:
+    """Yield a run's answers that say something, in the order of its queries."""
+    rows = run.outputs.sort("query", maintain_order=True)
+    for row in rows.iter_rows(named=True):
+        found = prediction_of(run.row.run, row, samples)
+        if found.features:
+            yield found
+
+
+@dataclass
+class Pool:
+    """The answers of one opened model: of each sample the first, and how its repeats differ."""
+
+    rows: list[RunRow] = field(default_factory=list)
+    failed: int = 0
+    by_sample: dict[int, Prediction] = field(default_factory=dict)
+    #: answers to samples that came again, compared with the first
+    compared: int = 0
+    #: samples that were once answered otherwise, and whether the first label was another
+    differing: dict[int, bool] = field(default_factory=dict)
+
+    @property
+    def row(self) -> RunRow:
+        """The first of its runs."""
+        return self.rows[0]
+
+    @cached_property
+    def answers(self) -> list[Prediction]:
+        """Of each sample its first answer, in the dataset's order."""
+        return [self.by_sample[sample] for sample in sorted(self.by_sample)]
+
+    def add(self, run: Run, samples: Sequence[Sample]) -> None:
+        """Put a run's answers to the others."""
+        self.rows.append(run.row)
+        self.failed += run.failed
+        self.compared += int(run.row.conditions.get("repeats_compared") or 0)
+        own: set[int] = set()
+        for found in predictions_of(run, samples):
+            first = self.by_sample.setdefault(found.sample, found)
+            if first is found:
+                own.add(found.sample)
+                continue
+            # A repeat within its run was counted there, what another run said first is not yet.
+            self.compared += found.sample not in own
+            own.add(found.sample)
+            if found.features != first.features:
+                is_other = self.differing.get(found.sample, False) or found.best != first.best
+                self.differing[found.sample] = is_other
+
+
+def pools_of(frames: Frames) -> list[Pool]:
+    """Return the answers by opened model, in the runs' order; those without answers, too."""
+    pools: dict[tuple[str, str, str], Pool] = {}
+    for run in frames.measured:
+        opened = str(run.row.conditions.get("opened") or "")
+        pool = pools.setdefault((run.row.agent, run.row.session, opened), Pool())
+        pool.add(run, frames.samples)
+    return list(pools.values())
