@@ -60,6 +60,10 @@ class Conditions(Message):
     rss_bytes: int = 0
     checksums: dict[str, str] = Field(default_factory=dict)
     seed: int | None = None
+    #: which opening of the model it was: runs that share it had one build, loaded once
+    opened: str = ""
+    #: answers to samples that came again, compared with their first
+    repeats_compared: int = 0
     mlscope_version: str = ""
     python_version: str = ""
     #: load average, CPU governor and clock, involuntary context switches during the run, …

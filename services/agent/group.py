@@ -89,6 +89,7 @@ class Group:
         finally:
             if capture is not None:
                 _attach(run, capture)
+            run.stages.kept.settle(run.recorder)
             run.recorder.flush()
 
     def _begin_layers(self, run: Measurement) -> LayerCapture | None:

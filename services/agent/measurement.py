@@ -151,10 +151,11 @@ class Measurement:
         noise = noise_between(self.began, reading())
         if self._late_ns:
             noise[LATENESS] = _p99(self._late_ns)
-        return self.session.conditions(seed if isinstance(seed, int) else None, noise)
+        conditions = self.session.conditions(seed if isinstance(seed, int) else None, noise)
+        return conditions.model_copy(update={"repeats_compared": self.stages.kept.compared})
 
     def _notes(self, tally: Tally, origin: ClockOrigin) -> list[str]:
-        notes = []
+        notes = list(self.stages.kept.notes)
         if tally.failed_queries:
             notes.append(failed_note(tally, self._first_error))
         elif self._first_error:

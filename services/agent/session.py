@@ -2,8 +2,9 @@
 
 import contextlib
 import platform
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ class Session:
     warmed: int
     #: what a reader of its results should know
     notes: Sequence[str] = ()
+    #: tells this opening of the model from any other
+    opened: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
     def deepest_level(self) -> Level:
@@ -67,6 +70,7 @@ class Session:
             rss_bytes=resident_bytes(),
             checksums=dict(self.checksums),
             seed=seed,
+            opened=self.opened,
             mlscope_version=package_version("mlscope"),
             python_version=platform.python_version(),
             noise=dict(noise),

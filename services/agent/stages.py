@@ -1,29 +1,27 @@
 """What happens to one query: samples are prepared, the batch predicted, the answer finished."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mlscope.datasets.truth import Truth
 from mlscope.tracing.batches import ABSENT, ANSWERED, FAILED
 from mlscope.tracing.clock import now_ns
 from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
-from mlscope.tracing.texts import json_text
 from schemas.level import Level
 from services.agent.errors import PredictFailed, SampleUnusable
 from services.agent.finite import are_finite, failed_by, faults_of, output_named
+from services.agent.kept import Answers, KeptOutputs
 from services.agent.pipeline import PREDICT, QUERY, Pipeline, PortOperators, steps_in
 from services.agent.predictors import Layer, Tensors
 from services.agent.recorder import Recorder
 from services.agent.steps import Operator
 
 Tensor = npt.NDArray[np.generic]
-Answers = Sequence[tuple[str, Any]]
-"""By output: its name and, first dimension the batch, what its steps made of it."""
-
 _UNUSABLE = (ValueError, TypeError, LookupError, ArithmeticError, OSError, MemoryError)
 """What an operator raises when a sample is no good."""
 
@@ -83,6 +81,8 @@ class Supply:
     samples: Sequence[Any]
     batch_size: int
     busy: Busy = field(default_factory=Busy)
+    #: what the dataset says is true, by sample; none of a dataset that does not say
+    truths: Sequence[Truth | None] = ()
 
 
 class Stages:
@@ -119,7 +119,7 @@ class Stages:
         self._level = level
         self._traces = level >= Level.MODEL
         self._spans = recorder.spans
-        self._kept = KeptOutputs(outputs)
+        self.kept = KeptOutputs(outputs, supply.truths)
         self._records_queries = records_queries
         self._names = {
             name: recorder.spans.name_id(name)
@@ -173,10 +173,10 @@ class Stages:
             duration, thread = ended - query.issued_ns, threading.get_native_id()
             row = (root, NO_PARENT, Level.APPLICATION, name_id, query.issued_ns, duration)
             self._spans.append((*row, thread, query.index, query.block, NO_ATTRIBUTES))
-        if self._kept.wants_more and query.outputs is not None:
+        if self.kept.wants_more and query.outputs is not None:
             if self._is_bare:
                 answers = (("", next(iter(query.outputs.values()))),)
-            self._kept.keep(self._recorder, query, answers)
+            self.kept.keep(self._recorder, query, answers)
         if self._records_queries:
             self._recorder.query(_query_row(query))
 
@@ -260,52 +260,6 @@ class Stages:
         self._spans.append(
             (*row, threading.get_native_id(), query.index, query.block, NO_ATTRIBUTES)
         )
-
-
-class KeptOutputs:
-    """Which predictions are kept: the first of each sample, up to a number a run."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._seen: set[int] = set()
-        self.wants_more = most > 0
-
-    def keep(self, recorder: Recorder, query: Query, answers: Answers | None) -> None:
-        """Record the answers of samples not seen before; those that failed have none."""
-        if answers is None or query.payload is not None:
-            return
-        for position, sample in enumerate(query.samples):
-            if position in query.failed or sample in self._seen or len(self._seen) >= self._most:
-                continue
-            self._seen.add(sample)
-            recorder.output((query.index, sample, answer_text(answers, position)))
-        self.wants_more = len(self._seen) < self._most
-
-
-def answer_text(answers: Answers, position: int) -> bytes:
-    """Return one sample's answer as the JSON text of a list of features.
-
-    Of several outputs all features are in one list, each with its `output`.
-    """
-    features: list[Any] = []
-    for name, values in answers:
-        value = values[position]
-        if isinstance(value, np.ndarray | np.generic):
-            value = [_tensor_feature(np.asarray(value))]
-        features += [{**each, "output": name} for each in value] if len(answers) > 1 else value
-    return json_text(features)
-
-
-def _tensor_feature(tensor: Tensor) -> Mapping[str, Any]:
-    """Describe a raw tensor: shape, element type, mean, and its first 16 values."""
-    values = tensor.astype(np.float64).ravel()
-    return {
-        "type": "raw",
-        "shape": list(tensor.shape),
-        "element_type": str(tensor.dtype),
-        "mean": float(values.mean()) if values.size else 0.0,
-        "values": values[:16].tolist(),
-    }
 
 
 def _step_names(ports: Iterable[PortOperators]) -> Iterator[str]:

@@ -1,0 +1,113 @@
+"""What is true of a sample, as it goes with its answer; and pictures judged where they are made.
+
+Small truths travel: labels, texts, boxes. A picture or a map of classes is too large to be kept
+twice a sample: what a metric needs of both is computed here.
+"""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mlscope.accuracy import AccuracyError, psnr, ssim
+from mlscope.datasets.truth import Objects, Truth
+from services.agent.steps.parameters import require_pillow
+
+Feature = Mapping[str, Any]
+PEAK = 255.0
+"""The largest value of a pixel: pictures are compared as bytes."""
+
+IGNORED = 255
+"""The class of pixels that nobody labelled, in VOC's and Cityscapes' maps."""
+
+MOST_TRUTH_BYTES = 256 * 1024
+
+
+def told_of(truth: Truth, answer: bytes) -> dict[str, Any]:
+    """Return what of a truth goes with an answer, given the answer's JSON text.
+
+    Masks go only with answers that have some. A truth above `MOST_TRUTH_BYTES` says so instead.
+    """
+    told: dict[str, Any] = {"name": truth.name, "classes": truth.classes, "labels": truth.labels}
+    told = {name: value for name, value in told.items() if value}
+    if truth.texts is not None:
+        told["texts"] = truth.texts
+    if truth.values is not None:
+        told["values"] = truth.values.ravel()[:16].tolist()
+    if truth.objects is not None:
+        told["objects"] = _objects(truth.objects, with_masks=b'"instancesegment"' in answer)
+    return told
+
+
+def judged(features: Sequence[Feature], truth: Truth) -> dict[str, Any]:
+    """Return what metrics need of an answer and a truth that are pictures; nothing of others."""
+    if truth.picture is None:
+        return {}
+    for feature in features:
+        try:
+            if feature.get("type") == "semanticsegment":
+                return {"pixels": _pixels(feature, _map_of(truth.picture))}
+            if feature.get("type") == "image":
+                body = base64.b64decode(feature["data"])
+                return {"picture": _likeness(_picture_of(body), _picture_of(truth.picture))}
+        except (AccuracyError, ValueError, OSError) as error:
+            return {"error": str(error)}
+    return {}
+
+
+def _objects(objects: Objects, *, with_masks: bool) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "boxes": np.round(objects.boxes, 3).tolist(),
+        "classes": objects.classes.tolist(),
+        "crowd": objects.crowd.astype(int).tolist(),
+        "areas": np.round(objects.areas, 3).tolist(),
+        "size": [objects.height, objects.width],
+    }
+    if with_masks:
+        told["segmentations"] = list(objects.segmentations)
+    return told
+
+
+def _pixels(feature: Feature, labels: npt.NDArray[np.int64]) -> dict[str, Any]:
+    """Count pixels: rows of label, predicted class and how many; `ignored` ones are apart."""
+    runs = np.asarray(feature["runs"], np.int64).reshape(-1, 2)
+    height, width = feature["size"]
+    seen = np.repeat(runs[:, 0], runs[:, 1]).reshape(height, width)
+    if seen.shape != labels.shape:
+        raise ValueError(f"a map of {labels.shape} pixels is true, {seen.shape} were answered")
+    kept = labels != IGNORED
+    pairs, counts = np.unique(
+        np.stack([labels[kept], seen[kept]], axis=1), axis=0, return_counts=True
+    )
+    rows = np.concatenate([pairs, counts[:, None]], axis=1)
+    return {"counts": rows.tolist(), "ignored": int((~kept).sum())}
+
+
+def _likeness(found: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> dict[str, float | None]:
+    value = psnr(found, true, PEAK)
+    # Equal pictures have no finite PSNR; JSON has no infinity.
+    same = bool(np.array_equal(found, true))
+    return {"psnr": None if same else value, "ssim": ssim(found, true, PEAK), "equal": same}
+
+
+def _picture_of(body: bytes) -> npt.NDArray[np.uint8]:
+    image = _opened(body)
+    return np.asarray(image if image.mode in ("L", "RGB") else image.convert("RGB"), np.uint8)
+
+
+def _map_of(body: bytes) -> npt.NDArray[np.int64]:
+    """Return the classes of a map; of a palette's picture its indices."""
+    image = _opened(body)
+    if image.mode not in ("P", "L", "I", "I;16", "1"):
+        raise ValueError(f"a map of classes has one number a pixel, this is {image.mode}")
+    return np.asarray(image, np.int64)
+
+
+def _opened(body: bytes) -> Any:
+    require_pillow("judging")
+    from PIL import Image
+
+    return Image.open(io.BytesIO(body))
