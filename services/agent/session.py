@@ -22,11 +22,18 @@ from services.agent.errors import DatasetUnusable, MemoryExhausted
 from services.agent.inputs import inputs_of
 from services.agent.machine import package_version
 from services.agent.noise import resident_bytes
-from services.agent.pipeline import Pipeline, pipeline_of, steps_of
-from services.agent.predictors import OpenRequest, Predictor, TensorPlace, predictor_named
+from services.agent.pipeline import Pipeline, pipeline_of, steps_in, steps_of
+from services.agent.predictors import (
+    Opened,
+    OpenRequest,
+    Predictor,
+    TensorPlace,
+    predictor_named,
+)
+from services.agent.predictors.options import usable_cores
 from services.agent.recorder import Recorder
 from services.agent.stages import Query, Slot, Stages, Supply
-from services.agent.streaming import SLOTS
+from services.agent.streaming import SLOTS, workers_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +122,8 @@ def _opened(
             samples = load_samples(subject.dataset, folder, inputs.supplied)
         _check_samples(subject.dataset, samples[0], inputs.supplied, pipeline)
         slots = [inputs.slot() for _ in range(SLOTS)]
-        supply = Supply(pipeline, samples, batch_size)
+        workers = _workers(pipeline, predictor.opened, batch_size)
+        supply = Supply(pipeline, samples, batch_size, workers=workers)
         warm_up(supply, predictor, slots, subject.warmup)
         undo.pop_all()
     checksums = {**files.checksums, **folder.checksums}
@@ -151,6 +159,11 @@ def _open_predictor(
         scratch=scratch,
     )
     return predictor_named(subject.framework)(request)
+
+
+def _workers(pipeline: Pipeline, opened: Opened, batch_size: int) -> int:
+    predicting = opened.threads if opened.device == "cpu" else 1
+    return workers_for(steps_in(pipeline.before), batch_size, usable_cores(), predicting)
 
 
 def _check_described(dataset: DatasetManifest, pipeline: Pipeline) -> None:

@@ -57,6 +57,8 @@ class Query:
     ended_ns: int = 0
     outputs: Tensors | None = None
     errors: list[str] = field(default_factory=list)
+    #: by place in the batch, what was wrong with a sample that could not be prepared
+    unfit: dict[int, str] = field(default_factory=dict)
     #: places in the batch of samples without an answer
     failed: frozenset[int] = frozenset()
 
@@ -81,12 +83,14 @@ class Supply:
     samples: Sequence[Any]
     batch_size: int
     busy: Busy = field(default_factory=Busy)
+    #: threads that prepare the samples of one batch
+    workers: int = 1
     #: what the dataset says is true, by sample; none of a dataset that does not say
     truths: Sequence[Truth | None] = ()
 
 
 class Stages:
-    """The three stages of one run's queries, each called by one thread at a time.
+    """The three stages of one run's queries, each called by one thread at a time but for `fill`.
 
     A span is recorded around every operator of every query from level model on. A sample that
     can't be prepared fails its query; the rest of its batch is predicted all the same, with
@@ -121,6 +125,8 @@ class Stages:
         self._spans = recorder.spans
         self.kept = KeptOutputs(outputs, supply.truths)
         self._records_queries = records_queries
+        #: see `Supply.workers`
+        self.workers = supply.workers
         self._names = {
             name: recorder.spans.name_id(name)
             for name in (QUERY, PREDICT, *_step_names((*self._before, *self._behind)))
@@ -131,11 +137,21 @@ class Stages:
 
     def prepare(self, query: Query, slot: Slot) -> None:
         """Fill the slot with the query's samples."""
+        self.begin(query, slot)
+        self.fill(query, range(len(query.samples)))
+
+    def begin(self, query: Query, slot: Slot) -> None:
+        """Give a query its slot and its span ids."""
         query.slot = slot
         query.first_span = self._spans.reserve(self._width)
         query.started_ns = now_ns()
-        samples = self._supply.samples
-        for position, index in enumerate(query.samples):
+
+    def fill(self, query: Query, positions: Iterable[int]) -> None:
+        """Prepare the samples at some places of a batch; several threads may share a batch."""
+        assert query.slot is not None
+        samples, slot = self._supply.samples, query.slot
+        for position in positions:
+            index = query.samples[position]
             value = samples[index] if query.payload is None else query.payload[position]
             if self._is_plain:
                 slot.arrays[0][position] = value
@@ -144,6 +160,9 @@ class Stages:
 
     def predict(self, query: Query) -> None:
         """Predict the batch, unless none of its samples is any good."""
+        if query.unfit:
+            query.errors += [query.unfit[position] for position in sorted(query.unfit)]
+            query.failed |= frozenset(query.unfit)
         if query.failed and len(query.failed) >= len(query.samples):
             return
         assert query.slot is not None
@@ -218,8 +237,7 @@ class Stages:
             for array in slot.arrays:
                 array[position] = 0
             sample = query.samples[position] if query.payload is None else position
-            query.errors.append(str(SampleUnusable(sample, name, str(error))))
-            query.failed |= {position}
+            query.unfit[position] = str(SampleUnusable(sample, name, str(error)))
 
     def _answers(self, query: Query, outputs: Tensors) -> Answers | None:
         """Return what is left after the steps behind, by output; None when one of them failed."""

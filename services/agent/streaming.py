@@ -1,13 +1,16 @@
 """Queries through the stages: inline when one is in flight, else on threads with bounded queues.
 
-Three threads, one a stage, because CPython runs one thread's Python at a time: more would hand
-the interpreter around without working any sooner. What overlaps is what leaves it: decoding and
-resizing in Pillow, the framework's kernels, waiting. Each stage keeps the order it is given.
+One thread predicts, one finishes, and workers prepare: they share each batch's samples, because
+decoding and resizing in Pillow leave the interpreter to others, as the framework's kernels do. A
+predicting thread that would wait for a batch prepares some of it. Batches are predicted and
+finished in the order they came.
 """
 
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 from mlscope.tracing.clock import now_ns
 from services.agent.issuing import Check
@@ -15,6 +18,9 @@ from services.agent.recorder import Recorder
 from services.agent.stages import Query, Slot, Stages
 
 _LOOK_S = 0.05
+_SHARES = 4
+"""Parts of a batch for each thread: the last one to finish is not waited for long."""
+_MOST_WORKERS = 16
 SLOTS = 3
 """Batches on their way at a time: one being prepared, one predicted, one finished."""
 
@@ -65,7 +71,7 @@ def run_streaming(
     done: Done,
     check: Check,
 ) -> None:
-    """Take queries through the stages on three threads; this one issues them.
+    """Take queries through the stages on threads; this one issues them.
 
     Returns when the last is finished. What a stage raises is raised here, and so is what `check`
     raises while the last ones are waited for; then what waits is left undone. Prepared batches
@@ -82,6 +88,29 @@ def run_streaming(
         raise
 
 
+def workers_for(steps: int, batch_size: int, cores: int, predicting: int) -> int:
+    """Return how many threads prepare a batch beside the `predicting` ones of the framework.
+
+    They have the other cores, and half of all where the framework takes more: it is idle between
+    batches.
+    """
+    free = max(cores - predicting, cores // 2, 1)
+    return min(free, batch_size, _MOST_WORKERS) if steps else 1
+
+
+@dataclass(slots=True)
+class _Filling:
+    """A query whose samples are being prepared; `ready` is held until all of them are."""
+
+    query: Query
+    #: samples that are not prepared yet
+    left: int
+    ready: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.ready.acquire()
+
+
 class _Stream:
     def __init__(self, stages: Stages, slots: list[Slot], recorder: Recorder, done: Done) -> None:
         self._stages, self._recorder, self._done = stages, recorder, done
@@ -89,13 +118,18 @@ class _Stream:
         self._free: queue.SimpleQueue[Slot | None] = queue.SimpleQueue()
         for slot in slots:
             self._free.put(slot)
-        self._prepared: queue.SimpleQueue[Query | None] = queue.SimpleQueue()
+        #: in order, as they begin to be prepared: bounded by the slots
+        self._filled: queue.SimpleQueue[_Filling | None] = queue.SimpleQueue()
         self._predicted: queue.SimpleQueue[Query | None] = queue.SimpleQueue()
+        #: places in batches that nobody prepares yet
+        self._shares: deque[tuple[_Filling, range]] = deque()
+        self._taking, self._counting = threading.Lock(), threading.Lock()
         self._failure: BaseException | None = None
         self._given_up = False
+        work = (*[self._preparing] * stages.workers, self._predicting, self._finishing)
         self._threads = [
             threading.Thread(target=self._guarded, args=(stage,), name=stage.__name__)
-            for stage in (self._preparing, self._predicting, self._finishing)
+            for stage in work
         ]
         for thread in self._threads:
             thread.start()
@@ -111,6 +145,8 @@ class _Stream:
         while self._threads[-1].is_alive():
             self._threads[-1].join(_LOOK_S)
             check()
+        for thread in self._threads:
+            thread.join()
         self.raise_failure()
 
     def abandon(self) -> None:
@@ -121,7 +157,7 @@ class _Stream:
             thread.join()
 
     def _wake(self) -> None:
-        for line in (self.waiting, self._prepared, self._predicted, self._free):
+        for line in (self.waiting, self._filled, self._predicted, self._free):
             line.put(None)
 
     def _guarded(self, stage: Callable[[], None]) -> None:
@@ -133,19 +169,58 @@ class _Stream:
             self._wake()
 
     def _preparing(self) -> None:
-        while (query := self.waiting.get()) is not None and not self._given_up:
-            slot = self._free.get()
-            if slot is None:
-                return
-            self._stages.prepare(query, slot)
-            self._prepared.put(query)
-        self._prepared.put(None)
+        while not self._given_up and (self._prepare_share() or self._begin_next()):
+            pass
+
+    def _prepare_share(self) -> bool:
+        """Prepare some samples of a batch that was begun; False when none are left."""
+        try:
+            filling, positions = self._shares.popleft()
+        except IndexError:
+            return False
+        self._stages.fill(filling.query, positions)
+        with self._counting:
+            filling.left -= len(positions)
+            is_whole = filling.left == 0
+        if is_whole:
+            filling.ready.release()
+        return True
+
+    def _begin_next(self) -> bool:
+        """Wait for a query and for a slot, unless another worker just did; False at the end."""
+        with self._taking:
+            if self._shares:
+                return True
+            query = self.waiting.get()
+            slot = self._free.get() if query is not None and not self._given_up else None
+            if query is None or slot is None:
+                # The other workers are to see the end as well.
+                self.waiting.put(None)
+                self._filled.put(None)
+                return False
+            self._stages.begin(query, slot)
+            count = len(query.samples)
+            filling = _Filling(query, count)
+            size = max(1, count // ((self._stages.workers + 1) * _SHARES))
+            every = range(count)
+            self._shares.extend((filling, every[at : at + size]) for at in every[::size])
+            self._filled.put(filling)
+            return True
 
     def _predicting(self) -> None:
-        while (query := self._prepared.get()) is not None and not self._given_up:
-            self._stages.predict(query)
-            self._predicted.put(query)
+        while (filling := self._filled.get()) is not None and self._is_ready(filling):
+            self._stages.predict(filling.query)
+            self._predicted.put(filling.query)
         self._predicted.put(None)
+
+    def _is_ready(self, filling: _Filling) -> bool:
+        """Help until all samples are prepared; False when the run is given up."""
+        while not self._given_up:
+            if filling.ready.acquire(blocking=False):
+                return True
+            if not self._prepare_share() and filling.ready.acquire(timeout=_LOOK_S):
+                return True
+        return False
 
     def _finishing(self) -> None:
         while (query := self._predicted.get()) is not None and not self._given_up:
