@@ -28,6 +28,7 @@ from schemas.subjects import subject_of
 _log = logging.getLogger(__name__)
 _KEPT_BYTES = 64 * 1024
 _REFERENCE_BYTES = 16 * 1024
+_HEAD_BYTES = 64
 
 USELESS = (SchemaError, NoSuchPayload, PayloadMismatch)
 """What opening a fact raises when trying again would not help."""
@@ -133,7 +134,13 @@ def refusal(error: str, message: str, asked: bytes) -> bytes:
 
 
 def refused_reason(answer: bytes) -> str | None:
-    """Return why an answer refuses, or None when it does not."""
+    """Return why an answer refuses, or None when it does not.
+
+    Whether something is accepted is the first field of every answer that says so at all: the
+    others, which may be megabytes, are not read.
+    """
+    if b"accepted" not in answer[:_HEAD_BYTES]:
+        return None
     try:
         told = unpack(answer)
     except SchemaError:

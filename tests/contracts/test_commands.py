@@ -188,6 +188,21 @@ async def test_a_service_is_found_by_discovery(world: World) -> None:
         assert endpoint["processing_time"] > 0
 
 
+async def test_refusals_are_counted_with_their_code(bus: Bus) -> None:
+    async def refusing(asked: Asked) -> bytes:
+        refused = Refused(error="unknown", message="no such evaluation")
+        return encode_body(refused, json_text=is_json(asked.body))
+
+    facts = ServiceFacts("registry", "0.1.0", "keeps", {"catalog": SUBJECT})
+    await bus.answer(SUBJECT, refusing, queue="registry")
+    await bus.announce(facts, dict)
+    for body in (b"{}", msgpack.packb({})):
+        await bus.ask(SUBJECT, body)
+    (endpoint,) = json.loads(await bus.ask("$SRV.STATS", b""))["endpoints"]
+    assert (endpoint["num_requests"], endpoint["num_errors"]) == (2, 2)
+    assert endpoint["last_error"] == "unknown:no such evaluation"
+
+
 async def test_failures_are_counted(bus: Bus) -> None:
     async def failing(_: Asked) -> bytes:
         raise ValueError("no luck")

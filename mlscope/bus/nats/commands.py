@@ -42,10 +42,11 @@ class Commands:
         most = limit_pending or self._connection.settings.max_pending_requests
         answering = Answering(answerer, self._bury, limit_pending=most, limit_running=limit_running)
 
-        def received(message: Msg) -> None:
+        def received(message: Msg) -> Awaitable[None] | None:
             is_waited_for = is_inbox(message.reply)
             asked = Asked(message.subject, bytes(message.data), is_waited_for)
-            answering.take(asked, self._respond(message.reply) if is_waited_for else None)
+            respond = self._respond(message.reply) if is_waited_for else None
+            return None if answering.take(asked, respond) else answering.room()
 
         subscription = await self._connection.listen(subject, received, queue=queue)
         self._subscriptions.append(subscription)

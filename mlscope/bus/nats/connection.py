@@ -35,6 +35,9 @@ _PENDING_BYTES = 16 * 1024 * 1024
 
 T = TypeVar("T")
 
+Receive = Callable[[Msg], Awaitable[None] | None]
+"""Takes a message. Until what it returns is through the next ones wait, in nats-py's bounds."""
+
 __all__ = ["Connection", "Msg", "Subscription"]
 
 
@@ -233,13 +236,12 @@ class Connection:
         except TimeoutError as error:
             raise Unreachable(self._place) from error
 
-    async def subscribe(
-        self, subject: str, receive: Callable[[Msg], None], *, queue: str = ""
-    ) -> Subscription:
+    async def subscribe(self, subject: str, receive: Receive, *, queue: str = "") -> Subscription:
         """Have `receive` called with each message on `subject`. Raises Unreachable."""
 
         async def received(message: Msg) -> None:
-            receive(message)
+            if (through := receive(message)) is not None:
+                await through
 
         try:
             return await self.client.subscribe(subject, queue, cb=received)
@@ -253,9 +255,7 @@ class Connection:
         except NatsError:
             _log.debug("subscription %s is gone already", subscription.subject)
 
-    async def listen(
-        self, subject: str, receive: Callable[[Msg], None], *, queue: str = ""
-    ) -> Subscription:
+    async def listen(self, subject: str, receive: Receive, *, queue: str = "") -> Subscription:
         """Subscribe, and return once the server has it. Raises Unreachable, NotPermitted."""
         subscription = await self.subscribe(subject, receive, queue=queue)
         await self.settled()

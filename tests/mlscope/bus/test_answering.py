@@ -7,7 +7,8 @@ import pytest
 
 from mlscope.bus.answering import Answering
 from mlscope.bus.bus import Asked
-from mlscope.bus.errors import PayloadTooLarge
+from mlscope.bus.errors import PayloadTooLarge, Unreachable
+from mlscope.bus.letters import refusal
 from schemas.codec import unpack
 
 ASKED = Asked("mlscope.v1.request.catalog", b"{}", True)
@@ -84,6 +85,40 @@ async def test_refusals_nobody_waits_for_are_bounded_too(told: Told) -> None:
     await answering.close()
 
 
+async def test_refusals_on_their_way_are_bounded_and_nobody_is_left_out(told: Told) -> None:
+    gate, sent = Gate(), asyncio.Event()
+
+    async def slow(answer: bytes) -> None:
+        await sent.wait()
+        await told.respond(answer)
+
+    answering = Answering(gate.answer, told.bury, limit_pending=4)
+    assert [answering.take(ASKED, slow) for _ in range(8)] == [True] * 7 + [False]
+    room = asyncio.create_task(answering.room())
+    await settled(lambda: gate.running == 4)
+    assert not room.done()
+    sent.set()
+    await room
+    await settled(lambda: len(told.answers) == 4)
+    assert answering.take(ASKED, slow)
+    await settled(lambda: len(told.answers) == 5)
+    await answering.close()
+
+
+async def test_a_refusal_counts_as_an_error_with_its_code(told: Told) -> None:
+    async def refuse(asked: Asked) -> bytes:
+        return refusal("unknown", "no such: thing", asked.body) if asked.body else b"{}"
+
+    answering = Answering(refuse, told.bury, limit_pending=2)
+    answering.take(ASKED, told.respond)
+    await settled(lambda: len(told.answers) == 1)
+    answering.take(Asked(ASKED.subject, b"", True), told.respond)
+    await settled(lambda: len(told.answers) == 2)
+    counts = answering.counts
+    assert (counts.requests, counts.errors) == (2, 1)
+    assert counts.last_error == "unknown:no such: thing"
+
+
 @pytest.mark.parametrize("is_waited_for", [True, False])
 async def test_an_answerer_that_fails_is_said_and_counted(told: Told, is_waited_for: bool) -> None:
     async def fail(_: Asked) -> bytes:
@@ -110,7 +145,7 @@ async def test_only_refusals_nobody_heard_are_buried(told: Told) -> None:
 
 async def test_a_lost_asker_stops_nothing(told: Told) -> None:
     async def lost(_: bytes) -> None:
-        raise ConnectionError
+        raise Unreachable("inbox")
 
     async def well(_: Asked) -> bytes:
         return b"{}"

@@ -5,6 +5,7 @@ import asyncio
 import nats
 import pytest
 
+from mlscope.bus.answering import Answering
 from mlscope.bus.bus import Asked, Recorded
 from mlscope.bus.errors import NoAnswer
 from schemas.dead import LetterBuried
@@ -34,6 +35,36 @@ async def test_an_answer_goes_to_an_inbox_only(world: NatsWorld) -> None:
         assert await bus.read("mlscope.v1.agent.>") == []
     assert isinstance(letters[0].fact, LetterBuried)
     assert letters[0].fact.reason == "invalid: no"
+
+
+async def test_of_a_flood_all_are_told_and_few_refusals_are_on_their_way(
+    world: NatsWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_their_way: list[int] = []
+    release, room = asyncio.Event(), Answering.room
+
+    async def counted(answering: Answering) -> None:
+        on_their_way.append(len(asyncio.all_tasks()))
+        await room(answering)
+
+    async def held(_: Asked) -> bytes:
+        await release.wait()
+        return b"{}"
+
+    monkeypatch.setattr(Answering, "room", counted)
+    async with world.connect() as bus, world.connect("asker") as asker:
+        await bus.answer(SUBJECT, held, queue="registry", limit_pending=5)
+        idle = len(asyncio.all_tasks())
+        asking = [asyncio.create_task(asker.ask(SUBJECT, b"{}", timeout_s=60)) for _ in range(500)]
+        done, left = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED, timeout=60)
+        while len(left) > 5:
+            done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED, timeout=60)
+            assert done
+        release.set()
+        answers = await asyncio.gather(*asking)
+    assert sum(b"busy" in answer for answer in answers) == 495
+    assert on_their_way
+    assert max(on_their_way) <= idle + len(asking) + 5 + 5
 
 
 async def test_nobody_answers_for_a_closed_bus(world: NatsWorld) -> None:
