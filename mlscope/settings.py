@@ -144,6 +144,12 @@ class Settings:
     agent_predictors: tuple[str, ...] = _setting(
         "AGENT_PREDICTORS", names_of, (), "predictors to offer, by entry point; none named: all"
     )
+    dataset_folders: tuple[str, ...] = _setting(
+        "DATASET_FOLDERS",
+        names_of,
+        (),
+        "folders of this host below which datasets are read in place",
+    )
     allow_inline_python: bool = _setting(
         "ALLOW_INLINE_PYTHON",
         flag_of,

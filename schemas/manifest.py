@@ -121,6 +121,12 @@ def code_of(value: object) -> object:
 Code = Annotated[str, BeforeValidator(code_of)]
 """Inline Python: `def fun(env, data)` and what it needs."""
 
+CODE_FIELDS = (
+    *("before_preprocess", "preprocess", "after_preprocess"),
+    *("before_postprocess", "postprocess", "after_postprocess"),
+)
+"""A model's fields with inline Python: those before the model, then those behind it."""
+
 
 class ModelManifest(Message):
     """A model described, not coded.
@@ -180,6 +186,8 @@ class FrameworkManifest(Message):
     containers: dict[str, dict[str, str]] = Field(default_factory=dict)
     #: what a predictor may be told, by option, in prose
     options: dict[str, str] = Field(default_factory=dict)
+    #: predictor options of every model on this build, where neither model nor request says more
+    defaults: dict[str, Any] = Field(default_factory=dict)
 
 
 class SampleFile(Message):
@@ -192,13 +200,18 @@ class SampleFile(Message):
 class Sample(Message):
     """One labelled sample of a dataset: a file, or for a model of several inputs a file each.
 
-    `path` is relative to the manifest's folder; `inputs` goes by the inputs' layer names.
+    `path` is relative to the manifest's folder, or an address (`pypi://…`); `inputs` goes by the
+    inputs' layer names. A small file may come in `content` itself, as base64.
     """
 
     path: str = ""
     sha256: str = ""
     inputs: dict[str, SampleFile] = Field(default_factory=dict)
+    content: str = ""
+    #: every class name that is right
     labels: tuple[str, ...] = ()
+    #: every class that is right, counted from 0 in the order of the model's outputs
+    classes: tuple[Annotated[int, Field(ge=0)], ...] = ()
     reason: str = ""
 
 
@@ -231,15 +244,21 @@ class Source(Message):
     """Samples somebody holds already, or that an address leads to, and how to read them.
 
     `reader` is a reader's name, as `image_folder`, `csv`, `npy`, `tfrecord`, `recordio`, `urls`,
-    `imagenet`, `coco`, `cifar10`, `mnist`, `squad`; `options` are that reader's.
+    `imagenet`, `coco`, `cifar10`, `mnist`, `squad`; `options` are that reader's. A folder of the
+    agent's host (`file:`) is read in place; elsewhere a folder is an `archive`.
     """
 
     address: str
     reader: str
     checksum: str = ""
+    #: the address leads to an archive, and `path` to the dataset in it, '' to all of it
+    archive: bool = False
+    path: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
     #: the first so many samples; 0 is all
     most_samples: int = Field(default=0, ge=0)
+    #: how many there are; 0 is not known, and then no load can be issued from afar
+    samples: int = Field(default=0, ge=0)
 
 
 class DatasetManifest(Message):

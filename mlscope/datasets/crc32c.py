@@ -54,7 +54,8 @@ def _joined(sums: Sums) -> int:
 def _after_zeros(sums: Sums, power: int) -> Sums:
     """Return what sums become when 2^power zero bytes follow."""
     low, high = _halves(power)
-    return low[sums & np.uint32(0xFFFF)] ^ high[sums >> np.uint32(16)]
+    after: Sums = low[sums & np.uint32(0xFFFF)] ^ high[sums >> np.uint32(16)]
+    return after
 
 
 @lru_cache(maxsize=64)

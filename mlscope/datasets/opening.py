@@ -61,12 +61,12 @@ def open_dataset(
     *,
     most_samples: int = 0,
     scratch: Path | None = None,
-    brought: Mapping[str, Path] = MappingProxyType({}),
+    brought: Mapping[str, Path | str] = MappingProxyType({}),
 ) -> Dataset:
     """Return the dataset at a path: its samples are found, and read when asked for.
 
     `scratch` is where a reader may unpack; without, in files that vanish. `brought` is where the
-    files lie that an address of the dataset leads to. Raises DatasetError.
+    files lie that addresses in the dataset lead to, or why one is missing. Raises DatasetError.
     """
     read = reader_named(reader)
     if not path.exists():

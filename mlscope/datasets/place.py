@@ -2,9 +2,8 @@
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import IO
 
 from mlscope.datasets.dataset import Dataset, shown
@@ -19,8 +18,8 @@ class Place:
     options: Options
     #: a folder to unpack into; None: the system's own for such files
     scratch: Path | None = None
-    #: files by the address that leads to them
-    brought: Mapping[str, Path] = MappingProxyType({})
+    #: files by the address that leads to them, or why one could not be had
+    brought: Mapping[str, Path | str] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:

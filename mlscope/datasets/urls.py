@@ -40,9 +40,9 @@ def urls(place: Place) -> Dataset:
 
     def sample(index: int) -> bytes:
         each = listed[index]
-        path = place.brought.get(each.url)
-        if path is None:
-            raise BadRecord(shown, f"line {each.line}", f"{each.url} was not fetched")
+        path = place.brought.get(each.url, "it was not fetched")
+        if isinstance(path, str):
+            raise BadRecord(shown, f"line {each.line}", f"{each.url}: {path}")
         return file_bytes(path, place.path, f"line {each.line}")
 
     def truth(index: int) -> Truth | None:

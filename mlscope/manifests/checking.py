@@ -1,5 +1,6 @@
 """What a manifest that parses may still have wrong: steps, code beside steps, constraints. Pure."""
 
+from base64 import b64decode
 from collections.abc import Iterator
 
 from mlscope.manifests.constraints import constraint_of
@@ -14,13 +15,7 @@ _CONSTRAINTS = ">=1.12.0 <2.0, ==1.15.* or 1.15"
 def faults_in(manifest: Manifest) -> Iterator[Fault]:
     """Yield everything that would have each evaluation with a manifest refused."""
     if isinstance(manifest, DatasetManifest):
-        for number, sample in enumerate(manifest.samples):
-            if bool(sample.path) == bool(sample.inputs):
-                found = "both" if sample.path else "neither"
-                allowed = "a path, or else inputs with a path each"
-                yield Fault(f"samples.{number}", found, allowed)
-            elif sample.path and not sample.sha256:
-                yield Fault(f"samples.{number}.sha256", "nothing", "the file's sha256")
+        yield from _in_dataset(manifest)
     if not isinstance(manifest, ModelManifest):
         return
     for fault in step_faults(manifest):
@@ -31,3 +26,27 @@ def faults_in(manifest: Manifest) -> Iterator[Fault]:
         except BadConstraint:
             field = "framework" if number == 0 else f"frameworks.{number - 1}"
             yield Fault(f"{field}.version", repr(need.version), _CONSTRAINTS)
+
+
+def _in_dataset(dataset: DatasetManifest) -> Iterator[Fault]:
+    kinds = {"samples": dataset.samples, "source": dataset.source, "synthetic": dataset.synthetic}
+    given = [name for name, value in kinds.items() if value]
+    if len(given) > 1:
+        yield Fault(given[1], f"{' and '.join(given)}", f"one of {', '.join(kinds)}")
+    for number, sample in enumerate(dataset.samples):
+        given = [each for each in ("path", "inputs", "content") if getattr(sample, each)]
+        if len(given) != 1:
+            found = {0: "neither", 2: "both"}.get(len(given), ", ".join(given))
+            allowed = "a path, or else inputs with a path each, or content"
+            yield Fault(f"samples.{number}", found, allowed)
+        elif sample.path and not sample.sha256:
+            yield Fault(f"samples.{number}.sha256", "nothing", "the file's sha256")
+        elif sample.content and not _is_base64(sample.content):
+            yield Fault(f"samples.{number}.content", f"{sample.content[:20]!r}…", "base64")
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        return bool(b64decode(text, validate=True))
+    except ValueError:
+        return False

@@ -30,10 +30,14 @@ from services.agent.errors import (
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """What the agent fetched: a file or the folder of an archive, and the sha256 of either file."""
+    """What the agent fetched: a file or the folder of an archive, and the sha256 of either file.
+
+    `lost` says why a file that others do without could not be had; then it has no path.
+    """
 
     path: Path
     sha256: str
+    lost: str = ""
 
 
 NOTHING: Mapping[str, Brought] = MappingProxyType({})
@@ -43,22 +47,38 @@ NOTHING: Mapping[str, Brought] = MappingProxyType({})
 class AssetFolder:
     """The manifests folder of this agent; keeps what it checked as `checksums`, by path.
 
-    A manifest of a kind lies in the folder of its kind, and its files beside it.
+    A manifest of a kind lies in the folder of its kind, and its files beside it. `brought` is what
+    is elsewhere, by address; `scratch` a folder to unpack into.
     """
 
-    def __init__(self, manifests_folder: Path, kind: Literal["models", "datasets"]) -> None:
+    def __init__(
+        self,
+        manifests_folder: Path,
+        kind: Literal["models", "datasets"],
+        brought: "Mapping[str, Brought]" = NOTHING,
+        scratch: Path | None = None,
+    ) -> None:
         self._root = manifests_folder.resolve()
         self._folder = self._root / kind
+        self.brought, self.scratch = brought, scratch
         self.checksums: dict[str, str] = {}
+        #: what a reader of results should know of the files
+        self.notes: list[str] = []
 
-    def locate(self, relative: str) -> Path:
-        """Return where a manifest's path leads. Raises PathEscapes, AssetMissing."""
+    def locate(self, relative: str, *, folders: bool = False) -> Path:
+        """Return where a manifest's path leads: to a file. Raises PathEscapes, AssetMissing."""
         path = (self._folder / relative).resolve()
         if not path.is_relative_to(self._root):
             raise PathEscapes(relative)
-        if not path.is_file():
+        if not path.is_file() and not (folders and path.is_dir()):
             raise AssetMissing(relative, "no such file below the manifests folder")
         return path
+
+    def found(self, address: str) -> Brought:
+        """Return what was brought from an address. Raises AssetMissing."""
+        if address not in self.brought:
+            raise AssetMissing(address, "was not brought here")
+        return self.brought[address]
 
     def read(self, relative: str, checksum: str) -> bytes:
         """Return a file's bytes, once they are what its checksum says.
@@ -181,16 +201,47 @@ def checksum_of(text: str) -> Checksum | None:
         return Checksum("sha256", text.strip().lower().removeprefix("sha256:"))
 
 
+def checked_digest(path: Path, name: str, checksum: str, checksums: dict[str, str]) -> None:
+    """Note a file's sha256 under its name, once it fits; the file is read in blocks.
+
+    Raises AssetMissing, AssetUnchecked, ChecksumMismatch.
+    """
+    if not checksum:
+        raise AssetUnchecked(name)
+    wanted = checksum_of(checksum)
+    try:
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            file.seek(0)
+            is_md5 = wanted is not None and wanted.algorithm == "md5"
+            found = hashlib.file_digest(file, _md5).hexdigest() if is_md5 else sha256
+    except OSError as error:
+        raise AssetMissing(name, error.strerror or str(error)) from error
+    _require(name, found, wanted)
+    checksums[name] = f"sha256:{sha256}"
+
+
+def _md5() -> "hashlib._Hash":
+    return hashlib.md5(usedforsecurity=False)
+
+
+def _require(name: str, found: str, wanted: Checksum | None) -> None:
+    """Raise ChecksumMismatch unless a digest is the one wanted."""
+    if wanted is not None:
+        compared = found[: len(wanted.digest)] if wanted.is_prefix else found
+        if compared != wanted.digest:
+            raise ChecksumMismatch(name, wanted.digest, found, wanted.algorithm)
+
+
 def _checked(name: str, body: bytes, checksum: str) -> str:
     """Return `sha256:…` of some bytes, once they fit. Raises ChecksumMismatch."""
     wanted = checksum_of(checksum)
     sha256 = hashlib.sha256(body).hexdigest()
     if wanted is not None:
         is_md5 = wanted.algorithm == "md5"
-        found = hashlib.md5(body, usedforsecurity=False).hexdigest() if is_md5 else sha256
-        compared = found[: len(wanted.digest)] if wanted.is_prefix else found
-        if compared != wanted.digest:
-            raise ChecksumMismatch(name, wanted.digest, found, wanted.algorithm)
+        _require(
+            name, hashlib.md5(body, usedforsecurity=False).hexdigest() if is_md5 else sha256, wanted
+        )
     return f"sha256:{sha256}"
 
 

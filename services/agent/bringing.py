@@ -6,34 +6,30 @@ worker may see. What was brought is held in the cache as long as the session las
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mlscope.assets.addresses import ArtifactSource, FileSource, Source
+from mlscope.assets.addresses import ArtifactSource, FileSource, parse
 from mlscope.assets.checksums import parse_checksum
 from mlscope.assets.errors import AssetError
 from mlscope.bus.errors import BusError
 from schemas.manifest import Assets, ModelManifest
 from schemas.plan import Subject
 from services.agent.assets import Brought, source_of
+from services.agent.dataset_needs import LIST, dataset_needs, listed_needs
 from services.agent.errors import AssetUnusable, Stopped
+from services.agent.in_place import placed
+from services.agent.needs import Need
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Told = Callable[["Need", int, int | None], None]
 """Told of a file, the bytes here, and in all or None while unknown; may raise to give up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """One file that is elsewhere, or an archive of several."""
-
-    name: str
-    source: Source
-    checksum: str
-    is_archive: bool = False
 
 
 @dataclass(slots=True)
@@ -41,25 +37,35 @@ class Goods:
     """What was brought for one session, by address; it stays in the cache until closed."""
 
     files: dict[str, Brought] = field(default_factory=dict)
-    _held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def add(self, need: Need, held: Any) -> None:
         """Take in what was fetched."""
-        self._held.enter_context(held)
+        self.held.enter_context(held)
         self.files[need.source.address] = Brought(held.path, held.sha256)
+
+    def lack(self, need: Need, reason: str) -> None:
+        """Note that something could not be had."""
+        self.files[need.source.address] = Brought(Path(), "", reason)
+
+    def join(self, other: "Goods") -> None:
+        """Take over what was brought besides."""
+        self.files |= other.files
+        self.held.push(other.held.pop_all())
 
     def words(self) -> dict[str, list[str]]:
         """Return what a worker is told of it."""
-        return {name: [str(each.path), each.sha256] for name, each in self.files.items()}
+        found = self.files.items()
+        return {name: [str(each.path), each.sha256, each.lost] for name, each in found}
 
     def close(self) -> None:
         """Let go of it; again does no harm."""
-        self._held.close()
+        self.held.close()
 
 
 def brought_of(words: Mapping[str, list[str]]) -> dict[str, Brought]:
     """Return what an agent's words say was brought."""
-    return {name: Brought(Path(path), sha256) for name, (path, sha256) in words.items()}
+    return {name: Brought(Path(path), *rest) for name, (path, *rest) in words.items()}
 
 
 def needs_of(model: ModelManifest, *, random_weights: bool = False) -> tuple[Need, ...]:
@@ -97,7 +103,7 @@ def _files(assets: Assets) -> dict[str, str]:
 def bring(fetcher: Any, needs: tuple[Need, ...], told: Told) -> Goods:
     """Fetch what is needed, one after the other; waits. Raises AssetUnusable, what `told` raises.
 
-    `fetcher` is `mlscope.assets.fetching.Assets`.
+    `fetcher` is `mlscope.assets.fetching.Assets`. Nothing is brought of what may lack and does.
     """
     goods = Goods()
     with contextlib.ExitStack() as undo:
@@ -110,9 +116,12 @@ def bring(fetcher: Any, needs: tuple[Need, ...], told: Told) -> Goods:
 
             try:
                 checksum = parse_checksum(need.checksum)
-                goods.add(need, fetch(need.source, checksum, below="models", progress=progress))
+                goods.add(need, fetch(need.source, checksum, below=need.below, progress=progress))
             except AssetError as error:
-                raise AssetUnusable(str(error)) from error
+                if not need.may_lack:
+                    raise AssetUnusable(str(error)) from error
+                _log.warning("not brought: %s", error)
+                goods.lack(need, str(error))
         undo.pop_all()
     return goods
 
@@ -121,10 +130,36 @@ def _quiet(_: Need, __: int, ___: int | None) -> None:
     """Take no notice."""
 
 
+def _brought(fetcher: Any, needs: tuple[Need, ...], told: Told, settings: Any) -> Goods:
+    """Fetch what is elsewhere, and see to what lies here. Raises AssetError."""
+    goods = Goods()
+    allowed = getattr(settings, "dataset_folders", ())
+    for need in needs:
+        if need.in_place:
+            found = placed(need, settings.manifests_folder, allowed)
+            goods.files[need.source.address] = found
+    goods.join(bring(fetcher, tuple(each for each in needs if not each.in_place), told))
+    return goods
+
+
 async def bring_for(subject: Subject, settings: Any, *, inbox: str = "", name: str = "") -> Goods:
-    """Bring what a subject needs; see `bring_needs`."""
+    """Bring what a subject needs, model and dataset; see `bring_needs`.
+
+    Raises DatasetUnusable for a list of addresses that can't be read.
+    """
     needs = needs_of(subject.model, random_weights=is_random(subject))
-    return await bring_needs(needs, settings, inbox=inbox, name=name)
+    needs += dataset_needs(subject.dataset)
+    goods = await bring_needs(needs, settings, inbox=inbox, name=name)
+    source = subject.dataset.source
+    if source is None or source.reader != LIST:
+        return goods
+    with contextlib.ExitStack() as undo:
+        undo.callback(goods.close)
+        path = goods.files[parse(source.address).address].path / source.path
+        listed = listed_needs(subject.dataset, path)
+        goods.join(await bring_needs(listed, settings, inbox=inbox, name=name))
+        undo.pop_all()
+    return goods
 
 
 async def bring_needs(
@@ -150,7 +185,7 @@ async def bring_needs(
     try:
         async with _repository(settings, name, inbox) if has_artifacts else _none() as repository:
             fetcher = open_assets(settings, repository)
-            return await _in_thread(lambda: bring(fetcher, needs, heard))
+            return await _in_thread(lambda: _brought(fetcher, needs, heard, settings))
     except (AssetError, BusError) as error:
         raise AssetUnusable(str(error)) from error
     finally:

@@ -1,4 +1,4 @@
-"""Samples by index: files loaded and checked up front, or tensors made from a seed."""
+"""Samples by index: of files and sources, read when asked for, or tensors made from a seed."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,10 +7,12 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from schemas.manifest import DatasetManifest, Sample, Synthetic, SyntheticTensor
+from mlscope.datasets.truth import Truth
+from schemas.manifest import DatasetManifest, Synthetic, SyntheticTensor
 from services.agent.assets import AssetFolder
 from services.agent.errors import DatasetUnusable
 from services.agent.predictors import TensorPlace
+from services.agent.samples import Held, listed, sourced
 
 _MOST_BYTES = 4 << 30
 
@@ -45,13 +47,20 @@ def load_samples(
 
     For a model of several `inputs` a synthetic sample is a map by input, and a sample of files is
     what its manifest says. Shapes of `inputs` are without batch. Raises AssetError,
-    DatasetUnusable.
+    DatasetUnusable; reading one of files or of a source, DatasetError.
     """
     if dataset.synthetic is not None:
         return _made(dataset.name, dataset.synthetic, inputs)
+    if dataset.source is not None:
+        return sourced(dataset, dataset.source, folder)
     if not dataset.samples:
         raise DatasetUnusable(dataset.name, "holds no samples")
-    return [_files(sample, folder) for sample in dataset.samples]
+    return listed(dataset, folder)
+
+
+def truths_of(samples: Sequence[Any]) -> Sequence[Truth | None]:
+    """Return what is true of each sample, read when asked for; nothing of what was made."""
+    return samples.truths if isinstance(samples, Held) else ()
 
 
 def synthetic_samples(name: str, synthetic: Synthetic) -> Tensors:
@@ -61,12 +70,6 @@ def synthetic_samples(name: str, synthetic: Synthetic) -> Tensors:
     take the normal times 64, cut to their range.
     """
     return _tensors(name, synthetic, synthetic.samples, _random(name, synthetic.seed))
-
-
-def _files(sample: Sample, folder: AssetFolder) -> bytes | dict[str, bytes]:
-    if not sample.inputs:
-        return folder.read(sample.path, sample.sha256)
-    return {name: folder.read(file.path, file.sha256) for name, file in sample.inputs.items()}
 
 
 def _made(name: str, synthetic: Synthetic, inputs: Sequence[TensorPlace]) -> Sequence[Any]:

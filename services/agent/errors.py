@@ -116,6 +116,19 @@ class PathEscapes(AssetError):
         super().__init__(f"asset {path}: leads out of the manifests folder")
 
 
+class FolderForbidden(AssetError):
+    """A dataset lies in a folder of this host that the agent's owner did not allow."""
+
+    def __init__(self, path: str, allowed: Iterable[str]) -> None:
+        """Name the path and the folders that are allowed."""
+        self.path, self.allowed = path, tuple(allowed)
+        below = ", ".join(self.allowed) or "none"
+        super().__init__(
+            f"dataset {path}: folders of the agent's host are read only below those its owner "
+            f"allows in MLSCOPE_DATASET_FOLDERS ({below})"
+        )
+
+
 class DatasetUnusable(AgentError):
     """The dataset does not supply what the model takes."""
 
@@ -206,6 +219,42 @@ class SampleUnusable(AgentError):
         """Name the sample, the operator it failed in and why."""
         self.sample, self.operator, self.reason = sample, operator, reason
         super().__init__(f"sample {sample}: {operator}: {reason}")
+
+
+class CodeError(AgentError):
+    """A model's inline Python can't be used."""
+
+    kind = "inline"
+
+
+class CodeRefused(CodeError):
+    """A model brings inline Python, and the agent's owner does not allow it."""
+
+    def __init__(self, model: str) -> None:
+        """Name the model."""
+        self.model = model
+        super().__init__(
+            f"{model} brings inline Python, which this agent does not run; "
+            "its owner allows it with MLSCOPE_ALLOW_INLINE_PYTHON=true"
+        )
+
+
+class CodeFailed(CodeError):
+    """Inline Python can't be run, or was ended because it broke a limit."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        """Name the manifest's field and what happened, with the line where it is known."""
+        self.name, self.reason = name, reason
+        super().__init__(f"inline Python, {name}: {reason}")
+
+
+class CodeRaised(CodeError):
+    """Inline Python raised an error over one sample or query; others go on."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        """Name the manifest's field, and give the line and the error's own words."""
+        self.name, self.reason = name, reason
+        super().__init__(reason)
 
 
 class RingBroken(AgentError):
