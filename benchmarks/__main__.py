@@ -7,7 +7,10 @@ import argparse
 import subprocess
 import sys
 
-BENCHMARKS = ("pacing", "remote_pacing", "overhead", "observing", "ingest", "artifacts", "startup")
+BENCHMARKS = (
+    *("pacing", "remote_pacing", "overhead", "pipeline", "predict"),
+    *("observing", "ingest", "artifacts", "startup"),
+)
 LONG = ("memory",)
 
 
