@@ -20,11 +20,13 @@ from services.agent.steps.constant import constant
 from services.agent.steps.crop import crop
 from services.agent.steps.ctc import ctc
 from services.agent.steps.decode import decode
+from services.agent.steps.file_bytes import file_bytes
 from services.agent.steps.layout import layout
 from services.agent.steps.normalize import normalize
 from services.agent.steps.pad import pad
 from services.agent.steps.parameters import LabelReader, Parameters
 from services.agent.steps.picture import image, raw
+from services.agent.steps.regions import regions
 from services.agent.steps.resize import resize
 from services.agent.steps.segmentation import segmentation
 from services.agent.steps.sigmoid import sigmoid
@@ -57,6 +59,7 @@ _MAKERS: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
         "cast": cast,
         "layout": layout,
         "constant": constant,
+        "bytes": file_bytes,
         "audio_decode": audio_decode,
         "resample": resample,
         "waveform": waveform,
@@ -69,6 +72,7 @@ _MAKERS: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
         "argsort": topk,
         "boxes": boxes,
         "masks": masks,
+        "regions": regions,
         "segmentation": segmentation,
         "ctc": ctc,
         "image": image,

@@ -20,7 +20,8 @@ def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
     Pillow's, to the bit: nearest, bilinear, bicubic, lanczos, box (they filter when they shrink);
     area is another name of box. The size is `dimensions`; with `keep_aspect_ratio` the picture is
     scaled until it covers them: the shorter side fits and the longer one sticks out, for a crop
-    to cut. With `max_dimension` instead the longer side gets that many pixels, the other by ratio.
+    to cut; with `fit` inside until it is as large as they let it be, for a pad to fill. With
+    `max_dimension` instead the longer side gets that many pixels, the other by ratio.
     """
     require_pillow("resize")
     size = parameters.size(required=False)
@@ -29,12 +30,15 @@ def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
         raise BadParameter("resize", "dimensions", size, "given, or else max_dimension")
     method = parameters.choice("method", _METHODS, "bilinear").replace("area", "box").upper()
     keeps = parameters.flag("keep_aspect_ratio", default=False)
+    scaled = (
+        _inside if parameters.choice("fit", ("cover", "inside"), "cover") == "inside" else _covering
+    )
 
     def apply(pixels: Pixels) -> Pixels:
         have = pixels.shape[:2]
         if size is None:
             return _resized(pixels, _within(have, most), method)
-        return _resized(pixels, _covering(have, size) if keeps else size, method)
+        return _resized(pixels, scaled(have, size) if keeps else size, method)
 
     return apply
 
@@ -58,6 +62,13 @@ def _covering(have: tuple[int, ...], want: tuple[int, int]) -> tuple[int, int]:
     """Return `have` (height, width) scaled so that it just covers `want`."""
     scale = max(want[0] / have[0], want[1] / have[1])
     return max(want[0], round(have[0] * scale)), max(want[1], round(have[1] * scale))
+
+
+def _inside(have: tuple[int, ...], want: tuple[int, int]) -> tuple[int, int]:
+    """Return `have` (height, width) scaled so that it just fits into `want`."""
+    scale = min(want[0] / have[0], want[1] / have[1])
+    height, width = (max(1, round(side * scale)) for side in have)
+    return min(want[0], height), min(want[1], width)
 
 
 def _within(have: tuple[int, ...], most: int) -> tuple[int, int]:

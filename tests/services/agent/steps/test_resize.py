@@ -74,3 +74,14 @@ def test_a_size_is_needed_once() -> None:
     for parameters in ({}, {"dimensions": 4, "max_dimension": 4}):
         with pytest.raises(BadParameter, match="dimensions must be given, or else max_dimension"):
             apply("resize", None, **parameters)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [((30, 100), (48, 160)), ((30, 400), (24, 320)), ((96, 640), (48, 320))]
+)
+def test_inside_is_as_large_as_the_dimensions_let_it_be(
+    size: tuple[int, int], expected: tuple[int, int]
+) -> None:
+    pixels = np.zeros((*size, 3), np.uint8)
+    sides = {"dimensions": [3, 48, 320], "keep_aspect_ratio": True}
+    assert apply("resize", pixels, **sides, fit="inside").shape == (*expected, 3)
