@@ -27,7 +27,7 @@ from services.agent.predictors import (
 from services.agent.predictors.onnx_graph import nodes_of
 from services.agent.predictors.onnxruntime_layers import LayerNames, runs_of
 from services.agent.predictors.onnxruntime_options import Options, options_of
-from services.agent.predictors.shapes import first_line, zeros
+from services.agent.predictors.shapes import first_line, is_batched, zeros
 
 _MOST_BOUND = 16
 _MOST_EVENTS = 500_000
@@ -61,11 +61,12 @@ def open_model(request: OpenRequest) -> "OnnxRuntimePredictor":
     session = _session(request, options, _session_options(options))
     load_ns = now_ns() - started
     for place in session.get_inputs():
-        _check_batch(request.batch_size, place.name, place.shape)
+        if is_batched(place.name, request.model.inputs):
+            _check_batch(request.batch_size, place.name, place.shape)
     bound = BoundSession(session)
     started = now_ns()
     places = [tensor_place(place) for place in session.get_inputs()]
-    bound.predict(zeros(places, (), request.batch_size))
+    bound.predict(zeros(places, request.model.inputs, request.batch_size))
     return OnnxRuntimePredictor(request, options, bound, load_ns, now_ns() - started)
 
 

@@ -15,7 +15,7 @@ from schemas.level import Level
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
 from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
 from services.agent.predictors.options import check_known, choice, count, usable_cores
-from services.agent.predictors.shapes import first_line, zeros
+from services.agent.predictors.shapes import first_line, is_batched, zeros
 
 _MOST_BOUND = 16
 _KNOWN = ("threads", "streams", "precision", "performance_hint")
@@ -58,7 +58,7 @@ def open_model(request: OpenRequest) -> "OpenVinoPredictor":
     started = now_ns()
     try:
         model = _read(core, request)
-        _check_batch(model, request.batch_size)
+        _check_batch(model, request)
         compiled = core.compile_model(model, options.device, _settings(options))
     except RuntimeError as error:  # the only kind OpenVINO raises
         raise OpenFailed(request.model.name, first_line(error)) from error
@@ -152,10 +152,11 @@ def _settings(options: Options) -> dict[str, Any]:
     return settings
 
 
-def _check_batch(model: Any, batch_size: int) -> None:
-    for port in model.inputs:
-        place = _place(port)
-        if place.shape and place.shape[0] not in (-1, batch_size):
+def _check_batch(model: Any, request: OpenRequest) -> None:
+    batch_size = request.batch_size
+    for place in (_place(port) for port in model.inputs):
+        fits = not place.shape or place.shape[0] in (-1, batch_size)
+        if not fits and is_batched(place.name, request.model.inputs):
             raise BatchSizeUnsupported(batch_size, place.name, list(place.shape))
 
 
