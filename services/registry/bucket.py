@@ -1,7 +1,13 @@
-"""Keeps the bucket `catalog` equal to the fold (I/O). Several registries may do so at once."""
+"""Keeps the bucket `catalog` equal to the fold (I/O). Several registries may do so at once.
+
+Where the bucket differs though the own fold did not change, another registry wrote, whose fold may
+be further: its word stands for a while. An agent that is deleted and written again would have its
+runs broken off in between.
+"""
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 
 from mlscope.bus.bus import Bus, Entry
@@ -14,12 +20,21 @@ _log = logging.getLogger(__name__)
 class CatalogBucket:
     """What the bucket holds, as its watch tells, and the writes that mend it."""
 
-    def __init__(self, bus: Bus) -> None:
-        """Use `bus`; `watch` must run meanwhile."""
+    def __init__(self, bus: Bus, patience_s: float) -> None:
+        """Use `bus`; `watch` must run meanwhile. What another wrote is overruled after so long."""
         self._bus = bus
+        self._patience_s = patience_s
+        self._wanted: dict[str, str] = {}
+        #: since when (CLOCK_MONOTONIC) what another wrote stands, by key and revision, 0: deleted
+        self._foreign: dict[tuple[str, int], float] = {}
         self._held: dict[str, Entry] = {}
         self._lock = asyncio.Lock()
         self.known = asyncio.Event()
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """Return the keys that are there, as far as the watch has told."""
+        return frozenset(self._held)
 
     async def watch(self) -> None:
         """Take in what the bucket holds, for ever; `known` is set once all of it is seen."""
@@ -38,16 +53,31 @@ class CatalogBucket:
         """
         await self.known.wait()
         async with self._lock:
+            before, self._wanted = self._wanted, dict(wanted)
+            foreign, self._foreign = self._foreign, {}
             for key, text in wanted.items():
-                await self._put(key, text.encode())
+                is_new = before.get(key) != text
+                if self._differs(key, text) and (is_new or self._has_stood(key, foreign)):
+                    await self._put(key, text.encode())
             for key in [key for key in self._held if key not in wanted]:
-                await self._bus.delete(CATALOG, key)
-                self._held.pop(key, None)
+                if key in before or self._has_stood(key, foreign):
+                    await self._bus.delete(CATALOG, key)
+                    self._held.pop(key, None)
+
+    def _differs(self, key: str, text: str) -> bool:
+        held = self._held.get(key)
+        return held is None or held.value != text.encode()
+
+    def _has_stood(self, key: str, foreign: Mapping[tuple[str, int], float]) -> bool:
+        """Tell whether what another wrote has stood for long; note since when it does."""
+        held = self._held.get(key)
+        place = (key, held.revision if held is not None else 0)
+        now_s = time.monotonic()
+        self._foreign[place] = foreign.get(place, now_s)
+        return now_s - self._foreign[place] >= self._patience_s
 
     async def _put(self, key: str, value: bytes) -> None:
         held = self._held.get(key)
-        if held is not None and held.value == value:
-            return
         try:
             revision = await self._bus.put(
                 CATALOG, key, value, revision=0 if held is None else held.revision

@@ -1,6 +1,7 @@
 """The registry as a service: folds fleet and manifests, answers, notices who is lost."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from importlib.metadata import version
@@ -63,7 +64,7 @@ class Registry:
     def __init__(self, bus: Bus, settings: Settings) -> None:
         """Start from nothing; the loops of `serve` do the rest."""
         self.state = RegistryState(memory=_memory(settings))
-        self.bucket = CatalogBucket(bus)
+        self.bucket = CatalogBucket(bus, 2 * settings.heartbeat_s)
         self._texts = Texts()
         self.fleet_known = asyncio.Event()
         self.manifests_known = asyncio.Event()
@@ -88,7 +89,16 @@ class Registry:
                 or before.manifests is not self.state.manifests
             )
             if changed and self._all_known() and not self._is_publishing:
-                await self.bucket.mend(self._texts.of(self.state))
+                await self._mend()
+
+    async def _mend(self) -> bool:
+        """Bring the bucket up to the fold; False while the server is away: `look_after` will."""
+        try:
+            await self.bucket.mend(self._texts.of(self.state))
+        except BusError as error:
+            _log.warning("the catalog is not written for now: %s", error)
+            return False
+        return True
 
     def _all_known(self) -> bool:
         return self.fleet_known.is_set() and self.manifests_known.is_set()
@@ -203,9 +213,10 @@ class Registry:
         await self.manifests_known.wait()
         async for deliveries in self._bus.deliveries("registry", batch=64):
             await self.reached(fleet=max(each.recorded.sequence for each in deliveries))
-            await self.bucket.mend(self._texts.of(self.state))
+            is_shown = await self._mend()
             for delivery in deliveries:
-                await delivery.ack()
+                with contextlib.suppress(BusError):
+                    await (delivery.ack() if is_shown else delivery.retry())
 
     async def reached(self, *, fleet: int = 0, catalog: int = 0) -> None:
         """Return once the fold has come so far, or after a bounded wait."""

@@ -24,7 +24,7 @@ async def bus(server: MemoryServer) -> AsyncIterator[Bus]:
 @pytest.fixture
 async def bucket(bus: Bus) -> AsyncIterator[CatalogBucket]:
     """Lend a bucket that is watched."""
-    made = CatalogBucket(bus)
+    made = CatalogBucket(bus, patience_s=0.1)
     watching = asyncio.create_task(made.watch())
     yield made
     watching.cancel()
@@ -57,11 +57,29 @@ async def test_only_what_differs_is_written(bus: Bus, bucket: CatalogBucket) -> 
 
 async def test_what_another_left_there_goes(bus: Bus) -> None:
     await bus.put(CATALOG, "gone", b"x")
-    bucket = CatalogBucket(bus)
+    bucket = CatalogBucket(bus, patience_s=0.0)
     watching = asyncio.create_task(bucket.watch())
     await bucket.mend({"a": "1"})
     watching.cancel()
     assert {key: value for key, (value, _) in (await held(bus, "gone", "a")).items()} == {"a": b"1"}
+
+
+async def test_what_another_registry_knows_first_is_left_to_it(bus: Bus) -> None:
+    bucket = CatalogBucket(bus, patience_s=3600.0)
+    watching = asyncio.create_task(bucket.watch())
+    await bucket.mend({"a": "1", "b": "1", "c": "1"})
+    await bus.put(CATALOG, "a", b"newer")
+    await bus.put(CATALOG, "new", b"1")
+    await bus.delete(CATALOG, "b")
+    await bus.put(CATALOG, "seen", b"1")
+    while "seen" not in bucket.seen or "b" in bucket.seen:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    await bucket.mend({"a": "1", "b": "1"})
+    after = await held(bus, "a", "b", "c", "new")
+    assert {key: value for key, (value, _) in after.items()} == {"a": b"newer", "new": b"1"}
+    await bucket.mend({"a": "2"})
+    assert (await held(bus, "a"))["a"][0] == b"2"
+    watching.cancel()
 
 
 async def test_mending_again_writes_nothing(bus: Bus, bucket: CatalogBucket) -> None:
@@ -73,7 +91,7 @@ async def test_mending_again_writes_nothing(bus: Bus, bucket: CatalogBucket) -> 
 
 
 async def test_nothing_is_written_before_what_is_there_is_known(bus: Bus) -> None:
-    mending = asyncio.create_task(CatalogBucket(bus).mend({"a": "1"}))
+    mending = asyncio.create_task(CatalogBucket(bus, 0.0).mend({"a": "1"}))
     await asyncio.sleep(0.05)
     assert await held(bus, "a") == {}
     mending.cancel()

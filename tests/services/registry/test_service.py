@@ -11,7 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.bus.errors import Unreachable
 from mlscope.bus.memory import MemoryServer, connect
+from mlscope.bus.memory.bus import MemoryBus
 from mlscope.bus.streams import BUCKETS
 from mlscope.settings import Settings
 from schemas.agent import AgentAnnounced, AgentLeft, Lease
@@ -204,7 +206,30 @@ async def test_a_restart_mends_the_bucket(
         assert entry is not None
         assert entry.value is not None
         assert decode_body(AgentStatus, entry.value).announcement.agent == "a1"
-        assert await client.get("catalog", "model_gone") is None
+        async with asyncio.timeout(60):
+            while await client.get("catalog", "model_gone") is not None:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+
+async def test_a_bucket_that_can_t_be_written_ends_no_registry(
+    server: MemoryServer, client: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, refused = MemoryBus.put, list[str]()
+
+    async def twice_away(bus: MemoryBus, bucket: str, key: str, value: bytes, **more: int) -> int:
+        if key == "agent_a1" and len(refused) < 2:
+            refused.append(key)
+            raise Unreachable("away")
+        return await put(bus, bucket, key, value, **more)
+
+    monkeypatch.setattr(MemoryBus, "put", twice_away)
+    async with serving(server, tmp_path):
+        fact = AgentAnnounced(agent="a1", announcement=an_announcement())
+        await client.publish(fact, id="announced")
+        async with asyncio.timeout(60):
+            while await client.get("catalog", "agent_a1") is None:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    assert len(refused) == 2
 
 
 async def test_stats_tell_the_digest_of_the_log(server: MemoryServer, client: Bus) -> None:
