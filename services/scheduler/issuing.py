@@ -143,16 +143,25 @@ class Issuing:
             await asyncio.sleep(_PAUSE_S)
 
     async def _give_up(self, attempt: Attempt, cause: str) -> None:
+        """Record the end of an attempt, until that is done; `drop_stale` ends the wait.
+
+        While this instance lives nobody else takes it for lost.
+        """
+
         async def interrupt(state: EvaluationState) -> list[Fact]:
             run = _under_way(state, attempt)
             if run is None or run.issuer != self._instance:
                 return []
             return decide_broken(state, [attempt[1]], attempt[2], cause, self.limits)
 
-        try:
-            await self._recorder.settle(attempt[0], interrupt)
-        except (BusError, Undecided) as error:
-            _log.warning("failure of %s not recorded: %s", attempt, error)
+        while True:
+            try:
+                await self._recorder.settle(attempt[0], interrupt)
+            except (BusError, Undecided) as error:
+                _log.warning("failure of %s not recorded yet: %s", attempt, error)
+            else:
+                return
+            await asyncio.sleep(_PAUSE_S)
 
 
 class _Publishing:

@@ -4,12 +4,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgpack
 import numpy as np
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.bus.errors import Unreachable
 from mlscope.bus.memory import MemoryServer, connect
 from mlscope.bus.streams import STREAMS
 from schemas.codec import encode_body, unpack
@@ -114,6 +116,25 @@ async def test_who_did_not_get_the_claim_issues_nothing(
     for issuing in both:
         await over(issuing)
     assert len(issued_by) == 1
+
+
+async def test_an_end_that_could_not_be_recorded_is_recorded_later(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ready(bus)
+    issuing, publish, refused = an_issuing(bus), bus.publish, list[str]()
+
+    async def once_away(fact: Fact, **said: Any) -> int:
+        if isinstance(fact, RunInterrupted) and not refused:
+            refused.append(said["id"])
+            raise Unreachable("away")
+        return await publish(fact, **said)
+
+    monkeypatch.setattr(bus, "publish", once_away)
+    issuing.claim(ISSUE)
+    await over(issuing)
+    assert refused
+    assert [fact.happened for fact in await decided(bus)][-1] == "interrupted"
 
 
 async def test_the_last_attempt_that_is_lost_is_final(bus: Bus) -> None:
