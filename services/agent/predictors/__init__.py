@@ -72,9 +72,13 @@ class Opened:
     threads: int
     options: Mapping[str, Any]
     #: nanoseconds to open it, and of its very first run
-    load_ns: int
-    first_run_ns: int
+    load_ns: int = 0
+    first_run_ns: int = 0
     deepest_level: Level = Level.MODEL
+    #: what opening and first run added to the process's resident memory
+    memory_bytes: int = 0
+    #: what the framework holds of a device's own memory; 0 on a CPU, or where it does not say
+    device_memory_bytes: int = 0
 
 
 class Predictor(Protocol):

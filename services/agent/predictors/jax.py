@@ -6,15 +6,15 @@ word, so they are refused. On a GPU a predict call ends when its outputs are in 
 
 import gc
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from services.agent.errors import (
     AgentError,
@@ -34,6 +34,7 @@ from services.agent.predictors.jax_program import (
     path_name,
 )
 from services.agent.predictors.naming import names_for
+from services.agent.predictors.opening import Opening
 from services.agent.predictors.shapes import first_line, zeros
 
 _THREADS = ("PJRT_NPROC", "NPROC")
@@ -47,7 +48,7 @@ def open_model(request: OpenRequest) -> "JaxPredictor":
     exported = is_exported(request)
     options = options_of(request.options, request.device, exported=exported)
     device = _device(options)
-    started = now_ns()
+    opening = Opening(request)
     try:
         with jax.default_device(device):
             program = (
@@ -58,7 +59,8 @@ def open_model(request: OpenRequest) -> "JaxPredictor":
         raise
     except Exception as error:  # builders and traced functions raise what they like
         raise OpenFailed(request.model.name, first_line(error)) from error
-    predictor.first_run(now_ns() - started)
+    opening.loaded()
+    predictor.settle(opening.run_first(predictor, predictor.filled))
     return predictor
 
 
@@ -72,35 +74,31 @@ class JaxPredictor:
         self._options = options
         self._device = device
         self._inputs = program.inputs
-        self._filled = zeros(program.inputs, request.model.inputs, request.batch_size)
-        self._expected = {name: (a.shape, a.dtype) for name, a in self._filled.items()}
+        #: zeros in the shapes it is traced for, until it has run
+        self.filled = zeros(program.inputs, request.model.inputs, request.batch_size)
+        self._expected = {name: (a.shape, a.dtype) for name, a in self.filled.items()}
         self._parameters = jax.device_put(program.parameters, device)
         self._call = jax.jit(_in_matmul_precision(program.function, options.matmul_precision))
         self._names: list[str] | None = None
         self._precision = self._traced()
-        self._outputs: tuple[TensorPlace, ...] = ()
-        self.opened = self._opened(0, 0)
+        self._scope = _scope(device)
+        self.opened = self._opened()
 
-    def first_run(self, load_ns: int) -> None:
-        """Predict zeros once, which compiles. Raises OpenFailed."""
-        started = now_ns()
-        try:
-            outputs = self.predict(self._filled)
-        except PredictFailed as error:
-            raise OpenFailed(self._request.model.name, str(error)) from error
-        first_run_ns = now_ns() - started
-        self._outputs = tuple(
+    def settle(self, outputs: Tensors) -> None:
+        """Note what its outputs are like, and what it holds of a GPU's memory."""
+        places = tuple(
             TensorPlace(name, (-1, *array.shape[1:]), str(array.dtype))
             for name, array in outputs.items()
         )
-        self._filled = {}
-        self.opened = self._opened(load_ns, first_run_ns)
+        self.filled = {}
+        held = (self._device.memory_stats() or {}).get("bytes_in_use", 0)
+        self.opened = replace(self.opened, outputs=places, device_memory_bytes=held)
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
         try:
             arrays = [self._checked(inputs, name) for name in self._expected]
-            with jax.default_device(self._device):
+            with self._scope():
                 answer = self._call(self._parameters, *arrays)
             if self._names is None:
                 self._names = _output_names(answer, self._request)
@@ -114,7 +112,7 @@ class JaxPredictor:
     def close(self) -> None:
         """Free the parameters and what was compiled."""
         del self._call, self._parameters
-        self._filled = {}
+        self.filled = {}
         jax.clear_caches()
         gc.collect()
 
@@ -131,7 +129,7 @@ class JaxPredictor:
     def _traced(self) -> str:
         """Trace for the batch's shapes; return the precision. Raises BatchSizeUnsupported."""
         try:
-            lowered = self._call.lower(self._parameters, *self._filled.values())
+            lowered = self._call.lower(self._parameters, *self.filled.values())
         except Exception as error:  # traced functions raise what they like
             port, batch_size = self._request.model.inputs[0], self._request.batch_size
             if batch_size > 1 and port.shape[:1] == (1,):
@@ -147,22 +145,27 @@ class JaxPredictor:
             return "float32 (bfloat16 products)"
         return precision
 
-    def _opened(self, load_ns: int, first_run_ns: int) -> Opened:
+    def _opened(self) -> Opened:
         device = self._device
         return Opened(
             framework="jax",
             framework_version=jax.__version__,
             inputs=self._inputs,
-            outputs=self._outputs,
+            outputs=(),
             device=device.platform,
             provider=f"XLA {device.device_kind}",
             precision=self._precision,
             threads=_pool_threads() or self._options.threads,
             options=self._options.as_given(),
-            load_ns=load_ns,
-            first_run_ns=first_run_ns,
             deepest_level=Level.MODEL,
         )
+
+
+def _scope(device: Any) -> Callable[[], AbstractContextManager[Any]]:
+    """Return what a call is made in, so that arrays of the host go to the device."""
+    if device == jax.devices()[0]:
+        return nullcontext
+    return lambda: jax.default_device(device)
 
 
 def _device(options: Options) -> Any:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from services.agent.errors import (
     AgentError,
@@ -24,8 +23,9 @@ from services.agent.errors import (
 )
 from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
 from services.agent.predictors.naming import names_for
+from services.agent.predictors.opening import Opening
 from services.agent.predictors.options import check_known, count, flag, usable_cores
-from services.agent.predictors.shapes import first_line, zeros
+from services.agent.predictors.shapes import first_line
 
 _KNOWN = ("threads", "xnnpack")
 _DISTRIBUTION = "ai-edge-litert"
@@ -54,7 +54,7 @@ def options_of(given: Mapping[str, Any], device: str) -> Options:
 def open_model(request: OpenRequest) -> "LiteRtPredictor":
     """Open a model. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
     options = options_of(request.options, request.device)
-    started = now_ns()
+    opening = Opening(request)
     try:
         interpreter = _interpreter(request.graph, options)
         declared = _declared(interpreter, request)
@@ -63,8 +63,9 @@ def open_model(request: OpenRequest) -> "LiteRtPredictor":
         raise
     except (RuntimeError, ValueError) as error:  # what the interpreter's C++ code raises
         raise OpenFailed(request.model.name, first_line(error)) from error
-    predictor = LiteRtPredictor(request, options, interpreter, declared, now_ns() - started)
-    predictor.first_run()
+    predictor = LiteRtPredictor(options, interpreter, declared)
+    opening.loaded()
+    _check_outputs(predictor.opened, opening.run_first(predictor), request.batch_size)
     return predictor
 
 
@@ -80,39 +81,11 @@ class _Declared:
 class LiteRtPredictor:
     """An opened LiteRT model."""
 
-    def __init__(
-        self,
-        request: OpenRequest,
-        options: Options,
-        interpreter: Any,
-        declared: _Declared,
-        load_ns: int,
-    ) -> None:
-        self._request = request
+    def __init__(self, options: Options, interpreter: Any, declared: _Declared) -> None:
         self._options = options
         self._interpreter = interpreter
         self._declared = declared
-        self._load_ns = load_ns
-        self.opened = self._opened(0)
-
-    def first_run(self) -> None:
-        """Predict zeros once. Raises BatchSizeUnsupported, OpenFailed."""
-        inputs, batch_size = self.opened.inputs, self._request.batch_size
-        filled = zeros(inputs, self._request.model.inputs, batch_size)
-        resized = bool(inputs) and inputs[0].shape[:1] == (1,) and batch_size > 1
-        started = now_ns()
-        try:
-            outputs = self.predict(filled)
-        except PredictFailed as error:
-            if resized:
-                raise BatchSizeUnsupported(batch_size, inputs[0].name, inputs[0].shape) from error
-            raise OpenFailed(self._request.model.name, str(error)) from error
-        first_run_ns = now_ns() - started
-        for place in self.opened.outputs:
-            # A constant shape inside a graph may undo the new batch size without a word.
-            if resized and place.shape[:1] == (1,) and len(outputs[place.name]) != batch_size:
-                raise BatchSizeUnsupported(batch_size, inputs[0].name, inputs[0].shape)
-        self.opened = self._opened(first_run_ns)
+        self.opened = self._opened()
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
@@ -135,7 +108,7 @@ class LiteRtPredictor:
         del self._interpreter
         gc.collect()
 
-    def _opened(self, first_run_ns: int) -> Opened:
+    def _opened(self) -> Opened:
         return Opened(
             framework="litert",
             framework_version=version(_DISTRIBUTION),
@@ -146,10 +119,19 @@ class LiteRtPredictor:
             precision=_precision(self._interpreter.get_tensor_details()),
             threads=self._options.threads,
             options=asdict(self._options),
-            load_ns=self._load_ns,
-            first_run_ns=first_run_ns,
             deepest_level=Level.MODEL,
         )
+
+
+def _check_outputs(opened: Opened, outputs: Tensors, batch_size: int) -> None:
+    """Check that a resized model answers for every sample. Raises BatchSizeUnsupported."""
+    for first in opened.inputs[:1]:
+        if batch_size == 1 or first.shape[:1] != (1,):
+            return
+        for place in opened.outputs:
+            # A constant shape inside a graph may undo the new batch size without a word.
+            if place.shape[:1] == (1,) and len(outputs[place.name]) != batch_size:
+                raise BatchSizeUnsupported(batch_size, first.name, first.shape)
 
 
 def _interpreter(graph: bytes, options: Options) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
-from mlscope.tracing.clock import epoch_offset_ns, now_ns
+from mlscope.tracing.clock import epoch_offset_ns
 from schemas.level import Level
 from services.agent.errors import BatchSizeUnsupported, OpenFailed, PredictFailed
 from services.agent.predictors import (
@@ -27,7 +27,8 @@ from services.agent.predictors import (
 from services.agent.predictors.onnx_graph import nodes_of
 from services.agent.predictors.onnxruntime_layers import LayerNames, runs_of
 from services.agent.predictors.onnxruntime_options import Options, options_of
-from services.agent.predictors.shapes import first_line, is_batched, zeros
+from services.agent.predictors.opening import Opening
+from services.agent.predictors.shapes import first_line, is_batched
 
 _MOST_BOUND = 16
 _MOST_EVENTS = 500_000
@@ -57,37 +58,33 @@ _QUANTIZED = (b"QLinearConv", b"QLinearMatMul", b"DequantizeLinear", b"MatMulInt
 def open_model(request: OpenRequest) -> "OnnxRuntimePredictor":
     """Open a model. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
     options = options_of(request.options, request.device, ort.get_available_providers())
-    started = now_ns()
+    opening = Opening(request)
     session = _session(request, options, _session_options(options))
-    load_ns = now_ns() - started
+    opening.loaded()
     for place in session.get_inputs():
         if is_batched(place.name, request.model.inputs):
             _check_batch(request.batch_size, place.name, place.shape)
-    bound = BoundSession(session)
-    started = now_ns()
-    places = [tensor_place(place) for place in session.get_inputs()]
-    bound.predict(zeros(places, request.model.inputs, request.batch_size))
-    return OnnxRuntimePredictor(request, options, bound, load_ns, now_ns() - started)
+    predictor = OnnxRuntimePredictor(request, options, BoundSession(session))
+    opening.run_first(predictor)
+    predictor.forget_arrays()
+    return predictor
 
 
 class OnnxRuntimePredictor:
     """An opened ONNX model."""
 
-    def __init__(
-        self,
-        request: OpenRequest,
-        options: Options,
-        bound: "BoundSession",
-        load_ns: int,
-        first_run_ns: int,
-    ) -> None:
+    def __init__(self, request: OpenRequest, options: Options, bound: "BoundSession") -> None:
         self._request = request
         self._options = options
         self._bound = bound
         self._names: LayerNames | None = None
-        self.opened = _opened(request, options, bound.session, load_ns, first_run_ns)
+        self.opened = _opened(request, options, bound.session)
         #: outputs for one batch; see `Predictor.predict`
         self.predict = bound.predict
+
+    def forget_arrays(self) -> None:
+        """Let go the arrays that were predicted so far."""
+        self._bound.forget()
 
     def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
         """Begin a capture on a twin session. Raises OpenFailed, PredictFailed."""
@@ -98,6 +95,7 @@ class OnnxRuntimePredictor:
     def close(self) -> None:
         """Let the session go."""
         self._bound.drop()
+        del self._bound, self.predict
 
 
 class BoundSession:
@@ -126,10 +124,14 @@ class BoundSession:
         names = [place.name for place in self.session.get_outputs()]
         return dict(zip(names, known[1].copy_outputs_to_cpu(), strict=True))
 
+    def forget(self) -> None:
+        """Forget every binding."""
+        self._bindings.clear()
+
     def drop(self) -> None:
         """Forget every binding and the session."""
-        self._bindings.clear()
-        del self._run
+        self.forget()
+        del self._run, self.session
 
     def _bind(self, inputs: Tensors) -> tuple[Tensors, Any, dict[str, npt.NDArray[Any]] | None]:
         if len(self._bindings) >= _MOST_BOUND:
@@ -145,7 +147,7 @@ class BoundSession:
 
     def _bind_outputs(self, binding: Any, batch: int) -> dict[str, npt.NDArray[Any]] | None:
         places = [tensor_place(place) for place in self.session.get_outputs()]
-        shapes = [(batch, *place.shape[1:]) for place in places]
+        shapes = [_batched(place.shape, batch) for place in places]
         if any(-1 in shape or not place.shape for place, shape in zip(places, shapes, strict=True)):
             for place in places:
                 binding.bind_output(place.name, "cpu")
@@ -227,6 +229,11 @@ def tensor_place(place: Any) -> TensorPlace:
     return TensorPlace(place.name, shape, _ELEMENT_TYPES.get(place.type, "float32"))
 
 
+def _batched(shape: tuple[int, ...], batch: int) -> tuple[int, ...]:
+    """Return an output's shape at a batch size; a state that goes out again has its own."""
+    return (batch if shape[:1] in ((), (-1,), (1,)) else shape[0], *shape[1:])
+
+
 def _check_batch(batch_size: int, name: str, shape: list[Any]) -> None:
     if shape and isinstance(shape[0], int) and shape[0] not in (-1, batch_size):
         raise BatchSizeUnsupported(batch_size, name, shape)
@@ -274,8 +281,6 @@ def _opened(
     request: OpenRequest,
     options: Options,
     session: ort.InferenceSession,
-    load_ns: int,
-    first_run_ns: int,
 ) -> Opened:
     inputs = tuple(tensor_place(place) for place in session.get_inputs())
     provider = session.get_providers()[0]
@@ -289,8 +294,6 @@ def _opened(
         precision=_precision(request.graph, inputs, provider),
         threads=options.threads,
         options=options.as_given(),
-        load_ns=load_ns,
-        first_run_ns=first_run_ns,
         deepest_level=Level.FRAMEWORK,
     )
 

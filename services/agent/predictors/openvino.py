@@ -10,12 +10,12 @@ from typing import Any
 
 import openvino as ov
 
-from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
 from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors.opening import Opening
 from services.agent.predictors.options import check_known, choice, count, usable_cores
-from services.agent.predictors.shapes import first_line, is_batched, zeros
+from services.agent.predictors.shapes import first_line, is_batched
 
 _MOST_BOUND = 16
 _KNOWN = ("threads", "streams", "precision", "performance_hint")
@@ -55,38 +55,32 @@ def open_model(request: OpenRequest) -> "OpenVinoPredictor":
     """Open a model. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
     core = ov.Core()
     options = options_of(request.options, request.device, core.available_devices)
-    started = now_ns()
+    opening = Opening(request)
     try:
         model = _read(core, request)
         _check_batch(model, request)
         compiled = core.compile_model(model, options.device, _settings(options))
     except RuntimeError as error:  # the only kind OpenVINO raises
         raise OpenFailed(request.model.name, first_line(error)) from error
-    predictor = OpenVinoPredictor(compiled, options, now_ns() - started)
-    predictor.first_run(request)
+    predictor = OpenVinoPredictor(compiled, options)
+    opening.loaded()
+    opening.run_first(predictor)
+    predictor.forget_arrays()
     return predictor
 
 
 class OpenVinoPredictor:
     """An opened OpenVINO model."""
 
-    def __init__(self, compiled: Any, options: Options, load_ns: int) -> None:
+    def __init__(self, compiled: Any, options: Options) -> None:
         self._compiled = compiled
         self._options = options
         self._outputs = {_name(port): port for port in compiled.outputs}
         self._bound: dict[int, tuple[Tensors, Any]] = {}
-        self._load_ns = load_ns
-        self.opened = self._opened(0)
+        self.opened = self._opened()
 
-    def first_run(self, request: OpenRequest) -> None:
-        """Predict zeros once. Raises OpenFailed."""
-        filled = zeros(self.opened.inputs, request.model.inputs, request.batch_size)
-        started = now_ns()
-        try:
-            self.predict(filled)
-        except PredictFailed as error:
-            raise OpenFailed(request.model.name, str(error)) from error
-        self.opened = self._opened(now_ns() - started)
+    def forget_arrays(self) -> None:
+        """Let go the arrays that were predicted so far."""
         self._bound.clear()
 
     def predict(self, inputs: Tensors) -> Tensors:
@@ -114,7 +108,7 @@ class OpenVinoPredictor:
         known = self._bound[id(inputs)] = (inputs, infer)
         return known
 
-    def _opened(self, first_run_ns: int) -> Opened:
+    def _opened(self) -> Opened:
         hint = self._compiled.get_property("INFERENCE_PRECISION_HINT")
         return Opened(
             framework="openvino",
@@ -126,8 +120,6 @@ class OpenVinoPredictor:
             precision=hint.to_dtype().name if hasattr(hint, "to_dtype") else str(hint),
             threads=int(self._compiled.get_property("INFERENCE_NUM_THREADS")),
             options=asdict(self._options),
-            load_ns=self._load_ns,
-            first_run_ns=first_run_ns,
             deepest_level=Level.MODEL,
         )
 

@@ -8,27 +8,23 @@ import gc
 import inspect
 import io
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 
-from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from schemas.manifest import Port
-from services.agent.errors import BatchSizeUnsupported, OpenFailed, PredictFailed
+from services.agent.errors import OpenFailed, PredictFailed
 from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
 from services.agent.predictors.building import build
+from services.agent.predictors.opening import Opening
+from services.agent.predictors.pytorch_feed import DTYPES, Feed
 from services.agent.predictors.pytorch_options import Options, options_of
-from services.agent.predictors.pytorch_outputs import leaves_of
-from services.agent.predictors.shapes import first_line, zeros
+from services.agent.predictors.pytorch_outputs import array_of, leaves_of, name_of_one
+from services.agent.predictors.shapes import first_line
 
 _MOST_BOUND = 16
-_DTYPES = {
-    "float32": torch.float32,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-}
 _FORMATS = {
     ".pt2": "exported",
     ".ts": "torchscript",
@@ -41,100 +37,81 @@ def open_model(request: OpenRequest) -> "PyTorchPredictor":
     """Open a model. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
     options = options_of(request.options, request.device, has_gpu=torch.cuda.is_available())
     _set_up(options)
-    started = now_ns()
+    opening = Opening(request)
     try:
         module = _placed(_loaded(request), options)
     except OpenFailed:
         raise
     except Exception as error:  # builders and loaders raise what they like
         raise OpenFailed(request.model.name, first_line(error)) from error
-    predictor = PyTorchPredictor(request, options, module, now_ns() - started)
-    predictor.first_run()
+    predictor = PyTorchPredictor(request, options, module)
+    opening.loaded()
+    if all(port.shape for port in request.model.inputs):
+        predictor.settle(opening.run_first(predictor))
+    else:
+        opening.ran(predictor)
     return predictor
 
 
 class PyTorchPredictor:
     """An opened PyTorch model."""
 
-    def __init__(self, request: OpenRequest, options: Options, module: Any, load_ns: int) -> None:
+    def __init__(self, request: OpenRequest, options: Options, module: Any) -> None:
         self._request = request
         self._options = options
         self._module = module
         self._device = torch.device(options.device)
-        self._dtype = _DTYPES[options.precision]
         self._names = [port.layer_name for port in request.model.outputs]
+        self._name_of_one = name_of_one(self._names)
         self._call = _caller(module, request.model.inputs, options)
-        self._bound: dict[int, tuple[Tensors, list[torch.Tensor]]] = {}
+        self._feeds: dict[int, Feed] = {}
         self._graph: _CapturedGraph | None = None
-        self._load_ns = load_ns
-        self._output_shapes: tuple[TensorPlace, ...] = ()
-        self.opened = self._opened(0)
+        self.opened = self._opened()
 
-    def first_run(self) -> None:
-        """Predict zeros once: what compiles does so now. Raises BatchSizeUnsupported."""
-        ports = self._request.model.inputs
-        if any(not port.shape for port in ports):
-            return
-        filled = zeros(self.opened.inputs, ports, self._request.batch_size)
-        started = now_ns()
-        try:
-            outputs = self.predict(filled)
-        except PredictFailed as error:
-            first = self._request.model.inputs[0]
-            shape = [self._request.batch_size, *first.shape[1:]]
-            if self._request.batch_size > 1 and first.shape[:1] == (1,):
-                raise BatchSizeUnsupported(
-                    self._request.batch_size, first.layer_name, shape
-                ) from error
-            raise OpenFailed(self._request.model.name, str(error)) from error
-        first_run_ns = now_ns() - started
-        self._output_shapes = tuple(
+    def settle(self, outputs: Tensors) -> None:
+        """Note what its outputs are like, and capture its graph where that was asked for."""
+        places = tuple(
             TensorPlace(name, (-1, *array.shape[1:]), str(array.dtype))
             for name, array in outputs.items()
         )
         if self._options.graphs:
-            self._graph = _CapturedGraph(self._call, self._tensors(filled))
-        self.opened = self._opened(first_run_ns)
+            (feed,) = self._feeds.values()
+            self._graph = _CapturedGraph(self._call, feed.moved())
+        self._feeds.clear()
+        held = torch.cuda.memory_reserved(self._device) if self._device.type == "cuda" else 0
+        self.opened = replace(self.opened, outputs=places, device_memory_bytes=held)
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
         try:
             with torch.inference_mode():
-                tensors = self._tensors(inputs)
-                answer = self._graph.replay(tensors) if self._graph else self._call(tensors)
+                feed = self._feeds.get(id(inputs)) or self._fed(inputs)
+                if self._graph is None:
+                    answer = self._call(feed.moved())
+                else:
+                    answer = self._graph.replay(feed.tensors)
+                if type(answer) is torch.Tensor:
+                    return {self._name_of_one: array_of(answer)}
                 return leaves_of(answer, self._names)
         except Exception as error:  # a model's own code raises what it likes
             raise PredictFailed(first_line(error)) from error
 
     def close(self) -> None:
         """Free the model, and what CUDA keeps for it."""
-        self._bound.clear()
+        self._feeds.clear()
         self._graph = None
         del self._module, self._call
         gc.collect()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _tensors(self, inputs: Tensors) -> list[torch.Tensor]:
-        """Return the inputs on the device; on a CPU they share the arrays' memory."""
-        known = self._bound.get(id(inputs))
-        if known is None:
-            if len(self._bound) >= _MOST_BOUND:
-                self._bound.pop(next(iter(self._bound)))
-            known = (inputs, [torch.from_numpy(np.asarray(each)) for each in inputs.values()])
-            # The arrays are kept beside the tensors: an id may be used again once they are gone.
-            self._bound[id(inputs)] = known
-        return [self._on_device(each) for each in known[1]]
+    def _fed(self, inputs: Tensors) -> Feed:
+        if len(self._feeds) >= _MOST_BOUND:
+            self._feeds.pop(next(iter(self._feeds)))
+        feed = self._feeds[id(inputs)] = Feed(inputs, self._options)
+        return feed
 
-    def _on_device(self, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.is_floating_point():
-            tensor = tensor.to(self._device, self._dtype)
-            if self._options.channels_last and tensor.dim() == 4:
-                tensor = tensor.contiguous(memory_format=torch.channels_last)
-            return tensor
-        return tensor.to(self._device)
-
-    def _opened(self, first_run_ns: int) -> Opened:
+    def _opened(self) -> Opened:
         return Opened(
             framework="pytorch",
             framework_version=torch.__version__,
@@ -142,14 +119,12 @@ class PyTorchPredictor:
                 TensorPlace(port.layer_name, port.shape, port.element_type)
                 for port in self._request.model.inputs
             ),
-            outputs=self._output_shapes,
+            outputs=(),
             device="gpu" if self._device.type == "cuda" else "cpu",
             provider=_provider(self._device),
             precision=_precision(self._module, self._options),
             threads=torch.get_num_threads(),
             options=self._options.as_given(),
-            load_ns=self._load_ns,
-            first_run_ns=first_run_ns,
             deepest_level=Level.MODEL,
         )
 
@@ -172,9 +147,9 @@ class _CapturedGraph:
             self._outputs = call(self._inputs)
 
     def replay(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """Copy the inputs in, replay, and return the outputs."""
+        """Copy the inputs in from the host, replay, and return the outputs."""
         for own, given in zip(self._inputs, tensors, strict=True):
-            own.copy_(given)
+            own.copy_(given, non_blocking=True)
         self._graph.replay()
         return self._outputs
 
@@ -237,7 +212,7 @@ def _placed(module: Any, options: Options) -> Any:
         module = module.eval()
     module = module.to(options.device)
     if options.precision != "float32":
-        module = module.to(_DTYPES[options.precision])
+        module = module.to(DTYPES[options.precision])
     if options.channels_last:
         module = module.to(memory_format=torch.channels_last)
     if options.compile != "none":

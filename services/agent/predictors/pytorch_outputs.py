@@ -20,7 +20,21 @@ def leaves_of(answer: Any, names: Sequence[str]) -> Tensors:
     own = [name for name, _ in found]
     if not (set(names) & set(own)):
         own = [*names[: len(own)], *own[len(names) :]]
-    return {name: _array(tensor) for name, (_, tensor) in zip(own, found, strict=True)}
+    return {name: array_of(tensor) for name, (_, tensor) in zip(own, found, strict=True)}
+
+
+def name_of_one(names: Sequence[str]) -> str:
+    """Return what an answer that is one tensor is called, by the rule of `leaves_of`."""
+    return "0" if not names or "0" in names else names[0]
+
+
+def array_of(tensor: torch.Tensor) -> Any:
+    """Return a tensor as an array of the host; bfloat16 becomes float32."""
+    if tensor.dtype == torch.bfloat16:
+        tensor = tensor.float()
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    return tensor.cpu().numpy()
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
@@ -37,9 +51,3 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
         return
     for name, each in below:
         yield from _leaves(each, f"{path}.{name}" if path else name)
-
-
-def _array(tensor: torch.Tensor) -> Any:
-    if tensor.dtype == torch.bfloat16:
-        tensor = tensor.float()
-    return tensor.detach().cpu().numpy()

@@ -15,7 +15,6 @@ from urllib.parse import quote, urlsplit
 
 import numpy as np
 
-from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from services.agent.errors import (
     AgentError,
@@ -25,8 +24,9 @@ from services.agent.errors import (
     PredictFailed,
 )
 from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors.opening import Opening
 from services.agent.predictors.options import check_known, count
-from services.agent.predictors.shapes import first_line, zeros
+from services.agent.predictors.shapes import first_line
 
 _KNOWN = ("url", "model", "model_version", "timeout_s")
 _HOSTS = "MLSCOPE_REMOTE_HOSTS"
@@ -82,12 +82,13 @@ def open_model(request: OpenRequest) -> "RemotePredictor":
         raise BadOption("device", request.device, "cpu or remote: the server chooses its own")
     further = tuple(each for each in os.environ.get(_HOSTS, "").split(",") if each)
     options = options_of(request.options, request.model.name, (*_HERE, *further))
-    started = now_ns()
+    opening = Opening(request)
     server = Server(options)
     try:
         server.ask("GET", "/ready")
-        predictor = RemotePredictor(request, options, server, now_ns() - started)
-        predictor.first_run()
+        predictor = RemotePredictor(request, options, server)
+        opening.loaded()
+        opening.run_first(predictor)
     except AgentError as error:
         server.close()
         if isinstance(error, PredictFailed):
@@ -99,27 +100,15 @@ def open_model(request: OpenRequest) -> "RemotePredictor":
 class RemotePredictor:
     """A model on a server."""
 
-    def __init__(
-        self, request: OpenRequest, options: Options, server: "Server", load_ns: int
-    ) -> None:
-        self._request = request
+    def __init__(self, request: OpenRequest, options: Options, server: "Server") -> None:
         self._options = options
         self._server = server
-        self._load_ns = load_ns
         self._told = server.ask("GET", "")
         self._software = server.software()
-        self.opened = self._opened(0)
+        self.opened = self._opened()
         for place in self.opened.inputs:
             if place.shape and place.shape[0] not in (-1, request.batch_size):
                 raise BatchSizeUnsupported(request.batch_size, place.name, place.shape)
-
-    def first_run(self) -> None:
-        """Predict zeros once. Raises PredictFailed."""
-        request = self._request
-        filled = zeros(self.opened.inputs, request.model.inputs, request.batch_size)
-        started = now_ns()
-        self.predict(filled)
-        self.opened = self._opened(now_ns() - started)
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
@@ -134,7 +123,7 @@ class RemotePredictor:
         """Hang up."""
         self._server.close()
 
-    def _opened(self, first_run_ns: int) -> Opened:
+    def _opened(self) -> Opened:
         try:
             inputs, outputs = (
                 tuple(_place(each) for each in self._told[side]) for side in ("inputs", "outputs")
@@ -151,8 +140,6 @@ class RemotePredictor:
             precision="unknown",
             threads=0,
             options=asdict(self._options),
-            load_ns=self._load_ns,
-            first_run_ns=first_run_ns,
             deepest_level=Level.MODEL,
         )
 

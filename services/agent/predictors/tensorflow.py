@@ -4,17 +4,19 @@ Keras files are read in safe mode: no pickled code runs. A SavedModel is a progr
 does, reading a file included, happens; its checksum is what speaks for it. GPU: unverified.
 """
 
+import contextlib
 import gc
 import os
+from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
 
-from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from services.agent.errors import AgentError, OpenFailed, PredictFailed
 from services.agent.predictors import Opened, OpenRequest, Tensors
-from services.agent.predictors.shapes import first_line, zeros
+from services.agent.predictors.opening import Opening
+from services.agent.predictors.shapes import first_line
 from services.agent.predictors.tensorflow_models import Loaded, form_of, loaded
 from services.agent.predictors.tensorflow_options import Options, options_of
 
@@ -25,7 +27,7 @@ def open_model(request: OpenRequest) -> "TensorFlowPredictor":
     found = [d.name.removeprefix("/physical_device:") for d in tf.config.list_physical_devices()]
     options = options_of(request.options, request.device, form, found)
     _set_up(options)
-    started = now_ns()
+    opening = Opening(request)
     try:
         with tf.device(f"/{options.device}"):
             model = loaded(request, form, options)
@@ -33,41 +35,37 @@ def open_model(request: OpenRequest) -> "TensorFlowPredictor":
         raise
     except Exception as error:  # TensorFlow, Keras and builders raise what they like
         raise OpenFailed(request.model.name, first_line(error)) from error
-    predictor = TensorFlowPredictor(request, options, model, now_ns() - started)
-    predictor.first_run()
+    predictor = TensorFlowPredictor(options, model)
+    opening.loaded()
+    opening.run_first(predictor)
+    predictor.note_memory()
     return predictor
 
 
 class TensorFlowPredictor:
     """An opened TensorFlow model."""
 
-    def __init__(self, request: OpenRequest, options: Options, model: Loaded, load_ns: int) -> None:
-        self._request = request
+    def __init__(self, options: Options, model: Loaded) -> None:
         self._options = options
         self._model = model
-        self._load_ns = load_ns
         self._call = model.call
         self._inputs = {place.name: (place.element_type, place) for place in model.inputs}
         self._outputs = [place.name for place in model.outputs]
-        self._place = f"/{options.device}"
-        self.opened = self._opened(0)
+        self._scope = _scope(options.device)
+        self.opened = self._opened()
 
-    def first_run(self) -> None:
-        """Predict zeros once: what XLA compiles does so now. Raises OpenFailed."""
-        request = self._request
-        filled = zeros(self.opened.inputs, request.model.inputs, request.batch_size)
-        started = now_ns()
-        try:
-            self.predict(filled)
-        except PredictFailed as error:
-            raise OpenFailed(request.model.name, str(error)) from error
-        self.opened = self._opened(now_ns() - started)
+    def note_memory(self) -> None:
+        """Write into `opened` what TensorFlow holds of a GPU's memory."""
+        device = self._options.device
+        if device.startswith("GPU"):
+            held = int(tf.config.experimental.get_memory_info(device)["current"])
+            self.opened = replace(self.opened, device_memory_bytes=held)
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
         try:
             arrays = [self._checked(inputs, name) for name in self._inputs]
-            with tf.device(self._place):
+            with self._scope:
                 answers = self._call(arrays)
             return {
                 name: _in_numpy(each) for name, each in zip(self._outputs, answers, strict=True)
@@ -94,7 +92,7 @@ class TensorFlowPredictor:
             raise PredictFailed(f"input {name} is {array.dtype.name}, the model takes {wanted}")
         return array
 
-    def _opened(self, first_run_ns: int) -> Opened:
+    def _opened(self) -> Opened:
         on_gpu = self._options.device.startswith("GPU")
         precision = self._model.precision
         if on_gpu and precision == "float32" and self._options.allow_tf32:
@@ -111,10 +109,15 @@ class TensorFlowPredictor:
             precision=precision,
             threads=tf.config.threading.get_intra_op_parallelism_threads(),
             options=self._options.as_given(),
-            load_ns=self._load_ns,
-            first_run_ns=first_run_ns,
             deepest_level=Level.MODEL,
         )
+
+
+def _scope(device: str) -> contextlib.AbstractContextManager[Any]:
+    """Return what places a call's tensors: none where there is just one device to choose."""
+    if len(tf.config.list_logical_devices()) == 1:
+        return contextlib.nullcontext()
+    return tf.device(f"/{device}")  # type: ignore[no-any-return]
 
 
 def _set_up(options: Options) -> None:

@@ -12,12 +12,12 @@ import numpy as np
 import tensorrt as trt
 from cuda.bindings import runtime as cuda
 
-from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
 from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors.opening import Opening
 from services.agent.predictors.options import check_known, count
-from services.agent.predictors.shapes import first_line, zeros
+from services.agent.predictors.shapes import first_line
 
 _KNOWN = ("device_number",)
 
@@ -41,7 +41,7 @@ def options_of(given: Mapping[str, Any], device: str) -> Options:
 def open_model(request: OpenRequest) -> "TensorRtPredictor":
     """Open an engine. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
     options = options_of(request.options, request.device)
-    started = now_ns()
+    opening = Opening(request)
     try:
         _did(cuda.cudaSetDevice(options.device_number))
         engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(request.graph)
@@ -50,7 +50,8 @@ def open_model(request: OpenRequest) -> "TensorRtPredictor":
     if engine is None:
         raise OpenFailed(request.model.name, "no engine of this TensorRT for this GPU")
     predictor = TensorRtPredictor(request, options, engine)
-    predictor.first_run(now_ns() - started)
+    opening.loaded()
+    opening.run_first(predictor)
     return predictor
 
 
@@ -69,21 +70,9 @@ class TensorRtPredictor:
         self._inputs = [_place(engine, name) for name in names if is_input[name]]
         self._outputs = [_place(engine, name) for name in names if not is_input[name]]
         self._stream = _did(cuda.cudaStreamCreate())
-        self.opened = self._opened(0, 0)
+        self.opened = self._opened()
         for place in self._inputs:
             self._check_batch(place)
-
-    def first_run(self, load_ns: int) -> None:
-        """Predict zeros once. Raises OpenFailed."""
-        request = self._request
-        filled = zeros(self._inputs, request.model.inputs, request.batch_size)
-        started = now_ns()
-        try:
-            self.predict(filled)
-        except PredictFailed as error:
-            self.close()
-            raise OpenFailed(request.model.name, str(error)) from error
-        self.opened = self._opened(load_ns, now_ns() - started)
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
@@ -145,7 +134,7 @@ class TensorRtPredictor:
         if place.shape and not least[0] <= batch_size <= most[0]:
             raise BatchSizeUnsupported(batch_size, place.name, place.shape)
 
-    def _opened(self, load_ns: int, first_run_ns: int) -> Opened:
+    def _opened(self) -> Opened:
         properties = _did(cuda.cudaGetDeviceProperties(self._options.device_number))
         return Opened(
             framework="tensorrt",
@@ -158,9 +147,8 @@ class TensorRtPredictor:
             precision=f"as built ({'+'.join(sorted({p.element_type for p in self._inputs}))} in)",
             threads=1,
             options=asdict(self._options),
-            load_ns=load_ns,
-            first_run_ns=first_run_ns,
             deepest_level=Level.MODEL,
+            device_memory_bytes=int(self._engine.device_memory_size_v2),
         )
 
 

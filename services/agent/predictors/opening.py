@@ -1,0 +1,77 @@
+"""What opening a model costs, taken one way for every framework: load, first run and memory."""
+
+from dataclasses import replace
+from typing import Protocol
+
+from mlscope.tracing.clock import now_ns
+from services.agent.errors import AgentError, BatchSizeUnsupported, OpenFailed, PredictFailed
+from services.agent.noise import resident_bytes
+from services.agent.predictors import Opened, OpenRequest, Tensors
+from services.agent.predictors.shapes import zeros
+
+
+class Openable(Protocol):
+    """A predictor that was loaded and has not run yet."""
+
+    opened: Opened
+
+    def predict(self, inputs: Tensors, /) -> Tensors:
+        """Return the outputs for one batch."""
+        ...
+
+    def close(self) -> None:
+        """Free what it holds."""
+        ...
+
+
+class Opening:
+    """The opening of one model: made when it begins, then `loaded`, then `run_first`."""
+
+    def __init__(self, request: OpenRequest) -> None:
+        self._request = request
+        self._resident_bytes = resident_bytes()
+        self._load_ns = 0
+        self._began_ns = now_ns()
+
+    def loaded(self) -> None:
+        """Say that the model is loaded: what comes now is its first run."""
+        self._load_ns = now_ns() - self._began_ns
+
+    def run_first(self, predictor: Openable, filled: Tensors | None = None) -> Tensors:
+        """Predict zeros (or `filled`) once; `predictor.opened` then says what it all cost.
+
+        A predictor that fails is closed. Raises OpenFailed, and BatchSizeUnsupported where an
+        input has a first dimension of 1.
+        """
+        request = self._request
+        if filled is None:
+            filled = zeros(predictor.opened.inputs, request.model.inputs, request.batch_size)
+        started = now_ns()
+        try:
+            outputs = predictor.predict(filled)
+        except PredictFailed as error:
+            predictor.close()
+            raise self._refusal(predictor.opened, error) from error
+        self.ran(predictor, now_ns() - started)
+        return outputs
+
+    def ran(self, predictor: Openable, first_run_ns: int = 0) -> None:
+        """Write into `predictor.opened` what opening cost; 0 ns where it could not run yet.
+
+        Memory is what the process's resident set grew by, which is none where a model fits into
+        what was free in it.
+        """
+        grown = resident_bytes() - self._resident_bytes
+        predictor.opened = replace(
+            predictor.opened,
+            load_ns=self._load_ns,
+            first_run_ns=first_run_ns,
+            memory_bytes=max(0, grown),
+        )
+
+    def _refusal(self, opened: Opened, error: PredictFailed) -> AgentError:
+        size = self._request.batch_size
+        for place in opened.inputs:
+            if size > 1 and place.shape[:1] == (1,):
+                return BatchSizeUnsupported(size, place.name, list(place.shape))
+        return OpenFailed(self._request.model.name, str(error))
