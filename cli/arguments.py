@@ -48,6 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_run(commands)
     _add_reading(commands)
+    _add_answers(commands)
     _add_manifest(commands)
     _add_assets(commands)
     add_commands(commands)
@@ -179,6 +180,12 @@ def _add_reading(commands: Parsers) -> None:
     add("--state", default="", choices=STATES, metavar="STATE", help=", ".join(STATES))
     show = _command(commands, "show", "reading", "show an evaluation, a model or an agent")
     show.add_argument("name", metavar="NAME", help="an evaluation's id, or a name of the catalog")
+    show.add_argument(
+        "--predictions", action="store_true", help="of an evaluation: what the model answered"
+    )
+    show.add_argument(
+        "--run", dest="of_run", default="", metavar="RUN", help="predictions of this run alone"
+    )
     tables = _command(commands, "tables", "reading", "print an evaluation's tables")
     tables.add_argument("evaluation", metavar="ID")
     tables.add_argument("names", nargs="*", metavar="TABLE", help="these only")
@@ -192,6 +199,28 @@ def _add_reading(commands: Parsers) -> None:
         _prints(parser)
     for parser in (listing, show, tables, watch, cancel):
         _asks(parser)
+
+
+def _add_answers(commands: Parsers) -> None:
+    parser = _command(commands, "predict", "predict", "ask an agent what a model answers to files")
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="name[:constraint], or a manifest's file")
+    add("files", nargs="+", type=Path, metavar="FILE", help="as the model's first step takes it")
+    add("--top", type=int, default=5, metavar="N", help="lines a file (5); JSON has all")
+    add("--framework", default="", metavar="NAME[:CONSTRAINT]", help="e.g. onnxruntime")
+    add("--option", action="append", default=[], metavar="k=v", help="of the predictor; repeatable")
+    add("--agent", action="append", default=[], metavar="ID", help="only this one; repeatable")
+    add("--device", default="", metavar="NAME", help="cpu, cuda, …")
+    add("--wait", type=float, metavar="S", help="seconds to wait for an agent that fits")
+    likeness = _command(
+        commands, "compare", "compare", "compare two evaluations' answers to the same samples"
+    )
+    likeness.add_argument("first", metavar="ID[/RUN]")
+    likeness.add_argument("second", metavar="ID[/RUN]")
+    likeness.add_argument("--samples", action="store_true", help="each sample's measures, too")
+    for each in (parser, likeness):
+        _prints(each)
+        _asks(each)
 
 
 def _add_manifest(commands: Parsers) -> None:

@@ -39,6 +39,47 @@ class Tables(Message):
     total_rows: dict[str, int] = Field(default_factory=dict)
 
 
+class Prediction(Message):
+    """The answer to one sample; of a sample that came again, an answer that differed."""
+
+    run: Token
+    query: int
+    sample: int
+    name: str = ""
+    #: as the model's last step made them, best first; what was too large says so in `left_out`
+    features: tuple[dict[str, Any], ...] = ()
+    #: what the dataset says is right
+    truth: dict[str, Any] = Field(default_factory=dict)
+
+
+class FailedQuery(Message):
+    """A query without an answer, and why."""
+
+    run: Token
+    query: int
+    error: str
+
+
+class Predictions(Message):
+    """The answer to `predictions`; `total` are all there are, asked for again with `offset`."""
+
+    evaluation: Token
+    predictions: tuple[Prediction, ...] = ()
+    total: int = 0
+    #: the first queries that failed, of the same runs
+    failed: tuple[FailedQuery, ...] = ()
+
+
+class Compared(Message):
+    """The answer to `compare`: over all samples, and sample by sample, for each output."""
+
+    first: Token
+    second: Token
+    first_run: str
+    second_run: str
+    tables: tuple[Table, ...]
+
+
 class AnalysisCompleted(Fact):
     """The tables are stored. Said by the analyzer."""
 

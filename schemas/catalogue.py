@@ -23,11 +23,13 @@ from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Command, Fact
 from schemas.request import (
     Cancel,
+    Compare,
     Evaluate,
     ListEvaluations,
     PublishManifest,
     ShowCatalog,
     ShowEvaluation,
+    ShowPredictions,
     ShowTables,
     WithdrawManifest,
 )
@@ -77,6 +79,8 @@ COMMANDS: Mapping[str, type[Command]] = MappingProxyType(
             PublishManifest,
             WithdrawManifest,
             ShowTables,
+            ShowPredictions,
+            Compare,
         )
     }
 )

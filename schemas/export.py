@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from schemas.analysis import Tables
+from schemas.analysis import Compared, Predictions, Tables
 from schemas.catalogue import COMMANDS, FACTS
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import VERSION, Envelope, Fact, Message
@@ -30,6 +30,8 @@ ANSWERS: Mapping[str, type[Message]] = {
     "publish": CatalogChanged,
     "withdraw": CatalogChanged,
     "tables": Tables,
+    "predictions": Predictions,
+    "compare": Compared,
 }
 """What a command is answered with, unless it is refused."""
 

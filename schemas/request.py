@@ -188,6 +188,33 @@ class ShowTables(Command):
     limit: int = Field(default=0, ge=0, le=2**31 - 1)
 
 
+class ShowPredictions(Command):
+    """What a model answered in an evaluation, with what is right: the rows from `offset` on.
+
+    `run` empty means all runs, by name. At most `limit`, and no more than fit into the answer.
+    """
+
+    verb = "predictions"
+    evaluation: Token
+    run: str = Field(default="", max_length=64)
+    offset: int = Field(default=0, ge=0, le=2**31 - 1)
+    #: 0 is as many as fit
+    limit: int = Field(default=0, ge=0, le=2**31 - 1)
+
+
+class Compare(Command):
+    """How far the answers of two evaluations of the same samples are apart.
+
+    A run empty means the first of its evaluation, by name, that kept answers.
+    """
+
+    verb = "compare"
+    first: Token
+    second: Token
+    first_run: str = Field(default="", max_length=64)
+    second_run: str = Field(default="", max_length=64)
+
+
 class Accepted(Message):
     """Durably recorded. `address` is the evaluation's page; `repeated` says the key was known."""
 

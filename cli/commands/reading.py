@@ -13,6 +13,7 @@ import yaml
 
 from cli import exits
 from cli.commands.asking import client_of, failures_in, write_tables
+from cli.commands.predictions import write_predictions
 from cli.failures import Misused
 from cli.output import Rows, rows_of, write_json, write_rows
 from mlscope.client import AsyncClient, ClientError, CommandRefused
@@ -171,6 +172,9 @@ def show(arguments: argparse.Namespace) -> int:
 
 async def _show(arguments: argparse.Namespace) -> int:
     async with client_of(arguments) as client:
+        if arguments.predictions:
+            await write_predictions(client, arguments.name, arguments.of_run, arguments.output)
+            return exits.OK
         status = await _status_or_none(client, arguments.name)
         if status is not None:
             failures = await _failures(client, status)

@@ -6,7 +6,7 @@ prediction with NaN or infinity is an error that names its sample, never a numbe
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -118,6 +118,34 @@ def compare_top_k(
     for measure in (*LIKE, AVERAGE):
         outcomes[measure] = Outcome(measure, None, 0, None, METHODS[measure], (EVERY_CLASS,))
     return Comparison(outcomes, compared.by_sample)
+
+
+def compare_best(first: Mapping[str, int], second: Mapping[str, int], why: str) -> Comparison:
+    """Compare only the best class of each sample; `why` there is no more becomes a caveat."""
+    found: dict[str, dict[str, float | None]] = {
+        name: {AGREEMENT: float(first[name] == second[name])} for name in _common(first, second)
+    }
+    compared = _comparison(found, [AGREEMENT], _unpaired(first, second))
+    outcome = compared.outcomes[AGREEMENT].warning(f"top-1 only: {why}")
+    return Comparison({AGREEMENT: outcome}, found)
+
+
+def compared_by(
+    found: Mapping[str, dict[str, float | None]],
+    first: Mapping[str, object],
+    second: Mapping[str, object],
+    methods: Mapping[str, str],
+) -> Comparison:
+    """Put measures of samples together; `methods` names them, and the agreement is the last."""
+    ordered = {name: found[name] for name in first if name in found}
+    compared = _comparison(ordered, [*methods, AGREEMENT], _unpaired(first, second))
+    outcomes = {
+        name: replace(outcome, method=f"{methods[name]}, mean of samples")
+        if name in methods
+        else outcome
+        for name, outcome in compared.outcomes.items()
+    }
+    return Comparison(outcomes, ordered)
 
 
 def _common(first: Mapping[str, object], second: Mapping[str, object]) -> list[str]:

@@ -296,7 +296,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             ),
             subscribe=(
                 *_inboxes("analyzer"),
-                *_requests("tables"),
+                *_requests("tables", "predictions", "compare"),
                 *_discovered("analyzer"),
             ),
         ),

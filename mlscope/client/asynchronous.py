@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -10,9 +10,19 @@ from typing import Any, Self
 from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask, ask_for, command_of, whole_tables
 from mlscope.client.connection import open_bus
-from mlscope.client.errors import StillRunning
+from mlscope.client.errors import CommandRefused, StillRunning
+from mlscope.client.predicting import (
+    Files,
+    Predicted,
+    comparison_of,
+    files_as_uploads,
+    matched,
+    predictions_of,
+    requests_of,
+)
 from mlscope.client.results import ResultTable, ResultTables
 from mlscope.client.watching import Progress, watch
+from schemas.analysis import Compared, Predictions
 from schemas.manifest import Manifest
 from schemas.request import (
     Accepted,
@@ -120,6 +130,39 @@ class AsyncClient:
     async def tables(self, evaluation: str, *names: str) -> ResultTables:
         """Return an evaluation's tables, all or those named. Raises CommandRefused."""
         return ResultTables(await whole_tables(self.bus, evaluation, names))
+
+    async def predictions(self, evaluation: str, run: str = "", most: int = 0) -> Predictions:
+        """Return what the model answered, of one run or all; `most` 0 is all.
+
+        Raises CommandRefused.
+        """
+        return await predictions_of(self.bus, evaluation, run, most)
+
+    async def compare(self, first: str, second: str) -> Compared:
+        """Return how far two evaluations' answers are apart; each is `ID` or `ID/RUN`.
+
+        Raises CommandRefused for what is not alike.
+        """
+        return await comparison_of(self.bus, first, second)
+
+    async def predict(
+        self, model: str | Mapping[str, Any], files: Files, **request: Any
+    ) -> list[Predicted]:
+        """Return what a model answers to files: paths, or bytes by name. In their order.
+
+        A file that is no good has an `error`. `request` are further fields of `Evaluate`. Raises
+        EvaluationRefused, OSError for a path that can't be read.
+        """
+        uploads = files_as_uploads(files)
+        found = {each.name: Predicted(each.name, error="the file is empty") for each in uploads}
+        for some, fields in requests_of(uploads, request):
+            evaluation = await self.run(model, **fields)
+            status = await evaluation.wait()
+            answers = None
+            with suppress(CommandRefused):  # no run got as far as the database
+                answers = await self.predictions(evaluation.id)
+            found |= {each.file: each for each in matched(some, status, answers)}
+        return [found[each.name] for each in uploads]
 
     def watch(self, evaluation: str) -> AsyncGenerator[Progress, None]:
         """Yield where an evaluation is until it ended; see `mlscope.client.watching`."""

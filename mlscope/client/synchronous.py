@@ -9,8 +9,10 @@ from typing import Any, Self, TypeVar
 
 from mlscope.bus.bus import Bus
 from mlscope.client.asynchronous import AsyncClient, AsyncEvaluation
+from mlscope.client.predicting import Files, Predicted
 from mlscope.client.results import ResultTable, ResultTables
 from mlscope.client.watching import Progress
+from schemas.analysis import Compared, Predictions
 from schemas.manifest import Manifest
 from schemas.request import Evaluate
 from schemas.status import Catalog, EvaluationStatus
@@ -121,6 +123,20 @@ class Client:
     def tables(self, evaluation: str, *names: str) -> ResultTables:
         """Return an evaluation's tables, all or those named. Raises CommandRefused."""
         return self.wait_for(self._client.tables(evaluation, *names))
+
+    def predictions(self, evaluation: str, run: str = "", most: int = 0) -> Predictions:
+        """Return what the model answered, of one run or all. Raises CommandRefused."""
+        return self.wait_for(self._client.predictions(evaluation, run, most))
+
+    def compare(self, first: str, second: str) -> Compared:
+        """Return how far two evaluations' answers are apart. Raises CommandRefused."""
+        return self.wait_for(self._client.compare(first, second))
+
+    def predict(
+        self, model: str | Mapping[str, Any], files: Files, **request: Any
+    ) -> list[Predicted]:
+        """Return what a model answers to files. Raises as `AsyncClient.predict`."""
+        return self.wait_for(self._client.predict(model, files, **request))
 
     def watch(self, evaluation: str) -> Generator[Progress, None, None]:
         """Yield where an evaluation is until it ended."""

@@ -6,8 +6,9 @@ its answers, so that they can be judged wherever the rows end, without the datas
 when the run's clock stands.
 """
 
+import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,9 @@ import numpy.typing as npt
 
 from mlscope.datasets.truth import Truth
 from mlscope.tracing.texts import json_text
+from services.agent.finite import output_named
 from services.agent.judging import judged, told_of
+from services.agent.predictors import Tensors
 from services.agent.recorder import Recorder
 
 Feature = dict[str, Any]
@@ -43,6 +46,7 @@ class Answered(Protocol):
     index: int
     samples: Sequence[int]
     payload: Sequence[Any] | None
+    outputs: Tensors | None
     failed: frozenset[int]
 
 
@@ -60,6 +64,8 @@ class _Waiting:
     sample: int
     text: bytes
     features: list[Feature]
+    #: what the classes' features were made of, by output
+    raw: Mapping[str, str] = field(default_factory=dict)
 
 
 class KeptOutputs:
@@ -91,7 +97,8 @@ class KeptOutputs:
             features = features_at(answers, position)
             text = json_text(features)
             if self._is_new(sample, text):
-                self._record(recorder, _Waiting(query.index, sample, text, features))
+                raw = raw_at(query.outputs or {}, answers, position, features)
+                self._record(recorder, _Waiting(query.index, sample, text, features, raw))
 
     def settle(self, recorder: Recorder) -> None:
         """Put their truths beside the answers that wait, and record them."""
@@ -126,12 +133,13 @@ class KeptOutputs:
                 f"answers of {kept} samples are kept: {MOST_RUN_BYTES} bytes are most"
             )
             return
-        if not len(self._truths):
-            recorder.output((answer.query, answer.sample, text))
-            return
         needs_all = any(each.get("type") in _JUDGED_WHOLE for each in answer.features)
-        features = answer.features if needs_all else []
-        self._waiting.append(_Waiting(answer.query, answer.sample, text, features))
+        kept_features = answer.features if needs_all else []
+        kept_answer = replace(answer, text=text, features=kept_features)
+        if not len(self._truths):
+            recorder.output((answer.query, answer.sample, _composed(kept_answer, {}, {})))
+            return
+        self._waiting.append(kept_answer)
         self._waiting_bytes += len(answer.text) if needs_all else len(text)
         if self._waiting_bytes > _MOST_WAITING_BYTES:
             self.settle(recorder)
@@ -143,13 +151,16 @@ class KeptOutputs:
             said = {} if truth is None else judged(answer.features, truth)
         except Exception as error:  # noqa: BLE001  # readers are many: a truth must not end a run
             told, said = {}, {"error": f"no truth: {error}"}
-        parts = {"truth": told, "judged": said}
-        more = b"".join(
-            b',"%b":%b' % (name.encode(), json_text(value))
-            for name, value in parts.items()
-            if value
-        )
-        return b'{"features":%b%b}' % (answer.text, more) if more else answer.text
+        return _composed(answer, told, said)
+
+
+def _composed(answer: _Waiting, told: Mapping[str, Any], said: Mapping[str, Any]) -> bytes:
+    """Return the JSON text of an answer and what goes with it; alone it is its features."""
+    parts = {"raw": answer.raw, "truth": told, "judged": said}
+    more = b"".join(
+        b',"%b":%b' % (name.encode(), json_text(value)) for name, value in parts.items() if value
+    )
+    return b'{"features":%b%b}' % (answer.text, more) if more else answer.text
 
 
 _JUDGED_WHOLE = frozenset({"image", "semanticsegment"})
@@ -171,6 +182,27 @@ def features_at(answers: Answers, position: int) -> list[Feature]:
             value = [_tensor_feature(np.asarray(value))]
         features += [{**each, "output": name} for each in value] if len(answers) > 1 else value
     return features
+
+
+def raw_at(
+    outputs: Tensors, answers: Answers, position: int, features: Sequence[Feature]
+) -> dict[str, str]:
+    """Return what classes were chosen from, of each output: float32, little-endian, in base64.
+
+    The best few say little of how alike two models answer. Outputs above `MOST_VALUES` have none;
+    the key of an only output is ''.
+    """
+    if not features or features[0].get("type") != "classification":
+        return {}
+    found = {}
+    for name, values in answers:
+        tensor = None if isinstance(values, np.ndarray) else output_named(outputs, name)
+        if isinstance(tensor, np.ndarray) and tensor.dtype.kind == "f":
+            row = tensor[position]
+            if row.size <= MOST_VALUES:
+                body = base64.b64encode(row.astype("<f4").tobytes()).decode("ascii")
+                found[name if len(answers) > 1 else ""] = body
+    return found
 
 
 def bounded(features: Sequence[Feature]) -> bytes:

@@ -16,3 +16,25 @@ class NoRuns(AnalyzerError):
         """Name the evaluation."""
         self.evaluation = evaluation
         super().__init__(f"no run of evaluation {evaluation} is in the database")
+
+
+class NotAlike(AnalyzerError):
+    """Two evaluations can't be compared."""
+
+    def __init__(self, what: str, why: str) -> None:
+        """Name what is not alike, and how it differs."""
+        self.what, self.why = what, why
+        super().__init__(why)
+
+
+class NoSuchRun(AnalyzerError):
+    """The database holds no such run, or none that kept answers."""
+
+    def __init__(self, evaluation: str, run: str) -> None:
+        """Name the evaluation, and the run that was asked for, '' for any."""
+        self.evaluation, self.run = evaluation, run
+        super().__init__(
+            f"evaluation {evaluation} has no run {run} in the database"
+            if run
+            else f"no run of evaluation {evaluation} is in the database"
+        )

@@ -57,7 +57,7 @@ def judge(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:
 
     Raises AccuracyError.
     """
-    kinds = [answer.kind for answer in answers if _is_known(answer)]
+    kinds = [answer.kind for answer in answers if _is_known(answer) and answer.kind]
     judge_of = _JUDGES.get(max(set(kinds), key=kinds.count)) if kinds else None
     if judge_of is None:
         return []
@@ -68,7 +68,8 @@ def _is_known(answer: Prediction) -> bool:
     return bool(answer.truth or answer.judged)
 
 
-def _classes(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noqa: ARG001
+def _classes(given: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noqa: ARG001
+    answers = [answer for answer in given if answer.features]
     by_name = any(f.get("label") for a in answers for f in a.features) and any(
         a.truth.get("labels") for a in answers
     )
@@ -283,7 +284,7 @@ def _texts(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:
     known = [answer for answer in answers if answer.truth.get("texts") is not None]
     if not known:
         return []
-    said = [str(answer.features[0].get("text", "")) for answer in known]
+    said = [str(answer.best or "") for answer in known]
     right = [[str(each) for each in answer.truth["texts"]] for answer in known]
     if "question" in aim.task.casefold():
         # SQuAD v2: a question without answer is answered rightly by nothing.
@@ -316,7 +317,7 @@ def _scores(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noqa
 
 
 def _score(answer: Prediction) -> float | None:
-    values = answer.features[0].get("values")
+    values = answer.features[0].get("values") if answer.features else None
     return float(values[0]) if isinstance(values, list) and len(values) == 1 else None
 
 

@@ -24,6 +24,8 @@ class Prediction:
     #: what was computed of it where it was made: `pixels`, `picture`, or an `error`
     judged: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
+    #: what classes were chosen from, by output ('' is the only one), as base64 of float32
+    raw: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -43,10 +45,18 @@ def _kind_of(feature: Feature) -> str:
     return "classification" if "label" in feature or "index" in feature else ""
 
 
-def prediction_of(run: str, row: Mapping[str, Any], samples: Sequence[Sample] = ()) -> Prediction:
-    """Return what a row of outputs holds; of a plan's `samples` come labels that it lacks."""
+def prediction_of(
+    run: str, row: Mapping[str, Any], samples: Sequence[Sample] = ()
+) -> Prediction | None:
+    """Return what a row of outputs holds; of a plan's `samples` come labels that it lacks.
+
+    None for what is no answer: a detector's empty list is one, a torn row is none.
+    """
     value = json.loads(row["features"])
     whole = value if isinstance(value, dict) and "features" in value else {}
+    features = features_of(row["features"])
+    if not features and whole.get("features", value) != []:
+        return None
     truth, number = dict(_map(whole.get("truth"))), row["sample"]
     known = samples[number] if 0 <= number < len(samples) else Sample("")
     if known.labels and not truth.get("labels"):
@@ -55,10 +65,11 @@ def prediction_of(run: str, row: Mapping[str, Any], samples: Sequence[Sample] = 
         run,
         row["query"],
         number,
-        features_of(row["features"]),
+        features,
         truth,
         _map(whole.get("judged")),
         str(truth.pop("name", "")) or known.name,
+        _map(whole.get("raw")),
     )
 
 
@@ -67,11 +78,11 @@ def _map(value: Any) -> Mapping[str, Any]:
 
 
 def predictions_of(run: Run, samples: Sequence[Sample] = ()) -> Iterator[Prediction]:
-    """Yield a run's answers that say something, in the order of its queries."""
+    """Yield a run's answers, in the order of its queries."""
     rows = run.outputs.sort("query", maintain_order=True)
     for row in rows.iter_rows(named=True):
         found = prediction_of(run.row.run, row, samples)
-        if found.features:
+        if found is not None:
             yield found
 
 

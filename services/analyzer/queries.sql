@@ -154,3 +154,41 @@ SELECT cells FROM analysis_row
 WHERE evaluation = %(evaluation)s AND name = %(name)s AND ordinal >= %(offset)s
 ORDER BY ordinal
 LIMIT %(limit)s;
+
+-- count_predictions --
+-- Runs of an evaluation with how many outputs each kept: of a run's attempts the one that counts.
+SELECT counted.run, (
+    SELECT count(*) FROM output
+    WHERE output.run_key = counted.run_key AND output.ts = counted.ts
+) AS outputs
+FROM (
+    SELECT DISTINCT ON (run) run, run_key, ts FROM run
+    WHERE evaluation = %(evaluation)s AND (%(run)s = '' OR run = %(run)s)
+    ORDER BY run, (outcome = 'completed') DESC, attempt DESC
+) AS counted
+ORDER BY counted.run;
+
+-- predictions --
+-- Outputs of an evaluation, of one run or of all.
+SELECT counted.run, output.query, output.sample, output.features::text AS features
+FROM (
+    SELECT DISTINCT ON (run) run, run_key, ts FROM run
+    WHERE evaluation = %(evaluation)s AND (%(run)s = '' OR run = %(run)s)
+    ORDER BY run, (outcome = 'completed') DESC, attempt DESC
+) AS counted
+INNER JOIN output ON output.run_key = counted.run_key AND output.ts = counted.ts
+ORDER BY counted.run, output.query, output.sample
+LIMIT %(limit)s OFFSET %(offset)s;
+
+-- failed_queries --
+-- The first queries of an evaluation that failed, with their reasons.
+SELECT counted.run, query.query, coalesce(query.error, '') AS error
+FROM (
+    SELECT DISTINCT ON (run) run, run_key, ts FROM run
+    WHERE evaluation = %(evaluation)s AND (%(run)s = '' OR run = %(run)s)
+    ORDER BY run, (outcome = 'completed') DESC, attempt DESC
+) AS counted
+INNER JOIN query ON query.run_key = counted.run_key AND query.ts = counted.ts
+WHERE query.status <> 0
+ORDER BY counted.run, query.query
+LIMIT 100;

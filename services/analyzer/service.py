@@ -8,19 +8,20 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import ParamSpec, Protocol, TypeVar, cast
 
-from mlscope.bus.bus import Asked, Bus, Delivery, ServiceFacts
+from mlscope.bus.bus import Answerer, Asked, Bus, Delivery, ServiceFacts
 from mlscope.bus.errors import BusError
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
 from schemas.analysis import AnalysisCompleted, AnalysisFailed, Tables
 from schemas.codec import decode_body, encode_body, is_json
 from schemas.errors import MalformedMessage
 from schemas.evaluation import EvaluationMeasured
-from schemas.message import Fact, derived_id
-from schemas.request import Refused, ShowTables
+from schemas.message import Command, Fact, derived_id
+from schemas.request import Compare, Refused, ShowPredictions, ShowTables
 from schemas.subjects import command_subject, decisions_of
 from services.analyzer.analysis import Analyzed, aim_of, analyze, samples_of
 from services.analyzer.answers import answer_of
 from services.analyzer.errors import DatabaseAway
+from services.analyzer.questions import Questions
 from services.analyzer.store import Store
 from services.analyzer.tables import ANALYSES
 
@@ -78,6 +79,10 @@ class Analyzer:
         if isinstance(found, Refused):
             return encode_body(found, json_text=json_text)
         return answer_of(found, MAX_PAYLOAD_BYTES, json_text=json_text)
+
+    def questions(self) -> Questions:
+        """Return what answers about answers."""
+        return Questions(self._bus, self._answers, self._turn)
 
     def close(self) -> None:
         """Give the connections back."""
@@ -155,10 +160,17 @@ class Analyzer:
 async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> None:
     """Analyze and answer until `stop` is set; an analysis under way is then given back."""
     analyzer = Analyzer(bus, settings.database_conninfo())
-    subject = command_subject(ShowTables)
-    await bus.answer(subject, analyzer.tables, queue="analyzer")
+    questions = analyzer.questions()
+    answerers: dict[type[Command], Answerer] = {
+        ShowTables: analyzer.tables,
+        ShowPredictions: questions.predictions,
+        Compare: questions.compare,
+    }
+    for command, answerer in answerers.items():
+        await bus.answer(command_subject(command), answerer, queue="analyzer")
+    endpoints = {command.verb: command_subject(command) for command in answerers}
     await bus.announce(
-        ServiceFacts("analyzer", version("mlscope"), "Makes tables of rows.", {"tables": subject}),
+        ServiceFacts("analyzer", version("mlscope"), "Makes tables of rows.", endpoints),
         lambda: {"analyzed": analyzer.analyzed, "failed": analyzer.failed},
     )
     running = asyncio.create_task(analyzer.run())

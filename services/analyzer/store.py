@@ -16,15 +16,17 @@ from psycopg import errors
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
+import schemas.analysis
 from mlscope.database import Database
 from mlscope.migrations import Profile, apply
 from mlscope.statements import read_statements
-from schemas.analysis import Column, Table, Tables
+from schemas.analysis import Column, FailedQuery, Predictions, Table, Tables
 from schemas.evaluation import MeasuredRun
 from schemas.identity import run_key
-from schemas.request import ShowTables
+from schemas.request import ShowPredictions, ShowTables
 from services.analyzer.columns import frame_of, with_names
-from services.analyzer.errors import DatabaseAway, NoRuns
+from services.analyzer.divergence import Side
+from services.analyzer.errors import DatabaseAway, NoRuns, NoSuchRun
 from services.analyzer.frames import (
     FAILURE_SCHEMA,
     LAYER_LEVEL,
@@ -36,6 +38,7 @@ from services.analyzer.frames import (
     Run,
     RunRow,
 )
+from services.analyzer.predictions import Prediction, prediction_of
 from services.analyzer.tables import ANALYSES
 from services.analyzer.views import migrations_of
 
@@ -143,6 +146,57 @@ class Store:
             total_rows = {row["name"]: row.pop("total_rows") for row in found}
             tables = tuple(self._table(session, values, row, late) for row in found)
             return Tables(evaluation=wanted.evaluation, tables=tables, total_rows=total_rows)
+
+        with _ours():
+            return self._database.read(read)
+
+    def predictions(self, wanted: ShowPredictions, most: int) -> Predictions:
+        """Return answers in the order of run, query and sample, `most` or fewer. Raises NoSuchRun.
+
+        Of a run's attempts the last that was completed is read, else the last.
+        """
+        values = {
+            "evaluation": wanted.evaluation,
+            "run": wanted.run,
+            "offset": wanted.offset,
+            "limit": min(wanted.limit or most, most),
+        }
+
+        def read(session: psycopg.Connection[Any]) -> Predictions:
+            counts = self._ask(session, "count_predictions", values)
+            if not counts:
+                raise NoSuchRun(wanted.evaluation, wanted.run)
+            rows = self._ask(session, "predictions", values)
+            failed = self._ask(session, "failed_queries", values)
+            return Predictions(
+                evaluation=wanted.evaluation,
+                predictions=tuple(_told(row) for row in rows),
+                total=sum(row["outputs"] for row in counts),
+                failed=tuple(FailedQuery(**row) for row in failed),
+            )
+
+        with _ours():
+            return self._database.read(read)
+
+    def side(self, evaluation: str, run: str, most: int) -> Side:
+        """Return one run's first answers by sample: of the first run that kept some, or the named.
+
+        Raises NoSuchRun.
+        """
+        values = {"evaluation": evaluation, "run": run, "offset": 0, "limit": most}
+
+        def read(session: psycopg.Connection[Any]) -> Side:
+            counts = self._ask(session, "count_predictions", values)
+            if not counts:
+                raise NoSuchRun(evaluation, run)
+            names = [row["run"] for row in counts if row["outputs"]] or [counts[0]["run"]]
+            rows = self._ask(session, "predictions", {**values, "run": names[0]})
+            by_sample: dict[int, Prediction] = {}
+            for row in rows:
+                found = prediction_of(row["run"], row)
+                if found is not None:
+                    by_sample.setdefault(found.sample, found)
+            return Side(evaluation, names[0], by_sample)
 
         with _ours():
             return self._database.read(read)
@@ -257,6 +311,21 @@ def _counted(evaluation: str, run: MeasuredRun, known: Mapping[int, RunRow]) -> 
 def _frame(rows: list[dict[str, Any]], schema: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
     wanted = {name: kind for name, kind in schema.items() if name != "run_key"}
     return pl.DataFrame(rows, schema=wanted, orient="row")
+
+
+def _told(row: Mapping[str, Any]) -> schemas.analysis.Prediction:
+    """Return a row as it is answered; one that is no answer has no features."""
+    found = prediction_of(row["run"], row) or Prediction(
+        row["run"], row["query"], row["sample"], []
+    )
+    return schemas.analysis.Prediction(
+        run=found.run,
+        query=found.query,
+        sample=found.sample,
+        name=found.name,
+        features=tuple(found.features),
+        truth=dict(found.truth),
+    )
 
 
 def _late(run: str, attempt: int, batches: int) -> str:

@@ -1,0 +1,98 @@
+"""`mlscope predict`: what a model answers to files, from an agent; nothing is timed."""
+
+import argparse
+import asyncio
+import contextlib
+import hashlib
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from cli import exits
+from cli.commands.artifacts import curator_settings
+from cli.commands.asking import client_of
+from cli.failures import Misused
+from cli.output import Rows, write_json, write_rows
+from cli.request import named_or_read, pairs_of
+from mlscope.answers import lines_of
+from mlscope.bus.permissions import CURATOR
+from mlscope.client.predicting import MOST_INLINE_BYTES, Predicted, Upload
+
+_COLUMNS = ("file", "rank", "answer", "probability", "detail")
+
+
+def predict(arguments: argparse.Namespace) -> int:
+    """Print what a model answers to each file; exit code 1 when one has no answer."""
+    return asyncio.run(_predict(arguments))
+
+
+async def _predict(arguments: argparse.Namespace) -> int:
+    model = named_or_read(arguments.model)
+    async with _uploads(arguments) as uploads, client_of(arguments) as client:
+        found = await client.predict(model, uploads, **_request(arguments))
+    if arguments.output == "json":
+        write_json([_record(each) for each in found])
+    else:
+        write_rows(rows_of(found, arguments.top), arguments.output)
+    return exits.FAILED if any(each.error for each in found) else exits.OK
+
+
+def _request(arguments: argparse.Namespace) -> dict[str, Any]:
+    fields = {
+        "framework": arguments.framework or None,
+        "agents": arguments.agent,
+        "options": pairs_of("--option", arguments.option),
+        "system": {"device": arguments.device} if arguments.device else {},
+        "wait_s": arguments.wait,
+    }
+    return {name: value for name, value in fields.items() if value not in (None, [], {})}
+
+
+def _record(each: Predicted) -> dict[str, Any]:
+    told: dict[str, Any] = {"file": each.file, "features": list(each.features)}
+    if each.error:
+        told["error"] = each.error
+    return told | {"evaluation": each.evaluation}
+
+
+def rows_of(found: Sequence[Predicted], top: int) -> Rows:
+    """Return answers as rows, the best `top` of each file; a file without any says why."""
+    rows: list[tuple[Any, ...]] = []
+    for each in found:
+        if each.error:
+            rows.append((each.file, None, f"no answer: {each.error}", None, ""))
+        lines = lines_of(each.features)
+        if not lines and not each.error:
+            rows.append((each.file, None, "nothing was found", None, ""))
+        for rank, line in enumerate(lines[:top], start=1):
+            rows.append((each.file, rank, line.answer, line.probability, line.detail))
+    return Rows(_COLUMNS, tuple(rows), units=("", "", "", "share", ""))
+
+
+@asynccontextmanager
+async def _uploads(arguments: argparse.Namespace) -> AsyncIterator[list[Upload]]:
+    """Lend the files as uploads; what is too large for a request is an artifact meanwhile."""
+    async with contextlib.AsyncExitStack() as stack:
+        yield [await _upload(arguments, Path(each), stack) for each in arguments.files]
+
+
+async def _upload(
+    arguments: argparse.Namespace, path: Path, stack: contextlib.AsyncExitStack
+) -> Upload:
+    try:
+        body = await asyncio.to_thread(path.read_bytes)
+    except OSError as error:
+        raise Misused(f"{path}: {error.strerror}") from None
+    if len(body) <= MOST_INLINE_BYTES:
+        return Upload(str(path), body)
+    from mlscope.assets.artifacts import connect
+
+    opened = connect(curator_settings(arguments), CURATOR, timeout_s=10.0)
+    artifacts = await stack.enter_async_context(opened)
+    name = f"predict-{secrets.token_hex(8)}"
+    artifact = await artifacts.put(name, path, lambda *_: None)
+    stack.push_async_callback(artifacts.rm, name)
+    sha256 = hashlib.sha256(body).hexdigest()
+    return Upload(str(path), address=f"artifact://{artifact.name}", sha256=f"sha256:{sha256}")
