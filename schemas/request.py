@@ -23,6 +23,17 @@ Whole = Annotated[int, BeforeValidator(_no_disguise)]
 """A whole number; 2.0 is 2, as JSON has one kind of number."""
 
 
+def framework_of(value: object) -> object:
+    """Turn `name:constraint` into a need of both."""
+    if isinstance(value, str):
+        name, _, version = value.partition(":")
+        return {"name": name, "version": version}
+    return value
+
+
+FrameworkField = Annotated[FrameworkNeed | None, BeforeValidator(framework_of)]
+
+
 class ScenarioChoice(Command):
     """A scenario by name, with the parameters that differ from its defaults."""
 
@@ -70,7 +81,7 @@ class Evaluate(Command):
     verb = "evaluate"
 
     model: str | ModelManifest
-    framework: FrameworkNeed | None = None
+    framework: FrameworkField = None
     system: SystemNeed = SystemNeed()
     #: these agents only, by id; empty means any
     agents: tuple[Token, ...] = ()
@@ -98,14 +109,6 @@ class Evaluate(Command):
     #: same key, same evaluation
     key: str = Field(default="", max_length=256)
     labels: dict[str, str] = Field(default_factory=dict)
-
-    @field_validator("framework", mode="before")
-    @classmethod
-    def _framework_by_name(cls, value: object) -> object:
-        if isinstance(value, str):
-            name, _, version = value.partition(":")
-            return {"name": name, "version": version}
-        return value
 
     @field_validator("scenarios", mode="before")
     @classmethod
@@ -135,12 +138,25 @@ class Cancel(Command):
 
 
 class ListEvaluations(Command):
-    """The newest evaluations, newest first."""
+    """The newest evaluations that fit, newest first; constraints are those of requests.
+
+    What the log does not tell of an evaluation (its model's version before it is planned) fits no
+    constraint.
+    """
 
     verb = "evaluations"
     limit: int = Field(default=50, ge=1, le=1000)
+    #: `name` or `name:constraint`
     model: str = ""
     state: str = ""
+    #: `name`, `name:constraint` or both as a map: of the framework that was planned
+    framework: FrameworkField = None
+    #: of the plan's device, and of the agents as they are known now
+    system: SystemNeed = SystemNeed()
+    #: with a run on any of these
+    agents: tuple[Token, ...] = Field(default=(), max_length=64)
+    #: the request's own, all of these
+    labels: dict[str, str] = Field(default_factory=dict)
 
 
 class ShowEvaluation(Command):

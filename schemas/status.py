@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from schemas.agent import Announcement
 from schemas.identity import Token
 from schemas.level import LevelField
@@ -12,6 +14,7 @@ from schemas.manifest import (
     ScenarioManifest,
 )
 from schemas.message import Message
+from schemas.plan import Subject
 from schemas.request import AgentReason, Evaluate
 
 State = Literal[
@@ -47,15 +50,25 @@ class EvaluationStatus(Message):
 
     evaluation: Token
     state: State
+    #: as the request names it, `name:version` once it is planned
     model: str
     requested_ns: int
     request: Evaluate | None = None
+    #: what was planned, name and version; '' before
+    framework: str = ""
+    device: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
     agents: tuple[Token, ...] = ()
     runs: tuple[RunStatus, ...] = ()
     refusals: tuple[AgentReason, ...] = ()
     tables: tuple[str, ...] = ()
     cause: str = ""
     address: str = ""
+
+
+def framework_name(subject: Subject) -> str:
+    """Return the framework that was planned, with its version where all agents have the same."""
+    return f"{subject.framework} {subject.framework_version}".strip()
 
 
 class EvaluationList(Message):

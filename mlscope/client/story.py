@@ -23,7 +23,7 @@ from schemas.evaluation import (
 from schemas.message import Fact
 from schemas.plan import Plan, RunPlan, SessionPlan
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunRecorded
-from schemas.status import EvaluationStatus, RunState, RunStatus, State
+from schemas.status import EvaluationStatus, RunState, RunStatus, State, framework_name
 
 ENDED: frozenset[State] = frozenset({"analyzed", "failed", "cancelled"})
 """States an evaluation never leaves."""
@@ -82,6 +82,7 @@ def _requested(status: EvaluationStatus, fact: EvaluationRequested) -> Evaluatio
         request=fact.request,
         requested_ns=fact.requested_ns,
         model=model if isinstance(model, str) else f"{model.name}:{model.version}",
+        labels=fact.request.labels,
     )
 
 
@@ -96,6 +97,8 @@ def _planned(status: EvaluationStatus, fact: EvaluationPlanned) -> EvaluationSta
         status,
         state=_reached(status, "planned"),
         model=f"{model.name}:{model.version}",
+        framework=framework_name(fact.plan.subject),
+        device=fact.plan.subject.device,
         agents=tuple(dict.fromkeys(session.agent for session in sessions)),
         runs=status.runs or planned_runs(fact.plan),
         refusals=fact.plan.refusals,
@@ -161,11 +164,16 @@ _RunFact = RunStarted | RunInterrupted | RunCompleted | RunFailed | RunRecorded 
 
 def _run_step(status: EvaluationStatus, fact: _RunFact) -> EvaluationStatus:
     runs = tuple(_run_evolve(run, fact) if run.run == fact.run else run for run in status.runs)
+    if runs == status.runs:
+        return status
     return _copy(status, state=_reached(status, "running"), runs=runs)
 
 
 def _run_evolve(run: RunStatus, fact: _RunFact) -> RunStatus:
-    if fact.attempt < run.attempt:
+    if isinstance(fact, RunCompleted | RunFailed):
+        return _told_by_agent(run, fact)
+    is_decision = isinstance(fact, RunStarted | RunInterrupted)
+    if fact.attempt < run.attempt or (fact.attempt > run.attempt and not is_decision):
         return run
     repeated = fact.attempt > run.attempt
     changes = _run_changes("planned" if repeated else run.state, fact)
@@ -174,7 +182,9 @@ def _run_evolve(run: RunStatus, fact: _RunFact) -> RunStatus:
     return run.model_copy(update=changes)
 
 
-def _run_changes(state: RunState, fact: _RunFact) -> dict[str, Any]:
+def _run_changes(
+    state: RunState, fact: RunStarted | RunInterrupted | RunRecorded | RunIncomplete
+) -> dict[str, Any]:
     if state in RUN_ENDED:
         return {}
     match fact:
@@ -182,12 +192,24 @@ def _run_changes(state: RunState, fact: _RunFact) -> dict[str, Any]:
             return {"state": "started", "agent": fact.agent} if state == "planned" else {}
         case RunInterrupted():
             return {"state": "interrupted", "cause": fact.cause}
-        case RunRecorded():
-            return {"state": "recorded"}
         case RunIncomplete():
-            return {"state": "incomplete", "cause": _missing(fact)}
+            return {"state": "incomplete", "cause": _missing(fact)} if state == "ended" else {}
         case _:
-            return _outcome(fact)
+            return {"state": "recorded"} if state == "ended" else {}
+
+
+def _told_by_agent(run: RunStatus, fact: RunCompleted | RunFailed) -> RunStatus:
+    """Return the run after an agent's word: it counts from whom the attempt was started on alone.
+
+    As the scheduler has it; of an attempt that was broken off only the counts are taken.
+    """
+    if (fact.attempt, fact.agent) != (run.attempt, run.agent):
+        return run
+    if run.state == "started":
+        return run.model_copy(update=_outcome(fact))
+    if run.state in ("interrupted", "cancelled"):
+        return run.model_copy(update=_tallied(fact))
+    return run
 
 
 def _outcome(fact: RunCompleted | RunFailed) -> dict[str, Any]:

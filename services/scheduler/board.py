@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 
 from mlscope.bus.bus import Recorded
 from schemas.evaluation import EvaluationRequested
-from schemas.status import EvaluationStatus
+from schemas.request import ListEvaluations
+from schemas.status import AgentStatus, EvaluationStatus
 from services.scheduler.digests import combined
-from services.scheduler.listing import Listing, Row
+from services.scheduler.history import checks_of, row_of
+from services.scheduler.listing import Listing
 from services.scheduler.queues import Place, Queues
 from services.scheduler.state import EvaluationState, Run, evolve
-from services.scheduler.status import digest_of_state, model_name, status_of
+from services.scheduler.status import digest_of_state, status_of
 
 
 @dataclass(slots=True)
@@ -60,7 +62,7 @@ class Board:
 
     def _keep(self, name: str, state: EvaluationState) -> None:
         self._digests.pop(name, None)
-        self._listing.put(name, Row(state.requested_ns, model_name(state.request), state.state))
+        self._listing.put(name, row_of(state))
         if state.is_ended:
             self.open.pop(name, None)
             self.ended[name] = status_of(state, f"{self.pages}{name}", runs=False)
@@ -127,9 +129,16 @@ class Board:
         """Return the unfinished runs of every agent."""
         return dict(self._loads)
 
-    def listed(self, limit: int, model: str, state: str) -> list[EvaluationStatus]:
-        """Return the newest evaluations, newest first, of one model and state when given."""
-        return [self._summary(name) for name in self._listing.newest(limit, model, state)]
+    def listed(
+        self, wish: ListEvaluations, agents: Iterable[AgentStatus] = ()
+    ) -> list[EvaluationStatus]:
+        """Return the newest evaluations that fit, newest first. Raises RequestRefused.
+
+        `agents` are those known now: what the system must be is asked of them.
+        """
+        model = wish.model.partition(":")[0].strip()
+        found = self._listing.newest(wish.limit, model, wish.state, checks_of(wish, agents))
+        return [self._summary(name) for name in found]
 
     def _summary(self, name: str) -> EvaluationStatus:
         state = self.open.get(name)

@@ -5,6 +5,7 @@ is in it, however many evaluations there are.
 """
 
 from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice, product
 
@@ -14,11 +15,20 @@ _Filter = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What an evaluation is listed by; `requested_ns` never changes."""
+    """What an evaluation is listed by; `requested_ns` never changes.
+
+    What is planned is '' before it is, and `labels` are the request's.
+    """
 
     requested_ns: int
     model: str
     state: str
+    version: str = ""
+    framework: str = ""
+    framework_version: str = ""
+    device: str = ""
+    agents: frozenset[str] = frozenset()
+    labels: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(slots=True)
@@ -48,15 +58,29 @@ class Listing:
             if not order:
                 del self._orders[each]
 
-    def newest(self, limit: int, model: str = "", state: str = "") -> list[str]:
+    def newest(
+        self,
+        limit: int,
+        model: str = "",
+        state: str = "",
+        checks: Iterable[Callable[[Row], bool]] = (),
+    ) -> list[str]:
         """Return evaluations, newest first, of one model and state when given.
 
-        A model is meant by its name, or as requests name it.
+        A model is meant by its name, or as requests name it, in any case. `checks` are asked of
+        each in turn until there are `limit`, so they cost what they refuse as well.
         """
-        order = self._orders.get((model, state), [])
-        return [evaluation for _, evaluation in islice(reversed(order), limit)]
+        places = reversed(self._orders.get((model.lower(), state), []))
+        order: Iterator[str] = (evaluation for _, evaluation in places)
+        for check in checks:
+            order = self._passing(order, check)
+        return list(islice(order, limit))
+
+    def _passing(self, order: Iterable[str], check: Callable[[Row], bool]) -> Iterator[str]:
+        return (evaluation for evaluation in order if check(self._rows[evaluation]))
 
 
 def _filters(row: Row) -> set[_Filter]:
-    models = ("", row.model, row.model.partition(":")[0])
+    model = row.model.lower()
+    models = ("", model, model.partition(":")[0])
     return set(product(models, ("", row.state)))

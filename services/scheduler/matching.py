@@ -181,7 +181,7 @@ def _candidate(status: AgentStatus, wanted: _Wanted) -> Candidate | str:
         return f"not among the agents that the request names: {', '.join(wanted.agents)}"
     if status.state != "live":
         return f"{status.state}: its lease is gone" if status.state == "lost" else "left"
-    against = [*_machine_against(known, wanted.system)]
+    against = [*machine_against(known, wanted.system)]
     fitting = [runtime for runtime in known.runtimes if _runtime_fits(runtime, wanted)]
     if not fitting:
         against.insert(0, _runtimes_against(known, wanted))
@@ -230,13 +230,17 @@ def _device(runtime: Runtime, wanted: str) -> str:
     lower = wanted.strip().lower()
     if not lower:
         return "cpu" if "cpu" in runtime.devices else next(iter(runtime.devices), "")
-    for device in runtime.devices:
-        if device.lower() == lower or (lower == "gpu" and device.lower() in _GPU_DEVICES):
-            return device
-    return ""
+    return next((device for device in runtime.devices if is_device(device, lower)), "")
 
 
-def _machine_against(known: Announcement, need: SystemNeed) -> Iterator[str]:
+def is_device(device: str, wanted: str) -> bool:
+    """Tell whether a runtime's word for a device is what is wanted; gpu is any GPU."""
+    found, lower = device.lower(), wanted.strip().lower()
+    return found == lower or (lower == "gpu" and found in _GPU_DEVICES)
+
+
+def machine_against(known: Announcement, need: SystemNeed) -> Iterator[str]:
+    """Yield what a machine lacks that is needed, the device aside: that is a runtime's."""
     hardware = known.hardware
     architecture = _architecture(need.architecture)
     if architecture and architecture != _architecture(hardware.architecture):

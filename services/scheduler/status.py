@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from schemas.manifest import ModelManifest
 from schemas.request import Evaluate
-from schemas.status import EvaluationStatus, RunState, RunStatus
+from schemas.status import EvaluationStatus, RunState, RunStatus, framework_name
 from services.scheduler.digests import digest_of
 from services.scheduler.state import EvaluationState, Run
 
@@ -31,9 +31,12 @@ def status_of(state: EvaluationState, address: str, *, runs: bool = True) -> Eva
     return EvaluationStatus(
         evaluation=state.evaluation,
         state=state.state,
-        model=model_name(state.request),
+        model=_planned_model(state) or model_name(state.request),
         requested_ns=state.requested_ns,
         request=state.request if runs else None,
+        framework=framework_name(state.plan.subject) if state.plan else "",
+        device=state.plan.subject.device if state.plan else "",
+        labels=state.request.labels if state.request else {},
         agents=tuple(dict.fromkeys(run.agent for run in state.runs.values())),
         runs=tuple(told),
         refusals=state.refusals if runs else (),
@@ -41,6 +44,13 @@ def status_of(state: EvaluationState, address: str, *, runs: bool = True) -> Eva
         cause=state.cause,
         address=address,
     )
+
+
+def _planned_model(state: EvaluationState) -> str:
+    if state.plan is None:
+        return ""
+    model = state.plan.subject.model
+    return f"{model.name}:{model.version}"
 
 
 def _run_status(run: Run, state: EvaluationState, sizes: Mapping[str, int]) -> RunStatus:

@@ -1,12 +1,13 @@
 """The fold of an evaluation's facts: any repeat or delay of facts changes nothing in the end."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mlscope.client.story import evolve, unheard
 from schemas.evaluation import EvaluationCancelled, EvaluationFailed, RunInterrupted, RunStarted
 from schemas.message import Fact
-from schemas.run import RunFailed, RunIncomplete
+from schemas.run import RunFailed, RunIncomplete, RunRecorded
 from schemas.status import EvaluationStatus
 from tests.stories import AGENT, E, a_run, beginning, ending, whole_story
 
@@ -54,6 +55,48 @@ def test_a_new_attempt_begins_anew_and_older_facts_are_forgotten() -> None:
     started, completed, _ = a_run("r0")
     run = told(*beginning(), started, lost, again, completed).runs[0]
     assert (run.state, run.attempt, run.agent, run.answered) == ("started", 2, "a2", 0)
+
+
+@pytest.mark.parametrize("changes", [{"agent": "a9"}, {"attempt": 2}])
+def test_only_the_agent_an_attempt_was_started_on_ends_it(changes: dict[str, object]) -> None:
+    started, completed, recorded = a_run("r0")
+    foreign = type(completed).model_validate(completed.model_dump() | changes)
+    before = told(*beginning(), started)
+    assert told(foreign, status=before) == before
+    failed = {"error": "open", "message": "made up"} | foreign.model_dump()
+    assert told(RunFailed.model_validate(failed), status=before) == before
+    assert told(recorded, status=before) == before
+    assert told(completed, recorded, status=before).runs[0].state == "recorded"
+
+
+def test_a_run_nobody_started_is_not_ended_by_anybody() -> None:
+    _, completed, recorded = a_run("r0")
+    before = told(*beginning())
+    assert told(completed, recorded, status=before) == before
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_the_collector_alone_begins_no_attempt(attempt: int) -> None:
+    before = told(*beginning(), a_run("r0")[0])
+    recorded = RunRecorded(evaluation=E, run="r0", attempt=attempt, spans=1, queries=1, outputs=0)
+    assert told(recorded, status=before) == before
+
+
+def test_an_attempt_that_was_broken_off_still_has_counts() -> None:
+    started, completed, _ = a_run("r0")
+    lost = RunInterrupted(evaluation=E, run="r0", attempt=1, agent=AGENT, cause="agent lost")
+    run = told(*beginning(), started, lost, completed).runs[0]
+    assert (run.state, run.cause, run.answered, run.spans) == (
+        "interrupted",
+        "agent lost",
+        100,
+        300,
+    )
+
+
+def test_what_was_planned_is_told() -> None:
+    status = told(*beginning())
+    assert (status.model, status.framework, status.device) == ("tiny:1.0.0", "onnxruntime", "cpu")
 
 
 def test_missing_batches_are_counted() -> None:

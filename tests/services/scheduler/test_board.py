@@ -13,6 +13,7 @@ from schemas.evaluation import (
     RunStarted,
 )
 from schemas.message import Envelope, Fact
+from schemas.request import ListEvaluations
 from schemas.run import RunFailed, Tally
 from schemas.subjects import subject_of
 from services.scheduler.board import Board, digest_of_log
@@ -94,22 +95,26 @@ def test_lists_go_by_request_time_and_show_states_as_they_are(log: Log) -> None:
     log.request("e2", "other:1.0", at_ns=10)
     log.request("e3", at_ns=20)
     log.cancel("e3")
-    listed = log.board.listed(10, "", "")
+    listed = log.board.listed(ListEvaluations(limit=10))
     assert [(each.evaluation, each.state) for each in listed] == [
         ("e1", "requested"),
         ("e3", "cancelled"),
         ("e2", "requested"),
     ]
-    assert [each.evaluation for each in log.board.listed(1, "", "requested")] == ["e1"]
-    assert [each.address for each in log.board.listed(9, "other", "")] == ["http://here/e2"]
-    assert log.board.listed(9, "tiny", "running") == []
+    assert [
+        each.evaluation for each in log.board.listed(ListEvaluations(limit=1, state="requested"))
+    ] == ["e1"]
+    assert [each.address for each in log.board.listed(ListEvaluations(model="other"))] == [
+        "http://here/e2"
+    ]
+    assert log.board.listed(ListEvaluations(model="tiny", state="running")) == []
 
 
 def test_ended_ones_beyond_the_bound_leave_the_lists(log: Log) -> None:
     for number in range(4):
         log.request(f"e{number}", at_ns=number)
         log.cancel(f"e{number}")
-    assert [each.evaluation for each in log.board.listed(9, "", "")] == ["e3", "e2"]
+    assert [each.evaluation for each in log.board.listed(ListEvaluations())] == ["e3", "e2"]
 
 
 def test_a_fact_of_an_evaluation_nobody_requested_is_passed_over(log: Log) -> None:
