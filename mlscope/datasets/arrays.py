@@ -90,11 +90,10 @@ def _unpacked(place: Place) -> tuple[Mapping[str, Array], Any]:
             if sum(each.file_size for each in archive.infolist()) > _MOST_BYTES:
                 raise FileBroken(shown, f"holds more than {_MOST_BYTES} bytes")
             for member in archive.infolist():
-                room = place.room()
-                with archive.open(member) as packed:
+                with place.room() as room, archive.open(member) as packed:
                     shutil.copyfileobj(packed, room, _BLOCK_BYTES)
-                name = member.filename.removesuffix(".npy")
-                found[name] = _array_in(room, f"{shown}/{member.filename}")
+                    name = member.filename.removesuffix(".npy")
+                    found[name] = _array_in(room, f"{shown}/{member.filename}")
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise FileBroken(shown, f"no .npz: {error}") from error
     return found, _nothing

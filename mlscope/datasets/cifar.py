@@ -112,10 +112,10 @@ def _mapped(path: Path, body: bytes, place: Place) -> Pixels:
         start = whole.find(body)
     if start >= 0:
         return np.memmap(path, np.uint8, "r", start, shape)
-    room = place.room()
-    room.write(body)
-    room.seek(0)
-    return np.memmap(room, np.uint8, "r", 0, shape)
+    with place.room() as room:
+        room.write(body)
+        room.flush()
+        return np.memmap(room, np.uint8, "r", 0, shape)
 
 
 def _text(value: Any) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mlscope.datasets.dataset import Dataset, below, file_bytes, needed
 from mlscope.datasets.errors import LayoutMissing
-from mlscope.datasets.labels import classes_of, pairs_in, truth_of
+from mlscope.datasets.labels import classes_of, is_number, pairs_in, truth_of
 from mlscope.datasets.place import Place
 from mlscope.datasets.truth import Classes, Truth, Where
 
@@ -64,7 +64,7 @@ def labelled_by(place: Place, file: Path, classes: Classes, pictures: Path) -> D
     """Return the pictures that a file names, each with its label. Raises DatasetError."""
     shown = place.shown(file)
     pairs = list(pairs_in(file, place.path))
-    if not classes.names and not all(label.isdigit() for _, _, label in pairs):
+    if not classes.names and not all(is_number(label) for _, _, label in pairs):
         classes = Classes(tuple(sorted({label for _, _, label in pairs})), classes.count)
     found, truths = [], []
     for number, name, label in pairs:

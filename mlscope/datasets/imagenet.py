@@ -117,7 +117,10 @@ def _kit_numbers(place: Place, kit: Path) -> Mapping[int, str]:
     text, table = kit / "map_clsloc.txt", kit / "meta.mat"
     if text.is_file():
         rows = [line.split() for line in text_lines(text, place.path)]
-        return _checked({int(row[1]): row[0] for row in rows if len(row) > 1}, place.shown(text))
+        return _checked(
+            {int(row[1]): row[0] for row in rows if len(row) > 1 and row[1].isdecimal()},
+            place.shown(text),
+        )
     if not table.is_file():
         raise LayoutMissing(kit.name, "has neither meta.mat nor map_clsloc.txt", "imagenet")
     try:

@@ -41,6 +41,11 @@ def pairs_in(path: Path, root: Path) -> Iterator[tuple[int, str, str]]:
         yield number, sample, label
 
 
+def is_number(label: str) -> bool:
+    """Tell whether a label is a class's index, if only a wrong one."""
+    return label.removeprefix("-").isdecimal()
+
+
 def number_of(text: str, file: str, record: int | str, field: str) -> int:
     """Return the whole number in a text. Raises BadField."""
     try:
@@ -51,6 +56,6 @@ def number_of(text: str, file: str, record: int | str, field: str) -> int:
 
 def truth_of(label: str, classes: Classes, name: str, where: Where) -> Truth:
     """Return the truth of a label that is a class's index or name. Raises BadField."""
-    if label.lstrip("-").isdigit() and label not in classes.places:
+    if is_number(label) and label not in classes.places:
         return classes.truth(int(label), name, where)
     return classes.named(label, name, where)

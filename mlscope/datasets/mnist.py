@@ -6,7 +6,6 @@ big-endian uint32, then the numbers (LeCun, Cortes and Burges, the database's pa
 
 import gzip
 import math
-import shutil
 import struct
 import zlib
 from pathlib import Path
@@ -52,24 +51,24 @@ def mnist(place: Place) -> Dataset:
 
 def idx(path: Path, place: Place, dimensions: int) -> Pixels:
     """Return the uint8 numbers of an IDX file, mapped into memory. Raises FileBroken."""
-    shown, room = place.shown(path), place.room()
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            head = file.read(4 + 4 * dimensions)
-            shape = _shape(head, dimensions, shown)
-            if math.prod(shape) > _MOST_BYTES:
-                raise FileBroken(
-                    shown, f"says that it holds {shape}, more than {_MOST_BYTES} bytes"
-                )
-            shutil.copyfileobj(file, room, _BLOCK_BYTES)
-    except (OSError, EOFError, zlib.error) as error:
-        raise FileBroken(shown, f"can't be unpacked: {error}") from error
-    if room.tell() != math.prod(shape):
-        raise FileBroken(shown, f"holds {room.tell()} bytes, its head says {math.prod(shape)}")
-    if not math.prod(shape):
-        return np.empty(shape, np.uint8)
-    room.seek(0)
-    return np.memmap(room, np.uint8, "r", 0, shape)
+    shown = place.shown(path)
+    with place.room() as room:
+        try:
+            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+                shape = _shape(file.read(4 + 4 * dimensions), dimensions, shown)
+                left = math.prod(shape) + 1
+                while block := file.read(min(left, _BLOCK_BYTES)):
+                    left -= room.write(block)
+        except (OSError, EOFError, zlib.error) as error:
+            raise FileBroken(shown, f"can't be unpacked: {error}") from error
+        if room.tell() != math.prod(shape):
+            found = "more" if not left else f"{room.tell()} bytes"
+            reason = f"holds {found}, its head says {math.prod(shape)} bytes"
+            raise FileBroken(shown, reason)
+        if not math.prod(shape):
+            return np.empty(shape, np.uint8)
+        room.flush()
+        return np.memmap(room, np.uint8, "r", 0, shape)
 
 
 def _shape(head: bytes, dimensions: int, shown: str) -> tuple[int, ...]:
@@ -78,7 +77,10 @@ def _shape(head: bytes, dimensions: int, shown: str) -> tuple[int, ...]:
     if head[:4] != bytes((0, 0, _UINT8, dimensions)):
         expected = f"an IDX head of uint8 in {dimensions} dimensions"
         raise FileBroken(shown, f"begins with {head[:4].hex()}, expected {expected}")
-    return struct.unpack(f">{dimensions}I", head[4:])
+    shape = struct.unpack(f">{dimensions}I", head[4:])
+    if math.prod(shape) > _MOST_BYTES:
+        raise FileBroken(shown, f"says that it holds {shape}, more than {_MOST_BYTES} bytes")
+    return shape
 
 
 def _file(place: Place, start: str) -> Path:

@@ -31,7 +31,7 @@ class Place:
         return shown(path, self.path)
 
     def room(self) -> IO[bytes]:
-        """Return a file to unpack into, which vanishes when it is closed."""
+        """Return a file to unpack into; it vanishes when it is closed, and mapped, is unmapped."""
         return tempfile.TemporaryFile(dir=self.scratch)
 
 
