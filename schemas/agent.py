@@ -56,6 +56,10 @@ class Announcement(Message):
     image: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
     allows_inline_python: bool = False
+    #: import paths below which a builder may be; None where the agent does not say
+    builders: tuple[str, ...] | None = None
+    #: hosts beside its own whose model servers it may ask
+    remote_hosts: tuple[str, ...] = ()
     mlscope_version: str = ""
     python_version: str = ""
     #: the key of the only request it serves, as an import does; '' for an agent of everybody

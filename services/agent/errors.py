@@ -166,6 +166,20 @@ class MemoryExhausted(AgentError):
         )
 
 
+class WorkerTooLarge(AgentError):
+    """A worker holds more memory than its agent's owner allows."""
+
+    kind = "memory"
+
+    def __init__(self, held_bytes: int, most_bytes: int) -> None:
+        """Give what it held when it was ended, and what it may hold."""
+        self.held_bytes, self.most_bytes = held_bytes, most_bytes
+        super().__init__(
+            f"the worker held {held_bytes} bytes of memory, it may hold {most_bytes}: "
+            "ask for a smaller batch size, or have MLSCOPE_WORKER_MEMORY_BYTES raised"
+        )
+
+
 class PredictFailed(AgentError):
     """The framework failed on a batch."""
 

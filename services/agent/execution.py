@@ -9,6 +9,7 @@ from schemas.catalogue import FACTS
 from schemas.codec import decode_body, encode_body
 from schemas.plan import WorkOrder
 from schemas.run import RunCompleted, RunFailed
+from services.agent.allowances import NO_MORE, Allowances
 from services.agent.channel import Words
 from services.agent.control import MOST_WAITING
 from services.agent.errors import AgentError, RingBroken, RunTimedOut, Stopped, WorkerDied
@@ -29,10 +30,16 @@ class Execution:
     """
 
     def __init__(
-        self, telling: Telling, worker: WorkerProcess, manifests_folder: Path, silence_s: float
+        self,
+        telling: Telling,
+        worker: WorkerProcess,
+        manifests_folder: Path,
+        silence_s: float,
+        allowed: Allowances = NO_MORE,
     ) -> None:
         self.telling, self._worker = telling, worker
         self._manifests_folder, self._silence_s = manifests_folder, silence_s
+        self._allowed = allowed
         self._answers: dict[tuple[str, int], asyncio.Future[Words]] = {}
         self._killed_for: AgentError | None = None
         #: runs that are asked to end: since when (CLOCK_MONOTONIC ns), and why
@@ -57,7 +64,8 @@ class Execution:
         """Do the order; False when the worker is of no more use. Raises what the sink raises."""
         words = {"kind": "order", "order": encode_body(self.order)}
         places = {"manifests_folder": str(self._manifests_folder)}
-        await self._worker.send({**words, **places, "brought": self._worker.goods.words()})
+        goods = {"brought": self._worker.goods.words(), "allowed": self._allowed.words()}
+        await self._worker.send({**words, **places, **goods})
         try:
             async with asyncio.TaskGroup() as self._loops:
                 hearing = self._loops.create_task(self._hear())
@@ -184,6 +192,8 @@ class Execution:
         # A stopped run may wait for its turn: it has the grace again when another ended.
         if under_way and all(self._is_overdue(run, self._ended_ns) for run in under_way):
             return Stopped(_UNHEEDED)
+        if (excess := self._worker.excess()) is not None:
+            return excess
         if self._worker.silent_s() > self._silence_s:
             return RunTimedOut(self._silence_s, "one predict call, or a sign of life,")
         order = self.order

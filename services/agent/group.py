@@ -12,10 +12,11 @@ from schemas.run import RunCompleted, RunFailed
 from services.agent.blocks import another_block
 from services.agent.channel import Words
 from services.agent.control import Control, RemoteQuery
-from services.agent.errors import AgentError, OpenFailed
+from services.agent.errors import AgentError, MemoryExhausted, OpenFailed
 from services.agent.inputs import received
 from services.agent.issuing import closed_loop, is_inline, open_loop, paced
 from services.agent.measurement import Measurement, failed
+from services.agent.pipeline import steps_before, steps_behind
 from services.agent.predictors import LayerCapture, LayerSource
 from services.agent.recorder import HandOver
 from services.agent.session import Session
@@ -86,6 +87,10 @@ class Group:
                 work(run)
         except (AgentError, LoadError, OSError) as error:
             run.error = error if isinstance(error, AgentError) else OpenFailed("load", str(error))
+        except MemoryError as error:
+            # Another attempt would end the same way: final, and no crash of the worker's.
+            batch_size = self._order.session.batch_size
+            run.error = MemoryExhausted(batch_size, str(error) or "no memory")
         finally:
             if capture is not None:
                 _attach(run, capture)
@@ -132,7 +137,7 @@ class Group:
     ) -> None:
         """Take queries through the stages; without steps nothing overlaps, so without threads."""
         pipeline, slots = self._session.supply.pipeline, self._session.slots
-        if pipeline.before or pipeline.behind:
+        if steps_before(pipeline) or steps_behind(pipeline):
             check = run.deadline.check
             run_streaming(queries, run.stages, list(slots), run.recorder, done, check)
         else:
@@ -168,6 +173,8 @@ class Group:
             if not all(0 <= sample < count for sample in arrived.samples):
                 raise ValueError(f"samples are numbered 0 to {count - 1}")
             return None
+        if supply.pipeline.code_before:
+            return list(arrived.payload)
         arrays = self._session.slots[0].arrays
         return [received(body, supply.pipeline.before, arrays) for body in arrived.payload]
 

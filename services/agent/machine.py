@@ -11,6 +11,7 @@ from typing import Any
 
 from schemas.agent import Accelerator, Announcement, Hardware, Runtime
 from schemas.level import Level
+from services.agent.allowances import NO_MORE, Allowances
 from services.agent.predictors import SHIPPED, predictor_names
 from services.agent.quotas import usable_cores, usable_memory_bytes
 
@@ -40,7 +41,7 @@ def announcement(
     image: str = "",
     labels: Mapping[str, str] | None = None,
     predictors: tuple[str, ...] = (),
-    allows_inline_python: bool = False,
+    allowed: Allowances = NO_MORE,
 ) -> Announcement:
     """Return what an agent says of itself; `predictors` limits what it offers."""
     hardware = this_machine()
@@ -51,7 +52,9 @@ def announcement(
         runtimes=tuple(installed_runtimes(predictors, hardware.accelerators)),
         image=image,
         labels=dict(labels or {}),
-        allows_inline_python=allows_inline_python,
+        allows_inline_python=allowed.inline is not None,
+        builders=tuple(allowed.builders),
+        remote_hosts=allowed.remote_hosts,
         mlscope_version=package_version("mlscope"),
         python_version=platform.python_version(),
     )

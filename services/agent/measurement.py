@@ -14,7 +14,7 @@ from schemas.plan import RunPlan, WorkOrder
 from schemas.run import BlockStatistics, ClockOrigin, Conditions, RunCompleted, RunFailed, Tally
 from services.agent.blocks import block_statistics
 from services.agent.control import Control, Deadline, RunName
-from services.agent.errors import AgentError, PredictFailed
+from services.agent.errors import AgentError, CodeFailed, CodeRaised, PredictFailed
 from services.agent.issued import LATE_NS, LATENESS, failed_note, late_note, short
 from services.agent.noise import Reading, noise_between, reading
 from services.agent.overload import Served
@@ -52,6 +52,8 @@ class Measurement:
     _answered: int = 0
     _last_error: str = ""
     _first_error: str = ""
+    #: what inline code raised last
+    _raised: CodeRaised | None = None
 
     @classmethod
     def of(
@@ -115,6 +117,8 @@ class Measurement:
         conditions = self._conditions()
         if self.error is None and self._answered == 0 and self._last_error.startswith("predict:"):
             self.error = PredictFailed(self._last_error.removeprefix("predict:").strip())
+        if self.error is None and self._answered == 0 and self._raised is not None:
+            self.error = CodeFailed(self._raised.name, self._raised.reason)
         if self.error is not None:
             return failure(
                 self.recorder.attempt, self.error, tally, self.origin, conditions, self.level
@@ -141,6 +145,7 @@ class Measurement:
             self._late_ns.append(query.issued_ns - query.due_ns)
         if query.errors:
             self._last_error = query.errors[-1]
+            self._raised = query.raised or self._raised
             self._first_error = self._first_error or query.errors[0]
         else:
             self._answered += 1

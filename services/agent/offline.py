@@ -18,6 +18,7 @@ from schemas.evaluation import EvaluationPlanned, RunStarted
 from schemas.message import Fact, derived_id
 from schemas.plan import OfflinePlan, SessionPlan, WorkOrder
 from schemas.run import RunCompleted, RunFailed
+from services.agent.allowances import NO_MORE, Allowances
 from services.agent.bringing import bring_for
 from services.agent.bundle import BundleWriter, read_bundle
 from services.agent.errors import AgentError
@@ -44,23 +45,25 @@ def run_plan(
     manifests_folder: Path = SHIPPED_MANIFESTS,
     told: Told | None = None,
     assets: AssetSettings | None = None,
+    allowed: Allowances = NO_MORE,
 ) -> list[Outcome]:
     """Run a plan and write its bundle; return how each run ended, in the plan's order.
 
     `told` is called with every fact as it is written. A run whose pacing is remote is paced
-    here. `assets` says where files that are elsewhere are fetched to; without, none are. Raises
-    OSError when the bundle can't be written.
+    here. `assets` says where files that are elsewhere are fetched to; without, none are. `allowed`
+    is what models may bring. Raises OSError when the bundle can't be written.
     """
-    places = Places(manifests_folder, assets)
+    places = Places(manifests_folder, assets, allowed)
     return asyncio.run(_run_plan(plan, out_path, places, told))
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the files of models are, and where those go that are fetched."""
+    """Where the files of models are, where those go that are fetched, and what is allowed."""
 
     manifests_folder: Path
     assets: AssetSettings | None
+    allowed: Allowances
 
 
 async def _run_plan(
@@ -75,21 +78,22 @@ async def _run_plan(
             told(fact)
 
     with BundleWriter(out_path, noted) as bundle, TemporaryDirectory(prefix="mlscope-") as folder:
-        await _introduce(plan, bundle)
+        await _introduce(plan, bundle, places.allowed)
         limits = WorkerLimits(Path(folder), _RING_BYTES, _SPOOL_BYTES)
         for session in plan.plan.sessions:
             await _run_session(plan, session, bundle, limits, places)
     return outcomes
 
 
-async def _introduce(plan: OfflinePlan, sink: Sink) -> None:
+async def _introduce(plan: OfflinePlan, sink: Sink, allowed: Allowances) -> None:
     """Say what is to be done, and on which machine."""
     cause = derived_id(plan.evaluation, "offline")
     planned = EvaluationPlanned(evaluation=plan.evaluation, plan=plan.plan)
     await sink.put(planned, id=derived_id(cause, "planned"), cause=cause)
     incarnation = secrets.token_hex(8)
     for agent in dict.fromkeys(session.agent for session in plan.plan.sessions):
-        fact = AgentAnnounced(agent=agent, announcement=announcement(agent, incarnation))
+        told = announcement(agent, incarnation, allowed=allowed)
+        fact = AgentAnnounced(agent=agent, announcement=told)
         await sink.put(fact, id=derived_id(incarnation, "announced", agent), cause=cause)
 
 
@@ -113,7 +117,7 @@ async def _run_session(
                 await telling.bury(error)
                 continue
             if not await Execution(
-                telling, worker, places.manifests_folder, _SILENCE_S
+                telling, worker, places.manifests_folder, _SILENCE_S, places.allowed
             ).carry_out():
                 await worker.close()
                 worker = None

@@ -4,13 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from schemas.level import Level
-from schemas.manifest import ModelManifest, Port, Step
+from schemas.manifest import CODE_FIELDS, ModelManifest, Port, Step
 from services.agent.steps import Operator, operator_of
 from services.agent.steps.parameters import LabelReader
 
 QUERY, PREDICT = "query", "predict"
 CONSTANT = "constant"
 """The step of an input that no sample supplies."""
+CODE_BEFORE, CODE_BEHIND = CODE_FIELDS[:3], CODE_FIELDS[3:]
+"""A manifest's fields with inline code, in the order they run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,9 @@ class StepPlan:
     behind: tuple[PortPlan, ...] = (PortPlan(""),)
     #: outputs of which NaN and infinite values are an answer
     allow_nan: frozenset[str] = frozenset()
+    #: names of inline code in place of steps: for each whole sample, and once for each query
+    code_before: tuple[str, ...] = ()
+    code_behind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,9 @@ class Pipeline:
     before: tuple[PortOperators, ...] = (PortOperators(""),)
     behind: tuple[PortOperators, ...] = (PortOperators(""),)
     allow_nan: frozenset[str] = frozenset()
+    #: inline code in place of steps: for each whole sample, and once for each query
+    code_before: tuple[Operator, ...] = ()
+    code_behind: tuple[Operator, ...] = ()
 
 
 def steps_of(model: ModelManifest) -> StepPlan:
@@ -62,6 +70,8 @@ def steps_of(model: ModelManifest) -> StepPlan:
         tuple(_plan(port) for port in model.inputs if not is_constant(port)),
         behind or (PortPlan(""),),
         frozenset(port.layer_name for port in model.outputs if port.allow_nan),
+        tuple(name for name in CODE_BEFORE if getattr(model, name)),
+        tuple(name for name in CODE_BEHIND if getattr(model, name)),
     )
 
 
@@ -71,13 +81,26 @@ def is_constant(port: Port) -> bool:
 
 
 def pipeline_of(plan: StepPlan, labels: LabelReader) -> Pipeline:
-    """Return the operators of a plan. Raises UnknownStep, BadParameter, AssetError."""
+    """Return the operators of a plan, but for its inline code.
+
+    Raises UnknownStep, BadParameter, AssetError.
+    """
     return Pipeline(_ready(plan.before, labels), _ready(plan.behind, labels), plan.allow_nan)
 
 
 def steps_in(ports: Iterable[PortPlan | PortOperators]) -> int:
     """Return how many steps the ports have together."""
     return sum(len(port.steps) for port in ports)
+
+
+def steps_before(pipeline: StepPlan | Pipeline) -> int:
+    """Return how many operators prepare one sample, inline code among them."""
+    return len(pipeline.code_before) + steps_in(pipeline.before)
+
+
+def steps_behind(pipeline: StepPlan | Pipeline) -> int:
+    """Return how many operators finish one query, inline code among them."""
+    return len(pipeline.code_behind) + steps_in(pipeline.behind)
 
 
 def spans_per_query(pipeline: StepPlan | Pipeline, batch_size: int, level: Level) -> int:
@@ -92,7 +115,7 @@ def spans_per_query(pipeline: StepPlan | Pipeline, batch_size: int, level: Level
         return 0
     if level == Level.APPLICATION:
         return 1
-    return 2 + batch_size * steps_in(pipeline.before) + steps_in(pipeline.behind)
+    return 2 + batch_size * steps_before(pipeline) + steps_behind(pipeline)
 
 
 def _plan(port: Port) -> PortPlan:

@@ -11,6 +11,7 @@ from mlscope.bus.permissions import agent_inbox
 from schemas.agent import AgentAnnounced, AgentLeft
 from schemas.message import derived_id
 from schemas.plan import WorkOrder
+from services.agent.allowances import Allowances
 from services.agent.bringing import Goods, bring_for
 from services.agent.commands import Commands
 from services.agent.desk import Desk
@@ -72,9 +73,16 @@ class Agent:
         self._bus, self._settings, self._tenure = bus, settings, tenure
         self._parent = settings.data_folder / "agents" / self.id
         folder = self._parent / self.incarnation
-        limits = WorkerLimits(folder, settings.ring_bytes, settings.spool_max_bytes)
-        self._sessions = Sessions(limits)
+        self._sessions = Sessions(
+            WorkerLimits(
+                folder,
+                settings.ring_bytes,
+                settings.spool_max_bytes,
+                settings.worker_memory_bytes,
+            )
+        )
         self._sink = BusSink(bus)
+        self._allowed = Allowances.of(settings)
         self._folder: OwnFolder | None = None
         self._times_announced = 0
         self.desk = Desk(self.id, self.incarnation)
@@ -99,7 +107,7 @@ class Agent:
             image=settings.agent_image,
             labels=settings.agent_labels,
             predictors=settings.agent_predictors,
-            allows_inline_python=settings.allow_inline_python,
+            allowed=self._allowed,
         )
         fact = AgentAnnounced(agent=self.id, announcement=said)
         fact_id = derived_id(self.incarnation, "announced", self._times_announced)
@@ -123,12 +131,12 @@ class Agent:
         Who lost it meanwhile was taken as gone: once it is held again, that is said anew.
         """
         while True:
+            self.desk.changed.clear()
             try:
                 if await self._tenure.renew(self.desk.busy):
                     await self._announce()
             except BusError as error:
                 _log.warning("the lease was not renewed", extra={"cause": str(error)})
-            self.desk.changed.clear()
             # Not `wait_for`: before Python 3.12 it may swallow a cancellation.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.heartbeat_s):
@@ -147,7 +155,8 @@ class Agent:
                 await self._do(order)
             except Exception:  # noqa: BLE001  # one order must not end the agent
                 _log.exception("an order broke", extra={"evaluation": order.evaluation})
-                await self._bury(order)
+                await self._bury(order, WorkerDied("could not be used; see the agent's log"))
+            await self._sessions.rest()
             self.desk.change(Ended(order))
 
     async def _do(self, order: WorkOrder) -> None:
@@ -156,12 +165,19 @@ class Agent:
             worker = await self._sessions.worker(key)
             if not worker.has_goods:
                 worker.take(await self._brought(order))
-        except (AgentError, OSError) as error:
-            await self._bury(order, error if isinstance(error, AgentError) else None)
+        except AgentError as error:
+            await self._bury(order, error)
+            return
+        except OSError as error:
+            await self._bury(order, WorkerDied(f"could not be started: {error}"))
             return
         settings = self._settings
         execution = self.desk.execution = Execution(
-            Telling(order, self._sink), worker, settings.manifests_folder, settings.run_silence_s
+            Telling(order, self._sink),
+            worker,
+            settings.manifests_folder,
+            settings.run_silence_s,
+            self._allowed,
         )
         for run, reason in self.desk.stops_of(order).items():
             await execution.stop(run, reason)
@@ -170,8 +186,6 @@ class Agent:
         except asyncio.CancelledError:
             worker.kill()
             raise
-        finally:
-            await self._sessions.rest()
         if not is_useful:
             await self._sessions.close(key)
 
@@ -191,14 +205,20 @@ class Agent:
         finally:
             bringing.cancel()
 
-    async def _bury(self, order: WorkOrder, error: AgentError | None = None) -> None:
-        """Say that an order's runs failed, those of them that have not ended."""
+    async def _bury(self, order: WorkOrder, error: AgentError) -> None:
+        """Say that an order's runs failed, those of them that have not ended.
+
+        Where even that can't be said the scheduler ends them, past their time.
+        """
         execution, self.desk.execution = self.desk.execution, None
         await self._sessions.close(session_key(order))
         telling = Telling(order, self._sink)
         if execution is not None and execution.order is order:
             telling = execution.telling
-        await telling.bury(error or WorkerDied("could not be used; see the agent's log"))
+        try:
+            await telling.bury(error)
+        except BusError:
+            _log.exception("an order's end is not said", extra={"evaluation": order.evaluation})
 
     def _told(self) -> Mapping[str, object]:
         return {

@@ -4,7 +4,7 @@ import contextlib
 import platform
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,12 @@ from schemas.level import Level
 from schemas.manifest import DatasetManifest
 from schemas.plan import Subject
 from schemas.run import Conditions
+from services.agent.allowances import NO_MORE, Allowances
 from services.agent.assets import NOTHING, AssetFolder, Brought, ModelFiles
 from services.agent.bringing import is_random
-from services.agent.datasets import load_samples
+from services.agent.datasets import load_samples, truths_of
 from services.agent.errors import DatasetUnusable, MemoryExhausted
+from services.agent.inline import Inline, check_code, open_inline
 from services.agent.inputs import inputs_of
 from services.agent.machine import package_version
 from services.agent.noise import resident_bytes
@@ -32,6 +34,7 @@ from services.agent.predictors import (
 )
 from services.agent.predictors.options import usable_cores
 from services.agent.recorder import Recorder
+from services.agent.samples import first_readable
 from services.agent.stages import Query, Slot, Stages, Supply
 from services.agent.streaming import SLOTS, workers_for
 
@@ -48,6 +51,7 @@ class Session:
     warmed: int
     #: what a reader of its results should know
     notes: Sequence[str] = ()
+    inline: Inline = field(default_factory=Inline)
     #: tells this opening of the model from any other
     opened: str = field(default_factory=lambda: secrets.token_hex(8))
 
@@ -73,6 +77,9 @@ class Session:
             options=dict(opened.options),
             load_ns=opened.load_ns,
             first_run_ns=opened.first_run_ns,
+            memory_bytes=opened.memory_bytes,
+            device_memory_bytes=opened.device_memory_bytes,
+            prepare_threads=self.supply.workers,
             warmup_queries=self.warmed,
             rss_bytes=resident_bytes(),
             checksums=dict(self.checksums),
@@ -84,7 +91,8 @@ class Session:
         )
 
     def close(self) -> None:
-        """Close the predictor."""
+        """Close the predictor, and end the processes of inline code."""
+        self.inline.close()
         self.predictor.close()
 
 
@@ -94,40 +102,58 @@ def open_session(
     manifests_folder: Path,
     scratch: Path,
     brought: Mapping[str, Brought] = NOTHING,
+    allowed: Allowances = NO_MORE,
 ) -> Session:
     """Open a subject at a batch size and warm it up. Raises AgentError."""
+    check_code(subject.model, allowed.inline)
     files = ModelFiles(AssetFolder(manifests_folder, "models"), subject.model, brought, scratch)
-    folder = AssetFolder(manifests_folder, "datasets")
+    folder = AssetFolder(manifests_folder, "datasets", brought, scratch)
     try:
-        return _opened(subject, batch_size, files, folder, scratch)
+        return _opened(subject, batch_size, files, folder, Place(scratch, allowed))
     except MemoryError as error:
         # Another attempt would end the same way: final, and no crash of the worker's.
         raise MemoryExhausted(batch_size, str(error) or "no memory") from error
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a session is opened: where it may write, and what the agent's owner allows."""
+
+    scratch: Path
+    allowed: Allowances
+
+
 def _opened(
-    subject: Subject, batch_size: int, files: ModelFiles, folder: AssetFolder, scratch: Path
+    subject: Subject, batch_size: int, files: ModelFiles, folder: AssetFolder, place: Place
 ) -> Session:
     pipeline = pipeline_of(steps_of(subject.model), files.labels)
     samples: Sequence[Any] = ()
     if subject.dataset.synthetic is None:
         samples = load_samples(subject.dataset, folder)
-    predictor = _open_predictor(subject, files, batch_size, scratch)
+    predictor = _open_predictor(subject, files, batch_size, place)
     with contextlib.ExitStack() as undo:
         undo.callback(predictor.close)
         inputs = inputs_of(subject.model, predictor.opened.inputs, subject.dataset, batch_size)
-        pipeline = inputs.named(pipeline)
+        supplied = [each.name for each in inputs.supplied]
+        inline = open_inline(subject, batch_size, place.allowed.inline, supplied)
+        undo.callback(inline.close)
+        pipeline = replace(
+            inputs.named(pipeline), code_before=inline.before, code_behind=inline.behind
+        )
         if subject.dataset.synthetic is not None:
             _check_described(subject.dataset, pipeline)
             samples = load_samples(subject.dataset, folder, inputs.supplied)
-        _check_samples(subject.dataset, samples[0], inputs.supplied, pipeline)
+        first = first_readable(subject.dataset.name, samples)
+        _check_samples(subject.dataset, first, inputs.supplied, pipeline)
         slots = [inputs.slot() for _ in range(SLOTS)]
         workers = _workers(pipeline, predictor.opened, batch_size)
-        supply = Supply(pipeline, samples, batch_size, workers=workers)
+        truths = truths_of(samples)
+        supply = Supply(pipeline, samples, batch_size, truths=truths, workers=workers)
         warm_up(supply, predictor, slots, subject.warmup)
         undo.pop_all()
     checksums = {**files.checksums, **folder.checksums}
-    return Session(subject, supply, predictor, slots, checksums, subject.warmup, tuple(files.notes))
+    notes = (*files.notes, *folder.notes)
+    return Session(subject, supply, predictor, slots, checksums, subject.warmup, notes, inline)
 
 
 def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries: int) -> None:
@@ -144,7 +170,7 @@ def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries
 
 
 def _open_predictor(
-    subject: Subject, files: ModelFiles, batch_size: int, scratch: Path
+    subject: Subject, files: ModelFiles, batch_size: int, place: Place
 ) -> Predictor:
     is_built = bool(subject.model.model.builder)
     graph_path, graph = (Path(), b"") if is_built else files.graph()
@@ -156,7 +182,9 @@ def _open_predictor(
         device=subject.device,
         options=subject.options,
         weights_path=files.weights(random=is_random(subject)),
-        scratch=scratch,
+        scratch=place.scratch,
+        builders=place.allowed.builders,
+        remote_hosts=place.allowed.remote_hosts,
     )
     return predictor_named(subject.framework)(request)
 
@@ -170,7 +198,8 @@ def _check_described(dataset: DatasetManifest, pipeline: Pipeline) -> None:
     """Refuse to guess what samples are like that steps turn into the model's tensors."""
     made = dataset.synthetic
     for port in pipeline.before:
-        if made is not None and port.steps and not made.inputs.get(port.name, made).shape:
+        has_steps = port.steps or pipeline.code_before
+        if made is not None and has_steps and not made.inputs.get(port.name, made).shape:
             reason = f"declares no shape, and the model has steps for input {port.name}"
             raise DatasetUnusable(dataset.name, reason)
 
@@ -179,6 +208,8 @@ def _check_samples(
     dataset: DatasetManifest, sample: Any, inputs: Sequence[TensorPlace], pipeline: Pipeline
 ) -> None:
     """Check that the first sample is such as the model's inputs take. Raises DatasetUnusable."""
+    if pipeline.code_before:
+        return  # what code takes is its own to say
     for port, place in zip(pipeline.before, inputs, strict=True):
         if isinstance(sample, dict) and port.name not in sample:
             held = ", ".join(sample)

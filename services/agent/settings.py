@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Protocol
 
 from mlscope.assets.opening import AssetSettings
+from services.agent.allowances import AllowanceSettings
 
 
-class AgentSettings(AssetSettings, Protocol):
+class AgentSettings(AssetSettings, AllowanceSettings, Protocol):
     """What an agent is called and offers, and the bounds it works within."""
 
     @property
@@ -36,11 +37,6 @@ class AgentSettings(AssetSettings, Protocol):
         ...
 
     @property
-    def allow_inline_python(self) -> bool:
-        """Whether its owner allows steps brought as Python text."""
-        ...
-
-    @property
     def data_folder(self) -> Path:
         """Where workers and spools keep their files."""
         ...
@@ -53,6 +49,11 @@ class AgentSettings(AssetSettings, Protocol):
     @property
     def spool_max_bytes(self) -> int:
         """Disk behind it, before batches are dropped and counted."""
+        ...
+
+    @property
+    def worker_memory_bytes(self) -> int:
+        """Memory a worker may hold; 0 is no bound."""
         ...
 
     @property

@@ -8,21 +8,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mlscope.datasets.errors import DatasetError
 from mlscope.datasets.truth import Truth
 from mlscope.tracing.batches import ABSENT, ANSWERED, FAILED
 from mlscope.tracing.clock import now_ns
 from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
 from schemas.level import Level
-from services.agent.errors import PredictFailed, SampleUnusable
+from services.agent.errors import CodeRaised, PredictFailed, SampleUnusable
 from services.agent.finite import are_finite, failed_by, faults_of, output_named
 from services.agent.kept import Answers, KeptOutputs
-from services.agent.pipeline import PREDICT, QUERY, Pipeline, PortOperators, steps_in
+from services.agent.pipeline import (
+    PREDICT,
+    QUERY,
+    Pipeline,
+    PortOperators,
+    spans_per_query,
+    steps_before,
+)
 from services.agent.predictors import Layer, Tensors
 from services.agent.recorder import Recorder
+from services.agent.samples import Held
 from services.agent.steps import Operator
 
 Tensor = npt.NDArray[np.generic]
-_UNUSABLE = (ValueError, TypeError, LookupError, ArithmeticError, OSError, MemoryError)
+_UNUSABLE = (
+    *(ValueError, TypeError, LookupError, ArithmeticError, OSError, MemoryError),
+    CodeRaised,
+    DatasetError,
+)
 """What an operator raises when a sample is no good."""
 
 
@@ -61,6 +74,8 @@ class Query:
     unfit: dict[int, str] = field(default_factory=dict)
     #: places in the batch of samples without an answer
     failed: frozenset[int] = frozenset()
+    #: what inline code raised over it last
+    raised: CodeRaised | None = None
 
     @property
     def service_ns(self) -> int:
@@ -83,10 +98,10 @@ class Supply:
     samples: Sequence[Any]
     batch_size: int
     busy: Busy = field(default_factory=Busy)
-    #: threads that prepare the samples of one batch
-    workers: int = 1
     #: what the dataset says is true, by sample; none of a dataset that does not say
     truths: Sequence[Truth | None] = ()
+    #: threads that prepare the samples of one batch
+    workers: int = 1
 
 
 class Stages:
@@ -110,13 +125,16 @@ class Stages:
         self._supply = supply
         self._busy = supply.busy
         self._before, self._behind = supply.pipeline.before, supply.pipeline.behind
-        self._steps_before, self._steps_behind = steps_in(self._before), steps_in(self._behind)
+        self._codes_before = supply.pipeline.code_before
+        self._codes_behind = supply.pipeline.code_behind
+        self._steps_before = steps_before(supply.pipeline)
         #: one input, filled with samples as they are
         self._is_plain = len(self._before) == 1 and not self._steps_before
-        if self._is_plain and len(supply.samples) and isinstance(supply.samples[0], dict):
-            self._is_plain = False
+        if self._is_plain and len(supply.samples):
+            samples = supply.samples
+            self._is_plain = not isinstance(samples, Held) and not isinstance(samples[0], dict)
         #: the first output as it is
-        self._is_bare = len(self._behind) == 1 and self._behind[0] == PortOperators("")
+        self._is_bare = self._behind == (PortOperators(""),) and not self._codes_behind
         self._may_be_nan = supply.pipeline.allow_nan
         self._predict = predict
         self._recorder = recorder
@@ -129,9 +147,9 @@ class Stages:
         self.workers = supply.workers
         self._names = {
             name: recorder.spans.name_id(name)
-            for name in (QUERY, PREDICT, *_step_names((*self._before, *self._behind)))
+            for name in (QUERY, PREDICT, *_step_names(supply.pipeline))
         }
-        self._width = 2 + supply.batch_size * self._steps_before + self._steps_behind
+        self._width = spans_per_query(supply.pipeline, supply.batch_size, Level.MODEL)
         #: query, block and predict span of each call of a capture
         self._calls: list[tuple[int, int, int]] | None = None
 
@@ -149,14 +167,11 @@ class Stages:
     def fill(self, query: Query, positions: Iterable[int]) -> None:
         """Prepare the samples at some places of a batch; several threads may share a batch."""
         assert query.slot is not None
-        samples, slot = self._supply.samples, query.slot
         for position in positions:
-            index = query.samples[position]
-            value = samples[index] if query.payload is None else query.payload[position]
             if self._is_plain:
-                slot.arrays[0][position] = value
+                query.slot.arrays[0][position] = self._sample(query, position)
             else:
-                self._prepare_sample(query, slot, position, value)
+                self._prepare_sample(query, query.slot, position)
 
     def predict(self, query: Query) -> None:
         """Predict the batch, unless none of its samples is any good."""
@@ -221,10 +236,22 @@ class Stages:
                 self._spans.append((*row, *where))
         return True
 
-    def _prepare_sample(self, query: Query, slot: Slot, position: int, value: Any) -> None:
+    def _sample(self, query: Query, position: int) -> Any:
+        """Return a sample that came with the query, or the dataset's. Raises DatasetError."""
+        if query.payload is not None:
+            return query.payload[position]
+        return self._supply.samples[query.samples[position]]
+
+    def _prepare_sample(self, query: Query, slot: Slot, position: int) -> None:
         span = query.first_span + 1 + position * self._steps_before
-        name = "batch"
+        name = "read"
         try:
+            value = self._sample(query, position)
+            name = "batch"
+            for operator in self._codes_before:
+                name = operator.name
+                value = self._apply(query, span, operator, (value,))
+                span += 1
             for port, array in zip(self._before, slot.arrays, strict=True):
                 part = value[port.name] if isinstance(value, dict) else value
                 for operator in port.steps:
@@ -238,6 +265,8 @@ class Stages:
                 array[position] = 0
             sample = query.samples[position] if query.payload is None else position
             query.unfit[position] = str(SampleUnusable(sample, name, str(error)))
+            if isinstance(error, CodeRaised):
+                query.raised = error
 
     def _answers(self, query: Query, outputs: Tensors) -> Answers | None:
         """Return what is left after the steps behind, by output; None when one of them failed."""
@@ -245,6 +274,13 @@ class Stages:
         answers = []
         name = PREDICT
         try:
+            if self._codes_behind:
+                value = outputs if len(outputs) > 1 else next(iter(outputs.values()))
+                for operator in self._codes_behind:
+                    name = operator.name
+                    value = self._apply(query, span, operator, (value,))
+                    span += 1
+                return (("", value),)
             for port in self._behind:
                 value = output_named(outputs, port.name)
                 for operator in port.steps:
@@ -255,6 +291,8 @@ class Stages:
                 answers.append((port.name, value))
         except _UNUSABLE as error:
             query.errors.append(f"{name}: {error}")
+            if isinstance(error, CodeRaised):
+                query.raised = error
             return None
         return answers
 
@@ -280,8 +318,10 @@ class Stages:
         )
 
 
-def _step_names(ports: Iterable[PortOperators]) -> Iterator[str]:
-    return (step.name for port in ports for step in port.steps)
+def _step_names(pipeline: Pipeline) -> Iterator[str]:
+    yield from (code.name for code in (*pipeline.code_before, *pipeline.code_behind))
+    ports = (*pipeline.before, *pipeline.behind)
+    yield from (step.name for port in ports for step in port.steps)
 
 
 def _place(array: Tensor, position: int, value: Any) -> None:

@@ -12,13 +12,12 @@ import queue
 import socket
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 
 from mlscope.tracing.clock import now_ns
 from schemas.codec import decode_body, encode_body
 from schemas.plan import WorkOrder
-from services.agent.assets import Brought
+from services.agent.allowances import allowances_of
 from services.agent.bringing import brought_of
 from services.agent.channel import Channel, Words
 from services.agent.control import Control, RunName, remote_query
@@ -47,19 +46,22 @@ class Worker:
         threading.Thread(target=self._pulse, name="pulse", daemon=True).start()
         while (words := self._orders.get()) is not None:
             order = decode_body(WorkOrder, words["order"])
-            self._perform(order, Path(words["manifests_folder"]), brought_of(words["brought"]))
+            self._perform(order, words)
             self._handover.phase = IDLE
             self._channel.send({"kind": "idle"})
         if self._session is not None:
             self._session.close()
 
-    def _perform(
-        self, order: WorkOrder, manifests_folder: Path, brought: Mapping[str, Brought]
-    ) -> None:
+    def _perform(self, order: WorkOrder, words: Words) -> None:
         self._handover.phase = OPENING
         try:
             session = self._session or open_session(
-                order.subject, order.session.batch_size, manifests_folder, self._scratch, brought
+                order.subject,
+                order.session.batch_size,
+                Path(words["manifests_folder"]),
+                self._scratch,
+                brought_of(words["brought"]),
+                allowances_of(words["allowed"]),
             )
         except AgentError as error:
             for run in order.runs:

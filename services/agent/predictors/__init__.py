@@ -26,7 +26,13 @@ Tensors = Mapping[str, npt.NDArray[np.generic]]
 """Tensors by name; the first dimension of each is the batch."""
 
 
-BUILDERS = ("torchvision.models", "timm.create_model", "keras.applications")
+BUILDERS = (
+    "torchvision.models",
+    "timm.create_model",
+    "keras.applications",
+    "efficientnet_lite_pytorch.EfficientNet.from_name",
+    "services.agent.networks",
+)
 """Builders allowed when the agent's owner says nothing: each makes a model, and nothing else."""
 
 
@@ -47,6 +53,8 @@ class OpenRequest:
     scratch: Path = Path()
     #: import paths below which a builder may be
     builders: Sequence[str] = BUILDERS
+    #: hosts beside this one whose servers may be asked
+    remote_hosts: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,11 @@
 
 The model runs elsewhere: device, threads and precision are the server's, which does not say them.
 Tensors travel as JSON, so large ones measure the network and its text. Only servers on this
-machine are called, unless `MLSCOPE_REMOTE_HOSTS` of the agent names others (with commas).
+machine are called, unless the agent's owner names others (`MLSCOPE_REMOTE_HOSTS`).
 """
 
 import http.client
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -29,7 +28,6 @@ from services.agent.predictors.options import check_known, count
 from services.agent.predictors.shapes import first_line
 
 _KNOWN = ("url", "model", "model_version", "timeout_s")
-_HOSTS = "MLSCOPE_REMOTE_HOSTS"
 _HERE = ("localhost", "127.0.0.1", "::1")
 _MOST_BYTES = 1 << 30
 _BROKEN = (OSError, http.client.HTTPException, ValueError, KeyError, TypeError)
@@ -80,8 +78,8 @@ def open_model(request: OpenRequest) -> "RemotePredictor":
     """Ask a server for a model. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
     if request.device not in ("", "cpu", "remote"):
         raise BadOption("device", request.device, "cpu or remote: the server chooses its own")
-    further = tuple(each for each in os.environ.get(_HOSTS, "").split(",") if each)
-    options = options_of(request.options, request.model.name, (*_HERE, *further))
+    hosts = (*_HERE, *request.remote_hosts)
+    options = options_of(request.options, request.model.name, hosts)
     opening = Opening(request)
     server = Server(options)
     try:

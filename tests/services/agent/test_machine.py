@@ -9,6 +9,7 @@ import pytest
 
 from schemas.agent import Accelerator
 from schemas.level import Level
+from services.agent.allowances import Allowances, InlineLimits
 from services.agent.machine import (
     announcement,
     installed_runtimes,
@@ -77,9 +78,12 @@ def test_pytorch_without_cuda_serves_no_gpu() -> None:
 
 
 def test_an_announcement_carries_what_the_owner_said() -> None:
-    said = announcement("a1", "i1", image="img", labels={"k": "v"}, allows_inline_python=True)
+    allowed = Allowances(InlineLimits(), builders=("own.models",), remote_hosts=("far",))
+    said = announcement("a1", "i1", image="img", labels={"k": "v"}, allowed=allowed)
     assert (said.agent, said.incarnation, said.image) == ("a1", "i1", "img")
     assert (said.labels, said.allows_inline_python) == ({"k": "v"}, True)
+    assert (said.builders, said.remote_hosts) == (("own.models",), ("far",))
+    assert announcement("a1", "i1").allows_inline_python is False
 
 
 def test_no_framework_is_imported_to_know_of_it() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.bus.errors import NotPermitted
 from mlscope.bus.memory import MemoryServer, connect
+from mlscope.bus.memory.bus import MemoryBus
 from mlscope.tracing.batches import columns_of
 from schemas.agent import AgentAnnounced, AgentLeft, Lease
 from schemas.batch import QueriesAnswered, TraceCaptured
@@ -48,8 +51,15 @@ class Small:
     agent_image: str = "mlscope:1"
     agent_predictors: tuple[str, ...] = ("onnxruntime",)
     allow_inline_python: bool = False
+    inline_timeout_s: float = 10.0
+    inline_cpu_s: int = 10
+    inline_memory_bytes: int = 1 << 30
+    inline_output_bytes: int = 1 << 20
+    builders: tuple[str, ...] = ()
+    remote_hosts: tuple[str, ...] = ()
     ring_bytes: int = 1 << 20
     spool_max_bytes: int = 1 << 20
+    worker_memory_bytes: int = 0
     heartbeat_s: float = 0.2
     run_silence_s: float = 30.0
     cache_max_bytes: int = 1 << 20
@@ -93,6 +103,13 @@ class Scheduler:
         entry = await self.bus.get("leases", "agent-a1")
         return None if entry is None or not entry.value else decode_body(Lease, entry.value)
 
+    async def busy_with(self, count: int) -> set[str]:
+        """Wait until the lease names so many runs; return them."""
+        async with asyncio.timeout(60):
+            while (lease := await self.lease()) is None or len(lease.busy) != count:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        return set(lease.busy)
+
     async def query(
         self, order: WorkOrder, query: int, *samples: int, timeout_s: float = 5.0, **more: Any
     ) -> dict[str, Any]:
@@ -121,10 +138,10 @@ def _with_sleepy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextlib.asynccontextmanager
-async def serving(server: MemoryServer, folder: Path) -> AsyncIterator[Scheduler]:
+async def serving(server: MemoryServer, folder: Path, **more: Any) -> AsyncIterator[Scheduler]:
     stop = asyncio.Event()
     async with connect(server, "agent") as bus, connect(server, "scheduler") as other:
-        task = asyncio.create_task(serve(bus, Small(folder), stop))
+        task = asyncio.create_task(serve(bus, Small(folder, **more), stop))
         scheduler = Scheduler(other, server)
         await scheduler.facts(AgentAnnounced)
         yield scheduler
@@ -204,6 +221,55 @@ async def test_a_session_is_closed_on_command(scheduler: Scheduler) -> None:
     async with asyncio.timeout(20):
         while (await scheduler.command("close", session)).message != "not open":
             pass
+
+
+async def test_why_no_worker_could_be_started_is_said(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("services.agent.sessions.WorkerProcess.start", full)
+    await scheduler.command("start", an_order())
+    (failure,) = await scheduler.facts(RunFailed)
+    assert (failure.error, "No space left on device" in failure.message) == ("worker_died", True)
+    session = {"evaluation": "e1", "session": an_order().session.session}
+    await scheduler.busy_with(0)
+    assert (await scheduler.command("close", session)).message == "not open"
+
+
+async def test_an_end_that_can_t_be_said_ends_no_agent(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = MemoryBus.publish
+
+    async def refused(bus: MemoryBus, fact: Fact, **said: Any) -> int:
+        if isinstance(fact, RunCompleted | RunFailed) and fact.run == "r0":
+            raise NotPermitted("mlscope.v1.run")
+        return await publish(bus, fact, **said)
+
+    monkeypatch.setattr(MemoryBus, "publish", refused)
+    for run in ("r0", "r1"):
+        await scheduler.command("start", an_order(runs=(a_run(run),), session=f"s-{run}"))
+    (outcome,) = await scheduler.facts(RunCompleted)
+    assert outcome.run == "r1"
+
+
+async def test_a_change_while_the_lease_is_renewed_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, orders = MemoryBus.put, [an_order(a_sleepy_subject(predict_ms=60_000))]
+    async with serving(MemoryServer(), tmp_path, heartbeat_s=3600.0) as scheduler:
+
+        async def meanwhile(bus: MemoryBus, bucket: str, key: str, value: bytes, **v: Any) -> int:
+            if b"e1/r0/1" in value and len(orders) == 1:
+                orders.append(an_order(runs=(a_run("r1"),), session="s1"))
+                await scheduler.command("start", orders[1])
+            return await put(bus, bucket, key, value, **v)
+
+        monkeypatch.setattr(MemoryBus, "put", meanwhile)
+        await scheduler.command("start", orders[0])
+        assert await scheduler.busy_with(2) == {"e1/r0/1", "e1/r1/1"}
 
 
 async def test_a_run_is_stopped_on_command(scheduler: Scheduler) -> None:

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -146,10 +147,12 @@ def test_only_allowed_servers_are_called(url: str) -> None:
         open_model(request(url))
 
 
-def test_the_owner_allows_further_servers(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLSCOPE_REMOTE_HOSTS", "server.invalid")
+def test_the_owner_allows_further_servers() -> None:
+    wanted = request("http://server.invalid:80")
+    with pytest.raises(BadOption, match="allowed here: localhost"):
+        open_model(wanted)
     with pytest.raises(OpenFailed):
-        open_model(request("http://server.invalid:80"))
+        open_model(replace(wanted, remote_hosts=("server.invalid",)))
 
 
 @pytest.mark.parametrize("options", [{"timeout_s": 0}, {"threads": 1}])
