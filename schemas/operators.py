@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from schemas.manifest import PLACEHOLDERS, ModelManifest, Port, Step
+from schemas.manifest import CODE_FIELDS, PLACEHOLDERS, ModelManifest, Port, Step
 
 _LABELS = ("labels", "labels_url")
 _DETECTION = ("scores", "classes", "count", "score", "most", "first_class", *_LABELS)
@@ -12,13 +12,14 @@ _DETECTION = ("scores", "classes", "count", "score", "most", "first_class", *_LA
 OPERATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "decode": ("color_mode", "color_layout", "element_type", "data_layout"),
-        "resize": ("dimensions", "max_dimension", "method", "keep_aspect_ratio"),
+        "resize": ("dimensions", "max_dimension", "method", "keep_aspect_ratio", "fit"),
         "crop": ("dimensions", "ratio", "method"),
         "pad": ("dimensions", "multiple", "method", "value"),
         "normalize": ("mean", "scale", "rescale", "rescale_factor"),
         "cast": ("element_type", "layout", "data_layout"),
         "layout": ("from", "to"),
         "constant": ("value",),
+        "bytes": ("first", "last", "block", "padding"),
         "audio_decode": ("channels",),
         "resample": ("rate_hz",),
         "waveform": ("length",),
@@ -32,6 +33,7 @@ OPERATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "argsort": ("k", *_LABELS),
         "boxes": ("format", "iou", *_DETECTION),
         "masks": ("threshold", *_DETECTION),
+        "regions": ("threshold", "least", "score", "unclip", "label"),
         "segmentation": ("data_layout", *_LABELS),
         "ctc": ("blank", "data_layout", "space", *_LABELS),
         "image": ("data_layout", "mean", "scale", "color_mode"),
@@ -61,6 +63,26 @@ def step_faults(model: ModelManifest) -> Iterator[StepFault]:
                 yield from _faults(step, f"{side}.{number}.steps.{place}")
     yield from _code_faults(model, model.inputs, "preprocess")
     yield from _code_faults(model, model.outputs, "postprocess")
+
+
+def placeholder_faults(model: ModelManifest) -> Iterator[StepFault]:
+    """Yield what a model's manifest leaves out, as the papers' listings do: code and addresses.
+
+    It parses, and nobody can run it.
+    """
+    for field in CODE_FIELDS:
+        if str(getattr(model, field)).strip() in PLACEHOLDERS:
+            yield StepFault(field, str(getattr(model, field)), "Python: def fun(env, data)")
+    for field, value in model.model:
+        if isinstance(value, str) and "..." in value:
+            yield StepFault(f"model.{field}", value, "all of it, nothing left out")
+    for side, ports in (("inputs", model.inputs), ("outputs", model.outputs)):
+        for number, port in enumerate(ports):
+            for place, step in enumerate(port.steps):
+                for name, value in step.parameters.items():
+                    if isinstance(value, str) and "..." in value:
+                        path = f"{side}.{number}.steps.{place}.{step.operator}.{name}"
+                        yield StepFault(path, value, "all of it, nothing left out")
 
 
 def _faults(step: Step, path: str) -> Iterator[StepFault]:

@@ -9,7 +9,13 @@ from pydantic import Field
 
 from schemas.identity import Token
 from schemas.level import LevelField
-from schemas.manifest import DatasetManifest, ModelManifest
+from schemas.manifest import (
+    DatasetManifest,
+    FrameworkManifest,
+    HardwareManifest,
+    ModelManifest,
+    SoftwareManifest,
+)
 from schemas.message import Message
 from schemas.request import AgentReason, Blocks, Evaluate
 
@@ -52,6 +58,11 @@ class Subject(Message):
     warmup: int = 3
     blocks: Blocks = Blocks()
     outputs: int = 64
+    #: the framework's manifest, where one of its version is published
+    framework_manifest: FrameworkManifest | None = None
+    #: what the request asked of the machine
+    hardware: HardwareManifest | None = None
+    software: SoftwareManifest | None = None
 
 
 class Plan(Message):

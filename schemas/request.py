@@ -9,7 +9,14 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, mo
 from schemas.faults import cut
 from schemas.identity import Token
 from schemas.level import Level, LevelField
-from schemas.manifest import DatasetManifest, FrameworkNeed, Manifest, ModelManifest
+from schemas.manifest import (
+    DatasetManifest,
+    FrameworkNeed,
+    HardwareManifest,
+    Manifest,
+    ModelManifest,
+    SoftwareManifest,
+)
 from schemas.message import Command, Message
 
 
@@ -52,6 +59,11 @@ class SystemNeed(Command):
     memory_bytes: int = Field(default=0, ge=0)
     accelerator_memory_bytes: int = Field(default=0, ge=0)
     labels: dict[str, str] = Field(default_factory=dict)
+    #: a hardware and a software manifest that it must fit: `name`, `name:constraint`, or inline
+    hardware: str | HardwareManifest = ""
+    software: str | SoftwareManifest = ""
+    #: the container image the agent must say it runs in; `manifest`: the framework manifest's
+    image: str = ""
 
 
 class Blocks(Command):
@@ -170,7 +182,9 @@ class ShowCatalog(Command):
     """What can run where: agents, models, frameworks, datasets, scenarios."""
 
     verb = "catalog"
-    kind: Literal["", "agent", "model", "framework", "dataset", "scenario"] = ""
+    kind: Literal[
+        "", "agent", "model", "framework", "dataset", "scenario", "hardware", "software"
+    ] = ""
     name: str = ""
 
 
@@ -185,7 +199,7 @@ class WithdrawManifest(Command):
     """Take a manifest out of the catalog."""
 
     verb = "withdraw"
-    kind: Literal["model", "framework", "dataset", "scenario"]
+    kind: Literal["model", "framework", "dataset", "scenario", "hardware", "software"]
     name: str
     version: str
 

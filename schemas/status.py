@@ -10,8 +10,10 @@ from schemas.level import LevelField
 from schemas.manifest import (
     DatasetManifest,
     FrameworkManifest,
+    HardwareManifest,
     ModelManifest,
     ScenarioManifest,
+    SoftwareManifest,
 )
 from schemas.message import Message
 from schemas.plan import Subject
@@ -54,6 +56,8 @@ class EvaluationStatus(Message):
     model: str
     requested_ns: int
     request: Evaluate | None = None
+    #: what was planned; None in lists, and before
+    subject: Subject | None = None
     #: what was planned, name and version; '' before
     framework: str = ""
     device: str = ""
@@ -93,3 +97,5 @@ class Catalog(Message):
     frameworks: tuple[FrameworkManifest, ...] = ()
     datasets: tuple[DatasetManifest, ...] = ()
     scenarios: tuple[ScenarioManifest, ...] = ()
+    hardware: tuple[HardwareManifest, ...] = ()
+    software: tuple[SoftwareManifest, ...] = ()

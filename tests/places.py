@@ -10,6 +10,8 @@ from pathlib import Path
 from cli.cluster.child import last_lines
 
 MEMORY = Path("/dev/shm")
+LISTINGS = Path(__file__).parent / "mlscope" / "manifests" / "listings"
+"""The papers' own manifests."""
 ROOM_BYTES = 2 << 30
 
 

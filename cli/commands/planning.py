@@ -19,9 +19,11 @@ from schemas.level import Level
 from schemas.manifest import (
     DatasetManifest,
     FrameworkManifest,
+    HardwareManifest,
     Manifest,
     ModelManifest,
     ScenarioManifest,
+    SoftwareManifest,
 )
 from schemas.plan import OfflinePlan
 from schemas.request import Evaluate, Refused, SystemNeed
@@ -105,6 +107,7 @@ def presumed_agent(request: Evaluate, model: ModelManifest) -> AgentStatus:
             ),
         ),
         labels=need.labels,
+        allows_inline_python=True,
     )
     return AgentStatus(announcement=announcement)
 
@@ -138,6 +141,8 @@ def shipped_catalog(folder: Path) -> Catalog:
         frameworks=_of(FrameworkManifest, found),
         datasets=_of(DatasetManifest, found),
         scenarios=_of(ScenarioManifest, found),
+        hardware=_of(HardwareManifest, found),
+        software=_of(SoftwareManifest, found),
     )
 
 

@@ -186,4 +186,6 @@ def catalog_of(state: RegistryState, kind: str = "", name: str = "") -> Catalog:
         frameworks=some("framework"),
         datasets=some("dataset"),
         scenarios=some("scenario"),
+        hardware=some("hardware"),
+        software=some("software"),
     )

@@ -1,6 +1,5 @@
 """Who can run a request and, for each one that can't, why. Pure."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -11,14 +10,28 @@ from mlscope.manifests.errors import BadConstraint
 from mlscope.manifests.variants import frameworks_of, variants_of
 from schemas.agent import Accelerator, Announcement, Hardware, Runtime
 from schemas.level import Level
-from schemas.manifest import DatasetManifest, FrameworkNeed, ModelManifest
+from schemas.manifest import (
+    DatasetManifest,
+    FrameworkManifest,
+    FrameworkNeed,
+    HardwareManifest,
+    ModelManifest,
+    SoftwareManifest,
+)
 from schemas.request import AgentReason, Evaluate, SystemNeed
 from schemas.status import AgentStatus, Catalog
+from services.scheduler.described import (
+    brought_against,
+    framework_manifest_of,
+    hardware_against,
+    image_against,
+    software_against,
+)
 from services.scheduler.digests import digest_of
 from services.scheduler.errors import invalid
-from services.scheduler.resolving import dataset_of, model_of
+from services.scheduler.naming import architecture_of, is_same, plain
+from services.scheduler.resolving import dataset_of, described_system, model_of, usable
 
-_ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64", "powerpc64le": "ppc64le"}
 _RECENT_NS = 600 * 1_000_000_000
 _GPU_DEVICES = ("gpu", "cuda", "rocm", "tensorrt", "dml", "metal")
 
@@ -33,6 +46,8 @@ class Candidate:
     version: str
     device: str
     deepest_level: Level
+    #: of the framework's build, where one is published
+    manifest: FrameworkManifest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +72,8 @@ class _Wanted:
     constraints: tuple[SpecifierSet, ...]
     system: SystemNeed
     agents: tuple[str, ...]
+    model: ModelManifest
+    frameworks: tuple[FrameworkManifest, ...]
 
 
 def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int], now_ns: int = 0) -> Match:
@@ -70,7 +87,8 @@ def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int], now_ns:
     """
     model = model_of(request, catalog)
     pool = _pool(request, catalog, now_ns)
-    found = [_match(request, each, catalog, pool, loads) for each in _variants(request, model)]
+    variants = usable(_variants(request, model))
+    found = [_match(request, each, catalog, pool, loads) for each in variants]
     chosen = next((each for each in found if each.agents), found[0])
     digest = digest_of(model)
     if chosen.agents or len(found) == 1:
@@ -91,7 +109,7 @@ def _variants(request: Evaluate, model: ModelManifest) -> list[ModelManifest]:
     need = request.framework
     if need is None or not need.name.strip():
         return list(variants_of(model))
-    wanted = (each for each in variants_of(model) if _is_same(need.name, each.framework.name))
+    wanted = (each for each in variants_of(model) if is_same(need.name, each.framework.name))
     if found := list(wanted):
         return found
     known = ", ".join(each.name for each in frameworks_of(model))
@@ -107,7 +125,7 @@ def _match(
 ) -> Match:
     """Return who runs one variant of a model."""
     dataset = dataset_of(request, model, catalog)
-    wanted = _wanted(request, model)
+    wanted = _wanted(request, model, catalog)
     fitting: list[Candidate] = []
     reasons = [
         AgentReason(agent=agent, reason=_why_not_in(catalog, agent))
@@ -132,7 +150,7 @@ def _match(
 
 def fitting_agents(request: Evaluate, model: ModelManifest, catalog: Catalog) -> list[Candidate]:
     """Return everyone who can run a request now. Raises RequestRefused."""
-    wanted = _wanted(request, model)
+    wanted = _wanted(request, model, catalog)
     found = (_candidate(status, wanted) for status in _pool(request, catalog))
     return [each for each in found if isinstance(each, Candidate)]
 
@@ -159,12 +177,19 @@ def _why_not_in(catalog: Catalog, agent: str) -> str:
     return "is not known here"
 
 
-def _wanted(request: Evaluate, model: ModelManifest) -> _Wanted:
+def _wanted(request: Evaluate, model: ModelManifest, catalog: Catalog) -> _Wanted:
     need = request.framework
     constraints = [_constraint(model.framework, "model.framework.version")]
     if need:
         constraints.append(_constraint(need, "framework.version"))
-    return _Wanted(model.framework.name, tuple(constraints), request.system, request.agents)
+    return _Wanted(
+        framework=model.framework.name,
+        constraints=tuple(constraints),
+        system=described_system(request.system, catalog),
+        agents=request.agents,
+        model=model,
+        frameworks=catalog.frameworks,
+    )
 
 
 def _constraint(need: FrameworkNeed, field: str) -> SpecifierSet:
@@ -181,7 +206,7 @@ def _candidate(status: AgentStatus, wanted: _Wanted) -> Candidate | str:
         return f"not among the agents that the request names: {', '.join(wanted.agents)}"
     if status.state != "live":
         return f"{status.state}: its lease is gone" if status.state == "lost" else "left"
-    against = [*machine_against(known, wanted.system)]
+    against = [*machine_against(known, wanted.system), *brought_against(known, wanted.model)]
     fitting = [runtime for runtime in known.runtimes if _runtime_fits(runtime, wanted)]
     if not fitting:
         against.insert(0, _runtimes_against(known, wanted))
@@ -190,6 +215,11 @@ def _candidate(status: AgentStatus, wanted: _Wanted) -> Candidate | str:
     runtime = max(fitting, key=lambda each: newest_first(each.version))
     device = _device(runtime, wanted.system.device)
     assert device, "a runtime that fits has the device"
+    manifest = framework_manifest_of(
+        known, runtime.framework, runtime.version, device, wanted.frameworks
+    )
+    for reason in image_against(wanted.system.image, known, manifest, device):
+        return reason
     return Candidate(
         agent=known.agent,
         incarnation=known.incarnation,
@@ -197,19 +227,20 @@ def _candidate(status: AgentStatus, wanted: _Wanted) -> Candidate | str:
         version=runtime.version,
         device=device,
         deepest_level=runtime.deepest_level,
+        manifest=manifest,
     )
 
 
 def _runtime_fits(runtime: Runtime, wanted: _Wanted) -> bool:
     return (
-        _is_same(runtime.framework, wanted.framework)
+        is_same(runtime.framework, wanted.framework)
         and all(satisfies(runtime.version, each) for each in wanted.constraints)
         and bool(_device(runtime, wanted.system.device))
     )
 
 
 def _runtimes_against(known: Announcement, wanted: _Wanted) -> str:
-    same = [r for r in known.runtimes if _is_same(r.framework, wanted.framework)]
+    same = [r for r in known.runtimes if is_same(r.framework, wanted.framework)]
     if not same:
         return f"has {_named(known.runtimes) or 'no framework'}, wanted {wanted.framework}"
     right = [r for r in same if all(satisfies(r.version, each) for each in wanted.constraints)]
@@ -242,8 +273,8 @@ def is_device(device: str, wanted: str) -> bool:
 def machine_against(known: Announcement, need: SystemNeed) -> Iterator[str]:
     """Yield what a machine lacks that is needed, the device aside: that is a runtime's."""
     hardware = known.hardware
-    architecture = _architecture(need.architecture)
-    if architecture and architecture != _architecture(hardware.architecture):
+    architecture = architecture_of(need.architecture)
+    if architecture and architecture != architecture_of(hardware.architecture):
         yield f"architecture {hardware.architecture}, wanted {need.architecture}"
     if need.memory_bytes and hardware.memory_bytes < need.memory_bytes:
         yield f"memory {_sizes(hardware.memory_bytes, need.memory_bytes)}"
@@ -253,44 +284,34 @@ def machine_against(known: Announcement, need: SystemNeed) -> Iterator[str]:
         if found != value:
             has = "no such label" if found is None else f"{label}={found}"
             yield f"{has}, wanted {label}={value}"
+    if isinstance(need.hardware, HardwareManifest):
+        yield from hardware_against(need.hardware, hardware)
+    if isinstance(need.software, SoftwareManifest):
+        yield from software_against(need.software, known)
 
 
 def _accelerators_against(hardware: Hardware, need: SystemNeed) -> Iterator[str]:
     has = ", ".join(each.name for each in hardware.accelerators) or "no accelerator"
     named = [each for each in hardware.accelerators if _is_named(each, need.accelerator)]
-    if _plain(need.accelerator) and not named:
+    if plain(need.accelerator) and not named:
         yield f"{has}, wanted accelerator {need.accelerator}"
         return
     if need.accelerator_memory_bytes:
         most = max((each.memory_bytes for each in named), default=0)
         if most < need.accelerator_memory_bytes:
             yield f"accelerator memory {_sizes(most, need.accelerator_memory_bytes)}"
-    if _plain(need.interconnect):
+    if plain(need.interconnect):
         links = {hardware.interconnect, *(each.interconnect for each in named)} - {""}
         yield from _links_against(links, need.interconnect)
 
 
 def _links_against(links: set[str], wanted: str) -> Iterator[str]:
-    if not any(_plain(wanted) in _plain(link) for link in links):
+    if not any(plain(wanted) in plain(link) for link in links):
         yield f"interconnect {', '.join(sorted(links)) or 'unknown'}, wanted {wanted}"
 
 
 def _is_named(accelerator: Accelerator, wanted: str) -> bool:
-    return _plain(wanted) in _plain(accelerator.name)
-
-
-def _plain(name: str) -> str:
-    """Return a name of hardware as it is compared: `Tesla  V100-SXM2` is `tesla v100 sxm2`."""
-    return " ".join(re.split(r"[\s_-]+", name.casefold())).strip()
-
-
-def _is_same(framework: str, other: str) -> bool:
-    return framework.strip().lower() == other.strip().lower()
-
-
-def _architecture(name: str) -> str:
-    lower = name.strip().lower()
-    return _ARCHITECTURES.get(lower, lower)
+    return plain(wanted) in plain(accelerator.name)
 
 
 def _sizes(found_bytes: int, wanted_bytes: int) -> str:

@@ -12,9 +12,11 @@ from schemas.errors import SchemaError
 from schemas.manifest import (
     DatasetManifest,
     FrameworkManifest,
+    HardwareManifest,
     Manifest,
     ModelManifest,
     ScenarioManifest,
+    SoftwareManifest,
 )
 from schemas.status import AgentStatus, Catalog
 
@@ -57,6 +59,8 @@ class CatalogMirror:
                 frameworks=tuple(each for each in known if isinstance(each, FrameworkManifest)),
                 datasets=tuple(each for each in known if isinstance(each, DatasetManifest)),
                 scenarios=tuple(each for each in known if isinstance(each, ScenarioManifest)),
+                hardware=tuple(each for each in known if isinstance(each, HardwareManifest)),
+                software=tuple(each for each in known if isinstance(each, SoftwareManifest)),
             )
         return self._made
 

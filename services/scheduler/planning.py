@@ -23,13 +23,14 @@ from mlscope.load import InvalidParameter, LoadError, UnknownScenario
 from mlscope.manifests.constraints import newest_first
 from schemas.identity import token_of
 from schemas.level import Level
+from schemas.manifest import HardwareManifest, SoftwareManifest
 from schemas.plan import Plan, RunPlan, SessionPlan, Subject
 from schemas.request import Evaluate, ScenarioChoice
 from schemas.status import Catalog
 from services.scheduler.digests import digest_of
 from services.scheduler.errors import invalid, unknown
 from services.scheduler.matching import Candidate, Match
-from services.scheduler.resolving import near, samples_of
+from services.scheduler.resolving import described_system, near, samples_of
 from services.scheduler.shapes import Shape, Shapes
 
 MOST_RUNS = 1000
@@ -70,7 +71,8 @@ def plan(request: Evaluate, match: Match, catalog: Catalog, shapes: Shapes | Non
         for agent in match.agents
         for batch_size, each in groups
     ]
-    return Plan(subject=_subject(request, match), sessions=tuple(sessions), refusals=match.reasons)
+    subject = _subject(request, match, catalog)
+    return Plan(subject=subject, sessions=tuple(sessions), refusals=match.reasons)
 
 
 def check_loads(
@@ -81,8 +83,10 @@ def check_loads(
         pass
 
 
-def _subject(request: Evaluate, match: Match) -> Subject:
+def _subject(request: Evaluate, match: Match, catalog: Catalog) -> Subject:
     best = match.agents[0]
+    build = best.manifest
+    need = described_system(request.system, catalog)
     versions = {agent.version for agent in match.agents}
     return Subject(
         model=match.model,
@@ -91,10 +95,13 @@ def _subject(request: Evaluate, match: Match) -> Subject:
         framework=best.framework,
         framework_version=best.version if len(versions) == 1 else "",
         device=best.device,
-        options={**match.model.options, **request.options},
+        options={**(build.defaults if build else {}), **match.model.options, **request.options},
         warmup=request.warmup,
         blocks=request.blocks,
         outputs=request.outputs,
+        framework_manifest=build,
+        hardware=need.hardware if isinstance(need.hardware, HardwareManifest) else None,
+        software=need.software if isinstance(need.software, SoftwareManifest) else None,
     )
 
 
@@ -106,7 +113,9 @@ class _Loads:
         self._names = _names(request)
         oldest_first = sorted(catalog.scenarios, key=lambda each: newest_first(each.version))
         self._defaults = {each.name: each.parameters for each in oldest_first}
-        self._samples = samples
+        #: of an uncounted source only how many queries there are is asked for
+        self._samples = samples or 1
+        self.is_counted = samples > 0
         self._shapes = shapes
         self._issued: dict[tuple[int, int], int] = {}
 
@@ -151,6 +160,9 @@ def _groups(loads: _Loads, runs_a_group: int) -> Iterator[tuple[int, tuple[_Grou
         groups = tuple(loads.group(number, size) for number in chosen[size])
         for group in groups:
             _check_pacing(request, group, size)
+            if not loads.is_counted and _pacing(request, group.load) == "remote":
+                allowed = "how many samples it has, or pacing local: a load from afar counts them"
+                raise invalid("dataset.source.samples", "0, not known", allowed)
         if groups:
             yield size, groups
 

@@ -6,13 +6,20 @@ from typing import TypeVar
 
 from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
 from mlscope.manifests.errors import BadConstraint
-from schemas.manifest import DatasetManifest, ModelManifest, Synthetic
-from schemas.operators import step_faults
-from schemas.request import Evaluate
+from schemas.manifest import (
+    DatasetManifest,
+    HardwareManifest,
+    ModelManifest,
+    SoftwareManifest,
+    Synthetic,
+)
+from schemas.message import Message
+from schemas.operators import placeholder_faults, step_faults
+from schemas.request import Evaluate, SystemNeed
 from schemas.status import Catalog
 from services.scheduler.errors import invalid, unknown
 
-M = TypeVar("M", ModelManifest, DatasetManifest)
+M = TypeVar("M", ModelManifest, DatasetManifest, HardwareManifest, SoftwareManifest)
 
 DEFAULT_DATASETS = {"image": "photos"}
 """The dataset of a modality, for a model that names none."""
@@ -46,8 +53,34 @@ def dataset_of(request: Evaluate, model: ModelManifest, catalog: Catalog) -> Dat
     return dataset
 
 
+def usable(variants: Sequence[ModelManifest]) -> Sequence[ModelManifest]:
+    """Return the variants of a model that leave nothing out. Raises RequestRefused for none.
+
+    What a listing leaves out parses; here it would be used.
+    """
+    faults = [next(placeholder_faults(each), None) for each in variants]
+    whole = [each for each, fault in zip(variants, faults, strict=True) if fault is None]
+    if not whole and faults[0] is not None:
+        raise invalid(f"model.{faults[0].path}", faults[0].found, faults[0].allowed)
+    return whole
+
+
+def described_system(need: SystemNeed, catalog: Catalog) -> SystemNeed:
+    """Return a need with its manifests instead of their names. Raises RequestRefused."""
+    changes: dict[str, Message] = {}
+    if isinstance(need.hardware, str) and need.hardware:
+        names = [each.name for each in catalog.hardware]
+        changes["hardware"] = _named(need.hardware, catalog.hardware, "system.hardware", names)
+    if isinstance(need.software, str) and need.software:
+        names = [each.name for each in catalog.software]
+        changes["software"] = _named(need.software, catalog.software, "system.software", names)
+    return need.model_copy(update=changes) if changes else need
+
+
 def samples_of(dataset: DatasetManifest) -> int:
-    """Return how many samples a dataset has."""
+    """Return how many samples a dataset has; 0 of a source that does not say."""
+    if dataset.source is not None:
+        return dataset.source.samples
     return dataset.synthetic.samples if dataset.synthetic else len(dataset.samples)
 
 
@@ -96,7 +129,7 @@ def _default(model: ModelManifest, catalog: Catalog) -> DatasetManifest:
 
 
 def _check_samples(dataset: DatasetManifest, model: ModelManifest) -> None:
-    if not samples_of(dataset):
+    if not samples_of(dataset) and dataset.source is None:
         raise invalid("dataset", dataset.name, "a dataset with at least one sample")
     port = model.inputs[0] if model.inputs else None
     if dataset.synthetic is None or port is None or port.steps or not port.shape:

@@ -34,6 +34,7 @@ def status_of(state: EvaluationState, address: str, *, runs: bool = True) -> Eva
         model=_planned_model(state) or model_name(state.request),
         requested_ns=state.requested_ns,
         request=state.request if runs else None,
+        subject=state.plan.subject if runs and state.plan else None,
         framework=framework_name(state.plan.subject) if state.plan else "",
         device=state.plan.subject.device if state.plan else "",
         labels=state.request.labels if state.request else {},
