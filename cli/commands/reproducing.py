@@ -1,0 +1,114 @@
+"""`mlscope export` and `mlscope reproduce`: an evaluation as a file, and the same elsewhere."""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from cli import exits
+from cli.commands.asking import client_of
+from cli.failures import Misused
+from cli.output import Rows, write_json, write_rows
+from cli.progress import ProgressLine
+from cli.request import manifest_in
+from mlscope.client import AsyncClient
+from mlscope.reproducing.differences import Difference, differences
+from mlscope.reproducing.logs import (
+    Altered,
+    NotMeasured,
+    checked,
+    reference_log,
+    request_again,
+    written,
+)
+from schemas.codec import parse
+from schemas.errors import MalformedMessage
+from schemas.reference import ReferenceLog
+
+_COLUMNS = ("aspect", "subject", "name", "before", "now", "note")
+_TABLES = ("conditions", "latency", "throughput", "accuracy")
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Write an evaluation's reference log."""
+    return asyncio.run(_export(arguments))
+
+
+async def _export(arguments: argparse.Namespace) -> int:
+    async with client_of(arguments) as client:
+        log = await log_of(client, arguments.evaluation)
+    text = written(log)
+    if arguments.out is None:
+        sys.stdout.write(text)
+    else:
+        arguments.out.write_text(text, "utf-8")
+        print(f"{arguments.out}: {len(log.runs)} runs; elsewhere: mlscope reproduce …")
+    return exits.OK
+
+
+async def log_of(client: AsyncClient, evaluation: str) -> ReferenceLog:
+    """Return an evaluation's reference log. Raises Misused, CommandRefused."""
+    status = await client.status(evaluation)
+    try:
+        tables = await client.tables(evaluation, *(t for t in _TABLES if t in status.tables))
+        agents = (await client.catalog("agent")).agents
+        return reference_log(
+            status,
+            [each.announcement for each in agents],
+            {each.name: each.rows() for each in tables.values()},
+            (await client.predictions(evaluation)).predictions,
+        )
+    except NotMeasured as error:
+        raise Misused(str(error)) from error
+
+
+def reproduce(arguments: argparse.Namespace) -> int:
+    """Run a reference log again and print what differs."""
+    return asyncio.run(_reproduce(arguments, read_log(arguments.file)))
+
+
+def read_log(path: Path) -> ReferenceLog:
+    """Return the reference log in a file. Raises Misused."""
+    try:
+        return checked(parse(ReferenceLog, manifest_in(path)))
+    except (MalformedMessage, Altered) as error:
+        raise Misused(f"{path}: {error}") from None
+
+
+async def _reproduce(arguments: argparse.Namespace, before: ReferenceLog) -> int:
+    wait = {} if arguments.wait is None else {"wait_s": arguments.wait}
+    async with client_of(arguments) as client:
+        evaluation = await client.evaluate(request_again(before, arguments.agent, **wait))
+        with ProgressLine(sys.stderr, quiet=arguments.quiet) as line:
+            line.note(f"evaluation {evaluation.id}  {evaluation.address}")
+            status = await evaluation.follow(line.show)
+        if status.state != "analyzed":
+            print(f"{status.evaluation} {status.state}: {status.cause}", file=sys.stderr)
+            return exits.FAILED
+        now = await log_of(client, evaluation.id)
+    if arguments.out is not None:
+        arguments.out.write_text(written(now), "utf-8")
+    found = differences(before, now)
+    _print(arguments.output, before, now, found)
+    return exits.GATE if arguments.strict and not _are_same(found) else exits.OK
+
+
+def _are_same(found: list[Difference]) -> bool:
+    return all(each.is_same for each in found if each.aspect in ("predictions", "runs"))
+
+
+def _print(form: str, before: ReferenceLog, now: ReferenceLog, found: list[Difference]) -> None:
+    rows = [
+        (each.aspect, each.subject, each.name, each.before, each.now, each.note) for each in found
+    ]
+    if form == "json":
+        told = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
+        write_json(
+            {"before": before.evaluation, "now": now.evaluation, "differences": told,
+             "predictions_are_same": _are_same(found)}
+        )  # fmt: skip
+        return
+    write_rows(Rows(_COLUMNS, tuple(rows)), form)
+    if form == "table":
+        same = "the same" if _are_same(found) else "not the same"
+        print(f"{now.evaluation} repeats {before.evaluation}: predictions are {same}.")

@@ -1,0 +1,172 @@
+"""What differs between a reference log and the same run again: machine, versions, numbers, answers.
+
+Runs are paired by scenario, level and batch size, in their order. Performance is a ratio, with
+both intervals at 95 %: where these overlap, a difference is not shown by these runs.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.reference import ReferenceAnswer, ReferenceLog, ReferenceMachine, ReferenceRun
+
+_CONDITIONS = (
+    *("framework", "device", "provider", "precision", "threads", "options"),
+    *("seed", "parameters", "dataset", "model", "checksums", "mlscope_version", "python_version"),
+)
+_NUMBERS = (
+    *(("latency", each) for each in ("median", "p90", "p99", "service_median")),
+    ("throughput", "samples_per_s"),
+)
+IDENTICAL = "identical"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing compared: `aspect` is hardware, software, conditions, performance, predictions."""
+
+    aspect: str
+    #: the run, or the agent, it is about
+    subject: str
+    name: str
+    before: str
+    now: str
+    note: str = ""
+    is_same: bool = False
+
+
+def differences(before: ReferenceLog, now: ReferenceLog) -> list[Difference]:
+    """Return what was compared: of machines and conditions what differs, of the rest all."""
+    pairs = list(paired(before, now))
+    found = list(_machines(before, now))
+    for old, new in pairs:
+        found += _conditions(old, new)
+    missing = len(before.runs) - len(pairs)
+    if missing:
+        found.append(Difference("runs", "", "paired", str(len(before.runs)), str(len(pairs))))
+    for old, new in pairs:
+        found += _performance(old, new)
+    for old, new in pairs:
+        found += _predictions(old, new, _answers(before, old.run), _answers(now, new.run))
+    return found
+
+
+def paired(before: ReferenceLog, now: ReferenceLog) -> Iterator[tuple[ReferenceRun, ReferenceRun]]:
+    """Yield each run with the same run of the other log, where there is one."""
+    left = list(now.runs)
+    for old in before.runs:
+        key = (old.scenario, old.level, old.batch_size)
+        same = (each for each in left if (each.scenario, each.level, each.batch_size) == key)
+        new = next(same, None)
+        if new is not None:
+            left.remove(new)
+            yield old, new
+
+
+def _machines(before: ReferenceLog, now: ReferenceLog) -> Iterator[Difference]:
+    for old, new in zip(before.machines, now.machines, strict=False):
+        yield from _of_machine("hardware", old, new)
+        yield from _of_machine("software", old, new)
+
+
+def _of_machine(
+    aspect: str, before: ReferenceMachine, now: ReferenceMachine
+) -> Iterator[Difference]:
+    old, new = (
+        _flat(getattr(each, aspect).model_dump(mode="json", exclude={"kind", "name", "version"}))
+        for each in (before, now)
+    )
+    for name in dict.fromkeys((*old, *new)):
+        if old.get(name) != new.get(name):
+            shown = (str(old.get(name, "")), str(new.get(name, "")))
+            yield Difference(aspect, f"{before.agent} / {now.agent}", name, *shown)
+
+
+def _flat(value: Any, path: str = "") -> dict[str, Any]:
+    """Return the plain values of nested maps and lists by path, without what is empty."""
+    if isinstance(value, Mapping):
+        parts = ((str(name), each) for name, each in value.items())
+    elif isinstance(value, list | tuple):
+        parts = ((str(number), each) for number, each in enumerate(value))
+    else:
+        return {path: value} if value not in ("", None) else {}
+    found: dict[str, Any] = {}
+    for name, each in parts:
+        found |= _flat(each, f"{path}.{name}" if path else name)
+    return found
+
+
+def _conditions(old: ReferenceRun, new: ReferenceRun) -> Iterator[Difference]:
+    for name in _CONDITIONS:
+        before, now = old.conditions.get(name), new.conditions.get(name)
+        if before != now:
+            yield Difference("conditions", old.run, name, str(before), str(now))
+    if old.state != new.state:
+        yield Difference("conditions", old.run, "state", old.state, new.state)
+
+
+def _performance(old: ReferenceRun, new: ReferenceRun) -> Iterator[Difference]:
+    for table, name in _NUMBERS:
+        rows = getattr(old, table), getattr(new, table)
+        before, now = (row.get(name) for row in rows)
+        if before is None or now is None or not before:
+            continue
+        low, high = _interval(rows[0], name), _interval(rows[1], name)
+        note = f"ratio {now / before:.3f}"
+        is_same = False
+        if low and high:
+            is_same = low[0] <= high[1] and high[0] <= low[1]
+            note += ", the intervals overlap" if is_same else ", the intervals are apart"
+        shown = _shown(before, low), _shown(now, high)
+        yield Difference("performance", old.run, f"{table} {name}", *shown, note, is_same)
+
+
+def _interval(row: Mapping[str, Any], name: str) -> tuple[float, float] | None:
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    return None if low is None or high is None else (float(low), float(high))
+
+
+def _shown(value: float, interval: tuple[float, float] | None) -> str:
+    text = f"{value:.6g}"
+    return f"{text} [{interval[0]:.6g}, {interval[1]:.6g}]" if interval else text
+
+
+def _answers(log: ReferenceLog, run: str) -> dict[int, ReferenceAnswer]:
+    return {each.sample: each for each in log.answers if each.run == run}
+
+
+def _predictions(
+    old: ReferenceRun,
+    new: ReferenceRun,
+    before: Mapping[int, ReferenceAnswer],
+    now: Mapping[int, ReferenceAnswer],
+) -> Iterator[Difference]:
+    if not old.predictions_digest and not new.predictions_digest:
+        return
+    shown = (old.predictions_digest[:16] or "none", new.predictions_digest[:16] or "none")
+    if old.predictions_digest == new.predictions_digest:
+        note = f"{IDENTICAL}, of {len(before)} samples"
+        yield Difference("predictions", old.run, "answers", *shown, note, is_same=True)
+        return
+    both = sorted(before.keys() & now.keys())
+    other = [n for n in both if before[n].features != now[n].features]
+    pairs = [_distance(_flat(before[n].features), _flat(now[n].features)) for n in other]
+    note = f"{len(other)} of {len(both)} samples differ"
+    note += f", numbers by at most {max((each[0] for each in pairs), default=0.0):.3g}"
+    if changed := sum(each[1] for each in pairs):
+        note += f", {changed} with other labels or sizes"
+    if len(both) < max(len(before), len(now)):
+        note += f"; {len(before)} samples then, {len(now)} now"
+    yield Difference("predictions", old.run, "answers", *shown, note)
+
+
+def _distance(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[float, bool]:
+    """Return the largest difference of numbers, and whether anything else differs."""
+    most, is_other = 0.0, before.keys() != now.keys()
+    for name in before.keys() & now.keys():
+        old, new = before[name], now[name]
+        if isinstance(old, float) and isinstance(new, int | float):
+            most = max(most, abs(old - new))
+        else:
+            is_other = is_other or old != new
+    return most, is_other
