@@ -47,6 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
         dest="command", title="commands", metavar="COMMAND", required=True
     )
     _add_run(commands)
+    _add_listing(commands)
     _add_reading(commands)
     _add_answers(commands)
     _add_manifest(commands)
@@ -54,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_commands(commands)
     _add_running(commands)
     _add_offline(commands)
+    _add_repeating(commands)
     _add_keys(commands)
     _add_help(commands)
     return parser
@@ -154,8 +156,39 @@ def _add_placing(parser: argparse.ArgumentParser) -> None:
         metavar="k=v",
         help="of the predictor, e.g. threads=2; repeatable",
     )
-    add("--agent", action="append", default=[], metavar="ID", help="only this one; repeatable")
+    _add_machine(add, "only this one")
     add("--all-agents", action="store_true", help="on every agent that fits, not on one")
+    add("--wait", type=float, metavar="S", help="seconds to wait for an agent that fits")
+
+
+def _add_listing(commands: Parsers) -> None:
+    listing = _command(commands, "ls", "listing", "list what there is")
+    kinds = ("evaluations", "agents", "models", "frameworks", "datasets", "scenarios")
+    listing.add_argument("kind", choices=kinds, metavar="KIND", help=", ".join(kinds))
+    add = listing.add_argument
+    add("search", nargs="?", default="", metavar="SEARCH", help="only what holds this word")
+    add(
+        "--framework",
+        default="",
+        metavar="NAME[:CONSTRAINT]",
+        help="evaluations on it, e.g. 'onnxruntime:>=1.16'; models for it, or a part of its name",
+    )
+    add = listing.add_argument_group("models").add_argument
+    add("--task", default="", metavar="TASK", help="of this task, or a part of its name")
+    add = listing.add_argument_group("evaluations").add_argument
+    add("--limit", type=int, metavar="N", help="how many, the newest (50)")
+    add("--model", default="", metavar="NAME[:CONSTRAINT]", help="of this model")
+    add("--model-version", default="", metavar="CONSTRAINT", help="of its versions, e.g. '>=1'")
+    add("--state", default="", choices=STATES, metavar="STATE", help=", ".join(STATES))
+    _add_machine(add, "with a run on this one")
+    add("--label", action="append", default=[], metavar="k=v", help="with this note; repeatable")
+    _prints(listing)
+    _asks(listing)
+
+
+def _add_machine(add: Callable[..., object], agent: str) -> None:
+    """Add what machines are meant, for a request and for a list alike."""
+    add("--agent", action="append", default=[], metavar="ID", help=f"{agent}; repeatable")
     add("--device", default="", metavar="NAME", help="cpu, cuda, …")
     add(
         "--need",
@@ -164,20 +197,9 @@ def _add_placing(parser: argparse.ArgumentParser) -> None:
         metavar="k=v",
         help="what the system must have, e.g. memory_bytes=8000000000; repeatable",
     )
-    add("--wait", type=float, metavar="S", help="seconds to wait for an agent that fits")
 
 
 def _add_reading(commands: Parsers) -> None:
-    listing = _command(commands, "ls", "reading", "list what there is")
-    kinds = ("evaluations", "agents", "models", "frameworks", "datasets", "scenarios")
-    listing.add_argument("kind", choices=kinds, metavar="KIND", help=", ".join(kinds))
-    add = listing.add_argument
-    add("search", nargs="?", default="", metavar="SEARCH", help="only what holds this word")
-    add("--task", default="", metavar="TASK", help="models of this task, or a part of its name")
-    add("--framework", default="", metavar="NAME", help="models of this framework")
-    add("--limit", type=int, default=50, metavar="N", help="how many evaluations (50)")
-    add("--model", default="", metavar="NAME", help="evaluations of this model")
-    add("--state", default="", choices=STATES, metavar="STATE", help=", ".join(STATES))
     show = _command(commands, "show", "reading", "show an evaluation, a model or an agent")
     show.add_argument("name", metavar="NAME", help="an evaluation's id, or a name of the catalog")
     show.add_argument(
@@ -195,9 +217,9 @@ def _add_reading(commands: Parsers) -> None:
     cancel = _command(commands, "cancel", "evaluate", "end an evaluation now")
     cancel.add_argument("evaluation", metavar="ID")
     cancel.add_argument("--reason", default="", metavar="TEXT", help="kept in its record")
-    for parser in (listing, show, tables):
+    for parser in (show, tables):
         _prints(parser)
-    for parser in (listing, show, tables, watch, cancel):
+    for parser in (show, tables, watch, cancel):
         _asks(parser)
 
 
@@ -231,7 +253,8 @@ def _add_manifest(commands: Parsers) -> None:
     for each in (check, publish):
         each.add_argument("files", nargs="+", type=Path, metavar="FILE")
     withdraw = _command(actions, "withdraw", "manifests", "take a manifest out of the catalog")
-    withdraw.add_argument("kind", choices=("model", "framework", "dataset", "scenario"))
+    kinds = ("model", "framework", "dataset", "scenario", "hardware", "software")
+    withdraw.add_argument("kind", choices=kinds)
     withdraw.add_argument("name")
     withdraw.add_argument("version")
     for each in (publish, withdraw):
@@ -274,11 +297,15 @@ def _add_running(commands: Parsers) -> None:
 
 
 def _add_offline(commands: Parsers) -> None:
-    agent = _command(commands, "agent", "offline", "run a plan without broker or database")
-    agent.add_argument("--plan", type=Path, required=True, metavar="FILE", help="of `mlscope plan`")
-    agent.add_argument(
-        "--out", type=Path, required=True, metavar="BUNDLE", help="what was measured goes here"
+    text = "run a plan without broker or database, or an agent in its framework's container"
+    agent = _command(commands, "agent", "offline", text)
+    either = agent.add_mutually_exclusive_group(required=True)
+    either.add_argument("--plan", type=Path, metavar="FILE", help="of `mlscope plan`")
+    either.add_argument(
+        "--framework-manifest", type=Path, metavar="FILE", help="whose container is started"
     )
+    agent.add_argument("--out", type=Path, metavar="BUNDLE", help="what a plan measured goes here")
+    agent.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="of the container")
     plan = _command(commands, "plan", "planning", "write a plan for a machine without broker")
     plan.add_argument("model", metavar="MODEL", help="a shipped model's name, or a manifest's file")
     _add_request(plan)
@@ -291,6 +318,23 @@ def _add_offline(commands: Parsers) -> None:
     bring.add_argument("--data", default="", help="data folder of the local cluster (.mlscope)")
     bring.add_argument("--keys", default="", help="folder of the services' keys")
     bring.add_argument("--url", default="", help="NATS server (MLSCOPE_NATS_URL)")
+
+
+def _add_repeating(commands: Parsers) -> None:
+    export = _command(commands, "export", "reproducing", "write an evaluation as one file")
+    export.add_argument("evaluation", metavar="ID")
+    export.add_argument("-o", "--out", type=Path, metavar="FILE", help="default: standard output")
+    again = _command(commands, "reproduce", "reproducing", "run such a file again: what differs?")
+    add = again.add_argument
+    add("file", type=Path, metavar="FILE", help="of `mlscope export`")
+    add("--agent", action="append", default=[], metavar="ID", help="only this one; repeatable")
+    add("--wait", type=float, metavar="S", help="seconds to wait for an agent that fits")
+    add("--out", type=Path, metavar="FILE", help="write the new evaluation as such a file, too")
+    add("--strict", action="store_true", help="end with exit code 3 where predictions differ")
+    add("--quiet", action="store_true", help="no progress")
+    _prints(again)
+    for each in (export, again):
+        _asks(each)
 
 
 def _add_keys(commands: Parsers) -> None:

@@ -9,7 +9,9 @@ import yaml
 
 from cli.failures import Misused
 from mlscope.client.asynchronous import request_of
+from mlscope.manifests.errors import ManifestFaulty
 from schemas.request import Evaluate
+from services.registry.manifests import read_manifest
 
 _FILES = (".yml", ".yaml", ".json")
 
@@ -23,8 +25,8 @@ def request_from(arguments: argparse.Namespace) -> Evaluate:
         "trace_level": arguments.trace_level,
         "agents": arguments.agent,
         "spread": "all" if arguments.all_agents else "one",
-        "system": _system(arguments),
-        "dataset": named_or_read(arguments.dataset),
+        "system": system_of(arguments),
+        "dataset": named_or_read(arguments.dataset, "dataset"),
         "options": pairs_of("--option", arguments.option),
         "blocks": blocks_of(arguments.blocks),
         "pacing": arguments.pacing,
@@ -39,8 +41,12 @@ def request_from(arguments: argparse.Namespace) -> Evaluate:
     return request_of(named_or_read(arguments.model), asked)
 
 
-def _system(arguments: argparse.Namespace) -> dict[str, Any]:
+def system_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what `--device` and `--need` say the system must be. Raises Misused."""
     need = pairs_of("--need", arguments.need)
+    for name in ("hardware", "software"):
+        if isinstance(value := need.get(name), str):
+            need[name] = named_or_read(value, name)
     return {"device": arguments.device, **need} if arguments.device else need
 
 
@@ -99,15 +105,25 @@ def _split(text: str) -> list[str]:
     return [each for each in text.split(",") if each]
 
 
-def named_or_read(text: str) -> str | dict[str, Any]:
-    """Return a name as it is; what ends like a file is read as a manifest. Raises Misused."""
+def named_or_read(text: str, kind: str = "model") -> str | dict[str, Any]:
+    """Return a name as it is; what ends like a file is read as a manifest of a kind.
+
+    Raises Misused, which tells every fault with its line.
+    """
     if not text.endswith(_FILES):
         return text
-    return manifest_in(Path(text))
+    path = Path(text)
+    try:
+        manifest = read_manifest(path, kind)
+    except ManifestFaulty as error:
+        raise Misused("\n".join(fault.text(text) for fault in error.faults)) from None
+    if manifest.kind != kind:
+        raise Misused(f"{text}: kind: found {manifest.kind}, allowed: {kind}")
+    return manifest.model_dump(mode="json", exclude_unset=True)
 
 
 def manifest_in(path: Path) -> dict[str, Any]:
-    """Return the map in a YAML or JSON file. Raises Misused."""
+    """Return the map in a YAML or JSON file, of whatever kind. Raises Misused."""
     try:
         value = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:

@@ -13,10 +13,10 @@ from schemas.manifest import Manifest
 from services.registry.manifests import read_manifest
 
 
-def checked_manifest(path: Path) -> Manifest:
-    """Return the manifest in a file; without `kind` it is a model. Raises Misused."""
+def checked_manifest(path: Path, kind: str = "model") -> Manifest:
+    """Return the manifest in a file; `kind` is used where it says none. Raises Misused."""
     try:
-        return read_manifest(path, "model")
+        return read_manifest(path, kind)
     except ManifestFaulty as error:
         raise Misused(str(error)) from None
 
@@ -24,9 +24,16 @@ def checked_manifest(path: Path) -> Manifest:
 def check(arguments: argparse.Namespace) -> int:
     """Read every file and say what is wrong with it."""
     wrong = 0
+    known: dict[tuple[str, str, str], tuple[Path, Manifest]] = {}
     for path in arguments.files:
         try:
             manifest = checked_manifest(path)
+            key = (manifest.kind, manifest.name, manifest.version)
+            first, same = known.setdefault(key, (path, manifest))
+            if same != manifest:
+                raise Misused(
+                    f"{path}: {' '.join(key)} is another in {first}: give it a new version"
+                )
         except Misused as error:
             wrong += 1
             print(error, file=sys.stderr)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cli import exits
+from cli.commands import container
 from cli.failures import Misused
 from cli.request import manifest_in
 from mlscope.settings import Settings
@@ -17,13 +18,24 @@ from schemas.evaluation import RunStarted
 from schemas.message import Fact
 from schemas.plan import OfflinePlan
 from schemas.run import RunCompleted, RunFailed
+from services.agent.allowances import Allowances
 from services.agent.offline import run_plan
 
 
 def agent(arguments: argparse.Namespace) -> int:
-    """Run every session of a plan; the exit code is 1 when a run of it failed."""
+    """Run every session of a plan; the exit code is 1 when a run of it failed.
+
+    Or run an agent in the container that a framework's manifest gives.
+    """
+    if arguments.framework_manifest is not None:
+        return container.start(arguments.framework_manifest, arguments.device)
+    if arguments.out is None:
+        raise Misused("--plan needs --out BUNDLE: what was measured goes there")
     plan = read_plan(arguments.plan)
-    outcomes = run_plan(plan, arguments.out, told=_teller(), assets=Settings.read(os.environ))
+    settings = Settings.read(os.environ)
+    outcomes = run_plan(
+        plan, arguments.out, told=_teller(), assets=settings, allowed=Allowances.of(settings)
+    )
     failed = [each for each in outcomes if isinstance(each, RunFailed)]
     print(f"{arguments.out}  {len(outcomes)} runs, {len(failed)} failed")
     print(f"now where the cluster is: mlscope import {arguments.out}", file=sys.stderr)

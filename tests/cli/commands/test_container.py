@@ -1,0 +1,131 @@
+"""An agent in its framework's container: what the engine is told."""
+
+import json
+import platform
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli import exits
+from cli.commands.container import framework_manifest, image_of, launch_of, start
+from cli.failures import Misused
+from cli.main import main
+from tests.places import LISTINGS
+
+ENGINE = """#!/bin/sh
+{python} - "$@" <<'END'
+import json, os, sys
+told = {name: value for name, value in os.environ.items() if name.startswith("MLSCOPE_")}
+with open(os.environ["TOLD"], "w") as file:
+    json.dump({"arguments": sys.argv[1:], "environ": told}, file)
+END
+exit 7
+"""
+"""An engine that writes down what it was asked, and fails."""
+
+LISTING = LISTINGS / "framework_manifest_listing2.yml"
+ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    """Lend a framework's manifest with containers for this machine."""
+    path = tmp_path / "own.yml"
+    images = {"cpu": "own/agent:1-cpu", "gpu": "own/agent:1-gpu"}
+    text = {"name": "own", "version": "1.0.0", "containers": {ARCHITECTURE: images}}
+    path.write_text(json.dumps(text))
+    return path
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Path:
+    """Lend a folder with an engine called docker in it."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "docker"
+    program.write_text(ENGINE.replace("{python}", sys.executable))
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def told(tmp_path: Path, engine: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put the engine first on the path, and return where it writes."""
+    monkeypatch.setenv("PATH", f"{engine}:/usr/bin:/bin")
+    monkeypatch.setenv("TOLD", str(tmp_path / "told.json"))
+    return tmp_path / "told.json"
+
+
+def test_the_engine_starts_the_image_with_the_agents_settings(
+    manifest: Path, told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seed = tmp_path / "agent.nk"
+    seed.write_text("SUSECRET")
+    monkeypatch.setenv("MLSCOPE_NATS_URL", "nats://user:secret@10.0.0.1:4222")
+    monkeypatch.setenv("MLSCOPE_NATS_SEED_FILE", str(seed))
+    monkeypatch.setenv("MLSCOPE_AGENT_ID", "gpu-box")
+    monkeypatch.setenv("MLSCOPE_AGENT_LABELS", "rack=7")
+    monkeypatch.setenv("MLSCOPE_DATA", str(tmp_path))
+    assert main(["agent", "--framework-manifest", str(manifest)]) == 7
+    asked = json.loads(told.read_text())
+    arguments, environ = asked["arguments"], asked["environ"]
+    assert arguments[0] == "run"
+    assert arguments[-3:] == ["own/agent:1-cpu", "serve", "agent"]
+    assert f"{seed}:/run/mlscope/mlscope_nats_seed_file:ro" in arguments
+    passed = [arguments[n + 1] for n, each in enumerate(arguments) if each == "--env"]
+    assert {name: environ[name] for name in passed} == {
+        "MLSCOPE_NATS_URL": "nats://user:secret@10.0.0.1:4222",
+        "MLSCOPE_NATS_SEED_FILE": "/run/mlscope/mlscope_nats_seed_file",
+        "MLSCOPE_AGENT_ID": "gpu-box",
+        "MLSCOPE_AGENT_LABELS": "rack=7",
+        "MLSCOPE_AGENT_IMAGE": "own/agent:1-cpu",
+    }
+    assert "secret" not in " ".join(arguments)
+    assert "--gpus" not in arguments
+
+
+def test_a_gpu_is_asked_for_with_its_image(manifest: Path, engine: Path) -> None:
+    launch = launch_of(framework_manifest(manifest), "gpu", {"PATH": str(engine)})
+    place = launch.command.index("--gpus")
+    assert launch.command[place + 1] == "all"
+    assert "own/agent:1-gpu" in launch.command
+    assert launch.command[0] == str(engine / "docker")
+
+
+def test_without_an_engine_it_says_what_to_do(
+    manifest: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    assert main(["agent", "--framework-manifest", str(manifest)]) == exits.USAGE
+    said = capsys.readouterr().err
+    assert "none of docker, podman is on the PATH" in said
+    assert "own/agent:1-cpu" in said
+
+
+def test_an_image_for_another_machine_is_refused_with_those_there_are(engine: Path) -> None:
+    listing = framework_manifest(LISTING)
+    only = listing.model_copy(update={"containers": {"ppc64le": {"cpu": "far"}}})
+    with pytest.raises(Misused, match=r"no container for \w+ cpu; it has ppc64le cpu"):
+        image_of(only, "cpu")
+
+
+@pytest.mark.skipif(ARCHITECTURE != "amd64", reason="the listing's containers are amd64's")
+def test_the_papers_listing_gives_its_image() -> None:
+    listing = framework_manifest(LISTING)
+    assert image_of(listing, "gpu") == "carml/tensorflow:1-15-0_amd64-gpu"
+
+
+def test_another_kind_of_manifest_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "d.yml"
+    path.write_text("kind: dataset\nname: d\nsynthetic: {shape: [3]}\n")
+    with pytest.raises(Misused, match="this is a dataset"):
+        start(path, "cpu")
+
+
+def test_a_plan_needs_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agent", "--plan", str(tmp_path / "plan.json")]) == exits.USAGE
+    assert "--out BUNDLE" in capsys.readouterr().err
