@@ -64,7 +64,9 @@ async def test_every_asker_is_answered_and_what_is_accepted_is_kept(
         await burst.send()
         accepted = {each["evaluation"] for each in burst.answers if each["accepted"]}
         refused = Counter(each["error"] for each in burst.answers if not each["accepted"])
-        assert set(refused) == {"busy"}
+        assert refused["busy"]
+        # A busy machine's broker may be away from the scheduler for a while: that is said too.
+        assert set(refused) <= {"busy", "unavailable"}
         assert len(accepted) + refused.total() == REQUESTS
         assert accepted
         assert memory_kib(cluster, "scheduler") < MOST_MEMORY_KIB
