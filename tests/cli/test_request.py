@@ -16,7 +16,21 @@ from cli.request import (
     scenario_of,
 )
 from mlscope.client.errors import EvaluationRefused
+from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.request import Evaluate, ScenarioChoice
+
+_MINE = """\
+name: mine
+version: 1.0.0
+framework: {name: onnxruntime, version: '>=1'}
+inputs:
+- type: image
+  layer_name: x
+  shape: [-1, 3]
+  steps: [decode]
+outputs: []
+model: {graph_path: m.onnx, graph_checksum: 'sha256:0'}
+"""
 
 
 def request(*words: str) -> Evaluate:
@@ -102,9 +116,56 @@ def test_a_wrong_field_is_refused_before_anything_is_sent(
 
 def test_what_ends_like_a_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "m.yml"
-    path.write_text("{name: mine}")
-    assert named_or_read(str(path)) == {"name": "mine"}
+    path.write_text(_MINE)
+    model = request(str(path)).model
+    assert isinstance(model, ModelManifest)
+    assert (model.name, model.inputs[0].steps[0].operator) == ("mine", "decode")
+    assert model.model.checksum == "sha256:0"
     assert named_or_read("mine:>=1.0") == "mine:>=1.0"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        (_MINE.replace("decode", "decod"), 8, "inputs.0.steps.0.operator: found decod, allowed:"),
+        (_MINE + "outptus: []\n", 11, "outptus: found an unknown field, allowed: outputs?"),
+        (_MINE.replace("[-1, 3]", "[-1, three]"), 7, "inputs.0.shape.1: found 'three', allowed:"),
+        (_MINE.replace("'>=1'", "'=>1'"), 3, "framework.version: found '=>1', allowed: >=1.12.0"),
+        (_MINE.replace("name: mine", "name: [mine"), 2, "allowed: YAML"),
+        ("kind: dataset\nname: d\nsynthetic: {}\n", 0, "kind: found dataset, allowed: model"),
+    ],
+)
+def test_a_wrong_manifest_is_refused_at_its_line(
+    tmp_path: Path, text: str, line: int, said: str
+) -> None:
+    path = tmp_path / "m.yml"
+    path.write_text(text)
+    with pytest.raises(Misused) as raised:
+        request(str(path))
+    place = f"{path}:{line}: " if line else f"{path}: "
+    assert place in str(raised.value)
+    assert said in str(raised.value)
+
+
+def test_every_fault_of_a_manifest_is_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "m.yml"
+    path.write_text(_MINE.replace("decode", "decod").replace("'>=1'", "'=>1'"))
+    with pytest.raises(Misused) as raised:
+        request(str(path))
+    assert [line.split(":")[1] for line in str(raised.value).splitlines()] == ["3", "8"]
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Misused, match=r"none\.yml"):
+        request(str(tmp_path / "none.yml"))
+
+
+def test_a_dataset_s_file_is_a_dataset(tmp_path: Path) -> None:
+    path = tmp_path / "d.yml"
+    path.write_text("name: mine\nsynthetic: {samples: 3}\n")
+    dataset = request("tiny", "--dataset", str(path)).dataset
+    assert isinstance(dataset, DatasetManifest)
+    assert (dataset.kind, dataset.name) == ("dataset", "mine")
 
 
 @pytest.mark.parametrize(("text", "said"), [("[1]", "a manifest is a map"), ("{a", "line 1")])
