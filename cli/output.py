@@ -6,11 +6,11 @@ import math
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
-from mlscope.client.quantities import shown, unit_of
-from mlscope.layout import laid_out
+from mlscope.client.quantities import head_of, shown, unit_of
+from mlscope.layout import folded, laid_out
 from schemas.analysis import Table
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
@@ -18,13 +18,17 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What is printed; `units` are for people, JSON and CSV keep plain numbers."""
+    """What is printed; `units` are for people, JSON and CSV keep plain numbers.
+
+    A table that `folds` goes on in further lines where a text is long.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     units: tuple[str, ...] = ()
     title: str = ""
     note: str = ""
+    folds: bool = False
 
     @classmethod
     def of_table(cls, table: Table) -> "Rows":
@@ -48,12 +52,11 @@ class Rows:
         """Return these columns only, those that are there; all when none of them is."""
         places = [self.columns.index(name) for name in columns if name in self.columns]
         places = places or list(range(len(self.columns)))
-        return Rows(
+        return replace(
+            self,
             columns=tuple(self.columns[place] for place in places),
             rows=tuple(tuple(row[place] for place in places) for row in self.rows),
             units=tuple(self.units[place] for place in places) if self.units else (),
-            title=self.title,
-            note=self.note,
         )
 
 
@@ -87,7 +90,9 @@ def table_lines(rows: Rows, *, is_tty: bool = False, fit: int = 0) -> list[str]:
         [shown(value, unit) for value, unit in zip(row, units, strict=True)] for row in rows.rows
     ]
     to_right = [_is_numeric(column) for column in zip(*rows.rows, strict=True)]
-    layout = laid_out(rows.columns, cells, to_right or [False] * len(rows.columns), fit)
+    lay_out = folded if rows.folds else laid_out
+    heads = [head_of(name, unit) for name, unit in zip(rows.columns, units, strict=True)]
+    layout = lay_out(heads, cells, to_right or [False] * len(heads), fit)
     head = [f"{_BOLD}{line}{_PLAIN}" for line in layout.head] if is_tty else layout.head
     return head + layout.body
 

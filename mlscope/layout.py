@@ -9,6 +9,8 @@ from itertools import zip_longest
 _WIDE_GAP, _NARROW_GAP = 2, 1
 _LEAST = 8
 """Columns of text are cut to no less."""
+_MOST_FOLDED = 36
+"""Columns of text that go on in further lines are no wider."""
 
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
@@ -50,6 +52,63 @@ def laid_out(
         [_line(each, widths, to_right, gap) for each in shown_heads],
         [_line(each, widths, to_right, gap) for each in rows],
     )
+
+
+def folded(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    to_right: Sequence[bool],
+    fit: int = 0,
+) -> Layout:
+    """Return an aligned table whose long texts go on in further lines: nothing is cut.
+
+    At most `fit` terminal columns where it can be so (0: any width); the widest texts become
+    narrower first, never those of the first column, and never numbers.
+    """
+    is_kept = [place == 0 or right for place, right in enumerate(to_right)]
+    sizes = _widths([()] * len(heads), rows)
+    sizes = [s if kept else min(s, _MOST_FOLDED) for s, kept in zip(sizes, is_kept, strict=True)]
+    stacks = [_stacked(head, size) for head, size in zip(heads, sizes, strict=True)]
+    widths = [max(s, *map(width, stack)) for s, stack in zip(sizes, stacks, strict=True)]
+    for words in (_longest_words(rows, len(heads)), [0] * len(heads)):
+        least = [
+            s if kept else max(_LEAST, w) for s, kept, w in zip(widths, is_kept, words, strict=True)
+        ]
+        widths = _narrowed(widths, least, fit) if fit else widths
+    height = max(map(len, stacks), default=0)
+    padded = zip_longest(*([""] * (height - len(each)) + each for each in stacks), fillvalue="")
+    return Layout(
+        [_line(each, widths, to_right, _WIDE_GAP) for each in padded],
+        [line for row in rows for line in _folded_row(row, widths, to_right)],
+    )
+
+
+def _longest_words(rows: Sequence[Sequence[str]], columns: int) -> list[int]:
+    """Return the width of each column's longest word."""
+    return [
+        max((width(word) for row in rows for word in row[place].split()), default=0)
+        for place in range(columns)
+    ]
+
+
+def _narrowed(widths: Sequence[int], least: Sequence[int], fit: int) -> list[int]:
+    """Return widths that fit where they can, the widest made narrower first."""
+    found = list(widths)
+    while _total(found, _WIDE_GAP) > fit:
+        free = [place for place, size in enumerate(found) if size > least[place]]
+        if not free:
+            break
+        found[max(free, key=lambda place: found[place])] -= 1
+    return found
+
+
+def _folded_row(row: Sequence[str], widths: Sequence[int], to_right: Sequence[bool]) -> list[str]:
+    cells = [
+        textwrap.wrap(cell, size, break_on_hyphens=False) or [""]
+        for cell, size in zip(row, widths, strict=True)
+    ]
+    lines = zip_longest(*cells, fillvalue="")
+    return [_line(each, widths, to_right, _WIDE_GAP) for each in lines]
 
 
 def wrapped(text: str, fit: int = 0) -> list[str]:

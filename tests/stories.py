@@ -186,6 +186,9 @@ class StandIns:
         self.bus = bus
         self._others = others or {}
         self.cancelled: list[str] = []
+        #: what was asked of the history
+        self.listed: list[ListEvaluations] = []
+        self.models: tuple[ModelManifest, ...] = (a_model(),)
         #: of a table, that an answer to `tables` holds
         self.most_rows = 1000
         self.held = [LATENCY]
@@ -254,11 +257,11 @@ class StandIns:
         return encode_body(status)
 
     async def _evaluations(self, asked: Asked) -> bytes:
-        decode_body(ListEvaluations, asked.body)
+        self.listed.append(decode_body(ListEvaluations, asked.body))
         return encode_body(EvaluationList(evaluations=(unheard(E),)))
 
     async def _catalog(self, _: Asked) -> bytes:
-        return encode_body(Catalog(models=(a_model(),)))
+        return encode_body(Catalog(models=self.models))
 
     async def _tables(self, asked: Asked) -> bytes:
         command = decode_body(ShowTables, asked.body)

@@ -103,11 +103,13 @@ class AsyncClient:
         """End an evaluation now; what was measured is kept. Raises CommandRefused."""
         await ask(self.bus, command_of(Cancel, {"evaluation": evaluation, "reason": reason}))
 
-    async def evaluations(
-        self, *, limit: int = 50, model: str = "", state: str = ""
-    ) -> tuple[EvaluationStatus, ...]:
-        """Return the newest evaluations, newest first. Raises CommandRefused."""
-        command = command_of(ListEvaluations, {"limit": limit, "model": model, "state": state})
+    async def evaluations(self, **constraints: Any) -> tuple[EvaluationStatus, ...]:
+        """Return the newest evaluations that fit, newest first. Raises CommandRefused.
+
+        `constraints` are the fields of `ListEvaluations`: limit (50), model (`name:>=1`), state,
+        framework (`onnxruntime:>=1.16`), system, agents, labels.
+        """
+        command = command_of(ListEvaluations, constraints)
         return (await ask_for(self.bus, command, EvaluationList)).evaluations
 
     async def catalog(self, kind: str = "", name: str = "") -> Catalog:

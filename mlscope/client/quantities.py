@@ -1,14 +1,14 @@
 """Numbers with units as people read them: `5.12 ms`, `1 234.5 /s`, `3.2 MB`. For eyes only."""
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from schemas.analysis import Column
 
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
-
-
 _SHARES = ("share", "probability")
 
 
@@ -18,6 +18,15 @@ def unit_of(column: Column) -> str:
         return ""
     is_share = column.type == "float" and column.name.startswith(_SHARES)
     return "share" if is_share and column.unit in ("", "1") else column.unit
+
+
+_IN_NAMES: Mapping[str, str] = MappingProxyType({"ns": "_ns", "By": "_bytes"})
+
+
+def head_of(name: str, unit: str) -> str:
+    """Return a column's heading: its cells say their unit themselves, so that `_ns` is dropped."""
+    ending = _IN_NAMES.get(unit, "")
+    return name.removesuffix(ending) or name
 
 
 def shown(value: Any, unit: str = "") -> str:

@@ -102,11 +102,9 @@ class Client:
         """End an evaluation now; what was measured is kept. Raises CommandRefused."""
         self.wait_for(self._client.cancel(evaluation, reason))
 
-    def evaluations(
-        self, *, limit: int = 50, model: str = "", state: str = ""
-    ) -> tuple[EvaluationStatus, ...]:
-        """Return the newest evaluations, newest first."""
-        return self.wait_for(self._client.evaluations(limit=limit, model=model, state=state))
+    def evaluations(self, **constraints: Any) -> tuple[EvaluationStatus, ...]:
+        """Return the newest evaluations that fit, newest first. Arguments as of `AsyncClient`."""
+        return self.wait_for(self._client.evaluations(**constraints))
 
     def catalog(self, kind: str = "", name: str = "") -> Catalog:
         """Return agents and manifests known now; `kind` and `name` narrow it down."""

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.layout import laid_out, width, wrapped
+from mlscope.layout import folded, laid_out, width, wrapped
 
 _HEADS = ("run", "trimmed_mean", "note")
 _ROWS = (("b1-online-model", "5 ms", "a long note on this run"), ("b2", "120 ms", ""))
@@ -58,6 +58,32 @@ def test_what_can_be_fitted_is(rows: list[tuple[str, str, str]], fit: int) -> No
     assert len(layout.body) == len(rows)
     first = max((width(row[0]) for row in rows), default=1)
     assert all(width(line) <= max(fit, first + 18) for line in (*layout.head, *layout.body))
+
+
+def test_a_folded_table_keeps_every_word_and_cuts_none() -> None:
+    layout = folded(_HEADS, _ROWS, _RIGHT, fit=36)
+    assert layout.body == [
+        "b1-online-model     5 ms  a long",
+        "                          note on",
+        "                          this run",
+        "b2                120 ms",
+    ]
+    assert folded(_HEADS, _ROWS, _RIGHT).body[0].endswith("5 ms  a long note on this run")
+    long = folded(("a", "b"), [("x", "word " * 20)], (False, False))
+    assert max(map(width, long.body)) <= 40
+
+
+def test_words_are_broken_only_where_nothing_else_fits() -> None:
+    rows = [("n", "tensorflow:2.20.1 jax:1", "one two three four")]
+    assert "tensorflow:2.20.1" in folded(("a", "b", "c"), rows, (False,) * 3, fit=30).body[0]
+    assert "tensorflow:2.20.1" not in "".join(folded(("a", "b", "c"), rows, (False,) * 3, 21).body)
+
+
+@given(st.lists(st.tuples(_CELL, _CELL, _CELL), max_size=5), st.integers(70, 120))
+def test_what_can_be_folded_fits(rows: list[tuple[str, str, str]], fit: int) -> None:
+    layout = folded(("a", "b", "c"), rows, (False, False, False), fit)
+    first = max((width(row[0]) for row in rows), default=1)
+    assert all(width(line) <= max(fit, 2 * first + 40) for line in layout.body)
 
 
 def test_a_sentence_breaks_between_words_alone() -> None:

@@ -3,14 +3,16 @@
 import csv
 import io
 import json
+from typing import Any
 
 import pytest
 import yaml
 
 from cli import exits
-from cli.commands.reading import catalog_rows, sought
+from cli.commands.listing import catalog_rows, shown_agents, sought
 from cli.output import Rows, table_lines
 from schemas.evaluation import EvaluationAnalyzed
+from schemas.request import ListEvaluations
 from schemas.status import AgentStatus, Catalog
 from tests.cli.commands.conftest import CommandLine
 from tests.stories import FAILURES, LATENCY, StandIns, whole_story
@@ -104,7 +106,51 @@ async def test_evaluations_list_the_newest(mlscope: CommandLine, standing: Stand
     assert json.loads(ended.out)[0]["state"] == "requested"
     assert "address" in json.loads(ended.out)[0]
     shown = (await mlscope("ls", "evaluations")).out
-    assert shown.splitlines()[0].split() == ["evaluation", "state", "model", "requested", "agents"]
+    heads = ["evaluation", "state", "model", "framework", "requested", "agents"]
+    assert shown.splitlines()[0].split() == heads
+
+
+async def test_evaluations_are_listed_under_the_constraints_of_requests(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    words = (
+        *("--model", "tiny", "--model-version", ">=1", "--framework", "onnxruntime:>=1.16"),
+        *("--agent", "a1", "--device", "cpu", "--need", "memory_bytes=8", "--label", "build=007"),
+        *("--state", "analyzed", "--limit", "3"),
+    )
+    assert (await mlscope("ls", "evaluations", *words)).code == exits.OK
+    (asked,) = standing.listed
+    assert asked == ListEvaluations.model_validate(
+        {
+            "model": "tiny:>=1",
+            "framework": "onnxruntime:>=1.16",
+            "agents": ["a1"],
+            "system": {"device": "cpu", "memory_bytes": 8},
+            "labels": {"build": "007"},
+            "state": "analyzed",
+            "limit": 3,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("models", "--state", "failed"), "--state is of evaluations, not of models"),
+        (("evaluations", "--task", "ocr"), "--task is of models, not of evaluations"),
+        (("agents", "--framework", "jax"), "--framework is of evaluations and models"),
+        (("models", "--limit", "3"), "--limit is of evaluations"),
+        (("evaluations", "--model", "a:>=1", "--model-version", ">=2"), "leave --model-version"),
+        (("evaluations", "--need", "colour=red"), "system.colour"),
+    ],
+)
+async def test_a_constraint_that_says_nothing_is_refused(
+    mlscope: CommandLine, standing: StandIns, words: tuple[str, ...], said: str
+) -> None:
+    ended = await mlscope("ls", *words)
+    assert ended.code == exits.USAGE
+    assert said in ended.err
+    assert standing.listed == []
 
 
 @pytest.mark.parametrize(
@@ -125,14 +171,45 @@ def test_a_table_lines_up_numbers_to_the_right() -> None:
     assert table_lines(Rows(("x",), ())) == ["x"]
 
 
+def agent_rows(labels: dict[str, str] | None = None, **hardware: object) -> Rows:
+    machine = {"hostname": "h", "architecture": "amd64", "cores": 2, "memory_bytes": 1 << 30}
+    frameworks = ("jax", "litert", "onnxruntime", "openvino", "pytorch", "tensorflow")
+    said = {
+        "agent": "local-1",
+        "incarnation": "i1",
+        "hardware": machine | hardware,
+        "runtimes": [{"framework": each, "version": "2.20.1"} for each in frameworks],
+        "labels": labels or {},
+    }
+    status = AgentStatus.model_validate({"announcement": said})
+    return catalog_rows(Catalog(agents=(status,)), "agents")
+
+
+@pytest.mark.parametrize("fit", [80, 60])
+def test_agents_fit_a_terminal_and_nothing_of_them_is_cut(fit: int) -> None:
+    rows = agent_rows(cpu_model="Intel(R) Xeon(R) Processor @ 2.70GHz", **SHARES)
+    lines = table_lines(shown_agents(rows), fit=fit)
+    assert max(map(len, lines)) <= fit
+    assert "tensorflow:2.20.1" in "".join(lines) or fit < 80
+    assert {"local-1", "64", "1100", "Intel(R)"} <= set("\n".join(lines).split())
+    assert max(map(len, table_lines(shown_agents(rows)))) <= 120
+
+
+def test_an_agents_share_is_said_once_when_it_is_the_host() -> None:
+    rows = shown_agents(agent_rows({"rack": "7"}))
+    record = dict(zip(rows.columns, rows.rows[0], strict=True))
+    assert (record["cores"], record["memory"]) == ("2", "1.074 GB")
+    assert record["labels"] == "rack=7"
+    assert "accelerators" not in record
+    assert "labels" not in shown_agents(agent_rows()).columns
+
+
+SHARES: dict[str, Any] = {"host_cores": 64, "host_memory_bytes": 1 << 40}
+
+
 def test_an_agent_is_listed_with_its_share_of_the_host() -> None:
-    hardware = {"hostname": "h", "architecture": "amd64", "cores": 2, "memory_bytes": 1 << 30}
-    shares = {"host_cores": 64, "host_memory_bytes": 1 << 40}
     listed = []
-    for more in ({}, shares):
-        said = {"agent": "a1", "incarnation": "i1", "hardware": hardware | more, "runtimes": ()}
-        status = AgentStatus.model_validate({"announcement": said})
-        rows = catalog_rows(Catalog(agents=(status,)), "agents")
+    for rows in (agent_rows(), agent_rows(**SHARES)):
         record = dict(zip(rows.columns, rows.rows[0], strict=True))
         listed.append([record[name] for name in ("cores", "host_cores", "memory", "host_memory")])
     assert listed[0][:2] == [2, None]
