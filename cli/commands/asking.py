@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cli.output import Rows, width_of, write_json, write_rows
 from mlscope.client import AsyncClient, ResultTables
-from mlscope.client.brief import FAILURES, SUMMARY, brief, caveat_lines
+from mlscope.client.brief import FAILURES, SUMMARY, brief, caveat_lines, parted_caveats
 from mlscope.layout import wrapped
 from schemas.analysis import Table
 from schemas.status import EvaluationStatus
@@ -42,7 +42,11 @@ def failures_in(tables: ResultTables) -> list[Table]:
 
 
 def write_tables(found: Sequence[Table], form: str) -> None:
-    """Print tables one after the other; CSV holds one table, the first."""
+    """Print tables one after the other; CSV holds one table, the first.
+
+    What several of them say of the same figures is said once, below all.
+    """
+    shared, own = parted_caveats(found)
     for place, table in enumerate(found):
         if form == "csv" and place:
             others = " ".join(each.name for each in found[1:])
@@ -54,5 +58,7 @@ def write_tables(found: Sequence[Table], form: str) -> None:
         write_rows(rows, form)
         if form == "table" and rows.note:
             print("\n".join(wrapped(rows.note, width_of(sys.stdout))))
-        for caveat in caveat_lines(table.caveats):
+        for caveat in caveat_lines(own[table.name]):
             print(f"{table.name}: {caveat}", file=sys.stderr)
+    for caveat in caveat_lines(shared):
+        print(f"note: {caveat}", file=sys.stderr)

@@ -1,13 +1,14 @@
 """A result as text: the columns that say most, aligned, with its verdict and its caveats. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from mlscope.client.quantities import shown, unit_of
+from mlscope.client.quantities import head_of, shown, unit_of
 from mlscope.layout import Layout, laid_out, wrapped
 from schemas.analysis import Table
 
-_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "latency": (
             *("agent", "scenario", "batch_size", "level", "count", "failed", "trimmed_mean"),
@@ -19,7 +20,9 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
     }
 )
-SUMMARY = tuple(_COLUMNS)
+"""The columns that say most, of tables that have many."""
+
+SUMMARY = tuple(COLUMNS)
 """The tables that are an evaluation's result in short."""
 
 FAILURES = "failures"
@@ -32,7 +35,7 @@ _UNLESS_ALIKE = ("agent",)
 def brief(table: Table) -> Table:
     """Return a table with the columns that say most; one that is not known here loses bounds."""
     names = [column.name for column in table.columns]
-    kept = [name for name in _COLUMNS.get(table.name, ()) if name in names]
+    kept = [name for name in COLUMNS.get(table.name, ()) if name in names]
     kept = kept or [name for name in names if not name.endswith(("_low", "_high"))]
     places = [names.index(name) for name in kept]
     places = [place for place in places if _says(table, place)]
@@ -51,7 +54,16 @@ def table_layout(table: Table, fit: int = 0) -> Layout:
         [shown(value, unit) for value, unit in zip(row, units, strict=True)] for row in table.rows
     ]
     to_right = [column.type in ("int", "float") for column in table.columns]
-    return laid_out([column.name for column in table.columns], cells, to_right, fit)
+    heads = [head_of(column.name, column.unit) for column in table.columns]
+    return laid_out(heads, cells, to_right, fit)
+
+
+def parted_caveats(tables: Sequence[Table]) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the caveats that several tables have, each once, and by table those of it alone."""
+    counts = Counter(caveat for table in tables for caveat in set(table.caveats))
+    shared = [caveat for table in tables for caveat in table.caveats if counts[caveat] > 1]
+    own = {table.name: [c for c in table.caveats if counts[c] == 1] for table in tables}
+    return list(dict.fromkeys(shared)), own
 
 
 def caveat_lines(caveats: Sequence[str]) -> list[str]:
@@ -74,6 +86,6 @@ def text_of(table: Table, fit: int = 0) -> str:
 
 def _says(table: Table, place: int) -> bool:
     name, values = table.columns[place].name, [row[place] for row in table.rows]
-    if name in _UNLESS_ALIKE and table.name in _COLUMNS:
+    if name in _UNLESS_ALIKE and table.name in COLUMNS:
         return any(value != values[0] for value in values)
     return name not in _UNLESS_EMPTY or any(values)

@@ -13,11 +13,12 @@ from mlscope.client.errors import NoSuchTable
 from schemas.codec import decode_body, parse
 from schemas.errors import MalformedMessage
 from schemas.identity import Token
-from schemas.request import Accepted, Cancel, Evaluate, ListEvaluations, ShowCatalog
+from schemas.request import Accepted, Cancel, Evaluate, ShowCatalog
 from schemas.status import Catalog
 from services.gateway.answers import FILES, as_file, as_json
 from services.gateway.asking import evaluations, status_of, tables_of
 from services.gateway.bodies import json_body
+from services.gateway.constraints import list_of
 from services.gateway.live import live_response
 from services.gateway.openapi import document
 
@@ -46,8 +47,8 @@ def _query(request: Request) -> dict[str, Any]:
 
 
 async def list_evaluations(request: Request) -> Response:
-    """GET /api/evaluations: newest first."""
-    command = parse(ListEvaluations, _query(request))
+    """GET /api/evaluations: the newest that fit, newest first."""
+    command = list_of(request.query_params.multi_items())
     return as_json((await evaluations(bus_of(request), command)).model_dump(mode="json"))
 
 

@@ -5,8 +5,9 @@ from mlscope.client.asking import ask_for, whole_tables
 from mlscope.client.errors import CommandRefused, NotAnswering
 from mlscope.client.story import evolve, unheard
 from schemas.analysis import Tables
-from schemas.request import ListEvaluations, Refused, ShowEvaluation, ShowTables
-from schemas.status import EvaluationList, EvaluationStatus
+from schemas.manifest import ModelManifest
+from schemas.request import ListEvaluations, Refused, ShowCatalog, ShowEvaluation, ShowTables
+from schemas.status import Catalog, EvaluationList, EvaluationStatus
 from schemas.subjects import story_of
 
 
@@ -35,6 +36,14 @@ async def _told_by_log(bus: Bus, evaluation: str) -> EvaluationStatus:
 async def evaluations(bus: Bus, command: ListEvaluations) -> EvaluationList:
     """Return the newest evaluations. Raises NotAnswering."""
     return await ask_for(bus, command, EvaluationList)
+
+
+async def models(bus: Bus, name: str = "") -> tuple[ModelManifest, ...]:
+    """Return the models of the catalog, hidden ones too: all, or every version of one.
+
+    Raises CommandRefused, NotAnswering.
+    """
+    return (await ask_for(bus, ShowCatalog(kind="model", name=name), Catalog)).models
 
 
 async def tables_of(bus: Bus, evaluation: str, *names: str) -> Tables:

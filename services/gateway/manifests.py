@@ -9,23 +9,24 @@ from mlscope.client.asking import ask_for
 from mlscope.client.errors import CommandRefused
 from schemas.codec import decode_body, parse
 from schemas.manifest import ModelManifest
-from schemas.request import CatalogChanged, PublishManifest, Refused, ShowCatalog, WithdrawManifest
+from schemas.request import CatalogChanged, PublishManifest, Refused, WithdrawManifest
 from schemas.status import Catalog
 from services.gateway.answers import as_json
 from services.gateway.api import bus_of
+from services.gateway.asking import models as ask_models
 from services.gateway.bodies import json_body
 
 
 async def models(request: Request) -> Response:
     """GET /api/models: those proposed to people, every version, by name."""
-    found = await _models(request)
+    found = await ask_models(bus_of(request))
     return _as_models(tuple(model for model in found if not model.hidden))
 
 
 async def model(request: Request) -> Response:
     """GET /api/models/{name}: every version of one, a hidden one too; unknown is 404."""
     name = str(request.path_params["name"])
-    found = await _models(request, name)
+    found = await ask_models(bus_of(request), name)
     if not found:
         raise CommandRefused(
             Refused(
@@ -52,11 +53,6 @@ async def withdraw(request: Request) -> Response:
     command = parse(WithdrawManifest, dict(request.path_params))
     changed = await ask_for(bus_of(request), command, CatalogChanged)
     return as_json(changed.model_dump(mode="json"))
-
-
-async def _models(request: Request, name: str = "") -> tuple[ModelManifest, ...]:
-    command = ShowCatalog(kind="model", name=name)
-    return (await ask_for(bus_of(request), command, Catalog)).models
 
 
 def _as_models(found: tuple[ModelManifest, ...]) -> Response:

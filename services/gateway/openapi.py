@@ -15,6 +15,7 @@ from schemas.request import (
 )
 from schemas.status import Catalog, EvaluationList, EvaluationStatus
 from services.gateway.answers import FILES
+from services.gateway.constraints import QUERY
 
 _MODELS: tuple[type[Message], ...] = (
     Evaluate,
@@ -63,9 +64,7 @@ def _evaluation_paths() -> dict[str, Any]:
     table = _in_path("table", description=_SUFFIXES)
     return {
         "/api/evaluations": {
-            "get": _operation(
-                "the newest evaluations", EvaluationList, _of("limit", "model", "state")
-            ),
+            "get": _operation("the newest evaluations that fit", EvaluationList, _of(*QUERY)),
             "post": _taking(Evaluate, _operation("evaluate a model", Accepted, [], code="201")),
         },
         place: {

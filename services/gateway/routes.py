@@ -42,6 +42,8 @@ def build_app(
             Route("/login", site.login, methods=["GET", "POST"]),
             Route("/evaluations", site.evaluations),
             Route("/evaluations/{evaluation}", site.evaluation),
+            Route("/models", site.models),
+            Route("/models/{name:path}/{version}", site.model),
             Mount("/api", routes=_api_routes()),
             Route("/healthz", api.healthy),
             Mount("/static", StaticFiles(directory=_STATIC)),

@@ -26,7 +26,7 @@ def event_of(recorded: Recorded, status: EvaluationStatus) -> Event:
 
 
 def _state(fact: Fact, status: EvaluationStatus) -> dict[str, Any]:
-    parts = {"model", "cause", "agents", "tables", "refusals"}
+    parts = {"model", "framework", "device", "cause", "agents", "tables", "refusals"}
     if isinstance(fact, _CHANGE_ALL_RUNS):
         parts.add("runs")
     return status.model_dump(mode="json", include=parts)

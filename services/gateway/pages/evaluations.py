@@ -1,32 +1,53 @@
 """The list of evaluations."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import get_args
 
-from schemas.status import EvaluationStatus
+from schemas.status import EvaluationStatus, State
 from services.gateway.pages.markup import Markup, element
-from services.gateway.pages.plain import page
+from services.gateway.pages.plain import page, search_form
+
+_SOUGHT: Mapping[str, str] = MappingProxyType(
+    {"model": "Model", "framework": "Framework", "agent": "Agent", "label": "Label"}
+)
+"""What the form asks for; an address may have every name of `services.gateway.constraints`."""
 
 
-def evaluations_page(found: Sequence[EvaluationStatus]) -> str:
-    """Return the newest evaluations, newest first."""
-    if not found:
+def evaluations_page(found: Sequence[EvaluationStatus], asked: Mapping[str, str]) -> str:
+    """Return the newest evaluations that fit what was asked (a query), newest first."""
+    parts: list[Markup] = [element("h1", "Evaluations"), _form(asked)]
+    if found:
+        heads = ("Evaluation", "Model", "Framework", "State", "Requested", "Agents")
+        head = element("tr", *(element("th", name) for name in heads))
+        rows = element("tbody", *(_row(each) for each in found))
+        table = element("table", element("thead", head), rows)
+        parts.append(element("div", table, class_="wide"))
+    elif any(asked.values()):
+        every = element("a", "every evaluation", href="/evaluations")
+        parts.append(element("p", "None that fits; ", every))
+    else:
         hint = element("code", "mlscope run efficientnet-lite0")
-        return page("Evaluations", element("h1", "Evaluations"), element("p", "None yet: ", hint))
-    names = ("Evaluation", "Model", "State", "Requested", "Agents")
-    head = element("tr", *(element("th", name) for name in names))
-    table = element(
-        "table", element("thead", head), element("tbody", *(_row(each) for each in found))
+        parts.append(element("p", "None yet: ", hint))
+    return page("Evaluations", *parts)
+
+
+def _form(asked: Mapping[str, str]) -> Markup:
+    texts = {name: (label, asked.get(name, "")) for name, label in _SOUGHT.items()}
+    return search_form(
+        "/evaluations", texts, {"state": ("State", asked.get("state", ""), get_args(State))}
     )
-    return page("Evaluations", element("h1", "Evaluations"), table)
 
 
 def _row(status: EvaluationStatus) -> Markup:
     link = element("a", status.evaluation, href=f"/evaluations/{status.evaluation}")
+    labels = (f"{name}={value} " for name, value in status.labels.items())
     return element(
         "tr",
-        element("td", link),
+        element("td", link, element("small", *labels) if status.labels else ""),
         element("td", status.model),
+        element("td", status.framework),
         element("td", state_of(status.state)),
         element("td", when(status.requested_ns)),
         element("td", ", ".join(status.agents)),

@@ -57,6 +57,7 @@ function showState(event) {
   document.getElementById("state").replaceChildren(mark(told.state));
   set("cause", told.cause);
   set("agents", told.agents?.join(", "));
+  if (told.framework) set("framework", `${told.framework} on ${told.device}`);
   for (const run of told.runs ?? []) showRun(run);
   const ended = document.querySelectorAll("#runs .recorded, #runs .failed, #runs .incomplete").length;
   const all = document.querySelectorAll("#runs tr").length;

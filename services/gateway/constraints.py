@@ -1,0 +1,42 @@
+"""The query of an address as the constraints of a list. Pure."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from schemas.codec import parse
+from schemas.errors import MalformedMessage
+from schemas.request import ListEvaluations, SystemNeed
+
+SYSTEM = tuple(name for name in SystemNeed.model_fields if name != "labels")
+"""Fields of `SystemNeed` that a query names as they are."""
+
+_LISTS = {"agent": "agents"}
+_MAPS = {"label": "labels", "system_label": "system.labels"}
+QUERY = ("limit", "model", "state", "framework", *SYSTEM, *_LISTS, *_MAPS)
+"""Every name a query may have. `agent`, `label` and `system_label` (both k=v) may come again."""
+
+
+def list_of(query: Iterable[tuple[str, str]]) -> ListEvaluations:
+    """Return the list a query asks for; a name without value says nothing.
+
+    Raises MalformedMessage, which names what is wrong.
+    """
+    fields: dict[str, Any] = {}
+    system: dict[str, Any] = {}
+    labels: dict[str, dict[str, str]] = {name: {} for name in _MAPS}
+    for name, value in query:
+        if not value:
+            continue
+        if name in _LISTS:
+            fields.setdefault(_LISTS[name], []).append(value)
+        elif name in _MAPS:
+            key, equals, text = value.partition("=")
+            if not key or not equals:
+                raise MalformedMessage(field=name, found=value[:80], expected="key=value")
+            labels[name][key] = text
+        elif name in SYSTEM:
+            system[name] = value
+        else:
+            fields[name] = value
+    system |= {"labels": labels["system_label"]}
+    return parse(ListEvaluations, {**fields, "system": system, "labels": labels["label"]})

@@ -1,0 +1,149 @@
+"""An evaluation's tables: what is said of several once, few columns first, all of them below."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mlscope.client.brief import COLUMNS, caveat_lines, parted_caveats
+from mlscope.client.quantities import head_of, shown, unit_of
+from schemas.analysis import Column, Table, Tables
+from services.gateway.pages.markup import Markup, element, text_of
+
+_LONG = 60
+_FILES = (("CSV", ".csv"), ("JSON", ""), ("Parquet", ".parquet"), ("Arrow", ".arrow"))
+_CONDITIONS = "conditions"
+_RUN = "run"
+
+
+def sections_of(tables: Tables) -> Iterator[Markup]:
+    """Yield what must be read beside several tables, then each table, the conditions last."""
+    ordered = sorted(tables.tables, key=lambda table: table.name == _CONDITIONS)
+    shared, own = parted_caveats(ordered)
+    if shared:
+        notes = (element("li", line) for line in caveat_lines(shared))
+        yield element(
+            "section",
+            element("h2", "To be read beside the results"),
+            element("ul", *notes, class_="notes"),
+            id="caveats",
+        )
+    for table in ordered:
+        total = tables.total_rows.get(table.name, 0)
+        yield _section(tables.evaluation, table, own[table.name], total)
+
+
+def _section(evaluation: str, table: Table, caveats: Sequence[str], total_rows: int) -> Markup:
+    rest = f"the first {len(table.rows)} of {total_rows} rows; the files hold all"
+    return element(
+        "section",
+        element("h2", table.title or table.name),
+        element("p", table.verdict, class_="verdict") if table.verdict else "",
+        *_bodies(table),
+        *(element("p", caveat, class_="note") for caveat in caveat_lines(caveats)),
+        element("p", rest, class_="note") if total_rows > len(table.rows) else "",
+        _links(evaluation, table),
+        data_table=table.name,
+    )
+
+
+def _links(evaluation: str, table: Table) -> Markup:
+    address = f"/api/evaluations/{evaluation}/tables/{table.name}"
+    links = [(element("a", name, href=f"{address}{end}"), " ") for name, end in _FILES]
+    return element("p", *(text_of(*link) for link in links), class_="files")
+
+
+def _bodies(table: Table) -> Iterator[Markup]:
+    """Yield a table: whole; or few columns and all; or what all rows share and what differs."""
+    columns = _shown_columns(table.columns)
+    if table.name == _CONDITIONS and len(table.rows) > 1:
+        alike, columns = _parted(table, columns)
+        yield _drawn(table, columns)
+        yield _told_once(table, alike)
+        return
+    few = COLUMNS.get(table.name, ())
+    if not few:
+        yield _drawn(table, columns)
+        return
+    kept = [column for column in columns if column.name in (_RUN, *few)]
+    yield _drawn(table, [column for column in kept if _says(table, column)] or columns)
+    yield element("details", element("summary", "All columns"), _drawn(table, columns))
+
+
+def _values(table: Table, column: Column) -> list[Any]:
+    place = table.columns.index(column)
+    return [row[place] for row in table.rows]
+
+
+def _says(table: Table, column: Column) -> bool:
+    """Tell whether a column says something: agents that differ, failures that happened."""
+    values = _values(table, column)
+    if column.name == "agent":
+        return any(value != values[0] for value in values)
+    return column.name != "failed" or any(values)
+
+
+def _parted(table: Table, columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:
+    """Return the columns in which all rows are alike, and those in which they differ."""
+    alike = [c for c in columns if all(v == _values(table, c)[0] for v in _values(table, c))]
+    return alike, [column for column in columns if column not in alike]
+
+
+def _told_once(table: Table, columns: Sequence[Column]) -> Markup:
+    told = [(column, shown(_values(table, column)[0], unit_of(column))) for column in columns]
+    pairs = [
+        (element("dt", _head_text(column), title=column.description or None), element("dd", text))
+        for column, text in told
+        if text not in ("", "{}", shown(None))
+    ]
+    return element(
+        "details",
+        element("summary", "The same in every run"),
+        element("dl", *(part for pair in pairs for part in pair)),
+        open=True,
+    )
+
+
+def _drawn(table: Table, columns: Sequence[Column]) -> Markup:
+    heads = element("tr", *(_head(column) for column in columns))
+    rows = element("tbody", *(element("tr", *_cells(table, columns, row)) for row in table.rows))
+    return element("div", element("table", element("thead", heads), rows), class_="wide")
+
+
+def _shown_columns(columns: Sequence[Column]) -> list[Column]:
+    """Return all columns but an estimate's interval, which stands under the estimate."""
+    names = {column.name for column in columns}
+    return [c for c in columns if not (_is_bound(c.name) and c.name.rpartition("_")[0] in names)]
+
+
+def _is_bound(name: str) -> bool:
+    return name.endswith(("_low", "_high"))
+
+
+def _head(column: Column) -> Markup:
+    side = "number" if column.type in ("int", "float") else None
+    return element("th", _head_text(column), title=column.description or None, class_=side)
+
+
+def _head_text(column: Column) -> str:
+    return head_of(column.name, column.unit).replace("_", " ")
+
+
+def _cells(table: Table, columns: Sequence[Column], row: Sequence[Any]) -> Iterator[Markup]:
+    values = {column.name: value for column, value in zip(table.columns, row, strict=False)}
+    for column in columns:
+        unit = unit_of(column)
+        text = shown(values.get(column.name), unit)
+        bounds = _bounds(values, column.name, unit)
+        yield element("td", text, bounds, class_=_cell_class(column, text))
+
+
+def _bounds(values: Mapping[str, Any], name: str, unit: str) -> Markup | str:
+    low, high = values.get(f"{name}_low"), values.get(f"{name}_high")
+    if low is None or high is None:
+        return ""
+    return element("small", f"{shown(low, unit)} … {shown(high, unit)}")
+
+
+def _cell_class(column: Column, text: str) -> str | None:
+    if column.type in ("int", "float"):
+        return "number"
+    return "long" if len(text) > _LONG else None

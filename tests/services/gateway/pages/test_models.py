@@ -1,0 +1,111 @@
+"""The catalog's pages: sought, sorted, paged; figures as their sources have them."""
+
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from schemas.manifest import ModelManifest
+from services.gateway.pages.models import Search, fitting, millions, model_page, models_page
+from tests.stories import StandIns, a_model
+
+
+def a_named(name: str, **changes: Any) -> ModelManifest:
+    return ModelManifest.model_validate(a_model().model_dump() | {"name": name} | changes)
+
+
+MODELS = (
+    a_named(
+        "resnet",
+        task="image classification",
+        framework={"name": "pytorch", "version": ">=2"},
+        attributes={"parameters": 25_000_000, "acc@1 on ImageNet-1K": 76.1},
+    ),
+    a_named(
+        "lite0",
+        task="image classification",
+        description="For small <devices>.",
+        frameworks=[{"name": "litert"}],
+        attributes={"top1": 74.83, "training_dataset": "ImageNet", "weights_megabytes": 18.0},
+    ),
+    a_named("yolo", task="object detection", model={"builder": "b.c", "weights": "random"}),
+    a_named("secret", task="object detection", hidden=True),
+)
+
+
+def names(**search: Any) -> list[str]:
+    return [model.name for model in fitting(MODELS, Search(**search))]
+
+
+@pytest.mark.parametrize(
+    ("search", "found"),
+    [
+        ({}, ["lite0", "resnet", "yolo"]),
+        ({"words": "IMAGE small"}, ["lite0"]),
+        ({"task": "object detection"}, ["yolo"]),
+        ({"framework": "litert"}, ["lite0"]),
+        ({"framework": "onnxruntime"}, ["lite0", "yolo"]),
+        ({"words": "secret"}, []),
+        ({"sort": "accuracy"}, ["resnet", "lite0", "yolo"]),
+        ({"sort": "parameters"}, ["resnet", "lite0", "yolo"]),
+        ({"sort": "size"}, ["resnet", "lite0", "yolo"]),
+        ({"sort": "framework"}, ["lite0", "yolo", "resnet"]),
+    ],
+)
+def test_models_are_sought_and_sorted(search: dict[str, Any], found: list[str]) -> None:
+    assert names(**search) == found
+
+
+def test_figures_stand_beside_their_source() -> None:
+    shown = models_page(MODELS, Search())
+    assert "76.1<small>top-1 ImageNet-1K</small>" in shown
+    assert "74.83<small>top-1 ImageNet</small>" in shown
+    assert "≈ 100 MB" in shown
+    assert ">18.87 MB<" in shown
+    assert "random weights" in shown
+    assert 'href="/models/lite0/1.0.0"' in shown
+    assert "secret" not in shown
+
+
+def test_a_page_holds_a_hundred_and_leads_to_the_next() -> None:
+    many = [a_named(f"m{number:03}") for number in range(250)]
+    shown = models_page(many, Search(words="onnxruntime", page=2))
+    assert "101 to 200 of 250" in shown
+    assert ">m100</a>" in shown
+    assert ">m099</a>" not in shown
+    assert 'href="/models?q=onnxruntime"' in shown
+    assert 'href="/models?q=onnxruntime&amp;page=3"' in shown
+    assert "none that fits" in models_page(many, Search(page=9))
+
+
+def test_a_model_s_page_holds_its_manifest_and_its_history() -> None:
+    shown = model_page(MODELS[1])
+    assert "For small &lt;devices&gt;." in shown
+    assert "mlscope run lite0:1.0.0" in shown
+    assert 'href="/evaluations?model=lite0"' in shown
+    text = shown[shown.index("<pre>") + 5 : shown.index("</pre>")].replace("&#x27;", "'")
+    assert (
+        ModelManifest.model_validate(yaml.safe_load(text.replace("&lt;", "<").replace("&gt;", ">")))
+        == MODELS[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(None, "\N{EN DASH}"), (12, "12"), (4_652_008, "4.65 M"), (1_234, "1.23 k"), (7_000_000_000, "7 G")],
+)
+def test_parameters_are_counted_as_people_do(count: int | None, text: str) -> None:
+    assert millions(count) == text
+
+
+async def test_the_catalog_is_served(web: httpx.AsyncClient, standing: StandIns) -> None:
+    standing.models = MODELS
+    listed = await web.get("/models", params={"q": "small", "sort": "nonsense", "page": "x"})
+    assert listed.status_code == 200
+    assert "lite0" in listed.text
+    assert "yolo" not in listed.text
+    shown = await web.get("/models/lite0/1.0.0")
+    assert "<h1>lite0 1.0.0</h1>" in shown.text
+    missing = await web.get("/models/lite0/9.9.9")
+    assert (missing.status_code, "no model lite0 9.9.9" in missing.text) == (404, True)

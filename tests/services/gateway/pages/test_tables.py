@@ -1,0 +1,67 @@
+"""Tables on a page: what several say is said once, few columns first, what is alike told once."""
+
+import re
+
+from schemas.analysis import Column, Table, Tables
+from services.gateway.pages.tables import sections_of
+from tests.stories import E
+
+
+def shown(*tables: Table) -> str:
+    return "".join(sections_of(Tables(evaluation=E, tables=tables)))
+
+
+def a_table(
+    name: str, columns: str, *rows: tuple[object, ...], caveats: tuple[str, ...] = ()
+) -> Table:
+    made = tuple(Column(name=each, type="float", unit="ns") for each in columns.split())
+    return Table(name=name, title=name, columns=made, rows=rows, caveats=caveats)
+
+
+def heads(html: str) -> list[str]:
+    return re.findall(r"<th[^>]*>([^<]*)</th>", html)
+
+
+def test_a_caveat_of_several_tables_is_said_once_before_all() -> None:
+    first = a_table("latency", "a", (1,), caveats=("r0: noisy", "r0: few", "r1: noisy"))
+    second = a_table("lateness", "a", (1,), caveats=("r0: noisy", "r1: noisy", "r0: early"))
+    page = shown(first, second)
+    assert page.count("noisy") == 1
+    assert "<li>r0, r1: noisy</li>" in page
+    assert page.index("noisy") < page.index('data-table="latency"') < page.index("r0: few")
+    assert page.index('data-table="lateness"') < page.index("r0: early")
+
+
+def test_without_shared_caveats_there_is_no_place_for_them() -> None:
+    assert 'id="caveats"' not in shown(a_table("latency", "a", (1,), caveats=("r0: few",)))
+
+
+def test_a_wide_table_shows_few_columns_and_all_below() -> None:
+    columns = "run scenario loop count failed trimmed_mean median mean p90 p95 min"
+    page = shown(a_table("latency", columns, tuple(range(11)), tuple(range(11))))
+    few, every = page.split("<details>")
+    assert heads(few) == ["run", "scenario", "count", "failed", "trimmed mean", "median", "p90"]
+    assert len(heads(every)) == 11
+
+
+def test_columns_that_say_nothing_are_left_to_all_columns() -> None:
+    page = shown(a_table("latency", "run agent failed median", (1, 2, 0, 3), (2, 2, 0, 3)))
+    assert heads(page.split("<details>")[0]) == ["run", "median"]
+
+
+def test_a_unit_in_a_name_is_not_repeated_beside_another_in_the_cells() -> None:
+    page = shown(a_table("throughput", "run busy_ns", (1, 5e6)))
+    assert "<th title" not in page
+    assert heads(page.split("<details>")[1]) == ["run", "busy"]
+    assert ">5 ms</td>" in page
+
+
+def test_conditions_say_once_what_is_the_same_in_every_run() -> None:
+    columns = tuple(Column(name=each, type="text") for each in ("run", "device", "note", "seed"))
+    rows = (("r0", "cpu", "", "1"), ("r1", "cpu", "", "2"))
+    page = shown(Table(name="conditions", title="c", columns=columns, rows=rows))
+    assert heads(page) == ["run", "seed"]
+    assert "<dt>device</dt><dd>cpu</dd>" in page
+    assert "<dt>note</dt>" not in page
+    alone = Table(name="conditions", title="c", columns=columns, rows=rows[:1])
+    assert heads(shown(alone)) == ["run", "device", "note", "seed"]

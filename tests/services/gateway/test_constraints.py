@@ -1,0 +1,74 @@
+"""The query of an address becomes a list's constraints, or a refusal that names its part."""
+
+import httpx
+import pytest
+
+from schemas.errors import MalformedMessage
+from schemas.request import ListEvaluations
+from services.gateway.constraints import QUERY, list_of
+from tests.stories import StandIns
+
+ASKED = (
+    ("limit", "3"),
+    ("model", "tiny:>=1"),
+    ("state", ""),
+    ("framework", "onnxruntime:>=1.16"),
+    ("agent", "a1"),
+    ("agent", "a2"),
+    ("device", "cpu"),
+    ("memory_bytes", "8"),
+    ("label", "build=007"),
+    ("label", "by=a=b"),
+    ("system_label", "rack=7"),
+)
+WANTED = ListEvaluations.model_validate(
+    {
+        "limit": 3,
+        "model": "tiny:>=1",
+        "framework": "onnxruntime:>=1.16",
+        "agents": ["a1", "a2"],
+        "system": {"device": "cpu", "memory_bytes": 8, "labels": {"rack": "7"}},
+        "labels": {"build": "007", "by": "a=b"},
+    }
+)
+
+
+def test_a_query_is_a_list() -> None:
+    assert list_of(ASKED) == WANTED
+    assert list_of(()) == ListEvaluations()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field"),
+    [
+        ("label", "build", "label"),
+        ("system_label", "=7", "system_label"),
+        ("memory_bytes", "much", "system.memory_bytes"),
+        ("agent", "a b", "agents.0"),
+        ("colour", "red", "colour"),
+    ],
+)
+def test_a_wrong_part_is_named(name: str, value: str, field: str) -> None:
+    with pytest.raises(MalformedMessage) as raised:
+        list_of([(name, value)])
+    assert raised.value.field == field
+
+
+@pytest.mark.parametrize("path", ["/api/evaluations", "/evaluations"])
+async def test_pages_and_rest_ask_the_same(
+    web: httpx.AsyncClient, standing: StandIns, path: str
+) -> None:
+    response = await web.get(path, params=list(ASKED))
+    assert response.status_code == 200
+    assert standing.listed == [WANTED]
+
+
+async def test_the_description_names_every_part_of_a_query(web: httpx.AsyncClient) -> None:
+    listing = (await web.get("/api/openapi.json")).json()["paths"]["/api/evaluations"]["get"]
+    assert [each["name"] for each in listing["parameters"]] == list(QUERY)
+
+
+async def test_a_page_tells_what_is_wrong_with_its_query(web: httpx.AsyncClient) -> None:
+    response = await web.get("/evaluations?label=build")
+    assert response.status_code == 400
+    assert "key=value" in response.text
