@@ -77,7 +77,9 @@ class _Ranked:
     positives: NDArray[np.int64]
 
 
-def average_precision(truths: Sequence[Truth], found: Sequence[Found], draws: int = 0) -> Detection:
+def average_precision(
+    truths: Sequence[Truth], found: Sequence[Found], *, draws: int = 0
+) -> Detection:
     """COCO's numbers, 0 to 1, over images: `found[i]` is judged by `truths[i]`.
 
     With `draws`, AP, AP50 and AP75 have an interval: the percentile bootstrap over images, of so

@@ -192,17 +192,24 @@ def raw_at(
     The best few say little of how alike two models answer. Outputs above `MOST_VALUES` have none;
     the key of an only output is ''.
     """
-    if not features or features[0].get("type") != "classification":
+    if not outputs or not features or features[0].get("type") != "classification":
         return {}
     found = {}
     for name, values in answers:
-        tensor = None if isinstance(values, np.ndarray) else output_named(outputs, name)
-        if isinstance(tensor, np.ndarray) and tensor.dtype.kind == "f":
-            row = tensor[position]
-            if row.size <= MOST_VALUES:
-                body = base64.b64encode(row.astype("<f4").tobytes()).decode("ascii")
-                found[name if len(answers) > 1 else ""] = body
+        row = None if isinstance(values, np.ndarray) else _row_of(outputs, name, position)
+        if row is not None and row.dtype.kind == "f" and row.size <= MOST_VALUES:
+            body = base64.b64encode(row.astype("<f4").tobytes()).decode("ascii")
+            found[name if len(answers) > 1 else ""] = body
     return found
+
+
+def _row_of(outputs: Tensors, name: str, position: int) -> npt.NDArray[Any] | None:
+    """Return one sample's part of an output; None of one that has no such part, or is no tensor."""
+    try:
+        tensor = output_named(outputs, name)
+        return np.asarray(tensor[position]) if isinstance(tensor, np.ndarray) else None
+    except LookupError:
+        return None
 
 
 def bounded(features: Sequence[Feature]) -> bytes:

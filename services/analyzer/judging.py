@@ -141,7 +141,7 @@ def _shapes(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:
         outcome = Outcome("mAP", None, 0, None, "COCO", (_NOT_PLACED,), len(pairs))
         return [Judgement(outcome, "true shapes")]
     truths, found = zip(*whole, strict=True)
-    outcomes = average_precision(truths, found, SHAPE_DRAWS).outcomes
+    outcomes = average_precision(truths, found, draws=SHAPE_DRAWS).outcomes
     kind = "masks" if has_masks else "boxes"
     told = []
     for name, shown in (("AP", "mAP"), ("AP50", "mAP50"), ("AP75", "mAP75"), ("AR100", "AR100")):

@@ -19,6 +19,7 @@ from mlscope.accuracy import (
     Unusable,
     confusion,
     top_k,
+    top_k_of_admissible,
     top_k_of_ranked,
 )
 from mlscope.statistics import wilson
@@ -144,3 +145,18 @@ def test_confusion_refuses_classes_it_does_not_know() -> None:
     assert (raised.value.sample, raised.value.found) == (1, 3)
     with pytest.raises(ShapesDiffer):
         confusion([0], [0, 1], 2)
+
+
+def test_any_admissible_class_is_right() -> None:
+    ranked = [["lynx", "tabby"], ["cup", "mug"], ["dog", "cat"]]
+    truths = [{"tabby", "tiger cat"}, {"cup"}, set()]
+    first, both = (top_k_of_admissible(ranked, truths, k) for k in (1, 2))
+    assert (first.value, first.n, first.excluded) == (0.5, 2, 1)
+    assert both.value == 1.0
+
+
+def test_a_list_too_short_says_nothing_of_what_would_have_followed() -> None:
+    with pytest.raises(Unusable) as raised:
+        top_k_of_admissible([["cat"], ["dog"]], [set(), {"cat"}], 2)
+    assert "sample 1" in str(raised.value)
+    assert top_k_of_admissible([["cat"], ["dog", "cat"]], [set(), {"cat"}], 2).value == 1.0

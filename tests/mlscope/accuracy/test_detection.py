@@ -20,8 +20,10 @@ from mlscope.accuracy import (
     Truth,
     Unusable,
     average_precision,
+    detection,
     mask_of,
 )
+from mlscope.accuracy.detection import _curve, _curves, _mean
 from mlscope.accuracy.shapes import pixels_of
 
 NAMES = ["AP", "AP50", "AP75", "APsmall", "APmedium", "APlarge"]
@@ -233,3 +235,48 @@ def test_no_images_have_no_numbers() -> None:
     found = average_precision([], [])
     assert {one.value for one in found.outcomes.values()} == {None}
     assert found.by_class == {}
+
+
+def test_draws_give_an_interval_around_the_same_values() -> None:
+    images = _images(11, most=6, images=12)
+    truths, found = zip(*images, strict=True)
+    plain, drawn = average_precision(truths, found), average_precision(truths, found, draws=100)
+    for name, outcome in drawn.outcomes.items():
+        assert outcome.value == plain.outcomes[name].value
+        if name in ("AP", "AP50", "AP75"):
+            assert outcome.interval is not None
+            assert outcome.value is not None
+            assert outcome.interval.low is not None
+            assert outcome.interval.high is not None
+            assert outcome.interval.low < outcome.value < outcome.interval.high
+            assert outcome.caveats == ()
+        else:
+            assert outcome.interval is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_image_drawn_twice_counts_as_two(seed: int) -> None:
+    images = _images(seed, most=5, images=4)
+    times = np.array([2, 0, 1, 1])
+    curves = _curves(images)
+    drawn = _mean([_curve(one, times[one.images])[0] for one in curves.ranked])
+    repeated = [image for image, n in zip(images, times, strict=True) for _ in range(n)]
+    wanted = average_precision(*map(list, zip(*repeated, strict=True))).outcomes["AP"].value
+    # Within equal scores an image's own shapes and those of its twin may change places.
+    assert drawn == pytest.approx(wanted, abs=0.02)
+
+
+def test_perfect_answers_stay_perfect_in_every_draw() -> None:
+    boxes = [[0.0, 0.0, 40.0, 40.0]]
+    truths = [Truth.of(boxes, [0])] * 3
+    found = [Found.of(boxes, [0], [0.9])] * 3
+    interval = average_precision(truths, found, draws=50).outcomes["AP"].interval
+    assert interval is not None
+    assert [interval.low, interval.high] == pytest.approx([1.0, 1.0])
+
+
+def test_too_many_shapes_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detection, "MOST_DRAWN", 10)
+    truths, found = zip(*_images(1, most=6), strict=True)
+    outcome = average_precision(truths, found, draws=100).outcomes["AP"]
+    assert (outcome.interval, outcome.caveats) == (None, (detection.TOO_MANY,))

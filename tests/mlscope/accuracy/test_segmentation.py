@@ -10,9 +10,11 @@ from mlscope.accuracy import (
     PixelCounts,
     ShapesDiffer,
     UnknownLabel,
+    Unusable,
     class_ious,
     count_pixels,
     mean_iou,
+    mean_iou_of_images,
     pixel_accuracy,
 )
 
@@ -80,3 +82,40 @@ def test_no_labelled_pixel_has_no_value() -> None:
     assert mean_iou(pixels).value is None
     assert pixel_accuracy(pixels).value is None
     assert pixel_accuracy(pixels).excluded == 1
+
+
+def test_over_images_the_values_are_those_of_all_pixels_together() -> None:
+    random = np.random.default_rng(5)
+    images = [count_pixels(*random.integers(0, 3, (2, 8, 8)), 3) for _ in range(6)]
+    whole = sum(images[1:], images[0])
+    for found, wanted in zip(
+        mean_iou_of_images(images, 200), (mean_iou(whole), pixel_accuracy(whole)), strict=True
+    ):
+        assert (found.name, found.value, found.n) == (wanted.name, wanted.value, wanted.n)
+        assert found.interval is not None
+        assert found.interval.low is not None
+        assert found.interval.high is not None
+        assert found.value is not None
+        assert found.interval.low <= found.value <= found.interval.high
+        assert "images" in found.interval.method
+        assert found.caveats == ()
+
+
+def test_the_interval_is_as_wide_as_the_images_differ() -> None:
+    right, wrong = count_pixels([[0, 1]], [[0, 1]], 2), count_pixels([[1, 0]], [[0, 1]], 2)
+    alike, _ = mean_iou_of_images([right] * 4, 100)
+    apart, _ = mean_iou_of_images([right, wrong] * 2, 100)
+    assert alike.interval is not None
+    assert apart.interval is not None
+    assert (alike.interval.low, alike.interval.high) == (1.0, 1.0)
+    assert apart.interval.low == 0.0
+    assert apart.interval.high is not None
+    assert apart.interval.high > 0.5
+
+
+def test_one_image_has_no_interval_and_none_no_value() -> None:
+    found, _ = mean_iou_of_images([count_pixels([[0]], [[0]], 2)], 100)
+    assert (found.value, found.interval) == (1.0, None)
+    assert any("no interval" in each for each in found.caveats)
+    with pytest.raises(Unusable):
+        mean_iou_of_images([], 100)

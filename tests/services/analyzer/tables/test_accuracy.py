@@ -44,7 +44,7 @@ def test_a_sample_that_comes_again_counts_once_and_its_first_answer_holds() -> N
 
 
 def test_runs_of_one_opened_model_are_put_together() -> None:
-    same = {"conditions": {"opened": "o1", "repeats_compared": 3}}
+    same: dict[str, Any] = {"conditions": {"opened": "o1", "repeats_compared": 3}}
     first, second = _answer("cat", labels=["cat"]), _answer("dog", labels=["dog"])
     table = table_of(ANALYSIS, _run(first, **same), _run(first, second, name="r1", **same))
     columns = ("n", "runs", "repeats_compared", "samples_differing", "same_build")
