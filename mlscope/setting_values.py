@@ -69,6 +69,11 @@ def bytes_of(text: str) -> int:
     return int(match[1]) * _SUFFIXES[(match[2] or "").upper()]
 
 
+def bytes_or_none(text: str) -> int:
+    """Return a number of bytes; 0 stands for no bound. Raises Unusable."""
+    return 0 if text == "0" else bytes_of(text)
+
+
 def bytes_up_to(most: int) -> Parse:
     """Return what reads a number of bytes up to `most`."""
 

@@ -20,6 +20,7 @@ from mlscope.setting_values import (
     Parse,
     Unusable,
     bytes_of,
+    bytes_or_none,
     bytes_up_to,
     flag_of,
     labels_of,
@@ -202,6 +203,12 @@ class Settings:
         bytes_of,
         GIB,
         "batches kept on the agent's disk before drops are counted",
+    )
+    worker_memory_bytes: int = _setting(
+        "WORKER_MEMORY_BYTES",
+        bytes_or_none,
+        0,
+        "memory a worker of an agent may hold, looked at 20 times a second; 0 is no bound",
     )
     traces_max_bytes: int = _setting("TRACES_MAX_BYTES", bytes_of, 4 * GIB, "stream TRACES")
     queries_max_bytes: int = _setting("QUERIES_MAX_BYTES", bytes_of, 2 * GIB, "stream QUERIES")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schemas.batch import Batch
+from schemas.batch import Batch, QueriesAnswered
 from schemas.run import RunCompleted
 from services.agent.issued import Outcome
 
@@ -20,8 +20,11 @@ class Dropped:
 
 
 def counts_of(fact: Batch) -> dict[str, int]:
-    """Return what one batch adds to a tally: itself, and its rows."""
-    return {f"{fact.entity}_batches": 1, _ROWS[fact.entity]: fact.count}
+    """Return what one batch adds to a tally: itself, its rows, and queries that failed."""
+    counts = {f"{fact.entity}_batches": 1, _ROWS[fact.entity]: fact.count}
+    if isinstance(fact, QueriesAnswered) and (answered := fact.status.count(0)) < fact.count:
+        counts["failed_queries"] = fact.count - answered
+    return counts
 
 
 def announced(outcome: Outcome, sent: Mapping[str, int], dropped: Dropped) -> Outcome:

@@ -17,7 +17,8 @@ from mlscope.tracing.clock import now_ns
 from schemas.batch import Batch
 from services.agent.bringing import Goods
 from services.agent.channel import AgentChannel, Words
-from services.agent.errors import WorkerDied
+from services.agent.errors import WorkerDied, WorkerTooLarge
+from services.agent.footprint import held_bytes
 from services.agent.recorder import unpack_batch
 from services.agent.ring import RUNNING, Handover
 
@@ -33,6 +34,8 @@ class WorkerLimits:
     folder: Path
     ring_bytes: int
     spool_bytes: int
+    #: of the worker's own process; 0 is no bound
+    memory_bytes: int = 0
 
 
 class WorkerProcess:
@@ -44,8 +47,10 @@ class WorkerProcess:
         channel: AgentChannel,
         handover: Handover,
         scratch: Path,
+        memory_bytes: int = 0,
     ) -> None:
         self._process, self._channel = process, channel
+        self._memory_bytes = memory_bytes
         self._handover, self._scratch = handover, scratch
         self._is_closed = False
         #: what was brought for its session; it stays in the cache until the worker is closed
@@ -68,7 +73,8 @@ class WorkerProcess:
             with theirs:
                 process = await _spawned(theirs, handover, limits.spool_bytes, scratch)
             ours_on_failure.callback(process.kill)
-            started = cls(process, await AgentChannel.over(ours), handover, scratch)
+            channel = await AgentChannel.over(ours)
+            started = cls(process, channel, handover, scratch, limits.memory_bytes)
             ours_on_failure.pop_all()
             return started
 
@@ -100,6 +106,18 @@ class WorkerProcess:
         if self._handover.phase != RUNNING:
             return 0.0
         return self._handover.silent_ns(now_ns()) * 1e-9
+
+    def excess(self) -> WorkerTooLarge | None:
+        """Return what is wrong where it holds more memory than it may.
+
+        Looked at from outside, now and then: a limit of the kernel's counts address space, of
+        which frameworks reserve many times what they use, or needs a control group of its own,
+        which a container may not make. What is taken between two looks goes beyond the bound.
+        """
+        if not self._memory_bytes:
+            return None
+        held = held_bytes(self.pid)
+        return WorkerTooLarge(held, self._memory_bytes) if held > self._memory_bytes else None
 
     def take(self, goods: Goods) -> None:
         """Keep what was brought for its session, once."""

@@ -33,6 +33,7 @@ def test_each_kind_of_value_is_read() -> None:
             "MLSCOPE_AGENT_PREDICTORS": "onnxruntime,torch",
             "MLSCOPE_ALLOW_INLINE_PYTHON": "yes",
             "MLSCOPE_SPOOL_MAX_BYTES": "3 MiB",
+            "MLSCOPE_WORKER_MEMORY_BYTES": "0",
             "MLSCOPE_LEASE_TTL_S": "4.5",
             "MLSCOPE_GATEWAY_PORT": "9000",
             "MLSCOPE_DATA": "/srv/mlscope",
@@ -42,9 +43,17 @@ def test_each_kind_of_value_is_read() -> None:
     assert settings.agent_predictors == ("onnxruntime", "torch")
     assert settings.allow_inline_python is True
     assert settings.spool_max_bytes == 3 << 20
+    assert settings.worker_memory_bytes == 0
     assert settings.lease_ttl_s == 4.5
     assert settings.gateway_port == 9000
     assert settings.data_folder == Path("/srv/mlscope")
+
+
+def test_a_worker_s_memory_is_bound_on_request_alone() -> None:
+    assert Settings.read({}).worker_memory_bytes == 0
+    assert Settings.read({"MLSCOPE_WORKER_MEMORY_BYTES": "2GiB"}).worker_memory_bytes == 2 << 30
+    with pytest.raises(InvalidSetting, match="MLSCOPE_WORKER_MEMORY_BYTES"):
+        Settings.read({"MLSCOPE_WORKER_MEMORY_BYTES": "00"})
 
 
 def test_several_servers_are_taken() -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.tracing.batches import Attempt, trace_batch
+from mlscope.tracing.batches import Attempt, query_batch, trace_batch
 from schemas.run import ClockOrigin, Conditions, RunCompleted, RunFailed, Tally
 from services.agent.dropped import Dropped, announced, counts_of
 
@@ -42,6 +42,12 @@ def test_a_batch_counts_itself_and_its_rows() -> None:
     row = (1, -1, 2, 0, 1, 1, 1, 0, 0, b"")
     fact = trace_batch(Attempt("e1", "r0", 1, "a1"), 0, [row, row], {"query": 0})
     assert counts_of(fact) == {"trace_batches": 1, "spans": 2}
+
+
+def test_queries_that_failed_are_counted_apart() -> None:
+    rows = [(n, 0, 1, -1, n, n, n + 1, 1, status, "") for n, status in enumerate((0, 1, 2))]
+    fact = query_batch(Attempt("e1", "r0", 1, "a1"), 0, rows)
+    assert counts_of(fact) == {"query_batches": 1, "queries": 3, "failed_queries": 2}
 
 
 def test_what_is_all_safe_is_said_as_it_is() -> None:

@@ -281,6 +281,34 @@ async def test_a_worker_that_dies_is_said_with_what_it_handed_over(
     assert failure.tally.spans == 2 * failure.tally.queries
 
 
+async def test_what_failed_before_a_worker_died_is_counted(tmp_path: Path) -> None:
+    subject = a_sleepy_subject(predict_ms=60, fails_at=1, dies_at=7)
+    said = await carried_out(an_order(subject, (a_run(queries=20),)), tmp_path)
+    assert said.failed().error == "worker_died"
+    assert said.failed().tally.failed_queries == 1
+
+
+async def test_a_worker_that_holds_too_much_is_ended_for_good(tmp_path: Path) -> None:
+    subject = a_sleepy_subject(predict_ms=20, takes_bytes=400 << 20)
+    order = an_order(subject, (a_run(queries=10_000),))
+    failure = (await carried_out(order, tmp_path, memory_bytes=400 << 20)).failed()
+    assert failure.error == "memory"
+    assert f"it may hold {400 << 20}" in failure.message
+    assert "MLSCOPE_WORKER_MEMORY_BYTES" in failure.message
+
+
+async def test_a_worker_within_its_bound_is_left_alone(tmp_path: Path) -> None:
+    order = an_order(a_sleepy_subject(predict_ms=20), (a_run(queries=20),))
+    assert (await carried_out(order, tmp_path, memory_bytes=1 << 40)).completed()
+
+
+async def test_a_call_without_memory_ends_the_run_and_not_the_worker(tmp_path: Path) -> None:
+    order = an_order(a_sleepy_subject(starves_at=1), (a_run(),))
+    failure = (await carried_out(order, tmp_path)).failed()
+    assert failure.error == "batch_size"
+    assert "no such room" in failure.message
+
+
 async def test_a_worker_that_hangs_is_ended(tmp_path: Path) -> None:
     subject = a_sleepy_subject(hangs_at=1)
     said = await carried_out(an_order(subject), tmp_path, silence_s=1.0)

@@ -7,7 +7,8 @@ A package brings it in with an entry point (see `sleepy-1.0.dist-info/entry_poin
 
 Options: `predict_ms` (0), `opens_not`, `open_hangs`, and by number of the predict call, counted
 from 0 with those of the warm-up: `fails_at`, `hangs_at`, `exits_at`, `dies_at` (SIGKILL),
-`raises_at` (an error that is a bug).
+`raises_at` (an error that is a bug), `starves_at` (for want of memory); `takes_bytes` are held
+from the first call on.
 """
 
 import os
@@ -59,6 +60,10 @@ class Sleepy:
             raise PredictFailed("bad dream")
         if call == self._options.get("raises_at"):
             raise RuntimeError("a bug")
+        if call == self._options.get("starves_at"):
+            raise MemoryError("no such room")
+        if not call:
+            self._held = b"x" * self._options.get("takes_bytes", 0)
         if call == self._options.get("exits_at"):
             os._exit(3)
         if call == self._options.get("dies_at"):
