@@ -56,7 +56,13 @@ class Conditions(Message):
     options: dict[str, Any] = Field(default_factory=dict)
     load_ns: int = 0
     first_run_ns: int = 0
+    #: what opening and first run added to the worker's resident memory, and what the framework
+    #: then held of a device's own memory; 0 where it does not say
+    memory_bytes: int = 0
+    device_memory_bytes: int = 0
     warmup_queries: int = 0
+    #: threads that prepared samples; where they had nothing ready the predicting one helped
+    prepare_threads: int = 1
     rss_bytes: int = 0
     checksums: dict[str, str] = Field(default_factory=dict)
     seed: int | None = None

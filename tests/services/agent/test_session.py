@@ -1,6 +1,7 @@
 """One opened model: its slots, its warm-up, its conditions."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,13 @@ def test_conditions_name_what_was_really_used(session: Session) -> None:
     assert (conditions.seed, conditions.noise, conditions.warmup_queries) == (7, {"load": 1}, 4)
     assert list(conditions.checksums) == ["tiny_cnn/model.onnx"]
     assert conditions.first_run_ns > 0 < conditions.load_ns
+    assert conditions.memory_bytes == session.predictor.opened.memory_bytes
+
+
+def test_conditions_say_how_many_threads_prepared(session: Session) -> None:
+    assert session.conditions(None, {}).prepare_threads == 1
+    shared = replace(session, supply=replace(session.supply, workers=5))
+    assert shared.conditions(None, {}).prepare_threads == 5
 
 
 def test_warming_up_fills_every_slot_and_leaves_nothing_busy(session: Session) -> None:
