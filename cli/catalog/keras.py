@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from cli.catalog.entries import Entry, Picture
+from cli.catalog.entries import IMAGENET_LABELS, Entry, LabelFiles, Picture
 
 _PREFIX = "keras.src.applications."
 _CAFFE = ("resnet", "vgg16", "vgg19")
@@ -15,12 +15,12 @@ _ALGORITHMS = {32: "md5", 64: "sha256"}
 """By digits: Keras' tables hold both kinds."""
 
 
-def entries(keras: Any) -> Iterator[Entry]:
+def entries(keras: Any, labels: LabelFiles) -> Iterator[Entry]:
     """Yield every application, by name; each is built once, without weights, to be counted."""
     for name in sorted(dir(keras.applications)):
         builder = getattr(keras.applications, name)
         if name[0].isupper() and callable(builder):
-            yield _entry(keras, name, builder)
+            yield _entry(keras, name, builder, labels)
 
 
 def package(keras: Any) -> str:
@@ -28,7 +28,7 @@ def package(keras: Any) -> str:
     return f"Keras {keras.__version__}"
 
 
-def _entry(keras: Any, name: str, builder: Any) -> Entry:
+def _entry(keras: Any, name: str, builder: Any, labels: LabelFiles) -> Entry:
     part = builder.__module__.removeprefix(_PREFIX)
     model = builder(weights=None)
     _, height, width, channels = model.input_shape
@@ -42,19 +42,12 @@ def _entry(keras: Any, name: str, builder: Any) -> Entry:
         framework_version=">=2.16",
         license="Apache-2.0",
         inputs=[_input(part, channels, height, width)],
-        outputs=[
-            {
-                "type": "classification",
-                "layer_name": "predictions",
-                "element_type": "float32",
-                "shape": [-1, model.output_shape[-1]],
-                "steps": [{"topk": None, "k": 5}],
-            }
-        ],
+        outputs=[_output(model.output_shape[-1])],
         model={
             **_weights(import_module(builder.__module__), name),
             "builder": f"keras.applications.{name}",
             "arguments": {"weights": None},
+            "assets": labels.imagenet(),
         },
         attributes={
             "parameters": model.count_params(),
@@ -77,6 +70,16 @@ def _input(part: str, channels: int, height: int, width: int) -> dict[str, Any]:
         "element_type": "float32",
         "shape": picture.shape(),
         "steps": steps,
+    }
+
+
+def _output(classes: int) -> dict[str, Any]:
+    return {
+        "type": "classification",
+        "layer_name": "predictions",
+        "element_type": "float32",
+        "shape": [-1, classes],
+        "steps": [{"topk": None, "k": 5, "labels": IMAGENET_LABELS}],
     }
 
 

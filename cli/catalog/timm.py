@@ -5,16 +5,19 @@ every kind. The rest run just so: `builder: timm.create_model` and the name.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
-from cli.catalog.entries import Entry, Picture
+from cli.catalog.entries import IMAGENET_LABELS, Entry, LabelFiles, Picture
 
 PER_FAMILY = 4
 MOST_PARAMETERS = 100_000_000
+_UNBUILDABLE = (RuntimeError, NotImplementedError, ValueError, TypeError, AssertionError)
+"""What a model raises that does not build, or run, without memory."""
 
 
-def entries(timm: Any, torch: Any) -> Iterator[Entry]:
+def entries(timm: Any, torch: Any, labels: LabelFiles) -> Iterator[Entry]:
     """Yield the chosen models, by name; each is built once without memory to be counted."""
     families: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for name in timm.list_models():
@@ -25,7 +28,9 @@ def entries(timm: Any, torch: Any) -> Iterator[Entry]:
             families[timm.models.model_entrypoint(name).__module__].append((parameters, name))
     chosen = sorted(each for family in families.values() for each in sorted(family)[:PER_FAMILY])
     for parameters, name in sorted(chosen, key=lambda each: each[1]):
-        yield _entry(name, parameters, timm.models.get_pretrained_cfg(name))
+        config = timm.models.get_pretrained_cfg(name)
+        sizes = {"parameters": parameters, "gmacs": _gmacs(timm, torch, name, config.input_size)}
+        yield _entry(name, config, sizes, labels)
 
 
 def package(timm: Any) -> str:
@@ -37,12 +42,53 @@ def _parameters(timm: Any, torch: Any, name: str) -> int:
     try:
         with torch.device("meta"):
             model = timm.create_model(name, pretrained=False)
-    except (RuntimeError, NotImplementedError, ValueError, TypeError, AssertionError):
+    except _UNBUILDABLE:
         return MOST_PARAMETERS + 1
     return sum(each.numel() for each in model.parameters())
 
 
-def _entry(name: str, parameters: int, config: Any) -> Entry:
+def _gmacs(timm: Any, torch: Any, name: str, size: Sequence[int]) -> float | None:
+    """Return 10^9 multiply-adds of one picture, as torch counts them; None where it can't.
+
+    Counted without memory: matrix products and convolutions, half a FLOP each.
+    """
+    counter = import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
+    try:
+        with torch.device("meta"):
+            model = timm.create_model(name, pretrained=False).eval().requires_grad_(False)
+            picture = torch.empty(1, *size)
+        with counter:
+            model(picture)
+    except _UNBUILDABLE:
+        return None
+    flops: int = counter.get_total_flops()
+    return round(flops / 2e9, 4)
+
+
+def _entry(name: str, config: Any, sizes: Mapping[str, Any], labels: LabelFiles) -> Entry:
+    return Entry(
+        name=f"timm-{name.replace('_', '-')}",
+        task="image classification",
+        description=f"{name} of timm, weights {config.tag or 'default'}.",
+        framework="pytorch",
+        framework_version=">=2.0",
+        license=config.license or "",
+        references=_references(config),
+        inputs=[_input(config)],
+        outputs=[_output(config.num_classes)],
+        model={
+            "base_url": f"hf://{config.hf_hub_id}@main/",
+            "weights_path": "model.safetensors",
+            "builder": "timm.create_model",
+            "arguments": {"model_name": name, "pretrained": False},
+            "assets": labels.imagenet(),
+        },
+        attributes={"weights": config.tag, **sizes, "training_dataset": "ImageNet-1K"},
+        dataset="photos",
+    )
+
+
+def _input(config: Any) -> dict[str, Any]:
     channels, height, width = config.input_size
     picture = Picture(
         channels=channels,
@@ -53,45 +99,23 @@ def _entry(name: str, parameters: int, config: Any) -> Entry:
         deviation=config.std,
         method=config.interpolation,
     )
-    return Entry(
-        name=f"timm-{name.replace('_', '-')}",
-        task="image classification",
-        description=f"{name} of timm, weights {config.tag or 'default'}.",
-        framework="pytorch",
-        framework_version=">=2.0",
-        license=config.license or "",
-        references=_references(config),
-        inputs=[
-            {
-                "type": "image",
-                "layer_name": "x",
-                "element_type": "float32",
-                "shape": picture.shape(),
-                "steps": picture.steps(),
-            }
-        ],
-        outputs=[
-            {
-                "type": "classification",
-                "layer_name": "scores",
-                "element_type": "float32",
-                "shape": [-1, config.num_classes],
-                "steps": [{"softmax": None}, {"topk": None, "k": 5}],
-            }
-        ],
-        model={
-            "base_url": f"hf://{config.hf_hub_id}@main/",
-            "weights_path": "model.safetensors",
-            "builder": "timm.create_model",
-            "arguments": {"model_name": name, "pretrained": False},
-        },
-        attributes={
-            "weights": config.tag,
-            "parameters": parameters,
-            "training_dataset": "ImageNet-1K",
-        },
-        dataset="photos",
-    )
+    return {
+        "type": "image",
+        "layer_name": "x",
+        "element_type": "float32",
+        "shape": picture.shape(),
+        "steps": picture.steps(),
+    }
+
+
+def _output(classes: int) -> dict[str, Any]:
+    return {
+        "type": "classification",
+        "layer_name": "scores",
+        "element_type": "float32",
+        "shape": [-1, classes],
+        "steps": [{"softmax": None}, {"topk": None, "k": 5, "labels": IMAGENET_LABELS}],
+    }
 
 
 def _references(config: Any) -> list[str]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cli.catalog.entries import Entry, Picture
+from cli.catalog.entries import Entry, LabelFiles, Picture
 
 _ADDRESS = re.compile(r"(?P<base>.*/)(?P<file>[^/]+-(?P<hash>[0-9a-f]{8,64})\.[a-z]+)")
 _TASKS = {
@@ -18,13 +18,24 @@ _FRAMEWORK_VERSION = ">=2.0"
 _MODELS = "torchvision.models"
 
 
-def entries(torchvision: Any) -> Iterator[Entry]:
+def declare_operators(torch: Any) -> Any:
+    """Let a torchvision whose own operators don't fit this torch be imported; keep what returns.
+
+    Their kernels are missing then: detectors can be described and built, not run.
+    """
+    library = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return library
+
+
+def entries(torchvision: Any, labels: LabelFiles) -> Iterator[Entry]:
     """Yield every model of a torchvision that has weights, by name."""
     for name in torchvision.models.list_models():
         builder = torchvision.models.get_model_builder(name)
         weights = torchvision.models.get_model_weights(name)
         part = builder.__module__.removeprefix(f"{_MODELS}.").partition(".")[0]
-        yield _entry(name, builder.__name__, part, weights.DEFAULT)
+        yield _entry(name, builder.__name__, part, weights.DEFAULT, labels)
 
 
 def package(torchvision: Any) -> str:
@@ -32,9 +43,11 @@ def package(torchvision: Any) -> str:
     return f"torchvision {torchvision.__version__.partition('+')[0]}"
 
 
-def _entry(name: str, function: str, part: str, weights: Any) -> Entry:
+def _entry(name: str, function: str, part: str, weights: Any, labels: LabelFiles) -> Entry:
     task = _task(name, part)
-    inputs, outputs, options = _ports(part, weights)
+    categories = weights.meta.get("categories")
+    files = labels.of(categories) if categories else {}
+    inputs, outputs, options = _ports(part, task, weights, next(iter(files), ""))
     folder = f".{part}" if part in _TASKS else ""
     found = _ADDRESS.fullmatch(weights.url)
     address = {"base_url": found["base"], "weights_path": found["file"]} if found else {}
@@ -55,6 +68,7 @@ def _entry(name: str, function: str, part: str, weights: Any) -> Entry:
             **checksum,
             "builder": f"{_MODELS}{folder}.{function}",
             "arguments": _arguments(part),
+            "assets": files,
         },
         attributes=_attributes(weights),
         dataset="photos" if task == "image classification" else "",
@@ -77,31 +91,51 @@ def _arguments(part: str) -> dict[str, Any]:
     return {"weights": None}
 
 
-def _ports(part: str, weights: Any) -> tuple[list[Any], list[Any], dict[str, Any]]:
+def _ports(
+    part: str, task: str, weights: Any, file: str
+) -> tuple[list[Any], list[Any], dict[str, Any]]:
+    """Return inputs, outputs and options; `file` is the address of the categories' names."""
     classes = len(weights.meta.get("categories") or ())
     if part == "video":
         frames = max(int(weights.meta.get("min_temporal_size", 16)), 16)
         height, width = weights.transforms().crop_size
         shape = [-1, 3, frames, int(height), int(width)]
-        return [_port("raw", "x", shape)], [_port("classification", "scores", [-1, classes])], {}
+        return [_port("raw", "x", shape)], [_scores(classes, file)], {}
     if part == "optical_flow":
         pair = [_port("raw", name, [-1, 3, 368, 496]) for name in ("image1", "image2")]
         return pair, [_port("raw", "flow", [])], {}
     if part == "detection":
         picture = Picture(3, 480, 640, 0, (0, 0, 0), (1, 1, 1))
-        outputs = [_port(f"detection_{each}", each, []) for each in ("boxes", "labels", "scores")]
-        return [_picture(picture)], outputs, {"call": "list"}
+        return [_picture(picture)], _detected(task, file), {"call": "list"}
     if part == "segmentation":
         picture = _of_transforms(weights.transforms(), crop=520)
+        output = _port("semantic_segmentation", "out", [-1, classes, 520, 520])
         return (
             [_picture(picture)],
-            [_port("semantic_segmentation", "out", [-1, classes, 520, 520])],
+            [{**output, "steps": [{"segmentation": None, "labels": file}]}],
             {},
         )
     picture = _of_transforms(weights.transforms(), crop=0)
-    output = _port("classification", "scores", [-1, classes])
-    output["steps"] = [{"softmax": None}, {"topk": None, "k": 5}]
-    return [_picture(picture)], [output], {}
+    return [_picture(picture)], [_scores(classes, file)], {}
+
+
+def _scores(classes: int, file: str) -> dict[str, Any]:
+    steps = [{"softmax": None}, {"topk": None, "k": 5, "labels": file}]
+    return {**_port("classification", "scores", [-1, classes]), "steps": steps}
+
+
+def _detected(task: str, file: str) -> list[dict[str, Any]]:
+    """Return a detector's outputs: of each sample by itself, called by the first one's names."""
+    others = {"scores": "0.scores", "classes": "0.labels", "score": 0.05, "labels": file}
+    boxes = {**_port("detection_boxes", "0.boxes", []), "steps": [{"boxes": None, **others}]}
+    labels = {**_port("detection_labels", "0.labels", []), "element_type": "int64"}
+    named = [labels, _port("detection_scores", "0.scores", [])]
+    if task == "instance segmentation":
+        masks = _port("instance_segmentation", "0.masks", [])
+        return [boxes, *named, {**masks, "steps": [{"masks": None, **others}]}]
+    if task == "keypoint detection":
+        return [boxes, *named, _port("raw", "0.keypoints", [])]
+    return [boxes, *named]
 
 
 def _of_transforms(transforms: Any, crop: int) -> Picture:

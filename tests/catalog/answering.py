@@ -1,0 +1,102 @@
+"""A catalog model carried out by a real worker: its files brought, its samples answered."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mlscope.manifests.reading import read_manifest_text
+from mlscope.manifests.variants import variant_for
+from schemas.batch import OutputsPredicted
+from schemas.manifest import DatasetManifest, ModelManifest
+from schemas.plan import Subject
+from services.agent.bringing import bring_for
+from services.agent.execution import Execution
+from services.agent.process import WorkerProcess
+from services.agent.telling import Telling
+from tests.services.agent.builders import MANIFESTS, Kept, a_run, an_order, limits
+
+CATALOG = MANIFESTS / "models"
+SILENCE_S = 120.0
+
+Features = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host's settings: a cache, and no hub."""
+
+    assets_folder: Path
+    cache_max_bytes: int = 1 << 30
+    hub_url: str = ""
+    manifests_folder: Path = MANIFESTS
+
+    def hub_token(self) -> str | None:
+        """Return that there is none."""
+        return None
+
+
+def catalog_files() -> Iterator[Path]:
+    """Yield every manifest of a model that is shipped."""
+    yield from sorted(CATALOG.rglob("*.yml"))
+
+
+def model_of(name: str) -> ModelManifest:
+    """Return a shipped model, wherever its manifest lies."""
+    (path,) = CATALOG.rglob(f"{name}.yml")
+    manifest = read_manifest_text(path.read_text("utf-8"), path.name)
+    assert isinstance(manifest, ModelManifest)
+    return manifest
+
+
+def dataset_of(name: str) -> DatasetManifest:
+    """Return a shipped dataset."""
+    path = MANIFESTS / "datasets" / f"{name.replace('-', '_')}.yml"
+    manifest = read_manifest_text(path.read_text("utf-8"), path.name)
+    assert isinstance(manifest, DatasetManifest)
+    return manifest
+
+
+def subject_of(name: str, framework: str = "", dataset: str = "") -> Subject:
+    """Return a model with one thread, in a framework or its first, on a dataset or its own."""
+    model = model_of(name)
+    chosen = framework or model.framework.name
+    return Subject(
+        model=variant_for(model, chosen),
+        dataset=dataset_of(dataset or model.dataset),
+        framework=chosen,
+        options={**model.options, "threads": 1},
+        warmup=0,
+        outputs=16,
+    )
+
+
+def features_of(answer: Any) -> Features:
+    """Return the features of an answer, with or without the sample's truth beside them."""
+    found: Features = answer["features"] if isinstance(answer, dict) else answer
+    return found
+
+
+async def answers_of(subject: Subject, folder: Path, batch_size: int = 1) -> list[Features]:
+    """Return what a real worker answers to each sample of a subject's dataset."""
+    samples = len(subject.dataset.samples) or 4
+    run = a_run(queries=-(-samples // batch_size), level="none", timeout_s=300.0)
+    order = an_order(subject, [run], batch_size=batch_size)
+    kept = Kept()
+    worker = await WorkerProcess.start("w", limits(folder))
+    try:
+        worker.take(await bring_for(subject, Host(folder / "cache")))
+        await Execution(Telling(order, kept), worker, MANIFESTS, SILENCE_S).carry_out()
+    finally:
+        await worker.close()
+    done = kept.completed()
+    assert done.tally.failed_queries == 0, done
+    found: dict[int, Features] = {}
+    for fact in kept.of(OutputsPredicted):
+        indices = np.frombuffer(fact.sample, np.int32).tolist()
+        answered = (features_of(json.loads(text)) for text in fact.texts)
+        found |= dict(zip(indices, answered, strict=True))
+    return [found[index] for index in sorted(found)]
