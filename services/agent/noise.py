@@ -1,8 +1,14 @@
-"""What else the machine was doing: facts that belong beside every number. Reads /proc and /sys."""
+"""What else the machine was doing: facts that belong beside every number. Reads /proc and /sys.
+
+That a thread lost its core does not say who took it: maybe another thread of the worker. Hence
+`others_cpu_s`: how long the cores that the worker may use were busy beyond what it used itself,
+what a hypervisor took of them included.
+"""
 
 import contextlib
 import os
 import resource
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +16,12 @@ from typing import Any
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 _FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
 _STATM = Path("/proc/self/statm")
+_TIMES = Path("/proc/stat")
+_BUSY = (1, 2, 3, 6, 7, 8)
+"""Columns of a core in /proc/stat, in ticks: user, nice, system, irq, softirq, steal.
+
+https://man7.org/linux/man-pages/man5/proc_stat.5.html; guests are in user and nice.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +32,11 @@ class Reading:
     involuntary_switches: int
     major_faults: int
     cpu_s: float
+    #: CLOCK_MONOTONIC
+    at_s: float = 0.0
+    #: by anybody, of the cores this process may use; None where nothing tells
+    busy_s: float | None = None
+    cores: int = 1
 
 
 def reading() -> Reading:
@@ -30,7 +47,25 @@ def reading() -> Reading:
         involuntary_switches=used.ru_nivcsw,
         major_faults=used.ru_majflt,
         cpu_s=used.ru_utime + used.ru_stime,
+        at_s=time.monotonic(),
+        busy_s=busy_s(usable := _usable_cores()),
+        cores=len(usable),
     )
+
+
+def _usable_cores() -> frozenset[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))
+
+
+def busy_s(cores: frozenset[int], times: Path = _TIMES) -> float | None:
+    """Return how long some cores were busy since the boot, in sum; None where nothing tells."""
+    wanted = {f"cpu{core}" for core in cores}
+    rows = [line.split() for line in _text(times).splitlines()]
+    ticks = [sum(int(row[at]) for at in _BUSY) for row in rows if row and row[0] in wanted]
+    is_told = len(ticks) == len(wanted) and any(ticks)  # a sandbox may show zeros
+    return sum(ticks) / os.sysconf("SC_CLK_TCK") if is_told else None
 
 
 def noise_between(before: Reading, after: Reading) -> dict[str, Any]:
@@ -41,7 +76,13 @@ def noise_between(before: Reading, after: Reading) -> dict[str, Any]:
         "involuntary_switches": after.involuntary_switches - before.involuntary_switches,
         "major_faults": after.major_faults - before.major_faults,
         "cpu_s": round(after.cpu_s - before.cpu_s, 6),
+        "elapsed_s": round(after.at_s - before.at_s, 6),
+        "cores": after.cores,
     }
+    if before.busy_s is not None and after.busy_s is not None and before.cores == after.cores:
+        # Ticks are 10 ms: over a short time it may come out below our own, exact share.
+        others_s = after.busy_s - before.busy_s - noise["cpu_s"]
+        noise["others_cpu_s"] = round(max(others_s, 0.0), 6)
     governor, frequency = _text(_GOVERNOR), _text(_FREQUENCY)
     if governor:
         noise["cpu_governor"] = governor

@@ -3,6 +3,7 @@
 | Figure | Threshold | Why |
 |---|---|---|
 | involuntary switches a CPU-second | 25 | each may cost a slice of 4 ms: 10 % of its time |
+| others' share of its cores | 5 % | below, its own threads took the cores from each other |
 | major page faults a query | 0.01 | then the p99 is the disk's |
 | p99 of issue lateness | 1 ms | then the load was not the one planned |
 | spread of medians of a run's parts | 10 % | twice the 5 % that a comparison must tell |
@@ -19,6 +20,7 @@ import polars as pl
 from services.analyzer.frames import Ns, Run
 
 MOST_SWITCHES_HZ = 25.0
+MOST_OTHERS = 0.05
 MOST_FAULTS_A_QUERY = 0.01
 MOST_LATE_NS = 1_000_000
 MOST_SPREAD = 0.10
@@ -66,14 +68,31 @@ def _number(noise: Mapping[str, Any], name: str) -> float:
 
 
 def _preempted(noise: Mapping[str, Any]) -> str:
-    """Below one CPU-second a few switches are a high rate of nothing."""
+    """Say that its threads lost their cores, unless it was to each other.
+
+    Below one CPU-second a few switches are a high rate of nothing.
+    """
     switches, cpu_s = _number(noise, "involuntary_switches"), _number(noise, "cpu_s")
     if switches <= MOST_SWITCHES_HZ * max(cpu_s, 1.0):
         return ""
-    return (
-        f"noisy: others took its cores {switches:.0f} times in {cpu_s:.3g} CPU-seconds "
+    lost = (
+        f"lost their cores {switches:.0f} times in {cpu_s:.3g} CPU-seconds "
         f"(over {MOST_SWITCHES_HZ:.0f} a second)"
     )
+    share = _others(noise)
+    if share is None:
+        return f"noisy: its threads {lost}, to whom is not known"
+    if share <= MOST_OTHERS:
+        return ""
+    return f"noisy: others used {share:.0%} of its cores, and its threads {lost}"
+
+
+def _others(noise: Mapping[str, Any]) -> float | None:
+    """Return others' share of the time of the cores a run could use; None where nobody told."""
+    whole_s = _number(noise, "elapsed_s") * _number(noise, "cores")
+    if "others_cpu_s" not in noise or whole_s <= 0:
+        return None
+    return _number(noise, "others_cpu_s") / whole_s
 
 
 def _paged(noise: Mapping[str, Any], queries: int) -> str:

@@ -42,6 +42,24 @@ def test_each_figure_has_its_threshold(noise: dict[str, Any], is_noisy: bool) ->
     assert bool(noise_of(_run([MS] * 100, **noise))) is is_noisy
 
 
+SWITCHES: dict[str, Any] = {"involuntary_switches": 500, "cpu_s": 2.0}
+
+
+@pytest.mark.parametrize(("others_cpu_s", "is_noisy"), [(0.0, False), (0.4, False), (0.5, True)])
+def test_threads_that_took_turns_are_no_noise_of_others(
+    others_cpu_s: float, is_noisy: bool
+) -> None:
+    room: dict[str, Any] = {"others_cpu_s": others_cpu_s, "elapsed_s": 4.0, "cores": 2}
+    notes = noise_of(_run([MS] * 100, **SWITCHES, **room))
+    said = "noisy: others used 6% of its cores, and its threads lost their cores 500 times in"
+    assert [note.startswith(said) for note in notes] == ([True] if is_noisy else [])
+
+
+def test_who_took_the_cores_is_not_claimed_where_nobody_told() -> None:
+    (note,) = noise_of(_run([MS] * 100, **SWITCHES))
+    assert note.endswith("(over 25 a second), to whom is not known")
+
+
 @pytest.mark.parametrize("block_size", [10**9, 50])
 @pytest.mark.parametrize(("factor", "is_noisy"), [(1.1, False), (1.4, True)])
 def test_a_run_that_slows_down_is_noisy(block_size: int, factor: float, is_noisy: bool) -> None:
@@ -105,4 +123,6 @@ def test_the_document_and_the_thresholds_agree() -> None:
     document = noise.__doc__ or ""
     for threshold in (f"| {noise.MOST_SWITCHES_HZ:.0f} |", "| 0.01 |", "| 1 ms |", "| 10 % |"):
         assert threshold in document
+    assert "| 5 % |" in document
+    assert noise.MOST_OTHERS == 0.05
     assert (noise.MOST_FAULTS_A_QUERY, noise.MOST_LATE_NS, MOST_SPREAD) == (0.01, MS, 0.1)
