@@ -127,7 +127,7 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
         metavar="LEVEL",
         help="none, application, model (default), framework, library, system, hardware, full",
     )
-    add("--dataset", default="", metavar="NAME", help="name[:constraint], or a manifest's file")
+    add("--dataset", default="", metavar="NAME", help="name[:constraint], a manifest, or ./FOLDER")
     add("--warmup", type=int, metavar="N", help="queries before measuring")
     add(
         "--blocks",
@@ -163,7 +163,10 @@ def _add_placing(parser: argparse.ArgumentParser) -> None:
 
 def _add_listing(commands: Parsers) -> None:
     listing = _command(commands, "ls", "listing", "list what there is")
-    kinds = ("evaluations", "agents", "models", "frameworks", "datasets", "scenarios")
+    kinds = (
+        *("evaluations", "agents", "models", "frameworks", "datasets", "scenarios"),
+        *("hardware", "software"),
+    )
     listing.add_argument("kind", choices=kinds, metavar="KIND", help=", ".join(kinds))
     add = listing.add_argument
     add("search", nargs="?", default="", metavar="SEARCH", help="only what holds this word")

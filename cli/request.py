@@ -26,7 +26,7 @@ def request_from(arguments: argparse.Namespace) -> Evaluate:
         "agents": arguments.agent,
         "spread": "all" if arguments.all_agents else "one",
         "system": system_of(arguments),
-        "dataset": named_or_read(arguments.dataset, "dataset"),
+        "dataset": dataset_from(arguments),
         "options": pairs_of("--option", arguments.option),
         "blocks": blocks_of(arguments.blocks),
         "pacing": arguments.pacing,
@@ -39,6 +39,24 @@ def request_from(arguments: argparse.Namespace) -> Evaluate:
     }
     asked = {name: value for name, value in fields.items() if value not in (None, "", [], {})}
     return request_of(named_or_read(arguments.model), asked)
+
+
+def dataset_from(arguments: argparse.Namespace) -> str | dict[str, Any]:
+    """Return the dataset asked for: a name, a manifest's content, or what a path leads to.
+
+    A path has a slash in it, so that no folder hides a name. Raises Misused, ClientError.
+    """
+    text: str = arguments.dataset
+    found = named_or_read(text, "dataset")
+    if isinstance(found, str) and "/" not in text:
+        return text
+    from cli.datasets import given_dataset, settled
+
+    if isinstance(found, dict):
+        return settled(found, Path(text), arguments)
+    if not Path(text).exists():
+        raise Misused(f"--dataset {text}: no such file or folder")
+    return given_dataset(Path(text), arguments)
 
 
 def system_of(arguments: argparse.Namespace) -> dict[str, Any]:

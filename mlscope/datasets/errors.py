@@ -34,6 +34,15 @@ class LayoutMissing(DatasetError):
         super().__init__(f"{place}: {missing}; the layout {reader} needs it")
 
 
+class LayoutUnknown(DatasetError):
+    """What lies in a place does not tell how it is to be read."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        """Name the folder or file and why it can't be told."""
+        self.place, self.reason = place, reason
+        super().__init__(f"{place}: {reason}; describe it in a manifest with a source and reader")
+
+
 class PackageNeeded(DatasetError):
     """A reader needs a Python package that is not installed here."""
 

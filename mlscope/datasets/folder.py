@@ -12,7 +12,7 @@ from mlscope.datasets.place import Place
 from mlscope.datasets.truth import Classes, Truth, Where
 
 PICTURES = (".jpg", ".jpeg", ".png", ".webp")
-_LABEL_FILES = ("labels.csv", "labels.txt")
+LABEL_FILES = ("labels.csv", "labels.txt")
 
 
 def image_folder(place: Place) -> Dataset:
@@ -29,8 +29,8 @@ def image_folder(place: Place) -> Dataset:
     classes = classes_of(place)
     if not is_labelled:
         return _unlabelled(place, PICTURES)
-    if given or any((place.path / each).is_file() for each in _LABEL_FILES):
-        file = needed(place.path, options.reader, *([given] if given else _LABEL_FILES))
+    if given or any((place.path / each).is_file() for each in LABEL_FILES):
+        file = needed(place.path, options.reader, *([given] if given else LABEL_FILES))
         return labelled_by(place, file, classes, place.path)
     return by_folder(place, place.path, classes)
 
@@ -45,7 +45,7 @@ def by_folder(place: Place, root: Path, classes: Classes) -> Dataset:
     folders = sorted(each.name for each in root.iterdir() if each.is_dir())
     if not folders:
         missing = (
-            f"has neither class folders nor {' or '.join(_LABEL_FILES)} "
+            f"has neither class folders nor {' or '.join(LABEL_FILES)} "
             "(`labelled: false` does without labels)"
         )
         raise LayoutMissing(place.path.name, missing, place.options.reader)

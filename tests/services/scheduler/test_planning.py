@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from schemas.level import Level
-from schemas.manifest import ScenarioManifest
+from schemas.manifest import DatasetManifest, ScenarioManifest, Source
 from schemas.plan import Plan
 from schemas.request import Refused
 from schemas.status import Catalog
@@ -174,6 +174,27 @@ def test_the_same_load_is_made_once() -> None:
         with contextlib.suppress(RequestRefused):
             plan(request, match(request, catalog, {}), catalog, shapes)
     assert shapes.made == 3
+
+
+def a_source(**said: Any) -> DatasetManifest:
+    """Return a dataset that somebody holds."""
+    source = Source(address="file:x.npz", reader="npz", **said)
+    return DatasetManifest(name="held", source=source)
+
+
+@pytest.mark.parametrize(
+    ("samples", "pacing", "planned_as"),
+    [(0, "local", "local"), (450, "auto", "remote"), (450, "local", "local")],
+)
+def test_a_source_is_planned(samples: int, pacing: str, planned_as: str) -> None:
+    poisson = [{"name": "poisson", "parameters": {"queries": 7}}]
+    made = planned(dataset=a_source(samples=samples), scenarios=poisson, pacing=pacing)
+    assert [(run.pacing, run.queries) for run in made.sessions[0].runs] == [(planned_as, 7)]
+
+
+def test_a_load_from_afar_needs_to_know_how_many_samples_there_are() -> None:
+    refused = refusal(dataset=a_source(), scenarios=[{"name": "poisson"}])
+    assert refused.field == "dataset.source.samples"
 
 
 def test_a_request_has_a_scenario_and_not_more_than_64() -> None:

@@ -1,0 +1,166 @@
+"""A folder of one's own as a dataset: described by what is in it, and sent along."""
+
+import argparse
+import base64
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cli import datasets
+from cli.arguments import build_parser
+from cli.datasets import given_dataset, is_in_place, name_of, packed, settled
+from cli.failures import Misused
+from cli.request import request_from
+from schemas.manifest import DatasetManifest
+from tests.mlscope.datasets.layouts import mnist_in, picture, written
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """See to it that no cluster is found, whatever runs on this machine."""
+    for name in [each for each in os.environ if each.startswith("MLSCOPE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("MLSCOPE_DATA_FOLDER", str(tmp_path / "data"))
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    """Return the arguments of a run."""
+    return build_parser().parse_args(["run", "tiny-cnn", *words])
+
+
+def described(path: Path) -> DatasetManifest:
+    """Return the manifest of a folder."""
+    return DatasetManifest.model_validate(given_dataset(path, arguments()))
+
+
+def test_a_few_pictures_travel_in_the_request(tmp_path: Path) -> None:
+    written(tmp_path / "My Pets" / "cat" / "a.jpg", picture(1))
+    written(tmp_path / "My Pets" / "dog" / "b.png", picture(2, "PNG"))
+    made = described(tmp_path / "My Pets")
+    assert made.name == "my-pets"
+    assert [(each.labels, each.classes) for each in made.samples] == [
+        (("cat",), (0,)),
+        (("dog",), (1,)),
+    ]
+    assert base64.b64decode(made.samples[1].content) == picture(2, "PNG")
+
+
+def test_more_than_a_request_carries_is_a_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path / "pets" / "cat" / "a.jpg", picture(1))
+    monkeypatch.setattr(datasets, "INLINE_BYTES", 100)
+    source = described(tmp_path / "pets").source
+    assert source is not None
+    assert (source.reader, source.samples) == ("image_folder", 1)
+    assert source.address == f"file:{tmp_path / 'pets'}"
+
+
+def test_a_folder_below_one_that_is_allowed_is_read_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path / "pets" / "cat" / "a.jpg", picture(1))
+    monkeypatch.setenv("MLSCOPE_DATASET_FOLDERS", f"/nowhere,{tmp_path}")
+    made = described(tmp_path / "pets")
+    assert made.source is not None
+    assert made.source.address == f"file:{tmp_path / 'pets'}"
+    assert not is_in_place(Path("/nowhere/../etc"), ("/nowhere",))
+
+
+def test_a_layout_is_known_by_what_is_in_it(tmp_path: Path) -> None:
+    mnist_in(tmp_path / "digits")
+    made = described(tmp_path / "digits")
+    assert made.source is not None
+    assert (made.source.reader, made.source.samples) == ("mnist", 5)
+    np.save(tmp_path / "x.npy", np.zeros((3, 2)))
+    alone = described(tmp_path / "x.npy").source
+    assert alone is not None
+    assert (alone.reader, alone.samples) == ("npy", 3)
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"a.txt": b"text"}, "neither pictures nor a known layout"),
+        ({"t10k-images-idx3-ubyte": b"\0\0\x08"}, "has no t10k-labels|is cut short"),
+    ],
+)
+def test_what_can_not_be_read_is_said_at_once(
+    tmp_path: Path, files: dict[str, bytes], words: str
+) -> None:
+    for name, body in files.items():
+        written(tmp_path / "d" / name, body)
+    with pytest.raises(Misused, match=words):
+        given_dataset(tmp_path / "d", arguments())
+
+
+def test_a_name_is_no_folder_and_a_path_is_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path / "photos" / "cat" / "a.jpg", picture())
+    monkeypatch.chdir(tmp_path)
+    assert request_from(arguments("--dataset", "photos")).dataset == "photos"
+    found = request_from(arguments("--dataset", "./photos")).dataset
+    assert isinstance(found, DatasetManifest)
+    with pytest.raises(Misused, match="no such file or folder"):
+        request_from(arguments("--dataset", "./fotos"))
+
+
+def test_the_same_files_give_the_same_archive(tmp_path: Path) -> None:
+    for folder, names in (("one", ("a", "b/c")), ("two", ("b/c", "a"))):
+        for name in names:
+            written(tmp_path / folder / name, name)
+    os.utime(tmp_path / "two" / "a", (1, 1))
+    sums = {packed(tmp_path / each, tmp_path / f"{each}.tar") for each in ("one", "two")}
+    assert len(sums) == 1
+    with tarfile.open(tmp_path / "one.tar") as archive:
+        assert archive.getnames() == ["a", "b/c"]
+    written(tmp_path / "two" / "a", "other")
+    assert packed(tmp_path / "two", tmp_path / "two.tar") not in sums
+
+
+def own(tmp_path: Path, **said: Any) -> DatasetManifest:
+    """Return a manifest of one's own as it is sent."""
+    manifest = {"kind": "dataset", "name": "own", **said}
+    sent = settled(manifest, tmp_path / "own.yml", arguments())
+    return DatasetManifest.model_validate(sent)
+
+
+def test_files_beside_ones_own_manifest_go_along(tmp_path: Path) -> None:
+    body = picture()
+    written(tmp_path / "a.jpg", body)
+    elsewhere = {"path": "photos/x.jpg", "sha256": "0" * 64}
+    beside = {"path": "a.jpg", "sha256": "1" * 64, "labels": ["cat"]}
+    sent = own(tmp_path, samples=[beside, elsewhere])
+    assert base64.b64decode(sent.samples[0].content) == body
+    assert (sent.samples[0].path, sent.samples[0].sha256) == ("", "1" * 64)
+    assert sent.samples[1].path == "photos/x.jpg"
+
+
+def test_a_source_beside_ones_own_manifest_goes_along(tmp_path: Path) -> None:
+    written(tmp_path / "pets" / "cat" / "a.jpg", picture())
+    source = {"address": "file:pets", "reader": "image_folder"}
+    sent = own(tmp_path, source=source).source
+    assert sent is not None
+    assert sent.address == f"file:{tmp_path / 'pets'}"
+    other = own(tmp_path, source={"address": "https://e.org/x.npz", "reader": "npz"}).source
+    assert other is not None
+    assert other.address == "https://e.org/x.npz"
+
+
+def test_more_files_than_a_request_carries_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path / "a.jpg", picture())
+    monkeypatch.setattr(datasets, "INLINE_BYTES", 100)
+    with pytest.raises(Misused, match="give the folder as a source"):
+        own(tmp_path, samples=[{"path": "a.jpg", "sha256": "1" * 64}])
+
+
+@pytest.mark.parametrize(("path", "name"), [("My Pets/", "my-pets"), ("x.tar.gz", "x-tar")])
+def test_names_are_those_of_manifests(path: str, name: str) -> None:
+    assert name_of(Path(path)) == name
