@@ -110,8 +110,8 @@ class RunCompleted(Fact):
 class RunFailed(Fact):
     """The run ended badly; what was published before is announced all the same.
 
-    `error` names the kind: open, assets, dataset, batch_size, memory, predict, worker_died,
-    timeout, stopped.
+    `error` names the kind: open, assets, dataset, batch_size, memory, predict, inline,
+    worker_died, timeout, stopped.
     """
 
     entity = "run"

@@ -16,7 +16,7 @@ from cli.request import system_of, texts_of
 from mlscope.client.quantities import shown
 from mlscope.manifests.variants import frameworks_of
 from schemas.agent import Announcement
-from schemas.manifest import ModelManifest
+from schemas.manifest import HardwareManifest, ModelManifest, SoftwareManifest
 from schemas.status import AgentStatus, Catalog, EvaluationStatus
 
 Record = dict[str, Any]
@@ -201,6 +201,16 @@ def _scenario(scenario: Any) -> Record:
     return {**_named(scenario), "parameters": defaults}
 
 
+def _hardware(machine: HardwareManifest) -> Record:
+    memory = shown(machine.memory_bytes or None, "By")
+    return {**_named(machine), "architecture": machine.architecture, "memory": memory}
+
+
+def _software(software: SoftwareManifest) -> Record:
+    packages = " ".join(f"{name} {version}" for name, version in software.packages.items())
+    return {**_named(software), "container": software.container, "packages": packages}
+
+
 _AGENT_COLUMNS = (
     *("agent", "state", "frameworks", "devices", "cpu", "cores", "host_cores"),
     *("memory", "host_memory", "accelerators", "labels"),
@@ -212,6 +222,8 @@ KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Any], Record]]] = MappingPr
         "frameworks": (("name", "version", "description"), _named),
         "datasets": (("name", "version", "modality", "samples", "description"), _dataset),
         "scenarios": (("name", "version", "parameters", "description"), _scenario),
+        "hardware": (("name", "version", "architecture", "memory", "description"), _hardware),
+        "software": (("name", "version", "container", "packages", "description"), _software),
     }
 )
 """Columns of each kind of the catalog, and what makes a record of one."""

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from cli import exits
+from cli.commands.listing import catalog_rows
 from cli.main import main
+from schemas.manifest import HardwareManifest, SoftwareManifest
+from schemas.status import Catalog
 
 TEXT = "kind: hardware\nname: box\nversion: 1.0.0\narchitecture: amd64\n"
 
@@ -23,3 +26,11 @@ def test_two_texts_under_one_version_are_refused(
     assert told == f"{other}: hardware box 1.0.0 is another in {one}: give it a new version\n"
     other.write_text(other.read_text().replace("1.0.0", "1.0.1"))
     assert main(["manifest", "check", str(one), str(other)]) == exits.OK
+
+
+def test_machines_are_listed() -> None:
+    box = HardwareManifest(name="box", architecture="amd64", memory_bytes=1 << 30)
+    stack = SoftwareManifest(name="stack", container="own:1", packages={"python": "3.11.*"})
+    catalog = Catalog(hardware=(box,), software=(stack,))
+    assert catalog_rows(catalog, "hardware").rows[0][:3] == ("box", "1.0.0", "amd64")
+    assert "python 3.11.*" in catalog_rows(catalog, "software").rows[0]

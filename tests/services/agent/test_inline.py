@@ -187,6 +187,18 @@ def test_code_that_burns_its_processor_time_is_ended_with_its_line() -> None:
         prepared(inline, "burn")
 
 
+def test_each_call_has_its_own_processor_time() -> None:
+    code = """import time
+def fun(env, data):
+    until = time.process_time() + 0.5
+    while time.process_time() < until:
+        pass
+    return data
+"""
+    with opened(InlineLimits(timeout_s=60.0, cpu_s=1), preprocess=code) as inline:
+        assert [prepared(inline, n) for n in range(6)] == list(range(6))
+
+
 @pytest.mark.parametrize(
     ("body", "match"),
     [
@@ -218,6 +230,19 @@ def test_an_answer_may_be_only_so_large() -> None:
         assert len(prepared(inline, 60_000)) == 60_000
         with pytest.raises(CodeRaised, match=r"its answer has 7\d+ bytes, at most 65536"):
             prepared(inline, 70_000)
+
+
+def test_a_frame_that_says_it_is_endless_is_not_waited_for() -> None:
+    code = """import os
+def fun(env, data):
+    for fd in range(3, 32):
+        try: os.write(fd, (1 << 50).to_bytes(8, "little"))
+        except OSError: pass
+    return data
+"""
+    endless = f"its answer has {1 << 50} bytes"
+    with opened(SHORT, preprocess=code) as inline, pytest.raises(CodeFailed, match=endless):
+        prepared(inline, 1)
 
 
 def test_nonsense_on_the_channel_ends_the_process() -> None:

@@ -80,6 +80,7 @@ def test_no_frame_may_be_too_large(ends: Ends) -> None:
         b"\xc7\x04\x01O\x00\x00x",
         b"\xc7\x07\x01<f4\x004\x00x",
         b"\xdd\xff\xff\xff\xff",
+        b"\xc7\x06\x01S1\x001\x00x",
     ],
 )
 def test_what_is_no_frame_is_told_as_such(ends: Ends, body: bytes) -> None:

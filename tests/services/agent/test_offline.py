@@ -11,7 +11,8 @@ from schemas.batch import TraceCaptured
 from schemas.codec import decode
 from schemas.message import Fact
 from schemas.plan import OfflinePlan, Plan
-from schemas.run import RunCompleted
+from schemas.run import RunCompleted, RunFailed
+from services.agent.allowances import Allowances, InlineLimits
 from services.agent.offline import orders_of, read_bundle, run_plan
 from tests.services.agent.builders import (
     MANIFESTS,
@@ -117,6 +118,22 @@ def test_a_plan_that_can_t_be_done_says_so(tmp_path: Path) -> None:
     outcomes = run_plan(plan, tmp_path / "b")
     assert [outcome.run for outcome in outcomes] == ["m", "l", "p"]
     assert all(not isinstance(outcome, RunCompleted) for outcome in outcomes)
+
+
+def test_code_runs_where_it_is_allowed_alone(tmp_path: Path) -> None:
+    order = an_order(a_subject("tiny_cnn", "noise32"), RUNS)
+    code = "def fun(env, data):\n    return data * 2\n"
+    model = order.subject.model.model_copy(update={"preprocess": code})
+    ports = tuple(port.model_copy(update={"steps": ()}) for port in model.inputs)
+    model = model.model_copy(update={"inputs": ports})
+    subject = order.subject.model_copy(update={"model": model})
+    plan = OfflinePlan(evaluation="e1", plan=Plan(subject=subject, sessions=(order.session,)))
+    refused = run_plan(plan, tmp_path / "refused")
+    assert {each.error for each in refused if isinstance(each, RunFailed)} == {"inline"}
+    assert len(refused) == 3
+    allowed = Allowances(inline=InlineLimits(timeout_s=30.0, cpu_s=30))
+    outcomes = run_plan(plan, tmp_path / "b", allowed=allowed)
+    assert [type(each) for each in outcomes] == [RunCompleted] * 3
 
 
 def test_a_bundle_that_can_t_be_written_is_an_os_error_and_leaves_no_worker(

@@ -10,7 +10,7 @@ import pytest
 from mlscope.tracing.batches import Attempt, columns_of
 from schemas.batch import Batch, OutputsPredicted, QueriesAnswered, TraceCaptured
 from schemas.level import Level
-from services.agent.errors import PredictFailed
+from services.agent.errors import CodeRaised, PredictFailed
 from services.agent.pipeline import Pipeline, PortOperators, spans_per_query
 from services.agent.predictors import Layer, Tensors
 from services.agent.recorder import Recorder, unpack_batch
@@ -111,6 +111,28 @@ def test_spans_lie_in_their_query() -> None:
     assert columns["level"].tolist() == [2, 2, 2, 2, 1] * 2
     assert sorted(columns["span"].tolist()) == list(range(1, 11))
     assert columns["query"].tolist() == [0] * 5 + [1] * 5
+
+
+def test_code_runs_in_place_of_steps_with_spans_of_its_own() -> None:
+    def grown(value: Any) -> Any:
+        if value is None:
+            raise CodeRaised("preprocess", "line 2: KeyError: 'x'")
+        return np.array([value + 1], np.float32)
+
+    before = (Operator("before_preprocess", lambda v: v), Operator("preprocess", grown))
+    behind = (Operator("postprocess", rows),)
+    codes = Pipeline(code_before=before, code_behind=behind)
+    run = Run([5, None], pipeline=codes)
+    good, bad = run.ask(0, 0), run.ask(1, 1)
+    assert (good.errors, good.raised) == ([], None)
+    assert bad.errors == ["sample 1: preprocess: line 2: KeyError: 'x'"]
+    assert bad.raised is not None
+    assert spans_per_query(codes, 3, Level.MODEL) == 2 + 3 * 2 + 1
+    trace = run.flushed(TraceCaptured)
+    names = dict(zip(trace.name_ids, trace.name_texts, strict=True))
+    told = [names[each] for each in columns_of(trace)["name"].tolist()]
+    assert told[:5] == ["before_preprocess", "preprocess", "predict", "postprocess", "query"]
+    assert json.loads(run.flushed(OutputsPredicted).texts[0]) == [{"label": "6.0"}]
 
 
 def test_a_torn_sample_fails_its_query_alone() -> None:
