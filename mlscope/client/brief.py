@@ -70,7 +70,9 @@ def caveat_lines(caveats: Sequence[str]) -> list[str]:
     """Return caveats, those that differ in their run alone as one."""
     runs: dict[str, list[str]] = {}
     for caveat in caveats:
-        run, _, text = caveat.rpartition(": ") if caveat.count(": ") == 1 else ("", "", caveat)
+        run, colon, text = caveat.partition(": ")
+        if not colon or (" " in run and ": " in text):
+            run, text = "", caveat
         runs.setdefault(text, []).append(run)
     return [f"{', '.join(names)}: {text}" if names[0] else text for text, names in runs.items()]
 

@@ -21,6 +21,8 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
+    # Whatever is kept is asked for again: a page never meets a style or script of another version.
+    "Cache-Control": "no-cache",
 }
 
 

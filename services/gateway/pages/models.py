@@ -100,7 +100,7 @@ def models_page(models: Sequence[ModelManifest], search: Search) -> str:
         element("h1", "Models"),
         _form(models, search),
         element("p", f"{place}. Figures are their sources', not measured here.", class_="soft"),
-        element("div", table, class_="wide") if part else "",
+        element("div", table, class_="wide models") if part else "",
         _pages(len(found), search),
     )
 
@@ -136,7 +136,7 @@ def _row(model: ModelManifest) -> Markup:
     size = shown(figures.size_bytes, "By")
     return element(
         "tr",
-        element("td", link, element("small", model.version)),
+        element("td", link, element("small", model.version, class_="beside")),
         element("td", model.task),
         element("td", ", ".join(_frameworks(model))),
         element("td", *_accuracy(model, figures), class_="number"),
@@ -153,7 +153,7 @@ def _accuracy(model: ModelManifest, figures: Figures) -> tuple[str, Markup | str
     if figures.accuracy is None:
         is_random = model.model.weights == "random"
         return shown(None), element("small", "random weights") if is_random else ""
-    where = f"{figures.metric} {figures.measured_on}".strip()
+    where = f"{figures.metric} on {figures.measured_on}" if figures.measured_on else figures.metric
     return f"{figures.accuracy:.4g}", element("small", where)
 
 

@@ -1,6 +1,9 @@
 """An evaluation's tables: what is said of several once, few columns first, all of them below."""
 
+import contextlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from mlscope.client.brief import COLUMNS, caveat_lines, parted_caveats
@@ -8,10 +11,23 @@ from mlscope.client.quantities import head_of, shown, unit_of
 from schemas.analysis import Column, Table, Tables
 from services.gateway.pages.markup import Markup, element, text_of
 
-_LONG = 60
+_LONG = 40
 _FILES = (("CSV", ".csv"), ("JSON", ""), ("Parquet", ".parquet"), ("Arrow", ".arrow"))
 _CONDITIONS = "conditions"
 _RUN = "run"
+_PLACES = ("agent", "session")
+_IN_ITS_NAME = ("scenario", "batch_size", "level")
+"""What a run's name says as well: a narrow screen leaves these out beside it."""
+
+_FEW: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        **COLUMNS,
+        "accuracy": ("metric", "value", "hits", "n", "counts", "kind", "dataset", "same_build"),
+        "lateness": ("pacing", "count", "early", "p50", "p99", "max", "begun_p50", "begun_p99"),
+        "layers": ("index", "name", "type", "shape", "queries", "time", "share"),
+    }
+)
+"""Columns that say most, for a page's width; all are below them."""
 
 
 def sections_of(tables: Tables) -> Iterator[Markup]:
@@ -52,20 +68,28 @@ def _links(evaluation: str, table: Table) -> Markup:
 
 
 def _bodies(table: Table) -> Iterator[Markup]:
-    """Yield a table: whole; or few columns and all; or what all rows share and what differs."""
-    columns = _shown_columns(table.columns)
+    """Yield a table: whole; or few columns and all; or what all rows share and what differs.
+
+    An empty one is its verdict alone, and where all was measured in one place is not said again.
+    """
+    columns = [
+        c for c in _shown_columns(table.columns) if c.name not in _PLACES or _differs(table, c)
+    ]
+    if not table.rows:
+        return
     if table.name == _CONDITIONS and len(table.rows) > 1:
-        alike, columns = _parted(table, columns)
+        alike, columns = _parted(table, _shown_columns(table.columns))
         yield _drawn(table, columns)
         yield _told_once(table, alike)
         return
-    few = COLUMNS.get(table.name, ())
+    few = _FEW.get(table.name, ())
     if not few:
         yield _drawn(table, columns)
         return
     kept = [column for column in columns if column.name in (_RUN, *few)]
     yield _drawn(table, [column for column in kept if _says(table, column)] or columns)
-    yield element("details", element("summary", "All columns"), _drawn(table, columns))
+    every = _drawn(table, _shown_columns(table.columns))
+    yield element("details", element("summary", "All columns"), every)
 
 
 def _values(table: Table, column: Column) -> list[Any]:
@@ -74,25 +98,27 @@ def _values(table: Table, column: Column) -> list[Any]:
 
 
 def _says(table: Table, column: Column) -> bool:
-    """Tell whether a column says something: agents that differ, failures that happened."""
+    """Tell whether a column says something: failures that happened."""
+    return column.name != "failed" or any(_values(table, column))
+
+
+def _differs(table: Table, column: Column) -> bool:
     values = _values(table, column)
-    if column.name == "agent":
-        return any(value != values[0] for value in values)
-    return column.name != "failed" or any(values)
+    return any(value != values[0] for value in values)
 
 
 def _parted(table: Table, columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:
     """Return the columns in which all rows are alike, and those in which they differ."""
-    alike = [c for c in columns if all(v == _values(table, c)[0] for v in _values(table, c))]
+    alike = [column for column in columns if not _differs(table, column)]
     return alike, [column for column in columns if column not in alike]
 
 
 def _told_once(table: Table, columns: Sequence[Column]) -> Markup:
-    told = [(column, shown(_values(table, column)[0], unit_of(column))) for column in columns]
+    told = [(column, _text(_values(table, column)[0], column)) for column in columns]
     pairs = [
         (element("dt", _head_text(column), title=column.description or None), element("dd", text))
         for column, text in told
-        if text not in ("", "{}", shown(None))
+        if text not in ("", shown(None))
     ]
     return element(
         "details",
@@ -105,7 +131,9 @@ def _told_once(table: Table, columns: Sequence[Column]) -> Markup:
 def _drawn(table: Table, columns: Sequence[Column]) -> Markup:
     heads = element("tr", *(_head(column) for column in columns))
     rows = element("tbody", *(element("tr", *_cells(table, columns, row)) for row in table.rows))
-    return element("div", element("table", element("thead", heads), rows), class_="wide")
+    has_run = any(column.name == _RUN for column in columns)
+    kind = "wide named" if has_run else "wide"
+    return element("div", element("table", element("thead", heads), rows), class_=kind)
 
 
 def _shown_columns(columns: Sequence[Column]) -> list[Column]:
@@ -119,8 +147,8 @@ def _is_bound(name: str) -> bool:
 
 
 def _head(column: Column) -> Markup:
-    side = "number" if column.type in ("int", "float") else None
-    return element("th", _head_text(column), title=column.description or None, class_=side)
+    title = column.description or None
+    return element("th", _head_text(column), title=title, class_=_class_of(column, ""))
 
 
 def _head_text(column: Column) -> str:
@@ -130,20 +158,35 @@ def _head_text(column: Column) -> str:
 def _cells(table: Table, columns: Sequence[Column], row: Sequence[Any]) -> Iterator[Markup]:
     values = {column.name: value for column, value in zip(table.columns, row, strict=False)}
     for column in columns:
-        unit = unit_of(column)
-        text = shown(values.get(column.name), unit)
-        bounds = _bounds(values, column.name, unit)
-        yield element("td", text, bounds, class_=_cell_class(column, text))
+        text = _text(values.get(column.name), column)
+        bounds = _bounds(values, column.name, unit_of(column))
+        yield element("td", text, bounds, class_=_class_of(column, text))
+
+
+def _text(value: Any, column: Column) -> str:
+    """Return a cell's text; a map, JSON in the tables, is its names and values."""
+    if isinstance(value, str) and value.startswith("{"):
+        with contextlib.suppress(ValueError):
+            told = json.loads(value)
+            return ", ".join(f"{name} {shown(each)}" for name, each in told.items())
+    return shown(value, unit_of(column))
 
 
 def _bounds(values: Mapping[str, Any], name: str, unit: str) -> Markup | str:
     low, high = values.get(f"{name}_low"), values.get(f"{name}_high")
     if low is None or high is None:
         return ""
-    return element("small", f"{shown(low, unit)} … {shown(high, unit)}")
+    first, last = shown(low, unit), shown(high, unit)
+    if first.partition(" ")[2] == last.partition(" ")[2]:
+        first = first.partition(" ")[0]
+    return element("small", f"{first} … {last}")
 
 
-def _cell_class(column: Column, text: str) -> str | None:
-    if column.type in ("int", "float"):
-        return "number"
-    return "long" if len(text) > _LONG else None
+def _class_of(column: Column, text: str) -> str | None:
+    is_number = column.type in ("int", "float")
+    found = (
+        ("number", is_number),
+        ("long", not is_number and len(text) > _LONG),
+        ("in-name", column.name in _IN_ITS_NAME),
+    )
+    return " ".join(name for name, holds in found if holds) or None

@@ -61,7 +61,8 @@ def test_numbers_have_units_and_stand_to_the_right() -> None:
     [
         (["b1: few", "b2: few", "b2: late"], ["b1, b2: few", "b2: late"]),
         (["noisy"], ["noisy"]),
-        (["a: b: c", "d: b: c"], ["a: b: c", "d: b: c"]),
+        (["a: b: c", "d: b: c"], ["a, d: b: c"]),
+        (["a b: c: x", "d: c: x"], ["a b: c: x", "d: c: x"]),
         ([], []),
     ],
 )

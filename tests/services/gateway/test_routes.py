@@ -146,6 +146,8 @@ async def test_pages_load_nothing_from_elsewhere(
     await standing.tell(*beginning())
     response = await web.get(f"/evaluations/{E}")
     assert "default-src 'self'" in response.headers["content-security-policy"]
+    style = await web.get("/static/page.css")
+    assert (style.headers["cache-control"], "etag" in style.headers) == ("no-cache", True)
     assert "http" not in response.text.replace("http-equiv", "")
     for path in ("/static/live.js", "/static/page.css"):
         assert (await web.get(path)).status_code == 200

@@ -32,7 +32,7 @@ def test_it_is_live_until_it_has_ended() -> None:
 
 def test_bounds_stand_under_their_estimate_and_have_no_column() -> None:
     shown = _page(_table("t", "p50", "p50_low", "p50_high", row=(5e6, 4e6, 6e6)))
-    assert "<small>4 ms … 6 ms</small>" in shown
+    assert "<small>4 … 6 ms</small>" in shown
     assert shown.count(">p50</th>") == 1
     assert "p50 low" not in shown
 

@@ -59,8 +59,8 @@ def test_models_are_sought_and_sorted(search: dict[str, Any], found: list[str]) 
 
 def test_figures_stand_beside_their_source() -> None:
     shown = models_page(MODELS, Search())
-    assert "76.1<small>top-1 ImageNet-1K</small>" in shown
-    assert "74.83<small>top-1 ImageNet</small>" in shown
+    assert "76.1<small>top-1 on ImageNet-1K</small>" in shown
+    assert "74.83<small>top-1 on ImageNet</small>" in shown
     assert "≈ 100 MB" in shown
     assert ">18.87 MB<" in shown
     assert "random weights" in shown
@@ -93,7 +93,13 @@ def test_a_model_s_page_holds_its_manifest_and_its_history() -> None:
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(None, "\N{EN DASH}"), (12, "12"), (4_652_008, "4.65 M"), (1_234, "1.23 k"), (7_000_000_000, "7 G")],
+    [
+        (None, "\N{EN DASH}"),
+        (12, "12"),
+        (4_652_008, "4.65 M"),
+        (1_234, "1.23 k"),
+        (7_000_000_000, "7 G"),
+    ],
 )
 def test_parameters_are_counted_as_people_do(count: int | None, text: str) -> None:
     assert millions(count) == text

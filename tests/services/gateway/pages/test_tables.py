@@ -49,11 +49,44 @@ def test_columns_that_say_nothing_are_left_to_all_columns() -> None:
     assert heads(page.split("<details>")[0]) == ["run", "median"]
 
 
+def test_where_it_ran_is_a_column_only_where_it_differs() -> None:
+    rows = (("a1", "b1", 1), ("a1", "b1", 2))
+    assert heads(shown(a_table("levels", "agent session time", *rows))) == ["time"]
+    rows = (("a1", "b1", 1), ("a2", "b1", 2))
+    assert heads(shown(a_table("levels", "agent session time", *rows))) == ["agent", "time"]
+
+
+def test_an_empty_table_is_its_verdict() -> None:
+    assert "<table>" not in shown(a_table("optimal_batch", "run gain"))
+
+
+def test_an_interval_of_one_unit_says_it_once() -> None:
+    page = shown(a_table("levels", "x x_low x_high", (5e6, 4e6, 6e6), (5e5, 4e5, 6e6)))
+    assert "<small>4 … 6 ms</small>" in page
+    assert "<small>400 µs … 6 ms</small>" in page
+
+
 def test_a_unit_in_a_name_is_not_repeated_beside_another_in_the_cells() -> None:
     page = shown(a_table("throughput", "run busy_ns", (1, 5e6)))
     assert "<th title" not in page
     assert heads(page.split("<details>")[1]) == ["run", "busy"]
     assert ">5 ms</td>" in page
+
+
+def test_a_map_is_told_as_names_and_values() -> None:
+    column = Column(name="noise", type="text")
+    rows = (('{"cpu_s": 3.672183, "faults": 0}',), ("{}",), ("{no json",))
+    page = shown(Table(name="t", title="t", columns=(column,), rows=rows))
+    assert "<td>cpu_s 3.672, faults 0</td><" in page
+    assert "<td></td>" in page
+    assert "<td>{no json</td>" in page
+
+
+def test_what_a_run_s_name_says_is_marked_for_narrow_screens() -> None:
+    page = shown(a_table("operators", "run level time", ("r0", 1, 2)))
+    assert '<div class="wide named">' in page
+    assert page.count("in-name") == 2
+    assert "named" not in shown(a_table("outputs", "level time", (1, 2)))
 
 
 def test_conditions_say_once_what_is_the_same_in_every_run() -> None:
