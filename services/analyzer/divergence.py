@@ -152,6 +152,9 @@ def _compared(output: str, first: Answers, second: Answers) -> Comparison:
     kinds = [kind or kinds[1 - place] for place, kind in enumerate(kinds)]
     if kinds[0] != kinds[1]:
         raise NotAlike("answers", f"{_where(output)}one answers {kinds[0]}, the other {kinds[1]}")
+    if kinds[0] not in _SHAPES:
+        # Only of shapes it is an answer that there are none.
+        first, second = ({n: f for n, f in side.items() if f} for side in (first, second))
     try:
         match kinds[0]:
             case "classification":
@@ -173,6 +176,9 @@ def _compared(output: str, first: Answers, second: Answers) -> Comparison:
             str(error) if isinstance(error, AccuracyError) else f"{type(error).__name__} {error}"
         )
         raise NotAlike("answers", f"{_where(output)}{words}") from error
+
+
+_SHAPES = frozenset({"boundingbox", "instancesegment"})
 
 
 def _where(output: str) -> str:

@@ -86,7 +86,8 @@ def test_no_labelled_pixel_has_no_value() -> None:
 
 def test_over_images_the_values_are_those_of_all_pixels_together() -> None:
     random = np.random.default_rng(5)
-    images = [count_pixels(*random.integers(0, 3, (2, 8, 8)), 3) for _ in range(6)]
+    pairs = random.integers(0, 3, (6, 2, 8, 8))
+    images = [count_pixels(one, other, 3) for one, other in pairs]
     whole = sum(images[1:], images[0])
     for found, wanted in zip(
         mean_iou_of_images(images, 200), (mean_iou(whole), pixel_accuracy(whole)), strict=True

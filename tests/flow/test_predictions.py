@@ -1,0 +1,150 @@
+"""Answers through real services: judged, shown, compared, and asked for by themselves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mlscope.client import CommandRefused
+from schemas.status import EvaluationStatus
+from tests.flow.clusters import REPOSITORY, Cluster, assert_well, online, run
+
+PHOTOS = REPOSITORY / "manifests" / "datasets" / "photos"
+LITE = "efficientnet-lite0"
+
+
+@pytest.fixture(scope="module")
+def photos(cluster: Cluster) -> EvaluationStatus:
+    """Return an evaluation of every photo, each at least once."""
+    return run(
+        cluster, LITE, scenarios=[*online(12), *online(9, "batched")], trace_level="none", warmup=1
+    )
+
+
+def _rows(cluster: Cluster, status: EvaluationStatus, table: str) -> list[dict[str, Any]]:
+    assert status.state == "analyzed", status
+    with cluster.client() as client:
+        return client.tables(status.evaluation, table)[table].rows()
+
+
+def test_photos_are_a_smoke_check_of_the_build_that_was_timed(
+    cluster: Cluster, photos: EvaluationStatus
+) -> None:
+    first, fifth = _rows(cluster, photos, "accuracy")
+    assert (first["metric"], first["hits"], first["n"], first["kind"]) == (
+        "top-1",
+        8,
+        9,
+        "smoke check",
+    )
+    assert first["value_low"] < 8 / 9 < first["value_high"]
+    assert (fifth["metric"], fifth["hits"]) == ("top-5", 9)
+    timed = {row["run"] for row in _rows(cluster, photos, "latency")}
+    assert set(first["runs"].split(", ")) == timed
+    assert (first["same_build"], first["samples_differing"]) == (True, 0)
+    # 3 of 12 queries and all 9 of the other run came again.
+    assert first["repeats_compared"] == 12
+
+
+def test_the_table_is_printed_like_any_other(cluster: Cluster, photos: EvaluationStatus) -> None:
+    shown = cluster.mlscope("tables", photos.evaluation, "accuracy")
+    assert "top-1 8 of 9 (56.5% to 98.0%)" in shown
+
+
+def test_predictions_are_shown_with_what_is_right(
+    cluster: Cluster, photos: EvaluationStatus
+) -> None:
+    told = json.loads(cluster.mlscope("show", photos.evaluation, "--predictions", "-o", "json"))
+    assert told["total"] == 18
+    panda = next(each for each in told["predictions"] if each["name"] == "panda.jpg")
+    assert panda["features"][0]["label"] == panda["truth"]["labels"][0] == "giant panda"
+    shown = cluster.mlscope("show", photos.evaluation, "--predictions")
+    assert "giant panda" in shown
+
+
+def test_another_build_of_a_model_is_compared_class_by_class(
+    cluster: Cluster, photos: EvaluationStatus
+) -> None:
+    options = {"graph_optimization": "disable"}
+    other = run(cluster, LITE, scenarios=online(9), trace_level="none", options=options)
+    names = photos.evaluation, other.evaluation
+    told = json.loads(cluster.mlscope("compare", *names, "-o", "json"))
+    measures = {row["measure"]: row for row in told["divergence"]}
+    assert measures["top-1 agreement"]["value"] == 1.0
+    assert 0.0 <= measures["KL"]["value"] < 1e-6
+    assert measures["KL"]["note"] == ""
+    assert measures["max difference before the steps"]["value"] < 1e-3
+    assert len(told["divergence_samples"]) == 9
+    builds = [_rows(cluster, status, "accuracy")[0]["build"] for status in (photos, other)]
+    assert builds[0] != builds[1]
+
+
+def test_what_is_not_alike_is_refused(cluster: Cluster, photos: EvaluationStatus) -> None:
+    vectors = run(cluster, scenarios=online())
+    with cluster.client() as client, pytest.raises(CommandRefused) as refused:
+        client.compare(photos.evaluation, vectors.evaluation)
+    assert refused.value.field == "dataset"
+    assert "photos:1.0.0 and vectors:1.0.0" in str(refused.value)
+
+
+def test_what_has_no_truth_has_no_accuracy(cluster: Cluster) -> None:
+    status = run(cluster, scenarios=online())
+    with cluster.client() as client:
+        table = client.tables(status.evaluation, "accuracy")["accuracy"]
+    assert (table.rows(), table.verdict[:12]) == ([], "No accuracy:")
+
+
+def test_files_are_predicted_and_a_bad_one_fails_alone(cluster: Cluster, tmp_path: Path) -> None:
+    text, empty = tmp_path / "text.jpg", tmp_path / "empty.jpg"
+    text.write_text("no picture at all")
+    empty.touch()
+    files = [str(PHOTOS / "panda.jpg"), str(text), str(PHOTOS / "goldfish.jpg"), str(empty)]
+    told = json.loads(cluster.mlscope("predict", LITE, *files, "-o", "json", code=1))
+    assert [each["file"] for each in told] == files
+    assert [each["features"][0]["label"] for each in (told[0], told[2])] == [
+        "giant panda",
+        "goldfish",
+    ]
+    assert "not a readable JPEG" in told[1]["error"]
+    assert told[3]["error"] == "the file is empty"
+    assert_well(cluster)
+
+
+def test_answers_that_are_no_numbers_are_an_error_of_their_file(cluster: Cluster) -> None:
+    model = yaml.safe_load((REPOSITORY / "manifests" / "models" / "efficientnet_lite0.yml").read_text())
+    # Beyond what float32 holds: infinite pixels, answers that are no numbers.
+    (scaled,) = [step for step in model["inputs"][0]["steps"] if "normalize" in step]
+    scaled["scale"] = 1e-38
+    body = (PHOTOS / "panda.jpg").read_bytes()
+    with cluster.client() as client:
+        (found,) = client.predict(model | {"name": "overflowing"}, {"panda": body})
+    assert found.features == ()
+    assert "1000 NaN" in found.error
+    assert_well(cluster)
+
+
+def test_the_client_predicts_bytes(cluster: Cluster) -> None:
+    with cluster.client() as client:
+        (found,) = client.predict(LITE, {"a bear": (PHOTOS / "panda.jpg").read_bytes()})
+    assert (found.file, found.error) == ("a bear", "")
+    assert found.features[0]["label"] == "giant panda"
+
+
+def test_what_is_too_large_for_a_request_goes_as_an_artifact(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    large = tmp_path / "large.jpg"
+    # What follows a JPEG's end is no part of the picture.
+    large.write_bytes((PHOTOS / "panda.jpg").read_bytes() + bytes(3_000_000))
+    shown = cluster.mlscope("predict", LITE, str(large))
+    assert "giant panda" in shown
+    assert "predict-" not in cluster.mlscope("artifacts", "ls")
+
+
+def test_nobody_to_ask_is_said(cluster: Cluster) -> None:
+    photo = str(PHOTOS / "panda.jpg")
+    cluster.mlscope("predict", LITE, photo, "--framework", "onnxruntime:<0.1", code=5)
+    cluster.mlscope("predict", "no-such-model", photo, code=2)
+    cluster.mlscope("predict", LITE, "no-such-file.jpg", code=2)

@@ -1,0 +1,182 @@
+"""Two evaluations' answers: measured where they are alike, refused by name where they are not."""
+
+import base64
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.analysis import Table
+from services.analyzer.divergence import Side, compared
+from services.analyzer.errors import NotAlike
+from services.analyzer.predictions import Prediction
+
+
+def _side(name: str, answers: Mapping[int, Any], raws: Mapping[int, Any] | None = None) -> Side:
+    predictions = {
+        sample: Prediction(
+            "r0", sample, sample, features, name=f"{sample}.jpg", raw=_raw(sample, raws)
+        )
+        for sample, features in answers.items()
+    }
+    return Side(name, "r0", predictions)
+
+
+def _raw(sample: int, raws: Mapping[int, Any] | None) -> dict[str, str]:
+    if raws is None or sample not in raws:
+        return {}
+    return {"": base64.b64encode(np.asarray(raws[sample], "<f4").tobytes()).decode()}
+
+
+def _classes(probabilities: Sequence[float], most: int = 99) -> list[dict[str, Any]]:
+    order = sorted(range(len(probabilities)), key=lambda index: -probabilities[index])
+    return [
+        {"type": "classification", "index": index, "probability": float(probabilities[index])}
+        for index in order[:most]
+    ]
+
+
+def _rows(table: Table) -> dict[str, dict[str, Any]]:
+    names = [column.name for column in table.columns]
+    rows = [dict(zip(names, row, strict=True)) for row in table.rows]
+    return {str(row["measure"]): row for row in rows}
+
+
+def _measured(first: Side, second: Side) -> dict[str, Any]:
+    return {name: row["value"] for name, row in _rows(compared(first, second)[0]).items()}
+
+
+def _raw_feature(
+    values: Sequence[float], shape: Sequence[int] | None = None
+) -> list[dict[str, Any]]:
+    return [{"type": "raw", "shape": list(shape or [len(values)]), "values": list(values)}]
+
+
+def test_whole_distributions_have_every_measure() -> None:
+    p, q = [0.7, 0.2, 0.1], [0.5, 0.3, 0.2]
+    told = _measured(_side("a", {0: _classes(p)}), _side("b", {0: _classes(q)}))
+    assert told["KL"] == pytest.approx(sum(x * np.log(x / y) for x, y in zip(p, q, strict=True)))
+    assert told["max difference"] == pytest.approx(0.2)
+    assert told["top-1 agreement"] == 1.0
+    wanted = {"JS", "Hellinger", "Bhattacharyya", "correlation", "covariance", "mean difference"}
+    assert wanted <= told.keys()
+
+
+def test_lists_of_the_best_give_bounds_that_say_so() -> None:
+    sides = [_side(n, {0: _classes([0.6, 0.3, 0.1], most=2)}) for n in "ab"]
+    row = _rows(compared(*sides)[0])["KL"]
+    assert row["value"] == pytest.approx(0.0, abs=1e-9)
+    assert "lower bound" in row["note"]
+
+
+def test_the_numbers_behind_a_list_tell_of_every_class() -> None:
+    logits = np.array([[2.0, 1.0, -1.0, 0.5], [1.5, 1.2, -1.0, 0.5]])
+    raised = np.exp(logits)
+    p, q = raised / raised.sum(axis=1, keepdims=True)
+    sides = [
+        _side(name, {0: _classes(each, most=2)}, {0: row})
+        for name, each, row in zip("ab", (p, q), logits, strict=True)
+    ]
+    told = _measured(*sides)
+    assert told["KL"] == pytest.approx(float((p * np.log(p / q)).sum()), rel=1e-5)
+    assert told["max difference before the steps"] == pytest.approx(0.5)
+    assert told["correlation"] == pytest.approx(np.corrcoef(p, q)[0, 1], rel=1e-5)
+
+
+def test_numbers_that_are_not_what_the_list_came_from_are_compared_as_numbers() -> None:
+    sides = [_side(n, {0: _classes([0.6, 0.4])}, {0: [5.0, 9.0]}) for n in "ab"]
+    told = _measured(*sides)
+    assert "KL" not in told
+    assert told["max difference"] == 0.0
+
+
+def test_values_that_are_no_probabilities_are_compared_as_numbers() -> None:
+    told = _measured(_side("a", {0: _classes([5.0, -1.0])}), _side("b", {0: _classes([3.0, 1.0])}))
+    assert told["max difference"] == 2.0
+    assert "KL" not in told
+
+
+def test_lists_of_other_classes_without_probabilities_agree_or_not() -> None:
+    one, other = _classes([9.0, 5.0, -1.0], most=2), _classes([-1.0, 5.0, 9.0], most=2)
+    told = _measured(_side("a", {0: one}), _side("b", {0: other}))
+    assert told == {"top-1 agreement": 0.0}
+
+
+def test_tensors_are_compared_as_far_as_they_were_kept() -> None:
+    cut = _raw_feature([1.0, 2.0], [500])
+    row = _rows(compared(_side("a", {0: cut}), _side("b", {0: cut}))[0])
+    assert row["mean difference"]["value"] == 0.0
+    assert row["mean difference"]["note"] == "of each answer the first 2 of 500 values were kept"
+    assert "top-1 agreement" not in row
+
+
+def test_each_sample_has_a_row_with_its_name() -> None:
+    first = _side("a", {0: _classes([0.7, 0.3]), 4: _classes([0.9, 0.1])})
+    second = _side("b", {4: _classes([0.1, 0.9]), 7: _classes([0.5, 0.5])})
+    overall, samples = compared(first, second)
+    columns = [column.name for column in samples.columns]
+    ((row),) = [dict(zip(columns, each, strict=True)) for each in samples.rows]
+    assert (row["sample"], row["name"], row["top-1_agreement"]) == (4, "4.jpg", 0.0)
+    assert overall.verdict == "1 samples are in both. First answers agree for 0 of 1."
+    assert _rows(overall)["KL"]["excluded"] == 2
+
+
+def test_several_outputs_are_measured_each() -> None:
+    features = [{**_raw_feature([1.0, 2.0])[0], "output": name} for name in ("boxes", "scores")]
+    overall, _ = compared(_side("a", {0: features}), _side("b", {0: features}))
+    assert {row[0] for row in overall.rows} == {"boxes", "scores"}
+
+
+def _box(label: str, *corners: float) -> dict[str, Any]:
+    sides = dict(zip(("xmin", "ymin", "xmax", "ymax"), corners, strict=True))
+    return {"type": "boundingbox", "index": 1, "label": label, "probability": 0.5, **sides}
+
+
+def test_boxes_texts_and_maps_have_measures_of_their_own() -> None:
+    box = {0: [_box("cat", 0, 0, 9, 9)], 1: []}
+    assert _measured(_side("a", box), _side("b", box))["matched shapes"] == 1.0
+    text = {0: [{"type": "text", "text": "hello"}]}
+    assert _measured(_side("a", text), _side("b", text))["equal texts"] == 1.0
+    maps = {0: [{"type": "semanticsegment", "size": [1, 2], "runs": [[0, 1], [3, 1]]}]}
+    assert _measured(_side("a", maps), _side("b", maps))["mIoU"] == 1.0
+
+
+def test_a_mask_is_compared_by_the_box_around_it() -> None:
+    mask = {"size": [4, 4], "counts": [5, 2, 9]}
+    shape = {"type": "instancesegment", "index": 1, "probability": 0.5, "mask": mask}
+    told = _measured(_side("a", {0: [shape]}), _side("b", {0: [shape]}))
+    assert told["overlap of matched"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "why"),
+    [
+        ({}, {0: _classes([1.0])}, "kept no answer"),
+        ({0: _classes([1.0])}, {1: _classes([1.0])}, "no sample in common"),
+        (
+            {0: _classes([1.0])},
+            {0: _raw_feature([1.0])},
+            "one answers classification, the other raw",
+        ),
+        ({0: _raw_feature([1.0])}, {0: _raw_feature([1.0, 2.0])}, "[1] against [2]"),
+        ({0: _raw_feature([math.nan])}, {0: _raw_feature([1.0])}, "not a (finite) number"),
+        ({0: [{"type": "image"}]}, {0: [{"type": "image"}]}, "have no measure"),
+        (
+            {0: [{**_classes([1.0])[0], "output": "a"}]},
+            {0: [{**_classes([1.0])[0], "output": "b"}]},
+            "other names",
+        ),
+        (
+            {0: [{"type": "semanticsegment", "size": [1, 1], "left_out": {"runs": 9}}]},
+            {0: [{"type": "semanticsegment", "size": [1, 1], "runs": [[0, 1]]}]},
+            "too large to be kept",
+        ),
+    ],
+    ids=["empty", "samples", "kinds", "shapes", "nan", "image", "outputs", "left out"],
+)
+def test_what_is_not_alike_is_refused_by_name(first: Any, second: Any, why: str) -> None:
+    with pytest.raises(NotAlike) as raised:
+        compared(_side("a", first), _side("b", second))
+    assert why in str(raised.value)

@@ -1,0 +1,158 @@
+"""Each kind of answer is judged by its own metrics; what cannot be judged is left out and said."""
+
+from typing import Any
+
+import pytest
+
+from services.analyzer.frames import Aim
+from services.analyzer.judging import Judgement, judge
+from services.analyzer.predictions import Prediction
+
+AIM = Aim()
+
+
+def _answer(features: Any, sample: int = 0, judged: Any = None, **truth: Any) -> Prediction:
+    return Prediction("r0", sample, sample, features, truth, judged or {})
+
+
+def _told(answers: list[Prediction], aim: Aim = AIM) -> dict[str, Judgement]:
+    return {each.outcome.name: each for each in judge(answers, aim)}
+
+
+def _box(corners: list[float], label: str = "cat", score: float = 0.9) -> dict[str, Any]:
+    sides = dict(zip(("xmin", "ymin", "xmax", "ymax"), corners, strict=True))
+    return {"type": "boundingbox", "index": 7, "label": label, "probability": score, **sides}
+
+
+def _objects(*boxes: list[float], classes: Any = None, size: Any = (100, 200)) -> dict[str, Any]:
+    return {
+        "boxes": list(boxes),
+        "classes": classes or [17] * len(boxes),
+        "crowd": [0] * len(boxes),
+        "areas": [box[2] * box[3] for box in boxes],
+        "size": list(size),
+    }
+
+
+CAT: dict[str, Any] = {"classes": [17], "labels": ["cat"]}
+TRUE = _objects([10.0, 20.0, 40.0, 40.0])
+
+
+def test_boxes_are_judged_by_class_name_in_the_file_s_own_numbers() -> None:
+    told = _told([_answer([_box([10, 20, 50, 60])], objects=TRUE, **CAT)])
+    assert told["mAP"].outcome.value == pytest.approx(1.0)
+    assert (told["mAP"].counts, told["mAP"].outcome.n) == ("true shapes", 1)
+    dog = _told([_answer([_box([10, 20, 50, 60], "dog")], objects=TRUE, **CAT)])
+    assert dog["mAP"].outcome.value == 0.0
+
+
+def test_without_names_the_class_numbers_are_compared() -> None:
+    objects = _objects([10.0, 20.0, 40.0, 40.0], classes=[7])
+    told = _told([_answer([_box([10, 20, 50, 60], "")], objects=objects)])
+    assert told["mAP"].outcome.value == pytest.approx(1.0)
+
+
+def test_boxes_as_shares_of_a_picture_become_its_pixels() -> None:
+    told = _told([_answer([_box([0.05, 0.2, 0.25, 0.6])], objects=TRUE, **CAT)])
+    assert told["mAP"].outcome.value == pytest.approx(1.0)
+
+
+def test_boxes_in_a_resized_picture_become_its_own_pixels() -> None:
+    aim = Aim(resized=(300, 300))
+    told = _told([_answer([_box([15, 60, 75, 180])], objects=TRUE, **CAT)], aim)
+    assert told["mAP"].outcome.value == pytest.approx(1.0)
+    assert _told([_answer([_box([15, 60, 75, 180])], objects=TRUE, **CAT)])[
+        "mAP"
+    ].outcome.value == pytest.approx(0.0)
+
+
+def test_boxes_of_a_cut_picture_are_not_guessed() -> None:
+    told = _told([_answer([_box([1, 2, 3, 4])], objects=TRUE, **CAT)], Aim(is_cut=True))
+    assert told["mAP"].outcome.value is None
+    assert "could not be placed" in told["mAP"].outcome.caveats[0]
+
+
+def test_a_picture_in_which_nothing_was_found_counts_as_missed() -> None:
+    answers = [
+        _answer([_box([10, 20, 50, 60])], objects=TRUE, **CAT),
+        _answer([], 1, objects=TRUE, **CAT),
+    ]
+    told = _told(answers)["mAP50"]
+    assert (told.judged, told.outcome.n) == (2, 2)
+    assert told.outcome.value == pytest.approx(0.5, abs=0.01)
+    assert told.outcome.interval is not None
+
+
+def _mask(counts: list[int]) -> dict[str, Any]:
+    mask = {"size": [2, 2], "counts": counts}
+    return {"type": "instancesegment", "index": 1, "label": "", "probability": 0.5, "mask": mask}
+
+
+def test_masks_are_judged_as_masks_and_polygons_left_out() -> None:
+    whole = _objects([0.0, 0.0, 2.0, 1.0], classes=[1]) | {
+        "segmentations": [{"size": [2, 2], "counts": [1, 2, 1]}]
+    }
+    polygon = whole | {"segmentations": [[[0, 0, 2, 0, 2, 1]]]}
+    answers = [_answer([_mask([1, 2, 1])], objects=whole), _answer([], 1, objects=polygon)]
+    told = _told(answers)["mAP"]
+    assert told.outcome.value == pytest.approx(1.0)
+    assert told.judged == 1
+    assert any("1 samples" in caveat for caveat in told.outcome.caveats)
+
+
+def test_maps_are_judged_by_the_pixels_that_were_counted() -> None:
+    feature = [{"type": "semanticsegment"}]
+    answers = [
+        _answer(feature, 0, {"pixels": {"counts": [[0, 0, 3], [1, 0, 1]], "ignored": 2}}),
+        _answer(feature, 1, {"error": "torn"}),
+    ]
+    told = _told(answers)
+    assert told["mIoU"].outcome.value == pytest.approx((3 / 4 + 0) / 2)
+    assert told["pixel accuracy"].outcome.value == pytest.approx(3 / 4)
+    assert "1 samples could not be judged, first: torn" in told["mIoU"].outcome.caveats
+
+
+def test_pictures_are_judged_by_what_was_computed() -> None:
+    feature = [{"type": "image"}]
+    answers = [
+        _answer(feature, n, {"picture": {"psnr": psnr, "ssim": 0.5, "equal": psnr is None}})
+        for n, psnr in enumerate((20.0, 30.0, None))
+    ]
+    told = _told(answers)
+    assert (told["PSNR"].outcome.value, told["PSNR"].unit) == (25.0, "dB")
+    assert told["PSNR"].outcome.excluded == 1
+    assert told["SSIM"].outcome.value == 0.5
+
+
+def _text(said: str, *right: str, sample: int = 0) -> Prediction:
+    return _answer([{"type": "text", "text": said}], sample, texts=list(right))
+
+
+def test_transcripts_are_judged_by_errors() -> None:
+    told = _told([_text("a cat sat", "the cat sat")])
+    assert told["word error rate"].outcome.value == pytest.approx(1 / 3)
+    assert told["character error rate"].outcome.value == pytest.approx(3 / 11)
+    assert "exact match" not in told
+
+
+def test_answers_to_questions_are_judged_as_such() -> None:
+    aim = Aim(task="question answering")
+    told = _told([_text("The cat", "cat", "dog"), _text("", sample=1)], aim)
+    assert told["exact match"].outcome.value == 1.0
+    assert told["F1"].outcome.value == 1.0
+    wrong = _told([_text("something", sample=1)], aim)
+    assert (wrong["exact match"].outcome.value, wrong["F1"].outcome.value) == (0.0, 0.0)
+
+
+def test_one_number_against_yes_or_no_is_an_area() -> None:
+    answers = [
+        _answer([{"type": "raw", "values": [score]}], n, values=[label])
+        for n, (score, label) in enumerate([(0.9, 1.0), (0.8, 1.0), (0.2, 0.0), (0.85, 0.0)])
+    ]
+    assert _told(answers)["AUC"].outcome.value == pytest.approx(0.75)
+
+
+def test_what_no_metric_fits_has_none() -> None:
+    assert judge([_answer([{"type": "raw", "values": [1.0, 2.0]}], values=[1.0])], AIM) == []
+    assert judge([_answer([{"strange": 1}], labels=["cat"])], AIM) == []
+    assert judge([], AIM) == []
