@@ -14,6 +14,7 @@ from schemas.catalogue import COMMANDS, FACTS
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import VERSION, Envelope, Fact, Message
 from schemas.plan import OfflinePlan, WorkAnswer, WorkOrder
+from schemas.reference import ReferenceLog
 from schemas.request import Accepted, CatalogChanged, Refused
 from schemas.status import Catalog, EvaluationList, EvaluationStatus
 from schemas.subjects import ROOT, agent_command, command_subject, subject_of
@@ -52,6 +53,7 @@ def _schemas() -> dict[str, dict[str, Any]]:
         "envelope": Envelope,
         "plan": OfflinePlan,
         "start": WorkOrder,
+        "reference": ReferenceLog,
         **COMMANDS,
         **{_answer_name(kind): kind for kind in _ANSWER_KINDS},
     }

@@ -41,7 +41,6 @@ class ReferenceRun(Message):
     conditions: dict[str, Any] = Field(default_factory=dict)
     latency: dict[str, Any] = Field(default_factory=dict)
     throughput: dict[str, Any] = Field(default_factory=dict)
-    accuracy: tuple[dict[str, Any], ...] = ()
     #: sha256 of the features of every sample's first answer, canonical JSON; '' for none
     predictions_digest: str = ""
 
@@ -67,5 +66,7 @@ class ReferenceLog(Message):
     subject: Subject
     machines: tuple[ReferenceMachine, ...]
     runs: tuple[ReferenceRun, ...]
+    #: the rows of the table of that name, each of a session and a metric
+    accuracy: tuple[dict[str, Any], ...] = ()
     answers: tuple[ReferenceAnswer, ...] = ()
     digest: str = ""

@@ -26,7 +26,7 @@ def result_of(status: EvaluationStatus, tables: ResultTables, form: str, name: s
             {
                 "evaluation": status.evaluation,
                 "address": status.address,
-                "status": status.model_dump(mode="json", exclude={"request"}),
+                "status": status.model_dump(mode="json", exclude={"request", "subject"}),
                 "tables": {each.name: Rows.of_table(each.table).maps() for each in tables.values()},
             }
         )

@@ -122,7 +122,7 @@ def _print_event(progress: Progress) -> None:
 def _event_line(progress: Progress) -> str:
     told = {
         "happened": progress.happened,
-        "status": progress.status.model_dump(mode="json", exclude={"request"}),
+        "status": progress.status.model_dump(mode="json", exclude={"request", "subject"}),
         "readings": {run: dataclasses.asdict(each) for run, each in progress.readings.items()},
     }
     return json.dumps(told, separators=(",", ":"))

@@ -46,6 +46,7 @@ def differences(before: ReferenceLog, now: ReferenceLog) -> list[Difference]:
         found.append(Difference("runs", "", "paired", str(len(before.runs)), str(len(pairs))))
     for old, new in pairs:
         found += _performance(old, new)
+    found += _accuracy(before, now)
     for old, new in pairs:
         found += _predictions(old, new, _answers(before, old.run), _answers(now, new.run))
     return found
@@ -119,6 +120,26 @@ def _performance(old: ReferenceRun, new: ReferenceRun) -> Iterator[Difference]:
             note += ", the intervals overlap" if is_same else ", the intervals are apart"
         shown = _shown(before, low), _shown(now, high)
         yield Difference("performance", old.run, f"{table} {name}", *shown, note, is_same)
+
+
+def _accuracy(before: ReferenceLog, now: ReferenceLog) -> Iterator[Difference]:
+    """Compare each metric of each batch size, whatever the sessions are called."""
+    rows = {(row.get("batch_size"), row.get("metric")): row for row in now.accuracy}
+    for old in before.accuracy:
+        new = rows.get((old.get("batch_size"), old.get("metric")))
+        shown = _judged(old), "none" if new is None else _judged(new)
+        is_same = shown[0] == shown[1]
+        session, metric = str(old.get("session", "")), str(old.get("metric", ""))
+        note = "" if is_same else "differs"
+        yield Difference("accuracy", session, metric, *shown, note, is_same)
+
+
+def _judged(row: Mapping[str, Any]) -> str:
+    """Return a metric's value with its interval, and the counts it stands on."""
+    value = row.get("value")
+    text = "none" if value is None else _shown(value, _interval(row, "value"))
+    hits, n = row.get("hits"), row.get("n")
+    return text if hits is None else f"{text}, {hits} of {n}"
 
 
 def _interval(row: Mapping[str, Any], name: str) -> tuple[float, float] | None:

@@ -59,6 +59,7 @@ def reference_log(
         subject=status.subject,
         machines=tuple(machine_of(each) for each in agents if each.agent in status.agents),
         runs=tuple(_run(each, tables, answers) for each in status.runs),
+        accuracy=tuple(dict(row) for row in tables.get("accuracy", ())),
         answers=answers[:MOST_ANSWERS],
     )
     return log.model_copy(update={"digest": digest_of(log)})
@@ -129,7 +130,6 @@ def _run(
     run: RunStatus, tables: Mapping[str, Rows], answers: Iterable[ReferenceAnswer]
 ) -> ReferenceRun:
     own = [each.model_dump(mode="json", exclude={"run"}) for each in answers if each.run == run.run]
-    accuracy = [dict(row) for row in tables.get("accuracy", ()) if row.get("run") == run.run]
     return ReferenceRun(
         run=run.run,
         session=run.session,
@@ -144,7 +144,6 @@ def _run(
         conditions=_row(tables, "conditions", run.run),
         latency=_row(tables, "latency", run.run),
         throughput=_row(tables, "throughput", run.run),
-        accuracy=tuple(accuracy),
         predictions_digest=_digest(own) if own else "",
     )
 

@@ -136,6 +136,11 @@ class ModelFiles:
             return None
         return self._located(assets.weights_path, assets.weights_checksum)
 
+    def further(self) -> dict[str, bytes]:
+        """Return the model's further files, checked, by the manifest's names. Raises AssetError."""
+        assets = self._assets.assets
+        return {name: _bytes_of(self._located(name, assets[name]), name) for name in assets}
+
     def labels(self, name: str) -> tuple[str, ...]:
         """Return the lines of a label file. Raises AssetError."""
         path = self._located(name, self._assets.assets.get(name, ""))

@@ -5,12 +5,12 @@ a map) and gives the input's tensor without batch dimension, or for several inpu
 name or a list in the manifest's order. Code behind it takes the outputs of one batch (an array,
 or a map by name) and gives one answer a sample: a list of features, or an array. The `before_`
 and `after_` functions around it may change the data, or give nothing. The codes of a side share
-their names and one `env`, which tells model, framework, device, options, batch size, inputs and
-outputs.
+their names and one `env`, which tells model, framework, device, options, batch size, inputs and outputs.
+It has the manifest's further files as bytes in `assets`: code can open none itself.
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -66,11 +66,16 @@ class Inline:
 
 
 def open_inline(
-    subject: Subject, batch_size: int, limits: InlineLimits | None, supplied: Sequence[str]
+    subject: Subject,
+    batch_size: int,
+    limits: InlineLimits | None,
+    supplied: Sequence[str],
+    further: Callable[[], Mapping[str, bytes]] = dict,
 ) -> Inline:
     """Start what a model's code runs in; `supplied` names the inputs that samples fill.
 
-    Raises CodeRefused where `limits` is None, and CodeFailed.
+    `further` returns the model's further files. Raises CodeRefused where `limits` is None, and
+    CodeFailed.
     """
     model = subject.model
     before, behind = codes_of(model, CODE_BEFORE), codes_of(model, CODE_BEHIND)
@@ -78,7 +83,7 @@ def open_inline(
         return Inline()
     if limits is None:
         raise CodeRefused(model.name)
-    env = env_of(subject, batch_size)
+    env = env_of(subject, batch_size) | {"assets": dict(further())}
     processes: list[InlineProcess] = []
     with contextlib.ExitStack() as undo:
         for codes in filter(None, (before, behind)):

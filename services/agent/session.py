@@ -80,9 +80,6 @@ class Session:
             memory_bytes=opened.memory_bytes,
             device_memory_bytes=opened.device_memory_bytes,
             prepare_threads=self.supply.workers,
-            memory_bytes=opened.memory_bytes,
-            device_memory_bytes=opened.device_memory_bytes,
-            prepare_threads=self.supply.workers,
             warmup_queries=self.warmed,
             rss_bytes=resident_bytes(),
             checksums=dict(self.checksums),
@@ -138,7 +135,8 @@ def _opened(
         undo.callback(predictor.close)
         inputs = inputs_of(subject.model, predictor.opened.inputs, subject.dataset, batch_size)
         supplied = [each.name for each in inputs.supplied]
-        inline = open_inline(subject, batch_size, place.allowed.inline, supplied)
+        limits = place.allowed.inline
+        inline = open_inline(subject, batch_size, limits, supplied, files.further)
         undo.callback(inline.close)
         pipeline = replace(
             inputs.named(pipeline), code_before=inline.before, code_behind=inline.behind

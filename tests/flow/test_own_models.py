@@ -126,21 +126,26 @@ def test_bad_code_fails_its_run_with_its_line_and_the_next_is_right(
     assert_well(cluster)
 
 
+@pytest.mark.parametrize(
+    ("name", "dataset", "samples"), [("efficientnet-lite0", "photos", 9), ("digits", "digits", 450)]
+)
 def test_an_exported_evaluation_runs_again_to_the_same_predictions(
-    cluster: Cluster, tmp_path: Path
+    cluster: Cluster, tmp_path: Path, name: str, dataset: str, samples: int
 ) -> None:
-    status = run(cluster, "efficientnet-lite0", agents=["first"], scenarios=online(9))
+    wanted = {"scenarios": online(samples), "outputs": samples}
+    status = run(cluster, name, agents=["first"], **wanted)
     file, again = tmp_path / "reference.json", tmp_path / "again.json"
     cluster.mlscope("export", status.evaluation, "-o", str(file))
     asked = ("reproduce", str(file), "--agent", "strict", "--strict", "--out", str(again))
     told = json.loads(cluster.mlscope(*asked, "-o", "json", timeout=100))
     assert told["predictions_are_same"] is True
     aspects = {row["aspect"]: row for row in told["differences"]}
-    assert aspects["predictions"]["note"] == "identical, of 9 samples"
+    assert aspects["predictions"]["note"] == f"identical, of {samples} samples"
+    assert aspects["accuracy"]["before"] == aspects["accuracy"]["now"]
     assert "ratio" in aspects["performance"]["note"]
     log, new = json.loads(file.read_text()), json.loads(again.read_text())
     assert [each["agent"] for each in (*log["machines"], *new["machines"])] == ["first", "strict"]
-    assert log["subject"]["dataset"]["name"] == "photos"
+    assert log["subject"]["dataset"]["name"] == dataset
     assert log["runs"][0]["predictions_digest"] == new["runs"][0]["predictions_digest"] != ""
 
 

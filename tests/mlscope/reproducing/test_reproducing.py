@@ -82,14 +82,17 @@ def a_log(
     *predictions: Prediction,
     median: float = 100.0,
     known: Announcement | None = None,
+    hits: int = 441,
     **conditions: Any,
 ) -> ReferenceLog:
+    accuracy = {"value": hits / 450, "hits": hits, "n": 450}
     run = {"run": "b1-online-model"}
     estimate = {"median": median, "median_low": median * 0.9, "median_high": median * 1.1}
     tables = {
         "conditions": [{**run, "threads": 1, "mlscope_version": "0.1.0", **conditions}],
         "latency": [{**run, **estimate}],
         "throughput": [{**run, "samples_per_s": 1e9 / median}],
+        "accuracy": [{"session": "b1", "batch_size": 1, "metric": "top-1", **accuracy}],
     }
     known = known or an_announcement()
     answers = predictions or (a_prediction(0, 0.5), a_prediction(1, 0.25))
@@ -143,7 +146,9 @@ def test_it_is_asked_for_again_with_everything_inline_on_any_agent() -> None:
 
 def test_the_same_again_differs_in_nothing_but_what_is_compared_anyway() -> None:
     found = differences(a_log(), a_log(median=105.0))
-    assert {each.aspect for each in found} == {"performance", "predictions"}
+    assert {each.aspect for each in found} == {"performance", "accuracy", "predictions"}
+    (accuracy,) = [each for each in found if each.aspect == "accuracy"]
+    assert (accuracy.name, accuracy.now, accuracy.is_same) == ("top-1", "0.98, 441 of 450", True)
     (answers,) = [each for each in found if each.aspect == "predictions"]
     assert (answers.note, answers.is_same) == ("identical, of 2 samples", True)
     median = next(each for each in found if each.name == "latency median")
@@ -182,6 +187,13 @@ def test_answers_that_differ_are_measured() -> None:
         if each.aspect == "predictions"
     ]
     assert fewer.note.endswith("2 samples then, 1 now")
+
+
+def test_another_accuracy_is_said() -> None:
+    found = differences(a_log(), a_log(hits=440))
+    (accuracy,) = [each for each in found if each.aspect == "accuracy"]
+    assert (accuracy.before, accuracy.now) == ("0.98, 441 of 450", "0.977778, 440 of 450")
+    assert (accuracy.note, accuracy.is_same) == ("differs", False)
 
 
 def test_a_run_that_is_missing_is_said() -> None:

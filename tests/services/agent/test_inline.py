@@ -64,6 +64,16 @@ def test_code_gets_the_sample_and_what_is_known_of_the_request() -> None:
         assert prepared(inline, b"seven") == ["seven", "identity", 2, [-1, 4]]
 
 
+def test_code_gets_the_models_further_files() -> None:
+    code = "def fun(env, data):\n    return env['assets']['words.txt'].split()[data]\n"
+    subject, files = with_code(preprocess=code), {"words.txt": b"one two"}
+    inline = open_inline(subject, 1, LIMITS, ("x",), lambda: files)
+    try:
+        assert prepared(inline, 1) == b"two"
+    finally:
+        inline.close()
+
+
 def test_arrays_come_and_go_as_they_are() -> None:
     code = "def fun(env, data):\n    data *= 2\n    return {'x': data, 'n': data.shape[0]}\n"
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
