@@ -5,8 +5,8 @@ a map) and gives the input's tensor without batch dimension, or for several inpu
 name or a list in the manifest's order. Code behind it takes the outputs of one batch (an array,
 or a map by name) and gives one answer a sample: a list of features, or an array. The `before_`
 and `after_` functions around it may change the data, or give nothing. The codes of a side share
-their names and one `env`, which tells model, framework, device, options, batch size, inputs and outputs.
-It has the manifest's further files as bytes in `assets`: code can open none itself.
+their names and one `env`, which tells model, framework, device, options, batch size, inputs and
+outputs, and has the manifest's further files as bytes in `assets`: code can open none itself.
 """
 
 import contextlib
