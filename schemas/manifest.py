@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from schemas.message import Fact, Message
+from schemas.numbers import Number, Whole
 
 
 class Step(Message):
@@ -52,7 +53,7 @@ class Port(Message):
     type: str
     layer_name: str = ""
     element_type: str = "float32"
-    shape: tuple[int, ...] = ()
+    shape: tuple[Whole, ...] = ()
     steps: tuple[StepField, ...] = ()
     description: str = ""
     #: NaN and infinite values are an answer of this output; else a query with one fails
@@ -88,7 +89,7 @@ class Assets(Message):
     arguments: dict[str, Any] = Field(default_factory=dict)
     #: `random`: the builder's own initial weights from `seed`; the result says so
     weights: Literal["", "random"] = ""
-    seed: int = Field(default=0, ge=0)
+    seed: Whole = Field(default=0, ge=0)
     #: further files by path, to checksum: labels, vocabularies
     assets: dict[str, str] = Field(default_factory=dict)
 
@@ -211,7 +212,7 @@ class Sample(Message):
     #: every class name that is right
     labels: tuple[str, ...] = ()
     #: every class that is right, counted from 0 in the order of the model's outputs
-    classes: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    classes: tuple[Annotated[Whole, Field(ge=0)], ...] = ()
     reason: str = ""
 
 
@@ -222,11 +223,11 @@ class SyntheticTensor(Message):
     `high`, by default 0 to 1, and 0 to 64 for whole numbers.
     """
 
-    shape: tuple[int, ...] = ()
+    shape: tuple[Whole, ...] = ()
     element_type: str = "float32"
     distribution: Literal["normal", "uniform", "zeros"] = "normal"
-    low: float = 0.0
-    high: float | None = None
+    low: Number = 0.0
+    high: Number | None = None
 
 
 class Synthetic(SyntheticTensor):
@@ -235,8 +236,8 @@ class Synthetic(SyntheticTensor):
     `inputs` says what an input's are like, by its layer name; the others are as this one says.
     """
 
-    seed: int = 0
-    samples: int = Field(default=64, ge=1, le=1_000_000)
+    seed: Whole = 0
+    samples: Whole = Field(default=64, ge=1, le=1_000_000)
     inputs: dict[str, SyntheticTensor] = Field(default_factory=dict)
 
 
@@ -256,9 +257,9 @@ class Source(Message):
     path: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
     #: the first so many samples; 0 is all
-    most_samples: int = Field(default=0, ge=0)
+    most_samples: Whole = Field(default=0, ge=0)
     #: how many there are; 0 is not known, and then no load can be issued from afar
-    samples: int = Field(default=0, ge=0)
+    samples: Whole = Field(default=0, ge=0)
 
 
 class DatasetManifest(Message):
@@ -296,7 +297,7 @@ class HardwareManifest(Message):
     cpu: dict[str, Any] = Field(default_factory=dict)
     accelerators: tuple[dict[str, Any], ...] = ()
     interconnect: str = ""
-    memory_bytes: int = Field(default=0, ge=0)
+    memory_bytes: Whole = Field(default=0, ge=0)
     #: said to people, never run: as `turbo off`
     setup: str = ""
 

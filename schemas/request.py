@@ -18,16 +18,7 @@ from schemas.manifest import (
     SoftwareManifest,
 )
 from schemas.message import Command, Message
-
-
-def _no_disguise(value: object) -> object:
-    if isinstance(value, bool | str):
-        raise ValueError("an integer is expected, no text and no truth value")
-    return value
-
-
-Whole = Annotated[int, BeforeValidator(_no_disguise)]
-"""A whole number; 2.0 is 2, as JSON has one kind of number."""
+from schemas.numbers import Count, Number, Whole
 
 
 def framework_of(value: object) -> object:
@@ -56,8 +47,8 @@ class SystemNeed(Command):
     #: part of an accelerator's name, in any case
     accelerator: str = ""
     interconnect: str = ""
-    memory_bytes: int = Field(default=0, ge=0)
-    accelerator_memory_bytes: int = Field(default=0, ge=0)
+    memory_bytes: Count = Field(default=0, ge=0)
+    accelerator_memory_bytes: Count = Field(default=0, ge=0)
     labels: dict[str, str] = Field(default_factory=dict)
     #: a hardware and a software manifest that it must fit: `name`, `name:constraint`, or inline
     hardware: str | HardwareManifest = ""
@@ -73,9 +64,9 @@ class Blocks(Command):
     narrower than `interval` (relative, at 95 %; 0 asks for exactly `least`).
     """
 
-    least: int = Field(default=1, ge=1, le=1000)
-    most: int = Field(default=1, ge=1, le=1000)
-    interval: float = Field(default=0.0, ge=0.0, lt=1.0)
+    least: Whole = Field(default=1, ge=1, le=1000)
+    most: Whole = Field(default=1, ge=1, le=1000)
+    interval: Number = Field(default=0.0, ge=0.0, lt=1.0)
 
     @model_validator(mode="after")
     def _ordered(self) -> "Blocks":
@@ -108,16 +99,16 @@ class Evaluate(Command):
     #: options of the predictor: threads, execution provider, graph optimisation …
     options: dict[str, Any] = Field(default_factory=dict)
     #: queries before measuring, not counted
-    warmup: int = Field(default=3, ge=0, le=10_000)
+    warmup: Whole = Field(default=3, ge=0, le=10_000)
     blocks: Blocks = Blocks()
     #: who paces: `auto` is remote for open loops at level model or above, else local
     pacing: Literal["auto", "local", "remote"] = "auto"
     #: how many predictions of each run to keep
-    outputs: int = Field(default=64, ge=0, le=100_000)
+    outputs: Whole = Field(default=64, ge=0, le=100_000)
     #: seconds a run may take before it is ended as failed
-    run_timeout_s: float = Field(default=600.0, gt=0, le=86_400)
+    run_timeout_s: Number = Field(default=600.0, gt=0, le=86_400)
     #: seconds to wait for an agent that fits; 0 refuses at once
-    wait_s: float = Field(default=0.0, ge=0, le=86_400)
+    wait_s: Number = Field(default=0.0, ge=0, le=86_400)
     #: same key, same evaluation
     key: str = Field(default="", max_length=256)
     labels: dict[str, str] = Field(default_factory=dict)
@@ -157,7 +148,7 @@ class ListEvaluations(Command):
     """
 
     verb = "evaluations"
-    limit: int = Field(default=50, ge=1, le=1000)
+    limit: Count = Field(default=50, ge=1, le=1000)
     #: `name` or `name:constraint`
     model: str = ""
     state: str = ""
@@ -213,9 +204,9 @@ class ShowTables(Command):
     verb = "tables"
     evaluation: Token
     tables: tuple[str, ...] = ()
-    offset: int = Field(default=0, ge=0, le=2**31 - 1)
+    offset: Count = Field(default=0, ge=0, le=2**31 - 1)
     #: 0 is as many as fit
-    limit: int = Field(default=0, ge=0, le=2**31 - 1)
+    limit: Count = Field(default=0, ge=0, le=2**31 - 1)
 
 
 class ShowPredictions(Command):
@@ -227,9 +218,9 @@ class ShowPredictions(Command):
     verb = "predictions"
     evaluation: Token
     run: str = Field(default="", max_length=64)
-    offset: int = Field(default=0, ge=0, le=2**31 - 1)
+    offset: Count = Field(default=0, ge=0, le=2**31 - 1)
     #: 0 is as many as fit
-    limit: int = Field(default=0, ge=0, le=2**31 - 1)
+    limit: Count = Field(default=0, ge=0, le=2**31 - 1)
 
 
 class Compare(Command):

@@ -57,6 +57,19 @@ def test_what_is_wrong_with_a_manifest_is_named(manifest: dict[str, Any], field:
     assert raised.value.field == field
 
 
+@pytest.mark.parametrize("value", [True, "1"])
+@pytest.mark.parametrize("name", ["seed", "samples", "low", "high"])
+def test_a_number_of_a_manifest_is_a_number(name: str, value: object) -> None:
+    dataset = {"kind": "dataset", "name": "d", "synthetic": {"shape": [2], name: value}}
+    with pytest.raises(MalformedMessage) as refused:
+        parse(DatasetManifest, dataset)
+    assert refused.value.field == f"synthetic.{name}"
+    dataset["synthetic"] = {"shape": [value]}
+    with pytest.raises(MalformedMessage) as refused:
+        parse(DatasetManifest, dataset)
+    assert refused.value.field == "synthetic.shape.0"
+
+
 @pytest.mark.parametrize("samples", [0, 1_000_001])
 def test_made_samples_are_bounded(samples: int) -> None:
     with pytest.raises(MalformedMessage) as raised:

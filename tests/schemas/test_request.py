@@ -100,6 +100,30 @@ def test_what_a_refusal_repeats_is_cut() -> None:
     assert len(AgentReason(agent="a1", reason=large).reason) == 1000
 
 
+_NUMBERS = ("warmup", "outputs", "run_timeout_s", "wait_s")
+_NESTED = [("blocks", name) for name in ("least", "most", "interval")]
+
+
+@pytest.mark.parametrize("value", [True, "1"])
+@pytest.mark.parametrize("name", _NUMBERS)
+def test_what_decides_a_measurement_is_a_number(name: str, value: object) -> None:
+    assert wrong_field(Evaluate, model="m", **{name: value}) == name
+    assert getattr(parse(Evaluate, {"model": "m", name: 1.0}), name) == 1
+
+
+@pytest.mark.parametrize("value", [True, "1"])
+@pytest.mark.parametrize(("part", "name"), _NESTED)
+def test_so_do_the_parts_of_a_request(part: str, name: str, value: object) -> None:
+    assert wrong_field(Evaluate, model="m", **{part: {name: value}}) == f"{part}.{name}"
+
+
+def test_an_address_s_text_is_a_count_and_a_truth_value_is_none() -> None:
+    listed = parse(ListEvaluations, {"limit": "7", "system": {"memory_bytes": "8"}})
+    assert (listed.limit, listed.system.memory_bytes) == (7, 8)
+    assert wrong_field(ListEvaluations, limit=True) == "limit"
+    assert wrong_field(Evaluate, model="m", system={"memory_bytes": True}) == "system.memory_bytes"
+
+
 @pytest.mark.parametrize("size", [True, "2", 2.5])
 def test_a_batch_size_is_a_number(size: object) -> None:
     assert wrong_field(Evaluate, model="tiny", batch_sizes=[size]).startswith("batch_sizes")
