@@ -13,7 +13,8 @@ from cli.commands.asking import client_of
 from cli.failures import Misused
 from cli.output import Rows, rows_of, write_rows
 from cli.request import system_of, texts_of
-from mlscope.client.quantities import shown
+from mlscope.client.quantities import counted, shown
+from mlscope.manifests.figures import figures_of
 from mlscope.manifests.variants import frameworks_of
 from schemas.agent import Announcement
 from schemas.manifest import HardwareManifest, ModelManifest, SoftwareManifest
@@ -44,12 +45,12 @@ async def _ls(arguments: argparse.Namespace) -> int:
             found = await client.evaluations(**constraints_of(arguments))
             rows = sought(evaluation_rows(found), {"": arguments.search})
             if arguments.output == "table":
-                rows = rows.kept(_LISTED)
+                rows = replace(rows.kept(_LISTED), folds=True)
         else:
             catalog = await client.catalog(arguments.kind.removesuffix("s"))
             rows = sought(catalog_rows(catalog, arguments.kind), _wanted(arguments))
-            if arguments.kind == "agents" and arguments.output == "table":
-                rows = shown_agents(rows)
+            if arguments.output == "table":
+                rows = _SHOWN.get(arguments.kind, replace)(rows)
     write_rows(rows, arguments.output)
     return exits.OK
 
@@ -136,6 +137,20 @@ def shown_agents(rows: Rows) -> Rows:
     return replace(rows_of(records, columns), folds=True)
 
 
+def shown_models(rows: Rows) -> Rows:
+    """Return models as a terminal has room for: what they are and how large, counts in short."""
+    records = [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]
+    for record in records:
+        record["parameters"] = counted(record["parameters"])
+    columns = ("model", "version", "task", "framework", "accuracy", "parameters")
+    return rows_of(records, columns)
+
+
+_SHOWN: Mapping[str, Callable[[Rows], Rows]] = MappingProxyType(
+    {"agents": shown_agents, "models": shown_models}
+)
+
+
 def _of_host(share: object, host: object) -> str:
     is_share = host not in (None, shown(None)) and str(host) != str(share)
     return f"{share} of {host}" if is_share else str(share)
@@ -168,13 +183,17 @@ def labelled(labels: Mapping[str, str]) -> str:
 
 
 def _model(model: ModelManifest) -> Record:
-    needs = frameworks_of(model)
+    needs, figures = frameworks_of(model), figures_of(model)
     return {
         "model": model.name,
         "version": model.version,
         "task": model.task,
         "framework": ", ".join(f"{need.name} {need.version}".strip() for need in needs),
         "dataset": model.dataset,
+        "accuracy": figures.accuracy,
+        "metric": figures.source(),
+        "parameters": figures.parameters,
+        "size_bytes": figures.size_bytes,
         "description": model.description,
     }
 
@@ -189,6 +208,8 @@ def _named(manifest: Any) -> Record:
 
 def _dataset(dataset: Any) -> Record:
     made = dataset.synthetic.samples if dataset.synthetic else 0
+    if dataset.source is not None:
+        made = dataset.source.samples
     return {
         **_named(dataset),
         "modality": dataset.modality,
@@ -215,10 +236,14 @@ _AGENT_COLUMNS = (
     *("agent", "state", "frameworks", "devices", "cpu", "cores", "host_cores"),
     *("memory", "host_memory", "accelerators", "labels"),
 )
+_MODEL_COLUMNS = (
+    *("model", "version", "task", "framework", "dataset", "accuracy", "metric"),
+    *("parameters", "size_bytes", "description"),
+)
 KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Any], Record]]] = MappingProxyType(
     {
         "agents": (_AGENT_COLUMNS, _agent),
-        "models": (("model", "version", "task", "framework", "dataset", "description"), _model),
+        "models": (_MODEL_COLUMNS, _model),
         "frameworks": (("name", "version", "description"), _named),
         "datasets": (("name", "version", "modality", "samples", "description"), _dataset),
         "scenarios": (("name", "version", "parameters", "description"), _scenario),

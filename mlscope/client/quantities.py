@@ -50,6 +50,16 @@ def shown(value: Any, unit: str = "") -> str:
     return _number(value) if unit in ("", "1") else f"{_number(value)} {unit}"
 
 
+def counted(count: int | None) -> str:
+    """Return a count of parameters as people say it: `4.65 M`."""
+    if count is None:
+        return shown(None)
+    for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= factor:
+            return f"{count / factor:.3g} {letter}"
+    return str(count)
+
+
 def _scaled(value: float, scales: tuple[tuple[float, str], ...]) -> str:
     factor, unit = next((s for s in scales if abs(value) >= s[0]), scales[-1])
     return f"{_number(value / factor)} {unit}"

@@ -25,6 +25,10 @@ class Figures:
     #: whether the size is four bytes for each parameter, for want of a better one
     is_size_guessed: bool = False
 
+    def source(self) -> str:
+        """Return what the accuracy is, and of which dataset."""
+        return f"{self.metric} on {self.measured_on}" if self.measured_on else self.metric
+
 
 def figures_of(model: ModelManifest) -> Figures:
     """Return a model's figures; without weights there is no accuracy."""

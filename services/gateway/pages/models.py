@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 import yaml
 
-from mlscope.client.quantities import shown
+from mlscope.client.quantities import counted, shown
 from mlscope.manifests.figures import Figures, figures_of
 from mlscope.manifests.variants import frameworks_of
 from schemas.manifest import ModelManifest
@@ -140,7 +140,7 @@ def _row(model: ModelManifest) -> Markup:
         element("td", model.task),
         element("td", ", ".join(_frameworks(model))),
         element("td", *_accuracy(model, figures), class_="number"),
-        element("td", millions(figures.parameters), class_="number"),
+        element("td", counted(figures.parameters), class_="number"),
         element("td", f"≈ {size}" if figures.is_size_guessed else size, class_="number"),
     )
 
@@ -153,18 +153,7 @@ def _accuracy(model: ModelManifest, figures: Figures) -> tuple[str, Markup | str
     if figures.accuracy is None:
         is_random = model.model.weights == "random"
         return shown(None), element("small", "random weights") if is_random else ""
-    where = f"{figures.metric} on {figures.measured_on}" if figures.measured_on else figures.metric
-    return f"{figures.accuracy:.4g}", element("small", where)
-
-
-def millions(count: int | None) -> str:
-    """Return a count of parameters as people say it."""
-    if count is None:
-        return shown(None)
-    for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if count >= factor:
-            return f"{count / factor:.3g} {letter}"
-    return str(count)
+    return f"{figures.accuracy:.4g}", element("small", figures.source())
 
 
 def _pages(count: int, search: Search) -> Markup | str:
@@ -205,7 +194,7 @@ def model_page(model: ModelManifest) -> str:
             ("Task", model.task),
             ("Frameworks", ", ".join(f"{n.name} {n.version}" for n in frameworks_of(model))),
             ("Accuracy", (accuracy, where)),
-            ("Parameters", millions(figures.parameters)),
+            ("Parameters", counted(figures.parameters)),
             ("Licence", model.license),
             ("Run it", element("code", run)),
             ("History", element("a", "its evaluations", href=f"/evaluations?model={name}")),

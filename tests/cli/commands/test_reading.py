@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from cli import exits
-from cli.commands.listing import catalog_rows, shown_agents, sought
+from cli.commands.listing import catalog_rows, shown_agents, shown_models, sought
 from cli.output import Rows, table_lines
 from schemas.evaluation import EvaluationAnalyzed
 from schemas.request import ListEvaluations
 from schemas.status import AgentStatus, Catalog
 from tests.cli.commands.conftest import CommandLine
-from tests.stories import FAILURES, LATENCY, StandIns, whole_story
+from tests.stories import FAILURES, LATENCY, StandIns, a_model, whole_story
 
 E1 = "00000000000000e1"
 
@@ -26,6 +26,17 @@ async def test_models_list_in_three_formats(mlscope: CommandLine, standing: Stan
     assert table[1].split()[:2] == ["tiny", "1.0.0"]
     assert (await mlscope("ls", "models", "-o", "json")).json()[0]["model"] == "tiny"
     assert (await mlscope("ls", "models", "-o", "csv")).out.startswith("model,version,task")
+
+
+def test_a_models_figures_are_plain_numbers_and_short_to_people() -> None:
+    told = {"attributes": {"parameters": 4_652_008, "top1": 74.83, "training_dataset": "D"}}
+    model = a_model().model_copy(update=told)
+    rows = catalog_rows(Catalog(models=(model,)), "models")
+    record = rows.maps()[0]
+    said = (record["parameters"], record["accuracy"], record["metric"])
+    assert said == (4_652_008, 74.83, "top-1 on D")
+    shown = table_lines(shown_models(rows), fit=80)
+    assert shown[1].split() == ["tiny", "1.0.0", "onnxruntime", "74.83", "4.65", "M"]
 
 
 MODELS = Rows(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mlscope.client.quantities import shown
+from mlscope.client.quantities import counted, head_of, shown
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,25 @@ from mlscope.client.quantities import shown
 )
 def test_a_cell_reads_well(value: Any, unit: str, text: str) -> None:
     assert shown(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (None, "\N{EN DASH}"),
+        (12, "12"),
+        (4_652_008, "4.65 M"),
+        (1_234, "1.23 k"),
+        (7_000_000_000, "7 G"),
+    ],
+)
+def test_parameters_are_counted_as_people_do(count: int | None, text: str) -> None:
+    assert counted(count) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "head"),
+    [("busy_ns", "ns", "busy"), ("rss_bytes", "By", "rss"), ("node_ns", "1", "node_ns")],
+)
+def test_a_heading_leaves_the_unit_to_its_cells(name: str, unit: str, head: str) -> None:
+    assert head_of(name, unit) == head

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from schemas.manifest import ModelManifest
-from services.gateway.pages.models import Search, fitting, millions, model_page, models_page
+from services.gateway.pages.models import Search, fitting, model_page, models_page
 from tests.stories import StandIns, a_model
 
 
@@ -89,20 +89,6 @@ def test_a_model_s_page_holds_its_manifest_and_its_history() -> None:
         ModelManifest.model_validate(yaml.safe_load(text.replace("&lt;", "<").replace("&gt;", ">")))
         == MODELS[1]
     )
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (None, "\N{EN DASH}"),
-        (12, "12"),
-        (4_652_008, "4.65 M"),
-        (1_234, "1.23 k"),
-        (7_000_000_000, "7 G"),
-    ],
-)
-def test_parameters_are_counted_as_people_do(count: int | None, text: str) -> None:
-    assert millions(count) == text
 
 
 async def test_the_catalog_is_served(web: httpx.AsyncClient, standing: StandIns) -> None:
