@@ -60,6 +60,14 @@ class Held(Lazily[Any]):
                 break
             self._kept[index] = np.array(sample) if isinstance(sample, np.ndarray) else sample
 
+    def name_of(self, index: int) -> str:
+        """Return a sample's own name, as its file's; '' where none is known."""
+        try:
+            truth = self.truths[index]
+        except (DatasetError, IndexError):
+            return ""
+        return truth.name if truth else ""
+
     @property
     def held(self) -> int:
         """Return how many samples are held in memory."""

@@ -242,6 +242,14 @@ class Stages:
             return query.payload[position]
         return self._supply.samples[query.samples[position]]
 
+    def _named(self, query: Query, position: int) -> str:
+        """Return a sample's own name in brackets, where the dataset knows one."""
+        samples = self._supply.samples
+        if query.payload is not None or not isinstance(samples, Held):
+            return ""
+        name = samples.name_of(query.samples[position])
+        return f" ({name})" if name else ""
+
     def _prepare_sample(self, query: Query, slot: Slot, position: int) -> None:
         span = query.first_span + 1 + position * self._steps_before
         name = "read"
@@ -264,7 +272,8 @@ class Stages:
             for array in slot.arrays:
                 array[position] = 0
             sample = query.samples[position] if query.payload is None else position
-            query.unfit[position] = str(SampleUnusable(sample, name, str(error)))
+            reason = f"{error}{self._named(query, position)}"
+            query.unfit[position] = str(SampleUnusable(sample, name, reason))
             if isinstance(error, CodeRaised):
                 query.raised = error
 

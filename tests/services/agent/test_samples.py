@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mlscope.datasets.dataset import Lazily
 from mlscope.datasets.errors import BadRecord
 from mlscope.datasets.truth import Truth
 from schemas.manifest import DatasetManifest, Sample, SampleFile, Source
@@ -169,6 +170,17 @@ def test_the_first_that_can_be_read() -> None:
     assert first_readable("d", Held(5, sample, ())) == 3
     with pytest.raises(DatasetUnusable, match="dataset d: f: record 0: is cut; nor the 2 after it"):
         first_readable("d", Held(3, sample, ()))
+
+
+def test_a_sample_is_named_where_its_name_is_known() -> None:
+    def truth(index: int) -> Truth | None:
+        if index == 2:
+            raise BadRecord("f", 2, "is cut")
+        return Truth("a.jpg") if index else None
+
+    samples = Held(3, bytes, Lazily(3, truth))
+    assert [samples.name_of(index) for index in range(3)] == ["", "a.jpg", ""]
+    assert Held(3, bytes, ()).name_of(1) == ""
 
 
 def test_made_samples_have_no_truths() -> None:
