@@ -113,7 +113,8 @@ def test_files_are_predicted_and_a_bad_one_fails_alone(cluster: Cluster, tmp_pat
 
 
 def test_answers_that_are_no_numbers_are_an_error_of_their_file(cluster: Cluster) -> None:
-    model = yaml.safe_load((REPOSITORY / "manifests" / "models" / "efficientnet_lite0.yml").read_text())
+    manifest = REPOSITORY / "manifests" / "models" / "efficientnet_lite0.yml"
+    model = yaml.safe_load(manifest.read_text("utf-8"))
     # Beyond what float32 holds: infinite pixels, answers that are no numbers.
     (scaled,) = [step for step in model["inputs"][0]["steps"] if "normalize" in step]
     scaled["scale"] = 1e-38
