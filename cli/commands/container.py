@@ -3,13 +3,12 @@
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import NoReturn
 
-from cli import exits
 from cli.commands.manifests import checked_manifest
 from cli.failures import Misused
 from mlscope.settings import Settings
@@ -17,7 +16,7 @@ from schemas.manifest import FrameworkManifest
 
 ENGINES = ("docker", "podman")
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-_INSIDE = "/run/mlscope"
+_INSIDE, _OWN = "/run/mlscope", "/tmp/mlscope"  # noqa: S108  # the container's own /tmp
 _NOT_PASSED = frozenset({"agent_image", "ready_file", "data_folder", "cache_folder"})
 """Settings that mean another thing inside: its image, and folders of its own."""
 
@@ -30,14 +29,11 @@ class Launch:
     environ: Mapping[str, str]
 
 
-def start(path: Path, device: str) -> int:
-    """Run the container until it ends; its exit code is ours. Raises Misused."""
+def start(path: Path, device: str) -> NoReturn:
+    """Become the engine that runs the container, so that signals reach it. Raises Misused."""
     launch = launch_of(framework_manifest(path), device, os.environ)
-    print(" ".join(launch.command), file=sys.stderr)
-    try:
-        return subprocess.run(launch.command, env=dict(launch.environ), check=False).returncode
-    except KeyboardInterrupt:
-        return exits.INTERRUPTED
+    print(" ".join(launch.command), file=sys.stderr, flush=True)
+    os.execve(launch.command[0], launch.command, dict(launch.environ))  # noqa: S606
 
 
 def framework_manifest(path: Path) -> FrameworkManifest:
@@ -52,7 +48,7 @@ def launch_of(manifest: FrameworkManifest, device: str, environ: Mapping[str, st
     """Return how the agent's container is started. Raises Misused, InvalidSetting.
 
     Settings go by name: their values are in the engine's environment, not on its command line.
-    Files that settings name are mounted, to be read only.
+    Files that settings name are mounted, to be read only, and read as whoever starts it.
     """
     engine = next(filter(None, (shutil.which(e, path=environ.get("PATH")) for e in ENGINES)), None)
     if engine is None:
@@ -62,7 +58,11 @@ def launch_of(manifest: FrameworkManifest, device: str, environ: Mapping[str, st
         )
     image = image_of(manifest, device)
     settings = Settings.read(environ)
-    passed = {"MLSCOPE_AGENT_ID": settings.agent_id, "MLSCOPE_AGENT_IMAGE": image}
+    passed = {
+        "MLSCOPE_DATA": f"{_OWN}/data",
+        "MLSCOPE_AGENT_ID": settings.agent_id,
+        "MLSCOPE_AGENT_IMAGE": image,
+    }
     mounts: list[str] = []
     for variable, value, is_path in _given(settings, environ):
         inside = f"{_INSIDE}/{variable.lower()}"
@@ -73,7 +73,8 @@ def launch_of(manifest: FrameworkManifest, device: str, environ: Mapping[str, st
     gpus = () if device == "cpu" else ("--gpus", "all")
     command = (
         *(engine, "run", "--rm", "--init", "--network", "host", "--shm-size", "256m"),
-        *("--name", f"mlscope-agent-{settings.agent_id}", *gpus, *names, *mounts),
+        *("--name", f"mlscope-agent-{settings.agent_id}", "--user", f"{os.getuid()}:{os.getgid()}"),
+        *("--env", f"HOME={_OWN}", *gpus, *names, *mounts),
         *(image, "serve", "agent"),
     )
     return Launch(command, {**environ, **passed})

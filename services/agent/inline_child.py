@@ -5,7 +5,8 @@
 The first frame it hears is the order: codes by name, `env`, and limits. Modules that the code
 imports are imported before the rights are given up: afterwards it can open nothing (no file, no
 connection), start nothing (no process, no thread), write nothing, and has a bound on memory and
-processor time. As root it becomes a user that nobody else is.
+processor time. As root it becomes a user that nobody else is; of another user it stays a process,
+and may signal that user's others.
 """
 
 import ast

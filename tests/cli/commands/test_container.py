@@ -2,6 +2,7 @@
 
 import json
 import platform
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,6 +26,7 @@ exit 7
 """An engine that writes down what it was asked, and fails."""
 
 LISTING = LISTINGS / "framework_manifest_listing2.yml"
+ROOT = Path(__file__).resolve().parents[3]
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
 
@@ -67,19 +69,29 @@ def test_the_engine_starts_the_image_with_the_agents_settings(
     monkeypatch.setenv("MLSCOPE_AGENT_ID", "gpu-box")
     monkeypatch.setenv("MLSCOPE_AGENT_LABELS", "rack=7")
     monkeypatch.setenv("MLSCOPE_DATA", str(tmp_path))
-    assert main(["agent", "--framework-manifest", str(manifest)]) == 7
+    # It becomes the engine, so in a process of its own.
+    done = subprocess.run(
+        [sys.executable, "-m", "cli.main", "agent", "--framework-manifest", str(manifest)],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 7, done.stderr
     asked = json.loads(told.read_text())
     arguments, environ = asked["arguments"], asked["environ"]
     assert arguments[0] == "run"
     assert arguments[-3:] == ["own/agent:1-cpu", "serve", "agent"]
     assert f"{seed}:/run/mlscope/mlscope_nats_seed_file:ro" in arguments
     passed = [arguments[n + 1] for n, each in enumerate(arguments) if each == "--env"]
+    passed.remove("HOME=/tmp/mlscope")
     assert {name: environ[name] for name in passed} == {
         "MLSCOPE_NATS_URL": "nats://user:secret@10.0.0.1:4222",
         "MLSCOPE_NATS_SEED_FILE": "/run/mlscope/mlscope_nats_seed_file",
         "MLSCOPE_AGENT_ID": "gpu-box",
         "MLSCOPE_AGENT_LABELS": "rack=7",
         "MLSCOPE_AGENT_IMAGE": "own/agent:1-cpu",
+        "MLSCOPE_DATA": "/tmp/mlscope/data",
     }
     assert "secret" not in " ".join(arguments)
     assert "--gpus" not in arguments
