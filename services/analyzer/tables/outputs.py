@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from mlscope.answers import lines_of
 from schemas.analysis import Table
-from services.analyzer.frames import Frames, Run, Sample, features_of, probability_of
+from services.analyzer.frames import Frames, Run, Sample
+from services.analyzer.predictions import Feature, Prediction, predictions_of
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
@@ -20,15 +22,15 @@ MOST_SAMPLES = 100
 
 
 def outputs(frames: Frames) -> Table:
-    """Return the top labels of each sample, from one run a session; others are compared with it."""
+    """Return the top answers of each sample, from one run a session; others are compared to it."""
     rows: list[dict[str, Any]] = []
     caveats = list(frames.caveats)
     seen: dict[str, dict[int, str]] = {}
     for run in frames.measured:
-        tops = _first_by_sample(run)
+        tops = _first_by_sample(run, frames.samples)
         if not tops:
             continue
-        best = {sample: str(features[0].get("label", "")) for sample, features in tops.items()}
+        best = {sample: str(each.best or "") for sample, each in tops.items()}
         if run.row.session in seen:
             caveats += _disagreement(run, seen[run.row.session], best)
             continue
@@ -36,7 +38,7 @@ def outputs(frames: Frames) -> Table:
         if len(tops) > MOST_SAMPLES:
             caveats.append(f"{run.row.run}: {MOST_SAMPLES} of {len(tops)} samples are shown")
         for sample in sorted(tops)[:MOST_SAMPLES]:
-            rows += _rows(run, sample, tops[sample], _named(frames.samples, sample))
+            rows += _rows(run, tops[sample])
     return made(ANALYSIS, rows, _verdict(rows), caveats)
 
 
@@ -49,12 +51,12 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     return f"Outputs of {len(first)} samples were kept." if first else "No output was kept."
 
 
-def _first_by_sample(run: Run) -> dict[int, list[dict[str, Any]]]:
-    """Return the features of each sample's first query that has some."""
-    found: dict[int, list[dict[str, Any]]] = {}
-    for row in run.outputs.sort("query", maintain_order=True).iter_rows(named=True):
-        if row["sample"] not in found and (features := features_of(row["features"])):
-            found[row["sample"]] = features
+def _first_by_sample(run: Run, samples: tuple[Sample, ...]) -> dict[int, Prediction]:
+    """Return each sample's first answer that says something."""
+    found: dict[int, Prediction] = {}
+    for each in predictions_of(run, samples):
+        if each.features:
+            found.setdefault(each.sample, each)
     return found
 
 
@@ -64,26 +66,35 @@ def _disagreement(run: Run, shown: dict[int, str], best: dict[int, str]) -> list
     return [f"{run.row.run}: {other} of {len(both)} first labels differ"] if other else []
 
 
-def _named(samples: tuple[Sample, ...], index: int) -> Sample:
-    return samples[index] if 0 <= index < len(samples) else Sample(f"#{index}")
-
-
-def _rows(
-    run: Run, sample: int, features: list[dict[str, Any]], known: Sample
-) -> list[dict[str, Any]]:
+def _rows(run: Run, found: Prediction) -> list[dict[str, Any]]:
+    lines = [(line, each) for each in found.features[:TOP] for line in lines_of([each])]
     return [
         {
             **run_cells(run.row),
             "session": run.row.session,
-            "sample": sample,
-            "name": known.name,
+            "sample": found.sample,
+            "name": found.name or f"#{found.sample}",
             "rank": rank,
-            "label": str(feature.get("label", feature.get("index", ""))),
-            "probability": probability_of(feature),
-            "is_correct": str(feature.get("label", "")) in known.labels if known.labels else None,
+            "label": line.answer,
+            "probability": line.probability,
+            "detail": line.detail,
+            "is_correct": _is_correct(feature, found),
         }
-        for rank, feature in enumerate(features[:TOP], start=1)
+        for rank, (line, feature) in enumerate(lines[:TOP], start=1)
     ]
+
+
+def _is_correct(feature: Feature, found: Prediction) -> bool | None:
+    """Say whether a class or a text is one that is right; None where nobody knows."""
+    if "text" in feature:
+        texts = found.truth.get("texts")
+        return None if texts is None else feature["text"] in texts
+    if found.kind != "classification":
+        return None
+    labels, classes = found.truth.get("labels"), found.truth.get("classes")
+    if labels and feature.get("label"):
+        return str(feature["label"]) in labels
+    return feature.get("index") in classes if classes else None
 
 
 ANALYSIS = Analysis(
@@ -96,8 +107,9 @@ ANALYSIS = Analysis(
         whole("sample", "The sample's index in its dataset."),
         text("name", "The sample's name."),
         whole("rank", "1 is the most probable."),
-        text("label", "The label."),
+        text("label", "The label; the text, or what else was answered, in words."),
         real("probability", "Its probability.", "1"),
+        text("detail", "Where a box is, how large a picture is, which share a class has."),
         truth("is_correct", "Whether the dataset has this label for it; null when it has none."),
     ),
     compute=outputs,
