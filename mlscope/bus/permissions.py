@@ -18,6 +18,10 @@ taking the name of a large payload before its owner does, which readers notice b
 the fact; filling a stream; dropping all leases at once by a roll-up, which the server insists on
 where expired keys leave markers. Their holders renew them with the next heartbeat.
 
+The provisioner makes and changes the streams, stores and durables that there are in `streams`, and
+deletes and purges nothing. What a key that may change a stream can't be kept from, since a right
+names a subject and not a body: giving that stream limits which empty it, or subjects of others.
+
 Subjects are NATS permission subjects (`*` one token, a final `>` one or more).
 """
 
@@ -27,7 +31,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from mlscope.bus.streams import ARTIFACTS, BATCHES, OBJECTS, durable_named
+from mlscope.bus.streams import (
+    ARTIFACTS,
+    BATCHES,
+    BUCKETS,
+    DURABLES,
+    OBJECTS,
+    STORES,
+    STREAMS,
+    durable_named,
+)
 from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
 from schemas.catalogue import COMMANDS
@@ -124,6 +137,20 @@ def _asked_of(durable: str) -> str:
 
 def _purge(*streams: str) -> tuple[str, ...]:
     return tuple(f"$JS.API.STREAM.PURGE.{stream}" for stream in streams)
+
+
+def _make() -> tuple[str, ...]:
+    """Make, or bring up to date, what services bind to."""
+    streams = (
+        *(stream.name for stream in STREAMS),
+        *(f"KV_{bucket.name}" for bucket in BUCKETS),
+        *(f"OBJ_{store.name}" for store in STORES),
+    )
+    verbs = ("CREATE", "UPDATE")
+    return (
+        *(f"$JS.API.STREAM.{verb}.{stream}" for stream in streams for verb in verbs),
+        *(f"$JS.API.CONSUMER.DURABLE.CREATE.{each.stream}.{each.name}" for each in DURABLES),
+    )
 
 
 def _described(store: str) -> str:
@@ -331,7 +358,12 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             subscribe=_inboxes(CURATOR),
         ),
         "provisioner": Permission(
-            publish=("$JS.API.>",),
+            publish=(
+                *_make(),
+                *_batches("DEAD"),
+                "$JS.API.STREAM.INFO.*",
+                "$JS.API.STREAM.MSG.GET.*",
+            ),
             subscribe=_inboxes("provisioner"),
         ),
     }

@@ -15,6 +15,13 @@ RARE = {
     ("registry", "$JS.API.DIRECT.GET.KV_catalog.$KV.catalog.*"): (
         "read after another registry wrote the same key first"
     ),
+    ("provisioner", "$JS.API.STREAM.INFO.*"): "people look how full a stream is",
+    ("provisioner", "$JS.API.STREAM.MSG.GET.*"): "people look at a message of the log",
+    **{
+        ("provisioner", right): "a newer version, or another setting, wants a stream otherwise"
+        for right in PERMISSIONS["provisioner"].publish
+        if right.startswith("$JS.API.STREAM.UPDATE.")
+    },
 }
 """Rights that the story does not come to use, each with the reason why it is needed."""
 
@@ -89,6 +96,22 @@ def test_rare_rights_are_rights() -> None:
 )
 def test_a_right_covers_a_subject(right: str, subject: str, is_covered: bool) -> None:
     assert covers(right, subject) is is_covered
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "$JS.API.STREAM.DELETE.EVALUATIONS",
+        "$JS.API.STREAM.PURGE.EVALUATIONS",
+        "$JS.API.STREAM.MSG.DELETE.EVALUATIONS",
+        "$JS.API.STREAM.CREATE.ANOTHER",
+        "$JS.API.CONSUMER.CREATE.EVALUATIONS.tap",
+        "$JS.API.CONSUMER.DELETE.TRACES.spans",
+        "mlscope.v1.request.evaluate",
+    ],
+)
+def test_the_provisioner_makes_what_there_is_and_destroys_nothing(subject: str) -> None:
+    assert not any(covers(right, subject) for right in PERMISSIONS["provisioner"].publish)
 
 
 def test_what_was_refused_is_no_use() -> None:
