@@ -7,19 +7,19 @@ from pydantic import BeforeValidator
 
 def _no_disguised_integer(value: object) -> object:
     if isinstance(value, bool | str):
-        raise ValueError("an integer is expected, no text and no truth value")
+        raise ValueError("an integer, no text and no truth value")
     return value
 
 
 def _no_disguised_number(value: object) -> object:
     if isinstance(value, bool | str):
-        raise ValueError("a number is expected, no text and no truth value")
+        raise ValueError("a number, no text and no truth value")
     return value
 
 
 def _no_truth(value: object) -> object:
     if isinstance(value, bool):
-        raise ValueError("an integer is expected, no truth value")
+        raise ValueError("an integer, no truth value")
     return value
 
 
