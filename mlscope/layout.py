@@ -70,16 +70,19 @@ def folded(
     sizes = [s if kept else min(s, _MOST_FOLDED) for s, kept in zip(sizes, is_kept, strict=True)]
     stacks = [_stacked(head, size) for head, size in zip(heads, sizes, strict=True)]
     widths = [max(s, *map(width, stack)) for s, stack in zip(sizes, stacks, strict=True)]
+    gap = _WIDE_GAP
     for words in (_longest_words(rows, len(heads)), [0] * len(heads)):
         least = [
             s if kept else max(_LEAST, w) for s, kept, w in zip(widths, is_kept, words, strict=True)
         ]
-        widths = _narrowed(widths, least, fit) if fit else widths
+        if fit and _total(least, gap) > fit:
+            gap = _NARROW_GAP
+        widths = _narrowed(widths, least, fit, gap) if fit else widths
     height = max(map(len, stacks), default=0)
     padded = zip_longest(*([""] * (height - len(each)) + each for each in stacks), fillvalue="")
     return Layout(
-        [_line(each, widths, to_right, _WIDE_GAP) for each in padded],
-        [line for row in rows for line in _folded_row(row, widths, to_right)],
+        [_line(each, widths, to_right, gap) for each in padded],
+        [line for row in rows for line in _folded_row(row, widths, to_right, gap)],
     )
 
 
@@ -91,10 +94,10 @@ def _longest_words(rows: Sequence[Sequence[str]], columns: int) -> list[int]:
     ]
 
 
-def _narrowed(widths: Sequence[int], least: Sequence[int], fit: int) -> list[int]:
+def _narrowed(widths: Sequence[int], least: Sequence[int], fit: int, gap: int) -> list[int]:
     """Return widths that fit where they can, the widest made narrower first."""
     found = list(widths)
-    while _total(found, _WIDE_GAP) > fit:
+    while _total(found, gap) > fit:
         free = [place for place, size in enumerate(found) if size > least[place]]
         if not free:
             break
@@ -102,13 +105,15 @@ def _narrowed(widths: Sequence[int], least: Sequence[int], fit: int) -> list[int
     return found
 
 
-def _folded_row(row: Sequence[str], widths: Sequence[int], to_right: Sequence[bool]) -> list[str]:
+def _folded_row(
+    row: Sequence[str], widths: Sequence[int], to_right: Sequence[bool], gap: int
+) -> list[str]:
     cells = [
         textwrap.wrap(cell, size, break_on_hyphens=False) or [""]
         for cell, size in zip(row, widths, strict=True)
     ]
     lines = zip_longest(*cells, fillvalue="")
-    return [_line(each, widths, to_right, _WIDE_GAP) for each in lines]
+    return [_line(each, widths, to_right, gap) for each in lines]
 
 
 def wrapped(text: str, fit: int = 0) -> list[str]:

@@ -46,12 +46,9 @@ def write_tables(found: Sequence[Table], form: str) -> None:
 
     What several of them say of the same figures is said once, below all.
     """
-    shared, own = parted_caveats(found)
-    for place, table in enumerate(found):
-        if form == "csv" and place:
-            others = " ".join(each.name for each in found[1:])
-            print(f"CSV holds one table; `mlscope tables` prints others: {others}", file=sys.stderr)
-            return
+    printed = found[:1] if form == "csv" else found
+    shared, own = parted_caveats(printed)
+    for place, table in enumerate(printed):
         rows = Rows.of_table(table)
         if form == "table":
             print(f"{chr(10) if place else ''}{rows.title}")
@@ -62,3 +59,5 @@ def write_tables(found: Sequence[Table], form: str) -> None:
             print(f"{table.name}: {caveat}", file=sys.stderr)
     for caveat in caveat_lines(shared):
         print(f"note: {caveat}", file=sys.stderr)
+    if others := " ".join(each.name for each in found[len(printed) :]):
+        print(f"CSV holds one table; `mlscope tables` prints others: {others}", file=sys.stderr)

@@ -45,7 +45,7 @@ async def _ls(arguments: argparse.Namespace) -> int:
             found = await client.evaluations(**constraints_of(arguments))
             rows = sought(evaluation_rows(found), {"": arguments.search})
             if arguments.output == "table":
-                rows = replace(rows.kept(_LISTED), folds=True)
+                rows = shown_evaluations(rows)
         else:
             catalog = await client.catalog(arguments.kind.removesuffix("s"))
             rows = sought(catalog_rows(catalog, arguments.kind), _wanted(arguments))
@@ -118,6 +118,14 @@ def evaluation_rows(found: Sequence[EvaluationStatus]) -> Rows:
     ]
     columns = ("evaluation", "state", "model", "framework", "device", "requested", "agents")
     return rows_of(records, (*columns, "labels", "address"))
+
+
+def shown_evaluations(rows: Rows) -> Rows:
+    """Return evaluations as a terminal has room for."""
+    records = [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]
+    for record in records:
+        record["requested"] = record["requested"].replace("T", " ").rstrip("Z")
+    return replace(rows_of(records, _LISTED), folds=True)
 
 
 def catalog_rows(catalog: Catalog, kind: str) -> Rows:

@@ -9,8 +9,16 @@ import pytest
 import yaml
 
 from cli import exits
-from cli.commands.listing import catalog_rows, shown_agents, shown_models, sought
+from cli.commands.listing import (
+    catalog_rows,
+    evaluation_rows,
+    shown_agents,
+    shown_evaluations,
+    shown_models,
+    sought,
+)
 from cli.output import Rows, table_lines
+from mlscope.client.story import unheard
 from schemas.evaluation import EvaluationAnalyzed
 from schemas.request import ListEvaluations
 from schemas.status import AgentStatus, Catalog
@@ -112,6 +120,20 @@ async def test_tables_print_all_or_one(mlscope: CommandLine, standing: StandIns)
     assert "none" in missing.err
 
 
+async def test_a_caveat_of_several_tables_is_said_once(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    caveats = ("r0: noisy", "r1: noisy")
+    first = LATENCY.model_copy(update={"caveats": (*caveats, "r0: few")})
+    standing.held = [first, LATENCY.model_copy(update={"name": "levels", "caveats": caveats})]
+    await standing.tell(*whole_story(E1))
+    said = (await mlscope("tables", E1)).err.splitlines()
+    assert said == ["latency: r0: few", "note: r0, r1: noisy"]
+    said = (await mlscope("tables", E1, "-o", "csv")).err.splitlines()
+    assert said[:2] == ["latency: r0, r1: noisy", "latency: r0: few"]
+    assert said[2].endswith("prints others: levels")
+
+
 async def test_evaluations_list_the_newest(mlscope: CommandLine, standing: StandIns) -> None:
     ended = await mlscope("ls", "evaluations", "-o", "json")
     assert json.loads(ended.out)[0]["state"] == "requested"
@@ -119,6 +141,17 @@ async def test_evaluations_list_the_newest(mlscope: CommandLine, standing: Stand
     shown = (await mlscope("ls", "evaluations")).out
     heads = ["evaluation", "state", "model", "framework", "requested", "agents"]
     assert shown.splitlines()[0].split() == heads
+
+
+def test_evaluations_fit_a_terminal_word_by_word() -> None:
+    more = {"model": "efficientnet-lite0:1.0.0", "framework": "onnxruntime 1.31.1"}
+    status = unheard(E1).model_copy(update={**more, "state": "analyzed", "agents": ("local-1",)})
+    rows = evaluation_rows([status.model_copy(update={"requested_ns": 1_795_226_400 * 10**9})])
+    assert rows.maps()[0]["requested"] == "2026-11-21T02:00:00Z"
+    lines = table_lines(shown_evaluations(rows), fit=80)
+    assert max(map(len, lines)) <= 80
+    words = " ".join(lines).split()
+    assert {E1, "efficientnet-lite0:1.0.0", "onnxruntime", "2026-11-21", "02:00:00"} <= set(words)
 
 
 async def test_evaluations_are_listed_under_the_constraints_of_requests(
