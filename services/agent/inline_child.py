@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.machinery import BuiltinImporter
 from typing import Any
 
-from services.agent.inline_wire import FrameTooLarge, WireBroken, packed, receive, send
+from services.agent.inline_wire import Buffer, FrameTooLarge, WireBroken, packed, receive, send
 
 OK, KEPT, RAISED, FATAL = "ok", "kept", "raised", "fatal"
 """How an answer begins; `raised` and `fatal` are followed by a line (0: none) and a reason."""
@@ -195,7 +195,7 @@ def work(channel: socket.socket) -> None:
 
 def _answer(
     codes: Codes, name: str, given: list[Any], most_bytes: int, wants_answer: bool
-) -> bytes:
+) -> list[Buffer]:
     try:
         made = codes.call(name, tuple(given))
         return packed([OK, made] if wants_answer else [KEPT], most_bytes)

@@ -1,22 +1,28 @@
-"""What a worker and the process of its inline Python say to each other: frames of msgpack.
+"""What a worker and the process of its inline Python say to each other: frames.
 
-A frame is its length (little-endian uint64) and a msgpack value; arrays of numbers are extension
-1: the element type's text, a NUL, the shape as numbers with commas, a NUL, the bytes in C order.
-Neither side trusts the other further than this module reads.
+A frame is two lengths (little-endian uint64), a msgpack value, and the bytes of its arrays behind
+it, which go from one's memory into the other's with no copy between but the socket's. In the
+value an array of numbers is extension 1: element type, shape with commas, and place among the
+bytes, a NUL between. Neither side trusts the other further than this module reads.
 """
 
+import math
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import msgpack
 import numpy as np
+import numpy.typing as npt
 
-_LENGTH = struct.Struct("<Q")
+_LENGTHS = struct.Struct("<QQ")
 _ARRAY = 1
 _NUMBERS = "biufc"
-_CHUNK = 1 << 20
+_ALIGNED = 64
+
+Buffer = bytes | npt.NDArray[np.generic]
 
 
 class WireBroken(Exception):
@@ -32,19 +38,24 @@ class FrameTooLarge(Exception):
         super().__init__(f"{found_bytes} bytes, at most {most_bytes} are allowed")
 
 
-def packed(value: Any, most_bytes: int) -> bytes:
-    """Return a value as a frame. Raises FrameTooLarge, and TypeError for what is no data."""
-    body: bytes = msgpack.packb(value, default=_plain)
-    if len(body) > most_bytes:
-        raise FrameTooLarge(len(body), most_bytes)
-    return _LENGTH.pack(len(body)) + body
+def packed(value: Any, most_bytes: int) -> list[Buffer]:
+    """Return a value as a frame in parts. Raises FrameTooLarge, and TypeError for what is no data.
+
+    Its arrays are not copied: they must not change before the frame is sent.
+    """
+    arrays = _Arrays()
+    body: bytes = msgpack.packb(value, default=arrays.plain)
+    if len(body) + arrays.size > most_bytes:
+        raise FrameTooLarge(len(body) + arrays.size, most_bytes)
+    return [_LENGTHS.pack(len(body), arrays.size), body, *arrays.parts]
 
 
-def send(channel: socket.socket, frame: bytes, deadline_s: float | None = None) -> None:
+def send(channel: socket.socket, frame: Sequence[Buffer], deadline_s: float | None = None) -> None:
     """Send a frame. Raises WireBroken, and TimeoutError past `deadline_s` (CLOCK_MONOTONIC)."""
     try:
-        channel.settimeout(_left_s(deadline_s))
-        channel.sendall(frame)
+        for part in frame:
+            channel.settimeout(_left_s(deadline_s))
+            channel.sendall(part)
     except TimeoutError:
         raise
     except OSError as error:
@@ -53,12 +64,16 @@ def send(channel: socket.socket, frame: bytes, deadline_s: float | None = None) 
 
 def receive(channel: socket.socket, most_bytes: int, deadline_s: float | None = None) -> Any:
     """Return the next value. Raises WireBroken, FrameTooLarge, and TimeoutError as `send`."""
-    (length,) = _LENGTH.unpack(_exactly(channel, _LENGTH.size, deadline_s))
-    if length > most_bytes:
-        raise FrameTooLarge(length, most_bytes)
-    body = _exactly(channel, length, deadline_s)
+    lengths = _LENGTHS.unpack(_exactly(channel, _LENGTHS.size, deadline_s))
+    if sum(lengths) > most_bytes:
+        raise FrameTooLarge(sum(lengths), most_bytes)
+    body, room = (_exactly(channel, length, deadline_s) for length in lengths)
+
+    def array(code: int, data: bytes) -> Any:
+        return _array(code, bytes(data), room)
+
     try:
-        return msgpack.unpackb(body, ext_hook=_array, strict_map_key=False, max_ext_len=length)
+        return msgpack.unpackb(body, ext_hook=array, strict_map_key=False)
     except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
         raise WireBroken(f"its answer is no data: {error}") from error
 
@@ -69,7 +84,7 @@ def _exactly(channel: socket.socket, size: int, deadline_s: float | None) -> byt
     while got < size:
         try:
             channel.settimeout(_left_s(deadline_s))
-            count = channel.recv_into(view[got : got + _CHUNK])
+            count = channel.recv_into(view[got:])
         except TimeoutError:
             raise
         except OSError as error:
@@ -89,31 +104,49 @@ def _left_s(deadline_s: float | None) -> float | None:
     return left_s
 
 
-def _plain(value: Any) -> Any:
-    """Return what msgpack takes for what it does not know: arrays, and what can be one."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, set | frozenset):
-        return list(value)
-    if not isinstance(value, np.ndarray) and not hasattr(value, "__array__"):
-        raise TypeError(f"{type(value).__name__} is no data: numbers, texts, bytes, arrays, "
-                        "lists and maps of these are")  # fmt: skip
-    array = np.asarray(value)
-    if array.dtype.kind not in _NUMBERS:
-        return array.tolist()
-    shape = ",".join(map(str, array.shape))
-    head = f"{array.dtype.newbyteorder('<').str}\0{shape}\0".encode()
-    body = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-    return msgpack.ExtType(_ARRAY, head + body)
+class _Arrays:
+    """The arrays of one value: their bytes, one behind the other, each at an aligned place."""
+
+    def __init__(self) -> None:
+        self.parts: list[Buffer] = []
+        self.size = 0
+
+    def plain(self, value: Any) -> Any:
+        """Return what msgpack takes for what it does not know: arrays, and what can be one."""
+        if isinstance(value, np.generic):
+            return value.item()
+        if isinstance(value, set | frozenset):
+            return list(value)
+        if not isinstance(value, np.ndarray) and not hasattr(value, "__array__"):
+            name = type(value).__name__
+            raise TypeError(f"{name} is no data; numbers, texts, bytes, arrays, lists, maps are")
+        array = np.asarray(value)
+        if array.dtype.kind not in _NUMBERS:
+            return array.tolist()
+        kind = array.dtype.newbyteorder("<")
+        shape = ",".join(map(str, array.shape))
+        place = self._place(np.ascontiguousarray(array, kind).reshape(-1).view(np.uint8))
+        return msgpack.ExtType(_ARRAY, f"{kind.str}\0{shape}\0{place}".encode())
+
+    def _place(self, body: npt.NDArray[np.uint8]) -> int:
+        gap = -self.size % _ALIGNED
+        place = self.size + gap
+        self.parts += [bytes(gap), body] if gap else [body]
+        self.size = place + body.nbytes
+        return place
 
 
-def _array(code: int, data: bytes) -> Any:
-    """Return an array that may be written to. Raises ValueError for what is none."""
+def _array(code: int, data: bytes, room: bytearray) -> Any:
+    """Return an array that may be written to, in its frame's room. Raises ValueError for none."""
     if code != _ARRAY:
         raise ValueError(f"extension {code}")
-    kind, shape, body = bytes(data).split(b"\0", 2)
-    dtype = np.dtype(kind.decode("ascii"))
+    kind, shape, place = data.decode("ascii").split("\0")
+    dtype = np.dtype(kind)
     if dtype.kind not in _NUMBERS:
         raise ValueError(f"element type {dtype}")
-    sizes = tuple(int(size) for size in shape.split(b",") if size)
-    return np.frombuffer(bytearray(body), dtype).reshape(sizes)
+    sizes = tuple(int(size) for size in shape.split(",") if size)
+    if min(sizes, default=0) < 0:
+        raise ValueError(f"shape {shape}")
+    if not math.prod(sizes):
+        return np.zeros(sizes, dtype)
+    return np.frombuffer(room, dtype, math.prod(sizes), int(place)).reshape(sizes)

@@ -246,7 +246,7 @@ def test_a_frame_that_says_it_is_endless_is_not_waited_for() -> None:
     code = """import os
 def fun(env, data):
     for fd in range(3, 32):
-        try: os.write(fd, (1 << 50).to_bytes(8, "little"))
+        try: os.write(fd, (1 << 50).to_bytes(8, "little") + bytes(8))
         except OSError: pass
     return data
 """

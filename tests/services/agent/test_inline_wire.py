@@ -1,6 +1,7 @@
 """Frames between a worker and its inline Python."""
 
 import socket
+import struct
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -65,6 +66,8 @@ def test_what_is_like_numbers_is_sent_as_such() -> None:
 def test_no_frame_may_be_too_large(ends: Ends) -> None:
     with pytest.raises(FrameTooLarge, match="103 bytes, at most 50"):
         packed(bytes(101), 50)
+    with pytest.raises(FrameTooLarge, match="at most 50"):
+        packed(np.zeros(101, np.uint8), 50)
     send(ends[0], packed(bytes(101), 200))
     with pytest.raises(FrameTooLarge):
         receive(ends[1], 50)
@@ -79,12 +82,14 @@ def test_no_frame_may_be_too_large(ends: Ends) -> None:
         b"\xc7\x05\x02abcde",
         b"\xc7\x04\x01O\x00\x00x",
         b"\xc7\x07\x01<f4\x004\x00x",
+        b"\xc7\x07\x01<f4\x002\x000",
+        b"\xc7\x08\x01<f4\x00-1\x000",
         b"\xdd\xff\xff\xff\xff",
-        b"\xc7\x06\x01S1\x001\x00x",
+        b"\xc7\x06\x01S1\x001\x000",
     ],
 )
 def test_what_is_no_frame_is_told_as_such(ends: Ends, body: bytes) -> None:
-    ends[0].sendall(len(body).to_bytes(8, "little") + body)
+    ends[0].sendall(struct.pack("<QQ", len(body), 4) + body + bytes(4))
     with pytest.raises(WireBroken, match="no data"):
         receive(ends[1], 1 << 20)
 
@@ -96,4 +101,4 @@ def test_an_end_that_is_gone_or_silent_is_told(ends: Ends) -> None:
     with pytest.raises(WireBroken, match="gone"):
         receive(ends[1], 1 << 20)
     with pytest.raises(WireBroken):
-        send(ends[1], bytes(1 << 22))
+        send(ends[1], [bytes(1 << 22)])
