@@ -1,36 +1,45 @@
 """What a predictor adds to its framework: `predict` beside the framework called bare.
 
 `python -m benchmarks.predict [--device cpu|gpu] [--calls 300] [--rounds 7] [FRAMEWORK …]`
+`python -m benchmarks.predict --attribute [--device gpu]` (PyTorch: where a difference comes from)
 
-Identity and a ResNet-50 (random weights; EfficientNet-Lite0 where a framework has no ResNet-50
-here), batch 1, from an array of the host to arrays of the host. Bare is what the framework's own
-documentation would write. Rounds of both alternate; a case's figure is the median over the rounds
-of the difference of their medians. Wanted: 10 us or less over bare. Frameworks that are not
-installed are named and left out.
+Identity and a ResNet-50 (random weights), batch 1, from an array of the host to arrays of the
+host. Bare is what the framework's own documentation would write. Rounds of both alternate; a
+case's figure is the median over the rounds of the difference of their medians. Wanted: 10 us or
+less over bare. A second bare call of its own, made like the first, shows how much two of a kind
+differ. Frameworks that are not installed are named and left out.
 """
 
 import argparse
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
-import yaml
 
+from benchmarks import resnets
 from schemas.manifest import Assets, ModelManifest
 from services.agent.errors import AgentError
 from services.agent.predictors import OpenRequest, predictor_named
 
 MODELS = Path(__file__).parents[1] / "manifests" / "models"
 WANTED_US = 10.0
-SHAPE = (3, 224, 224)
-BUILDERS = ("torch.nn", "torchvision.models", "keras.applications", "benchmarks.predict")
+SHAPE, KERAS_SHAPE = (3, 224, 224), (224, 224, 3)
+BUILDERS = ("torch.nn", "torchvision.models", "keras.applications", "benchmarks")
+FRAMEWORKS = {
+    "cpu": ("onnxruntime", "openvino", "pytorch", "jax", "tensorflow", "litert"),
+    "gpu": ("pytorch", "jax"),
+}
+IDENTITY, RESNET = "identity", "resnet50"
 
-Bare = Callable[[Any], Any]
+Call = Callable[[Any], Any]
+"""From the input array to arrays."""
 
 
 @dataclass(frozen=True)
@@ -39,43 +48,65 @@ class Case:
 
     framework: str
     name: str
-    request: OpenRequest
-    #: given the request, returns the bare call, from the input array to arrays
-    bare: Callable[[OpenRequest], Bare]
+    request: Callable[[], OpenRequest]
+    #: given the request, returns a bare call
+    bare: Callable[[OpenRequest], Call]
 
 
-def built(
-    framework: str, builder: str, shape: tuple[int, ...], device: str, **more: Any
-) -> OpenRequest:
-    """Return a request for a builder's model with random weights."""
-    model = ModelManifest.model_validate(
+def manifest(framework: str, shape: tuple[int, ...], **assets: Any) -> ModelManifest:
+    """Return a manifest of one input and one output."""
+    return ModelManifest.model_validate(
         {
-            "name": builder.rpartition(".")[2],
+            "name": assets.get("builder", framework).rpartition(".")[2],
             "version": "1.0.0",
             "framework": {"name": framework},
             "inputs": [{"type": "raw", "layer_name": "x", "shape": [-1, *shape]}],
             "outputs": [{"type": "raw", "layer_name": "y"}],
-            "model": Assets(builder=builder, weights="random", **more),
+            "model": Assets(**assets),
         }
     )
+
+
+def built(
+    framework: str, builder: str, shape: tuple[int, ...], device: str, **arguments: Any
+) -> OpenRequest:
+    """Return a request for a builder's model with random weights."""
+    model = manifest(framework, shape, builder=builder, weights="random", arguments=arguments)
     options = {"threads": 1} if device == "cpu" else {}
     return OpenRequest(model, Path(), b"", 1, device, options, builders=BUILDERS)
 
 
-def shipped(framework: str, name: str) -> OpenRequest:
-    """Return a request for a shipped ONNX model."""
-    model = ModelManifest.model_validate(yaml.safe_load((MODELS / f"{name}.yml").read_text()))
-    path = MODELS / name / "model.onnx"
-    body = path.read_bytes()
-    return OpenRequest(model, path, body, 1, options={"threads": 1}, builders=(framework,))
+def filed(
+    framework: str, suffix: str, graph: Callable[[], bytes], shape: tuple[int, ...]
+) -> OpenRequest:
+    """Return a request for a model file."""
+    path = Path(f"model{suffix}")
+    return OpenRequest(manifest(framework, shape), path, graph(), 1, options={"threads": 1})
 
 
-def identity(seed: int = 0) -> Callable[[Any], Any]:  # noqa: ARG001
+def identity(seed: int = 0) -> Call:  # noqa: ARG001
     """Build JAX's Identity."""
     return lambda x: x
 
 
-def bare_onnxruntime(request: OpenRequest) -> Bare:
+def torch_resnet() -> str:
+    """Return the builder of torchvision's ResNet-50, or of our own where that can't be imported."""
+    try:
+        import torchvision.models  # noqa: F401
+    except (ImportError, RuntimeError):  # the latter is a torchvision of another torch
+        return "benchmarks.resnets.torch_network"
+    return "torchvision.models.resnet50"
+
+
+def keras_identity() -> Any:
+    """Build Keras' Identity."""
+    import keras
+
+    rows = keras.layers.Input((4,), name="x")
+    return keras.Model(rows, keras.layers.Activation("linear")(rows))
+
+
+def bare_onnxruntime(request: OpenRequest) -> Call:
     """Return a plain session's `run`."""
     import onnxruntime as ort
 
@@ -86,7 +117,7 @@ def bare_onnxruntime(request: OpenRequest) -> Bare:
     return lambda array: session.run(None, {name: array})
 
 
-def bare_openvino(request: OpenRequest) -> Bare:
+def bare_openvino(request: OpenRequest) -> Call:
     """Return a compiled model's call."""
     import openvino as ov
 
@@ -95,14 +126,35 @@ def bare_openvino(request: OpenRequest) -> Bare:
     return lambda array: compiled([array], share_inputs=True, share_outputs=True)
 
 
-def bare_pytorch(request: OpenRequest) -> Bare:
+def bare_litert(request: OpenRequest) -> Call:
+    """Return an interpreter's three steps."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_content=request.graph, num_threads=1)
+    interpreter.allocate_tensors()
+    taken = interpreter.get_input_details()[0]["index"]
+    given = interpreter.get_output_details()[0]["index"]
+
+    def call(array: Any) -> Any:
+        interpreter.set_tensor(taken, array)
+        interpreter.invoke()
+        return interpreter.get_tensor(given)
+
+    return call
+
+
+def bare_pytorch(request: OpenRequest) -> Call:
     """Return a module's call in inference mode, there and back."""
     import torch
 
     module_path, _, name = request.model.model.builder.rpartition(".")
     module = getattr(sys.modules[module_path], name)(**request.model.model.arguments).eval()
     device = "cuda" if request.device == "gpu" else "cpu"
-    module = module.to(device)
+    return called(module.to(device), device, torch)
+
+
+def called(module: Any, device: str, torch: Any) -> Call:
+    """Return how one calls a PyTorch module."""
 
     def call(array: Any) -> Any:
         with torch.inference_mode():
@@ -111,110 +163,217 @@ def bare_pytorch(request: OpenRequest) -> Bare:
     return call
 
 
-def bare_jax(request: OpenRequest) -> Bare:
+def bare_jax(request: OpenRequest) -> Call:
     """Return a jitted function's call, its answer on the host."""
     import jax
 
     place = jax.devices("gpu" if request.device == "gpu" else "cpu")[0]
-    call = jax.jit(identity())
-    return lambda array: np.asarray(call(jax.device_put(array, place)))
+    if request.model.model.builder.endswith(".identity"):
+        call = jax.jit(identity())
+        return lambda array: np.asarray(call(array))
+    function, parameters = resnets.jax_network()
+    held, call = jax.device_put(parameters, place), jax.jit(function)
+    return lambda array: np.asarray(call(held, array))
 
 
-def bare_tensorflow(request: OpenRequest) -> Bare:
+def bare_tensorflow(request: OpenRequest) -> Call:
     """Return a Keras model's graph function."""
     import keras
     import tensorflow as tf
 
-    model = getattr(keras.applications, request.model.model.builder.rpartition(".")[2])(
-        weights=None
-    )
+    is_identity = request.model.model.builder.endswith("identity")
+    model = keras_identity() if is_identity else keras.applications.ResNet50(weights=None)
     call = tf.function(lambda x: model(x, training=False))
     return lambda array: call(tf.constant(array)).numpy()
 
 
-def cases(device: str) -> Iterator[Case]:
-    """Yield every case a device has."""
-    if device == "cpu":
-        for framework, bare in (("onnxruntime", bare_onnxruntime), ("openvino", bare_openvino)):
-            for name in ("identity", "efficientnet_lite0"):
-                yield Case(framework, name, shipped(framework, name), bare)
-    for name, builder, shape, arguments in (
-        ("identity", "torch.nn.Identity", (4,), {}),
-        ("resnet50", "torchvision.models.resnet50", SHAPE, {"weights": None}),
-    ):
-        request = built("pytorch", builder, shape, device, arguments=arguments)
-        yield Case("pytorch", name, request, bare_pytorch)
-    yield Case(
-        "jax", "identity", built("jax", "benchmarks.predict.identity", (4,), device), bare_jax
-    )
-    if device == "cpu":
-        request = built(
-            "tensorflow",
-            "keras.applications.ResNet50",
-            (224, 224, 3),
-            device,
-            arguments={"weights": None},
-        )
-        yield Case("tensorflow", "resnet50", request, bare_tensorflow)
+def cases(framework: str, device: str) -> Iterator[Case]:
+    """Yield the cases of a framework."""
+    bare = {
+        "onnxruntime": bare_onnxruntime,
+        "openvino": bare_openvino,
+        "litert": bare_litert,
+        "pytorch": bare_pytorch,
+        "jax": bare_jax,
+        "tensorflow": bare_tensorflow,
+    }[framework]
+    requests: Mapping[str, Callable[[], Mapping[str, Callable[[], OpenRequest]]]] = {
+        "pytorch": lambda: {
+            IDENTITY: partial(built, framework, "torch.nn.Identity", (4,), device),
+            RESNET: partial(built, framework, torch_resnet(), SHAPE, device),
+        },
+        "jax": lambda: {
+            IDENTITY: partial(built, framework, "benchmarks.predict.identity", (4,), device),
+            RESNET: partial(built, framework, "benchmarks.resnets.jax_network", SHAPE, device),
+        },
+        "tensorflow": lambda: {
+            IDENTITY: partial(built, framework, "benchmarks.predict.keras_identity", (4,), device),
+            RESNET: partial(
+                built, framework, "keras.applications.ResNet50", KERAS_SHAPE, device, weights=None
+            ),
+        },
+        "litert": lambda: {
+            IDENTITY: partial(
+                filed, framework, ".tflite", partial(resnets.litert_graph, IDENTITY), (4,)
+            ),
+            RESNET: partial(
+                filed, framework, ".tflite", partial(resnets.litert_graph, RESNET), KERAS_SHAPE
+            ),
+        },
+    }
+    shipped = (MODELS / IDENTITY / "model.onnx").read_bytes
+    of_onnx = {
+        IDENTITY: partial(filed, framework, ".onnx", shipped, (4,)),
+        RESNET: partial(filed, framework, ".onnx", resnets.onnx_graph, SHAPE),
+    }
+    for name, request in requests.get(framework, lambda: of_onnx)().items():
+        yield Case(framework, name, request, bare)
 
 
-def timed_us(call: Callable[[], Any], calls: int) -> float:
-    """Return the median time of a call."""
-    stamps = np.empty(calls + 1, np.int64)
-    stamps[0] = time.monotonic_ns()
-    for index in range(calls):
-        call()
-        stamps[index + 1] = time.monotonic_ns()
-    return float(np.median(np.diff(stamps))) / 1e3
-
-
-def measure(case: Case, calls: int, rounds: int) -> bool:
-    """Print one case; return whether the claim holds."""
-    predictor = predictor_named(case.framework)(case.request)
-    place = predictor.opened.inputs[0]
-    shape = (1, *(max(size, 1) for size in place.shape[1:]))
-    array = np.random.default_rng(1).standard_normal(shape, np.float32)
-    inputs = {place.name: array}
-    bare = case.bare(case.request)
-    calls = max(10, calls // 10) if case.name != "identity" else calls
-    both = (lambda: bare(array), lambda: predictor.predict(inputs))
-    for call in both:
-        timed_us(call, 10)
-    theirs, ours = [], []
+def in_blocks(calls: list[Callable[[], Any]], count: int, rounds: int) -> list[Any]:
+    """Return each call's median times [us] by round, `count` calls of one after the other."""
+    found = np.empty((rounds, len(calls)))
+    stamps = np.empty(count + 1, np.int64)
     for turn in range(rounds):
-        order = both if turn % 2 == 0 else both[::-1]
-        found = [timed_us(call, calls) for call in order]
-        first, second = found if turn % 2 == 0 else found[::-1]
-        theirs.append(first)
-        ours.append(second)
-    over = median(b - a for a, b in zip(theirs, ours, strict=True))
+        for place in np.roll(np.arange(len(calls)), turn):
+            call = calls[place]
+            stamps[0] = time.monotonic_ns()
+            for index in range(count):
+                call()
+                stamps[index + 1] = time.monotonic_ns()
+            found[turn, place] = np.median(np.diff(stamps)) / 1e3
+    return list(found.T)
+
+
+def one_by_one(calls: list[Callable[[], Any]], count: int) -> list[Any]:
+    """Return each call's times [us]: all of them once in a random order, again and again.
+
+    What a machine does meanwhile then meets all of them; each finds another's data in the caches.
+    """
+    random, found = np.random.default_rng(1), np.empty((count, len(calls)))
+    for row in found:
+        for place in random.permutation(len(calls)):
+            began = time.monotonic_ns()
+            calls[place]()
+            row[place] = (time.monotonic_ns() - began) / 1e3
+    return list(found.T)
+
+
+def timed(calls: list[Callable[[], Any]], name: str, count: int, rounds: int) -> list[Any]:
+    """Warm the calls up and time them: short ones in blocks, long ones one by one."""
+    for call in calls * 10:
+        call()
+    if name == IDENTITY:
+        return in_blocks(calls, count, rounds)
+    return one_by_one(calls, count * rounds // 5)
+
+
+def measure(case: Case, count: int, rounds: int) -> bool:
+    """Print one case; return whether the claim holds."""
+    request = case.request()
+    predictor = predictor_named(case.framework)(request)
+    array = sample(predictor.opened.inputs[0])
+    inputs = {predictor.opened.inputs[0].name: array}
+    first, second = case.bare(request), case.bare(request)
+    theirs, again, ours = timed(
+        [lambda: first(array), lambda: second(array), lambda: predictor.predict(inputs)],
+        case.name,
+        count,
+        rounds,
+    )
     predictor.close()
+    over = float(np.median(ours - (theirs + again) / 2))
     print(
-        f"{case.framework:12} {case.name:20} {median(theirs):11.1f} {median(ours):11.1f} "
-        f"{over:9.2f}  {'holds' if over <= WANTED_US else 'MISSED'}",
+        f"{case.framework:12} {case.name:9} {median(theirs):11.1f} {median(again):11.1f}"
+        f" {median(ours):11.1f} {over:9.2f}  {'holds' if over <= WANTED_US else 'MISSED'}",
         flush=True,
     )
     return over <= WANTED_US
 
 
+def sample(place: Any) -> Any:
+    """Return random values for one batch."""
+    shape = (1, *(max(size, 1) for size in place.shape[1:]))
+    return np.random.default_rng(1).standard_normal(shape, np.float32)
+
+
+def attribute(device: str, count: int, rounds: int) -> None:
+    """Print what PyTorch's ResNet-50 costs with each part of our predict call switched off."""
+    import torch
+
+    from services.agent.predictors.pytorch_outputs import leaves_of
+
+    (case,) = (each for each in cases("pytorch", device) if each.name == RESNET)
+    request = case.request()
+    predictor: Any = predictor_named("pytorch")(request)
+    array, place = sample(predictor.opened.inputs[0]), "cuda" if device == "gpu" else "cpu"
+    inputs, module, host = {"x": array}, predictor.module, torch.from_numpy(array)
+    first, second = case.bare(request), case.bare(request)
+    own = called(module, place, torch)
+
+    def inside(work: Call) -> Callable[[], Any]:
+        def call() -> Any:
+            with torch.inference_mode():
+                return work(host)
+
+        return call
+
+    calls: dict[str, Callable[[], Any]] = {
+        "bare": lambda: first(array),
+        "bare, another instance": lambda: second(array),
+        "bare, the predictor's module": lambda: own(array),
+        "and its input tensor kept": inside(lambda x: module(x.to(place)).cpu().numpy()),
+        "and no waiting for the copy in": inside(
+            lambda x: module(x.to(place, non_blocking=True)).cpu().numpy()
+        ),
+        "and outputs by name": inside(
+            lambda x: leaves_of(module(x.to(place, non_blocking=True)), ["y"])
+        ),
+        "the predictor": lambda: predictor.predict(inputs),
+    }
+    times = dict(zip(calls, timed(list(calls.values()), RESNET, count, rounds), strict=True))
+    print(f"PyTorch ResNet-50 on {device}, batch 1: medians, and of differences to bare [us]")
+    for name, found in times.items():
+        print(f"{name:32} {median(found):10.1f} {np.median(found - times['bare']):+9.2f}")
+
+
+def by_framework(options: argparse.Namespace) -> int:
+    """Measure each framework in a process of its own; return how many claims were missed."""
+    missed = 0
+    for framework in options.frameworks or FRAMEWORKS[options.device]:
+        more = ["--calls", str(options.calls), "--rounds", str(options.rounds), "--here"]
+        more += ["--model", options.model] if options.model else []
+        command = [sys.executable, "-m", "benchmarks.predict", framework, *more]
+        missed += subprocess.run([*command, "--device", options.device]).returncode
+    return missed
+
+
 def main() -> int:
-    """Measure every case; return how many missed the claim."""
+    """Measure; return how many cases missed the claim."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("frameworks", nargs="*")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--calls", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--model", choices=(IDENTITY, RESNET), help="that alone")
+    parser.add_argument("--attribute", action="store_true", help="PyTorch: part by part")
+    parser.add_argument("--here", action="store_true", help="one framework, in this process")
     options = parser.parse_args()
-    print(f"batch 1 on {options.device}, medians of {options.rounds} rounds [us]")
-    print(f"{'':33} {'bare':>11} {'predictor':>11} {'over':>9}  claim <= {WANTED_US:g}")
+    if options.attribute:
+        attribute(options.device, options.calls, options.rounds)
+        return 0
+    if not options.here:
+        print(f"batch 1 on {options.device}, medians [us]; claim: over <= {WANTED_US:g}")
+        print(f"{'':22} {'bare':>11} {'bare again':>11} {'predictor':>11} {'over':>9}", flush=True)
+        return by_framework(options)
     missed = 0
-    for case in cases(options.device):
-        if options.frameworks and case.framework not in options.frameworks:
+    for case in cases(options.frameworks[0], options.device):
+        if options.model not in (case.name, None):
             continue
         try:
             missed += not measure(case, options.calls, options.rounds)
         except (AgentError, ImportError) as error:
-            print(f"{case.framework:12} {case.name:20} left out: {error}", flush=True)
+            print(f"{case.framework:12} {case.name:9} left out: {error}", flush=True)
     return missed
 
 

@@ -102,6 +102,8 @@ class JaxPredictor:
                 answer = self._call(self._parameters, *arrays)
             if self._names is None:
                 self._names = _output_names(answer, self._request)
+            if isinstance(answer, jax.Array):
+                return {self._names[0]: _on_host(answer)}
             leaves = jax.tree_util.tree_leaves(answer)
             return {name: _on_host(leaf) for name, leaf in zip(self._names, leaves, strict=True)}
         except PredictFailed:
@@ -230,5 +232,8 @@ def _output_names(answer: Any, request: OpenRequest) -> list[str]:
 
 def _on_host(leaf: Any) -> Any:
     array = np.asarray(leaf)
-    # NumPy has no bfloat16 of its own: what follows could not compute with it.
-    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
+    # NumPy has no bfloat16 of its own: what follows could not compute with it. A type's name
+    # costs a microsecond, its kind nothing; V is what types of other packages have.
+    if array.dtype.kind == "V" and array.dtype.name == "bfloat16":
+        return array.astype(np.float32)
+    return array

@@ -59,7 +59,7 @@ class PyTorchPredictor:
     def __init__(self, request: OpenRequest, options: Options, module: Any) -> None:
         self._request = request
         self._options = options
-        self._module = module
+        self.module = module
         self._device = torch.device(options.device)
         self._names = [port.layer_name for port in request.model.outputs]
         self._name_of_one = name_of_one(self._names)
@@ -100,7 +100,7 @@ class PyTorchPredictor:
         """Free the model, and what CUDA keeps for it."""
         self._feeds.clear()
         self._graph = None
-        del self._module, self._call
+        del self.module, self._call
         gc.collect()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
@@ -122,7 +122,7 @@ class PyTorchPredictor:
             outputs=(),
             device="gpu" if self._device.type == "cuda" else "cpu",
             provider=_provider(self._device),
-            precision=_precision(self._module, self._options),
+            precision=_precision(self.module, self._options),
             threads=torch.get_num_threads(),
             options=self._options.as_given(),
             deepest_level=Level.MODEL,
