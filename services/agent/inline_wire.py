@@ -22,7 +22,7 @@ _ARRAY = 1
 _NUMBERS = "biufc"
 _ALIGNED = 64
 
-Buffer = bytes | npt.NDArray[np.generic]
+Buffer = bytes | memoryview
 
 
 class WireBroken(Exception):
@@ -131,7 +131,7 @@ class _Arrays:
     def _place(self, body: npt.NDArray[np.uint8]) -> int:
         gap = -self.size % _ALIGNED
         place = self.size + gap
-        self.parts += [bytes(gap), body] if gap else [body]
+        self.parts += [bytes(gap), body.data] if gap else [body.data]
         self.size = place + body.nbytes
         return place
 
