@@ -157,3 +157,23 @@ def test_a_file_that_was_altered_is_refused(cluster: Cluster, tmp_path: Path) ->
     log["runs"][0]["latency"]["median"] = 1.0
     file.write_text(json.dumps(log))
     assert cluster.mlscope("reproduce", str(file), code=2) == ""
+
+
+def test_a_published_machine_is_asked_for_by_name(cluster: Cluster, tmp_path: Path) -> None:
+    with cluster.client() as client:
+        hardware = client.catalog("agent").agents[0].announcement.hardware
+    box = {"kind": "hardware", "name": "box", "architecture": hardware.architecture}
+    huge = {**box, "name": "huge", "memory_bytes": 1 << 60}
+    files = [tmp_path / f"{each['name']}.yml" for each in (box, huge)]
+    for path, each in zip(files, (box, huge), strict=True):
+        path.write_text(yaml.safe_dump(each))
+    cluster.mlscope("manifest", "publish", *map(str, files))
+    assert "huge" in cluster.mlscope("ls", "hardware")
+    asked = ("run", "identity", "--scenario", "online:queries=3", "-o", "json")
+    told = json.loads(cluster.mlscope(*asked, "--need", "hardware=box"))
+    with cluster.client() as client:
+        status = client.evaluation(told["evaluation"]).status()
+    assert status.subject is not None
+    assert status.subject.hardware is not None
+    assert status.subject.hardware.name == "box"
+    assert cluster.mlscope(*asked, "--need", f"hardware={files[1]}", code=5) == ""
