@@ -11,7 +11,7 @@ from cli.commands.bundle import Bundle
 from cli.commands.planning import PRESUMED_DEPTH
 from mlscope.bus.bus import Asked, Bus
 from mlscope.bus.errors import BusError
-from schemas.agent import AgentAnnounced, AgentLeft, Announcement, Lease
+from schemas.agent import AgentAnnounced, AgentLeft, Announcement
 from schemas.codec import decode_body, encode_body, is_json
 from schemas.errors import SchemaError
 from schemas.message import Fact, derived_id
@@ -19,10 +19,9 @@ from schemas.plan import SessionPlan, WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, RunFailed
 from schemas.subjects import agent_command
 from services.agent.errors import BundleBroken
+from services.agent.leasing import Tenure
 from services.agent.outbox import BusSink
 from services.agent.telling import Telling
-
-_LEASES = "leases"
 
 _RunKey = tuple[int, int, str, str, int]
 """Batch size, group, scenario, its parameters and the level."""
@@ -39,6 +38,7 @@ class Playback:
         self._key = key
         self._bus, self._bundle, self._heartbeat_s = bus, bundle, heartbeat_s
         self._incarnation = secrets.token_hex(8)
+        self._tenure = Tenure(bus, bundle.agent, self._incarnation)
         self._evaluation: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._orders: asyncio.Queue[WorkOrder] = asyncio.Queue()
         self._accepted: set[tuple[str, int]] = set()
@@ -52,9 +52,9 @@ class Playback:
 
     @asynccontextmanager
     async def present(self) -> AsyncIterator[None]:
-        """Be an agent of the catalog while inside."""
+        """Be an agent of the catalog while inside. Raises NameTaken when one of its name lives."""
         agent = self._bundle.agent
-        await self._renew()
+        await self._tenure.claim(_unknown, self._heartbeat_s / 4)
         for verb in ("start", "stop", "close"):
             answerer = self._start if verb == "start" else _agreed
             await self._bus.answer(agent_command(agent, verb), answerer, queue=None)
@@ -70,7 +70,7 @@ class Playback:
             with contextlib.suppress(BusError):
                 left = AgentLeft(agent=agent, incarnation=self._incarnation)
                 await self._bus.publish(left, id=derived_id(self._incarnation, "left"))
-                await self._bus.delete(_LEASES, f"agent-{agent}")
+                await self._tenure.release()
 
     def _announcement(self) -> Announcement:
         """Return the machine as it was, tracing as deep as its plan presumed: it plans alike."""
@@ -86,16 +86,11 @@ class Playback:
             }
         )
 
-    async def _renew(self) -> None:
-        lease = Lease(holder=self._bundle.agent, incarnation=self._incarnation)
-        body = encode_body(lease, json_text=True)
-        await self._bus.put(_LEASES, f"agent-{self._bundle.agent}", body)
-
     async def _keep_lease(self) -> None:
         while True:
             await asyncio.sleep(self._heartbeat_s)
             with contextlib.suppress(BusError):
-                await self._renew()
+                await self._tenure.renew(())
 
     async def _start(self, asked: Asked) -> bytes:
         try:
@@ -145,6 +140,11 @@ class Playback:
     def _recorded_of(self, order: WorkOrder) -> dict[str, str]:
         """Return each run's name when what is planned of it was measured, or ''."""
         return {run: self._recorded.get(key, "") for run, key in _keys([order.session])}
+
+
+def _unknown(_: str) -> bool:
+    """Tell that nothing is known of another start: its lease is waited for."""
+    return False
 
 
 def _keys(sessions: Iterable[SessionPlan]) -> Iterator[tuple[str, _RunKey]]:

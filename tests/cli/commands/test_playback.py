@@ -18,6 +18,7 @@ from schemas.codec import decode_body, encode_body
 from schemas.plan import OfflinePlan, WorkAnswer, WorkOrder
 from schemas.run import RunCompleted
 from schemas.subjects import agent_command, facts_of, story_of
+from services.agent.errors import NameTaken
 from tests.cli.commands.conftest import CommandLine
 
 ARGUMENTS = ("--scenario", "online:queries=6", "--batch-size", "1,2", "--trace-level", "framework")
@@ -96,6 +97,21 @@ async def test_its_agent_is_announced_as_there_for_one_request(tmp_path: Path) -
         (said,) = await agent.read(facts_of(AgentAnnounced))
     assert isinstance(said.fact, AgentAnnounced)
     assert said.fact.announcement.reserved_for == "import e0"
+
+
+async def test_a_living_agent_of_its_name_keeps_its_lease(tmp_path: Path) -> None:
+    bundle = await made_bundle(tmp_path)
+    async with connect(MemoryServer(), "agent") as agent:
+        async with Playback(agent, bundle, heartbeat_s=0.2).present():
+            held = await agent.get("leases", f"agent-{bundle.agent}")
+            with pytest.raises(NameTaken):
+                async with Playback(agent, bundle, heartbeat_s=2.0).present():
+                    pass
+            kept = await agent.get("leases", f"agent-{bundle.agent}")
+            assert held is not None
+            assert kept is not None
+            assert kept.value == held.value
+        assert await agent.get("leases", f"agent-{bundle.agent}") is None
 
 
 async def test_what_is_not_in_it_is_told(tmp_path: Path) -> None:
