@@ -26,7 +26,7 @@ from mlscope.client.quantities import shown
 from mlscope.layout import laid_out
 from mlscope.settings import GIB, InvalidSetting, Settings
 
-State = Literal["ok", "missing", "note"]
+State = Literal["ok", "missing", "note", "unverified"]
 _LEAST_PYTHON = (3, 11)
 _LEAST_NATS = (2, 12)
 _LEAST_DISK_BYTES = 2 * GIB
@@ -39,7 +39,10 @@ _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: `missing` is needed, a `note` only limits what can be measured."""
+    """One line: `missing` is needed, a `note` only limits what can be measured.
+
+    `unverified` is a part of mlscope that nobody has run on what it is for.
+    """
 
     check: str
     state: State
@@ -88,6 +91,7 @@ def all_findings() -> Iterator[Finding]:
     yield _perf()
     yield _disk()
     yield _gpu()
+    yield from _unverified()
 
 
 def _python() -> Finding:
@@ -260,6 +264,19 @@ def _gpu() -> Finding:
         advice = "where there is one: NVIDIA's driver, then pip install nvidia-ml-py"
         return Finding("gpu", "note", "none seen", advice)
     return Finding("gpu", "ok", ", ".join(names))
+
+
+def _unverified() -> Iterator[Finding]:
+    """Say which predictors were written for a GPU and never run on one, installed or not."""
+    from services.agent.predictors.verified import UNVERIFIED_ON_GPU
+
+    for framework, part in UNVERIFIED_ON_GPU.items():
+        yield Finding(
+            f"gpu {framework}",
+            "unverified",
+            f"{part}: written and guarded, never run on a GPU",
+            "compare its answers with a CPU's before trusting its figures",
+        )
 
 
 def _output(*command: str) -> str:

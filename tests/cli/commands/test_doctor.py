@@ -12,7 +12,11 @@ import pytest
 from cli import exits
 from cli.commands import doctor
 from cli.commands.doctor import Finding, all_findings, finding_lines
+from services.agent.predictors import SHIPPED
+from services.agent.predictors.verified import UNVERIFIED_ON_GPU
 from tests.cli.commands.conftest import CommandLine
+
+ROOT = Path(__file__).parents[3]
 
 
 def findings() -> dict[str, Finding]:
@@ -31,6 +35,24 @@ def test_what_it_finds_is_what_is_there(tmp_path: Path) -> None:
     assert found["cores"].found.startswith(f"{len(os.sched_getaffinity(0))} usable")
     assert str(tmp_path) in found["disk"].found
     assert found["nats-server"].state == found["postgres"].state == "ok"
+
+
+@pytest.mark.parametrize("framework", ["onnxruntime", "tensorflow", "tensorrt"])
+def test_gpu_paths_nobody_ran_are_unverified(framework: str) -> None:
+    finding = findings()[f"gpu {framework}"]
+    assert finding.state == "unverified"
+    assert "never run on a GPU" in finding.found
+    assert f"gpu {framework} " in "\n".join(finding_lines([finding]))
+
+
+def test_what_is_unverified_is_said_beside_the_predictors_too() -> None:
+    text = (ROOT / "services/agent/predictors/README.md").read_text("utf-8")
+    assert set(UNVERIFIED_ON_GPU) <= set(SHIPPED)
+    for framework in SHIPPED:
+        (line,) = (each for each in text.splitlines() if f"`{framework}.py`" in each)
+        assert ("*unverified*" in line) == (framework in UNVERIFIED_ON_GPU)
+    for original in ("MXNet", "Caffe", "Caffe2", "CNTK"):
+        assert f"| {original} |" in text
 
 
 def test_whatever_is_not_well_says_what_to_do() -> None:
