@@ -5,9 +5,9 @@ BIN = $(VENV)/bin
 READY = $(VENV)/.ready-dev
 DEMO_READY = $(VENV)/.ready
 WORKERS ?= 2
-PYTEST = $(BIN)/python -m pytest -m "not compose and not long"
+PYTEST = $(BIN)/python -m pytest -m "not compose and not long and not large"
 
-.PHONY: demo up test check format bench test-faults test-compose schemas clean
+.PHONY: demo up test test-all check format bench test-faults test-compose schemas clean
 
 demo: $(DEMO_READY)  ## one evaluation end to end on this machine
 	$(BIN)/mlscope demo
@@ -21,6 +21,9 @@ test: $(READY)  ## everything but compose and the long fault trials
 	$(PYTEST) -n $(WORKERS) --dist loadgroup || { \
 	  echo "== FLAKY or broken: the tests above, once more, alone"; \
 	  $(PYTEST) --last-failed --last-failed-no-failures none; }
+
+test-all: test  ## and the catalog's models of more than 300 million parameters (8 GiB of memory)
+	$(BIN)/python -m pytest -m large
 
 check: $(READY)  ## format, lint, types, layers
 	$(BIN)/ruff format --check .
@@ -52,8 +55,9 @@ $(DEMO_READY): pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[all]"
 	touch $@
 
-$(READY): pyproject.toml constraints.txt | $(VENV)/bin/python
+$(READY): pyproject.toml constraints.txt tests/catalog/packages.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/pip install --quiet --no-deps --requirement tests/catalog/packages.txt
 	touch $@ $(DEMO_READY)
 
 clean:
