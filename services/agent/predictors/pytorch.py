@@ -250,6 +250,13 @@ def _provider(device: torch.device) -> str:
     return f"cpu ({torch.backends.cpu.get_cpu_capability()})"
 
 
+def _is_quantized(module: Any) -> bool:
+    """Whether a module computes in whole numbers; its packed weights are no parameters."""
+    return type(module).__module__.startswith("torch.ao.nn.") and "quantized" in type(
+        module
+    ).__module__.split(".")
+
+
 def _precision(module: Any, options: Options) -> str:
     """Return what the model is computed in: its parameters' types, and what that hides."""
     types: Mapping[torch.dtype, None] = {}
@@ -257,6 +264,8 @@ def _precision(module: Any, options: Options) -> str:
         types = dict.fromkeys(each.dtype for each in module.parameters())
     names = [str(each).removeprefix("torch.") for each in types] or [options.precision]
     text = "+".join(sorted(names))
+    if hasattr(module, "modules") and any(_is_quantized(each) for each in module.modules()):
+        return f"int8 (quantized {text})"
     if options.allow_tf32 and options.device.startswith("cuda") and text == "float32":
         return "float32 (tf32 allowed)"
     return text
