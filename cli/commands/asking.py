@@ -11,6 +11,9 @@ from mlscope.layout import wrapped
 from schemas.analysis import Table
 from schemas.status import EvaluationStatus
 
+ACCURACY = "accuracy"
+"""The table that says whether the answers are right."""
+
 
 def client_of(arguments: argparse.Namespace) -> AsyncClient:
     """Return the client for the connection that the arguments name."""
@@ -34,6 +37,17 @@ def result_of(status: EvaluationStatus, tables: ResultTables, form: str, name: s
         found = [tables[each].table for each in SUMMARY if each in tables]
         found += failures_in(tables)
         write_tables(found if form == "csv" else [brief(each) for each in found], form)
+        if form == "table" and (said := accuracy_said(tables)):
+            print(f"\n{said}")
+
+
+def accuracy_said(tables: ResultTables) -> str:
+    """Return what is said of accuracy; nothing where the dataset does not know what is right."""
+    if ACCURACY not in tables:
+        return ""
+    table = tables[ACCURACY].table
+    is_told = table.rows or table.verdict.startswith("Accuracy is not available")
+    return table.verdict if is_told else ""
 
 
 def failures_in(tables: ResultTables) -> list[Table]:

@@ -63,7 +63,7 @@ def aim_of(facts: Iterable[Fact]) -> Aim:
         hopeless = f"the weights are random (seed {assets.seed})"
     samples = dataset.synthetic.samples if dataset.synthetic else len(dataset.samples)
     if dataset.source is not None:
-        samples = samples or getattr(dataset.source, "samples", 0)
+        samples = samples or dataset.source.samples
     resized, is_cut = _geometry(subject.model)
     return Aim(subject.model.task, hopeless, samples or None, resized, is_cut)
 

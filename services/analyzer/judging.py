@@ -281,11 +281,11 @@ def _pictures(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # no
 
 
 def _texts(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:
-    known = [answer for answer in answers if answer.truth.get("texts") is not None]
+    known = [answer for answer in answers if answer.texts is not None]
     if not known:
         return []
     said = [str(answer.best or "") for answer in known]
-    right = [[str(each) for each in answer.truth["texts"]] for answer in known]
+    right = [answer.texts or [] for answer in known]
     if "question" in aim.task.casefold():
         # SQuAD v2: a question without answer is answered rightly by nothing.
         accepted = [each or [""] for each in right]

@@ -35,6 +35,12 @@ class Prediction:
         )
 
     @property
+    def texts(self) -> list[str] | None:
+        """The texts that are right, which a dataset of files has as labels; None: nobody says."""
+        told = self.truth.get("texts", self.truth.get("labels"))
+        return None if told is None else [str(each) for each in told]
+
+    @property
     def best(self) -> Any:
         """What it says first: a label, else a class; of a text that, of others nothing."""
         first = self.features[0] if self.features else {}

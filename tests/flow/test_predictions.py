@@ -11,6 +11,8 @@ from mlscope.client import CommandRefused
 from schemas.status import EvaluationStatus
 from tests.flow.clusters import REPOSITORY, Cluster, assert_well, online, run
 
+pytestmark = pytest.mark.xdist_group("flow")
+
 PHOTOS = REPOSITORY / "manifests" / "datasets" / "photos"
 LITE = "efficientnet-lite0"
 
@@ -94,6 +96,19 @@ def test_what_has_no_truth_has_no_accuracy(cluster: Cluster) -> None:
     with cluster.client() as client:
         table = client.tables(status.evaluation, "accuracy")["accuracy"]
     assert (table.rows(), table.verdict[:12]) == ([], "No accuracy:")
+
+
+def test_what_ran_offline_is_judged_without_its_dataset(cluster: Cluster, tmp_path: Path) -> None:
+    plan, bundle = tmp_path / "plan.json", tmp_path / "run.bundle"
+    wish = ("--scenario", "batched:queries=29", "--batch-size", "16", "--outputs", "450")
+    cluster.mlscope("plan", "digits", *wish, "--agent", "borrowed", "--out", str(plan))
+    elsewhere = Cluster(tmp_path / "nothing", {"MLSCOPE_NATS_URL": "nats://127.0.0.1:1"})
+    elsewhere.mlscope("agent", "--plan", str(plan), "--out", str(bundle))
+    evaluation = cluster.mlscope("import", str(bundle)).strip()
+    with cluster.client() as client:
+        first, *_ = client.tables(evaluation, "accuracy")["accuracy"].rows()
+    assert (first["hits"], first["n"], first["dataset_samples"]) == (441, 450, 450)
+    assert first["kind"] == "accuracy"
 
 
 def test_files_are_predicted_and_a_bad_one_fails_alone(cluster: Cluster, tmp_path: Path) -> None:

@@ -87,8 +87,7 @@ def _rows(run: Run, found: Prediction) -> list[dict[str, Any]]:
 def _is_correct(feature: Feature, found: Prediction) -> bool | None:
     """Say whether a class or a text is one that is right; None where nobody knows."""
     if "text" in feature:
-        texts = found.truth.get("texts")
-        return None if texts is None else feature["text"] in texts
+        return None if found.texts is None else feature["text"] in found.texts
     if found.kind != "classification":
         return None
     labels, classes = found.truth.get("labels"), found.truth.get("classes")

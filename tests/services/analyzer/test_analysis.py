@@ -1,12 +1,24 @@
 """All analyses together: order, digest, bounded trees, and the samples a plan names."""
 
+from typing import Any
+
 import pytest
 
 from schemas.evaluation import EvaluationPlanned
+from schemas.manifest import (
+    Assets,
+    DatasetManifest,
+    ModelManifest,
+    Port,
+    Source,
+    Step,
+    Synthetic,
+    step_of,
+)
 from schemas.manifest import Sample as ManifestSample
 from services.analyzer import analysis
-from services.analyzer.analysis import analyze, digest_of, samples_of
-from services.analyzer.frames import Sample
+from services.analyzer.analysis import aim_of, analyze, digest_of, samples_of
+from services.analyzer.frames import Aim, Sample
 from services.analyzer.tables import ANALYSES
 from tests.services.analyzer.golden import frames_in
 from tests.services.analyzer.tables.reading import query, span
@@ -33,6 +45,62 @@ def test_a_tree_is_bounded_by_the_first_spans_and_says_so(monkeypatch: pytest.Mo
     done = analyze(frames_in({"runs": [{**_RUN, "spans": spans}]}))
     assert done.trees[1]["span"].to_list() == [1, 2]
     assert "r0: the tree holds the first 2 of 3 spans" in done.tables[0].caveats
+
+
+def _planned(model: ModelManifest, **subject: Any) -> EvaluationPlanned:
+    planned = a_plan()
+    changed = planned.plan.subject.model_copy(update={"model": model, **subject})
+    return EvaluationPlanned(
+        evaluation="e1", plan=planned.plan.model_copy(update={"subject": changed})
+    )
+
+
+def test_random_weights_are_known_from_the_plan() -> None:
+    model = a_plan().plan.subject.model
+    assets = Assets(builder="x.y", weights="random", seed=7)
+    random = _planned(model.model_copy(update={"model": assets}))
+    assert aim_of([random]).hopeless == "the weights are random (seed 7)"
+    assert "random" in aim_of([_planned(model, options={"weights": "random"})]).hopeless
+    assert aim_of([_planned(model)]).hopeless == ""
+    assert aim_of([a_request()]) == Aim()
+
+
+@pytest.mark.parametrize(
+    ("steps", "resized", "is_cut"),
+    [
+        ([], None, False),
+        ([{"resize": {"dimensions": [3, 300, 400]}}], (300, 400), False),
+        (
+            [{"resize": {"dimensions": [300, 400]}}, {"crop": {"dimensions": [9, 9]}}],
+            (300, 400),
+            True,
+        ),
+        ([{"resize": {"dimensions": [300, 400], "keep_aspect_ratio": True}}], None, True),
+        ([{"resize": {"max_dimension": 300}}], None, True),
+    ],
+)
+def test_where_boxes_lie_is_known_from_the_steps(
+    steps: list[Any], resized: tuple[int, int] | None, is_cut: bool
+) -> None:
+    port = Port(type="image", steps=tuple(Step.model_validate(step_of(step)) for step in steps))
+    model = a_plan().plan.subject.model.model_copy(update={"inputs": (port,)})
+    aim = aim_of([_planned(model)])
+    assert (aim.resized, aim.is_cut) == (resized, is_cut)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "samples"),
+    [
+        ({"samples": (ManifestSample(path="a"),) * 3}, 3),
+        ({"synthetic": Synthetic(samples=7)}, 7),
+        ({"source": Source(address="file:x", reader="csv", samples=9)}, 9),
+        ({"source": Source(address="file:x", reader="csv")}, None),
+    ],
+)
+def test_how_many_samples_there_are_is_known_or_not(dataset: Any, samples: int | None) -> None:
+    manifest = DatasetManifest(name="d", **dataset)
+    aim = aim_of([_planned(a_plan().plan.subject.model, dataset=manifest)])
+    assert aim.samples == samples
 
 
 def test_samples_are_named_by_their_files_and_labels() -> None:

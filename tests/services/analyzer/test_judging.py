@@ -135,6 +135,12 @@ def test_transcripts_are_judged_by_errors() -> None:
     assert "exact match" not in told
 
 
+def test_labels_of_files_are_their_texts() -> None:
+    said = [{"type": "text", "text": "helo"}]
+    told = _told([_answer(said, labels=["hello"])])
+    assert told["character error rate"].outcome.value == pytest.approx(1 / 5)
+
+
 def test_answers_to_questions_are_judged_as_such() -> None:
     aim = Aim(task="question answering")
     told = _told([_text("The cat", "cat", "dog"), _text("", sample=1)], aim)
