@@ -2,6 +2,7 @@
 
 import string
 import types
+from itertools import chain
 from typing import Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
@@ -44,7 +45,9 @@ def _field(kind: type[Message], name: str, field: FieldInfo) -> st.SearchStrateg
 def _of(annotation: Any, bounds: tuple[Any, ...] = ()) -> st.SearchStrategy[Any]:
     """Return a strategy of one type; `bounds` are what `Annotated` and `Field` add to it."""
     if hasattr(annotation, "__metadata__"):
-        return _of(annotation.__origin__, (*annotation.__metadata__, *bounds))
+        said = (each.metadata if isinstance(each, FieldInfo) else [each]
+                for each in annotation.__metadata__)  # fmt: skip
+        return _of(annotation.__origin__, (*chain.from_iterable(said), *bounds))
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         return st.one_of([_of(each) for each in inner])
