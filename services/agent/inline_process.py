@@ -18,7 +18,7 @@ from services.agent.inline_child import FATAL, KEPT, OK, RAISED
 from services.agent.inline_wire import FrameTooLarge, WireBroken, packed, receive, send
 
 _START_S = 60.0
-_TRACE_S = 1.0
+_TRACE_S = 5.0
 _MOST_TRACE = 1 << 16
 _SLACK_BYTES = 4096
 _ROOT = Path(__file__).resolve().parent.parent.parent

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("flow")
 
 ALLOWED = {
     "MLSCOPE_ALLOW_INLINE_PYTHON": "true",
-    "MLSCOPE_INLINE_TIMEOUT_S": "3",
+    "MLSCOPE_INLINE_TIMEOUT_S": "8",
     "MLSCOPE_INLINE_MEMORY_BYTES": "128MiB",
 }
 PREPROCESS = """\
@@ -107,7 +107,7 @@ def test_code_beside_steps_and_placeholders_are_refused(cluster: Cluster) -> Non
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("while True: pass", "preprocess: line 3: took longer than 3 s"),
+        ("while True: pass", "preprocess: line 3: took longer than 8 s"),
         ("os.fork()", "preprocess: line 3: BlockingIOError"),
         ("return bytes(1 << 30)", "preprocess: line 3: MemoryError"),
         ("raise KeyError('colour')", "preprocess: line 3: KeyError: 'colour'"),

@@ -162,25 +162,25 @@ def test_code_that_defines_no_function_is_refused_at_its_start(code: str, match:
         pass
 
 
-SHORT = InlineLimits(timeout_s=0.5, cpu_s=30, memory_bytes=64 << 20, output_bytes=1 << 16)
+SHORT = InlineLimits(timeout_s=30.0, cpu_s=30, memory_bytes=64 << 20, output_bytes=1 << 16)
 
 
 @pytest.mark.parametrize(
     ("body", "match"),
     [
-        ("while True: pass", r"line 3: took longer than 0\.5 s"),
+        ("while True: pass", r"line 3: took longer than 3 s"),
         (
             "while True:\n      try: pass\n      except BaseException: pass",
             r"line [345]: took longer",
         ),
-        ("import time; time.sleep(1e6)", r"line 3: took longer than 0\.5 s"),
+        ("import time; time.sleep(1e6)", r"line 3: took longer than 3 s"),
         ("import os; os._exit(3)", "its process ended with 3"),
         ("import ctypes; ctypes.string_at(0)", "line 3: its process was ended by SIGSEGV"),
     ],
 )
 def test_code_that_does_not_come_back_is_ended_and_started_anew(body: str, match: str) -> None:
     code = f"def fun(env, data):\n  if data == 'bad':\n    {body}\n  return data\n"
-    with opened(SHORT, preprocess=code) as inline:
+    with opened(InlineLimits(timeout_s=3.0, cpu_s=30), preprocess=code) as inline:
         assert prepared(inline, "good") == "good"
         with pytest.raises(CodeFailed, match=match):
             prepared(inline, "bad")
