@@ -11,6 +11,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import logging
 import secrets
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from typing import Any, TypeVar
 from mlscope.assets.addresses import ArtifactSource, parse
 from mlscope.assets.errors import ArtifactBroken, AssetMissing, BadAddress, RepositoryFailed
 from mlscope.assets.partial import Partial, Progress
+from mlscope.assets.sweeping import ABANDONED_S, abandoned, held_chunks
 from mlscope.bus.errors import BusError
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.log import MESSAGE_ID, Stored, last_on, read_on, store
@@ -30,6 +32,7 @@ from mlscope.bus.streams import ARTIFACTS
 
 BUCKET = ARTIFACTS
 CHUNK_BYTES = 256 << 10
+_log = logging.getLogger(__name__)
 _WINDOW = 8
 _TRIES = 3
 
@@ -129,6 +132,7 @@ class Artifacts:
         """
         if parse(f"artifact://{name}") != ArtifactSource(name):
             raise BadAddress(f"artifact://{name}", "name", "an artifact's name")
+        await self._sweep_quietly()
         older = await self._found(name)
         artifact = await self._written(name, path, progress)
         body = artifact.written(self._bucket)
@@ -144,6 +148,26 @@ class Artifacts:
         await self._purge(self._meta(name))
         await self._purge(self._chunks(artifact.id))
         return artifact
+
+    async def sweep(self, abandoned_s: float = ABANDONED_S) -> list[str]:
+        """Remove chunks of no artifact that got no other for so long; return their ids.
+
+        Uploads that were killed left them. Raises ArtifactBroken where a description can't be
+        read: its chunks would be taken for nobody's.
+        """
+        held, now = await held_chunks(self._connection, self._bucket)
+        loose = held - {artifact.id for artifact in await self.ls()}
+        dead = await abandoned(self._connection, self._bucket, loose, abandoned_s, now)
+        for each in dead:
+            await self._purge(self._chunks(each))
+        return dead
+
+    async def _sweep_quietly(self) -> None:
+        try:
+            if dead := await self.sweep():
+                _log.info("removed what %d uploads that were killed had left", len(dead))
+        except (BusError, ArtifactBroken) as error:
+            _log.warning("what killed uploads left stays for now: %s", error)
 
     async def read(self, artifact: Artifact, take: Take, progress: Progress | None = None) -> None:
         """Hand an artifact's chunks to `take`, in order. Raises ArtifactBroken.

@@ -354,6 +354,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 f"$O.{ARTIFACTS}.M.*",
                 *_artifacts(),
                 *_purge(f"OBJ_{ARTIFACTS}"),
+                f"$JS.API.STREAM.INFO.OBJ_{ARTIFACTS}",
             ),
             subscribe=_inboxes(CURATOR),
         ),

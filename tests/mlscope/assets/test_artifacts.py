@@ -28,6 +28,7 @@ from mlscope.assets.errors import (
     RepositoryFailed,
 )
 from mlscope.assets.fetching import Assets
+from mlscope.assets.sweeping import ABANDONED_S
 from mlscope.bus.errors import StreamFull
 from mlscope.bus.nats.admin import Admin
 from mlscope.bus.nats.connection import Connection
@@ -126,6 +127,49 @@ async def test_a_removed_one_leaves_nothing(
     assert await stored(server) == 0
     with pytest.raises(AssetMissing, match="artifact://m"):
         await artifacts.rm("m")
+
+
+async def test_what_a_killed_upload_left_goes_once_it_is_old(
+    artifacts: Artifacts, blob: Path, server: OpenServer
+) -> None:
+    await artifacts.put("kept", blob)
+    client = await nats.connect(server.url)
+    for _ in range(3):
+        await client.jetstream().publish(f"$O.{BUCKET}.C.killed", bytes(CHUNK_BYTES))
+    await client.close()
+    assert await artifacts.sweep(3600.0) == []
+    assert await stored(server) == 42 + 3
+    assert await artifacts.sweep(0.0) == ["killed"]
+    assert await stored(server) == 42
+    assert await content(artifacts, "kept") == BODY
+
+
+async def test_nothing_is_swept_where_a_description_can_t_be_read(
+    artifacts: Artifacts, blob: Path, server: OpenServer
+) -> None:
+    kept = await artifacts.put("kept", blob)
+    client = await nats.connect(server.url)
+    await client.jetstream().publish(f"$O.{BUCKET}.M.a2VwdA==", b"{torn")
+    await client.close()
+    with pytest.raises(ArtifactBroken):
+        await artifacts.sweep(0.0)
+    await artifacts.put("other", written(blob, b"x"))
+    assert await stored(server) == kept.chunks + 2 + 2
+
+
+async def test_a_put_sweeps_first(
+    artifacts: Artifacts, blob: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept: list[float] = []
+
+    async def sweep(self: Artifacts, abandoned_s: float = ABANDONED_S) -> list[str]:
+        assert await self.ls() == []
+        swept.append(abandoned_s)
+        return []
+
+    monkeypatch.setattr(Artifacts, "sweep", sweep)
+    await artifacts.put("m", blob)
+    assert swept == [86_400.0]
 
 
 async def test_natss_own_client_reads_and_writes_the_same(
