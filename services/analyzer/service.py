@@ -10,6 +10,7 @@ from typing import ParamSpec, Protocol, TypeVar, cast
 
 from mlscope.bus.bus import Answerer, Asked, Bus, Delivery, ServiceFacts
 from mlscope.bus.errors import BusError
+from mlscope.bus.keeping import keeping
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
 from schemas.analysis import AnalysisCompleted, AnalysisFailed, Tables
 from schemas.codec import decode_body, encode_body, is_json
@@ -58,11 +59,8 @@ class Analyzer:
         """Analyze every evaluation that is measured, for ever."""
         async for deliveries in self._bus.deliveries("analyzer", batch=1):
             for delivery in deliveries:
-                alive = asyncio.create_task(_keep_alive(delivery))
-                try:
+                async with keeping(delivery, _ALIVE_S):
                     await self._handle(delivery)
-                finally:
-                    alive.cancel()
 
     async def tables(self, asked: Asked) -> bytes:
         """Answer `tables`: those of an evaluation, or why there are none."""
@@ -185,12 +183,6 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
         with suppress(asyncio.CancelledError):
             await running
         analyzer.close()
-
-
-async def _keep_alive(delivery: Delivery) -> None:
-    while True:
-        await asyncio.sleep(_ALIVE_S)
-        await delivery.working()
 
 
 async def _patiently(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from mlscope.bus.errors import Unreachable
 from mlscope.bus.keeping import keeping
 from mlscope.bus.memory import MemoryServer, connect
 from tests.contracts.facts import a_fact
@@ -28,6 +29,20 @@ async def test_more_time_is_asked_again_and_again_until_the_end() -> None:
     seen = delivery.count
     await asyncio.sleep(0.01)
     assert delivery.count == seen
+
+
+async def test_a_server_that_was_away_is_asked_again() -> None:
+    class Away(Counted):
+        async def working(self) -> None:
+            """Count, but be heard by nobody at first."""
+            self.count += 1
+            if self.count < 3:
+                raise Unreachable("away")
+
+    delivery = Away()
+    async with asyncio.timeout(60), keeping(delivery, 0.001):  # type: ignore[arg-type]
+        while delivery.count < 5:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
 
 
 async def test_nothing_is_left_running_when_the_work_fails() -> None:
