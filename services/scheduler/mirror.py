@@ -95,7 +95,9 @@ class LeaseMirror:
             self._issuers[issuer] = now_s if entry.value is None else float("inf")
         elif entry.key.startswith(_AGENT_LEASE):
             agent = entry.key.removeprefix(_AGENT_LEASE)
-            self._busy[agent] = _busy(entry)
+            self._busy.pop(agent, None)
+            if runs := _busy(entry):
+                self._busy[agent] = runs
 
     def issuers(self, now_s: float) -> frozenset[str]:
         """Return who holds a lease, or held it within the grace: a server may have been away."""
@@ -106,7 +108,7 @@ class LeaseMirror:
 
     def busy(self) -> dict[str, tuple[Attempt, ...]]:
         """Return what agents say that they work on, by agent."""
-        return {agent: runs for agent, runs in self._busy.items() if runs}
+        return dict(self._busy)
 
 
 def _busy(entry: Entry) -> tuple[Attempt, ...]:
