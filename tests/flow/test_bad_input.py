@@ -10,6 +10,7 @@ import msgpack
 import pytest
 
 from mlscope.client.errors import CommandRefused, EvaluationRefused
+from schemas.identity import keyed_evaluation_id
 from schemas.level import Level
 from schemas.status import EvaluationStatus
 from tests.flow.asking import stranger
@@ -299,3 +300,26 @@ def test_who_waits_in_vain_is_told_why(cluster: Cluster, waiting: str) -> None:
         status = client.evaluation(waiting).wait(60)
     assert (status.state, status.cause) == ("failed", "no agent fits")
     assert {each.agent for each in status.refusals} == {"ghost", "first"}
+
+
+def test_a_folder_of_ones_own_with_a_corrupt_photo_in_it(cluster: Cluster, tmp_path: Path) -> None:
+    """Too large for a request, so it goes through the artifact repository."""
+    good = (REPOSITORY / "manifests" / "datasets" / "photos" / "panda.jpg").read_bytes()
+    for name, body in (("a", good), ("cut", good[:3000]), ("noise", bytes(2 << 20))):
+        path = tmp_path / "pets" / "panda" / f"{name}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+    words = ("--dataset", "./pets", "--scenario", "online:queries=3", "--output", "json")
+    cluster.mlscope("run", "efficientnet-lite0", *words, "--key", "pets", code=0, cwd=tmp_path)
+    assert "datasets/" in cluster.mlscope("artifacts", "ls")
+    with cluster.client() as client:
+        status = client.evaluation(keyed_evaluation_id("pets")).wait(60)
+    (sent,) = status.runs
+    assert (sent.queries, sent.failed_queries) == (3, 2)
+
+
+def test_a_dataset_of_this_host_is_read_only_where_its_owner_allows_it(cluster: Cluster) -> None:
+    source = {"address": "file:/etc", "reader": "files"}
+    dataset = {"kind": "dataset", "name": "secrets", "source": source}
+    told = failed(cluster, model="efficientnet-lite0", dataset=dataset).cause
+    assert "MLSCOPE_DATASET_FOLDERS" in told

@@ -62,6 +62,16 @@ def test_data_that_holds_the_magic_number_comes_back(
     assert record_at(path, starts[2], "f", 2) == b"after"
 
 
+def test_parts_are_padded_wherever_they_are_cut(tmp_path: Path) -> None:
+    parts = [(1, b"a"), (2, b"bc"), (3, b"def")]
+    body = b"".join(
+        MAGIC_BYTES + struct.pack("<I", kind << 29 | len(part)) + part + b"\0" * (-len(part) % 4)
+        for kind, part in parts
+    )
+    path = written(tmp_path / "a.rec", body)
+    assert record_at(path, 0, "a", 0) == MAGIC_BYTES.join(part for _, part in parts)
+
+
 def test_a_damaged_record_is_lost_alone_where_there_is_an_index(tmp_path: Path) -> None:
     path = stored(tmp_path, packed(0.0, b"first"), packed(1.0, b"second"), index=True)
     body = bytearray(path.read_bytes())

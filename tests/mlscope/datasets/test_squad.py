@@ -14,7 +14,7 @@ WHERE = {
     "question": "Where?",
     "answers": [{"text": each, "answer_start": 15} for each in ("Graz", "in Graz", "Graz")],
 }
-NEVER = {"id": "q2", "question": "When?", "answers": [], "is_impossible": True}
+NEVER = {**WHERE, "id": "q2", "question": "When?", "is_impossible": True}
 
 
 def test_questions_and_answers(tmp_path: Path) -> None:
