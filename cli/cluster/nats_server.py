@@ -7,13 +7,12 @@ import socket
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from cli.cluster import keys, ports
-from cli.cluster.child import Child, Command, wait_until
+from cli.cluster.child import Command
 from cli.cluster.errors import ProgramMissing
 from cli.cluster.nats_conf import NatsLayout, nats_conf
+from cli.cluster.server import Server
 from mlscope.bus.permissions import PERMISSIONS
 
 _PROGRAM = "nats-server"
@@ -39,7 +38,7 @@ def greets(host: str, port: int) -> bool:
         return False
 
 
-class NatsServer:
+class NatsServer(Server):
     """A nats-server whose streams and keys live under `folder`; also a context manager.
 
     Ports are free ones unless given. `folder/keys/NAME.nk` holds the seed of every name in `names`.
@@ -64,7 +63,6 @@ class NatsServer:
         self.port = port or chosen["nats"]
         self.monitor_port = monitor_port or chosen["monitor"]
         self._names = tuple(names)
-        self._child: Child | None = None
 
     @property
     def url(self) -> str:
@@ -80,12 +78,6 @@ class NatsServer:
     def seeds(self) -> Mapping[str, str]:
         """Each connection's name and its seed: secrets."""
         return {name: path.read_text("ascii").strip() for name, path in self.seed_files.items()}
-
-    @property
-    def pid(self) -> int:
-        """The process id of the running server."""
-        assert self._child is not None, "not started"
-        return self._child.pid
 
     def command(self) -> Command:
         """Write the configuration (keys are made when missing) and say how to run the server."""
@@ -110,35 +102,3 @@ class NatsServer:
     def is_ready(self) -> bool:
         """Whether the server takes connections, its streams recovered."""
         return greets(self.host, self.port)
-
-    def start(self, timeout_s: float = 30.0) -> Self:
-        """Run the server and wait until it is ready; `NotReady` when it is not."""
-        self._child = Child(self.command())
-        wait_until(self.is_ready, self._child, timeout_s)
-        return self
-
-    def stop(self) -> None:
-        """End the server, its streams kept."""
-        if self._child is not None:
-            self._child.stop()
-            self._child = None
-
-    def kill(self) -> None:
-        """End the server as a power cut of the process would: SIGKILL."""
-        if self._child is not None:
-            self._child.send(signal.SIGKILL)
-            self._child.wait(10.0)
-            self._child = None
-
-    def __enter__(self) -> Self:
-        """Start the server and return it."""
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop it."""
-        self.stop()

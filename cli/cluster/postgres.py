@@ -2,14 +2,12 @@
 
 import signal
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import psycopg
 from psycopg import sql
 
 from cli.cluster import keys, ports
-from cli.cluster.child import Child, Command, wait_until
+from cli.cluster.child import Command
 from cli.cluster.postgres_data import (
     check_version,
     forget_reused_pid,
@@ -17,6 +15,7 @@ from cli.cluster.postgres_data import (
     server_environ,
 )
 from cli.cluster.postgres_home import find_home
+from cli.cluster.server import Server
 
 ADMIN = "postgres"
 NAME = "mlscope"
@@ -34,19 +33,21 @@ _SERVER_SETTINGS = (
 )
 
 
-class Postgres:
+class Postgres(Server):
     """A PostgreSQL whose data and passwords live under `folder`; also a context manager.
 
     It listens on loopback only, with SCRAM passwords, and no unix socket.
     `durable=False` is for tests.
     """
 
+    ready_within_s = 60.0
+    stop_within_s = 30.0
+
     def __init__(self, folder: Path, *, port: int | None = None, durable: bool = True) -> None:
         """Choose a port where none is given; what is not `durable` is fast."""
         self.folder = folder
         self.port = port or ports.free_port()
         self._durable = durable
-        self._child: Child | None = None
 
     @property
     def password_file(self) -> Path:
@@ -62,12 +63,6 @@ class Postgres:
         """Return the superuser's connection to `database`, password included: a secret."""
         password = keys.ensure_password(self.folder / "keys" / "postgres.pw").value
         return f"postgresql://{ADMIN}:{password}@{ports.LOOPBACK}:{self.port}/{database}"
-
-    @property
-    def pid(self) -> int:
-        """The process id of the running server."""
-        assert self._child is not None, "not started"
-        return self._child.pid
 
     def command(self) -> Command:
         """Make the data folder when there is none, and say how to run the server."""
@@ -109,38 +104,6 @@ class Postgres:
         except psycopg.OperationalError:
             return False
         return True
-
-    def start(self, timeout_s: float = 60.0) -> Self:
-        """Run the server and wait until it is ready; `NotReady` when it is not."""
-        self._child = Child(self.command())
-        wait_until(self.is_ready, self._child, timeout_s)
-        return self
-
-    def stop(self) -> None:
-        """End the server by a fast shutdown, its data kept."""
-        if self._child is not None:
-            self._child.stop(timeout_s=30.0)
-            self._child = None
-
-    def kill(self) -> None:
-        """End the server by SIGKILL to the postmaster; its backends end by themselves."""
-        if self._child is not None:
-            self._child.send(signal.SIGKILL)
-            self._child.wait(10.0)
-            self._child = None
-
-    def __enter__(self) -> Self:
-        """Start the database and return it."""
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop it."""
-        self.stop()
 
 
 def _ensure_database(session: psycopg.Connection, password: str) -> None:
