@@ -12,7 +12,14 @@ _DETECTION = ("scores", "classes", "count", "score", "most", "first_class", *_LA
 OPERATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "decode": ("color_mode", "color_layout", "element_type", "data_layout"),
-        "resize": ("dimensions", "max_dimension", "method", "keep_aspect_ratio", "fit"),
+        "resize": (
+            "dimensions",
+            "max_dimension",
+            "method",
+            "keep_aspect_ratio",
+            "fit",
+            "antialias",
+        ),
         "crop": ("dimensions", "ratio", "method"),
         "pad": ("dimensions", "multiple", "method", "value"),
         "normalize": ("mean", "scale", "rescale", "rescale_factor"),

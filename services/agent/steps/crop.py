@@ -15,7 +15,8 @@ def crop(parameters: Parameters) -> Callable[[Pixels], Pixels]:
     """Return (h, w, channels) -> a window of it, the same element type.
 
     The window is `dimensions`, or `ratio` (above 0, up to 1) of height and width each; `method`
-    is center or top_left. A picture smaller than the window raises ValueError.
+    is center (where the rest is odd, half of it rounded to even: torchvision's CenterCrop) or
+    top_left. A picture smaller than the window raises ValueError.
     """
     size = parameters.size(required=False)
     ratio = parameters.fraction("ratio")
@@ -28,7 +29,7 @@ def crop(parameters: Parameters) -> Callable[[Pixels], Pixels]:
         spare = pixels.shape[0] - height, pixels.shape[1] - width
         if min(spare) < 0:
             raise ValueError(f"{pixels.shape[:2]} is smaller than the crop {(height, width)}")
-        top, left = (spare[0] // 2, spare[1] // 2) if method == "center" else (0, 0)
+        top, left = (round(each / 2) if method == "center" else 0 for each in spare)
         return pixels[top : top + height, left : left + width]
 
     return apply

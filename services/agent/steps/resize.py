@@ -9,7 +9,7 @@ import numpy.typing as npt
 from services.agent.errors import BadParameter
 from services.agent.steps.parameters import Parameters, require_pillow
 
-_METHODS = ("bilinear", "bicubic", "nearest", "area", "box", "lanczos")
+_METHODS = ("bilinear", "bicubic", "nearest", "area", "box", "hamming", "lanczos")
 Pixels = npt.NDArray[Any]
 
 
@@ -17,11 +17,16 @@ def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
     """Return (h, w, channels) -> (height, width, channels), the same element type.
 
     uint8 of 1, 3 or 4 channels, or float32 of any number, each channel by itself. `method` is
-    Pillow's, to the bit: nearest, bilinear, bicubic, lanczos, box (they filter when they shrink);
-    area is another name of box. The size is `dimensions`; with `keep_aspect_ratio` the picture is
-    scaled until it covers them: the shorter side fits and the longer one sticks out, for a crop
-    to cut; with `fit` inside until it is as large as they let it be, for a pad to fill. With
-    `max_dimension` instead the longer side gets that many pixels, the other by ratio.
+    Pillow's, to the bit: nearest, bilinear, bicubic, hamming, lanczos, box (but for nearest they
+    filter when they shrink); area is another name of box. With `antialias` false, bilinear takes
+    the four nearest pixels however much it shrinks, as TensorFlow's tf.image.resize and
+    PyTorch's interpolate do: pixel centres at halves, within 1e-4 of float32 values 0 to 255.
+
+    The size is `dimensions`; with `keep_aspect_ratio` the picture is scaled until it covers them:
+    the shorter side fits and the longer one, cut to whole pixels as torchvision's Resize does,
+    sticks out for a crop to cut; with `fit` inside until it is as large as they let it be, for a
+    pad to fill. With `max_dimension` instead the longer side gets that many pixels, the other by
+    ratio, rounded.
     """
     require_pillow("resize")
     size = parameters.size(required=False)
@@ -29,6 +34,11 @@ def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
     if (size is None) == (most == 0):
         raise BadParameter("resize", "dimensions", size, "given, or else max_dimension")
     method = parameters.choice("method", _METHODS, "bilinear").replace("area", "box").upper()
+    resized = _filtered(method)
+    if not parameters.flag("antialias", default=True):
+        if method not in ("BILINEAR", "NEAREST"):
+            raise BadParameter("resize", "antialias", False, f"true with {method.lower()}")
+        resized = _linear if method == "BILINEAR" else resized
     keeps = parameters.flag("keep_aspect_ratio", default=False)
     scaled = (
         _inside if parameters.choice("fit", ("cover", "inside"), "cover") == "inside" else _covering
@@ -37,10 +47,27 @@ def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
     def apply(pixels: Pixels) -> Pixels:
         have = pixels.shape[:2]
         if size is None:
-            return _resized(pixels, _within(have, most), method)
-        return _resized(pixels, scaled(have, size) if keeps else size, method)
+            return resized(pixels, _within(have, most))
+        return resized(pixels, scaled(have, size) if keeps else size)
 
     return apply
+
+
+def _filtered(method: str) -> Callable[[Pixels, tuple[int, int]], Pixels]:
+    return lambda pixels, size: _resized(pixels, size, method)
+
+
+def _linear(pixels: Pixels, size: tuple[int, int]) -> Pixels:
+    """Return pixels in between the four nearest, edges repeated; uint8 is rounded to even."""
+    values = pixels.astype(np.float32)
+    for axis, want in enumerate(size):
+        last = values.shape[axis] - 1
+        at = ((np.arange(want) + 0.5) * ((last + 1) / want) - 0.5).clip(0, last)
+        low = at.astype(np.intp)
+        share = (at - low).astype(np.float32).reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
+        high = np.minimum(low + 1, last)
+        values = values.take(low, axis) * (1 - share) + values.take(high, axis) * share
+    return values if pixels.dtype == np.float32 else np.rint(values).astype(pixels.dtype)
 
 
 def _resized(pixels: Pixels, size: tuple[int, int], method: str) -> Pixels:
@@ -60,8 +87,9 @@ def _resized(pixels: Pixels, size: tuple[int, int], method: str) -> Pixels:
 
 def _covering(have: tuple[int, ...], want: tuple[int, int]) -> tuple[int, int]:
     """Return `have` (height, width) scaled so that it just covers `want`."""
-    scale = max(want[0] / have[0], want[1] / have[1])
-    return max(want[0], round(have[0] * scale)), max(want[1], round(have[1] * scale))
+    if want[0] * have[1] >= want[1] * have[0]:
+        return want[0], max(want[1], want[0] * have[1] // have[0])
+    return max(want[0], want[1] * have[0] // have[1]), want[1]
 
 
 def _inside(have: tuple[int, ...], want: tuple[int, int]) -> tuple[int, int]:

@@ -22,6 +22,13 @@ def test_a_ratio_cuts_its_share_of_each_side(height: int, width: int, ratio: flo
         assert abs(left - side * ratio) <= 1
 
 
+@pytest.mark.parametrize(("height", "top"), [(4, 0), (5, 0), (6, 1), (7, 2), (8, 2), (9, 2)])
+def test_the_centre_is_torchvision_s(height: int, top: int) -> None:
+    # torchvision.transforms.functional.center_crop: int(round((height - crop_height) / 2.0))
+    pixels = np.arange(height, dtype=np.uint8).reshape(-1, 1, 1)
+    assert apply("crop", pixels, dimensions=[4, 1])[:, 0, 0].tolist() == list(range(top, top + 4))
+
+
 def test_a_crop_larger_than_the_picture_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="is smaller than the crop"):
         apply("crop", np.zeros((5, 5, 3), np.uint8), dimensions=[6, 5])

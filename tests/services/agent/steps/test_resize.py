@@ -51,7 +51,9 @@ def test_the_longer_side_gets_the_greatest_dimension(height: int, width: int, mo
     assert abs(kept.shape[0] * width - kept.shape[1] * height) <= max(height, width)
 
 
-@pytest.mark.parametrize("method", ["nearest", "bilinear", "bicubic", "area", "box", "lanczos"])
+@pytest.mark.parametrize(
+    "method", ["nearest", "bilinear", "bicubic", "area", "box", "hamming", "lanczos"]
+)
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_every_method_is_pillow_s(method: str, channels: int) -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (13, 17, channels), np.uint8)
@@ -68,6 +70,45 @@ def test_area_is_the_mean_of_whole_blocks() -> None:
     pixels = np.random.default_rng(1).random((8, 12, 2)).astype(np.float32)
     found = apply("resize", pixels, dimensions=[4, 6], method="area")
     assert np.allclose(found, pixels.reshape(4, 2, 6, 2, 2).mean(axis=(1, 3)), atol=1e-6)
+
+
+@given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 256))
+def test_the_longer_side_is_torchvision_s(height: int, width: int, side: int) -> None:
+    # torchvision.transforms.functional._compute_resized_output_size: int(size * long / short)
+    pixels = np.zeros((height, width, 1), np.uint8)
+    kept = apply("resize", pixels, dimensions=side, keep_aspect_ratio=True, method="nearest")
+    short, long = sorted((height, width))
+    assert sorted(kept.shape[:2]) == [side, side * long // short]
+
+
+@pytest.mark.parametrize("size", [(5, 7), (20, 31), (13, 17), (1, 40)])
+def test_without_a_filter_it_is_scikit_image_s(size: tuple[int, int]) -> None:
+    transform = pytest.importorskip("skimage.transform")
+    pixels = np.random.default_rng(1).random((13, 17, 3), np.float32) * 255
+    wanted = transform.resize(pixels, size, order=1, mode="edge", anti_aliasing=False)
+    found = apply("resize", pixels, dimensions=list(size), antialias=False)
+    assert np.abs(found - wanted).max() < 1e-4
+    whole = apply(
+        "resize", np.rint(pixels).astype(np.uint8), dimensions=list(size), antialias=False
+    )
+    assert whole.dtype == np.uint8
+    assert np.abs(whole - wanted).max() <= 1.01
+
+
+def test_a_picture_keeps_its_pixels_at_its_own_size_without_a_filter() -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, (5, 6, 4), np.uint8)
+    assert np.array_equal(apply("resize", pixels, dimensions=[5, 6], antialias=False), pixels)
+
+
+def test_only_what_has_no_filter_goes_without() -> None:
+    with pytest.raises(BadParameter, match="antialias must be true with bicubic"):
+        apply("resize", None, dimensions=4, method="bicubic", antialias=False)
+    pixels = np.random.default_rng(1).integers(0, 256, (9, 9, 3), np.uint8)
+    found = [
+        apply("resize", pixels, dimensions=4, method="nearest", antialias=each)
+        for each in (True, False)
+    ]
+    assert np.array_equal(*found)
 
 
 def test_a_size_is_needed_once() -> None:
