@@ -7,18 +7,10 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.bus.memory import MemoryServer, connect
 from mlscope.client import AsyncClient
-from tests.stories import StandIns, stand_ins
+from tests.standing import server, standing
+from tests.stories import StandIns
 
-
-@pytest.fixture
-def server() -> MemoryServer:
-    return MemoryServer()
-
-
-@pytest.fixture
-async def standing(server: MemoryServer) -> AsyncIterator[StandIns]:
-    async with stand_ins(server) as standing:
-        yield standing
+__all__ = ["server", "standing"]
 
 
 @pytest.fixture

@@ -15,18 +15,10 @@ from mlscope.settings import Settings
 from services.gateway.feeds import Feeds
 from services.gateway.routes import build_app
 from services.gateway.service import serve
-from tests.stories import StandIns, stand_ins
+from tests.standing import server, standing
+from tests.stories import StandIns
 
-
-@pytest.fixture
-def server() -> MemoryServer:
-    return MemoryServer()
-
-
-@pytest.fixture
-async def standing(server: MemoryServer) -> AsyncIterator[StandIns]:
-    async with stand_ins(server) as standing:
-        yield standing
+__all__ = ["server", "standing"]
 
 
 @pytest.fixture
