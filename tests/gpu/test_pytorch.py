@@ -34,6 +34,7 @@ def test_where_it_runs_is_said(opened: Predictor) -> None:
     told = opened.opened
     assert (told.device, told.precision) == ("gpu", "float32")
     assert told.provider == torch.cuda.get_device_name(0)
+    assert told.device_memory_bytes > 0
 
 
 def test_a_graph_answers_alike_whatever_array_it_is_given() -> None:
