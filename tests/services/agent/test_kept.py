@@ -71,10 +71,11 @@ def test_a_repeat_that_says_something_else_is_kept_too() -> None:
 
 
 def test_only_so_many_repeats_are_looked_at() -> None:
-    keeper, rows = _kept([(3, _label(str(n))) for n in range(9)], most=1)
-    assert len(rows) == 1 + MOST_REPEATS
-    assert keeper.compared == MOST_REPEATS
-    assert not keeper.wants_more
+    for most in (1, 8):
+        keeper, rows = _kept([(3, _label(str(n))) for n in range(9)], most=most)
+        assert len(rows) == 1 + MOST_REPEATS
+        assert keeper.compared == MOST_REPEATS
+        assert keeper.wants_more == (most > 1)
 
 
 def test_more_samples_than_wanted_are_not_kept() -> None:
@@ -126,6 +127,12 @@ def test_what_is_too_large_is_left_out_and_its_size_is_said() -> None:
         "size": [9, 9],
         "left_out": {"data": 300_002},
     }
+
+
+def test_a_row_holds_no_more_than_its_bound() -> None:
+    picture = {"type": "image", "size": [9, 9], "data": "x" * 300_000}
+    _, ((_, _, (told,)),) = _kept([(0, [picture])])
+    assert told["left_out"] == {"data": 300_002}
 
 
 def test_too_many_features_are_cut_behind_and_counted() -> None:

@@ -92,6 +92,14 @@ def test_numbers_that_are_not_what_the_list_came_from_are_compared_as_numbers() 
     assert told["max difference"] == 0.0
 
 
+def test_other_numbers_of_classes_are_compared_by_their_lists() -> None:
+    sides = [
+        _side("a", {0: _classes([0.6, 0.4], most=1)}, {0: [1.0, 2.0]}),
+        _side("b", {0: _classes([0.6, 0.4], most=1)}, {0: [1.0, 2.0, 3.0]}),
+    ]
+    assert "lower bound" in _rows(compared(*sides)[0])["KL"]["note"]
+
+
 def test_values_that_are_no_probabilities_are_compared_as_numbers() -> None:
     told = _measured(_side("a", {0: _classes([5.0, -1.0])}), _side("b", {0: _classes([3.0, 1.0])}))
     assert told["max difference"] == 2.0

@@ -58,10 +58,10 @@ def test_boxes_as_shares_of_a_picture_become_its_pixels() -> None:
 
 
 def test_boxes_in_a_resized_picture_become_its_own_pixels() -> None:
-    aim = Aim(resized=(300, 300))
-    told = _told([_answer([_box([15, 60, 75, 180])], objects=TRUE, **CAT)], aim)
+    aim = Aim(resized=(300, 400))
+    told = _told([_answer([_box([20, 60, 100, 180])], objects=TRUE, **CAT)], aim)
     assert told["mAP"].outcome.value == pytest.approx(1.0)
-    assert _told([_answer([_box([15, 60, 75, 180])], objects=TRUE, **CAT)])[
+    assert _told([_answer([_box([20, 60, 100, 180])], objects=TRUE, **CAT)])[
         "mAP"
     ].outcome.value == pytest.approx(0.0)
 
