@@ -169,6 +169,8 @@ def test_a_published_machine_is_asked_for_by_name(cluster: Cluster, tmp_path: Pa
         path.write_text(yaml.safe_dump(each))
     cluster.mlscope("manifest", "publish", *map(str, files))
     assert "huge" in cluster.mlscope("ls", "hardware")
+    files[0].write_text(yaml.safe_dump({**box, "interconnect": "nvlink"}))
+    cluster.mlscope("manifest", "publish", str(files[0]), code=1)
     asked = ("run", "identity", "--scenario", "online:queries=3", "-o", "json")
     told = json.loads(cluster.mlscope(*asked, "--need", "hardware=box"))
     with cluster.client() as client:
