@@ -155,7 +155,7 @@ class Answers:
 
     async def _list(self, body: bytes) -> Message:
         wish = decode_body(ListEvaluations, body)
-        found = self._board.listed(wish, self._fleet().catalog.agents)
+        found = self._board.listed(wish, self._fleet().catalog)
         return EvaluationList(evaluations=tuple(found))
 
     async def _show(self, body: bytes) -> Message:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from mlscope.bus.bus import Recorded
 from schemas.evaluation import EvaluationRequested
 from schemas.request import ListEvaluations
-from schemas.status import AgentStatus, EvaluationStatus
+from schemas.status import Catalog, EvaluationStatus
 from services.scheduler.digests import combined
 from services.scheduler.history import checks_of, row_of
 from services.scheduler.listing import Listing
@@ -130,14 +130,16 @@ class Board:
         return dict(self._loads)
 
     def listed(
-        self, wish: ListEvaluations, agents: Iterable[AgentStatus] = ()
+        self, wish: ListEvaluations, catalog: Catalog | None = None
     ) -> list[EvaluationStatus]:
         """Return the newest evaluations that fit, newest first. Raises RequestRefused.
 
-        `agents` are those known now: what the system must be is asked of them.
+        What the system must be is asked of the agents of the catalog, as they are now.
         """
         model = wish.model.partition(":")[0].strip()
-        found = self._listing.newest(wish.limit, model, wish.state, checks_of(wish, agents))
+        found = self._listing.newest(
+            wish.limit, model, wish.state, checks_of(wish, catalog or Catalog())
+        )
         return [self._summary(name) for name in found]
 
     def _summary(self, name: str) -> EvaluationStatus:

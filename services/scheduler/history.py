@@ -6,11 +6,14 @@ from packaging.specifiers import SpecifierSet
 
 from mlscope.manifests.constraints import constraint_of, satisfies
 from mlscope.manifests.errors import BadConstraint
+from schemas.agent import Announcement
 from schemas.request import ListEvaluations, SystemNeed
-from schemas.status import AgentStatus
+from schemas.status import AgentStatus, Catalog
+from services.scheduler.described import OF_MANIFEST
 from services.scheduler.errors import invalid
 from services.scheduler.listing import Row
 from services.scheduler.matching import is_device, machine_against
+from services.scheduler.resolving import described_system
 from services.scheduler.state import EvaluationState
 from services.scheduler.status import model_name
 
@@ -35,7 +38,7 @@ def row_of(state: EvaluationState) -> Row:
     )
 
 
-def checks_of(wish: ListEvaluations, known: Iterable[AgentStatus]) -> list[Check]:
+def checks_of(wish: ListEvaluations, catalog: Catalog) -> list[Check]:
     """Return what a row must pass beside its model's name and its state.
 
     What the system must be is asked of the agents known now, the device of the plan; what is not
@@ -44,7 +47,7 @@ def checks_of(wish: ListEvaluations, known: Iterable[AgentStatus]) -> list[Check
     return [
         *_version_checks(wish),
         *_framework_checks(wish),
-        *_system_checks(wish.system, known),
+        *_system_checks(described_system(wish.system, catalog), catalog.agents),
         *([_has_any(frozenset(wish.agents))] if wish.agents else ()),
         *([_has_labels(frozenset(wish.labels.items()))] if wish.labels else ()),
     ]
@@ -88,10 +91,14 @@ def _system_checks(need: SystemNeed, known: Iterable[AgentStatus]) -> list[Check
         checks.append(lambda row: bool(row.device) and is_device(row.device, need.device))
     if need.model_copy(update={"device": ""}) != SystemNeed():
         told = (status.announcement for status in known)
-        checks.append(
-            _has_any(frozenset(a.agent for a in told if not any(machine_against(a, need))))
-        )
+        checks.append(_has_any(frozenset(each.agent for each in told if _is_such(each, need))))
     return checks
+
+
+def _is_such(agent: Announcement, need: SystemNeed) -> bool:
+    if need.image == OF_MANIFEST:
+        raise invalid("system.image", need.image, "an image by its name: lists know no others")
+    return need.image in ("", agent.image) and not any(machine_against(agent, need))
 
 
 def _has_any(agents: frozenset[str]) -> Check:

@@ -6,18 +6,22 @@ from typing import Any
 import pytest
 
 from schemas.evaluation import EvaluationRequested
+from schemas.manifest import HardwareManifest
 from schemas.request import ListEvaluations
-from schemas.status import AgentStatus
+from schemas.status import AgentStatus, Catalog
 from services.scheduler.board import Board
 from services.scheduler.errors import RequestRefused
 from services.scheduler.history import row_of
-from tests.services.scheduler.samples import a_machine, a_request, a_runtime, an_agent
+from tests.services.scheduler.samples import a_catalog, a_machine, a_request, a_runtime, an_agent
 from tests.services.scheduler.test_decide import E, Story
 
 AGENTS = (
-    an_agent("a1", runtimes=(a_runtime(version="1.20.0"),), labels={"rack": "7"}),
+    an_agent("a1", runtimes=(a_runtime(version="1.20.0"),), labels={"rack": "7"}, image="mine:1"),
     an_agent("a2", hardware=a_machine(architecture="aarch64")),
 )
+
+
+BOX = HardwareManifest(name="box", memory_bytes=1 << 30)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +43,8 @@ def board() -> Board:
 
 def found(board: Board, known: tuple[AgentStatus, ...] = AGENTS, **wish: Any) -> list[str]:
     command = ListEvaluations.model_validate(wish)
-    return [each.evaluation for each in board.listed(command, known)]
+    catalog = a_catalog(*known, hardware=(BOX,)) if known else Catalog()
+    return [each.evaluation for each in board.listed(command, catalog)]
 
 
 @pytest.mark.parametrize(
@@ -54,6 +59,7 @@ def found(board: Board, known: tuple[AgentStatus, ...] = AGENTS, **wish: Any) ->
         {"labels": {"build": "7"}},
         {"system": {"device": "CPU"}},
         {"system": {"architecture": "amd64", "labels": {"rack": "7"}}},
+        {"system": {"hardware": "box", "image": "mine:1"}},
         {"system": {"memory_bytes": 1 << 30}, "model": "tiny", "state": "running"},
     ],
 )
@@ -77,6 +83,8 @@ def test_what_fits_is_listed_and_what_is_not_known_fits_nothing(
         {"system": {"architecture": "arm64"}},
         {"system": {"memory_bytes": 1 << 50}},
         {"system": {"labels": {"rack": "8"}}},
+        {"system": {"image": "mine:2"}},
+        {"system": {"hardware": {"kind": "hardware", "name": "big", "memory_bytes": 1 << 50}}},
     ],
 )
 def test_what_does_not_fit_is_left_out(board: Board, wish: dict[str, Any]) -> None:
@@ -101,9 +109,19 @@ def test_a_model_is_found_as_its_request_named_it() -> None:
     assert (found(board, model="tiny:>=9"), found(board, model="tiny:>=1")) == ([E], [])
 
 
-@pytest.mark.parametrize("wish", [{"model": "tiny:>>1"}, {"framework": "onnxruntime:=>1"}])
-def test_a_constraint_that_is_none_is_refused(board: Board, wish: dict[str, Any]) -> None:
-    with pytest.raises(RequestRefused, match=r"==1\.15"):
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"model": "tiny:>>1"}, r"==1\.15"),
+        ({"framework": "onnxruntime:=>1"}, r"==1\.15"),
+        ({"system": {"hardware": "none"}}, "near it: box"),
+        ({"system": {"image": "manifest"}}, "by its name"),
+    ],
+)
+def test_a_constraint_that_is_none_is_refused(
+    board: Board, wish: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(RequestRefused, match=said):
         found(board, **wish)
 
 
