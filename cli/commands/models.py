@@ -22,7 +22,8 @@ from mlscope.settings import Settings
 from schemas.manifest import ModelManifest
 from schemas.request import Evaluate
 from schemas.status import Catalog
-from services.agent.bringing import Need, bring_needs, needs_of
+from services.agent.bringing import bring_needs, needs_of
+from services.agent.needs import Need
 from services.scheduler.errors import RequestRefused
 from services.scheduler.resolving import model_of
 

@@ -22,6 +22,7 @@ from mlscope.client.predicting import (
 )
 from schemas.analysis import Compared, FailedQuery, Prediction, Predictions
 from schemas.codec import decode_body, encode_body
+from schemas.level import Level
 from schemas.request import Compare, ShowPredictions
 from schemas.status import EvaluationStatus, RunStatus
 
@@ -67,8 +68,24 @@ def test_files_are_paths_or_bytes(tmp_path: Path) -> None:
 
 
 def _status(cause: str = "", run_cause: str = "") -> EvaluationStatus:
-    run = RunStatus.model_construct(cause=run_cause)
-    return EvaluationStatus.model_construct(evaluation="e1", cause=cause, runs=(run,))
+    run = RunStatus(
+        run="r0",
+        session="s0",
+        agent="vm",
+        scenario="online",
+        level=Level.NONE,
+        batch_size=1,
+        queries=3,
+        cause=run_cause,
+    )
+    return EvaluationStatus(
+        evaluation="e1",
+        state="analyzed",
+        model="net:1.0.0",
+        requested_ns=1,
+        cause=cause,
+        runs=(run,),
+    )
 
 
 def test_each_file_gets_its_answer_or_its_reason() -> None:
