@@ -125,7 +125,8 @@ class KeptOutputs:
 
     def _record(self, recorder: Recorder, answer: _Waiting) -> None:
         text = answer.text if len(answer.text) <= MOST_BYTES else bounded(answer.features)
-        self._bytes += len(text)
+        size = len(text) + sum(map(len, answer.raw.values()))
+        self._bytes += size
         if self._bytes > MOST_RUN_BYTES:
             self._left = 0
             kept = len(self._seen) - 1
@@ -140,7 +141,7 @@ class KeptOutputs:
             recorder.output((answer.query, answer.sample, _composed(kept_answer, {}, {})))
             return
         self._waiting.append(kept_answer)
-        self._waiting_bytes += len(answer.text) if needs_all else len(text)
+        self._waiting_bytes += size + (len(answer.text) if needs_all else 0)
         if self._waiting_bytes > _MOST_WAITING_BYTES:
             self.settle(recorder)
 

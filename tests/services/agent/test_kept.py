@@ -161,6 +161,15 @@ def test_what_classes_were_chosen_from_is_kept_beside_them() -> None:
     assert raw.tolist() == [1.5, -2.0]
 
 
+def test_what_classes_were_chosen_from_counts_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "MOST_RUN_BYTES", 2000)
+    keeper, recorder = KeptOutputs(8), Rows()
+    outputs = {"logits": np.zeros((1, 1000), np.float32)}
+    keeper.keep(recorder, Asked(0, [0], outputs), [("logits", [_label("cat")])])
+    assert recorder.rows == []
+    assert not keeper.wants_more
+
+
 def test_large_outputs_and_those_without_classes_are_not() -> None:
     keeper, recorder = KeptOutputs(8), Rows()
     outputs = {"logits": np.zeros((1, kept.MOST_VALUES + 1), np.float32)}
