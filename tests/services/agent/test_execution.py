@@ -89,7 +89,7 @@ async def test_a_cat_is_a_cat_through_every_operator(tmp_path: Path) -> None:
     per_query = spans_per_query(steps_of(order.subject.model), 1, Level.MODEL)
     assert said.completed().tally.spans == 2 * per_query
     (outputs,) = said.of(OutputsPredicted)
-    features = json.loads(outputs.texts[0])
+    features = json.loads(outputs.texts[0])["features"]
     assert features[0]["label"] in ("tiger cat", "tabby", "Egyptian cat")
     assert len(features) == 5
 
