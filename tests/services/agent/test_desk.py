@@ -1,0 +1,42 @@
+"""An agent's desk: whose turn it is, what is under way, and stops that came ahead."""
+
+from schemas.plan import WorkOrder
+from services.agent.desk import MOST_OPEN_ORDERS, Desk
+from services.agent.state import Ended, Stopping
+from tests.services.agent.builders import a_run, an_order
+
+
+def of_runs(*names: str, session: str = "s0") -> WorkOrder:
+    return an_order(runs=tuple(a_run(name) for name in names), session=session)
+
+
+async def test_orders_come_off_in_the_order_they_were_taken() -> None:
+    desk = Desk("a1", "i1")
+    orders = [of_runs("r0"), of_runs("r1", session="s1")]
+    assert [desk.take(order)[1] for order in (*orders, orders[0])] == [True, True, False]
+    assert desk.changed.is_set()
+    assert [await desk.next(), await desk.next()] == orders
+    assert list(desk.busy) == ["e1/r0/1", "e1/r1/1"]
+    desk.change(Ended(orders[0]))
+    assert list(desk.busy) == ["e1/r1/1"]
+
+
+def test_past_the_bound_and_while_stopping_none_is_taken() -> None:
+    desk = Desk("a1", "i1")
+    taken = [desk.take(of_runs(f"r{n}")) for n in range(MOST_OPEN_ORDERS + 1)]
+    assert [answer.accepted for answer, _ in taken] == [True] * MOST_OPEN_ORDERS + [False]
+    assert taken[-1][0].error == "busy"
+    desk.change(Stopping())
+    assert desk.take(of_runs("late"))[0].error == "stopping"
+
+
+def test_a_stop_ahead_is_kept_for_its_run_until_the_order_ends() -> None:
+    desk, order = Desk("a1", "i1"), of_runs("r0", "r1")
+    assert not desk.stop_ahead(("e1", "r0", 1), "too early")
+    desk.take(order)
+    assert desk.stop_ahead(("e1", "r1", 1), "enough")
+    assert not desk.stop_ahead(("e1", "r1", 2), "another attempt")
+    assert desk.stops_of(order) == {"r1": "enough"}
+    desk.change(Ended(order))
+    assert desk.stops_of(order) == {}
+    assert desk.running(("e1", "r0", 1)) is None
