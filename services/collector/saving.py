@@ -141,6 +141,9 @@ class Saver:
         except BusError as error:
             _log.warning("evaluation %s cannot be read: %s", batch.evaluation, error)
             await delivery.retry(1.0)
+        except MemoryError:
+            _log.error("no memory for a batch of %s, it comes again", batch.evaluation)
+            await delivery.retry(1.0)
         except Exception as error:  # noqa: BLE001 (whatever a stranger sends, the loop goes on)
             await self._bury(delivery, f"{type(error).__name__}: {error}")
         return None

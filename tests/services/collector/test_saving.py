@@ -9,9 +9,11 @@ import pytest
 
 from mlscope.bus.memory import MemoryServer, connect
 from mlscope.bus.streams import durable_named
+from schemas.batch import Batch
 from services.collector.errors import DatabaseAway, DatabaseFull, MisshapenBatch
 from services.collector.evaluations import Evaluations
 from services.collector.saving import Saver, patiently, prepared_of
+from services.collector.store import Prepared
 from tests.services.collector.builders import (
     REQUESTED_NS,
     a_request,
@@ -73,6 +75,29 @@ async def test_what_waits_for_a_store_does_not_come_again() -> None:
                 await asyncio.wait_for(anext(again), 0.6)
         saving.cancel()
         await asyncio.wait([saving])
+
+
+async def test_a_batch_without_memory_comes_again_and_is_not_buried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tries: list[int] = []
+
+    def starved(batch: Batch, _: int) -> Prepared:
+        tries.append(batch.sequence)
+        raise MemoryError if len(tries) == 1 else MisshapenBatch("seen again")
+
+    monkeypatch.setattr("services.collector.saving.prepared_of", starved)
+    async with connect(MemoryServer(), "collector") as bus:
+        for fact, name in ((a_request(), "r"), (a_start(), "s"), (a_trace(), "t")):
+            await bus.publish(fact, id=name)
+        saver = Saver(bus, [], Evaluations(bus), lambda: None)
+        saving = asyncio.create_task(saver.run("spans", 1))
+        async with asyncio.timeout(60):
+            while not saver.buried:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        saving.cancel()
+        await asyncio.wait([saving])
+    assert tries == [0, 0]
 
 
 @pytest.mark.parametrize(("waiting", "is_behind"), [(1, False), (2, True), (3, True)])
