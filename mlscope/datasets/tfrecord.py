@@ -39,8 +39,9 @@ def tfrecord(place: Place) -> Dataset:
 
     `image` names the feature that is a file's bytes (image/encoded), `label` that of the class
     (image/class/label; '' for none), to which `label_offset` is added (-1 where 0 is a background
-    class). `features` by input, each {feature, shape, element_type}, make tensors; `raw: true`
-    takes the record's own bytes. `class_names` and `classes` as for folders. Raises DatasetError.
+    class). `features` by input, each {feature, shape, element_type}, make tensors, in which NaN is
+    an error unless `allow_nan`; `raw: true` takes the record's own bytes. `class_names` and
+    `classes` as for folders. Raises DatasetError.
     """
     options = place.options
     is_raw = options.flag("raw", default=False)
@@ -147,6 +148,7 @@ class _Field:
     feature: str
     shape: tuple[int, ...] = ()
     kind: "np.dtype[Any] | None" = None
+    allow_nan: bool = False
 
     def of(self, example: Example, file: str, record: int) -> Any:
         """Return the input's value. Raises BadField."""
@@ -164,6 +166,8 @@ class _Field:
             array = np.frombuffer(found[0], self.kind)
         else:
             array = found if self.kind is None else found.astype(self.kind)
+        if array.dtype.kind == "f" and not self.allow_nan and np.isnan(array).any():
+            raise wrong("NaN", "numbers (or `allow_nan`)")
         if not self.shape:
             return array
         if array.size != math.prod(self.shape):
@@ -173,6 +177,7 @@ class _Field:
 
 def _fields(options: Options) -> list[_Field]:
     image, several = options.text("image"), options.below("features")
+    allow_nan = options.flag("allow_nan", default=False)
     if not several:
         return [_Field("", image or "image/encoded")]
     if image:
@@ -185,7 +190,8 @@ def _fields(options: Options) -> list[_Field]:
         feature, shape = below.text("feature", str(name)), below.shape("shape")
         kind = below.element_type("element_type", "float32") if "element_type" in said else None
         below.done()
-        found.append(_Field(str(name) if len(several) > 1 else "", feature, shape, kind))
+        given = str(name) if len(several) > 1 else ""
+        found.append(_Field(given, feature, shape, kind, allow_nan))
     return found
 
 

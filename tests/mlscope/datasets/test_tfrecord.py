@@ -101,6 +101,14 @@ def test_what_a_record_lacks_is_named(
         dataset[0]
 
 
+def test_nan_is_named_unless_it_may_be_meant(tmp_path: Path) -> None:
+    path = shard(tmp_path / "a.tfrecord", example(x=[1.0, float("nan")]))
+    options = {"label": "", "features": {"x": {}}}
+    with pytest.raises(BadField, match=r"a\.tfrecord: record 0: x is 'NaN'"):
+        open_dataset("tfrecord", path, options)[0]
+    assert np.isnan(open_dataset("tfrecord", path, {**options, "allow_nan": True})[0][1])
+
+
 @pytest.mark.parametrize(
     ("label", "words"), [([9], "is 9, expected a class, 0 to 2"), ([1, 2], "expected one label")]
 )
@@ -173,6 +181,7 @@ print(json.dumps([[list(ids), size] for ids, size in found]))
 """
 
 
+@pytest.mark.timeout(300)
 def test_tensorflow_and_this_reader_read_each_other(tmp_path: Path) -> None:
     """In a process of its own: TensorFlow's threads would stay in this one."""
     ours = shard(tmp_path / "ours", *(example(ids=[n, -n], raw=b"r" * 700 * n) for n in range(3)))
