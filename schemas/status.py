@@ -56,7 +56,7 @@ class EvaluationStatus(Message):
     model: str
     requested_ns: int
     request: Evaluate | None = None
-    #: what was planned; None in lists, and before
+    #: what was planned; None in lists, and before. A dataset sent with the request is named only
     subject: Subject | None = None
     #: what was planned, name and version; '' before
     framework: str = ""

@@ -7,7 +7,7 @@ from typing import Any
 
 from schemas.agent import Announcement
 from schemas.analysis import Prediction
-from schemas.manifest import HardwareManifest, SoftwareManifest
+from schemas.manifest import DatasetManifest, HardwareManifest, SoftwareManifest
 from schemas.message import Message
 from schemas.reference import ReferenceAnswer, ReferenceLog, ReferenceMachine, ReferenceRun
 from schemas.request import Evaluate
@@ -46,8 +46,11 @@ def reference_log(
     """Return an evaluation's log; `tables` are rows by table name. Raises NotMeasured."""
     if status.state != "analyzed" or status.request is None or status.subject is None:
         raise NotMeasured(status.evaluation, status.state)
+    sent = status.request.dataset
+    dataset = sent if isinstance(sent, DatasetManifest) else status.subject.dataset
+    subject = status.subject.model_copy(update={"dataset": dataset})
     request = status.request.model_copy(
-        update={"model": status.subject.model, "dataset": status.subject.dataset, "key": ""}
+        update={"model": subject.model, "dataset": dataset, "key": ""}
     )
     answers = first_answers(predictions)
     conditions = tables.get("conditions", ())
@@ -56,7 +59,7 @@ def reference_log(
         measured_ns=status.requested_ns,
         mlscope_version=str(conditions[0].get("mlscope_version", "")) if conditions else "",
         request=request,
-        subject=status.subject,
+        subject=subject,
         machines=tuple(machine_of(each) for each in agents if each.agent in status.agents),
         runs=tuple(_run(each, tables, answers) for each in status.runs),
         accuracy=tuple(dict(row) for row in tables.get("accuracy", ())),

@@ -5,7 +5,8 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from schemas.manifest import ModelManifest
+from schemas.manifest import DatasetManifest, ModelManifest
+from schemas.plan import Subject
 from schemas.request import Evaluate
 from schemas.status import EvaluationStatus, RunState, RunStatus, framework_name
 from services.scheduler.digests import digest_of
@@ -34,7 +35,7 @@ def status_of(state: EvaluationState, address: str, *, runs: bool = True) -> Eva
         model=_planned_model(state) or model_name(state.request),
         requested_ns=state.requested_ns,
         request=state.request if runs else None,
-        subject=state.plan.subject if runs and state.plan else None,
+        subject=_subject(state) if runs else None,
         framework=framework_name(state.plan.subject) if state.plan else "",
         device=state.plan.subject.device if state.plan else "",
         labels=state.request.labels if state.request else {},
@@ -45,6 +46,20 @@ def status_of(state: EvaluationState, address: str, *, runs: bool = True) -> Eva
         cause=state.cause,
         address=address,
     )
+
+
+def _subject(state: EvaluationState) -> Subject | None:
+    """Return what was planned; a dataset that came with the request is there, not here again.
+
+    Uploads are as large as a message may be.
+    """
+    if state.plan is None or state.request is None:
+        return None
+    subject, sent = state.plan.subject, state.request.dataset
+    if not isinstance(sent, DatasetManifest):
+        return subject
+    named = DatasetManifest(name=sent.name, version=sent.version, modality=sent.modality)
+    return subject.model_copy(update={"dataset": named})
 
 
 def _planned_model(state: EvaluationState) -> str:

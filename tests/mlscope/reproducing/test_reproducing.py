@@ -114,6 +114,16 @@ def test_a_log_holds_what_was_resolved_and_measured() -> None:
     assert log.mlscope_version == "0.1.0"
 
 
+def test_a_dataset_that_came_with_the_request_is_taken_from_there() -> None:
+    status = a_status()
+    assert status.request is not None
+    named = SUBJECT.model_copy(update={"dataset": DatasetManifest(name="noise")})
+    request = status.request.model_copy(update={"dataset": DATASET})
+    status = status.model_copy(update={"request": request, "subject": named})
+    log = reference_log(status, [], {}, [])
+    assert (log.subject.dataset, log.request.dataset) == (DATASET, DATASET)
+
+
 def test_only_a_samples_first_answer_counts() -> None:
     again = a_prediction(0, 0.75, query=3)
     log = a_log(again, a_prediction(0, 0.5), a_prediction(1, 0.25))

@@ -1,6 +1,7 @@
 """What others see of an evaluation, and what its digest depends on."""
 
 import random
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from schemas.request import Evaluate
 from schemas.run import RunIncomplete
 from services.scheduler.state import EvaluationState
 from services.scheduler.status import digest_of_state, model_name, status_of
-from tests.services.scheduler.samples import a_model, a_request, an_agent
+from tests.services.scheduler.samples import a_dataset, a_model, a_request, an_agent
 from tests.services.scheduler.test_decide import E, Story, _completed, _failed, _ready, _stored
 
 
@@ -26,11 +27,11 @@ def test_a_model_goes_by_the_name_its_request_gives(request_: Evaluate | None, n
     assert model_name(request_) == name
 
 
-def started() -> Story:
+def started(**wanted: Any) -> Story:
     """Return an evaluation whose first run was started, of two."""
     story = Story(random.Random(1))
     story.agents["a1"] = an_agent("a1")
-    request = a_request(scenarios=["online", "batched"], batch_sizes=[2])
+    request = a_request(scenarios=["online", "batched"], batch_sizes=[2], **wanted)
     story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=5))
     story.settle()
     return story
@@ -46,6 +47,19 @@ def test_a_status_tells_every_run_and_a_list_none() -> None:
     short = status_of(state, "here", runs=False)
     assert (short.runs, short.request, short.agents) == ((), None, ("a1",))
     assert (short.state, short.address, short.requested_ns) == ("running", "here", 5)
+
+
+def test_what_was_planned_is_told_without_what_the_request_sent() -> None:
+    known = status_of(started().state, "").subject
+    assert known is not None
+    assert (known.model, known.dataset) == (a_model(), a_dataset())
+    assert status_of(started().state, "", runs=False).subject is None
+    state = started(dataset=a_dataset("sent")).state
+    sent = status_of(state, "").subject
+    assert sent is not None
+    assert (sent.dataset.name, sent.dataset.synthetic) == ("sent", None)
+    assert state.plan is not None
+    assert state.plan.subject.dataset == a_dataset("sent")
 
 
 def test_counts_are_the_agents_until_the_collector_has_counted() -> None:
