@@ -1,6 +1,7 @@
 """An agent in its framework's container: what the engine is told."""
 
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -56,6 +57,8 @@ def told(tmp_path: Path, engine: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Put the engine first on the path, and return where it writes."""
     monkeypatch.setenv("PATH", f"{engine}:/usr/bin:/bin")
     monkeypatch.setenv("TOLD", str(tmp_path / "told.json"))
+    for name in [each for each in os.environ if each.startswith("MLSCOPE_")]:
+        monkeypatch.delenv(name)
     return tmp_path / "told.json"
 
 
