@@ -33,13 +33,13 @@ def test_pictures_as_files(tmp_path: Path) -> None:
 
 
 def test_the_training_split_goes_over_its_files(tmp_path: Path) -> None:
-    cifar_in(tmp_path)
+    rows = cifar_in(tmp_path)
     for number in range(1, 6):
         (tmp_path / f"data_batch_{number}").write_bytes((tmp_path / "test_batch").read_bytes())
     dataset = open_dataset("cifar10", tmp_path, {"split": "train", "gives": "chw"})
     assert len(dataset) == 20
-    assert np.array_equal(dataset[19], dataset[3])
-    assert not np.array_equal(dataset[18], dataset[19])
+    for number, sample in enumerate(dataset):
+        assert np.array_equal(sample.reshape(-1), rows[number % 4])
 
 
 @pytest.mark.parametrize(("kind", "labels"), [("fine", (19, 0)), ("coarse", (1, 0))])
