@@ -52,6 +52,8 @@ from schemas.subjects import REQUEST, ROOT, agent_command, subject_of
 _INBOX = "_INBOX_"
 _AGENT = "agent"
 _ANY = "*"
+_NOT_ON_PAGES = frozenset({"predictions", "compare"})
+"""Commands that the gateway has no page or address for."""
 CURATOR = "curator"
 """The connection that puts and removes artifacts."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -329,8 +331,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
         ),
         "gateway": Permission(
             publish=(
-                *_requests(*COMMANDS),
-                *_requests("publish", "withdraw"),
+                *_requests(*(verb for verb in COMMANDS if verb not in _NOT_ON_PAGES)),
                 *_batches("EVALUATIONS"),
                 *_fetch(OBJECTS),
                 *_inboxes("requester"),

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from mlscope.bus.nats import connect
 from mlscope.bus.permissions import CURATOR, agent_inbox, agent_key
 from mlscope.client import AsyncClient
 from mlscope.client.asynchronous import request_of
+from mlscope.client.errors import CommandRefused
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from schemas.agent import AgentAnnounced, Lease
@@ -146,6 +147,10 @@ async def evaluate(story: Story, client: AsyncClient) -> None:
     assert (status.state, len(status.runs)) == ("analyzed", 2), status
     assert any(each.evaluation == asked.id for each in await client.evaluations())
     assert len(await client.tables(asked.id)) > 0
+    with suppress(CommandRefused):
+        await client.predictions(asked.id)
+    with suppress(CommandRefused):
+        await client.compare(asked.id, asked.id)
     async with story.http() as http:
         told = await http.get(f"/evaluations/{asked.id}/events")
     assert "evaluation.analyzed" in told.text
