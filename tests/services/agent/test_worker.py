@@ -11,6 +11,7 @@ import pytest
 from schemas.codec import decode_body, encode_body
 from schemas.plan import WorkOrder
 from schemas.run import RunCompleted
+from services.agent.allowances import NO_MORE
 from services.agent.channel import Words
 from services.agent.process import WorkerProcess, words_of_run
 from services.agent.ring import IDLE, RUNNING
@@ -25,7 +26,7 @@ class Worker:
 
     async def order(self, order: WorkOrder) -> None:
         """Give an order."""
-        words = {"kind": "order", "order": encode_body(order)}
+        words = {"kind": "order", "order": encode_body(order), "allowed": NO_MORE.words()}
         await self.process.send({**words, "manifests_folder": str(MANIFESTS), "brought": {}})
 
     async def heard(self, kind: str) -> Words:
