@@ -9,7 +9,7 @@ import sys
 
 BENCHMARKS = (
     *("pacing", "remote_pacing", "overhead", "pipeline", "predict"),
-    *("observing", "ingest", "artifacts", "startup", "catalog"),
+    *("observing", "ingest", "artifacts", "startup", "catalog", "consistency"),
 )
 LONG = ("memory",)
 
