@@ -16,6 +16,7 @@ import psycopg
 
 from cli.cluster.state import ProcessState, read_state
 from mlscope import Client
+from mlscope.client.errors import EvaluationRefused
 from mlscope.settings import Settings
 from schemas.status import EvaluationStatus
 from tests.places import server_folder
@@ -122,6 +123,20 @@ class Cluster:
             )
 
 
+def _wait_for_manifests(cluster: Cluster) -> None:
+    """Wait until the scheduler has read what the registry published; a busy machine takes long."""
+    deadline = time.monotonic() + 120
+    with cluster.client() as client:
+        while time.monotonic() < deadline:
+            try:
+                client.run("identity", dataset="vectors", agents=["ghost"], wait_s=0)
+            except EvaluationRefused as refusal:
+                if refusal.error == "unsatisfiable":
+                    return
+            time.sleep(0.1)
+    raise AssertionError("the scheduler does not know the shipped manifests")
+
+
 @contextmanager
 def running(
     environ: Mapping[str, str] = MappingProxyType({}), folder: Path | None = None
@@ -133,6 +148,7 @@ def running(
     cluster = Cluster(folder, environ)
     try:
         cluster.mlscope("up", "--detach")
+        _wait_for_manifests(cluster)
         yield cluster
     finally:
         cluster.mlscope("down")
