@@ -29,7 +29,9 @@ def one_run_fails(evaluation: str) -> list[Fact]:
     failed = RunFailed(
         evaluation=evaluation, run="r0", attempt=1, agent=AGENT, error="open", message="no file"
     )
-    return [*beginning(evaluation)[1:], failed, *a_run("r1", evaluation), *ending(evaluation)[1:]]
+    started = a_run("r0", evaluation)[0]
+    after = [*a_run("r1", evaluation), *ending(evaluation)[1:]]
+    return [*beginning(evaluation)[1:], started, failed, *after]
 
 
 def fails(evaluation: str) -> list[Fact]:

@@ -145,7 +145,7 @@ async def test_evaluations_list_the_newest(mlscope: CommandLine, standing: Stand
 
 def test_evaluations_fit_a_terminal_word_by_word() -> None:
     more = {"model": "efficientnet-lite0:1.0.0", "framework": "onnxruntime 1.31.1"}
-    status = unheard(E1).model_copy(update={**more, "state": "analyzed", "agents": ("local-1",)})
+    status = unheard(E1).model_copy(update={**more, "state": "analyzed", "agents": ("vm",)})
     rows = evaluation_rows([status.model_copy(update={"requested_ns": 1_795_226_400 * 10**9})])
     assert rows.maps()[0]["requested"] == "2026-11-21T02:00:00Z"
     lines = table_lines(shown_evaluations(rows), fit=80)
