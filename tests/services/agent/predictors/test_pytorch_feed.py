@@ -17,7 +17,7 @@ from services.agent.predictors.pytorch_outputs import (  # noqa: E402
 
 
 def fed(**options: Any) -> tuple[Feed, dict[str, Any]]:
-    inputs = {"x": np.ones((2, 3, 4, 4), np.float32), "ids": np.arange(2)}
+    inputs: dict[str, Any] = {"x": np.ones((2, 3, 4, 4), np.float32), "ids": np.arange(2)}
     return Feed(inputs, options_of({"threads": 1, **options}, "cpu", has_gpu=False)), inputs
 
 
