@@ -221,7 +221,7 @@ def _agent_for(state: EvaluationState, group: list[Run], fleet: Fleet) -> Candid
     """
     assert state.plan is not None
     try:
-        fitting = fitting_agents(_request(state), state.plan.subject.model, fleet.catalog)
+        fitting = fitting_agents(_request(state), state.plan.subject, fleet.catalog)
     except RequestRefused:
         return None
     if _request(state).spread == "all":

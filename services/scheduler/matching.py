@@ -18,6 +18,7 @@ from schemas.manifest import (
     ModelManifest,
     SoftwareManifest,
 )
+from schemas.plan import Subject
 from schemas.request import AgentReason, Evaluate, SystemNeed
 from schemas.status import AgentStatus, Catalog
 from services.scheduler.described import (
@@ -30,7 +31,14 @@ from services.scheduler.described import (
 from services.scheduler.digests import digest_of
 from services.scheduler.errors import invalid
 from services.scheduler.naming import architecture_of, is_same, plain
-from services.scheduler.resolving import dataset_of, described_system, model_of, usable
+from services.scheduler.resolving import (
+    dataset_of,
+    described_system,
+    model_of,
+    planned_frameworks,
+    planned_system,
+    usable,
+)
 
 _RECENT_NS = 600 * 1_000_000_000
 _GPU_DEVICES = ("gpu", "cuda", "rocm", "tensorrt", "dml", "metal")
@@ -125,7 +133,8 @@ def _match(
 ) -> Match:
     """Return who runs one variant of a model."""
     dataset = dataset_of(request, model, catalog)
-    wanted = _wanted(request, model, catalog)
+    system = described_system(request.system, catalog)
+    wanted = _wanted(request, model, system, catalog.frameworks)
     fitting: list[Candidate] = []
     reasons = [
         AgentReason(agent=agent, reason=_why_not_in(catalog, agent))
@@ -148,9 +157,14 @@ def _match(
     return Match(model, dataset, tuple(chosen), tuple(reasons))
 
 
-def fitting_agents(request: Evaluate, model: ModelManifest, catalog: Catalog) -> list[Candidate]:
-    """Return everyone who can run a request now. Raises RequestRefused."""
-    wanted = _wanted(request, model, catalog)
+def fitting_agents(request: Evaluate, subject: Subject, catalog: Catalog) -> list[Candidate]:
+    """Return everyone who can run a planned request now. Raises RequestRefused.
+
+    The manifests are those of its plan, whatever was published or withdrawn since.
+    """
+    system = described_system(planned_system(request.system, subject), catalog)
+    frameworks = planned_frameworks(subject, catalog)
+    wanted = _wanted(request, subject.model, system, frameworks)
     found = (_candidate(status, wanted) for status in _pool(request, catalog))
     return [each for each in found if isinstance(each, Candidate)]
 
@@ -177,7 +191,12 @@ def _why_not_in(catalog: Catalog, agent: str) -> str:
     return "is not known here"
 
 
-def _wanted(request: Evaluate, model: ModelManifest, catalog: Catalog) -> _Wanted:
+def _wanted(
+    request: Evaluate,
+    model: ModelManifest,
+    system: SystemNeed,
+    frameworks: tuple[FrameworkManifest, ...],
+) -> _Wanted:
     need = request.framework
     constraints = [_constraint(model.framework, "model.framework.version")]
     if need:
@@ -185,10 +204,10 @@ def _wanted(request: Evaluate, model: ModelManifest, catalog: Catalog) -> _Wante
     return _Wanted(
         framework=model.framework.name,
         constraints=tuple(constraints),
-        system=described_system(request.system, catalog),
+        system=system,
         agents=request.agents,
         model=model,
-        frameworks=catalog.frameworks,
+        frameworks=frameworks,
     )
 
 

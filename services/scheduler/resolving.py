@@ -8,6 +8,7 @@ from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
 from mlscope.manifests.errors import BadConstraint
 from schemas.manifest import (
     DatasetManifest,
+    FrameworkManifest,
     HardwareManifest,
     ModelManifest,
     SoftwareManifest,
@@ -15,9 +16,11 @@ from schemas.manifest import (
 )
 from schemas.message import Message
 from schemas.operators import placeholder_faults, step_faults
+from schemas.plan import Subject
 from schemas.request import Evaluate, SystemNeed
 from schemas.status import Catalog
 from services.scheduler.errors import invalid, unknown
+from services.scheduler.naming import is_same
 
 M = TypeVar("M", ModelManifest, DatasetManifest, HardwareManifest, SoftwareManifest)
 
@@ -75,6 +78,25 @@ def described_system(need: SystemNeed, catalog: Catalog) -> SystemNeed:
         names = [each.name for each in catalog.software]
         changes["software"] = _named(need.software, catalog.software, "system.software", names)
     return need.model_copy(update=changes) if changes else need
+
+
+def planned_system(need: SystemNeed, subject: Subject) -> SystemNeed:
+    """Return a need with the manifests that its plan has, instead of their names."""
+    planned = {"hardware": subject.hardware, "software": subject.software}
+    return need.model_copy(update={name: each for name, each in planned.items() if each})
+
+
+def planned_frameworks(subject: Subject, catalog: Catalog) -> tuple[FrameworkManifest, ...]:
+    """Return the framework manifests of a catalog, a plan's own in place of its namesake."""
+    own = subject.framework_manifest
+    if own is None:
+        return catalog.frameworks
+    others = (
+        each
+        for each in catalog.frameworks
+        if not is_same(each.name, own.name) or each.version != own.version
+    )
+    return (own, *others)
 
 
 def samples_of(dataset: DatasetManifest) -> int:
