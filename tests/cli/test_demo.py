@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from cli.cluster.identity import Identity, is_alive
+
+LABEL = re.compile(r" *[* ] +[\d.]+%  (?P<label>.+)")
 
 
 @pytest.mark.timeout(400)
@@ -23,26 +26,38 @@ def test_the_demo_recognises_its_photos_and_leaves_nothing(data_folder: Path) ->
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    photos = first_labels(ended.stdout)
+    photos = {photo: each[0] for photo, each in labels(ended.stdout).items()}
     assert len(photos) == 9
     cats = {"tabby", "tiger cat", "Egyptian cat"}
     assert photos["chelsea.jpg"] in cats
     assert photos["panda.jpg"] == "giant panda"
     assert photos["goldfish.jpg"] == "goldfish"
+    assert {len(each) for each in labels(ended.stdout).values()} == {5}
+    assert layer_rows(ended.stdout) == 10
     for title in ("Latency", "Throughput", "The 10 slowest layers", "Where the time went"):
         assert f"\n{title}" in ended.stdout
     assert "/evaluations/" in ended.stdout
     assert still_running(data_folder) == []
 
 
-def first_labels(text: str) -> dict[str, str]:
-    """Return each photo's best label."""
-    lines = text.splitlines()
-    return {
-        line: lines[place + 1].lstrip(" *").split(maxsplit=1)[1]
-        for place, line in enumerate(lines)
-        if line.endswith(".jpg")
-    }
+def labels(text: str) -> dict[str, list[str]]:
+    """Return each photo's labels, the best first."""
+    found: dict[str, list[str]] = {}
+    lines = iter(text.split("What the model sees")[1].splitlines()[1:])
+    for line in lines:
+        if line.endswith(".jpg"):
+            photo = found.setdefault(line, [])
+        elif label := LABEL.fullmatch(line):
+            photo.append(label["label"])
+        else:
+            break
+    return found
+
+
+def layer_rows(text: str) -> int:
+    """Return how many rows the table of the slowest layers has that begin with an index."""
+    table = text.split("\nThe 10 slowest layers", 1)[1].split("\n\n", 1)[0]
+    return sum(line.split(maxsplit=1)[0].isdigit() for line in table.splitlines()[1:])
 
 
 def still_running(folder: Path) -> list[str]:
