@@ -24,7 +24,8 @@ class CatalogBucket:
         """Use `bus`; `watch` must run meanwhile. What another wrote is overruled after so long."""
         self._bus = bus
         self._patience_s = patience_s
-        self._wanted: dict[str, str] = {}
+        #: what the own fold wanted and the bucket has shown since
+        self._shown: dict[str, str] = {}
         #: since when (CLOCK_MONOTONIC) what another wrote stands, by key and revision, 0: deleted
         self._foreign: dict[tuple[str, int], float] = {}
         self._held: dict[str, Entry] = {}
@@ -46,23 +47,27 @@ class CatalogBucket:
             else:
                 self._held[entry.key] = entry
 
-    async def mend(self, wanted: Mapping[str, str]) -> None:
+    async def mend(self, wanted: Mapping[str, str]) -> bool:
         """Write what differs from `wanted`, and remove what is not in it.
 
-        Where another registry wrote first its word is taken in and compared the next time.
+        Where another registry wrote first its word is taken in and compared the next time: False
+        says so. Raises BusError; what was not written then is written the next time.
         """
         await self.known.wait()
         async with self._lock:
-            before, self._wanted = self._wanted, dict(wanted)
             foreign, self._foreign = self._foreign, {}
+            is_written = True
             for key, text in wanted.items():
-                is_new = before.get(key) != text
-                if self._differs(key, text) and (is_new or self._has_stood(key, foreign)):
-                    await self._put(key, text.encode())
+                if not self._differs(key, text):
+                    self._shown[key] = text
+                elif self._shown.get(key) != text or self._has_stood(key, foreign):
+                    is_written &= await self._put(key, text)
             for key in [key for key in self._held if key not in wanted]:
-                if key in before or self._has_stood(key, foreign):
+                if key in self._shown or self._has_stood(key, foreign):
                     await self._bus.delete(CATALOG, key)
                     self._held.pop(key, None)
+            self._shown = {key: self._shown[key] for key in wanted if key in self._shown}
+            return is_written
 
     def _differs(self, key: str, text: str) -> bool:
         held = self._held.get(key)
@@ -76,13 +81,15 @@ class CatalogBucket:
         self._foreign[place] = foreign.get(place, now_s)
         return now_s - self._foreign[place] >= self._patience_s
 
-    async def _put(self, key: str, value: bytes) -> None:
-        held = self._held.get(key)
+    async def _put(self, key: str, text: str) -> bool:
+        held, value = self._held.get(key), text.encode()
         try:
             revision = await self._bus.put(
                 CATALOG, key, value, revision=0 if held is None else held.revision
             )
         except Conflict:
             _log.info("another registry wrote %s first", key)
-        else:
-            self._held[key] = Entry(CATALOG, key, value, revision)
+            return False
+        self._held[key] = Entry(CATALOG, key, value, revision)
+        self._shown[key] = text
+        return True

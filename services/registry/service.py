@@ -92,13 +92,12 @@ class Registry:
                 await self._mend()
 
     async def _mend(self) -> bool:
-        """Bring the bucket up to the fold; False while the server is away: `look_after` will."""
+        """Bring the bucket up to the fold; False when it is not: `look_after` tries again."""
         try:
-            await self.bucket.mend(self._texts.of(self.state))
+            return await self.bucket.mend(self._texts.of(self.state))
         except BusError as error:
             _log.warning("the catalog is not written for now: %s", error)
             return False
-        return True
 
     def _all_known(self) -> bool:
         return self.fleet_known.is_set() and self.manifests_known.is_set()
@@ -109,7 +108,7 @@ class Registry:
         await self.manifests_known.wait()
         await self._publish_shipped()
         self._is_publishing = False
-        await self.bucket.mend(self._texts.of(self.state))
+        await self._mend()
         endpoints = {c.verb: c for c in (ShowCatalog, PublishManifest, WithdrawManifest)}
         for command in endpoints.values():
             subject = command_subject(command)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.bus.errors import Unreachable
 from mlscope.bus.memory import MemoryServer, connect
 from services.registry.bucket import CATALOG, CatalogBucket
 
@@ -117,3 +118,45 @@ async def test_who_wrote_first_is_taken_in_and_corrected_the_next_time(
             break
         await asyncio.sleep(0.01)
     assert (await held(bus, "a"))["a"][0] == b"2"
+
+
+@pytest.mark.parametrize(("verb", "wanted"), [("put", {"a": "2"}), ("delete", {})])
+async def test_what_was_not_written_is_written_the_next_time(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch, verb: str, wanted: dict[str, str]
+) -> None:
+    async def away(*_: object, **__: object) -> int:
+        raise Unreachable("away")
+
+    bucket = CatalogBucket(bus, patience_s=3600.0)
+    watching = asyncio.create_task(bucket.watch())
+    assert await bucket.mend({"a": "1"})
+    with monkeypatch.context() as broken:
+        broken.setattr(bus, verb, away)
+        with pytest.raises(Unreachable):
+            await bucket.mend(wanted)
+    assert await bucket.mend(wanted)
+    left = {key: value.decode() for key, (value, _) in (await held(bus, "a")).items()}
+    assert left == wanted
+    watching.cancel()
+
+
+async def test_a_write_that_another_forestalled_is_not_said_to_be_there(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = bus.put
+
+    async def late(name: str, key: str, value: bytes, **guard: int) -> int:
+        monkeypatch.setattr(bus, "put", put)
+        await put(name, key, b"another's")
+        return await put(name, key, value, **guard)
+
+    bucket = CatalogBucket(bus, patience_s=3600.0)
+    watching = asyncio.create_task(bucket.watch())
+    assert await bucket.mend({"a": "1"})
+    monkeypatch.setattr(bus, "put", late)
+    assert not await bucket.mend({"a": "2"})
+    async with asyncio.timeout(60):
+        while not await bucket.mend({"a": "2"}):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert (await held(bus, "a"))["a"][0] == b"2"
+    watching.cancel()

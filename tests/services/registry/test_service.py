@@ -37,10 +37,14 @@ def server() -> MemoryServer:
 
 
 @contextlib.asynccontextmanager
-async def serving(server: MemoryServer, folder: Path) -> AsyncIterator[None]:
+async def serving(
+    server: MemoryServer, folder: Path, heartbeat_s: float = 0.05
+) -> AsyncIterator[None]:
     """Run a registry for the time of a block."""
     stop = asyncio.Event()
-    settings = Settings(manifests_folder=folder, heartbeat_s=0.05, lease_ttl_s=0.2)
+    settings = Settings(
+        manifests_folder=folder, heartbeat_s=heartbeat_s, lease_ttl_s=4 * heartbeat_s
+    )
     async with connect(server, "registry") as bus:
         task = asyncio.create_task(serve(bus, settings, stop))
         await answered(bus)
@@ -230,6 +234,46 @@ async def test_a_bucket_that_can_t_be_written_ends_no_registry(
             while await client.get("catalog", "agent_a1") is None:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     assert len(refused) == 2
+
+
+async def test_a_fact_is_acknowledged_only_once_the_bucket_shows_it(
+    server: MemoryServer, client: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, refused = MemoryBus.put, list[str]()
+
+    async def once_away(bus: MemoryBus, bucket: str, key: str, value: bytes, **more: int) -> int:
+        if key == "agent_a1" and not refused:
+            refused.append(key)
+            raise Unreachable("away")
+        return await put(bus, bucket, key, value, **more)
+
+    monkeypatch.setattr(MemoryBus, "put", once_away)
+    async with asyncio.timeout(60), serving(server, tmp_path, heartbeat_s=600.0):
+        fact = AgentAnnounced(agent="a1", announcement=an_announcement())
+        sequence = await client.publish(fact, id="announced")
+        while await client.acknowledged("registry") < sequence:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert await client.get("catalog", "agent_a1") is not None
+    assert refused
+
+
+async def test_a_bucket_that_can_t_be_written_at_the_start_is_written_later(
+    server: MemoryServer, client: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, away = MemoryBus.put, ["agent_a1"]
+
+    async def refusing(bus: MemoryBus, bucket: str, key: str, value: bytes, **more: int) -> int:
+        if key in away:
+            raise Unreachable("away")
+        return await put(bus, bucket, key, value, **more)
+
+    monkeypatch.setattr(MemoryBus, "put", refusing)
+    fact = AgentAnnounced(agent="a1", announcement=an_announcement())
+    await client.publish(fact, id="announced")
+    async with asyncio.timeout(60), serving(server, tmp_path):
+        away.clear()
+        while await client.get("catalog", "agent_a1") is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 async def test_stats_tell_the_digest_of_the_log(server: MemoryServer, client: Bus) -> None:
