@@ -39,7 +39,15 @@ from mlscope.accuracy.segmentation import (
     mean_iou_of_images,
     pixel_accuracy,
 )
-from mlscope.accuracy.shapes import Mask, boxes_of_corners, decompressed, mask_of, overlaps
+from mlscope.accuracy.shapes import (
+    Mask,
+    boxes_of_corners,
+    decompressed,
+    map_of_runs,
+    mask_of,
+    overlaps,
+    require_pixels,
+)
 from mlscope.accuracy.text import character_error_rate, exact_match, f1, word_error_rate
 
 __all__ = [
@@ -70,6 +78,7 @@ __all__ = [
     "decompressed",
     "exact_match",
     "f1",
+    "map_of_runs",
     "mask_of",
     "mean_iou",
     "mean_iou_of_images",
@@ -79,6 +88,7 @@ __all__ = [
     "overlaps",
     "pixel_accuracy",
     "psnr",
+    "require_pixels",
     "ssim",
     "top_k",
     "top_k_of_admissible",

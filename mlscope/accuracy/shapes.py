@@ -13,10 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from mlscope.accuracy.errors import ShapesDiffer, Unusable
 
+MOST_PIXELS = 2**25
+"""Pixels of a mask or a map: a few bytes of run lengths could ask for any memory."""
+
 
 @dataclass(frozen=True)
 class Mask:
-    """One instance's mask; raises ShapesDiffer where the runs do not fill height x width."""
+    """One instance's mask; raises ShapesDiffer where the runs do not fill height x width.
+
+    Raises Unusable for more than `MOST_PIXELS`.
+    """
 
     height: int
     width: int
@@ -24,12 +30,36 @@ class Mask:
     runs: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        require_pixels(self.height, self.width)
         if min(self.runs, default=0) < 0 or sum(self.runs) != self.height * self.width:
             raise ShapesDiffer("runs against pixels", sum(self.runs), self.height * self.width)
 
 
 Boxes: TypeAlias = NDArray[np.float64]
 Shapes: TypeAlias = Boxes | Sequence[Mask]
+
+
+def require_pixels(height: int, width: int) -> None:
+    """Raise Unusable unless a picture of this size is one of at most `MOST_PIXELS`."""
+    if min(height, width) < 0 or height * width > MOST_PIXELS:
+        allowed = f"0 to {MOST_PIXELS} pixels"
+        raise Unusable("the size of a mask or map", f"{height} x {width}", allowed)
+
+
+def map_of_runs(runs: Sequence[Sequence[int]], size: Sequence[int]) -> NDArray[np.int64]:
+    """Decode runs of (class, pixels), row after row, to [height, width].
+
+    Nothing is decoded before the size and the runs are known to fit: raises Unusable, ShapesDiffer.
+    """
+    height, width = (int(side) for side in size)
+    require_pixels(height, width)
+    lengths = [int(length) for _, length in runs]
+    if min(lengths, default=0) < 0 or sum(lengths) != height * width:
+        raise ShapesDiffer("runs against pixels", sum(lengths), height * width)
+    classes = [int(each) for each, _ in runs]
+    if any(not -MOST_PIXELS <= each <= MOST_PIXELS for each in classes):
+        raise Unusable("a class of a map", max(classes, key=abs), f"up to {MOST_PIXELS}")
+    return np.repeat(np.array(classes, np.int64), lengths).reshape(height, width)
 
 
 def mask_of(pixels: ArrayLike) -> Mask:

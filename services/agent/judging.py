@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mlscope.accuracy import AccuracyError, psnr, ssim
+from mlscope.accuracy import AccuracyError, map_of_runs, psnr, require_pixels, ssim
 from mlscope.datasets.truth import Objects, Truth
 from services.agent.steps.parameters import require_pillow
 
@@ -53,8 +53,8 @@ def judged(features: Sequence[Feature], truth: Truth) -> dict[str, Any]:
             if feature.get("type") == "image":
                 body = base64.b64decode(feature["data"])
                 return {"picture": _likeness(_picture_of(body), _picture_of(truth.picture))}
-        except (AccuracyError, ValueError, OSError) as error:
-            return {"error": str(error)}
+        except (AccuracyError, LookupError, TypeError, ValueError, OSError) as error:
+            return {"error": str(error) or type(error).__name__}
     return {}
 
 
@@ -73,9 +73,7 @@ def _objects(objects: Objects, *, with_masks: bool) -> dict[str, Any]:
 
 def _pixels(feature: Feature, labels: npt.NDArray[np.int64]) -> dict[str, Any]:
     """Count pixels: rows of label, predicted class and how many; `ignored` ones are apart."""
-    runs = np.asarray(feature["runs"], np.int64).reshape(-1, 2)
-    height, width = feature["size"]
-    seen = np.repeat(runs[:, 0], runs[:, 1]).reshape(height, width)
+    seen = map_of_runs(feature["runs"], feature["size"])
     if seen.shape != labels.shape:
         raise ValueError(f"a map of {labels.shape} pixels is true, {seen.shape} were answered")
     kept = labels != IGNORED
@@ -110,4 +108,10 @@ def _opened(body: bytes) -> Any:
     require_pillow("judging")
     from PIL import Image
 
-    return Image.open(io.BytesIO(body))
+    try:
+        image = Image.open(io.BytesIO(body))
+    except Image.DecompressionBombError as error:
+        raise ValueError(str(error)) from error
+    # Only the head is read so far: a small file may say that it has any number of pixels.
+    require_pixels(image.height, image.width)
+    return image

@@ -6,7 +6,7 @@ that are not alike are refused by name, never forced.
 """
 
 from base64 import b64decode
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from mlscope.accuracy import (
     compare_outputs,
     compare_probabilities,
     compare_top_k,
+    map_of_runs,
 )
 from mlscope.accuracy.comparison import AGREEMENT, compare_best
 from mlscope.accuracy.likeness import compare_maps, compare_shapes, compare_texts
@@ -166,7 +167,7 @@ def _compared(output: str, first: Answers, second: Answers) -> Comparison:
             case "text":
                 return compare_texts(_texts(first), _texts(second))
             case "semanticsegment":
-                return compare_maps(_maps(output, first), _maps(output, second))
+                return compare_maps(_Maps(output, first), _Maps(output, second))
             case kind:
                 raise NotAlike(
                     "answers", f"{_where(output)}answers of kind {kind!r} have no measure"
@@ -297,15 +298,23 @@ def _texts(side: Answers) -> dict[str, str]:
     return {name: " ".join(str(each["text"]) for each in f) for name, f in side.items()}
 
 
-def _maps(output: str, side: Answers) -> dict[str, Any]:
-    """Return each sample's map of classes [height, width]."""
-    found = {}
-    for name, (feature, *_) in side.items():
-        if "runs" not in feature:
+class _Maps(Mapping[str, Any]):
+    """Each sample's map of classes [height, width], decoded when asked for: one is large enough."""
+
+    def __init__(self, output: str, side: Answers) -> None:
+        self._side = side
+        if any("runs" not in feature for feature, *_ in side.values()):
             raise NotAlike("answers", f"{_where(output)}the maps were too large to be kept")
-        runs = np.asarray(feature["runs"], np.int64).reshape(-1, 2)
-        found[name] = np.repeat(runs[:, 0], runs[:, 1]).reshape(feature["size"])
-    return found
+
+    def __getitem__(self, name: str) -> Any:
+        feature = self._side[name][0]
+        return map_of_runs(feature["runs"], feature["size"])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._side)
+
+    def __len__(self) -> int:
+        return len(self._side)
 
 
 _OVERALL = (

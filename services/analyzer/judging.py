@@ -18,6 +18,7 @@ from mlscope.accuracy import (
     Outcome,
     PixelCounts,
     Truth,
+    Unusable,
     auc,
     average_precision,
     character_error_rate,
@@ -36,6 +37,10 @@ IMAGE_DRAWS = 1000
 
 SHAPE_DRAWS = 200
 """Draws of images for average precision, which are dear."""
+
+
+MOST_CLASSES = 1024
+"""Classes of a map: each image has a table of them squared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +255,11 @@ def _pixels(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noqa
     failed = [str(answer.judged["error"]) for answer in answers if "error" in answer.judged]
     if not told:
         return [_none("mIoU", failed)] if failed else []
-    classes = 1 + max((max(row[:2]) for each in told for row in each["counts"]), default=0)
+    places = [place for each in told for row in each["counts"] for place in row[:2]]
+    classes = 1 + max(places, default=0)
+    if min(places, default=0) < 0 or classes > MOST_CLASSES:
+        wrong = min(places) if min(places) < 0 else classes - 1
+        raise Unusable("a class of a map", wrong, f"0 to {MOST_CLASSES - 1}")
     images = []
     for each in told:
         counts = np.zeros((classes, classes), np.int64)

@@ -1,5 +1,7 @@
 """Overlaps are pycocotools', and masks survive being coded."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from mlscope.accuracy import (
     Unusable,
     boxes_of_corners,
     decompressed,
+    map_of_runs,
     mask_of,
     overlaps,
 )
@@ -117,3 +120,29 @@ def test_corners_become_boxes() -> None:
 def test_boxes_are_not_compared_with_masks() -> None:
     with pytest.raises(ShapesDiffer, match="boxes against masks"):
         overlaps(as_shapes([[0, 0, 1, 1]]), [mask_of([[1]])])
+
+
+@pytest.mark.parametrize(
+    ("runs", "size"),
+    [
+        ([[1, 10**11]], [1, 10**11]),
+        ([[1, 10**11]], [2, 2]),
+        ([[1, 2**62], [1, 2**62], [0, 2**63]], [0, 0]),
+        ([[1, 5], [0, -1]], [2, 2]),
+        ([[10**30, 4]], [2, 2]),
+        ([[1, 4]], [-2, -2]),
+    ],
+    ids=["size", "run", "overflow", "negative", "class", "negative size"],
+)
+def test_runs_that_do_not_fit_are_refused_before_they_are_decoded(runs: Any, size: Any) -> None:
+    with pytest.raises((ShapesDiffer, Unusable)):
+        map_of_runs(runs, size)
+
+
+def test_runs_are_rows_of_a_map() -> None:
+    assert map_of_runs([[7, 4], [2, 2]], [2, 3]).tolist() == [[7, 7, 7], [7, 2, 2]]
+
+
+def test_a_mask_of_any_size_is_refused() -> None:
+    with pytest.raises(Unusable, match="1000000 x 1000000"):
+        Mask(10**6, 10**6, (0, 10**12))

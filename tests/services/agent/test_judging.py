@@ -3,6 +3,7 @@
 import base64
 import io
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -104,3 +105,18 @@ def test_equal_pictures_have_no_finite_psnr() -> None:
 def test_other_answers_are_not_judged_here() -> None:
     assert judged([{"type": "classification"}], Truth(picture=_png([[1]]))) == {}
     assert judged([_map([[0, 1]], 1, 1)], Truth()) == {}
+
+
+def test_an_answer_that_claims_a_huge_map_is_an_error_of_its_sample() -> None:
+    truth = Truth(picture=_png([[0, 1], [1, 1]]))
+    assert "100000000000" in judged([_map([[1, 10**11]], 1, 10**11)], truth)["error"]
+    assert "runs against pixels" in judged([_map([[1, 10**11]], 2, 2)], truth)["error"]
+
+
+def test_a_picture_that_claims_a_huge_size_is_an_error_of_its_sample() -> None:
+    head = b"IHDR" + (10**5).to_bytes(4, "big") * 2 + bytes([8, 0, 0, 0, 0])
+    png = b"\x89PNG\r\n\x1a\n" + (13).to_bytes(4, "big") + head + crc32(head).to_bytes(4, "big")
+    feature = {"type": "image", "data": base64.b64encode(_png([[1]])).decode()}
+    told = judged([feature], Truth(picture=png + b"\0\0\0\0IDAT"))
+    assert "error" in told
+    assert "picture" not in told

@@ -188,3 +188,22 @@ def test_what_is_not_alike_is_refused_by_name(first: Any, second: Any, why: str)
     with pytest.raises(NotAlike) as raised:
         compared(_side("a", first), _side("b", second))
     assert why in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        {"type": "semanticsegment", "size": [1, 10**11], "runs": [[1, 10**11]]},
+        {"type": "semanticsegment", "size": [2, 2], "runs": [[1, 10**11]]},
+        {
+            "type": "instancesegment",
+            "index": 1,
+            "probability": 0.5,
+            "mask": {"size": [10**6, 10**6], "counts": [0, 10**12]},
+        },
+    ],
+    ids=["map", "run", "mask"],
+)
+def test_an_answer_that_claims_a_huge_picture_is_refused_undecoded(feature: Any) -> None:
+    with pytest.raises(NotAlike, match="pixels"):
+        compared(*(_side(n, {0: [feature]}) for n in "ab"))

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mlscope.accuracy import Unusable
 from services.analyzer.frames import Aim
 from services.analyzer.judging import Judgement, judge
 from services.analyzer.predictions import Prediction
@@ -162,3 +163,10 @@ def test_what_no_metric_fits_has_none() -> None:
     assert judge([_answer([{"type": "raw", "values": [1.0, 2.0]}], values=[1.0])], AIM) == []
     assert judge([_answer([{"strange": 1}], labels=["cat"])], AIM) == []
     assert judge([], AIM) == []
+
+
+@pytest.mark.parametrize("counts", [[[0, 10**6, 1]], [[-1, 0, 1]]], ids=["many", "negative"])
+def test_maps_of_classes_that_cannot_be_are_refused(counts: Any) -> None:
+    answer = _answer([{"type": "semanticsegment"}], 0, {"pixels": {"counts": counts, "ignored": 0}})
+    with pytest.raises(Unusable, match="a class of a map"):
+        judge([answer], AIM)
