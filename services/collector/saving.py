@@ -5,6 +5,7 @@ their tries are for what is wrong with them, not with it.
 """
 
 import asyncio
+import contextlib
 import logging
 import math
 import time
@@ -75,6 +76,12 @@ async def patiently(
         delay_s = min(delay_s * 2, _MOST_DELAY_S)
 
 
+async def _again(delivery: Delivery) -> None:
+    """Ask for a batch again soon; past its last try it is buried, or comes again all the same."""
+    with contextlib.suppress(BusError):
+        await delivery.retry(1.0)
+
+
 class Saver:
     """Stores what one durable delivers, a transaction a store at a time side by side.
 
@@ -137,13 +144,13 @@ class Saver:
             if delivery.tries >= TRIES_FOR_UNKNOWN:
                 await self._bury(delivery, str(error))
             else:
-                await delivery.retry(1.0)
+                await _again(delivery)
         except BusError as error:
             _log.warning("evaluation %s cannot be read: %s", batch.evaluation, error)
-            await delivery.retry(1.0)
+            await _again(delivery)
         except MemoryError:
             _log.error("no memory for a batch of %s, it comes again", batch.evaluation)
-            await delivery.retry(1.0)
+            await _again(delivery)
         except Exception as error:  # noqa: BLE001 (whatever a stranger sends, the loop goes on)
             await self._bury(delivery, f"{type(error).__name__}: {error}")
         return None
@@ -179,6 +186,11 @@ class Saver:
                 return
             for one in kept:
                 await self._commit([one], store)
+            return
+        except MemoryError:
+            _log.error("no memory to commit %d batches, they come again", len(kept))
+            for delivery in deliveries:
+                await _again(delivery)
             return
         for delivery in deliveries:
             await delivery.ack()

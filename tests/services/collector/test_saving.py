@@ -2,18 +2,30 @@
 
 import asyncio
 import logging
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from mlscope.bus.bus import Bus
+from mlscope.bus.errors import Unreachable
 from mlscope.bus.memory import MemoryServer, connect
 from mlscope.bus.streams import durable_named
 from schemas.batch import Batch
-from services.collector.errors import DatabaseAway, DatabaseFull, MisshapenBatch
+from schemas.dead import LetterBuried
+from schemas.message import Fact
+from schemas.subjects import facts_of
+from services.collector.errors import (
+    DatabaseAway,
+    DatabaseFull,
+    MisshapenBatch,
+    UnstartedAttempt,
+)
 from services.collector.evaluations import Evaluations
 from services.collector.saving import Saver, patiently, prepared_of
-from services.collector.store import Prepared
+from services.collector.store import Prepared, Store
 from tests.services.collector.builders import (
     REQUESTED_NS,
     a_request,
@@ -98,6 +110,81 @@ async def test_a_batch_without_memory_comes_again_and_is_not_buried(
         saving.cancel()
         await asyncio.wait([saving])
     assert tries == [0, 0]
+
+
+@asynccontextmanager
+async def saving(saver: Saver, batch: int = 1) -> AsyncIterator[asyncio.Task[None]]:
+    """Run a saver for the time of a block."""
+    task = asyncio.create_task(saver.run("spans", batch))
+    async with asyncio.timeout(60):
+        yield task
+    task.cancel()
+    await asyncio.wait([task])
+
+
+@pytest.mark.parametrize(
+    "error", [UnstartedAttempt("e1", "r0", 1), Unreachable("away"), MemoryError()]
+)
+async def test_a_last_try_that_cannot_be_buried_ends_no_saver(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(batch: Batch, _: int) -> Prepared:
+        raise MisshapenBatch("torn") if batch.sequence else error
+
+    last_try = replace(durable_named("spans"), max_deliver=1)
+    async with connect(MemoryServer(durables=[last_try]), "collector") as bus:
+        publish, refused = bus.publish, list[str]()
+
+        async def once_away(fact: Fact, *, id: str, **more: Any) -> int:  # noqa: A002
+            if isinstance(fact, LetterBuried) and not refused:
+                refused.append(fact.reason)
+                raise Unreachable("away")
+            return await publish(fact, id=id, **more)
+
+        for fact, name in ((a_request(), "r"), (a_start(), "s"), (a_trace(), "t")):
+            await bus.publish(fact, id=name)
+        await bus.publish(a_trace(1), id="u")
+        monkeypatch.setattr("services.collector.saving.prepared_of", failing)
+        monkeypatch.setattr(bus, "publish", once_away)
+        saver = Saver(bus, [], Evaluations(bus), lambda: None)
+        async with saving(saver) as task:
+            while not saver.buried and not task.done():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    assert (saver.buried, refused) == (1, ["given up after 1 tries"])
+
+
+class Starved:
+    """A store that lacks memory the first time."""
+
+    def __init__(self) -> None:
+        self.saved: list[list[int]] = []
+
+    def save(self, batches: Sequence[Prepared]) -> int:
+        """Fail, or store."""
+        self.saved.append([batch.marker[2] for batch in batches])
+        if len(self.saved) == 1:
+            raise MemoryError
+        return sum(batch.count for batch in batches)
+
+
+async def letters(bus: Bus) -> list[Fact]:
+    """Return what was buried."""
+    return [recorded.fact for recorded in await bus.read(facts_of(LetterBuried))]
+
+
+async def test_batches_there_is_no_memory_to_commit_come_again() -> None:
+    store = Starved()
+    async with connect(MemoryServer(), "collector") as bus:
+        for fact, name in ((a_request(), "r"), (a_start(), "s"), (a_trace(), "t")):
+            await bus.publish(fact, id=name)
+        last = await bus.publish(a_trace(1), id="u")
+        stores: list[Store] = [store]  # type: ignore[list-item]
+        saver = Saver(bus, stores, Evaluations(bus), lambda: None)
+        async with saving(saver, batch=2) as task:
+            while await bus.acknowledged("spans") < last and not task.done():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert await letters(bus) == []
+    assert (saver.rows, store.saved[0]) == (8, [0, 1])
 
 
 @pytest.mark.parametrize(("waiting", "is_behind"), [(1, False), (2, True), (3, True)])
