@@ -1,6 +1,8 @@
 """PyTorch: models from a builder, TorchScript or an exported program; eager or compiled.
 
-No pickle is ever loaded: weights are safetensors, or a state dict read with `weights_only`.
+No pickle that could run code is loaded: weights are safetensors, or a state dict read with
+`weights_only`; exported programs are checked first; TorchScript's pickles are read by its own
+reader, which knows no Python.
 On a GPU the clock of a predict call stops when its outputs are in the host's memory.
 """
 
@@ -19,6 +21,7 @@ from services.agent.errors import OpenFailed, PredictFailed
 from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
 from services.agent.predictors.building import build
 from services.agent.predictors.opening import Opening
+from services.agent.predictors.pytorch_archive import load_exported
 from services.agent.predictors.pytorch_feed import DTYPES, Feed
 from services.agent.predictors.pytorch_options import Options, options_of
 from services.agent.predictors.pytorch_outputs import array_of, leaves_of, name_of_one
@@ -175,7 +178,7 @@ def _loaded(request: OpenRequest) -> Any:
     if form == "torchscript":
         return torch.jit.load(io.BytesIO(request.graph), map_location="cpu")  # type: ignore[no-untyped-call]
     if form == "exported":
-        return torch.export.load(io.BytesIO(request.graph)).module()
+        return load_exported(request.graph)
     raise OpenFailed(
         request.model.name,
         f"format {form or request.graph_path.suffix!r} is none of torchscript, exported, "
