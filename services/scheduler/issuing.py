@@ -6,7 +6,8 @@ interruption; one that dies is missed by its lease. Either way the attempt is ov
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import msgpack
@@ -68,6 +69,13 @@ class Issuing:
         """End the issuing of attempts that are over."""
         for attempt, task in list(self._tasks.items()):
             if attempt[0] == state.evaluation and _under_way(state, attempt) is None:
+                task.cancel()
+
+    def drop_all_but(self, open_ones: Mapping[str, EvaluationState]) -> None:
+        """End the issuing of attempts that are not under way in any open evaluation."""
+        for attempt, task in list(self._tasks.items()):
+            state = open_ones.get(attempt[0])
+            if state is None or _under_way(state, attempt) is None:
                 task.cancel()
 
     async def close(self) -> None:
@@ -132,18 +140,25 @@ class Issuing:
         await self._finish(order.agent, body)
 
     async def _finish(self, agent: str, body: bytes) -> None:
-        """Tell the agent that all is issued, until it has heard; `drop_stale` ends the wait."""
+        """Tell the agent that all is issued, until it has heard.
+
+        Raises IssuerFailed where it would not, or has not within `run_grace_s`.
+        """
         assert self.commander is not None, "set before use"
+        patience_s = self.limits.run_grace_s
+        deadline_s = time.monotonic() + patience_s
         while True:
             answer = await self.commander.ask(agent, "finish", body)
             if answer is not None and (answer.accepted or answer.error == "stale"):
                 return
             if answer is not None and answer.error != "busy":
                 raise IssuerFailed(f"the agent would not finish it: {answer.message}")
+            if time.monotonic() >= deadline_s:
+                raise IssuerFailed(f"the agent did not hear of its end for {patience_s:g} s")
             await asyncio.sleep(_PAUSE_S)
 
     async def _give_up(self, attempt: Attempt, cause: str) -> None:
-        """Record the end of an attempt, until that is done; `drop_stale` ends the wait.
+        """Record the end of an attempt, until that is done; dropping it ends the wait.
 
         While this instance lives nobody else takes it for lost.
         """

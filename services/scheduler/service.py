@@ -256,7 +256,7 @@ class Scheduler:
         """Every second: read on in the log, then look at some of the open evaluations in turn.
 
         Those that have their turn on an agent are always among them: deadlines, repeats of
-        commands, lost issuers.
+        commands, lost issuers. Loads whose attempt another instance ended are dropped.
         """
         await self._ready.wait()
         while True:
@@ -268,6 +268,7 @@ class Scheduler:
                 _log.info("could not read on: %s", error)
                 continue
             self.commander.forget_all_but(self.board.open)
+            self.issuing.drop_all_but(self.board.open)
             names = list(self.board.open)
             some = [*names, *names][self._looked_at :][: min(_LOOKED_AT, len(names))]
             self._looked_at = (self._looked_at + len(some)) % max(len(names), 1)

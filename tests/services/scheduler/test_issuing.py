@@ -217,6 +217,24 @@ async def test_an_agent_that_cannot_finish_a_load_breaks_it(bus: Bus) -> None:
         await finishing(bus, WorkAnswer(accepted=False, error="unknown", message="no room"))
 
 
+@pytest.mark.parametrize("answers", [True, False])
+async def test_an_agent_that_never_hears_of_the_end_breaks_it(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    monkeypatch.setattr("services.scheduler.issuing._PAUSE_S", 0.01)
+
+    async def busy(_: object) -> bytes:
+        return encode_body(WorkAnswer(accepted=False, error="busy"))
+
+    if answers:
+        await bus.answer(agent_command("a1", "finish"), busy, queue=None)
+    issuing = an_issuing(bus)
+    issuing.limits = Limits(run_grace_s=0.05)
+    async with asyncio.timeout(60):
+        with pytest.raises(IssuerFailed, match=r"did not hear of its end for 0\.05 s"):
+            await issuing._finish("a1", b"body")
+
+
 async def test_what_was_issued_is_told_to_the_agent(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:

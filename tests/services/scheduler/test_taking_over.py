@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mlscope.bus.bus import Bus, Entry
+from mlscope.bus.bus import Bus, Delivery, Entry
 from mlscope.bus.memory import connect
 from schemas.agent import Lease
 from schemas.codec import encode_body
@@ -18,6 +18,7 @@ from schemas.run import RunReady
 from services.scheduler.board import Board
 from services.scheduler.decide import decide, decide_cancel
 from services.scheduler.fleet import Fleet
+from services.scheduler.issued import IssuedLoad
 from services.scheduler.recording import Recorder
 from services.scheduler.service import serve
 from services.scheduler.state import EvaluationState
@@ -184,3 +185,50 @@ async def test_an_agent_still_at_work_on_what_is_over_is_stopped_again(
             await asyncio.sleep(0.02)
     assert len(agent.stops) > 2
     assert set(agent.stops) == {("b1-online-model", 1)}
+
+
+class Deaf:
+    """A bus that brings its scheduler no deliveries: others get them all."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bus, name)
+
+    async def deliveries(self, *_: object, **__: object) -> AsyncGenerator[list[Delivery], None]:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+        yield []
+
+
+async def test_a_load_ends_with_an_evaluation_that_another_scheduler_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def endless(*_: object, **__: object) -> IssuedLoad:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        raise AssertionError
+
+    monkeypatch.setattr("services.scheduler.service._LOOK_S", 0.05)
+    monkeypatch.setattr("services.scheduler.issuing.issue_load", endless)
+    other = await a_run_under_way(world)
+    await world.client.publish(RunReady(evaluation=E, run=RUN, attempt=1, agent="a1"), id="ready")
+    await world.an_agent(script=hangs)
+    stop, patient = asyncio.Event(), replace(QUICK, run_grace_s=600.0, lease_ttl_s=600.0)
+    async with connect(world.server, "scheduler") as bus:
+        deaf: Any = Deaf(bus)
+        serving = asyncio.create_task(serve(deaf, quick(), stop, patient))
+        await answering(world.client)
+        async with asyncio.timeout(60):
+            await begun.wait()
+            await other.settle(E, cancels)
+            await ended.wait()
+        stop.set()
+        await serving
+    assert (await world.decisions(E))[-3:] == ["issued", "interrupted", "cancelled"]
