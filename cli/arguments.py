@@ -333,7 +333,11 @@ def _add_repeating(commands: Parsers) -> None:
     add("--agent", action="append", default=[], metavar="ID", help="only this one; repeatable")
     add("--wait", type=float, metavar="S", help="seconds to wait for an agent that fits")
     add("--out", type=Path, metavar="FILE", help="write the new evaluation as such a file, too")
-    add("--strict", action="store_true", help="end with exit code 3 where predictions differ")
+    add(
+        "--strict",
+        action="store_true",
+        help="end with exit code 3 unless all predictions were compared and equal",
+    )
     add("--quiet", action="store_true", help="no progress")
     _prints(again)
     for each in (export, again):

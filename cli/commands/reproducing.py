@@ -12,7 +12,12 @@ from cli.output import Rows, write_json, write_rows
 from cli.progress import ProgressLine
 from cli.request import manifest_in
 from mlscope.client import AsyncClient
-from mlscope.reproducing.differences import Difference, differences
+from mlscope.reproducing.differences import (
+    SAME,
+    Difference,
+    differences,
+    verdict_on_predictions,
+)
 from mlscope.reproducing.logs import (
     Altered,
     NotMeasured,
@@ -90,25 +95,22 @@ async def _reproduce(arguments: argparse.Namespace, before: ReferenceLog) -> int
         arguments.out.write_text(written(now), "utf-8")
     found = differences(before, now)
     _print(arguments.output, before, now, found)
-    return exits.GATE if arguments.strict and not _are_same(found) else exits.OK
-
-
-def _are_same(found: list[Difference]) -> bool:
-    return all(each.is_same for each in found if each.aspect in ("predictions", "runs"))
+    is_same = verdict_on_predictions(found) == SAME
+    return exits.GATE if arguments.strict and not is_same else exits.OK
 
 
 def _print(form: str, before: ReferenceLog, now: ReferenceLog, found: list[Difference]) -> None:
     rows = [
         (each.aspect, each.subject, each.name, each.before, each.now, each.note) for each in found
     ]
+    verdict = verdict_on_predictions(found)
     if form == "json":
         told = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
         write_json(
             {"before": before.evaluation, "now": now.evaluation, "differences": told,
-             "predictions_are_same": _are_same(found)}
+             "predictions": verdict, "predictions_are_same": verdict == SAME}
         )  # fmt: skip
         return
     write_rows(Rows(_COLUMNS, tuple(rows)), form)
     if form == "table":
-        same = "the same" if _are_same(found) else "not the same"
-        print(f"{now.evaluation} repeats {before.evaluation}: predictions are {same}.")
+        print(f"{now.evaluation} repeats {before.evaluation}: predictions are {verdict}.")

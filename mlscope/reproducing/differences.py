@@ -4,10 +4,12 @@ Runs are paired by scenario, level and batch size, in their order. Performance i
 both intervals at 95 %: where these overlap, a difference is not shown by these runs.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
+from mlscope.reproducing.logs import MOST_ANSWERS
 from schemas.reference import ReferenceAnswer, ReferenceLog, ReferenceMachine, ReferenceRun
 
 _CONDITIONS = (
@@ -19,6 +21,7 @@ _NUMBERS = (
     ("throughput", "samples_per_s"),
 )
 IDENTICAL = "identical"
+SAME, NOT_SAME, NOT_COMPARED = "the same", "not the same", "not compared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,19 @@ class Difference:
     now: str
     note: str = ""
     is_same: bool = False
+    is_compared: bool = True
+
+
+def verdict_on_predictions(found: Iterable[Difference]) -> str:
+    """Return `SAME` only where every run was paired and its answers compared and equal.
+
+    `NOT_COMPARED`: of no run, or not of all, were there answers to compare.
+    """
+    told = [each for each in found if each.aspect in ("predictions", "runs")]
+    compared = [each for each in told if each.is_compared]
+    if any(not each.is_same for each in compared):
+        return NOT_SAME
+    return SAME if compared and len(compared) == len(told) else NOT_COMPARED
 
 
 def differences(before: ReferenceLog, now: ReferenceLog) -> list[Difference]:
@@ -48,7 +64,10 @@ def differences(before: ReferenceLog, now: ReferenceLog) -> list[Difference]:
         found += _performance(old, new)
     found += _accuracy(before, now)
     for old, new in pairs:
-        found += _predictions(old, new, _answers(before, old.run), _answers(now, new.run))
+        answers = _answers(before, old.run), _answers(now, new.run)
+        left_out = _left_out(before, old, len(answers[0])) or _left_out(now, new, len(answers[1]))
+        told = _predictions(old, new, *answers)
+        found.append(replace(told, note=f"{told.note}; {left_out}") if left_out else told)
     return found
 
 
@@ -65,7 +84,14 @@ def paired(before: ReferenceLog, now: ReferenceLog) -> Iterator[tuple[ReferenceR
 
 
 def _machines(before: ReferenceLog, now: ReferenceLog) -> Iterator[Difference]:
-    for old, new in zip(before.machines, now.machines, strict=False):
+    counts = len(before.machines), len(now.machines)
+    if counts[0] != counts[1]:
+        yield Difference("hardware", "", "machines", str(counts[0]), str(counts[1]))
+    for old, new in zip_longest(before.machines, now.machines):
+        if old is None or new is None:
+            known = (old.agent, "none") if new is None else ("none", new.agent)
+            yield Difference("hardware", " / ".join(known), "machine", *known)
+            continue
         yield from _of_machine("hardware", old, new)
         yield from _of_machine("software", old, new)
 
@@ -161,14 +187,15 @@ def _predictions(
     new: ReferenceRun,
     before: Mapping[int, ReferenceAnswer],
     now: Mapping[int, ReferenceAnswer],
-) -> Iterator[Difference]:
-    if not old.predictions_digest and not new.predictions_digest:
-        return
+) -> Difference:
     shown = (old.predictions_digest[:16] or "none", new.predictions_digest[:16] or "none")
+    whole = Difference("predictions", old.run, "answers", *shown)
+    if "none" in shown:
+        which = "either" if shown[0] == shown[1] else "one"
+        note = f"{NOT_COMPARED}: {which} kept no answers"
+        return replace(whole, note=note, is_compared=False)
     if old.predictions_digest == new.predictions_digest:
-        note = f"{IDENTICAL}, of {len(before)} samples"
-        yield Difference("predictions", old.run, "answers", *shown, note, is_same=True)
-        return
+        return replace(whole, note=f"{IDENTICAL}, of {len(before)} samples", is_same=True)
     both = sorted(before.keys() & now.keys())
     other = [n for n in both if before[n].features != now[n].features]
     pairs = [_distance(_flat(before[n].features), _flat(now[n].features)) for n in other]
@@ -178,7 +205,21 @@ def _predictions(
         note += f", {changed} with other labels or sizes"
     if len(both) < max(len(before), len(now)):
         note += f"; {len(before)} samples then, {len(now)} now"
-    yield Difference("predictions", old.run, "answers", *shown, note)
+    return replace(whole, note=note)
+
+
+def _left_out(log: ReferenceLog, run: ReferenceRun, kept: int) -> str:
+    """Return what to say of samples that were answered beyond the bound of those kept; '' of none.
+
+    A run may ask for a sample again: without the dataset's size there may be fewer than said.
+    """
+    if not kept or (kept < log.request.outputs and len(log.answers) < MOST_ANSWERS):
+        return ""
+    dataset = log.subject.dataset
+    known = len(dataset.samples) or (dataset.synthetic.samples if dataset.synthetic else 0)
+    answered = run.answered * run.batch_size
+    more = min(answered, known or answered) - kept
+    return f"up to {more} samples more were answered, not kept and {NOT_COMPARED}" * (more > 0)
 
 
 def _distance(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[float, bool]:

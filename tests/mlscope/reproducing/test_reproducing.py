@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from mlscope.reproducing.differences import Difference, differences
+from mlscope.reproducing.differences import (
+    NOT_COMPARED,
+    NOT_SAME,
+    SAME,
+    Difference,
+    differences,
+    verdict_on_predictions,
+)
 from mlscope.reproducing.logs import (
     Altered,
     NotMeasured,
@@ -209,3 +216,52 @@ def test_another_accuracy_is_said() -> None:
 def test_a_run_that_is_missing_is_said() -> None:
     now = a_log().model_copy(update={"runs": ()})
     assert of(differences(a_log(), now), "runs") == [("paired", "1", "0")]
+
+
+def without_digests(log: ReferenceLog) -> ReferenceLog:
+    (run,) = log.runs
+    bare = run.model_copy(update={"predictions_digest": ""})
+    return log.model_copy(update={"runs": (bare,), "answers": ()})
+
+
+@pytest.mark.parametrize("without", [(True, True), (True, False), (False, True)])
+def test_runs_without_answers_are_not_called_the_same(without: tuple[bool, bool]) -> None:
+    before, now = (without_digests(a_log()) if each else a_log() for each in without)
+    found = differences(before, now)
+    (answers,) = [each for each in found if each.aspect == "predictions"]
+    assert answers.note.startswith("not compared: ")
+    assert verdict_on_predictions(found) == NOT_COMPARED
+
+
+def test_nothing_at_all_is_not_the_same() -> None:
+    empty = a_log().model_copy(update={"runs": ()})
+    assert verdict_on_predictions(differences(empty, empty)) == NOT_COMPARED
+    assert verdict_on_predictions(differences(a_log(), a_log())) == SAME
+    assert verdict_on_predictions(differences(a_log(), empty)) == NOT_SAME
+    other = a_log(a_prediction(0, 0.5), a_prediction(1, 0.75))
+    assert verdict_on_predictions(differences(a_log(), other)) == NOT_SAME
+
+
+def test_one_run_of_two_without_answers_is_not_the_same() -> None:
+    whole, bare = a_log(), without_digests(a_log())
+    both = whole.model_copy(update={"runs": (*whole.runs, *bare.runs)})
+    assert verdict_on_predictions(differences(both, both)) == NOT_COMPARED
+
+
+def test_another_number_of_machines_is_said() -> None:
+    log = a_log()
+    fewer = log.model_copy(update={"machines": ()})
+    assert of(differences(log, fewer), "hardware") == [
+        ("machines", "1", "0"),
+        ("machine", "a1", "none"),
+    ]
+    assert ("machine", "none", "a1") in of(differences(fewer, log), "hardware")
+
+
+def test_samples_beyond_the_kept_bound_are_said_not_to_be_compared() -> None:
+    log = a_log()
+    bound = log.model_copy(update={"request": log.request.model_copy(update={"outputs": 2})})
+    (answers,) = [each for each in differences(bound, bound) if each.aspect == "predictions"]
+    assert answers.note == (
+        "identical, of 2 samples; up to 3 samples more were answered, not kept and not compared"
+    )
