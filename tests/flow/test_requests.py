@@ -4,9 +4,11 @@ import asyncio
 import base64
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -322,6 +324,25 @@ def test_readme_s_snippet_runs_as_it_stands(cluster: Cluster) -> None:
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["accepted"] is True
+    with cluster.client() as client:
+        client.evaluation(told["evaluation"]).cancel("only asked for")
+
+
+async def test_readme_s_line_for_the_nats_program_is_accepted_as_it_stands(
+    cluster: Cluster,
+) -> None:
+    """There need be no such program here: what it would send is sent, byte for byte."""
+    readme = (REPOSITORY / "README.md").read_text("utf-8")
+    line = re.search(r"^ {4}(nats --server (?:.*\\\n)*.*)$", readme, re.MULTILINE)
+    assert line, "README asks from the shell"
+    _, *options, verb, subject, body = shlex.split(line[1].replace("\\\n", " "))
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    seed_file = cluster.folder / Path(given.pop("--nkey")).relative_to(".mlscope")
+    name = given.pop("--inbox-prefix").removeprefix("_INBOX_")
+    assert (verb, given) == ("request", {"--server": "nats://127.0.0.1:4222"})
+    async with stranger(cluster.nats_url, seed_file, name) as asking:
+        told = json.loads((await asking.nc.request(subject, body.encode(), timeout=60)).data)
+    assert told["accepted"] is True, told
     with cluster.client() as client:
         client.evaluation(told["evaluation"]).cancel("only asked for")
 
