@@ -24,7 +24,6 @@ pytestmark = pytest.mark.xdist_group("flow")
 STREAM_BYTES = 256 * 1024
 EVALUATIONS = 4
 QUERIES = 1500
-SPANS = 2 * QUERIES
 DISK_BYTES = 400 << 20
 
 
@@ -46,23 +45,25 @@ async def stream_bytes(cluster: Cluster, stream: str) -> int:
     return size
 
 
-async def test_a_full_stream_holds_the_agent_back_and_loses_nothing() -> None:
-    settings = {"MLSCOPE_TRACES_MAX_BYTES": str(STREAM_BYTES), "MLSCOPE_PURGE_AFTER_S": "1"}
+@pytest.mark.parametrize(("stream", "queries"), [("TRACES", QUERIES), ("QUERIES", 4 * QUERIES)])
+async def test_a_full_stream_holds_the_agent_back_and_loses_nothing(
+    stream: str, queries: int
+) -> None:
+    settings = {f"MLSCOPE_{stream}_MAX_BYTES": str(STREAM_BYTES), "MLSCOPE_PURGE_AFTER_S": "1"}
     with running(settings) as cluster, cluster.client() as client:
         with standing_still(cluster.pid("collector")):
             asked = [
-                client.run("identity", scenarios=online(QUERIES), trace_level="model")
+                client.run("identity", scenarios=online(queries), trace_level="model")
                 for _ in range(EVALUATIONS)
             ]
-            await no_longer_growing(cluster)
+            await no_longer_growing(cluster, stream)
             assert asked[-1].status().state in ("planned", "running")
         for evaluation in asked:
             status = evaluation.wait(60)
             (one,) = status.runs
-            assert (status.state, one.spans, one.caveats) == ("analyzed", SPANS, ())
+            assert (status.state, one.answered, one.caveats) == ("analyzed", queries, ())
             key = run_key(status.evaluation, one.run, one.attempt)
-            counted = "SELECT count(*), count(DISTINCT span) FROM span WHERE run_key = %s"
-            assert cluster.rows(counted, key) == [(SPANS, SPANS)]
+            assert stored(cluster, key) == {"query": (queries,) * 2, "span": (2 * queries,) * 2}
         assert_well(cluster)
 
 
@@ -80,13 +81,19 @@ async def test_a_run_larger_than_its_stream_is_stored_as_it_goes() -> None:
         assert_well(cluster)
 
 
-async def no_longer_growing(cluster: Cluster) -> None:
+def stored(cluster: Cluster, key: int) -> dict[str, tuple[int, int]]:
+    """Return (rows, distinct rows) of one attempt in the tables `query` and `span`."""
+    counted = 'SELECT count(*), count(DISTINCT "{0}") FROM "{0}" WHERE run_key = %s'
+    return {each: cluster.rows(counted.format(each), key)[0] for each in ("query", "span")}
+
+
+async def no_longer_growing(cluster: Cluster, stream: str) -> None:
     """Return once a stream takes no more: filled to the brim, never above."""
-    sizes = [await stream_bytes(cluster, "TRACES")]
+    sizes = [await stream_bytes(cluster, stream)]
     while len(sizes) < 5 or sizes[-1] == 0 or len(set(sizes[-5:])) > 1:
         assert len(sizes) < 100, sizes
         await asyncio.sleep(0.3)
-        sizes.append(await stream_bytes(cluster, "TRACES"))
+        sizes.append(await stream_bytes(cluster, stream))
     assert STREAM_BYTES / 2 < sizes[-1] <= STREAM_BYTES, sizes
 
 
