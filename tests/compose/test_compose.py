@@ -6,12 +6,16 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from typing import Any
 
 import pytest
 
 from tests.compose.conftest import Compose
 
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(1800)]
+
+QUERIES = 1200
+"""A minute of them at 20/s: a container of the command line takes seconds to start."""
 
 
 def mlscope(compose: Compose, *arguments: str) -> str:
@@ -35,16 +39,44 @@ def test_an_evaluation_goes_through(compose: Compose) -> None:
     assert "online" in result
 
 
+def until_running(compose: Compose, evaluation: str) -> None:
+    """Return once queries of an evaluation are being asked; fails where it has ended already."""
+    deadline = time.monotonic() + 120
+    state = ""
+    while state != "running":
+        assert time.monotonic() < deadline, state
+        state = shown(compose, evaluation)["state"]
+        assert state in ("requested", "postponed", "planned", "running"), state
+
+
+def shown(compose: Compose, evaluation: str) -> dict[str, Any]:
+    """Return what the command line says of an evaluation."""
+    told: dict[str, Any] = json.loads(mlscope(compose, "show", evaluation, "-o", "json"))
+    return told
+
+
 def test_a_killed_collector_loses_nothing(compose: Compose) -> None:
-    asked = mlscope(
-        compose, "run", "tiny-cnn", "--scenario", "fixed_rate:rate_hz=50,queries=200", "--detach"
-    )
+    rate = f"fixed_rate:rate_hz=20,queries={QUERIES}"
+    asked = mlscope(compose, "run", "tiny-cnn", "--scenario", rate, "--detach")
     evaluation = asked.split()[0]
+    until_running(compose, evaluation)
     compose("kill", "-s", "SIGKILL", "collector")
+    assert shown(compose, evaluation)["state"] == "running", "it was killed in mid-run"
     compose("up", "-d", "--no-recreate", "--scale", "agent=3")
     mlscope(compose, "watch", evaluation)
-    shown = json.loads(mlscope(compose, "show", evaluation, "-o", "json"))
-    assert shown["state"] == "analyzed"
+    ended = shown(compose, evaluation)
+    assert ended["state"] == "analyzed"
+    assert [(run["state"], run["answered"]) for run in ended["runs"]] == [("recorded", QUERIES)]
+    assert stored_queries(compose, evaluation) == f"{QUERIES}|{QUERIES}"
+
+
+def stored_queries(compose: Compose, evaluation: str) -> str:
+    """Return rows and distinct rows of an evaluation's queries in the database."""
+    counted = f"""
+        SELECT count(*), count(DISTINCT (run_key, query)) FROM query
+        WHERE run_key IN (SELECT run_key FROM run WHERE evaluation = '{evaluation}')
+    """
+    return in_container(compose, "db", "psql", "-U", "postgres", "-d", "mlscope", "-Atc", counted)
 
 
 def test_the_gateway_wants_its_token(compose: Compose) -> None:
