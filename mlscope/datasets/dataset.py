@@ -90,15 +90,29 @@ def text_lines(path: Path, root: Path) -> list[str]:
 
 def below(root: Path, path: str, file: str, record: int | str) -> Path:
     """Return a path that a record names. Raises PathEscapes where it leads out of `root`."""
-    found = (root / path).resolve()
-    if not found.is_relative_to(root.resolve()):
+    try:
+        found = (root / path).resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # a loop of links, a NUL
+        raise PathEscapes(file, record, path) from error
+    if Path(path).is_absolute() or not found.is_relative_to(root.resolve()):
         raise PathEscapes(file, record, path)
     return found
 
 
+def inside(root: Path, path: Path) -> Path:
+    """Return a file of a dataset's folder. Raises PathEscapes where it is a link out of it."""
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise PathEscapes(root.name, path.name, path.name)
+    return path
+
+
 def needed(root: Path, reader: str, *names: str) -> Path:
-    """Return the first of some files or folders that is there. Raises LayoutMissing."""
+    """Return the first of some files or folders that is there.
+
+    Raises LayoutMissing; PathEscapes where a name, or a link, leads out of `root`.
+    """
     for name in names:
+        below(root, name, root.name, name)
         if (root / name).exists():
             return root / name
     raise LayoutMissing(root.name, f"has no {' or '.join(names)}", reader)

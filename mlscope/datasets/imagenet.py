@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlscope.datasets.dataset import Dataset, text_lines
+from mlscope.datasets.dataset import Dataset, inside, text_lines
 from mlscope.datasets.errors import BadField, FileBroken, LayoutMissing, PackageNeeded
 from mlscope.datasets.folder import PICTURES, by_folder, labelled_by, of_files, paths_below
 from mlscope.datasets.labels import number_of
@@ -35,9 +35,10 @@ def imagenet(place: Place) -> Dataset:
     synsets, classes = _classes(place)
     if any(_SYNSET.fullmatch(each.name) for each in pictures.iterdir() if each.is_dir()):
         return _by_synset(place, pictures, synsets, classes)
-    for root in (place.path, pictures, place.path.parent):
+    for root in (place.path, pictures):
         if (root / "val.txt").is_file():
-            return labelled_by(place, root / "val.txt", classes, pictures)
+            file = inside(place.path, root / "val.txt")
+            return labelled_by(place, file, classes, pictures)
     kit = _kit(place)
     if kit is not None:
         return _by_kit(place, pictures, kit, synsets, classes)
@@ -58,7 +59,8 @@ def _classes(place: Place) -> tuple[tuple[str, ...], Classes]:
     for name in _SYNSET_FILES:
         file = place.path / name
         if file.is_file():
-            words = [line.split(None, 1) for line in text_lines(file, place.path) if line.strip()]
+            lines = text_lines(inside(place.path, file), place.path)
+            words = [line.split(None, 1) for line in lines if line.strip()]
             for number, each in enumerate(words, 1):
                 if not _SYNSET.fullmatch(each[0]):
                     raise BadField(place.shown(file), f"line {number}", "synset", each[0], "n…")
@@ -96,7 +98,7 @@ def _by_kit(
 ) -> Dataset:
     """Return the pictures by number, each with the truth of its line."""
     paths = sorted(paths_below(pictures, PICTURES), key=lambda each: each.name)
-    file = kit / _TRUTHS
+    file = inside(place.path, kit / _TRUTHS)
     shown, lines = place.shown(file), text_lines(file, place.path)
     if len(lines) != len(paths):
         raise FileBroken(shown, f"has {len(lines)} lines for {len(paths)} pictures")
@@ -114,7 +116,7 @@ def _by_kit(
 
 def _kit_numbers(place: Place, kit: Path) -> Mapping[int, str]:
     """Return the synset of each of the kit's numbers, which are not in the synsets' order."""
-    text, table = kit / "map_clsloc.txt", kit / "meta.mat"
+    text, table = (inside(place.path, kit / each) for each in ("map_clsloc.txt", "meta.mat"))
     if text.is_file():
         rows = [line.split() for line in text_lines(text, place.path)]
         return _checked(

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlscope.datasets.dataset import shown, text_lines
+from mlscope.datasets.dataset import below, shown, text_lines
 from mlscope.datasets.errors import BadField, BadRecord
 from mlscope.datasets.place import Place
 from mlscope.datasets.truth import Classes, Truth, Where
@@ -17,8 +17,12 @@ def classes_of(place: Place) -> Classes:
     """
     names_file = place.options.text("class_names")
     count = place.options.whole("classes", 0)
-    names = tuple(text_lines(place.folder / names_file, place.path)) if names_file else ()
+    names = tuple(_lines_named(names_file, place)) if names_file else ()
     return Classes(names, count)
+
+
+def _lines_named(file: str, place: Place) -> list[str]:
+    return text_lines(below(place.folder, file, place.options.reader, "class_names"), place.path)
 
 
 def pairs_in(path: Path, root: Path) -> Iterator[tuple[int, str, str]]:
