@@ -6,7 +6,7 @@ texts are questions' answers or transcripts, which only the task tells. The form
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -86,7 +86,16 @@ def _classes(given: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noqa:
     # Which of five is right can't be told of a list of three.
     sizes = [k for k in (1, 5) if k <= max(shortest, 1)]
     found = (_top(ranked, truths, k, by_name=by_name) for k in sizes)
-    return [Judgement(each, judged=judged) for each in found]
+    empty = len(given) - len(answers)
+    return [Judgement(_without_empty(each, empty), judged=judged) for each in found]
+
+
+def _without_empty(outcome: Outcome, empty: int) -> Outcome:
+    """Count answers without any class as excluded, and say so."""
+    if not empty:
+        return outcome
+    outcome = replace(outcome, excluded=outcome.excluded + empty)
+    return outcome.warning(f"{empty} answers named no class and are excluded")
 
 
 def _top(

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from services.analyzer.frames import Frames, Run, RunRow, Sample, features_of
+from mlscope.load import ScenarioError, scenario_named
+from services.analyzer.frames import ANSWERED, Frames, Run, RunRow, Sample, features_of
 
 Feature = dict[str, Any]
 
@@ -92,12 +93,40 @@ def predictions_of(run: Run, samples: Sequence[Sample] = ()) -> Iterator[Predict
             yield found
 
 
+def asked_samples(run: Run, dataset_samples: int | None) -> tuple[set[int], set[int]]:
+    """Return the samples of a run's queries that were answered, and of those that were not.
+
+    Which sample a query carried is the load's to say, which its parameters determine; where it
+    can't be made again, samples that were not kept are taken for numbers below zero.
+    """
+    failed = run.queries.filter(
+        run.queries["status"].is_null() | (run.queries["status"] != ANSWERED)
+    )
+    if not failed.height:
+        return set(), set()
+    row = run.row
+    try:
+        load = scenario_named(row.scenario)(row.parameters, row.batch_size, dataset_samples or 0)
+        carried = load.sample_indices
+        answered, lost = (
+            {int(each) for each in carried[queries["query"].to_numpy()].ravel()}
+            for queries in (run.answered, failed)
+        )
+    except (ScenarioError, IndexError, TypeError, ValueError):
+        most = int(failed["size"].sum())
+        return set(), {-1 - each for each in range(min(most, dataset_samples or most))}
+    return answered, lost
+
+
 @dataclass
 class Pool:
     """The answers of one opened model: of each sample the first, and how its repeats differ."""
 
     rows: list[RunRow] = field(default_factory=list)
     failed: int = 0
+    #: samples asked for that were answered, and that failed, of runs with failures
+    answered: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
     by_sample: dict[int, Prediction] = field(default_factory=dict)
     #: answers to samples that came again, compared with the first
     compared: int = 0
@@ -114,10 +143,18 @@ class Pool:
         """Of each sample its first answer, in the dataset's order."""
         return [self.by_sample[sample] for sample in sorted(self.by_sample)]
 
-    def add(self, run: Run, samples: Sequence[Sample]) -> None:
+    @property
+    def lost(self) -> int:
+        """How many samples have no answer since every query with them failed."""
+        return len(self.refused - self.answered - self.by_sample.keys())
+
+    def add(self, run: Run, samples: Sequence[Sample], dataset_samples: int | None = None) -> None:
         """Put a run's answers to the others."""
         self.rows.append(run.row)
         self.failed += run.failed
+        answered, refused = asked_samples(run, dataset_samples)
+        self.answered |= answered
+        self.refused |= refused
         self.compared += int(run.row.conditions.get("repeats_compared") or 0)
         own: set[int] = set()
         for found in predictions_of(run, samples):
@@ -139,5 +176,5 @@ def pools_of(frames: Frames) -> list[Pool]:
     for run in frames.measured:
         opened = str(run.row.conditions.get("opened") or "")
         pool = pools.setdefault((run.row.agent, run.row.session, opened), Pool())
-        pool.add(run, frames.samples)
+        pool.add(run, frames.samples, frames.aim.samples)
     return list(pools.values())

@@ -24,6 +24,8 @@ from services.analyzer.tables.table import (
     with_interval,
 )
 
+_OF_SAMPLES = ("samples", "questions")
+
 FEW = 100
 """Samples below which a share is a smoke check: its interval is wider than 0.2 at worst."""
 
@@ -34,7 +36,9 @@ def accuracy(frames: Frames) -> Table:
         return made(ANALYSIS, [], f"Accuracy is not available: {frames.aim.hopeless}.")
     rows: list[dict[str, Any]] = []
     caveats = list(frames.caveats)
+    lost: dict[tuple[str, str], int] = {}
     for pool in pools_of(frames):
+        lost[pool.row.session, str(pool.row.conditions.get("opened") or "")] = pool.lost
         try:
             found = judge(pool.answers, frames.aim)
         except (AccuracyError, LookupError, TypeError, ValueError) as error:
@@ -42,7 +46,7 @@ def accuracy(frames: Frames) -> Table:
             continue
         rows += [_cells(pool, each, frames.aim.samples) for each in found]
         caveats += [f"{_named(pool)}: {note}" for note in _notes(pool, found, frames.aim.samples)]
-    return made(ANALYSIS, rows, _verdict(frames, rows), caveats)
+    return made(ANALYSIS, rows, _verdict(frames, rows, lost), caveats)
 
 
 def _named(pool: Pool) -> str:
@@ -72,7 +76,10 @@ def _notes(pool: Pool, found: Sequence[Judgement], samples: int | None) -> Itera
             " more queries, or `--outputs`, reach more"
         )
     if pool.failed:
-        yield f"{pool.failed} queries failed: samples without an answer are not judged"
+        yield (
+            f"{pool.failed} queries failed: samples without an answer are not judged,"
+            f" {pool.lost} of the samples have none"
+        )
 
 
 def _cells(pool: Pool, told: Judgement, samples: int | None) -> dict[str, Any]:
@@ -89,7 +96,7 @@ def _cells(pool: Pool, told: Judgement, samples: int | None) -> dict[str, Any]:
         "counts": told.counts,
         "kind": "smoke check" if told.judged < FEW else "accuracy",
         "judged": told.judged,
-        "excluded": outcome.excluded,
+        "excluded": outcome.excluded + (pool.lost if told.counts in _OF_SAMPLES else 0),
         "dataset": row.dataset,
         "dataset_samples": samples,
         "method": outcome.method,
@@ -124,7 +131,9 @@ def build_of(row: RunRow) -> str:
     return hashlib.sha256(text_.encode()).hexdigest()[:12]
 
 
-def _verdict(frames: Frames, rows: Sequence[Mapping[str, Any]]) -> str:
+def _verdict(
+    frames: Frames, rows: Sequence[Mapping[str, Any]], lost: Mapping[tuple[str, str], int]
+) -> str:
     judged = [row for row in rows if row["value"] is not None]
     if not judged:
         kept = any(run.outputs.height for run in frames.measured)
@@ -132,13 +141,26 @@ def _verdict(frames: Frames, rows: Sequence[Mapping[str, Any]]) -> str:
         return f"No accuracy: {why if kept else 'no answer was kept'}."
     first = judged[0]
     same = [row for row in judged if (row["session"], row["opened"]) == _place(first)]
-    said = ", ".join(_said(row) for row in same)
+    said = ", ".join(_said(row) for row in same) + _failed(first, lost[_place(first)])
     others = len({_place(row) for row in judged}) - 1
     more = f"; {others} more opened models below" if others else ""
     head = "Smoke check" if first["kind"] == "smoke check" else "Accuracy"
     build = "same build as the times" if first["same_build"] else "of builds that differ"
     of = f"{first['judged']} samples, {build}"
     return f"{head} ({of}): {said}{more}."
+
+
+def _failed(row: Mapping[str, Any], lost: int) -> str:
+    """Return what to say of samples that failed, with the share if each of them were wrong."""
+    if not lost:
+        return ""
+    said = (
+        f"; {lost} {'sample' if lost == 1 else 'samples'} failed and {'is' if lost == 1 else 'are'}"
+    )
+    said += " not counted"
+    if row["unit"] != "1" or row["hits"] is None:
+        return said
+    return f"{said}; counted as wrong: {row['metric']} {row['hits']} of {row['n'] + lost}"
 
 
 def _place(row: Mapping[str, Any]) -> tuple[str, str]:

@@ -139,3 +139,35 @@ def test_answers_that_make_no_sense_are_a_caveat() -> None:
     table = table_of(ANALYSIS, _run(odd))
     assert table.rows == ()
     assert any("can't be judged" in caveat for caveat in table.caveats)
+
+
+def _failing(answered: int, failed: int, **more: Any) -> dict[str, Any]:
+    queries = [[n, 0, 1, None, 0, 0, 5, 5, 0] for n in range(answered)]
+    queries += [[answered + n, 0, 1, None, 0, 0, 5, None, 1] for n in range(failed)]
+    answers = [_answer("cat", labels=["cat"])] * (answered - 1) + [_answer("x", labels=["cat"])]
+    parameters = {"queries": answered + failed}
+    return _run(*answers, queries=queries, parameters=parameters, **more)
+
+
+def test_samples_that_failed_are_excluded_and_could_be_wrong() -> None:
+    table = table_of(ANALYSIS, _failing(9, 1), aim={"samples": 10})
+    assert _told(table, "hits", "n", "excluded") == [(8, 9, 1)]
+    assert "; 1 sample failed and is not counted; counted as wrong: top-1 8 of 10" in table.verdict
+
+
+def test_a_sample_that_fails_again_and_again_is_one() -> None:
+    table = table_of(ANALYSIS, _failing(2, 4), aim={"samples": 3})
+    # Six queries ask for samples 0 1 2 0 1 2: only the third has no answer.
+    assert _told(table, "n", "excluded") == [(2, 1)]
+    assert "counted as wrong: top-1 1 of 3" in table.verdict
+
+
+def test_samples_of_an_unknown_load_that_failed_are_counted_by_query() -> None:
+    table = table_of(ANALYSIS, _failing(3, 2, scenario="own"), aim={"samples": 9})
+    assert _told(table, "n", "excluded") == [(3, 2)]
+
+
+def test_an_answer_without_a_class_is_excluded_and_said() -> None:
+    table = table_of(ANALYSIS, _run(_answer("cat", labels=["cat"]), _answer(labels=["cat"])))
+    assert _told(table, "n", "excluded") == [(1, 1)]
+    assert any("1 answers named no class and are excluded" in each for each in table.caveats)
