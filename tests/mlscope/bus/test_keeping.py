@@ -1,12 +1,16 @@
 """A delivery is kept while there is work, and no longer."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
 from mlscope.bus.errors import Unreachable
 from mlscope.bus.keeping import keeping
 from mlscope.bus.memory import MemoryServer, connect
+from mlscope.bus.nats.connection import Msg
+from mlscope.bus.nats.deliveries import NatsDelivery, Place, Puller
+from mlscope.bus.streams import durable_named
 from tests.contracts.facts import a_fact
 
 
@@ -31,18 +35,29 @@ async def test_more_time_is_asked_again_and_again_until_the_end() -> None:
     assert delivery.count == seen
 
 
-async def test_a_server_that_was_away_is_asked_again() -> None:
-    class Away(Counted):
-        async def working(self) -> None:
-            """Count, but be heard by nobody at first."""
-            self.count += 1
-            if self.count < 3:
-                raise Unreachable("away")
+class Away:
+    """A connection to a server that is away for the first two words said to it."""
 
-    delivery = Away()
-    async with asyncio.timeout(60), keeping(delivery, 0.001):  # type: ignore[arg-type]
-        while delivery.count < 5:  # noqa: ASYNC110
+    def __init__(self) -> None:
+        self.said: list[bytes] = []
+
+    async def send(self, _: str, word: bytes) -> None:
+        """Note the word; fail at first."""
+        self.said.append(word)
+        if len(self.said) < 3:
+            raise Unreachable("away")
+
+
+async def test_a_server_that_was_away_is_asked_again() -> None:
+    connection, message = Away(), Msg(None, reply="ack")  # type: ignore[arg-type]
+    puller = Puller(connection, durable_named("scheduler"), None, None)  # type: ignore[arg-type]
+    recorded = SimpleNamespace(subject="mlscope.v1.evaluation.e1.cancelled")
+    delivery = NatsDelivery(puller, message, Place("EVENTS", 1, 1), recorded)  # type: ignore[arg-type]
+    await delivery.working()
+    async with asyncio.timeout(60), keeping(delivery, 0.001):
+        while len(connection.said) < 5:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
+    assert set(connection.said) == {b"+WPI"}
 
 
 async def test_nothing_is_left_running_when_the_work_fails() -> None:

@@ -1,9 +1,16 @@
 """An agent's desk: whose turn it is, what is under way, and stops that came ahead."""
 
+from typing import cast
+
+import pytest
+
 from schemas.plan import WorkOrder
-from services.agent.desk import MOST_OPEN_ORDERS, Desk
+from services.agent.desk import MOST_OPEN_ORDERS, Desk, RunName
+from services.agent.execution import Execution
+from services.agent.process import WorkerProcess
 from services.agent.state import Ended, Stopping
-from tests.services.agent.builders import a_run, an_order
+from services.agent.telling import Telling
+from tests.services.agent.builders import MANIFESTS, Kept, a_run, an_order
 
 
 def of_runs(*names: str, session: str = "s0") -> WorkOrder:
@@ -40,3 +47,22 @@ def test_a_stop_ahead_is_kept_for_its_run_until_the_order_ends() -> None:
     desk.change(Ended(order))
     assert desk.stops_of(order) == {}
     assert desk.running(("e1", "r0", 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "is_running"),
+    [
+        (("e1", "r0", 2), True),
+        (("e1", "r1", 2), True),
+        (("e1", "r2", 2), False),
+        (("e1", "r0", 1), False),
+        (("e2", "r0", 2), False),
+    ],
+)
+def test_running_is_the_very_attempt_under_way(name: RunName, is_running: bool) -> None:
+    desk, order = Desk("a1", "i1"), an_order(runs=(a_run("r0"), a_run("r1")), attempt=2)
+    execution = Execution(
+        Telling(order, Kept()), cast("WorkerProcess", None), MANIFESTS, silence_s=30.0
+    )
+    desk.execution = execution
+    assert desk.running(name) is (execution if is_running else None)
