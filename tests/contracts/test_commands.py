@@ -93,6 +93,26 @@ async def test_beyond_the_bound_requests_are_refused_as_busy(world: World) -> No
     assert sum(answer.get("reason") == "done" for answer in told) == 100
 
 
+async def test_of_a_flood_nobody_waits_for_every_refusal_is_buried(bus: Bus) -> None:
+    release = asyncio.Event()
+
+    async def held(_: Asked) -> bytes:
+        await release.wait()
+        return b"{}"
+
+    await bus.answer(SUBJECT, held, queue="registry", limit_pending=4)
+    for n in range(40):
+        await bus.publish_live(SUBJECT, json.dumps({"model": n}).encode())
+    buried = set[bytes]()
+    async with asyncio.timeout(60), aclosing(bus.follow(facts_of(LetterBuried))) as dead:
+        while len(buried) < 36:
+            recorded = await anext(dead)
+            if recorded is not None and isinstance(recorded.fact, LetterBuried):
+                assert recorded.fact.reason.startswith("busy: ")
+                buried.add(recorded.fact.body)
+    release.set()
+
+
 async def test_a_subject_may_have_bounds_of_its_own(world: World) -> None:
     release = asyncio.Event()
     at_work: list[bytes] = []

@@ -22,6 +22,7 @@ from mlscope.bus.hearing import Hearing
 from mlscope.bus.letters import dead_letter, enveloped, payload_of, readable, sealed
 from mlscope.bus.memory.bucket import BucketState
 from mlscope.bus.memory.delivery import MemoryDelivery
+from mlscope.bus.memory.intake import Intake
 from mlscope.bus.memory.log import Kept, Log
 from mlscope.bus.memory.objects import ObjectState
 from mlscope.bus.memory.server import Listener, MemoryServer
@@ -48,6 +49,7 @@ class MemoryBus:
         self._patience_s = patience_s
         self._is_closed = False
         self._answering: list[tuple[str, Answering]] = []
+        self._intakes: list[Intake] = []
         self._listeners: list[Listener] = []
         self._hearings: set[Hearing] = set()
 
@@ -119,9 +121,11 @@ class MemoryBus:
             limit_running=limit_running,
         )
         self._answering.append((subject, answering))
+        intake = Intake(answering)
+        self._intakes.append(intake)
 
         def received(subject: str, body: bytes, reply: str) -> None:
-            answering.take(Asked(subject, body, bool(reply)), self._respond(reply))
+            intake.take(Asked(subject, body, bool(reply)), self._respond(reply))
 
         self._listeners.append(self._server.listen(subject, received, queue or ""))
 
@@ -298,6 +302,8 @@ class MemoryBus:
         self._is_closed = True
         for listener in self._listeners:
             self._server.leave(listener)
+        for intake in self._intakes:
+            intake.close()
         for _, answering in self._answering:
             await answering.close()
         for hearing in list(self._hearings):
