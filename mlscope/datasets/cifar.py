@@ -62,7 +62,7 @@ def _read(
     reader = place.options.reader
     names_file = needed(root, reader, naming[0])
     names = plain_pickle(names_file, place.shown(names_file)).get(naming[1])
-    if not isinstance(names, list):
+    if not isinstance(names, list) or not all(isinstance(each, bytes | str) for each in names):
         raise BadField(place.shown(names_file), 0, naming[1], names, "a list of class names")
     classes = Classes(tuple(_text(each) for each in names))
     batches = [_batch(place, needed(root, reader, each), field) for each in files]
@@ -97,7 +97,10 @@ def _batch(place: Place, path: Path, field: str) -> _Batch:
         raise BadField(shown, 0, field, labels, "a list of whole numbers")
     if len(labels) != count:
         raise FileBroken(shown, f"has {len(labels)} {field} for {count} pictures")
-    names = [_text(each) for each in found.get("filenames") or ()]
+    named = found.get("filenames") or []
+    if not isinstance(named, list) or not all(isinstance(each, bytes | str) for each in named):
+        raise BadField(shown, 0, "filenames", named, "a list of file names")
+    names = [_text(each) for each in named]
     if len(names) != count:
         names = [f"{shown}:{row}" for row in range(count)]
     return _Batch(shown, _mapped(path, data.body, place), labels, names)
@@ -118,5 +121,5 @@ def _mapped(path: Path, body: bytes, place: Place) -> Pixels:
         return np.memmap(room, np.uint8, "r", 0, shape)
 
 
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+def _text(value: bytes | str) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -1,6 +1,12 @@
 """What can go wrong with a dataset: each error names the file, and the record and field if any."""
 
 from collections.abc import Iterable
+from reprlib import Repr
+
+# Whole, a list that holds others many times may be of any length.
+_BRIEF = Repr()
+_BRIEF.maxlevel, _BRIEF.maxstring, _BRIEF.maxother, _BRIEF.maxlong = 4, 200, 200, 200
+_BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxdict = 20
 
 
 class DatasetError(Exception):
@@ -87,6 +93,6 @@ class BadField(BadRecord):
     ) -> None:
         """Name file, record and field, what was found there and what is expected."""
         self.field, self.found, self.expected = field, found, expected
-        shown = repr(found)
+        shown = _BRIEF.repr(found)
         shown = shown if len(shown) <= 80 else f"{shown[:80]}…"
         super().__init__(file, record, f"{field} is {shown}, expected {expected}")

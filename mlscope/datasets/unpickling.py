@@ -12,8 +12,10 @@ from types import MappingProxyType
 from typing import Any
 
 from mlscope.datasets.errors import FileBroken
+from mlscope.datasets.opcodes import check_opcodes
 
 _MOST_BYTES = 512 << 20
+_MOST_SHOWN = 200
 
 
 class PickledArray:
@@ -27,7 +29,6 @@ class PickledArray:
     def __setstate__(self, state: Any) -> None:
         """Keep the state (version, shape, element type, is Fortran's order, bytes)."""
         _, shape, kind, is_fortran, body = state
-        body = body.encode("latin1") if isinstance(body, str) else body
         whole = isinstance(shape, tuple) and all(type(size) is int for size in shape)
         if not whole or is_fortran or not isinstance(kind, PickledType):
             raise pickle.UnpicklingError("an array that is not described as numbers in C order")
@@ -40,7 +41,9 @@ class PickledType:
     """An element type as a pickle describes it."""
 
     def __init__(self, name: Any = "", *_: object) -> None:
-        self.name = name.decode("latin1") if isinstance(name, bytes) else str(name)
+        if not isinstance(name, bytes | str):
+            raise pickle.UnpicklingError("an element type without a name")
+        self.name = name.decode("latin1") if isinstance(name, bytes) else name
 
     def __setstate__(self, state: Any) -> None:
         """Take no notice: a plain element type is all in its name."""
@@ -50,19 +53,12 @@ def _reconstruct(*_: object) -> PickledArray:
     return PickledArray()
 
 
-def _encode(text: Any, encoding: Any = "latin1") -> bytes:
-    if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
-        raise pickle.UnpicklingError("text in another encoding than latin1")
-    return text.encode("latin1")
-
-
 _STAND_INS: Mapping[tuple[str, str], Any] = MappingProxyType(
     {
         ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
         ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
         ("numpy", "ndarray"): PickledArray,
         ("numpy", "dtype"): PickledType,
-        ("_codecs", "encode"): _encode,
     }
 )
 
@@ -70,11 +66,25 @@ _STAND_INS: Mapping[tuple[str, str], Any] = MappingProxyType(
 class _Plain(pickle.Unpickler):
     """Knows the stand-ins, and no other name."""
 
+    def __init__(self, body: bytes) -> None:
+        super().__init__(io.BytesIO(body), encoding="bytes")
+        self._left_bytes = len(body)
+
     def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("_codecs", "encode"):
+            return self._encoded
         found = _STAND_INS.get((module, name))
         if found is None:
             raise pickle.UnpicklingError(f"names {module}.{name}, which is not data")
         return found
+
+    def _encoded(self, text: Any, encoding: Any = "latin1") -> bytes:
+        if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
+            raise pickle.UnpicklingError("text in another encoding than latin1")
+        self._left_bytes -= len(text)
+        if self._left_bytes < 0:
+            raise pickle.UnpicklingError("encodes more text than it holds")
+        return text.encode("latin1")
 
 
 def plain_pickle(path: Path, shown: str) -> dict[str, Any]:
@@ -82,7 +92,9 @@ def plain_pickle(path: Path, shown: str) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise FileBroken(shown, f"is larger than {_MOST_BYTES} bytes")
-        found = _Plain(io.BytesIO(path.read_bytes()), encoding="bytes").load()
+        body = path.read_bytes()
+        check_opcodes(body)
+        found = _Plain(body).load()
     except OSError as error:
         raise FileBroken(shown, error.strerror or str(error)) from error
     except (
@@ -95,11 +107,14 @@ def plain_pickle(path: Path, shown: str) -> dict[str, Any]:
         MemoryError,
         OverflowError,
     ) as error:
-        raise FileBroken(shown, f"no pickle of plain data: {error or 'cut short'}") from error
+        reason = str(error)[:_MOST_SHOWN] or "cut short"
+        raise FileBroken(shown, f"no pickle of plain data: {reason}") from error
     if not isinstance(found, dict):
         raise FileBroken(shown, f"holds {type(found).__name__}, expected a map")
+    if not all(isinstance(key, bytes | str) for key in found):
+        raise FileBroken(shown, "holds a map whose keys are no texts")
     return {_text(key): value for key, value in found.items()}
 
 
-def _text(key: Any) -> str:
-    return key.decode("latin1") if isinstance(key, bytes) else str(key)
+def _text(key: bytes | str) -> str:
+    return key.decode("latin1") if isinstance(key, bytes) else key
