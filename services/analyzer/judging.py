@@ -5,6 +5,7 @@ texts are questions' answers or transcripts, which only the task tells. The form
 `mlscope.accuracy`'s.
 """
 
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from mlscope.accuracy import (
     Outcome,
     PixelCounts,
     Truth,
+    UnknownLabel,
     Unusable,
     auc,
     average_precision,
@@ -134,7 +136,15 @@ def _names_of(answer: Prediction) -> frozenset[Any]:
 
 
 def _numbers_of(answer: Prediction) -> frozenset[Any]:
-    return frozenset(answer.truth.get("classes", ()))
+    """Return the classes that are right. Raises UnknownLabel for one that the model has not."""
+    told = [int(each) for each in answer.truth.get("classes", ())]
+    # The numbers that classes were chosen from are kept of small outputs alone: float32, base64.
+    sizes = {len(b64decode(each)) // 4 for each in answer.raw.values()}
+    most = sizes.pop() if len(sizes) == 1 else None
+    for each in told:
+        if each < 0 or (most is not None and each >= most):
+            raise UnknownLabel(answer.sample, each, most or max(told) + 1)
+    return frozenset(told)
 
 
 def _synonyms(label: str) -> frozenset[str]:

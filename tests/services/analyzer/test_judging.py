@@ -1,10 +1,11 @@
 """Each kind of answer is judged by its own metrics; what cannot be judged is left out and said."""
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
 
-from mlscope.accuracy import Unusable
+from mlscope.accuracy import UnknownLabel, Unusable
 from services.analyzer.frames import Aim
 from services.analyzer.judging import Judgement, judge
 from services.analyzer.predictions import Prediction
@@ -170,3 +171,14 @@ def test_maps_of_classes_that_cannot_be_are_refused(counts: Any) -> None:
     answer = _answer([{"type": "semanticsegment"}], 0, {"pixels": {"counts": counts, "ignored": 0}})
     with pytest.raises(Unusable, match="a class of a map"):
         judge([answer], AIM)
+
+
+@pytest.mark.parametrize("label", [-1, 3], ids=["negative", "beyond"])
+def test_a_true_class_that_the_model_has_not_is_refused(label: int) -> None:
+    scores = {"": b64encode(bytes(4 * 3)).decode()}
+    feature = {"type": "classification", "index": 0, "probability": 1.0}
+    known = Prediction("r0", 0, 7, [feature], {"classes": [2]}, raw=scores)
+    odd = Prediction("r0", 0, 7, [feature], {"classes": [label]}, raw=scores)
+    assert judge([known], AIM)[0].outcome.n == 1
+    with pytest.raises(UnknownLabel, match=f"sample 7 is labelled {label}"):
+        judge([known, odd], AIM)
