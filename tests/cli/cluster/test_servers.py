@@ -5,6 +5,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from contextlib import aclosing
 from pathlib import Path
@@ -135,9 +136,14 @@ def test_an_initdb_that_was_killed_leaves_no_data(data_folder: Path) -> None:
 def test_below_a_private_home_the_database_lives_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outside = Path("/var/tmp/mlscope-test-outside")
+    # A folder of this test's own, on the way to which no folder is private.
+    own = Path(tempfile.mkdtemp(prefix="mlscope-test-", dir="/var/tmp"))
+    own.chmod(0o755)
+    outside = own / "outside"
     monkeypatch.setattr(postgres_home, "_OUTSIDE", (outside,))
-    monkeypatch.setattr(postgres_home, "reachable", lambda path: "tmp/pytest" not in str(path))
+    monkeypatch.setattr(
+        postgres_home, "reachable", lambda path: not Path(path).is_relative_to(tmp_path)
+    )
     data = tmp_path / "home" / ".mlscope"
     (tmp_path / "home").mkdir(mode=0o700)
     before = [stat.S_IMODE(folder.stat().st_mode) for folder in data.parents]
@@ -153,7 +159,7 @@ def test_below_a_private_home_the_database_lives_outside(
         assert anew != places[0]
         assert list(outside.iterdir()) == [anew]
     finally:
-        shutil.rmtree(outside)
+        shutil.rmtree(own)
 
 
 @as_root
