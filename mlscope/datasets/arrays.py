@@ -18,6 +18,8 @@ from mlscope.datasets.truth import Classes, Truth, Where
 
 Array = npt.NDArray[Any]
 _MOST_BYTES = 64 << 30
+_MOST_SMALL_BYTES = 1 << 30
+_MOST_RATIO = 100
 _BLOCK_BYTES = 1 << 20
 
 
@@ -62,6 +64,8 @@ def mapped(path: Path, shown: str) -> Array:
         found: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise FileBroken(shown, f"no .npy of numbers: {error}") from error
+    if not isinstance(found, np.ndarray):
+        raise FileBroken(shown, "no .npy of numbers: an archive")
     return found
 
 
@@ -87,8 +91,10 @@ def _unpacked(place: Place) -> tuple[Mapping[str, Array], Any]:
     found, shown = {}, place.shown(place.path)
     try:
         with zipfile.ZipFile(place.path) as archive:
-            if sum(each.file_size for each in archive.infolist()) > _MOST_BYTES:
-                raise FileBroken(shown, f"holds more than {_MOST_BYTES} bytes")
+            most = max(_MOST_SMALL_BYTES, _MOST_RATIO * place.path.stat().st_size)
+            most = min(_MOST_BYTES, most)
+            if sum(each.file_size for each in archive.infolist()) > most:
+                raise FileBroken(shown, f"holds more than {most} bytes")
             for member in archive.infolist():
                 with place.room() as room, archive.open(member) as packed:
                     shutil.copyfileobj(packed, room, _BLOCK_BYTES)

@@ -9,6 +9,9 @@ from mlscope.datasets.truth import Truth
 
 T = TypeVar("T")
 
+MOST_SAMPLE_BYTES = 1 << 30
+MOST_TEXT_BYTES = 256 << 20
+
 
 class Lazily(Sequence[T], Generic[T]):
     """A sequence whose elements a function makes as they are asked for; none is kept."""
@@ -70,15 +73,23 @@ class Dataset(Lazily[Any]):
 def file_bytes(path: Path, root: Path, record: int | str) -> bytes:
     """Return a sample's file. Raises BadRecord, which calls it by its path below `root`."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            body = file.read(MOST_SAMPLE_BYTES + 1)
     except OSError as error:
         raise BadRecord(shown(path, root), record, error.strerror or str(error)) from error
+    if len(body) > MOST_SAMPLE_BYTES:
+        raise BadRecord(shown(path, root), record, f"is larger than {MOST_SAMPLE_BYTES} bytes")
+    return body
 
 
 def text_lines(path: Path, root: Path) -> list[str]:
     """Return a text file's lines without the empty ones at its end. Raises FileBroken."""
     try:
-        lines = path.read_text("utf-8").splitlines()
+        with path.open("rb") as file:
+            body = file.read(MOST_TEXT_BYTES + 1)
+        if len(body) > MOST_TEXT_BYTES:
+            raise FileBroken(shown(path, root), f"is larger than {MOST_TEXT_BYTES} bytes")
+        lines = body.decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise FileBroken(shown(path, root), f"no UTF-8 text: {error}") from error
     except OSError as error:

@@ -17,6 +17,7 @@ from mlscope.datasets.options import Options
 from mlscope.datasets.place import Place
 from mlscope.datasets.truth import Classes, Truth, Where
 
+_MOST_ROW_BYTES = 16 << 20
 Row = Mapping[str, str]
 Part = Callable[[Row, int], Any]
 
@@ -92,8 +93,13 @@ class Table:
 
                 def lines() -> Iterator[str]:
                     nonlocal end
-                    for line in file:
+                    while line := file.readline(_MOST_ROW_BYTES + 1):
                         end += len(line)
+                        if end - at > _MOST_ROW_BYTES:
+                            reason = (
+                                f"a row from byte {at} on has more than {_MOST_ROW_BYTES} bytes"
+                            )
+                            raise FileBroken(self.shown, reason)
                         yield line.decode("utf-8")
 
                 for cells in csv.reader(lines(), delimiter=self._delimiter, strict=True):

@@ -87,4 +87,10 @@ def test_names_of_files_are_texts(tmp_path: Path, names: Any) -> None:
 
 
 def test_an_error_shows_little_of_a_large_value() -> None:
-    assert len(str(BadField("f", 0, "x", shared(20), "less"))) < 200
+    value = shared(20)
+    tracemalloc.start()
+    try:
+        assert len(str(BadField("f", 0, "x", value, "less"))) < 200
+        assert tracemalloc.get_traced_memory()[1] < MIB
+    finally:
+        tracemalloc.stop()
