@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -23,6 +24,7 @@ class Parameters:
         self._left = dict(values)
         self._known: list[str] = []
         self._labels = labels
+        self._label_file = ""
         #: the outputs that the step reads beside its own, in the order asked for
         self.outputs: tuple[str, ...] = ()
 
@@ -90,7 +92,13 @@ class Parameters:
             return ()
         if not isinstance(value, str) or self._labels is None:
             raise self._wrong(name, value, "the name of a label file")
+        self._label_file = value
         return self._labels(value)
+
+    def class_names(self, names: Sequence[str]) -> "ClassNames":
+        """Return the label file named under the first of `names` that is there, or none."""
+        lines = self.labels(names)
+        return ClassNames(self._label_file, lines)
 
     def number(self, name: str, *, default: float, least: float = -math.inf) -> float:
         """Return a number of at least `least`."""
@@ -122,6 +130,34 @@ class Parameters:
 
     def _wrong(self, name: str, found: object, expected: str) -> BadParameter:
         return BadParameter(self.operator, name, found, expected)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassNames:
+    """The lines of a label file, one a class; without a file every class is called ''."""
+
+    file: str
+    lines: tuple[str, ...]
+
+    def require(self, classes: int) -> None:
+        """Raise ValueError unless there is one line a class: else names shift unseen."""
+        if self.file and len(self.lines) != classes:
+            raise ValueError(
+                f"label file {self.file} has {len(self.lines)} labels,"
+                f" the model's output has {classes} classes"
+            )
+
+    def require_class(self, index: int) -> None:
+        """Raise ValueError unless a class that was answered has a line."""
+        if self.file and not 0 <= index < len(self.lines):
+            raise ValueError(
+                f"label file {self.file} has {len(self.lines)} labels,"
+                f" the model's output has class {index}"
+            )
+
+    def of(self, index: int) -> str:
+        """Return the name of a class."""
+        return self.lines[index] if self.file else ""
 
 
 def require_pillow(operator: str) -> None:

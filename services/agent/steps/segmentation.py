@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from services.agent.steps.parameters import Parameters
+from services.agent.steps.parameters import ClassNames, Parameters
 
 Feature = dict[str, Any]
 
@@ -19,11 +19,13 @@ def segmentation(parameters: Parameters) -> Callable[[npt.NDArray[Any]], list[li
     "runs": [[class, pixels]…] by rows, "classes": [{"index", "label", "pixels"}…]}`, most pixels
     first. The map is numpy.argmax's.
     """
-    labels = parameters.labels(("labels", "labels_url"))
+    labels = parameters.class_names(("labels", "labels_url"))
     axis = -1 if parameters.choice("data_layout", ("NCHW", "NHWC"), "NCHW") == "NHWC" else 1
 
     def apply(values: npt.NDArray[Any]) -> list[list[Feature]]:
         if values.ndim == 4:
+            if values.shape[axis] > 1:
+                labels.require(values.shape[axis])
             values = values.take(0, axis) if values.shape[axis] == 1 else values.argmax(axis)
         if values.ndim != 3:
             raise ValueError(f"shape {values.shape} is no map of pixels")
@@ -32,11 +34,13 @@ def segmentation(parameters: Parameters) -> Callable[[npt.NDArray[Any]], list[li
     return apply
 
 
-def _feature(pixels: npt.NDArray[np.int64], labels: tuple[str, ...]) -> Feature:
+def _feature(pixels: npt.NDArray[np.int64], labels: ClassNames) -> Feature:
     flat = pixels.ravel()
     starts = np.concatenate(([0], np.flatnonzero(np.diff(flat)) + 1))
     lengths = np.diff(np.concatenate((starts, [flat.size])))
     found, counts = np.unique(flat, return_counts=True)
+    for each in found[[0, -1]] if found.size else ():
+        labels.require_class(int(each))
     order = np.argsort(-counts, kind="stable")
     return {
         "type": "semanticsegment",
@@ -45,7 +49,7 @@ def _feature(pixels: npt.NDArray[np.int64], labels: tuple[str, ...]) -> Feature:
         "classes": [
             {
                 "index": int(found[at]),
-                "label": labels[found[at]] if 0 <= found[at] < len(labels) else "",
+                "label": labels.of(int(found[at])),
                 "pixels": int(counts[at]),
             }
             for at in order

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from services.agent.steps.parameters import Parameters
+from services.agent.steps.parameters import ClassNames, Parameters
 
 Feature = dict[str, Any]
 
@@ -15,26 +15,27 @@ def topk(parameters: Parameters) -> Callable[[npt.NDArray[np.floating]], list[li
     """Return (batch, classes) -> for each sample its `k` best features, best first.
 
     A feature is `{"type": "classification", "index", "label", "probability"}`; `labels` (or the
-    papers' `labels_url`) names the label file, one class a line, '' where it has no line.
+    papers' `labels_url`) names the label file, one class a line, neither more nor less.
     Ties go to the lower index.
     """
     count = parameters.whole("k", default=5)
-    labels = parameters.labels(("labels", "labels_url"))
+    labels = parameters.class_names(("labels", "labels_url"))
 
     def apply(probabilities: npt.NDArray[np.floating]) -> list[list[Feature]]:
         rows = probabilities.reshape(len(probabilities), -1)
+        labels.require(rows.shape[1])
         return [_best(row, count, labels) for row in rows]
 
     return apply
 
 
-def _best(row: npt.NDArray[np.floating], count: int, labels: tuple[str, ...]) -> list[Feature]:
+def _best(row: npt.NDArray[np.floating], count: int, labels: ClassNames) -> list[Feature]:
     order = np.argsort(-row, kind="stable")[:count]
     return [
         {
             "type": "classification",
             "index": int(index),
-            "label": labels[index] if index < len(labels) else "",
+            "label": labels.of(int(index)),
             "probability": float(row[index]),
         }
         for index in order

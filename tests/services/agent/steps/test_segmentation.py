@@ -27,12 +27,12 @@ def test_the_map_is_the_best_class_of_each_pixel(classes: int, h: int, w: int, s
 
 
 def test_classes_are_counted_most_first_with_labels() -> None:
-    values = np.array([[[0, 1, 1], [1, 9, 0]]])
-    ((feature,),) = made("segmentation", ("sky", "sea"), labels="l").apply(values)
+    values = np.array([[[0, 1, 1], [1, 2, 0]]])
+    ((feature,),) = made("segmentation", ("sky", "sea", "sun"), labels="l").apply(values)
     assert [(each["label"], each["pixels"]) for each in feature["classes"]] == [
         ("sea", 3),
         ("sky", 2),
-        ("", 1),
+        ("sun", 1),
     ]
     assert json.dumps(feature)
 
@@ -40,3 +40,17 @@ def test_classes_are_counted_most_first_with_labels() -> None:
 def test_what_is_no_map_is_no_good() -> None:
     with pytest.raises(ValueError, match="is no map of pixels"):
         apply("segmentation", np.zeros((1, 5)))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (np.zeros((1, 3, 2, 2)), "l has 2 labels, the model's output has 3 classes"),
+        (np.array([[[0, 2]]]), "l has 2 labels, the model's output has class 2"),
+        (np.array([[[0, -1]]]), "l has 2 labels, the model's output has class -1"),
+    ],
+    ids=["scores", "class", "negative"],
+)
+def test_labels_that_do_not_fit_are_refused(values: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        made("segmentation", ("sky", "sea"), labels="l").apply(values)

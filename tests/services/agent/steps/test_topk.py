@@ -1,6 +1,7 @@
 """topk: the likeliest classes with their labels."""
 
 import numpy as np
+import pytest
 
 from schemas.manifest import Step
 from services.agent.steps import operator_of
@@ -9,9 +10,9 @@ from tests.services.agent.steps.applying import apply
 
 def test_the_best_comes_first_with_its_label() -> None:
     step = Step(operator="topk", parameters={"k": 2, "labels": "names"})
-    named = operator_of(step, lambda _: ("cat", "dog")).apply
+    named = operator_of(step, lambda _: ("cat", "dog", "eel")).apply
     ((first, second),) = named(np.array([[0.1, 0.2, 0.7]], np.float32))
-    assert (first["index"], first["label"]) == (2, "")
+    assert (first["index"], first["label"]) == (2, "eel")
     assert (second["label"], round(second["probability"], 3)) == ("dog", 0.2)
 
 
@@ -27,3 +28,11 @@ def test_there_are_no_more_than_there_are_classes() -> None:
 
 def test_the_papers_argsort_is_topk() -> None:
     assert len(apply("argsort", np.ones((2, 9), np.float32))[1]) == 5
+
+
+@pytest.mark.parametrize("labels", [("cat", "dog"), ("cat", "dog", "eel", "fox"), ()])
+def test_labels_that_are_not_one_a_class_are_refused(labels: tuple[str, ...]) -> None:
+    named = operator_of(Step(operator="topk", parameters={"labels": "names"}), lambda _: labels)
+    said = f"label file names has {len(labels)} labels, the model's output has 3 classes"
+    with pytest.raises(ValueError, match=said):
+        named.apply(np.ones((1, 3), np.float32))
