@@ -5,6 +5,7 @@ again and again, so a starting collector announces what another one left unannou
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import cast
@@ -57,7 +58,9 @@ class Recorder:
         """Keep every attempt that ends, for ever."""
         async for deliveries in self._bus.deliveries("recorder", batch=1):
             for delivery in deliveries:
-                await self._record(delivery)
+                # What cannot be answered to the bus now is delivered again by it.
+                with contextlib.suppress(BusError):
+                    await self._record(delivery)
             self.look()
 
     def close(self) -> None:

@@ -28,6 +28,8 @@ from services.registry.texts import Texts
 
 LEASES = "leases"
 _AT_ONCE = 32
+#: before a shipped manifest is tried again that the bus did not take
+_AGAIN_S = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -148,10 +150,16 @@ class Registry:
         if isinstance(manifest, ManifestFaulty):
             await self._bury(manifest.file, str(manifest))
             return
-        try:
-            await self._answers.publish(manifest)
-        except ManifestRefused as error:
-            await self._bury(f"{manifest.kind} {manifest.name}", error.refused.message)
+        while True:
+            try:
+                await self._answers.publish(manifest)
+            except ManifestRefused as error:
+                await self._bury(f"{manifest.kind} {manifest.name}", error.refused.message)
+            except BusError as error:
+                _log.warning("shipped manifest not published yet: %s", error)
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            return
 
     def _shipped(self) -> list[Any]:
         return list(read_manifests(self._settings.manifests_folder))

@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, closing
+from typing import Any
 
 import psycopg
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.bus.errors import Unreachable
 from mlscope.bus.memory import MemoryServer, connect
+from mlscope.bus.memory.delivery import MemoryDelivery
 from schemas.run import RunIncomplete
 from schemas.subjects import attempt_batches, facts_of
 from services.collector.evaluations import Evaluations
@@ -68,6 +71,27 @@ async def test_while_savers_are_behind_missing_batches_have_ten_times_as_long(
             await looks.get()
     announcing.cancel()
     await asyncio.wait([announcing])
+
+
+async def test_an_end_that_cannot_be_acknowledged_comes_again(
+    bus: Bus, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    was_tried = asyncio.Event()
+
+    async def away(*_: Any) -> None:
+        was_tried.set()
+        raise Unreachable("away")
+
+    monkeypatch.setattr(MemoryDelivery, "ack", away)
+    monkeypatch.setattr(MemoryDelivery, "retry", away)
+    await bus.publish(a_completion(), id="c")
+    recording = asyncio.create_task(recorder.record())
+    async with asyncio.timeout(60):
+        await was_tried.wait()
+    await asyncio.sleep(0)
+    assert not recording.done()
+    recording.cancel()
+    await asyncio.wait([recording])
 
 
 async def test_only_what_is_acknowledged_makes_room(bus: Bus, recorder: Recorder) -> None:
