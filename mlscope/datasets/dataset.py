@@ -1,5 +1,6 @@
 """What a reader returns: samples and truths by index, read when asked for."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
@@ -73,8 +74,7 @@ class Dataset(Lazily[Any]):
 def file_bytes(path: Path, root: Path, record: int | str) -> bytes:
     """Return a sample's file. Raises BadRecord, which calls it by its path below `root`."""
     try:
-        with path.open("rb") as file:
-            body = file.read(MOST_SAMPLE_BYTES + 1)
+        body = _bounded(path, MOST_SAMPLE_BYTES)
     except OSError as error:
         raise BadRecord(shown(path, root), record, error.strerror or str(error)) from error
     if len(body) > MOST_SAMPLE_BYTES:
@@ -85,8 +85,7 @@ def file_bytes(path: Path, root: Path, record: int | str) -> bytes:
 def text_lines(path: Path, root: Path) -> list[str]:
     """Return a text file's lines without the empty ones at its end. Raises FileBroken."""
     try:
-        with path.open("rb") as file:
-            body = file.read(MOST_TEXT_BYTES + 1)
+        body = _bounded(path, MOST_TEXT_BYTES)
         if len(body) > MOST_TEXT_BYTES:
             raise FileBroken(shown(path, root), f"is larger than {MOST_TEXT_BYTES} bytes")
         lines = body.decode("utf-8").splitlines()
@@ -97,6 +96,13 @@ def text_lines(path: Path, root: Path) -> list[str]:
     while lines and not lines[-1].strip():
         lines.pop()
     return lines
+
+
+def _bounded(path: Path, most_bytes: int) -> bytes:
+    """Return a file's bytes, at most one more than `most_bytes`."""
+    with path.open("rb") as file:
+        # All that a read may return is allocated first: no more than the file has.
+        return file.read(min(os.fstat(file.fileno()).st_size, most_bytes) + 1)
 
 
 def below(root: Path, path: str, file: str, record: int | str) -> Path:
