@@ -26,6 +26,8 @@ from services.agent.inline_process import InlineProcess
 from services.agent.pipeline import CODE_BEFORE, CODE_BEHIND
 from services.agent.steps import Operator
 
+_MOST_DEPTH = 64
+
 
 def codes_of(model: ModelManifest, names: Sequence[str]) -> dict[str, str]:
     """Return a side's codes by name, in their order. Raises CodeFailed for a placeholder."""
@@ -167,12 +169,41 @@ def _answers(batch_size: int, made: Any) -> Sequence[Any]:
 
 def _features(answer: Any) -> Any:
     if isinstance(answer, dict):
-        return [answer]
+        return [_feature(answer)]
     if isinstance(answer, list) and all(isinstance(each, dict) for each in answer):
-        return answer
+        return [_feature(each) for each in answer]
     if isinstance(answer, str):
         return [{"type": "text", "text": answer}]
     try:
-        return np.asarray(answer, np.float64) if isinstance(answer, list) else np.asarray(answer)
-    except ValueError as error:
+        made = np.asarray(answer, np.float64) if isinstance(answer, list) else np.asarray(answer)
+    except (TypeError, ValueError) as error:
         raise ValueError(f"gives an answer of neither features nor numbers: {error}") from error
+    if made.dtype.kind not in "biufc":
+        name = type(answer).__name__
+        raise ValueError(f"gives an answer of neither features nor numbers: {name}")
+    return made
+
+
+def _feature(feature: dict[Any, Any]) -> dict[str, Any]:
+    """Return a feature that can be kept: a JSON object. Raises ValueError."""
+    _check_json(feature, "feature", 0)
+    if not isinstance(feature.get("type", ""), str):
+        raise ValueError(f"gives a feature whose type is {feature['type']!r:.80}, and no text")
+    return feature
+
+
+def _check_json(value: Any, place: str, depth: int) -> None:
+    """Raise ValueError that names where a value is no JSON, and what it is."""
+    if depth > _MOST_DEPTH:
+        raise ValueError(f"gives a feature deeper than {_MOST_DEPTH} levels at {place:.80}")
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"gives a feature whose key is {key!r:.80}, and no text")
+            _check_json(each, f"{place}.{key}", depth + 1)
+    elif isinstance(value, list):
+        for each in value:
+            _check_json(each, place, depth + 1)
+    elif value is not None and not isinstance(value, str | int | float):
+        name = type(value).__name__
+        raise ValueError(f"gives {name} at {place:.80}, JSON has numbers, texts, lists and maps")

@@ -3,10 +3,12 @@
     python -I -c BOOT ROOT CHANNEL_FD TRACE_FD
 
 The first frame it hears is the order: codes by name, `env`, and limits. Modules that the code
-imports are imported before the rights are given up: afterwards it can open nothing (no file, no
-connection), start nothing (no process, no thread), write nothing, and has a bound on memory and
-processor time. As root it becomes a user that nobody else is; of another user it stays a process,
-and may signal that user's others.
+imports are imported behind a filter of system calls (`inline_filter`; none, no inline Python), with
+a bound on memory: only files may be opened, to be read. Started by root it is a user that nobody
+else is, with no capability but to read modules wherever they lie. Before code runs that ends, and
+opening files with it. It can then open, start and change nothing outside it, signal nobody but
+itself, and write to the channel, the trace and /dev/null only. Each call has a bound on processor
+time, which code can raise up to the process's own; it ends with its worker, whatever it does.
 """
 
 import ast
@@ -19,11 +21,13 @@ import os
 import resource
 import signal
 import socket
+import struct
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import BuiltinImporter
 from typing import Any
 
+from services.agent.inline_filter import filter_calls
 from services.agent.inline_wire import Buffer, FrameTooLarge, WireBroken, packed, receive, send
 
 OK, KEPT, RAISED, FATAL = "ok", "kept", "raised", "fatal"
@@ -32,10 +36,18 @@ OK, KEPT, RAISED, FATAL = "ok", "kept", "raised", "fatal"
 _MOST_ORDER_BYTES = 1 << 40
 _MOST_REASON = 500
 _MOST_LINE = 80
-_PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_PDEATHSIG = 1
+_MOST_CPU_S = 24 * 3600
+_IMPORTS_BYTES = 16 << 30
+_PR_SET_KEEPCAPS = 8
+_CAPABILITIES = struct.Struct("=6I")
+_CAPABILITIES_HEADER = struct.pack("=Ii", 0x20080522, 0)  # version 3, this process
+_CAP_READ = 0b110  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+
 _FIRST_UID = 0x70000000
 _NOBODY = 65534
 _HINTS: Mapping[int, str] = {
+    errno.EPERM: "inline code may only compute, it has no file, no connection, no other process",
     errno.EAGAIN: "inline code may start no process and no thread",
     errno.EMFILE: "inline code may open no file and no connection",
     errno.EFBIG: "inline code may write no file",
@@ -118,34 +130,73 @@ def imports_in(codes: Mapping[str, str]) -> Iterator[str]:
                 yield from (f"{node.module}.{each.name}" for each in node.names)
 
 
-def bring_modules(names: Iterator[str]) -> None:
-    """Import what can be; the code's own statement says what cannot."""
+def bring_modules(names: Sequence[str]) -> None:
+    """Import what can be; the code's own statement says what cannot. Programs are no modules."""
     for name in names:
-        with contextlib.suppress(Exception):
-            importlib.import_module(name)
+        if "__main__" not in name.split("."):
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
     picture = sys.modules.get("PIL.Image")
     if picture is not None:
         picture.init()  # formats are imported when the first picture is opened, else
-    # Nothing can be read afterwards: what is missing is then missing, and no fault of a file.
-    sys.meta_path[:] = [BuiltinImporter]
 
 
 def restrict(memory_bytes: int) -> None:
-    """Give up every right but to compute. Raises OSError when root's can't be given up.
+    """Give up every right but to compute, and to read files for imports.
 
-    What is open stays open: the channel, the trace, and /dev/null. Nothing can be opened beside.
+    Raises OSError when root's can't be given up, FilterMissing (one) where nothing would hold it.
     """
+    worker = os.getppid()
+    libc = ctypes.CDLL(None, use_errno=True)
     if os.geteuid() == 0:
+        libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0)
         _become_nobody()
-    ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        libc.prctl(_PR_SET_KEEPCAPS, 0, 0, 0, 0)
+    _keep_capabilities(_CAP_READ)
+    # Behind the change of user, which takes it back.
+    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
+        raise OSError("can't be ended with its worker")
+    if os.getppid() != worker:
+        raise OSError("its worker is gone")
     for kind, most in (
-        (resource.RLIMIT_AS, _mapped_bytes() + memory_bytes),
+        (resource.RLIMIT_AS, _mapped_bytes() + memory_bytes + _IMPORTS_BYTES),
+        (resource.RLIMIT_CPU, _MOST_CPU_S),
         (resource.RLIMIT_NPROC, 0),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NOFILE, 0),
     ):
-        resource.setrlimit(kind, (most, most))
+        _limit(kind, most)
+    filter_calls()
+
+
+def close_files(memory_bytes: int) -> None:
+    """Give up opening files, and memory beyond what is mapped and this.
+
+    What is open stays open: the channel, the trace, and /dev/null.
+    """
+    # Nothing can be read afterwards: what is missing is then missing, and no fault of a file.
+    sys.meta_path[:] = [BuiltinImporter]
+    _keep_capabilities(0)
+    _limit(resource.RLIMIT_AS, _mapped_bytes() + memory_bytes)
+    _limit(resource.RLIMIT_NOFILE, 0)
+
+
+def _keep_capabilities(kept: int) -> None:
+    """Give up all capabilities but these; modules may lie where only root reads. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    found = ctypes.create_string_buffer(_CAPABILITIES.size)
+    if libc.capget(_CAPABILITIES_HEADER, found):
+        raise OSError(ctypes.get_errno(), "can't tell its capabilities")
+    _, permitted, *_ = _CAPABILITIES.unpack(found)
+    left = permitted & kept
+    if libc.capset(_CAPABILITIES_HEADER, _CAPABILITIES.pack(left, left, 0, 0, 0, 0)):
+        raise OSError(ctypes.get_errno(), "can't give up capabilities")
+
+
+def _limit(kind: int, most: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (bound, bound))
 
 
 def _become_nobody() -> None:
@@ -171,7 +222,8 @@ def allow_cpu(seconds: int) -> None:
     """Let the next call use so many seconds of processor time; SIGXCPU ends it then."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = int(used.ru_utime + used.ru_stime) + 1 + seconds
-    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (min(most, hard), hard))
 
 
 def work(channel: socket.socket) -> None:
@@ -179,8 +231,10 @@ def work(channel: socket.socket) -> None:
     order = receive(channel, _MOST_ORDER_BYTES)
     limits, codes = order["limits"], Codes(order["codes"], order["env"])
     try:
-        bring_modules(imports_in(order["codes"]))
+        names = tuple(imports_in(order["codes"]))
         restrict(limits["memory_bytes"])
+        bring_modules(names)
+        close_files(limits["memory_bytes"])
         allow_cpu(limits["cpu_s"])
         codes.define()
     except BaseException as error:  # noqa: BLE001  # told to the worker, whatever it is
@@ -209,6 +263,7 @@ def _answer(
 def main(arguments: list[str]) -> None:
     """Work with the descriptors given on the command line."""
     channel_fd, trace_fd = (int(each) for each in arguments)
+    sys.argv[:] = ["inline"]
     faulthandler.enable(trace_fd, all_threads=False)
     faulthandler.register(signal.SIGUSR1, trace_fd, all_threads=False)
     faulthandler.register(signal.SIGXCPU, trace_fd, all_threads=False, chain=True)

@@ -7,8 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ _START_S = 60.0
 _TRACE_S = 5.0
 _MOST_TRACE = 1 << 16
 _SLACK_BYTES = 4096
+_MOST_REASON = 1000
+_MOST_LINES = 10**6
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _BOOT = (
     "import sys; root = sys.argv[1]; sys.path.insert(0, root); "
@@ -43,6 +47,7 @@ class InlineProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket
         self._trace_fd = -1
+        self._is_ended = threading.Event()
 
     def start(self) -> None:
         """Start the process and have its codes defined. Raises CodeFailed."""
@@ -78,6 +83,7 @@ class InlineProcess:
             return
         process.kill()
         process.wait()
+        self._is_ended.set()
         self._channel.close()
         os.close(self._trace_fd)
 
@@ -87,16 +93,11 @@ class InlineProcess:
         os.set_blocking(trace_fd, False)
         kept = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
         given = (theirs.fileno(), their_trace_fd)
+        command = [sys.executable, "-I", "-c", _BOOT, str(_ROOT), *(str(fd) for fd in given)]
+        environ = {**kept, **dict.fromkeys(_ONE_THREAD, "1")}
+        self._is_ended = ended = threading.Event()
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _BOOT, str(_ROOT), *(str(fd) for fd in given)],
-                pass_fds=given,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env={**kept, **dict.fromkeys(_ONE_THREAD, "1")},
-            )
+            self._process = _started(command, given, environ, ended)
         except BaseException:
             ours.close()
             os.close(trace_fd)
@@ -164,11 +165,45 @@ class InlineProcess:
 
     def _found(self, text: bytes) -> int:
         names = "|".join(re.escape(name) for name in self._codes)
-        found = re.search(rf'File "<(?:{names})>", line (\d+)', text.decode(errors="replace"))
+        found = re.search(
+            rf'File "<(?:{names})>", line (\d{{1,6}})\b', text.decode(errors="replace")
+        )
         return int(found[1]) if found else 0
 
 
 def _at(told: list[Any]) -> str:
     """Return `line N: reason` of an answer that tells of an error."""
     line, reason = (*told[1:], 0, "")[:2]
-    return f"line {line}: {reason}" if line else str(reason)
+    said = reason[:_MOST_REASON] if isinstance(reason, str) else "gives no reason"
+    is_line = isinstance(line, int) and 0 < line < _MOST_LINES
+    return f"line {line}: {said}" if is_line else said
+
+
+def _started(
+    command: Sequence[str], fds: Sequence[int], environ: Mapping[str, str], ended: threading.Event
+) -> subprocess.Popen[bytes]:
+    """Start a process from a thread that waits until it has `ended`. Raises OSError.
+
+    The kernel ends the child with the thread that started it, and callers' threads come and go.
+    """
+    started: Future[subprocess.Popen[bytes]] = Future()
+
+    def hold() -> None:
+        try:
+            process = subprocess.Popen(
+                command,
+                pass_fds=fds,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env=environ,
+            )
+        except BaseException as error:  # noqa: BLE001  # raised again where it is awaited
+            started.set_exception(error)
+            return
+        started.set_result(process)
+        ended.wait()
+
+    threading.Thread(target=hold, name="inline", daemon=True).start()
+    return started.result()

@@ -21,6 +21,7 @@ _LENGTHS = struct.Struct("<QQ")
 _ARRAY = 1
 _NUMBERS = "biufc"
 _ALIGNED = 64
+_NO_DATA = (ValueError, TypeError, OverflowError, SyntaxError, RecursionError)
 
 Buffer = bytes | memoryview
 
@@ -74,7 +75,7 @@ def receive(channel: socket.socket, most_bytes: int, deadline_s: float | None = 
 
     try:
         return msgpack.unpackb(body, ext_hook=array, strict_map_key=False)
-    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
+    except (*_NO_DATA, msgpack.UnpackException) as error:
         raise WireBroken(f"its answer is no data: {error}") from error
 
 

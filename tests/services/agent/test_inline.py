@@ -1,8 +1,13 @@
 """Inline Python in its own process: what it is given, what it may give, and what ends it."""
 
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +18,7 @@ from schemas.plan import Subject
 from services.agent.allowances import InlineLimits
 from services.agent.errors import CodeFailed, CodeRaised, CodeRefused
 from services.agent.inline import Inline, check_code, open_inline
+from services.agent.inline_filter import FilterMissing, filter_calls
 from tests.services.agent.builders import a_subject
 
 LIMITS = InlineLimits(timeout_s=30.0, cpu_s=30)
@@ -111,6 +117,11 @@ def test_code_behind_the_model_gives_an_answer_a_sample() -> None:
         ("return 7", "gives no list"),
         ("return [[1], [object]]", "type is no data"),
         ("return None", "gave None"),
+        ("return [b'ab', 1]", "neither features nor numbers: bytes"),
+        ("return [{'type': 'text', 'text': b'ab'}, {}]", r"gives bytes at feature\.text"),
+        ("return [{}, {'boxes': [data]}]", r"gives ndarray at feature\.boxes"),
+        ("return [{1: 2}, {}]", "a feature whose key is 1, and no text"),
+        ("return [{'type': [1]}, {}]", r"a feature whose type is \[1\], and no text"),
     ],
 )
 def test_what_is_no_answer_is_told(code: str, match: str) -> None:
@@ -162,6 +173,12 @@ def test_code_that_defines_no_function_is_refused_at_its_start(code: str, match:
         pass
 
 
+REFUSED = """
+libc = ctypes.CDLL(None, use_errno=True)
+def refused(name, *arguments):
+    if libc[name](*arguments) == -1 and ctypes.get_errno() == 1:
+        raise PermissionError(name)
+"""
 SHORT = InlineLimits(timeout_s=30.0, cpu_s=30, memory_bytes=64 << 20, output_bytes=1 << 16)
 
 
@@ -213,11 +230,30 @@ def fun(env, data):
     ("body", "match"),
     [
         ("os.fork()", r"line 4: BlockingIOError.*no process and no thread"),
-        ("subprocess.run(['true'])", r"line 4: (BlockingIO|OS)Error.*inline code may"),
+        ("subprocess.run(['true'])", r"line 4: (BlockingIO|OS|Permission)Error.*inline code may"),
         ("threading.Thread(target=print).start()", r"line 4: RuntimeError: can't start new thread"),
         ("open('/etc/hostname').read()", r"line 4: OSError.*no file and no connection"),
         ("(os.close(0), open('/etc/hostname'))", r"line 4: OSError.*no file and no connection"),
-        ("socket.socket()", r"line 4: OSError.*no connection"),
+        ("socket.socket()", r"line 4: PermissionError.*no connection"),
+        ("os.unlink('/tmp/mlscope-none')", "line 4: PermissionError.*may only compute"),
+        ("os.rename('/tmp/mlscope-none', '/tmp/mlscope-other')", "line 4: PermissionError"),
+        ("os.truncate('/tmp/mlscope-none', 0)", "line 4: PermissionError"),
+        ("os.mkdir('/tmp/mlscope-none')", "line 4: PermissionError"),
+        ("os.symlink('/a', '/tmp/mlscope-none')", "line 4: PermissionError"),
+        ("os.chmod('/tmp/mlscope-none', 7)", "line 4: PermissionError"),
+        ("os.open('/tmp/mlscope-none', os.O_CREAT | os.O_WRONLY)", "line 4: PermissionError"),
+        ("os.kill(-1, 0)", "line 4: PermissionError"),
+        ("os.kill(os.getppid(), 0)", "line 4: PermissionError"),
+        ("os.setsid()", "line 4: PermissionError"),
+        ("os.memfd_create('x')", "line 4: PermissionError"),
+        ("os.execv('/bin/true', ['true'])", "line 4: PermissionError"),
+        ("fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())", "line 4: PermissionError"),
+        ("refused('shmget', 0, 1 << 30, 0o1600)", "line 10: PermissionError: shmget"),
+        ("refused('shmat', 0, 0, 0)", "line 10: PermissionError: shmat"),
+        ("refused('process_vm_writev', os.getppid(), 0, 0, 0, 0, 0)", "line 10: PermissionError"),
+        ("refused('ptrace', 0, 0, 0, 0)", "line 10: PermissionError: ptrace"),
+        ("refused('prctl', 1, 0, 0, 0, 0)", "line 10: PermissionError: prctl"),
+        ("refused('mount', 0, 0, 0, 0, 0)", "line 10: PermissionError: mount"),
         ("len(bytes(1 << 28))", r"line 4: MemoryError: inline code has used up its memory"),
         ("np.ones(1 << 28)", r"line 4: \w*MemoryError.*used up its memory"),
         ("sys.exit(1)", r"line 4: SystemExit: 1"),
@@ -226,8 +262,8 @@ def fun(env, data):
     ],
 )
 def test_code_may_do_nothing_but_compute(body: str, match: str) -> None:
-    imports = "import os, resource, socket, subprocess, sys, threading\nimport numpy as np"
-    code = f"{imports}\ndef fun(env, data):\n    {body} if data else None\n    return 'next'\n"
+    imports = "import ctypes, fcntl, os, resource, socket, subprocess\nimport sys, threading; import numpy as np"
+    code = f"{imports}\ndef fun(env, data):\n    {body} if data else None\n    return 'next'\n{REFUSED}"
     with opened(SHORT, preprocess=code) as inline:
         with pytest.raises(CodeRaised, match=match):
             prepared(inline, "do it")
@@ -268,6 +304,124 @@ def fun(env, data):
         pytest.raises(CodeFailed, match="answer is no data"),
     ):
         prepared(inline, 1)
+
+
+@pytest.mark.parametrize("name", ["venv.__main__", "json.tool.__main__"])
+def test_programs_are_not_imported(name: str) -> None:
+    with (
+        pytest.raises(CodeFailed, match="line 1: ModuleNotFoundError"),
+        opened(preprocess=f"import {name}\n{ECHO}"),
+    ):
+        pass
+
+
+def test_modules_are_imported_without_rights(tmp_path: Path) -> None:
+    target = tmp_path / "made"
+    body = (
+        f"import os\ntry: os.mkdir({str(target)!r})\nexcept OSError as error: said = error.errno\n"
+    )
+    (tmp_path / "brought.py").write_text(body)
+    script = f"""
+import os, sys
+sys.path.insert(0, {str(tmp_path)!r})
+from services.agent import inline_child as child
+child.restrict(1 << 30)
+child.bring_modules(["brought"])
+os.write(1, str(sys.modules["brought"].said).encode())
+"""
+    made = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=120)
+    assert (made.stdout, target.exists()) == (b"1", False)
+
+
+ORPHAN = """
+import sys
+from tests.services.agent.test_inline import opened, prepared, InlineLimits
+code = '''
+import os, signal
+def fun(env, data):
+    for number in (signal.SIGTERM, signal.SIGXCPU, signal.SIGIO, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    try: os.setsid()
+    except OSError: pass
+    if data: return os.getpid()
+    while True: pass
+'''
+with opened(InlineLimits(timeout_s=600.0, cpu_s=600), preprocess=code) as inline:
+    print(prepared(inline, 1), flush=True)
+    prepared(inline, 0)
+"""
+
+
+def test_code_ends_with_its_worker() -> None:
+    worker = subprocess.Popen([sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE, text=True)
+    assert worker.stdout is not None
+    with worker.stdout:
+        pid = int(worker.stdout.readline())
+    worker.kill()
+    worker.wait()
+    assert until(lambda: not is_running(pid), 60.0)
+
+
+def test_code_outlives_the_thread_that_started_it() -> None:
+    code = "calls = []\ndef fun(env, data):\n    calls.append(data)\n    return len(calls)\n"
+    inline = Inline()
+
+    def start() -> None:
+        nonlocal inline
+        inline = open_inline(with_code(preprocess=code), 1, LIMITS, ("x",))
+        prepared(inline, 1)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    try:
+        assert [prepared(inline, 1), prepared(inline, 1)] == [2, 3]
+    finally:
+        inline.close()
+
+
+def is_running(pid: int) -> bool:
+    """Say whether a process is there and no zombie."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def until(holds: Callable[[], bool], within_s: float) -> bool:
+    """Wait until something holds; say whether it did."""
+    until_s = time.monotonic() + within_s
+    while not holds() and time.monotonic() < until_s:
+        time.sleep(0.02)
+    return holds()
+
+
+def test_no_filter_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "pdp11")
+    with pytest.raises(FilterMissing, match=r"no inline Python without .*pdp11"):
+        filter_calls()
+
+
+FORGED = """import os
+def fun(env, data):
+    body = b"\\x93\\xa6raised" + BODY
+    for fd in range(3, 32):
+        try: os.write(fd, len(body).to_bytes(8, "little") + bytes(8) + body)
+        except OSError: pass
+"""
+
+
+@pytest.mark.parametrize(
+    "body", [r"b'\x01\xda\xff\xff' + b'x' * 65535", r"b'\xa1' + b'9' + b'\x07'"]
+)
+def test_a_forged_reason_is_cut(body: str) -> None:
+    limits = InlineLimits(timeout_s=30.0)
+    with (
+        opened(limits, preprocess=FORGED.replace("BODY", body)) as inline,
+        pytest.raises(CodeRaised) as told,
+    ):
+        prepared(inline, 1)
+    assert str(told.value) in ("line 1: " + "x" * 1000, "gives no reason")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has another user to become")

@@ -86,6 +86,8 @@ def test_no_frame_may_be_too_large(ends: Ends) -> None:
         b"\xc7\x08\x01<f4\x00-1\x000",
         b"\xdd\xff\xff\xff\xff",
         b"\xc7\x06\x01S1\x001\x000",
+        b"\xc7\x18\x01<f4\x001\x00" + b"9" * 18,
+        b"\xc7\x06\x01(4\x001\x000",
     ],
 )
 def test_what_is_no_frame_is_told_as_such(ends: Ends, body: bytes) -> None:
