@@ -17,8 +17,12 @@ import jax.export
 from schemas.manifest import Assets, ModelManifest
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
 from services.agent.predictors import OpenRequest, Predictor, predictor_named
+from services.agent.predictors import jax as jax_predictor
 from services.agent.predictors.jax import open_model
 from tests.services.agent.predictors import jax_nets
+
+# XLA's pool is the process's: one process has all tests of JAX.
+pytestmark = pytest.mark.xdist_group("jax")
 
 NETS = "tests.services.agent.predictors.jax_nets"
 THREADS = 1
@@ -48,9 +52,17 @@ def request(model: ModelManifest | None = None, batch_size: int = 2, **more: Any
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _pool_of_one_thread() -> None:
-    """XLA's pool is made by the process's first use of JAX, whichever test that is in."""
-    open_model(request()).close()
+def _pool_of_one_thread() -> Iterator[None]:
+    """XLA's pool is made by the process's first use of JAX, whichever test that is in.
+
+    A worker that had TensorFlow's tests has a pool of the same name, which is not counted.
+    """
+    counted = jax_predictor._pool_threads
+    others = counted()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax_predictor, "_pool_threads", lambda: counted() - others)
+        open_model(request()).close()
+        yield
 
 
 @pytest.fixture

@@ -18,19 +18,28 @@ from services.agent.predictors import OpenRequest, Predictor, predictor_named
 from services.agent.predictors.tensorflow import open_model
 
 # Keras, saving and seeding by NumPy, has yet to learn `copy` of NumPy 2.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:__array__ implementation doesn.t accept a copy:DeprecationWarning"
-)
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore:__array__ implementation doesn.t accept a copy:DeprecationWarning"
+    ),
+    # TensorFlow's threads are the process's, settable before any work: one process has all tests.
+    pytest.mark.xdist_group("tensorflow"),
+]
 
 NETS = "tests.services.agent.predictors.keras_nets"
 THREADS = {"threads": 1, "inter_threads": 1}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _pool_of_one_thread() -> None:
+    """TensorFlow's pool is made by the process's first use, whichever test that is in."""
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write one model in every form."""
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
     from tensorflow.python.framework.convert_to_constants import (
         convert_variables_to_constants_v2 as frozen,
     )
