@@ -27,6 +27,7 @@ from mlscope.assets.web import NotModified, Remote, Web, _Redirects
 from tests.mlscope.assets.web_server import Site
 
 BODY = secrets.token_bytes(900_000)
+WRONG = BODY[:-1] + bytes([BODY[-1] ^ 1])
 SUM = Checksum("sha256", hashlib.sha256(BODY).hexdigest())
 MD5 = Checksum("md5", hashlib.md5(BODY).hexdigest())
 PREFIX = Checksum("sha256-prefix", SUM.digest[:8])
@@ -144,11 +145,11 @@ def test_a_download_that_was_complete_is_not_repeated(
 def test_a_wrong_file_is_removed(
     assets: Assets, site: Site, cache: Cache, tmp_path: Path, checksum: Checksum
 ) -> None:
-    source = parse(site.put("/m", BODY[:-1] + b"!"))
+    source = parse(site.put("/m", WRONG))
     with pytest.raises(ChecksumMismatch) as error:
         assets.fetch(source, checksum)
     assert error.value.expected == checksum.digest
-    assert error.value.found == hashlib.new(checksum.algorithm, BODY[:-1] + b"!").hexdigest()
+    assert error.value.found == hashlib.new(checksum.algorithm, WRONG).hexdigest()
     assert left(cache, tmp_path) == []
     assert cache.used_bytes() == 0
 

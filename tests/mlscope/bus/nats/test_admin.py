@@ -48,8 +48,8 @@ async def test_nobody_purges_what_the_log_refers_to(nats_server: NatsServer) -> 
         nkeys_seed_str=nats_server.seeds["provisioner"],
         inbox_prefix=b"_INBOX_provisioner",
     )
-    with pytest.raises(nats.js.errors.APIError, match="purge"):
-        await client.jetstream().purge_stream(f"OBJ_{OBJECTS}")
+    for name in (OBJECTS, BATCHES):
+        assert (await client.jetstream().stream_info(f"OBJ_{name}")).config.deny_purge is True
     await client.close()
 
 
@@ -82,9 +82,15 @@ async def test_provisioning_again_changes_what_is_set(nats_server: NatsServer) -
         assert (store.max_bytes, store.discard) == (2 << 20, "new")
     store = (await manager.stream_info(f"OBJ_{ARTIFACTS}")).config
     assert (store.max_bytes, store.deny_purge) == (3 << 20, False)
-    recorder = (await manager.consumer_info("EVALUATIONS", "recorder")).config
-    assert (recorder.ack_wait, recorder.max_deliver) == (30.0, -1)
     await client.close()
+    collector = await nats.connect(
+        nats_server.url,
+        nkeys_seed_str=nats_server.seeds["collector"],
+        inbox_prefix=b"_INBOX_collector",
+    )
+    spans = (await collector.jetstream().consumer_info("TRACES", "spans")).config
+    assert (spans.ack_wait, spans.max_deliver) == (30.0, 1000)
+    await collector.close()
 
 
 async def test_an_old_server_is_refused() -> None:
