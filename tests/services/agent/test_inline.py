@@ -262,8 +262,10 @@ def fun(env, data):
     ],
 )
 def test_code_may_do_nothing_but_compute(body: str, match: str) -> None:
-    imports = "import ctypes, fcntl, os, resource, socket, subprocess\nimport sys, threading; import numpy as np"
-    code = f"{imports}\ndef fun(env, data):\n    {body} if data else None\n    return 'next'\n{REFUSED}"
+    imports = "import ctypes, fcntl, os, resource, socket, subprocess, sys, threading"
+    imports += "\nimport numpy as np"
+    function = f"def fun(env, data):\n    {body} if data else None\n    return 'next'\n"
+    code = f"{imports}\n{function}{REFUSED}"
     with opened(SHORT, preprocess=code) as inline:
         with pytest.raises(CodeRaised, match=match):
             prepared(inline, "do it")
