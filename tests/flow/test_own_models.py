@@ -11,6 +11,7 @@ import yaml
 from mlscope.client.errors import EvaluationRefused
 from tests.flow.clusters import Cluster, assert_well, online, run, running, until
 from tests.flow.manifests import model
+from tests.seccomp import needs_filter
 
 pytestmark = pytest.mark.xdist_group("flow")
 
@@ -71,6 +72,7 @@ def own(**codes: str) -> dict[str, Any]:
     return found
 
 
+@needs_filter
 def test_a_manifest_with_code_runs_from_a_file(cluster: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "my.yml"
     path.write_text(yaml.safe_dump(own(), sort_keys=False))
@@ -104,6 +106,7 @@ def test_code_beside_steps_and_placeholders_are_refused(cluster: Cluster) -> Non
         assert said in str(told.value)
 
 
+@needs_filter
 @pytest.mark.parametrize(
     ("body", "said"),
     [

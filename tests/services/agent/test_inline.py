@@ -19,7 +19,10 @@ from services.agent.allowances import InlineLimits
 from services.agent.errors import CodeFailed, CodeRaised, CodeRefused
 from services.agent.inline import Inline, check_code, open_inline
 from services.agent.inline_filter import FilterMissing, filter_calls
+from tests.seccomp import needs_filter
 from tests.services.agent.builders import a_subject
+
+pytestmark = needs_filter
 
 LIMITS = InlineLimits(timeout_s=30.0, cpu_s=30)
 ECHO = "def fun(env, data):\n    return data\n"

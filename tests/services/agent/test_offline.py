@@ -14,6 +14,7 @@ from schemas.plan import OfflinePlan, Plan
 from schemas.run import RunCompleted, RunFailed
 from services.agent.allowances import Allowances, InlineLimits
 from services.agent.offline import orders_of, read_bundle, run_plan
+from tests.seccomp import needs_filter
 from tests.services.agent.builders import (
     MANIFESTS,
     SLEEPY,
@@ -120,6 +121,7 @@ def test_a_plan_that_can_t_be_done_says_so(tmp_path: Path) -> None:
     assert all(not isinstance(outcome, RunCompleted) for outcome in outcomes)
 
 
+@needs_filter
 def test_code_runs_where_it_is_allowed_alone(tmp_path: Path) -> None:
     order = an_order(a_subject("tiny_cnn", "noise32"), RUNS)
     code = "def fun(env, data):\n    return data * 2\n"
