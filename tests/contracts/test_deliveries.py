@@ -16,7 +16,7 @@ from tests.contracts.worlds import Shape, World
 
 async def _next(bus: Bus, batch: int = 1) -> Sequence[Delivery]:
     """Return the next deliveries of the scheduler's durable."""
-    async with asyncio.timeout(10), aclosing(bus.deliveries("scheduler", batch=batch)) as coming:
+    async with asyncio.timeout(60), aclosing(bus.deliveries("scheduler", batch=batch)) as coming:
         return await anext(coming)
 
 
@@ -56,7 +56,7 @@ async def test_what_is_acknowledged_ends_before_the_first_that_is_not(bus: Bus) 
 
 
 async def _until_acknowledged(bus: Bus, sequence: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await bus.acknowledged("scheduler") != sequence:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 

@@ -205,6 +205,6 @@ async def test_a_wrong_key_is_an_auth_failure_or_unreachable(
 
 
 async def _status(mlscope: CommandLine, evaluation: str) -> EvaluationStatus:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         shown = await mlscope("show", evaluation, "-o", "json")
     return EvaluationStatus.model_validate(shown.json())

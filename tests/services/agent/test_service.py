@@ -218,7 +218,7 @@ async def test_a_session_is_closed_on_command(scheduler: Scheduler) -> None:
     await scheduler.facts(RunCompleted)
     session = {"evaluation": "e1", "session": "s0"}
     assert (await scheduler.command("close", session)).accepted
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await scheduler.command("close", session)).message != "not open":
             pass
 

@@ -87,7 +87,7 @@ def _rows(address: str) -> None:
 
 
 async def _said(bus: Bus) -> Fact:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for recorded in bus.follow("mlscope.v1.analysis.e1.>"):
             if recorded is not None:
                 return recorded.fact

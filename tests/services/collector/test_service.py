@@ -200,7 +200,7 @@ async def test_the_scheduler_tells_of_the_queries_of_remote_runs(world: World) -
 
 async def _buried(world: World, count: int) -> list[str]:
     letters: list[Recorded] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(letters) < count:
             letters = await world.bus.read("mlscope.v1.dead.>")
             await asyncio.sleep(0.02)
@@ -240,7 +240,7 @@ async def test_messages_leave_once_they_are_rows_while_the_run_goes_on(world: Wo
         await world.say(a_trace(), some_queries(), some_outputs())
         await world.until("SELECT count(*) FROM span", [(4,)])
         for entity in ("trace", "query", "output"):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while await world.bus.read(attempt_batches(entity, "e1", "r0")):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
         await world.say(a_completion())

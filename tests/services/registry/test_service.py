@@ -76,7 +76,7 @@ async def catalog(client: Bus) -> Catalog:
 
 async def agents_become(client: Bus, state: str) -> None:
     """Wait until the only agent is in a state."""
-    for _ in range(250):
+    for _ in range(3000):
         if [each.state for each in (await catalog(client)).agents] == [state]:
             return
         await asyncio.sleep(0.02)

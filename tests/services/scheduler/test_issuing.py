@@ -171,7 +171,7 @@ async def test_a_load_whose_attempt_is_over_is_dropped_without_a_word(
 
     monkeypatch.setattr("services.scheduler.issuing.issue_load", endless)
     issuing.claim(ISSUE)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await begun.wait()
     issuing.drop_stale(state)
     assert issuing.under_way == 1, "it is under way as far as this state tells"

@@ -27,7 +27,7 @@ async def world() -> AsyncIterator[World]:
 
 async def settled(agent: ScriptedAgent, orders: int) -> None:
     """Wait until an agent has so many orders."""
-    for _ in range(500):
+    for _ in range(6000):
         if len(agent.orders) >= orders:
             return
         await asyncio.sleep(0.01)
@@ -289,7 +289,7 @@ async def test_a_bad_request_names_what_offends(
 async def test_a_refusal_nobody_waits_for_is_buried(world: World) -> None:
     async with scheduling(world):
         await world.client.publish_live("mlscope.v1.request.evaluate", b'{"model": "none"}')
-        for _ in range(100):
+        for _ in range(6000):
             letters = await world.client.read("mlscope.v1.dead.>")
             if letters:
                 break

@@ -63,7 +63,7 @@ async def test_agents_hear_of_an_end_whose_scheduler_died_at_once(world: World) 
     await recorder.settle(E, cancels)
     agent = await world.an_agent(script=hangs)
     async with scheduling(world):
-        for _ in range(100):
+        for _ in range(6000):
             if agent.closes and agent.stops:
                 break
             await asyncio.sleep(0.01)
@@ -124,12 +124,12 @@ async def test_a_lease_that_runs_out_during_a_start_costs_one_attempt(world: Wor
     async with scheduling(world, replace(QUICK, agent_grace_s=60.0)):
         agent = await world.an_agent(script=scripted("hang", "complete"))
         evaluation = await world.evaluate(a_request())
-        for _ in range(500):
+        for _ in range(6000):
             if agent.orders:
                 break
             await asyncio.sleep(0.01)
         await agent.enter("lost")
-        for _ in range(500):
+        for _ in range(6000):
             if "interrupted" in await world.decisions(evaluation):
                 break
             await asyncio.sleep(0.01)
@@ -178,7 +178,7 @@ async def test_an_agent_still_at_work_on_what_is_over_is_stopped_again(
         await world.cancel(evaluation)
         busy = (f"{evaluation}/b1-online-model/1", "e9/unknown/1")
         lease = encode_body(Lease(holder="a1", incarnation="i1", busy=busy), json_text=True)
-        for _ in range(500):
+        for _ in range(6000):
             await world.client.put("leases", "agent-a1", lease)
             if len(agent.stops) > 2:
                 break

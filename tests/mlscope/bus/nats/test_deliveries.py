@@ -29,7 +29,7 @@ async def test_what_came_after_its_asker_left_is_there_for_the_next(world: NatsW
         await asyncio.gather(waiting, return_exceptions=True)
         await coming.aclose()
         await bus.publish(a_batch(0), id="a")
-        async with asyncio.timeout(20), aclosing(bus.deliveries("spans")) as again:
+        async with asyncio.timeout(60), aclosing(bus.deliveries("spans")) as again:
             (delivery,) = await anext(again)
             await delivery.ack()
         assert delivery.recorded.envelope.id == "a"
