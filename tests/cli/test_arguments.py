@@ -6,7 +6,8 @@ from typing import Any, get_args
 import pytest
 
 from cli import exits
-from cli.arguments import STATES, build_parser
+from cli.arguments import build_parser
+from cli.arguments.reading import STATES
 from cli.main import main
 from schemas.status import State
 
