@@ -1,0 +1,58 @@
+"""Segmentation maps and pictures: what the agent counted of each, over all of them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mlscope.accuracy import PixelCounts, Unusable, mean_iou_of_images
+from mlscope.accuracy.outcome import mean
+from services.analyzer.frames import Aim
+from services.analyzer.judging.judgement import Judgement, unjudged, warned
+from services.analyzer.predictions import Prediction
+
+IMAGE_DRAWS = 1000
+"""Draws of images for mean IoU, which are cheap."""
+
+MOST_CLASSES = 1024
+"""Classes of a map: each image has a table of them squared."""
+
+
+def pixels(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noqa: ARG001
+    """Return mean IoU and pixel accuracy of segmentation maps. Raises Unusable."""
+    told = [answer.judged["pixels"] for answer in answers if "pixels" in answer.judged]
+    failed = [str(answer.judged["error"]) for answer in answers if "error" in answer.judged]
+    if not told:
+        return [unjudged("mIoU", failed)] if failed else []
+    places = [place for each in told for row in each["counts"] for place in row[:2]]
+    classes = 1 + max(places, default=0)
+    if min(places, default=0) < 0 or classes > MOST_CLASSES:
+        wrong = min(places) if min(places) < 0 else classes - 1
+        raise Unusable("a class of a map", wrong, f"0 to {MOST_CLASSES - 1}")
+    images = []
+    for each in told:
+        counts = np.zeros((classes, classes), np.int64)
+        for label, seen, pixels in each["counts"]:
+            counts[label, seen] += pixels
+        images.append(PixelCounts(counts, 1, each["ignored"]))
+    both = mean_iou_of_images(images, IMAGE_DRAWS)
+    return [
+        Judgement(warned(outcome, failed), "labelled pixels", judged=len(images))
+        for outcome in both
+    ]
+
+
+def pictures(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noqa: ARG001
+    """Return PSNR and SSIM of pictures."""
+    told = [answer.judged["picture"] for answer in answers if "picture" in answer.judged]
+    failed = [str(answer.judged["error"]) for answer in answers if "error" in answer.judged]
+    if not told:
+        return [unjudged("PSNR", failed)] if failed else []
+    decibels = [each["psnr"] for each in told if each["psnr"] is not None]
+    same = len(told) - len(decibels)
+    caveats = (f"{same} equal pictures have infinite PSNR and are not in the mean",) if same else ()
+    psnr = mean("PSNR", decibels, "mean of pictures, peak 255", caveats=caveats, excluded=same)
+    ssim = mean("SSIM", [each["ssim"] for each in told], "mean of pictures, gaussian window")
+    return [
+        Judgement(warned(psnr, failed), unit="dB", judged=len(told)),
+        Judgement(warned(ssim, failed), judged=len(told)),
+    ]
