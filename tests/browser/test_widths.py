@@ -8,7 +8,7 @@ from schemas.analysis import Column, Table
 from services.analyzer.tables.latency import ANALYSIS
 from tests.browser.chromium import Page
 from tests.services.gateway.conftest import Running
-from tests.stories import E, StandIns, whole_story
+from tests.stories import E, StandIns, a_model, whole_story
 
 _TEXTS = {"run": "b16-poisson-framework", "scenario": "poisson", "level": "framework"}
 
@@ -54,3 +54,25 @@ async def test_the_latency_table_fits_a_laptop(
     table = "document.querySelector('[data-table=latency] .wide')"
     assert await page.value(f"{table}.scrollWidth <= {table}.clientWidth")
     assert await page.value(f"{table}.innerText.includes('service median')")
+
+
+async def test_the_models_fit_a_laptop_whatever_they_say_of_their_accuracy(
+    page: Page, running: Running, standing: StandIns
+) -> None:
+    """The longest names, frameworks and metrics of the catalog leave room for the last column."""
+    model = a_model().model_copy(
+        update={
+            "name": "torchvision-fasterrcnn-mobilenet-v3-large-320-fpn-coco-v1-instance",
+            "task": "semantic segmentation",
+            "attributes": {
+                "mean average precision on COCO-val2017, classes of Pascal VOC 2012": 22.8,
+                "parameters": 123_456_789,
+                "weights_megabytes": 1234.5,
+            },
+        }
+    )
+    standing.models = (model, a_model())
+    await _open(page, f"{running.url}/models", 1280)
+    table = "document.querySelector('.models')"
+    assert await page.value(f"{table}.innerText.includes('mean average precision')")
+    assert await page.value(f"{table}.scrollWidth <= {table}.clientWidth")
