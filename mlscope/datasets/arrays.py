@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from mlscope.datasets.dataset import Dataset, needed
+from mlscope.datasets.dataset import Dataset, inside, needed
 from mlscope.datasets.errors import BadField, BadOption, BadRecord, FileBroken
 from mlscope.datasets.labels import classes_of
 from mlscope.datasets.place import Place
@@ -74,7 +74,8 @@ def _held(place: Place) -> tuple[Mapping[str, Array], Any]:
         found = {each.stem: each for each in sorted(place.path.glob("*.npy"))}
         if not found:
             needed(place.path, place.options.reader, "*.npy")
-        return {name: mapped(path, place.shown(path)) for name, path in found.items()}, _nothing
+        inner = {name: inside(place.path, path) for name, path in found.items()}
+        return {name: mapped(path, place.shown(path)) for name, path in inner.items()}, _nothing
     with place.path.open("rb") as file:
         is_archive = file.read(4) == b"PK\x03\x04"
     if is_archive:

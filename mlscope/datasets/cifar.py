@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mlscope.datasets.dataset import Dataset, needed
+from mlscope.datasets.dataset import Dataset, inside, needed
 from mlscope.datasets.errors import BadField, FileBroken
 from mlscope.datasets.pixels import Pixels, form_of
 from mlscope.datasets.place import Place
@@ -58,6 +58,7 @@ def _read(
     place: Place, folder: str, files: Sequence[str], field: str, naming: tuple[str, str]
 ) -> Dataset:
     root = place.path / folder if (place.path / folder).is_dir() else place.path
+    inside(place.path, root)
     form = form_of(place.options)
     reader = place.options.reader
     names_file = needed(root, reader, naming[0])

@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from mlscope.datasets.dataset import Dataset, below, file_bytes, needed
+from mlscope.datasets.dataset import Dataset, below, file_bytes, json_in, needed
 from mlscope.datasets.errors import BadField, FileBroken
 from mlscope.datasets.place import Place
 from mlscope.datasets.truth import Objects, Truth
-
-_MOST_BYTES = 1 << 30
 
 Annotation = tuple[tuple[float, ...], int, bool, float, str]
 """Box, category, is a crowd, area, outline as JSON."""
@@ -60,15 +58,7 @@ def coco(place: Place) -> Dataset:
 
 
 def _json(file: Path, place: Place) -> Mapping[str, Any]:
-    shown = place.shown(file)
-    try:
-        if file.stat().st_size > _MOST_BYTES:
-            raise FileBroken(shown, f"is larger than {_MOST_BYTES} bytes")
-        told = json.loads(file.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise FileBroken(shown, f"no JSON: {error}") from error
-    except OSError as error:
-        raise FileBroken(shown, error.strerror or str(error)) from error
+    shown, told = place.shown(file), json_in(file, place.path)
     if not isinstance(told, dict):
         raise FileBroken(shown, f"holds {type(told).__name__}, expected a map")
     for field in ("images", "annotations", "categories"):

@@ -1,5 +1,6 @@
 """What a reader returns: samples and truths by index, read when asked for."""
 
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ T = TypeVar("T")
 
 MOST_SAMPLE_BYTES = 1 << 30
 MOST_TEXT_BYTES = 256 << 20
+MOST_JSON_BYTES = 512 << 20
+"""COCO's largest (instances_train2017.json) has 448 MB, SQuAD's 42 MB; in memory more."""
 
 
 class Lazily(Sequence[T], Generic[T]):
@@ -96,6 +99,19 @@ def text_lines(path: Path, root: Path) -> list[str]:
     while lines and not lines[-1].strip():
         lines.pop()
     return lines
+
+
+def json_in(path: Path, root: Path) -> Any:
+    """Return what a JSON file holds; `root` is the dataset's. Raises FileBroken."""
+    name = shown(path, root)
+    try:
+        if path.stat().st_size > MOST_JSON_BYTES:
+            raise FileBroken(name, f"is larger than {MOST_JSON_BYTES} bytes")
+        return json.loads(_bounded(path, MOST_JSON_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise FileBroken(name, f"no JSON: {error}") from error
+    except OSError as error:
+        raise FileBroken(name, error.strerror or str(error)) from error
 
 
 def _bounded(path: Path, most_bytes: int) -> bytes:

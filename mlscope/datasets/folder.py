@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mlscope.datasets.dataset import Dataset, below, file_bytes, needed
+from mlscope.datasets.dataset import Dataset, below, file_bytes, inside, needed
 from mlscope.datasets.errors import LayoutMissing
 from mlscope.datasets.labels import classes_of, is_number, pairs_in, truth_of
 from mlscope.datasets.place import Place
@@ -41,7 +41,7 @@ def files(place: Place) -> Dataset:
 
 
 def by_folder(place: Place, root: Path, classes: Classes) -> Dataset:
-    """Return the pictures of a folder a class. Raises LayoutMissing, BadField."""
+    """Return the pictures of a folder a class. Raises LayoutMissing, BadField, PathEscapes."""
     folders = sorted(each.name for each in root.iterdir() if each.is_dir())
     if not folders:
         missing = (
@@ -54,7 +54,7 @@ def by_folder(place: Place, root: Path, classes: Classes) -> Dataset:
     for folder in folders:
         where = Where(place.path.name, folder, "folder")
         truth = known.named(folder, folder, where)
-        paths = list(paths_below(root / folder, PICTURES))
+        paths = list(paths_below(root / folder, PICTURES, place.path))
         found += paths
         owners += [truth] * len(paths)
     return of_files(place, found, owners, known.names)
@@ -88,16 +88,20 @@ def of_files(
     )
 
 
-def paths_below(folder: Path, endings: Sequence[str]) -> Iterator[Path]:
+def paths_below(folder: Path, endings: Sequence[str], root: Path | None = None) -> Iterator[Path]:
     """Yield the files below a folder with one of these endings (all, if none), in order.
 
-    Names that begin with a dot are left out; links to folders are not followed.
+    Names that begin with a dot are left out; links to folders below are not followed. Raises
+    PathEscapes where the folder, or a file, is a link out of `root` (the folder, if none).
     """
+    root = root or folder
+    inside(root, folder)
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(each for each in folders if not each.startswith("."))
         for name in sorted(names):
             if not name.startswith(".") and (not endings or name.lower().endswith(tuple(endings))):
-                yield Path(parent, name)
+                path = Path(parent, name)
+                yield inside(root, path) if path.is_symlink() else path
 
 
 def _name(path: Path, place: Place) -> str:

@@ -49,7 +49,7 @@ def imagenet(place: Place) -> Dataset:
 def _pictures(place: Place) -> Path:
     for name in _FOLDERS:
         folder = place.path / name
-        if folder.is_dir() and next(paths_below(folder, PICTURES), None) is not None:
+        if folder.is_dir() and next(paths_below(folder, PICTURES, place.path), None) is not None:
             return folder
     raise LayoutMissing(place.path.name, "has no pictures in val", place.options.reader)
 
@@ -97,7 +97,7 @@ def _by_kit(
     place: Place, pictures: Path, kit: Path, synsets: tuple[str, ...], classes: Classes
 ) -> Dataset:
     """Return the pictures by number, each with the truth of its line."""
-    paths = sorted(paths_below(pictures, PICTURES), key=lambda each: each.name)
+    paths = sorted(paths_below(pictures, PICTURES, place.path), key=lambda each: each.name)
     file = inside(place.path, kit / _TRUTHS)
     shown, lines = place.shown(file), text_lines(file, place.path)
     if len(lines) != len(paths):

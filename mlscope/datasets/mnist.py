@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mlscope.datasets.dataset import Dataset, needed
+from mlscope.datasets.dataset import Dataset, inside, needed
 from mlscope.datasets.errors import FileBroken
 from mlscope.datasets.labels import classes_of
 from mlscope.datasets.pixels import Pixels, form_of
@@ -91,5 +91,5 @@ def _file(place: Place, start: str) -> Path:
             f"{start.replace('-idx', '.idx')}-ubyte",
         ):
             if (root / name).is_file():
-                return root / name
+                return inside(place.path, root / name)
     return needed(place.path, place.options.reader, f"{start}-ubyte", f"{start}-ubyte.gz")

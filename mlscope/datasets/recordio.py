@@ -17,7 +17,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from mlscope.datasets.dataset import Dataset, text_lines
+from mlscope.datasets.dataset import Dataset, inside, text_lines
 from mlscope.datasets.errors import BadField, BadRecord, LayoutMissing
 from mlscope.datasets.folder import paths_below
 from mlscope.datasets.labels import classes_of
@@ -109,7 +109,7 @@ def _head(file: BinaryIO, shown: str, number: int, expected: Sequence[int]) -> t
 
 
 def _starts(path: Path, place: Place) -> Sequence[int]:
-    index = path.with_suffix(".idx")
+    index = inside(place.folder, path.with_suffix(".idx"))
     if index.is_file():
         return _indexed(index, path, place)
     return array("Q", _walked(path, place.shown(path)))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mlscope.datasets.dataset import Dataset, below, file_bytes
+from mlscope.datasets.dataset import Dataset, below, file_bytes, inside
 from mlscope.datasets.errors import BadField, BadOption, BadRecord, FileBroken, LayoutMissing
 from mlscope.datasets.labels import classes_of, truth_of
 from mlscope.datasets.options import Options
@@ -192,7 +192,7 @@ def _file(place: Place) -> Path:
     found = sorted(place.path.glob("*.csv"))
     if len(found) != 1:
         raise LayoutMissing(place.path.name, f"has {len(found)} .csv files", "csv")
-    return found[0]
+    return inside(place.path, found[0])
 
 
 _ONE = "either features, file or text"

@@ -1,16 +1,13 @@
 """SQuAD 1.1 and 2.0: questions on paragraphs, and the answers that are right (JSON)."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mlscope.datasets.dataset import Dataset
-from mlscope.datasets.errors import BadField, FileBroken, LayoutMissing
+from mlscope.datasets.dataset import Dataset, inside, json_in
+from mlscope.datasets.errors import BadField, LayoutMissing
 from mlscope.datasets.place import Place
 from mlscope.datasets.truth import Truth
-
-_MOST_BYTES = 1 << 30
 
 
 class _Question(NamedTuple):
@@ -31,7 +28,7 @@ def squad(place: Place) -> Dataset:
     """
     gives = place.options.choice("gives", ("pair", "map"), "pair")
     path = _file(place)
-    questions = list(_questions(_json(path, place), place.shown(path)))
+    questions = list(_questions(json_in(path, place.path), place.shown(path)))
 
     def sample(index: int) -> Any:
         asked = questions[index]
@@ -44,18 +41,6 @@ def squad(place: Place) -> Dataset:
 
 def _truth(asked: _Question) -> Truth:
     return Truth(asked.name, texts=asked.answers)
-
-
-def _json(path: Path, place: Place) -> Any:
-    shown = place.shown(path)
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise FileBroken(shown, f"is larger than {_MOST_BYTES} bytes")
-        return json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise FileBroken(shown, f"no JSON: {error}") from error
-    except OSError as error:
-        raise FileBroken(shown, error.strerror or str(error)) from error
 
 
 def _questions(told: Any, shown: str) -> Iterator[_Question]:
@@ -102,4 +87,4 @@ def _file(place: Place) -> Path:
     if len(found) != 1:
         missing = "has not one .json, or one dev-*.json; name the file"
         raise LayoutMissing(place.path.name, missing, place.options.reader)
-    return found[0]
+    return inside(place.path, found[0])

@@ -8,7 +8,7 @@ import pytest
 
 from mlscope.datasets.errors import LayoutMissing, PathEscapes
 from mlscope.datasets.opening import open_dataset
-from tests.mlscope.datasets.layouts import coco_in, picture, written
+from tests.mlscope.datasets.layouts import coco_in, picture, squad_of, written
 
 
 @pytest.fixture
@@ -82,3 +82,62 @@ def test_imagenet_follows_no_link_out(tmp_path: Path, name: str) -> None:
     (inner / name).symlink_to(tmp_path / "secret")
     with pytest.raises(PathEscapes):
         open_dataset("imagenet", inner)
+
+
+LINKED = (
+    ("image_folder", "cat/a.jpg", picture()),
+    ("files", "any/a.bin", b"x"),
+    ("imagenet", "val/n01440764/a.JPEG", picture()),
+    ("tfrecord", "a.tfrecord", b"x"),
+    ("recordio", "a.rec", b"x"),
+    ("csv", "a.csv", "a\n1\n"),
+    ("npy", "a.npy", b"x"),
+    ("squad", "dev.json", squad_of({})),
+    ("mnist", "raw/t10k-images-idx3-ubyte", b"x"),
+    ("cifar10", "cifar-10-batches-py/batches.meta", b"x"),
+)
+
+
+@pytest.mark.parametrize(("reader", "name", "body"), LINKED, ids=[each[0] for each in LINKED])
+def test_a_file_that_is_a_link_out_is_not_read(
+    tmp_path: Path, reader: str, name: str, body: bytes | str
+) -> None:
+    link = tmp_path / "open" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(written(tmp_path / "secret", body))
+    options = {"features": ["a"]} if reader == "csv" else {}
+    with pytest.raises(PathEscapes, match="leads out of the dataset's folder"):
+        open_dataset(reader, tmp_path / "open", options)
+
+
+@pytest.mark.parametrize(
+    ("reader", "folder", "name"),
+    [
+        ("image_folder", "cat", "a.jpg"),
+        ("imagenet", "val", "n01440764/a.JPEG"),
+        ("mnist", "raw", "t10k-images-idx3-ubyte"),
+        ("cifar10", "cifar-10-batches-py", "batches.meta"),
+    ],
+)
+def test_a_folder_that_is_a_link_out_is_not_read(
+    tmp_path: Path, reader: str, folder: str, name: str
+) -> None:
+    written(tmp_path / "secret" / name, picture())
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / folder).symlink_to(tmp_path / "secret")
+    with pytest.raises(PathEscapes):
+        open_dataset(reader, tmp_path / "open")
+
+
+def test_a_link_inside_is_a_file_as_any_other(tmp_path: Path) -> None:
+    written(tmp_path / "cat" / "a.jpg", b"cat")
+    (tmp_path / "dog").mkdir()
+    (tmp_path / "dog" / "b.jpg").symlink_to(tmp_path / "cat" / "a.jpg")
+    assert list(open_dataset("image_folder", tmp_path)) == [b"cat", b"cat"]
+
+
+def test_a_folder_that_is_itself_a_link_is_read(tmp_path: Path) -> None:
+    """Whoever named it meant what it leads to."""
+    written(tmp_path / "real" / "cat" / "a.jpg", b"cat")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert list(open_dataset("image_folder", tmp_path / "link")) == [b"cat"]

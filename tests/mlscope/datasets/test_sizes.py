@@ -1,13 +1,20 @@
 """Files that are larger than a dataset's parts may be are refused, unread."""
 
 import struct
+import tracemalloc
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mlscope.datasets.dataset import MOST_SAMPLE_BYTES, MOST_TEXT_BYTES, file_bytes, text_lines
+from mlscope.datasets.dataset import (
+    MOST_JSON_BYTES,
+    MOST_SAMPLE_BYTES,
+    MOST_TEXT_BYTES,
+    file_bytes,
+    text_lines,
+)
 from mlscope.datasets.errors import BadRecord, FileBroken
 from mlscope.datasets.opening import open_dataset
 
@@ -22,6 +29,23 @@ def sparse(path: Path, size_bytes: int) -> Path:
 def test_a_list_has_an_end(tmp_path: Path) -> None:
     with pytest.raises(FileBroken, match=f"larger than {MOST_TEXT_BYTES}"):
         text_lines(sparse(tmp_path / "x", MOST_TEXT_BYTES + 1), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("reader", "name"),
+    [("squad", "dev.json"), ("coco", "annotations/instances_val2017.json")],
+)
+def test_annotations_have_an_end(tmp_path: Path, reader: str, name: str) -> None:
+    (tmp_path / "val2017").mkdir()
+    (tmp_path / "annotations").mkdir()
+    sparse(tmp_path / name, MOST_JSON_BYTES + 1)
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileBroken, match=f"larger than {MOST_JSON_BYTES}"):
+            open_dataset(reader, tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_sample_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
