@@ -13,11 +13,12 @@ from mlscope.tracing.batches import (
     Attempt,
     OutputRow,
     QueryRow,
+    linked_batch,
     output_batch,
     query_batch,
     trace_batch,
 )
-from mlscope.tracing.spans import ROW_BYTES, Row, SpanBuffer
+from mlscope.tracing.spans import LINKED_ROW_BYTES, ROW_BYTES, LinkedRow, Row, SpanBuffer
 from schemas.batch import Batch
 from schemas.catalogue import FACTS
 from schemas.codec import parse, unpack
@@ -54,15 +55,19 @@ class Recorder:
         self._hand_over = hand_over
         self._holds = holds
         self._queries: list[QueryRow] = []
+        self._failed_samples: dict[int, int] = {}
         self._outputs: list[OutputRow] = []
         self._flushed_ns = 0
         self._counts = dict.fromkeys(Tally.model_fields, 0)
 
-    def query(self, row: QueryRow) -> None:
-        """Record a query."""
+    def query(self, row: QueryRow, failed_samples: int = 0) -> None:
+        """Record a query; of one answered in part `failed_samples` have no answer."""
         self._queries.append(row)
         if row[8] != ANSWERED:
             self._counts["failed_queries"] += 1
+        elif failed_samples:
+            self._failed_samples[row[0]] = failed_samples
+            self._counts["failed_samples"] += failed_samples
 
     def output(self, row: OutputRow) -> None:
         """Record a prediction."""
@@ -88,9 +93,14 @@ class Recorder:
             names = self.spans.names
             traced = trace_batch(self.attempt, self._counts["trace_batches"], spans, names)
             self._hand("trace_batches", "spans", len(spans), traced)
+        for linked in _chunks(self.spans.take_linked(), _linked_bytes):
+            names = self.spans.names
+            traced = linked_batch(self.attempt, self._counts["trace_batches"], linked, names)
+            self._hand("trace_batches", "spans", len(linked), traced)
         queries, self._queries = self._queries, []
+        partial, self._failed_samples = self._failed_samples, {}
         for rows in _chunks(queries, _query_bytes):
-            answered = query_batch(self.attempt, self._counts["query_batches"], rows)
+            answered = query_batch(self.attempt, self._counts["query_batches"], rows, partial)
             self._hand("query_batches", "queries", len(rows), answered)
         outputs, self._outputs = self._outputs, []
         for some in _chunks(outputs, _output_bytes):
@@ -125,6 +135,10 @@ def _chunks(rows: list[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
 
 def _span_bytes(row: Row) -> int:
     return ROW_BYTES + len(row[9])
+
+
+def _linked_bytes(row: LinkedRow) -> int:
+    return LINKED_ROW_BYTES + len(row[9])
 
 
 def _query_bytes(row: QueryRow) -> int:

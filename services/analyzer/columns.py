@@ -13,7 +13,9 @@ import polars as pl
 from services.analyzer.frames import Schema
 
 _WIRE: dict[type[pl.DataType], str] = {pl.Int16: ">i2", pl.Int32: ">i4", pl.Int64: ">i8"}
-_NULLABLE = frozenset({"due_ns", "service_ns", "parent", "layer"})
+_NULLABLE = frozenset(
+    {"due_ns", "service_ns", "failed", "parent", "layer", "correlation", "device", "stream"}
+)
 
 
 def frame_of(columns: Mapping[str, bytes | None], schema: Schema, run_key: int) -> pl.DataFrame:

@@ -21,7 +21,7 @@ from schemas.level import Level
 Ns = npt.NDArray[np.int64]
 Schema = Mapping[str, type[pl.DataType]]
 
-ANSWERED = 0
+ANSWERED, LOST = 0, 2
 ROOT_LEVEL = int(Level.APPLICATION)
 OPERATOR_LEVEL = int(Level.MODEL)
 LAYER_LEVEL = int(Level.FRAMEWORK)
@@ -39,8 +39,10 @@ QUERY_SCHEMA: Schema = MappingProxyType(
         "ended_ns": pl.Int64,
         "service_ns": pl.Int64,
         "status": pl.Int16,
+        "failed": pl.Int32,
     }
 )
+"""`failed`: samples without an answer, of a query answered in part; else null."""
 SPAN_SCHEMA: Schema = MappingProxyType(
     {
         "run_key": pl.Int64,
@@ -54,9 +56,17 @@ SPAN_SCHEMA: Schema = MappingProxyType(
         "query": pl.Int32,
         "block": pl.Int16,
         "layer": pl.Int32,
+        "kind": pl.Int16,
+        "correlation": pl.Int64,
+        "device": pl.Int32,
+        "stream": pl.Int32,
     }
 )
-"""`layer` is a layer's index in its model; null for other spans."""
+"""`layer` is a layer's index in its model; null for other spans.
+
+`kind` is a SpanKind; `correlation` joins a launch with what it started, null without; `device`
+and `stream` are where work of a device ran, null for the host's.
+"""
 LAYER_SCHEMA: Schema = MappingProxyType(
     {
         "run_key": pl.Int64,
@@ -66,9 +76,18 @@ LAYER_SCHEMA: Schema = MappingProxyType(
         "shape": pl.String,
         "provider": pl.String,
         "original": pl.String,
+        "memory_bytes": pl.Int64,
+        "flops": pl.Int64,
+        "bytes_read": pl.Int64,
+        "bytes_written": pl.Int64,
+        "memory_kind": pl.String,
     }
 )
-"""`original` is the JSON list of the model's own nodes that a fused layer stands for."""
+"""`original` is the JSON list of the model's own nodes that a fused layer stands for.
+
+Of one call: `memory_bytes` that it allocated (`memory_kind` measured) or that its outputs take
+(outputs), `flops` (2 a multiply-add), `bytes_read` and `bytes_written`; null where unknown.
+"""
 OUTPUT_SCHEMA: Schema = MappingProxyType(
     {"run_key": pl.Int64, "query": pl.Int32, "sample": pl.Int32, "features": pl.String}
 )
@@ -81,7 +100,7 @@ FAILURE_SCHEMA: Schema = MappingProxyType(
         "first": pl.String,
     }
 )
-"""Equal errors of queries together: how many there are, the numbers of the `first` as text."""
+"""Equal errors of queries, whole or in part, together: how many, the `first` numbers as text."""
 
 
 def _no_failures() -> pl.DataFrame:
@@ -177,6 +196,17 @@ class Run:
     def failed(self) -> int:
         """Queries that failed or were lost."""
         return self.queries.height - self.answered.height
+
+    @property
+    def answered_samples(self) -> Ns:
+        """Of each answered query: how many of its samples have an answer."""
+        frame = self.answered
+        return (frame["size"] - frame["failed"].fill_null(0)).to_numpy()
+
+    @property
+    def failed_samples(self) -> int:
+        """Samples without an answer in queries that were answered in part."""
+        return int(self.answered["failed"].fill_null(0).sum())
 
     @property
     def is_open_loop(self) -> bool:

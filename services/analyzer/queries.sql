@@ -20,9 +20,11 @@ SELECT
     string_agg(int8send(started_ns), ''::bytea) AS started_ns,
     string_agg(int8send(ended_ns), ''::bytea) AS ended_ns,
     string_agg(int8send(coalesce(service_ns, -1)), ''::bytea) AS service_ns,
-    string_agg(int2send(status), ''::bytea) AS status
+    string_agg(int2send(status), ''::bytea) AS status,
+    string_agg(int4send(coalesce(failed, -1)), ''::bytea) AS failed
 FROM (
-    SELECT query, block, size, due_ns, issued_ns, started_ns, ended_ns, service_ns, status
+    SELECT
+        query, block, size, due_ns, issued_ns, started_ns, ended_ns, service_ns, status, failed
     FROM query
     WHERE run_key = %(run_key)s AND ts = %(ts)s
     ORDER BY query
@@ -47,10 +49,23 @@ SELECT
                 THEN (attributes ->> 'index')::numeric::int4
             ELSE -1
         END
-    ), ''::bytea) AS layer
+    ), ''::bytea) AS layer,
+    string_agg(int2send(kind), ''::bytea) AS kind,
+    string_agg(int8send(coalesce(correlation, -1)), ''::bytea) AS correlation,
+    string_agg(int4send(
+        CASE
+            WHEN kind BETWEEN 2 AND 4 AND jsonb_typeof(attributes -> 'device') = 'number'
+                THEN (attributes ->> 'device')::numeric::int4
+            ELSE -1
+        END
+    ), ''::bytea) AS device,
+    string_agg(int4send(
+        CASE WHEN kind BETWEEN 2 AND 4 THEN thread ELSE -1 END
+    ), ''::bytea) AS stream
 FROM (
     SELECT
-        span, parent, level, name, start_ns, duration_ns, thread, query, block, attributes
+        span, parent, level, name, start_ns, duration_ns, thread, query, block, attributes,
+        kind, correlation
     FROM span
     WHERE run_key = %(run_key)s AND ts = %(ts)s
     ORDER BY start_ns
@@ -68,7 +83,16 @@ SELECT
     attributes ->> 'type' AS type,
     attributes ->> 'shape' AS shape,
     attributes ->> 'provider' AS provider,
-    attributes ->> 'original' AS original
+    attributes ->> 'original' AS original,
+    CASE WHEN jsonb_typeof(attributes -> 'memory_bytes') = 'number'
+        THEN (attributes ->> 'memory_bytes')::numeric::int8 END AS memory_bytes,
+    CASE WHEN jsonb_typeof(attributes -> 'flops') = 'number'
+        THEN (attributes ->> 'flops')::numeric::int8 END AS flops,
+    CASE WHEN jsonb_typeof(attributes -> 'bytes_read') = 'number'
+        THEN (attributes ->> 'bytes_read')::numeric::int8 END AS bytes_read,
+    CASE WHEN jsonb_typeof(attributes -> 'bytes_written') = 'number'
+        THEN (attributes ->> 'bytes_written')::numeric::int8 END AS bytes_written,
+    attributes ->> 'memory_kind' AS memory_kind
 FROM span
 WHERE run_key = %(run_key)s AND ts = %(ts)s AND span = ANY(%(spans)s::int8[]);
 
@@ -81,12 +105,12 @@ ORDER BY query, sample
 LIMIT %(most)s;
 
 -- failures --
--- Why queries of an attempt failed: equal errors together, those that came first before others.
+-- Why queries of an attempt, or samples in them, failed: equal errors together, first ones first.
 SELECT
     status, coalesce(error, '') AS error, count(*) AS queries,
     array_to_string((array_agg(query ORDER BY query))[1:5], ', ') AS first
 FROM query
-WHERE run_key = %(run_key)s AND ts = %(ts)s AND status <> 0
+WHERE run_key = %(run_key)s AND ts = %(ts)s AND (status <> 0 OR failed > 0)
 GROUP BY status, coalesce(error, '')
 ORDER BY min(query)
 LIMIT 1000;
@@ -181,7 +205,7 @@ ORDER BY counted.run, output.query, output.sample
 LIMIT %(limit)s OFFSET %(offset)s;
 
 -- failed_queries --
--- The first queries of an evaluation that failed, with their reasons.
+-- The first queries of an evaluation that failed, be it in part, with their reasons.
 SELECT counted.run, query.query, coalesce(query.error, '') AS error
 FROM (
     SELECT DISTINCT ON (run) run, run_key, ts FROM run
@@ -189,6 +213,6 @@ FROM (
     ORDER BY run, (outcome = 'completed') DESC, attempt DESC
 ) AS counted
 INNER JOIN query ON query.run_key = counted.run_key AND query.ts = counted.ts
-WHERE query.status <> 0
+WHERE query.status <> 0 OR query.failed > 0
 ORDER BY counted.run, query.query
 LIMIT 100;

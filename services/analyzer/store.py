@@ -51,6 +51,11 @@ _NATURES = {
     "shape": pl.String,
     "provider": pl.String,
     "original": pl.String,
+    "memory_bytes": pl.Int64,
+    "flops": pl.Int64,
+    "bytes_read": pl.Int64,
+    "bytes_written": pl.Int64,
+    "memory_kind": pl.String,
 }
 
 

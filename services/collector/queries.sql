@@ -24,11 +24,18 @@ COPY span (
     start_ns, duration_ns, thread, query, block, attributes
 ) FROM STDIN (FORMAT BINARY);
 
+-- copy_linked_span --
+-- Take rows of spans with what links them; other spans keep the columns' defaults.
+COPY span (
+    ts, run_key, batch, span, parent, level, name,
+    start_ns, duration_ns, thread, query, block, kind, correlation, attributes
+) FROM STDIN (FORMAT BINARY);
+
 -- copy_query --
 -- Take rows of queries; the order is that of rows.LAYOUTS.
 COPY query (
     ts, run_key, batch, query, block, size, due_ns,
-    issued_ns, started_ns, ended_ns, service_ns, status, error
+    issued_ns, started_ns, ended_ns, service_ns, status, failed, error
 ) FROM STDIN (FORMAT BINARY);
 
 -- copy_output --
@@ -43,7 +50,7 @@ INSERT INTO run (
     model_digest, dataset, framework, framework_version, device, outcome, error, message,
     interrupted, state, cause, trace_batches, query_batches, output_batches, spans, queries,
     outputs, failed_queries, dropped_batches, monotonic_ns, monotonic_end_ns, epoch_start_ns,
-    epoch_end_ns, boot_id, conditions, blocks, caveats
+    epoch_end_ns, boot_id, conditions, blocks, caveats, failed_samples
 ) VALUES (
     %(run_key)s, %(evaluation)s, %(run)s, %(attempt)s, %(agent)s, %(session)s, %(ts)s,
     %(scenario)s, %(parameters)s, %(pacing)s, %(level)s, %(level_asked)s, %(level_note)s,
@@ -52,7 +59,8 @@ INSERT INTO run (
     %(message)s, %(interrupted)s, %(state)s, %(cause)s, %(trace_batches)s, %(query_batches)s,
     %(output_batches)s, %(spans)s, %(queries)s, %(outputs)s, %(failed_queries)s,
     %(dropped_batches)s, %(monotonic_ns)s, %(monotonic_end_ns)s, %(epoch_start_ns)s,
-    %(epoch_end_ns)s, %(boot_id)s, %(conditions)s, %(blocks)s, %(caveats)s
+    %(epoch_end_ns)s, %(boot_id)s, %(conditions)s, %(blocks)s, %(caveats)s,
+    %(failed_samples)s
 )
 ON CONFLICT (run_key) DO UPDATE SET
     agent = excluded.agent,
@@ -71,6 +79,7 @@ ON CONFLICT (run_key) DO UPDATE SET
     queries = excluded.queries,
     outputs = excluded.outputs,
     failed_queries = excluded.failed_queries,
+    failed_samples = excluded.failed_samples,
     dropped_batches = excluded.dropped_batches,
     monotonic_ns = excluded.monotonic_ns,
     monotonic_end_ns = excluded.monotonic_end_ns,

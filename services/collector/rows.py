@@ -15,7 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mlscope.tracing.batches import OUTPUT_COLUMNS, QUERY_COLUMNS, TRACE_COLUMNS, columns_of
+from mlscope.tracing.batches import (
+    LINKED_COLUMNS,
+    OUTPUT_COLUMNS,
+    QUERY_COLUMNS,
+    TRACE_COLUMNS,
+    columns_of,
+    is_linked,
+)
 from schemas.batch import Batch, OutputsPredicted, QueriesAnswered, TraceCaptured
 from services.collector.errors import MisshapenBatch
 
@@ -39,6 +46,7 @@ Columns = Mapping[str, Array]
 class Layout:
     """How batches of a kind become rows of a table.
 
+    `table` names the COPY: a table, or `linked_span` for spans with the columns that link them.
     `columns` are the batch's, by name and dtype; -1 in a `nullable` one is stored as null.
     """
 
@@ -56,13 +64,23 @@ class Layout:
 
 
 _SPAN = Layout(0, "span", tuple(TRACE_COLUMNS.items()), ("parent",), "attributes", True)
-_QUERY = Layout(1, "query", tuple(QUERY_COLUMNS.items()), ("due_ns", "service_ns"), "error", False)
+_LINKED_SPAN = Layout(
+    0, "linked_span", tuple(LINKED_COLUMNS.items()), ("parent", "correlation"), "attributes", True
+)
+_QUERY = Layout(
+    1, "query", tuple(QUERY_COLUMNS.items()), ("due_ns", "service_ns", "failed"), "error", False
+)
 _OUTPUT = Layout(2, "output", tuple(OUTPUT_COLUMNS.items()), (), "features", True)
 
 LAYOUTS: Mapping[type[Batch], Layout] = MappingProxyType(
     {TraceCaptured: _SPAN, QueriesAnswered: _QUERY, OutputsPredicted: _OUTPUT}
 )
-"""The layout of each kind of batch."""
+"""The layout of each kind of batch, none of its optional columns filled."""
+
+
+def layout_of(batch: Batch) -> Layout:
+    """Return how a batch becomes rows: by its kind, and by the columns that it fills."""
+    return _LINKED_SPAN if is_linked(batch) else LAYOUTS[type(batch)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +107,7 @@ def rows_of(batch: Batch, place: Place) -> bytes:
 
     Raises MisshapenBatch.
     """
-    layout = LAYOUTS[type(batch)]
+    layout = layout_of(batch)
     columns = _columns_of(batch)
     texts = _texts_of(batch)
     indexes = _indexes_of(batch, len(texts))

@@ -26,7 +26,7 @@ from services.collector.errors import (
     UnstartedAttempt,
 )
 from services.collector.evaluations import Evaluations
-from services.collector.rows import LAYOUTS, place_of, rows_of
+from services.collector.rows import layout_of, place_of, rows_of
 from services.collector.store import Prepared, Store
 
 _log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ T = TypeVar("T")
 def prepared_of(batch: Batch, requested_ns: int) -> Prepared:
     """Return a batch ready to store. Raises MisshapenBatch."""
     key = run_key(batch.evaluation, batch.run, batch.attempt)
-    layout = LAYOUTS[type(batch)]
+    layout = layout_of(batch)
     names = getattr(batch, "name_ids", ()), getattr(batch, "name_texts", ())
     if len(names[0]) != len(names[1]):
         raise MisshapenBatch(f"{len(names[1])} texts for {len(names[0])} names")

@@ -7,9 +7,9 @@ import msgpack
 import pytest
 
 from mlscope.tracing.batches import (
+    LINKED_COLUMNS,
     OUTPUT_COLUMNS,
     QUERY_COLUMNS,
-    TRACE_COLUMNS,
     Attempt,
     query_batch,
 )
@@ -27,7 +27,7 @@ _ROWS = [
 @pytest.mark.parametrize(
     ("kind", "columns"),
     [
-        (TraceCaptured, TRACE_COLUMNS),
+        (TraceCaptured, LINKED_COLUMNS),
         (QueriesAnswered, QUERY_COLUMNS),
         (OutputsPredicted, OUTPUT_COLUMNS),
     ],
@@ -39,8 +39,8 @@ def test_every_column_is_bytes_of_the_message(kind: type[Batch], columns: dict[s
 
 def test_the_documented_width_of_a_column_is_its_own() -> None:
     said = re.findall(r"`(\w+)` int(\d+)", TraceCaptured.__doc__ or "")
-    assert len(said) == len(TRACE_COLUMNS)
-    assert {name: f"<i{int(bits) // 8}" for name, bits in said} == TRACE_COLUMNS
+    assert len(said) == len(LINKED_COLUMNS)
+    assert {name: f"<i{int(bits) // 8}" for name, bits in said} == LINKED_COLUMNS
 
 
 def test_any_client_reads_a_batch_with_msgpack_and_struct_alone() -> None:

@@ -20,6 +20,7 @@ from services.collector.store import Store, migrate
 from tests.services.collector.builders import (
     REQUESTED_NS,
     a_completion,
+    a_linked_trace,
     a_plan,
     a_trace,
     some_queries,
@@ -120,6 +121,16 @@ def test_old_rows_are_compressed_and_late_ones_still_arrive(
     assert compressed != [(0,)]
     assert _save(store, "old", 0, 1, age_days=3) == 7
     assert _count(session, "span", "old") == 8
+
+
+def test_linked_spans_keep_their_links_in_a_hypertable(
+    store: Store, session: psycopg.Connection[Any]
+) -> None:
+    batch = a_linked_trace(0, evaluation="linked")
+    assert store.save([prepared_of(batch, time.time_ns())]) == 2
+    key = run_key("linked", "r0", 1)
+    query = f"SELECT kind, correlation FROM span WHERE run_key = {key} ORDER BY span"
+    assert session.execute(query.encode()).fetchall() == [(1, 33), (2, 33)]
 
 
 def test_rows_past_retention_are_dropped(store: Store, session: psycopg.Connection[Any]) -> None:

@@ -10,12 +10,13 @@ from mlscope.tracing.batches import (
     OutputRow,
     QueryRow,
     columns_of,
+    linked_batch,
     output_batch,
     query_batch,
     trace_batch,
 )
-from mlscope.tracing.spans import Row
-from schemas.batch import TraceCaptured
+from mlscope.tracing.spans import LinkedRow, Row
+from schemas.batch import SpanKind, TraceCaptured
 from schemas.codec import decode_body, encode_body
 
 ATTEMPT = Attempt("e1", "r1", 1, "a1", origin_ns=1_000)
@@ -45,6 +46,42 @@ def test_spans_survive_the_wire(rows: list[Row]) -> None:
     assert columns["block"].tolist() == [row[8] for row in rows]
     noted = dict(zip(fact.attribute_rows, fact.attribute_texts, strict=True))
     assert [noted.get(index, b"") for index in range(len(rows))] == [row[9] for row in rows]
+
+
+@given(
+    st.lists(
+        st.tuples(ROWS, st.sampled_from(SpanKind), st.integers(-1, 1 << 62)),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_linked_spans_survive_the_wire(parts: list[tuple[Row, SpanKind, int]]) -> None:
+    rows: list[LinkedRow] = [(*row, kind, correlation) for row, kind, correlation in parts]
+    fact = decode_body(TraceCaptured, encode_body(linked_batch(ATTEMPT, 7, rows, NAMES)))
+    columns = columns_of(fact)
+    assert columns["kind"].tolist() == [row[10] for row in rows]
+    assert columns["correlation"].tolist() == [row[11] for row in rows]
+    assert columns["start_ns"].tolist() == [row[4] - 1_000 for row in rows]
+    unlinked = trace_batch(ATTEMPT, 7, [row for row, _, _ in parts], NAMES)
+    assert unlinked == fact.model_copy(update={"kind": b"", "correlation": b""})
+
+
+def test_a_column_left_out_has_its_default_in_every_row() -> None:
+    whole = linked_batch(ATTEMPT, 0, [(*_a_row(), 2, 9), (*_a_row(), 1, 9)], NAMES)
+    bare = whole.model_copy(update={"kind": b""})
+    unjoined = whole.model_copy(update={"correlation": b""})
+    assert columns_of(bare)["kind"].tolist() == [0, 0]
+    assert columns_of(unjoined)["correlation"].tolist() == [-1, -1]
+
+
+def test_a_message_of_before_the_columns_is_read() -> None:
+    data = trace_batch(ATTEMPT, 0, [_a_row()], NAMES).model_dump()
+    del data["kind"], data["correlation"]
+    assert "kind" not in columns_of(TraceCaptured.model_validate(data))
+
+
+def _a_row() -> Row:
+    return (1, -1, 5, 1, 2_000, 10, 7, -1, 0, b"")
 
 
 @given(st.lists(ROWS, min_size=1, max_size=20))

@@ -2,7 +2,14 @@
 
 import json
 
-from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT, ROW_BYTES, Row, SpanBuffer
+from mlscope.tracing.spans import (
+    LINKED_ROW_BYTES,
+    NO_ATTRIBUTES,
+    NO_PARENT,
+    ROW_BYTES,
+    Row,
+    SpanBuffer,
+)
 
 
 def row(span: int, name: int = 0) -> Row:
@@ -46,3 +53,22 @@ def test_attributes_count_towards_the_size() -> None:
     assert buffer.size_bytes == ROW_BYTES + len(text)
     buffer.take()
     assert buffer.size_bytes == 0
+
+
+def test_linked_rows_are_taken_apart_from_the_others() -> None:
+    buffer = SpanBuffer()
+    buffer.append(row(1))
+    buffer.link((*row(2), 2, 33))
+    assert (len(buffer), buffer.size_bytes) == (2, ROW_BYTES + LINKED_ROW_BYTES)
+    assert buffer.take() == [row(1)]
+    assert buffer.take_linked() == [(*row(2), 2, 33)]
+    assert len(buffer) == 0
+
+
+def test_link_still_reaches_the_buffer_after_it_was_taken() -> None:
+    buffer = SpanBuffer()
+    link = buffer.link
+    link((*row(1), 1, 3))
+    buffer.take_linked()
+    link((*row(2), 2, 3))
+    assert [taken[0] for taken in buffer.take_linked()] == [2]

@@ -100,3 +100,16 @@ def test_long_predictions_are_spread_over_batches() -> None:
         recorder.output((number, number, b"x" * 100_000))
     recorder.flush()
     assert [fact.count for fact in room.taken] == [3, 3]
+
+
+def test_linked_spans_go_in_batches_of_their_own_and_count_as_spans() -> None:
+    room = Room()
+    recorder = Recorder(ATTEMPT, room)
+    recorder.spans.name_id("gemm")
+    recorder.spans.append(span(1))
+    recorder.spans.link((*span(2), 2, 33))
+    recorder.flush()
+    plain, linked = room.taken
+    assert ("kind" in columns_of(plain), columns_of(linked)["kind"].tolist()) == (False, [2])
+    assert columns_of(linked)["correlation"].tolist() == [33]
+    assert (recorder.tally().spans, recorder.tally().trace_batches) == (2, 2)

@@ -63,7 +63,8 @@ def _run(run_key: int, value: dict[str, Any]) -> Run:
 def _frame(run_key: int, rows: Any, schema: Schema) -> pl.DataFrame:
     texts = [[json.dumps(c) if isinstance(c, list | dict) else c for c in row] for row in rows]
     filled = [[run_key, *row, *[None] * (len(schema) - 1 - len(row))] for row in texts]
-    return pl.DataFrame(filled, schema=dict(schema), orient="row")
+    frame = pl.DataFrame(filled, schema=dict(schema), orient="row")
+    return frame.with_columns(pl.col("kind").fill_null(0)) if "kind" in schema else frame
 
 
 def as_csv(table: Table) -> str:

@@ -27,6 +27,7 @@ from services.collector.saving import prepared_of
 from tests.services.collector.builders import (
     REQUESTED_NS,
     a_completion,
+    a_linked_trace,
     a_plan,
     a_trace,
     some_outputs,
@@ -75,7 +76,11 @@ def test_frames_hold_the_rows_that_were_stored(store: Store) -> None:
 
 
 def test_layers_are_read_with_their_nature(rows_url: str, store: Store) -> None:
-    texts = (b'{"index": 4, "type": "Conv", "shape": [1, 8]}', b'{"type": "Relu"}')
+    conv = (
+        b'{"index": 4, "type": "Conv", "shape": [1, 8], "flops": 160, "memory_bytes": 32,'
+        b' "memory_kind": "outputs", "bytes_read": "many"}'
+    )
+    texts = (conv, b'{"type": "Relu"}')
     attributes = {"attribute_rows": (0, 1), "attribute_texts": texts}
     ids = np.array([90, 91], dtype="<i8").tobytes()
     batch = a_trace(9, count=2, span=ids, level=b"\3\3", **attributes)
@@ -88,6 +93,21 @@ def test_layers_are_read_with_their_nature(rows_url: str, store: Store) -> None:
         (4, "Conv", "[1, 8]"),
         (None, "Relu", None),
     }
+    costs = ("flops", "memory_bytes", "memory_kind", "bytes_read", "bytes_written")
+    assert run.layers.filter(pl.col("type") == "Conv").select(*costs).rows() == [
+        (160, 32, "outputs", None, None)
+    ]
+
+
+def test_device_rows_are_read_with_their_links(rows_url: str, store: Store) -> None:
+    with closing(collector.Store(rows_url)) as rows:
+        rows.save([prepared_of(a_linked_trace(9), REQUESTED_NS)])
+    frames = store.read("e1", [MEASURED])
+    links = ("kind", "correlation", "device", "stream", "query")
+    found = frames.measured[0].spans.filter(pl.col("level") == 5).select(*links).rows()
+    assert found == [(1, 33, None, None, 0), (2, 33, 1, 7, -1)]
+    others = frames.measured[0].spans.filter(pl.col("level") != 5).select(*links[:-1]).unique()
+    assert others.rows() == [(0, None, None, None)]
 
 
 def test_what_is_not_read_is_said(rows_url: str) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mlscope.tracing.batches import Attempt, output_batch, query_batch, trace_batch
+from mlscope.tracing.batches import Attempt, linked_batch, output_batch, query_batch, trace_batch
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
 from schemas.evaluation import EvaluationPlanned, EvaluationRequested, RunStarted
 from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest
@@ -23,6 +23,16 @@ def a_trace(sequence: int = 0, count: int = 4, **changes: Any) -> TraceCaptured:
         (row, row - 1, 2, 7, 10 * row, 5, 1, row // 2, 0, attributes[row]) for row in range(count)
     ]
     batch = trace_batch(an_attempt(), sequence, rows, {"predict": 7})
+    return batch.model_copy(update=changes)
+
+
+def a_linked_trace(sequence: int = 0, **changes: Any) -> TraceCaptured:
+    """Return a launch and the kernel that it started: on stream 7 of device 1."""
+    rows = [
+        (1, -1, 5, 1, 10, 5, 4242, 0, 0, b"", 1, 33),
+        (2, -1, 5, 2, 20, 30, 7, -1, 0, b'{"device": 1}', 2, 33),
+    ]
+    batch = linked_batch(an_attempt(), sequence, rows, {"cudaLaunchKernel": 1, "gemm": 2})
     return batch.model_copy(update=changes)
 
 

@@ -8,7 +8,13 @@ from mlscope.migrations import Profile, migrations_in
 from services.collector import store
 
 _FOLDER = Path(store.__file__).with_name("migrations")
-_COMMON = ("0001_rows", "0002_stored_at", "0003_settled_batches")
+_COMMON = (
+    "0001_rows",
+    "0002_stored_at",
+    "0003_settled_batches",
+    "0004_links",
+    "0005_failed_samples",
+)
 _OWN = {
     "postgresql": ("0001_trends", "0002_trend"),
     "timescaledb": ("0001_hypertables", "0002_policies", "0003_trends", "0004_trend"),

@@ -12,13 +12,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlscope.statements import read_statements
-from mlscope.tracing.batches import Attempt, query_batch, trace_batch
+from mlscope.tracing.batches import Attempt, linked_batch, query_batch, trace_batch
 from schemas.batch import Batch
 from services.collector import rows as module
 from services.collector.errors import MisshapenBatch
-from services.collector.rows import COPY_HEADER, COPY_TRAILER, LAYOUTS, place_of, rows_of
+from services.collector.rows import COPY_HEADER, COPY_TRAILER, layout_of, place_of, rows_of
 from services.collector.store import migrate
-from tests.services.collector.builders import REQUESTED_NS, a_trace, some_outputs, some_queries
+from tests.services.collector.builders import (
+    REQUESTED_NS,
+    a_linked_trace,
+    a_trace,
+    some_outputs,
+    some_queries,
+)
 
 _QUERIES_SQL = Path(module.__file__).with_name("queries.sql")
 _INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -57,13 +63,14 @@ def session(database_url: str) -> Any:
 
 def _stored(session: psycopg.Connection[Any], batch: Batch) -> list[tuple[Any, ...]]:
     """Return the rows of a batch after a COPY of what `rows_of` makes."""
-    layout = LAYOUTS[type(batch)]
-    text = read_statements(_QUERIES_SQL)[f"copy_{layout.table}"]
+    table = layout_of(batch).table
+    text = read_statements(_QUERIES_SQL)[f"copy_{table}"]
     body = rows_of(batch, place_of(batch, 77, REQUESTED_NS))
-    session.execute(f"TRUNCATE {layout.table}".encode())
+    table = table.removeprefix("linked_")
+    session.execute(f"TRUNCATE {table}".encode())
     with session.cursor().copy(text.encode()) as copy:
         copy.write(COPY_HEADER + body + COPY_TRAILER)
-    return sorted(session.execute(f"TABLE {layout.table}".encode()).fetchall(), key=repr)
+    return sorted(session.execute(f"TABLE {table}".encode()).fetchall(), key=repr)
 
 
 def _written(
@@ -89,11 +96,23 @@ def _null(value: int) -> int | None:
 @given(spans=_SPANS.filter(bool))
 def test_spans_are_those_of_write_row(session: Any, spans: list[Any]) -> None:
     batch = trace_batch(_ATTEMPT, 5, _encoded(spans), {"n": 0})
-    expected = [
-        (_ts(), 77, 5, s[0], _null(s[1]), *s[2:9], json.dumps(s[9]) if s[9] else None)
-        for s in spans
-    ]
+    expected = [(*_expected(span), 0, None) for span in spans]
     assert _stored(session, batch) == _written(session, "span", expected)
+
+
+@_QUIET
+@given(parts=st.lists(st.tuples(_SPANS.filter(bool), _INT8, _ABSENT | _INT64), min_size=1))
+def test_linked_spans_are_those_of_write_row(session: Any, parts: list[Any]) -> None:
+    spans = [(span, kind, joined) for (span, *_), kind, joined in parts]
+    rows = [(*_encoded([span])[0], kind, joined) for span, kind, joined in spans]
+    batch = linked_batch(_ATTEMPT, 5, rows, {"n": 0})
+    expected = [(*_expected(span), kind, _null(joined)) for span, kind, joined in spans]
+    assert _stored(session, batch) == _written(session, "span", expected)
+
+
+def _expected(span: Any) -> tuple[Any, ...]:
+    text = json.dumps(span[9]) if span[9] else None
+    return (_ts(), 77, 5, span[0], _null(span[1]), *span[2:9], text)
 
 
 def _encoded(spans: list[Any]) -> list[Any]:
@@ -105,7 +124,7 @@ def _encoded(spans: list[Any]) -> list[Any]:
 def test_queries_are_those_of_write_row(session: Any, queries: list[Any]) -> None:
     batch = query_batch(_ATTEMPT, 6, queries)
     expected = [
-        (_ts(), 77, 6, *q[:3], _null(q[3]), *q[4:7], _null(q[7]), q[8], q[9] or None)
+        (_ts(), 77, 6, *q[:3], _null(q[3]), *q[4:7], _null(q[7]), q[8], q[9] or None, None)
         for q in queries
     ]
     assert _stored(session, batch) == _written(session, "query", expected)
@@ -117,9 +136,9 @@ def test_outputs_keep_their_json(session: Any) -> None:
     assert stored[0][5] == [{"label": "cat", "probability": 0.5}]
 
 
-@pytest.mark.parametrize("batch", [a_trace(), some_queries(), some_outputs()])
+@pytest.mark.parametrize("batch", [a_trace(), a_linked_trace(), some_queries(), some_outputs()])
 def test_copy_names_the_columns_of_the_layout(batch: Batch) -> None:
-    layout = LAYOUTS[type(batch)]
+    layout = layout_of(batch)
     statement = read_statements(_QUERIES_SQL)[f"copy_{layout.table}"]
     columns = statement.partition("(")[2].partition(")")[0]
     assert tuple(name.strip() for name in columns.split(",")) == layout.names

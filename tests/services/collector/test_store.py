@@ -230,6 +230,8 @@ def test_migrating_in_parallel_and_again_is_safe(database_url: str) -> None:
         ("0001_rows",),
         ("0002_stored_at",),
         ("0003_settled_batches",),
+        ("0004_links",),
+        ("0005_failed_samples",),
         ("postgresql/0001_trends",),
         ("postgresql/0002_trend",),
     ]
