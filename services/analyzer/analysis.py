@@ -12,7 +12,7 @@ from schemas.evaluation import EvaluationPlanned
 from schemas.manifest import ModelManifest
 from schemas.manifest import Sample as ManifestSample
 from schemas.message import Fact
-from services.analyzer.correlation import span_tree
+from services.analyzer.correlation import correlate
 from services.analyzer.frames import Aim, Frames, Run, Sample
 from services.analyzer.tables import ANALYSES
 
@@ -43,7 +43,7 @@ def analyze(frames: Frames) -> Analyzed:
 
 
 def _tree_of(run: Run) -> pl.DataFrame:
-    return span_tree(run.spans.sort("start_ns", maintain_order=True).head(MOST_IN_A_TREE))
+    return correlate(run.spans.sort("start_ns", maintain_order=True).head(MOST_IN_A_TREE))
 
 
 def digest_of(tables: Sequence[Table]) -> str:

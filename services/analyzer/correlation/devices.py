@@ -1,0 +1,39 @@
+"""Parents of what ran on devices: a kernel belongs where it was launched, not where it ran."""
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.batch import SpanKind
+from services.analyzer.correlation.columns import NONE, Ns, Rows, Spans
+
+
+def launches_of(spans: Spans, devices: Rows) -> Rows:
+    """Return the row of the launch that started each device span, -1 where none is known.
+
+    Both carry one correlation id. Where several launches share it (an id came again), the last
+    that began before the device span did counts, else the first.
+    """
+    launches = np.flatnonzero(spans.is_kind(SpanKind.LAUNCH) & (spans.correlation != NONE))
+    if not launches.size or not devices.size:
+        return np.full(len(devices), NONE, np.int64)
+    order = launches[np.lexsort((spans.start[launches], spans.correlation[launches]))]
+    ids, first, count = np.unique(spans.correlation[order], return_index=True, return_counts=True)
+    wanted = spans.correlation[devices]
+    place = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    known = (ids[place] == wanted) & (wanted != NONE)
+    found = np.where(known, order[first[place]], NONE)
+    for row in np.flatnonzero(known & (count[place] > 1)):
+        among = order[first[place[row]] : first[place[row]] + count[place[row]]]
+        begun = among[spans.start[among] <= spans.start[devices[row]]]
+        found[row] = begun[-1] if begun.size else among[0]
+    return found
+
+
+def is_shared(launches: Rows) -> npt.NDArray[np.bool_]:
+    """Return which device spans share their launch with another: those that a graph replayed."""
+    known: npt.NDArray[np.bool_] = launches != NONE
+    if not known.any():
+        return known
+    times: Ns = np.bincount(launches[known], minlength=int(launches.max()) + 1)
+    known &= times[np.where(known, launches, 0)] > 1
+    return known

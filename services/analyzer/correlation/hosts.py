@@ -1,0 +1,115 @@
+"""Parents of what a host did, by containment."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.batch import SpanKind
+from schemas.level import Level
+from services.analyzer.correlation.columns import NONE, Ns, Rows, Spans
+from services.analyzer.correlation.containment import Intervals, innermost, shrunk
+
+_ANY = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One way to look: candidates and children by a key that both must share."""
+
+    of_candidate: Ns
+    of_child: Ns
+    rows: Rows
+
+
+def host_parents(spans: Spans, orphans: Rows, tolerance_ns: int) -> Rows:
+    """Return the row of each orphan's parent, -1 where nothing contains it.
+
+    The parent is the innermost span around it of the nearest shallower level at which there is
+    one: first on its own thread, then on any thread of its query. A span of unknown query takes
+    any span of its thread; across threads, those of the one query under way at its middle, if
+    there is but one. At each level exact containment is tried first, then with `tolerance_ns`
+    taken off each end of the child (never beyond its middle): clocks truncate.
+    """
+    parents = np.full(len(orphans), NONE, np.int64)
+    holders = np.flatnonzero(spans.is_kind(SpanKind.HOST, SpanKind.LAUNCH))
+    for level in np.unique(spans.level[orphans]):
+        mine = np.flatnonzero(spans.level[orphans] == level)
+        above = holders[spans.level[holders] < level]
+        steps = [above[spans.level[above] == each] for each in _falling(spans.level[above])]
+        for by_thread in (True, False):
+            for candidates in steps:
+                left = mine[parents[mine] == NONE]
+                if left.size:
+                    parents[left] = _around(
+                        spans, candidates, orphans[left], tolerance_ns, by_thread=by_thread
+                    )
+    return parents
+
+
+def _around(
+    spans: Spans, candidates: Rows, children: Rows, tolerance_ns: int, *, by_thread: bool
+) -> Rows:
+    """Return the row of the innermost candidate around each child, -1 for none."""
+    found = np.full(len(children), NONE, np.int64)
+    for search in _searches(spans, candidates, children, by_thread=by_thread):
+        outer = Intervals(search.of_candidate, spans.start[candidates], spans.end[candidates])
+        rows = search.rows
+        inner = Intervals(search.of_child, spans.start[children[rows]], spans.end[children[rows]])
+        place = innermost(outer, inner)
+        out = np.flatnonzero(place == NONE)
+        place[out] = innermost(outer, shrunk(inner.at(out), tolerance_ns))
+        found[rows] = np.where(place == NONE, NONE, candidates[place])
+    return found
+
+
+def _searches(
+    spans: Spans, candidates: Rows, children: Rows, *, by_thread: bool
+) -> Iterator[_Search]:
+    """Yield the searches for children that know their query, and for those that do not."""
+    query = spans.query[children]
+    if not by_thread:
+        query = np.where(query == NONE, _under_way(spans, children), query)
+        rows = np.flatnonzero(query != NONE)
+        yield _Search(spans.query[candidates], query[rows], rows)
+        return
+    known, unknown = np.flatnonzero(query != NONE), np.flatnonzero(query == NONE)
+    threads, thread = spans.thread[candidates], spans.thread[children]
+    if known.size:
+        ours, theirs = _paired((threads, spans.query[candidates]), (thread[known], query[known]))
+        yield _Search(ours, theirs, known)
+    if unknown.size:
+        yield _Search(threads, thread[unknown], unknown)
+
+
+def _paired(ours: tuple[Ns, Ns], theirs: tuple[Ns, Ns]) -> tuple[Ns, Ns]:
+    """Return one key for each pair of thread and query."""
+    threads, thread_codes = np.unique(np.concatenate([ours[0], theirs[0]]), return_inverse=True)
+    queries = np.concatenate([ours[1], theirs[1]])
+    keys = (queries - int(queries.min())) * len(threads) + thread_codes
+    first, second = np.split(keys.astype(np.int64), [len(ours[0])])
+    return first, second
+
+
+def _under_way(spans: Spans, children: Rows) -> Ns:
+    """Return the query whose root runs at the middle of each child, -1 where not just one does."""
+    roots = np.flatnonzero(
+        (spans.level <= Level.APPLICATION) & (spans.query != NONE) & spans.is_kind(SpanKind.HOST)
+    )
+    if not roots.size:
+        return np.full(len(children), NONE, np.int64)
+    middle = (spans.start[children] + spans.end[children]) // 2
+    begun = np.searchsorted(np.sort(spans.start[roots]), middle, side="right")
+    ended = np.searchsorted(np.sort(spans.end[roots]), middle, side="left")
+    anywhere = np.full(len(roots), _ANY, np.int64)
+    place = innermost(
+        Intervals(anywhere, spans.start[roots], spans.end[roots]),
+        Intervals(np.full(len(children), _ANY, np.int64), middle, middle),
+    )
+    alone: npt.NDArray[np.bool_] = (begun - ended == 1) & (place != NONE)
+    return np.where(alone, spans.query[roots[place]], NONE)
+
+
+def _falling(levels: Ns) -> Ns:
+    return np.unique(levels)[::-1]
