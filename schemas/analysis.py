@@ -26,6 +26,10 @@ class Table(Message):
     rows: tuple[tuple[Any, ...], ...]
     verdict: str = ""
     caveats: tuple[str, ...] = ()
+    #: `A1` to `A15` of the papers' analyses; '' of others
+    id: str = ""
+    #: a Vega-Lite 5 specification without data, its fields are columns; None where there is none
+    chart: dict[str, Any] | None = None
 
 
 class Tables(Message):
@@ -53,7 +57,7 @@ class Prediction(Message):
 
 
 class FailedQuery(Message):
-    """A query without an answer, and why."""
+    """A query of which one sample or all have no answer, and why."""
 
     run: Token
     query: int
