@@ -19,6 +19,8 @@ class Tally(Message):
     queries: int = 0
     outputs: int = 0
     failed_queries: int = 0
+    #: samples without an answer in queries that were answered in part
+    failed_samples: int = 0
     #: batches lost because ring and spool were full; above 0 the run is marked
     dropped_batches: int = 0
 

@@ -95,8 +95,9 @@ class Commands:
             answer["error"] = "stale: this attempt is not under way here"
         else:
             answer = await execution.query(name[1], words, _ANSWER_S)
+        told = {field: answer[field] for field in ("query", "status", "service_ns", "error")}
         packed: bytes = msgpack.packb(
-            {field: answer[field] for field in ("query", "status", "service_ns", "error")}
+            told | ({"failed": answer["failed"]} if answer.get("failed") else {})
         )
         return packed
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mlscope.tracing.batches import columns_of
 from schemas.batch import Batch, QueriesAnswered
 from schemas.run import RunCompleted
 from services.agent.issued import Outcome
@@ -24,6 +25,8 @@ def counts_of(fact: Batch) -> dict[str, int]:
     counts = {f"{fact.entity}_batches": 1, _ROWS[fact.entity]: fact.count}
     if isinstance(fact, QueriesAnswered) and (answered := fact.status.count(0)) < fact.count:
         counts["failed_queries"] = fact.count - answered
+    if isinstance(fact, QueriesAnswered) and fact.failed:
+        counts["failed_samples"] = int(columns_of(fact)["failed"].clip(min=0).sum())
     return counts
 
 

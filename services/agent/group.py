@@ -18,9 +18,9 @@ from services.agent.issuing import closed_loop, is_inline, open_loop, paced
 from services.agent.measurement import Measurement, failed
 from services.agent.pipeline import steps_before, steps_behind
 from services.agent.predictors import LayerCapture, LayerSource
+from services.agent.query import Query
 from services.agent.recorder import HandOver
 from services.agent.session import Session
-from services.agent.stages import Query
 from services.agent.streaming import Unbounded, Window, run_inline, run_streaming
 
 _LOOK_S = 0.05
@@ -159,7 +159,7 @@ class Group:
                 try:
                     query.payload = self._checked(arrived)
                 except ValueError as error:
-                    query.errors.append(str(error))
+                    query.fail(str(error))
                     self._answer(run.plan, query)
                     continue
                 yield query
@@ -180,10 +180,8 @@ class Group:
 
     def _answer(self, plan: RunPlan, query: Query) -> None:
         words: Words = {"kind": "answer", "run": plan.run, "query": query.index}
-        error = "; ".join(query.errors)
-        self._tell(
-            {**words, "status": int(bool(error)), "service_ns": query.service_ns, "error": error}
-        )
+        told = {"status": query.status, "service_ns": query.service_ns, "error": query.error}
+        self._tell({**words, **told, "failed": query.failed_samples})
 
     def _ended(self, run: Measurement) -> Outcome:
         self._control.forget(run.name)

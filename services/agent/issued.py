@@ -13,6 +13,7 @@ LATENESS = "issue_lateness_p99_ns"
 
 _LONGEST = 200
 _COUNTED = ("query_batches", "queries", "failed_queries")
+_FAILED_SAMPLES = "failed_samples"
 
 Outcome = RunCompleted | RunFailed
 
@@ -30,14 +31,17 @@ class Issued:
         """Return what a `finish` command says. Raises KeyError, ValueError, TypeError."""
         late = words.get("late_p99_ns")
         return cls(
-            Tally(**{name: int(words[name]) for name in _COUNTED}),
+            Tally(
+                **{name: int(words[name]) for name in _COUNTED},
+                failed_samples=int(words.get(_FAILED_SAMPLES, 0)),
+            ),
             int(words.get("lost_queries", 0)),
             None if late is None else int(late),
         )
 
     def said_in(self, outcome: Outcome) -> Outcome:
         """Return an outcome with the issuer's queries in its tally, conditions and caveats."""
-        counts = {name: getattr(self.tally, name) for name in _COUNTED}
+        counts = {name: getattr(self.tally, name) for name in (*_COUNTED, _FAILED_SAMPLES)}
         changes: dict[str, Any] = {"tally": outcome.tally.model_copy(update=counts)}
         if self.late_p99_ns is not None:
             noise = {**outcome.conditions.noise, LATENESS: self.late_p99_ns}
@@ -50,6 +54,8 @@ class Issued:
         notes, tally = [], self.tally
         if tally.failed_queries:
             notes.append(failed_note(tally))
+        if tally.failed_samples:
+            notes.append(partial_note(tally))
         if self.lost_queries:
             notes.append(f"{self.lost_queries} of {tally.queries} queries got no answer")
         if self.late_p99_ns is not None and self.late_p99_ns > LATE_NS:
@@ -61,6 +67,12 @@ def failed_note(tally: Tally, first: str = "") -> str:
     """Return the caveat of failed queries; `first` is why the first of them did."""
     why = f", first: {short(first)}" if first else ""
     return f"{tally.failed_queries} of {tally.queries} queries failed{why}"
+
+
+def partial_note(tally: Tally, first: str = "") -> str:
+    """Return the caveat of samples that failed in queries answered in part."""
+    why = f", first: {short(first)}" if first else ""
+    return f"{tally.failed_samples} samples failed in queries that were answered in part{why}"
 
 
 def short(error: str) -> str:

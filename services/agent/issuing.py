@@ -8,7 +8,7 @@ from mlscope.load.load import Load
 from mlscope.load.pacer import PacerProcess
 from mlscope.tracing.batches import ABSENT
 from mlscope.tracing.clock import now_ns
-from services.agent.stages import Query
+from services.agent.query import Query
 
 Check = Callable[[], None]
 """Raises Stopped or RunTimedOut when the run must end."""

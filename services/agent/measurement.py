@@ -15,13 +15,14 @@ from schemas.run import BlockStatistics, ClockOrigin, Conditions, RunCompleted, 
 from services.agent.blocks import block_statistics
 from services.agent.control import Control, Deadline, RunName
 from services.agent.errors import AgentError, CodeFailed, CodeRaised, PredictFailed
-from services.agent.issued import LATE_NS, LATENESS, failed_note, late_note, short
+from services.agent.issued import LATE_NS, LATENESS, failed_note, late_note, partial_note, short
 from services.agent.noise import Reading, noise_between, reading
 from services.agent.overload import Served
 from services.agent.predictors import Layer, LayerSource
+from services.agent.query import Query
 from services.agent.recorder import HandOver, Recorder
 from services.agent.session import Session
-from services.agent.stages import Query, Stages
+from services.agent.stages import Stages
 
 STEP_NS = 10_000_000
 """A wall clock that moved more than this during a run is a caveat."""
@@ -147,7 +148,7 @@ class Measurement:
             self._last_error = query.errors[-1]
             self._raised = query.raised or self._raised
             self._first_error = self._first_error or query.errors[0]
-        else:
+        if query.is_answered:
             self._answered += 1
             self._service_ns.append(query.service_ns)
 
@@ -163,7 +164,9 @@ class Measurement:
         notes = list(self.stages.kept.notes)
         if tally.failed_queries:
             notes.append(failed_note(tally, self._first_error))
-        elif self._first_error:
+        if tally.failed_samples:
+            notes.append(partial_note(tally, self._first_error))
+        if self._first_error and not tally.failed_queries and not tally.failed_samples:
             # The issuer counts a remote load's queries.
             notes.append(f"the first query that failed: {short(self._first_error)}")
         if tally.dropped_batches:

@@ -33,9 +33,10 @@ from services.agent.predictors import (
     predictor_named,
 )
 from services.agent.predictors.options import usable_cores
+from services.agent.query import Query, Slot
 from services.agent.recorder import Recorder
 from services.agent.samples import first_readable
-from services.agent.stages import Query, Slot, Stages, Supply
+from services.agent.stages import Stages, Supply
 from services.agent.streaming import SLOTS, workers_for
 
 

@@ -1,16 +1,14 @@
 """What happens to one query: samples are prepared, the batch predicted, the answer finished."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mlscope.datasets.errors import DatasetError
 from mlscope.datasets.truth import Truth
-from mlscope.tracing.batches import ABSENT, ANSWERED, FAILED
 from mlscope.tracing.clock import now_ns
 from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
 from schemas.level import Level
@@ -26,61 +24,17 @@ from services.agent.pipeline import (
     steps_before,
 )
 from services.agent.predictors import Layer, Tensors
+from services.agent.query import Query, Slot, Tensor
 from services.agent.recorder import Recorder
 from services.agent.samples import Held
 from services.agent.steps import Operator
 
-Tensor = npt.NDArray[np.generic]
 _UNUSABLE = (
     *(ValueError, TypeError, LookupError, ArithmeticError, OSError, MemoryError),
     CodeRaised,
     DatasetError,
 )
 """What an operator raises when a sample is no good."""
-
-
-_MOST_ERROR_CHARACTERS = 2000
-
-
-class Slot:
-    """Room for one batch: the model's input arrays, bound once by the predictor.
-
-    `arrays` are those that samples fill, in the order of the pipeline's inputs.
-    """
-
-    def __init__(self, inputs: Tensors, filled: Sequence[str] = ()) -> None:
-        self.inputs = inputs
-        self.arrays = tuple(inputs[name] for name in filled or inputs)
-
-
-@dataclass(slots=True)
-class Query:
-    """One query on its way. Stamps are CLOCK_MONOTONIC nanoseconds."""
-
-    index: int
-    samples: Sequence[int]
-    issued_ns: int
-    due_ns: int = ABSENT
-    block: int = 0
-    #: samples that came with the query, instead of those of the dataset
-    payload: Sequence[Any] | None = None
-    slot: Slot | None = None
-    first_span: int = 0
-    started_ns: int = 0
-    ended_ns: int = 0
-    outputs: Tensors | None = None
-    errors: list[str] = field(default_factory=list)
-    #: by place in the batch, what was wrong with a sample that could not be prepared
-    unfit: dict[int, str] = field(default_factory=dict)
-    #: places in the batch of samples without an answer
-    failed: frozenset[int] = frozenset()
-    #: what inline code raised over it last
-    raised: CodeRaised | None = None
-
-    @property
-    def service_ns(self) -> int:
-        """Return how long the agent itself worked on it."""
-        return self.ended_ns - self.started_ns
 
 
 @dataclass(slots=True)
@@ -108,8 +62,8 @@ class Stages:
     """The three stages of one run's queries, each called by one thread at a time but for `fill`.
 
     A span is recorded around every operator of every query from level model on. A sample that
-    can't be prepared fails its query; the rest of its batch is predicted all the same, with
-    zeros in its place.
+    can't be prepared, or whose answer can't be finished, fails alone: the rest of its batch is
+    predicted and answered, with another sample in its place.
     """
 
     def __init__(
@@ -175,17 +129,17 @@ class Stages:
 
     def predict(self, query: Query) -> None:
         """Predict the batch, unless none of its samples is any good."""
-        if query.unfit:
-            query.errors += [query.unfit[position] for position in sorted(query.unfit)]
-            query.failed |= frozenset(query.unfit)
-        if query.failed and len(query.failed) >= len(query.samples):
-            return
         assert query.slot is not None
+        if query.unfit:
+            query.fail_samples(query.unfit)
+            if not query.is_answered:
+                return
+            query.slot.lend(query.failed, len(query.samples))
         self._busy.since_ns = began = now_ns()
         try:
             query.outputs = self._predict(query.slot.inputs)
         except PredictFailed as error:
-            query.errors.append(str(error))
+            query.fail(str(error))
         self._busy.since_ns = 0
         if self._traces:
             span = query.first_span + 1 + len(query.samples) * self._steps_before
@@ -212,7 +166,7 @@ class Stages:
                 answers = (("", next(iter(query.outputs.values()))),)
             self.kept.keep(self._recorder, query, answers)
         if self._records_queries:
-            self._recorder.query(_query_row(query))
+            self._recorder.query(query.row(), query.failed_samples)
 
     def predict_with(self, predict: Callable[[Tensors], Tensors]) -> None:
         """Predict the queries to come with a capture, and note which call was whose."""
@@ -269,47 +223,92 @@ class Stages:
                 name = "batch"
                 _place(array, position, part)
         except _UNUSABLE as error:
-            for array in slot.arrays:
-                array[position] = 0
-            sample = query.samples[position] if query.payload is None else position
-            reason = f"{error}{self._named(query, position)}"
-            query.unfit[position] = str(SampleUnusable(sample, name, reason))
+            query.unfit[position] = self._unusable(query, position, name, error)
             if isinstance(error, CodeRaised):
                 query.raised = error
+
+    def _unusable(self, query: Query, position: int, name: str, reason: object) -> str:
+        """Return why a sample has no answer: its number, the step, the reason and its name."""
+        sample = query.samples[position] if query.payload is None else position
+        return str(SampleUnusable(sample, name, f"{reason}{self._named(query, position)}"))
 
     def _answers(self, query: Query, outputs: Tensors) -> Answers | None:
         """Return what is left after the steps behind, by output; None when one of them failed."""
         span = query.first_span + 2 + len(query.samples) * self._steps_before
+        if self._codes_behind:
+            return self._answers_of_code(query, outputs, span)
         answers = []
-        name = PREDICT
-        try:
-            if self._codes_behind:
-                value = outputs if len(outputs) > 1 else next(iter(outputs.values()))
-                for operator in self._codes_behind:
-                    name = operator.name
-                    value = self._apply(query, span, operator, (value,))
-                    span += 1
-                return (("", value),)
-            for port in self._behind:
+        for port in self._behind:
+            name = PREDICT
+            try:
                 value = output_named(outputs, port.name)
-                for operator in port.steps:
+                for number, operator in enumerate(port.steps):
                     name = operator.name
                     more = [output_named(outputs, other) for other in operator.others]
-                    value = self._apply(query, span, operator, (value, *more))
-                    span += 1
-                answers.append((port.name, value))
-        except _UNUSABLE as error:
-            query.errors.append(f"{name}: {error}")
-            if isinstance(error, CodeRaised):
-                query.raised = error
-            return None
+                    value = self._apply(query, span + number, operator, (value, *more))
+            except _UNUSABLE as error:
+                found = self._one_by_one(query, port, outputs)
+                if found is None:
+                    query.fail(f"{name}: {error}")
+                    return None
+                value = found
+            span += len(port.steps)
+            answers.append((port.name, value))
         return answers
+
+    def _answers_of_code(self, query: Query, outputs: Tensors, span: int) -> Answers | None:
+        """Return what inline code makes of a batch; what it raises is the whole batch's."""
+        value: Any = outputs if len(outputs) > 1 else next(iter(outputs.values()))
+        name = PREDICT
+        try:
+            for operator in self._codes_behind:
+                name = operator.name
+                value = self._apply(query, span, operator, (value,))
+                span += 1
+        except _UNUSABLE as error:
+            query.fail(f"{name}: {error}")
+            query.raised = error if isinstance(error, CodeRaised) else query.raised
+            return None
+        return (("", value),)
+
+    def _one_by_one(self, query: Query, port: PortOperators, outputs: Tensors) -> list[Any] | None:
+        """Finish each sample of a batch alone after its steps raised; those that raise fail.
+
+        None when the outputs can't be told apart by sample, or all of them raise. The time it
+        takes is the query's own; it has no spans.
+        """
+        count = len(query.samples)
+        names = {port.name, *(name for step in port.steps for name in step.others)}
+        values = _parted(outputs, names, count)
+        if count == 1 or values is None:
+            return None
+        found: list[Any] = [None] * count
+        unfit: dict[int, str] = {}
+        for position in (each for each in range(count) if each not in query.failed):
+            own = {name: value[position : position + 1] for name, value in values.items()}
+            value, name = own[port.name], PREDICT
+            try:
+                for operator in port.steps:
+                    name = operator.name
+                    value = operator.apply(value, *(own[other] for other in operator.others))
+                found[position] = value[0]
+            except _UNUSABLE as error:
+                unfit[position] = self._unusable(query, position, name, error)
+        if len(query.failed) + len(unfit) >= count:
+            return None
+        query.fail_samples(unfit)
+        return found
 
     def _doubt(self, query: Query, outputs: Tensors) -> None:
         """Fail the samples whose outputs are no numbers, where these are no answer."""
+        count = len(query.samples)
         for fault in faults_of(outputs, self._may_be_nan):
-            query.errors.append(str(fault))
-            query.failed |= frozenset(failed_by(fault, len(query.samples)))
+            positions = frozenset(failed_by(fault, count))
+            if len(positions) >= count:
+                query.fail(str(fault))
+                continue
+            new = positions - query.failed
+            query.fail_samples({each: self._unusable(query, each, PREDICT, fault) for each in new})
 
     def _apply(self, query: Query, span: int, operator: Operator, values: tuple[Any, ...]) -> Any:
         began = now_ns()
@@ -333,17 +332,17 @@ def _step_names(pipeline: Pipeline) -> Iterator[str]:
     yield from (step.name for port in ports for step in port.steps)
 
 
+def _parted(outputs: Tensors, names: Set[str], count: int) -> dict[str, Any] | None:
+    """Return outputs by name; None where one is missing or has not one part a sample."""
+    try:
+        values = {name: output_named(outputs, name) for name in names}
+        return None if any(len(value) != count for value in values.values()) else values
+    except (LookupError, TypeError):
+        return None
+
+
 def _place(array: Tensor, position: int, value: Any) -> None:
     value = np.asarray(value)
     if value.shape != array.shape[1:]:
         raise ValueError(f"a sample has shape {value.shape}, the model takes {array.shape[1:]}")
     array[position] = value
-
-
-def _query_row(query: Query) -> tuple[int, int, int, int, int, int, int, int, int, str]:
-    error = "; ".join(query.errors)[:_MOST_ERROR_CHARACTERS]
-    status = FAILED if error else ANSWERED
-    stamps = (query.due_ns, query.issued_ns, query.started_ns, query.ended_ns)
-    return (
-        query.index, query.block, len(query.samples), *stamps, query.service_ns, status, error
-    )  # fmt: skip

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 from mlscope.tracing.clock import now_ns
 from services.agent.issuing import Check
+from services.agent.query import Query, Slot
 from services.agent.recorder import Recorder
-from services.agent.stages import Query, Slot, Stages
+from services.agent.stages import Stages
 
 _LOOK_S = 0.05
 _SHARES = 4

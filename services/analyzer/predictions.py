@@ -6,8 +6,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import polars as pl
+
 from mlscope.load import ScenarioError, scenario_named
 from services.analyzer.frames import ANSWERED, Frames, Run, RunRow, Sample, features_of
+from services.analyzer.reasons import samples_in
+
+_UNNAMED = -1 - (1 << 40)
+"""Below it samples are counted that an error had no room to name."""
 
 Feature = dict[str, Any]
 
@@ -97,13 +103,35 @@ def asked_samples(run: Run, dataset_samples: int | None) -> tuple[set[int], set[
     """Return the samples of a run's queries that were answered, and of those that were not.
 
     Which sample a query carried is the load's to say, which its parameters determine; where it
-    can't be made again, samples that were not kept are taken for numbers below zero.
+    can't be made again, samples that were not kept are taken for numbers below zero. Bad samples
+    of queries that were answered in part are named in their errors.
     """
     failed = run.queries.filter(
         run.queries["status"].is_null() | (run.queries["status"] != ANSWERED)
     )
-    if not failed.height:
+    if not failed.height and not run.failed_samples:
         return set(), set()
+    named, unnamed = _failed_in_part(run, dataset_samples)
+    answered, lost = _asked(run, failed, dataset_samples) if failed.height else (set(), set())
+    return answered - named, lost | named | unnamed
+
+
+def _failed_in_part(run: Run, dataset_samples: int | None) -> tuple[set[int], set[int]]:
+    """Return the samples without an answer in answered queries; unnamed ones below zero."""
+    named: set[int] = set()
+    told = 0
+    partial = run.failures.filter(run.failures["status"] == ANSWERED)
+    for error, queries in partial.select("error", "queries").iter_rows():
+        found = samples_in(error)
+        named.update(found)
+        told += len(found) * queries
+    left = max(run.failed_samples - told, 0)
+    return named, {_UNNAMED - each for each in range(min(left, dataset_samples or left))}
+
+
+def _asked(
+    run: Run, failed: pl.DataFrame, dataset_samples: int | None
+) -> tuple[set[int], set[int]]:
     row = run.row
     try:
         load = scenario_named(row.scenario)(row.parameters, row.batch_size, dataset_samples or 0)
@@ -124,6 +152,8 @@ class Pool:
 
     rows: list[RunRow] = field(default_factory=list)
     failed: int = 0
+    #: samples that failed in queries which were answered in part
+    failed_samples: int = 0
     #: samples asked for that were answered, and that failed, of runs with failures
     answered: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
@@ -152,6 +182,7 @@ class Pool:
         """Put a run's answers to the others."""
         self.rows.append(run.row)
         self.failed += run.failed
+        self.failed_samples += run.failed_samples
         answered, refused = asked_samples(run, dataset_samples)
         self.answered |= answered
         self.refused |= refused

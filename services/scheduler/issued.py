@@ -1,12 +1,13 @@
 """What became of a remote load's queries, filled in as answers come, and batches of it. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mlscope.tracing.batches import failed_column
 from schemas.batch import QueriesAnswered
 from schemas.plan import WorkOrder
 
@@ -33,6 +34,8 @@ class IssuedLoad:
     service_ns: NDArray[np.int64]
     status: NDArray[np.int8]
     errors: dict[int, str]
+    #: samples without an answer, of queries that were answered in part
+    failed_samples: dict[int, int] = field(default_factory=dict)
 
     @property
     def queries(self) -> int:
@@ -93,6 +96,7 @@ class Progress:
         load.service_ns[query] = np.frombuffer(columns["service_ns"], "<i8")
         load.status[query] = np.frombuffer(columns["status"], "<i1")
         load.errors.update({int(q): str(text) for q, text in columns["errors"].items()})
+        load.failed_samples.update({int(q): int(n) for q, n in columns.get("failed", {}).items()})
         self._answered[query] = True
         # An answer may overtake its query's stamp; then it is told of with the next ones.
         return self._final(self._answered & (self._stamps != 0))
@@ -137,6 +141,9 @@ def batches_of(
             ended_ns=load.ended_ns[rows].astype("<i8").tobytes(),
             service_ns=load.service_ns[rows].astype("<i8").tobytes(),
             status=load.status[rows].astype("<i1").tobytes(),
+            failed=failed_column([load.failed_samples.get(query, -1) for query in rows.tolist()])
+            if load.failed_samples
+            else b"",
             error_rows=tuple(errors),
             error_texts=tuple(load.errors[int(rows[place])] for place in errors),
         )

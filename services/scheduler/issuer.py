@@ -155,10 +155,11 @@ class Answers:
 
     def __init__(self, queries: int) -> None:
         """Wait for answers to queries 0 to `queries` - 1."""
-        self.rows: list[tuple[int, int, int, int]] = []
+        self.rows: list[Row] = []
         self.left = queries
         self._is_answered = bytearray(queries)
         self._errors: dict[int, str] = {}
+        self._failed: dict[int, int] = {}
         self._next_s = time.monotonic() + _TELL_S
 
     def add(self, subject: str, body: bytes, now_ns: int) -> None:
@@ -168,7 +169,12 @@ class Answers:
             return
         self._is_answered[query] = True
         self.left -= 1
-        self.rows.append(_answer(query, body, now_ns, self._errors))
+        row, error, failed_samples = _answer(query, body, now_ns)
+        self.rows.append(row)
+        if error:
+            self._errors[query] = error
+        if failed_samples:
+            self._failed[query] = failed_samples
 
     def _query_of(self, subject: str) -> int | None:
         number = subject.rpartition(".")[2]
@@ -184,29 +190,39 @@ class Answers:
     def tell(self) -> None:
         """Write what there is to the standard output and forget it."""
         if self.rows:
-            _say(msgpack.packb(_columns(self.rows, self._errors)))
-            self.rows, self._errors = [], {}
+            _say(msgpack.packb(_columns(self.rows, self._errors, self._failed)))
+            self.rows, self._errors, self._failed = [], {}, {}
 
 
-def _answer(
-    query: int, body: bytes, now_ns: int, errors: dict[int, str]
-) -> tuple[int, int, int, int]:
-    """Return (query, ended, service, status); an answer nobody can read is a failed query."""
+Row = tuple[int, int, int, int]
+"""query, ended_ns, service_ns, status."""
+
+
+def _answer(query: int, body: bytes, now_ns: int) -> tuple[Row, str, int]:
+    """Return an answer's row, its error, and how many samples failed where others did not.
+
+    An answer nobody can read is a failed query.
+    """
     try:
         answer = msgpack.unpackb(body)
         status, service_ns = int(answer["status"]), int(answer["service_ns"])
         if status not in (ANSWERED, FAILED) or not -1 <= service_ns < 2**63:
             raise ValueError(f"status {status}, service_ns {service_ns}")
-        if status != ANSWERED:
-            errors[query] = str(answer.get("error", ""))
-        return query, now_ns, service_ns, status
+        failed_samples = int(answer.get("failed", 0)) if status == ANSWERED else 0
+        if not 0 <= failed_samples < 2**31:
+            raise ValueError(f"failed {failed_samples}")
+        is_bad = status != ANSWERED or failed_samples > 0
+        error = str(answer.get("error", "")) if is_bad else ""
+        return (query, now_ns, service_ns, status), error, failed_samples
     except (ArithmeticError, ValueError, LookupError, TypeError, msgpack.UnpackException) as error:
-        errors[query] = f"unreadable answer: {error}"
-        return query, now_ns, -1, FAILED
+        return (query, now_ns, -1, FAILED), f"unreadable answer: {error}", 0
 
 
-def _columns(answers: list[tuple[int, int, int, int]], errors: dict[int, str]) -> dict[str, Any]:
-    """Return columns, one row an answer: int32 `query`, int64 times, int8 `status`; and errors."""
+def _columns(answers: list[Row], errors: dict[int, str], failed: dict[int, int]) -> dict[str, Any]:
+    """Return columns, one row an answer: int32 `query`, int64 times, int8 `status`.
+
+    By query `errors` and, of those answered in part, how many samples `failed`.
+    """
     rows = np.array(answers, np.int64).reshape(-1, 4)
     return {
         "query": rows[:, 0].astype("<i4").tobytes(),
@@ -214,6 +230,7 @@ def _columns(answers: list[tuple[int, int, int, int]], errors: dict[int, str]) -
         "service_ns": rows[:, 2].astype("<i8").tobytes(),
         "status": rows[:, 3].astype("<i1").tobytes(),
         "errors": errors,
+        "failed": failed,
     }
 
 

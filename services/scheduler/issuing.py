@@ -133,6 +133,7 @@ class Issuing:
                 "query_batches": publishing.batches,
                 "queries": issued.queries,
                 "failed_queries": issued.failed,
+                "failed_samples": sum(issued.failed_samples.values()),
                 "lost_queries": issued.lost,
                 "late_p99_ns": issued.late_p99_ns,
             }

@@ -198,6 +198,37 @@ def test_a_corrupt_photo_fails_its_queries_and_no_other(cluster: Cluster, manife
     assert told == [(1, "photos/cut.jpg", 2, "1, 5"), (3, "photos/no.jpg", 2, "3, 7")]
 
 
+def test_a_corrupt_photo_of_a_batch_fails_alone(cluster: Cluster, manifests: Path) -> None:
+    photos = dataset(manifests, "chelsea.jpg", "cut.jpg", "coffee.jpg", "no.jpg")
+    for sample, label in ((0, "tabby"), (1, "espresso"), (2, "espresso"), (3, "tabby")):
+        photos["samples"][sample]["labels"] = [label]
+    loads = [*online(3), {"name": "fixed_rate", "parameters": {"queries": 3, "rate_hz": 20}}]
+    status = run(cluster, "efficientnet-lite0", dataset=photos, scenarios=loads, batch_sizes=[4])
+    assert (status.state, [each.failed_queries for each in status.runs]) == ("analyzed", [0, 0])
+    said = "6 samples failed in queries that were answered in part"
+    assert all(any(said in note for note in each.caveats) for each in status.runs), status
+    assert cluster.rows(
+        "SELECT pacing, status, failed, error LIKE 'sample 1: decode: %%; sample 3: decode: %%',"
+        " failed_samples, count(*) FROM query JOIN run USING (run_key) WHERE evaluation = %s"
+        " GROUP BY 1, 2, 3, 4, 5 ORDER BY 1",
+        status.evaluation,
+    ) == [("local", 0, 2, True, 6, 3), ("remote", 0, 2, True, 6, 3)]
+    assert cluster.rows(
+        "SELECT DISTINCT samples, queries FROM analysis_throughput WHERE evaluation = %s",
+        status.evaluation,
+    ) == [(6, 3)]
+    assert cluster.rows(
+        "SELECT DISTINCT metric, n, excluded FROM analysis_accuracy"
+        " WHERE evaluation = %s AND metric = 'top-1'",
+        status.evaluation,
+    ) == [("top-1", 2, 2)]
+    assert cluster.rows(
+        "SELECT DISTINCT sample, path, status FROM analysis_failures WHERE evaluation = %s"
+        " ORDER BY sample",
+        status.evaluation,
+    ) == [(1, "photos/cut.jpg", "in part"), (3, "photos/no.jpg", "in part")]
+
+
 def test_a_batch_size_the_model_can_t_take_fails_and_the_others_stay(
     cluster: Cluster, manifests: Path
 ) -> None:

@@ -75,9 +75,12 @@ def _notes(pool: Pool, found: Sequence[Judgement], samples: int | None) -> Itera
             f"{judged} of the dataset's {samples} samples were judged;"
             " more queries, or `--outputs`, reach more"
         )
-    if pool.failed:
+    if pool.failed or pool.failed_samples:
+        what = f"{pool.failed} queries failed"
+        if pool.failed_samples:
+            what += f", others were answered in part ({pool.failed_samples} samples were not)"
         yield (
-            f"{pool.failed} queries failed: samples without an answer are not judged,"
+            f"{what}: samples without an answer are not judged,"
             f" {pool.lost} of the samples have none"
         )
 

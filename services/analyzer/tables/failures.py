@@ -1,11 +1,11 @@
-"""Failures: why queries failed, and which samples they carried."""
+"""Failures: why queries, or samples in them, failed."""
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from schemas.analysis import Table
-from services.analyzer.frames import Frames, Run, Sample
+from services.analyzer.frames import ANSWERED, LOST, Frames, Run, Sample
+from services.analyzer.reasons import reasons_of
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
@@ -16,8 +16,7 @@ from services.analyzer.tables.table import (
 )
 
 MOST_REASONS = 100
-_LOST = 2
-_SAMPLE = re.compile(r"(?:^|; )sample (\d+): ")
+_STATUS = {0: "in part", 1: "failed", 2: "lost"}
 
 
 def failures(frames: Frames) -> Table:
@@ -28,7 +27,7 @@ def failures(frames: Frames) -> Table:
         found = list(_rows(run, frames.samples))
         if len(found) > MOST_REASONS:
             caveats.append(f"{run.row.run}: {MOST_REASONS} of {len(found)} reasons are shown")
-        told = sum(run.failures["queries"])
+        told = sum(run.failures.filter(run.failures["status"] != ANSWERED)["queries"])
         if told < run.failed:
             caveats.append(f"{run.row.run}: reasons were read of {told} of {run.failed} queries")
         rows += found[:MOST_REASONS]
@@ -37,16 +36,20 @@ def failures(frames: Frames) -> Table:
 
 def first_reason(run: Run, samples: Sequence[Sample]) -> str:
     """Return why a run's first query failed, '' when none did."""
-    row = next(_rows(run, samples), None)
+    rows = (row for row in _rows(run, samples) if row["status"] != _STATUS[ANSWERED])
+    row = next(rows, None)
     return "" if row is None else _told(row)
 
 
 def _verdict(frames: Frames, rows: list[dict[str, Any]]) -> str:
     failed = sum(run.failed for run in frames.measured)
     queries = sum(run.queries.height for run in frames.measured)
-    if not rows:
-        return f"{failed} of {queries} queries failed." if failed else "No query failed."
-    return f"{failed} of {queries} queries failed, first: {_told(rows[0]).removesuffix('.')}."
+    samples = sum(run.failed_samples for run in frames.measured)
+    if not failed and not samples:
+        return "No query failed."
+    said = f"{failed} of {queries} queries failed"
+    said += f", and {samples} samples of others" if samples else ""
+    return f"{said}, first: {_told(rows[0]).removesuffix('.')}." if rows else f"{said}."
 
 
 def _told(row: dict[str, Any]) -> str:
@@ -58,27 +61,18 @@ def _told(row: dict[str, Any]) -> str:
 
 def _rows(run: Run, samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
     for group in run.failures.iter_rows(named=True):
-        for sample, reason in _reasons(group["error"]):
+        for sample, reason in reasons_of(group["error"]):
             known = samples[sample] if sample is not None and sample < len(samples) else Sample("")
             yield {
                 **run_cells(run.row),
                 "agent": run.row.agent,
-                "status": "lost" if group["status"] == _LOST else "failed",
+                "status": _STATUS.get(group["status"], "failed"),
                 "sample": sample,
                 "path": known.path or known.name,
-                "reason": reason or ("no answer came" if group["status"] == _LOST else "unknown"),
+                "reason": reason or ("no answer came" if group["status"] == LOST else "unknown"),
                 "queries": group["queries"],
                 "first_queries": group["first"],
             }
-
-
-def _reasons(error: str) -> Iterator[tuple[int | None, str]]:
-    """Yield the parts of a query's error: each of a sample by its index, or of the whole query."""
-    head, *rest = _SAMPLE.split(error)
-    if head or not rest:
-        yield None, head
-    for number, reason in zip(rest[::2], rest[1::2], strict=True):
-        yield int(number), reason
 
 
 ANALYSIS = Analysis(
@@ -88,7 +82,7 @@ ANALYSIS = Analysis(
     columns=(
         *RUN_COLUMNS,
         text("agent", "Where it ran."),
-        text("status", "failed, or lost: no answer came."),
+        text("status", "failed; lost: no answer came; in part: its other samples are answered."),
         whole("sample", "The sample's index in its dataset; null when it was not one's fault."),
         text("path", "The sample's file, as the dataset's manifest has it."),
         text("reason", "Why, in words."),

@@ -80,6 +80,11 @@ def _notes(run: Run, frames: Frames) -> list[str]:
         reason = first_reason(run, frames.samples)
         why = f", first: {reason}" if reason else ""
         notes.append(f"{run.row.run}: {run.failed} of {run.queries.height} queries failed{why}")
+    if run.failed_samples:
+        notes.append(
+            f"{run.row.run}: {run.failed_samples} samples failed in queries that were answered"
+            " in part, whose times count"
+        )
     short = [f"p{100 * p:g} ({need})" for p, need in _CERTIFIED.items() if count < need]
     if count and short:
         notes.append(f"{run.row.run}: too few answered, {count}, to certify {', '.join(short)}")

@@ -34,7 +34,13 @@ def throughput(frames: Frames) -> Table:
             f"Most samples a second: {best['samples_per_s']:.4g} in {best['run']} "
             f"({best['scenario']}, batch {best['batch_size']}, level {best['level']})."
         )
-    return made(ANALYSIS, rows, verdict, doubts(frames))
+    partial = [
+        f"{run.row.run}: {run.failed_samples} samples failed in queries that were answered in part;"
+        " they do not count"
+        for run in frames.measured
+        if run.failed_samples
+    ]
+    return made(ANALYSIS, rows, verdict, [*doubts(frames), *partial])
 
 
 def _least_traced(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -48,7 +54,7 @@ def samples_rate(run: Run) -> Throughput | None:
     ends = contiguous_ends_ns(run.answered)
     if len(ends) == 0 or ends.max() <= 0:
         return None
-    return rate_of(0, ends, run.answered["size"].to_numpy())
+    return rate_of(0, ends, run.answered_samples)
 
 
 def _cells(run: Run) -> dict[str, Any]:
@@ -83,7 +89,7 @@ ANALYSIS = Analysis(
         *RUN_COLUMNS,
         text("agent", "Where it ran."),
         whole("queries", "Queries answered."),
-        whole("samples", "Samples in them."),
+        whole("samples", "Samples in them that have an answer."),
         whole("busy_ns", "Time of the run's own blocks.", "ns"),
         *estimate("samples_per_s", "Samples answered a second.", "1/s"),
         *estimate("queries_per_s", "Queries answered a second.", "1/s"),

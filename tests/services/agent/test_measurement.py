@@ -13,8 +13,8 @@ from services.agent.control import Control
 from services.agent.errors import RunTimedOut
 from services.agent.issued import LATENESS
 from services.agent.measurement import Measurement, failed, traceable_level
+from services.agent.query import Query
 from services.agent.session import Session, open_session
-from services.agent.stages import Query
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 
 MS = 1_000_000
@@ -43,9 +43,13 @@ def measured(run: Measurement, *queries: Query) -> None:
     run.end_block(0)
 
 
-def a_query(index: int = 0, issued_ns: int = 10, service_ns: int = 5, **more: Any) -> Query:
-    """Return a query that is done."""
+def a_query(
+    index: int = 0, issued_ns: int = 10, service_ns: int = 5, error: str = "", **more: Any
+) -> Query:
+    """Return a query that is done; with an `error` it failed."""
     query = Query(index, [0], issued_ns, **more)
+    if error:
+        query.fail(error)
     query.started_ns, query.ended_ns = issued_ns, issued_ns + service_ns
     return query
 
@@ -59,14 +63,14 @@ def completed(run: Measurement) -> RunCompleted:
 
 def test_a_block_s_median_is_of_queries_answered_well(session: Session) -> None:
     run = a_measurement(session)
-    measured(run, *(a_query(service_ns=time) for time in (1, 30, 7)), a_query(errors=["torn"]))
+    measured(run, *(a_query(service_ns=time) for time in (1, 30, 7)), a_query(error="torn"))
     (block,) = completed(run).blocks
     assert (block.queries, block.median_ns, run.medians) == (3, 7, [7])
 
 
 def test_a_run_of_failed_predictions_alone_failed(session: Session) -> None:
     run = a_measurement(session)
-    measured(run, a_query(errors=["predict: no memory"]))
+    measured(run, a_query(error="predict: no memory"))
     outcome = run.outcome()
     assert isinstance(outcome, RunFailed)
     assert (outcome.error, outcome.message) == ("predict", "predict: no memory")
@@ -74,7 +78,7 @@ def test_a_run_of_failed_predictions_alone_failed(session: Session) -> None:
 
 def test_one_good_answer_is_enough_to_complete(session: Session) -> None:
     run = a_measurement(session)
-    measured(run, a_query(), a_query(errors=["predict: no memory"]))
+    measured(run, a_query(), a_query(error="predict: no memory"))
     assert completed(run).blocks[0].queries == 1
 
 
@@ -107,6 +111,20 @@ def test_an_open_load_that_piles_up_is_an_overload(
     run.end_block(0)
     note = "block 0: overload: 100 queries came within 0.10 s and were served within 0.99 s"
     assert completed(run).caveats == (note,) * notes
+
+
+def test_a_query_answered_in_part_counts_and_its_bad_samples_are_noted(session: Session) -> None:
+    run = a_measurement(session)
+    partial = a_query(service_ns=9)
+    partial.samples = [0, 1]
+    partial.fail_samples({1: "sample 1: decode: torn"})
+    measured(run, partial)
+    run.recorder.query((0, 0, 2, -1, 1, 1, 2, 1, 0, partial.error), partial.failed_samples)
+    outcome = completed(run)
+    assert (outcome.blocks[0].queries, outcome.blocks[0].median_ns) == (1, 9)
+    assert outcome.caveats == (
+        "1 samples failed in queries that were answered in part, first: sample 1: decode: torn",
+    )
 
 
 def test_dropped_batches_are_noted(session: Session) -> None:

@@ -13,8 +13,9 @@ from schemas.level import Level
 from services.agent.errors import CodeRaised, PredictFailed
 from services.agent.pipeline import Pipeline, PortOperators, spans_per_query
 from services.agent.predictors import Layer, Tensors
+from services.agent.query import Query, Slot
 from services.agent.recorder import Recorder, unpack_batch
-from services.agent.stages import Query, Slot, Stages, Supply
+from services.agent.stages import Stages, Supply
 from services.agent.steps import Operator
 
 
@@ -146,12 +147,74 @@ def test_a_torn_sample_fails_its_query_alone() -> None:
     assert answered.error_texts == ("sample 1: double: torn",)
 
 
-def test_the_rest_of_a_batch_is_predicted_with_zeros_in_the_gap() -> None:
+def test_the_rest_of_a_batch_is_predicted_with_a_good_sample_in_the_gap() -> None:
     run = Run([5, None, 7], batch_size=3)
     query = run.ask(0, 0, 1, 2)
     assert query.outputs is not None
-    assert query.outputs["x"].tolist() == [[10], [0], [14]]
+    assert query.outputs["x"].tolist() == [[10], [10], [14]]
     assert query.errors == ["sample 1: double: torn"]
+
+
+def test_a_query_with_a_torn_sample_is_answered_in_part() -> None:
+    run = Run([5, None, 7], batch_size=3)
+    run.ask(0, 0, 1, 2)
+    run.ask(1, 0, 2, 0)
+    run.ask(2, 1, 1, 1)
+    answered = run.flushed(QueriesAnswered)
+    columns = columns_of(answered)
+    assert columns["status"].tolist() == [0, 0, 1]
+    assert columns["failed"].tolist() == [1, -1, -1]
+    assert dict(zip(answered.error_rows, answered.error_texts, strict=True)) == {
+        0: "sample 1: double: torn",
+        2: "; ".join(["sample 1: double: torn"] * 3),
+    }
+    tally = run.recorder.tally()
+    assert (tally.failed_queries, tally.failed_samples) == (1, 1)
+
+
+def even(value: Any) -> Any:
+    if any(each[0] % 4 for each in value):
+        raise ValueError("odd")
+    return [[{"label": str(each[0])}] for each in value]
+
+
+def test_an_answer_that_cannot_be_finished_fails_its_sample_alone() -> None:
+    run = Run([2, 5, 4], batch_size=3, pipeline=pipeline(TWO, Operator("even", even)))
+    query = run.ask(0, 0, 1, 2)
+    assert query.errors == ["sample 1: even: odd"]
+    assert (query.status, query.failed_samples) == (0, 1)
+    kept = run.flushed(OutputsPredicted)
+    assert columns_of(kept)["sample"].tolist() == [0, 2]
+    assert [json.loads(text) for text in kept.texts] == [[{"label": "4.0"}], [{"label": "8.0"}]]
+
+
+def test_a_sample_that_was_torn_is_not_finished_again() -> None:
+    seen: list[float] = []
+
+    def noting(value: Any) -> Any:
+        seen.extend(each[0] for each in value)
+        return even(value)
+
+    run = Run([None, 5, 4], batch_size=3, pipeline=pipeline(TWO, Operator("even", noting)))
+    query = run.ask(0, 0, 1, 2)
+    assert query.errors == ["sample 0: double: torn", "sample 1: even: odd"]
+    assert seen == [10, 10, 8, 10, 8]
+    assert columns_of(run.flushed(OutputsPredicted))["sample"].tolist() == [2]
+
+
+def test_what_all_samples_fail_of_is_said_once() -> None:
+    run = Run([5, 7], batch_size=2, pipeline=pipeline(TWO, Operator("even", even)))
+    query = run.ask(0, 0, 1)
+    assert query.errors == ["even: odd"]
+    assert (query.status, query.failed_samples) == (1, 0)
+
+
+def test_outputs_that_are_not_of_single_samples_fail_together() -> None:
+    merged = pipeline(TWO, Operator("even", even))
+    run = Run([2, 5], batch_size=2, pipeline=merged)
+    run.predict = lambda inputs: {"x": np.vstack([inputs["x"], [[3]]])}  # type: ignore[method-assign]
+    run.stages.predict_with(run.predict)
+    assert run.ask(0, 0, 1).errors == ["even: odd"]
 
 
 def test_a_sample_of_another_shape_is_no_good() -> None:
@@ -181,6 +244,15 @@ def test_a_long_error_is_cut() -> None:
     run = Run([5], pipeline=pipeline([Operator("wordy", wordy)]))
     run.ask(0, 0)
     assert len(run.flushed(QueriesAnswered).error_texts[0]) == 2000
+
+
+def test_a_query_s_reasons_are_as_many_as_fit_and_the_others_counted() -> None:
+    query = Query(0, range(40), issued_ns=1)
+    query.fail_samples({each: f"sample {each}: {'x' * 290}" for each in range(39)})
+    assert len(query.error) < 8000
+    assert query.error.count("sample ") == 26
+    assert query.error.endswith("xx; 13 more failed")
+    assert (query.status, query.failed_samples) == (0, 39)
 
 
 def test_what_is_no_number_becomes_valid_json() -> None:
@@ -257,7 +329,10 @@ def test_layers_that_do_not_fit_are_left_out() -> None:
 def test_an_answer_that_is_no_number_fails_its_sample_alone() -> None:
     run = Run([5, float("nan"), 7], batch_size=3)
     query = run.ask(0, 0, 1, 2)
-    assert query.errors == ["output x: 1 NaN and 0 infinite of 3 values (rows 1)"]
+    assert query.errors == [
+        "sample 1: predict: output x: 1 NaN and 0 infinite of 3 values (rows 1)"
+    ]
+    assert (query.status, query.failed_samples) == (0, 1)
     kept = run.flushed(OutputsPredicted)
     assert columns_of(kept)["sample"].tolist() == [0, 2]
     assert run.slot.arrays[0].tolist()[2] == [14]
@@ -311,7 +386,7 @@ def test_each_input_has_its_part_of_the_sample_and_its_own_steps() -> None:
     stages.predict(query)
     stages.finish(query)
     recorder.flush()
-    assert [array.ravel().tolist() for array in slot.arrays] == [[10, 0, 4], [2, 0, 6]]
+    assert [array.ravel().tolist() for array in slot.arrays] == [[10, 10, 4], [2, 2, 6]]
     assert query.errors == ["sample 1: double: torn"]
     (kept,) = [fact for fact in facts if isinstance(fact, OutputsPredicted)]
     first = json.loads(kept.texts[0])

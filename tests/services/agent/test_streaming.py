@@ -15,8 +15,9 @@ from services.agent.errors import RunTimedOut, Stopped
 from services.agent.issuing import closed_loop
 from services.agent.pipeline import Pipeline
 from services.agent.predictors import Tensors
+from services.agent.query import Query, Slot
 from services.agent.recorder import Recorder
-from services.agent.stages import Query, Slot, Stages, Supply
+from services.agent.stages import Stages, Supply
 from services.agent.streaming import Window, run_inline, run_streaming
 
 SAMPLES = [np.array([number], np.float32) for number in range(50)]

@@ -14,8 +14,9 @@ from schemas.level import Level
 from services.agent.errors import Stopped
 from services.agent.pipeline import Pipeline, PortOperators
 from services.agent.predictors import Tensors
+from services.agent.query import Query, Slot
 from services.agent.recorder import Recorder, unpack_batch
-from services.agent.stages import Query, Slot, Stages, Supply
+from services.agent.stages import Stages, Supply
 from services.agent.steps import Operator
 from services.agent.streaming import run_streaming, workers_for
 

@@ -6,7 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.scheduler.issued import ANSWERED, LOST, Progress
+from mlscope.tracing.batches import columns_of
+from services.scheduler.issued import ANSWERED, LOST, Progress, batches_of
+from tests.services.scheduler.test_remote_load import an_order
 
 
 def columns(queries: list[int], ended_ns: int) -> dict[str, object]:
@@ -57,3 +59,16 @@ def test_lost_queries_and_late_issue_are_told() -> None:
     progress.give_up()
     assert (progress.load.failed, progress.load.lost) == (1, 1)
     assert progress.load.late_p99_ns == round(0.98 * 800)
+
+
+def test_queries_answered_in_part_say_so_in_their_batch() -> None:
+    progress = Progress(0, np.zeros(3, np.int64), np.full(3, 5, np.int64))
+    part = {"failed": {1: 4}, "errors": {1: "sample 2: decode: torn"}}
+    progress.take({**columns([0, 1, 2], 9), **part})
+    (batch,) = batches_of(an_order(), "r0", progress.load, np.arange(3, dtype=np.int32))
+    told = columns_of(batch)
+    assert told["failed"].tolist() == [-1, 4, -1]
+    assert told["status"].tolist() == [ANSWERED] * 3
+    assert (batch.error_rows, batch.error_texts) == ((1,), ("sample 2: decode: torn",))
+    (good,) = batches_of(an_order(), "r0", progress.load, np.array([0], np.int32))
+    assert good.failed == b""

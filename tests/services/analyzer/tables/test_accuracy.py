@@ -167,6 +167,28 @@ def test_samples_of_an_unknown_load_that_failed_are_counted_by_query() -> None:
     assert _told(table, "n", "excluded") == [(3, 2)]
 
 
+def _in_part(failed: int, error: str) -> dict[str, Any]:
+    """Return a run of three queries of four samples: the first was answered in part."""
+    queries = [[n, 0, 4, None, 0, 0, 5, 5, 0, failed if n == 0 else None] for n in range(3)]
+    answers = [_answer("cat", labels=["cat"])] * 10
+    more = {"parameters": {"queries": 3}, "batch_size": 4, "failures": [[0, error, 1, "0"]]}
+    return _run(*answers, queries=queries, **more)
+
+
+def test_bad_samples_of_queries_answered_in_part_have_no_answer() -> None:
+    run = _in_part(2, "sample 10: decode: torn; sample 11: decode: torn")
+    table = table_of(ANALYSIS, run, aim={"samples": 12})
+    assert _told(table, "hits", "n", "excluded") == [(10, 10, 2)]
+    assert "counted as wrong: top-1 10 of 12" in table.verdict
+    assert any("others were answered in part (2 samples were not)" in c for c in table.caveats)
+
+
+def test_bad_samples_that_there_was_no_room_to_name_count_too() -> None:
+    run = _in_part(2, "sample 10: decode: torn; 1 more failed")
+    table = table_of(ANALYSIS, run, aim={"samples": 12})
+    assert _told(table, "n", "excluded") == [(10, 2)]
+
+
 def test_an_answer_without_a_class_is_excluded_and_said() -> None:
     table = table_of(ANALYSIS, _run(_answer("cat", labels=["cat"]), _answer(labels=["cat"])))
     assert _told(table, "n", "excluded") == [(1, 1)]

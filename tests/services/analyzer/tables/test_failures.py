@@ -52,3 +52,21 @@ def test_reasons_are_bounded_and_what_is_left_out_is_said() -> None:
         f"r0: {MOST_REASONS} of {many} reasons are shown",
         f"r0: reasons were read of {many} of {many + 1} queries",
     )
+
+
+def test_samples_of_queries_answered_in_part_have_rows_and_are_no_failed_queries() -> None:
+    error = "sample 4: decode: torn; sample 6: crop: too small; 3 more failed"
+    run = {
+        "run": "r0",
+        "queries": [[*query(0, 0, 9, size=8), 5], query(1, 9, 18, size=8)],
+        "failures": [[0, error, 1, "0"]],
+    }
+    table = table_of(ANALYSIS, run)
+    told = [(row["status"], row["sample"], row["reason"]) for row in rows_of(table)]
+    assert told == [
+        ("in part", 4, "decode: torn"),
+        ("in part", 6, "crop: too small"),
+        ("in part", None, "3 more samples, for which there was no room here"),
+    ]
+    said = "0 of 2 queries failed, and 5 samples of others, first: sample 4: decode: torn."
+    assert (table.verdict, table.caveats) == (said, ())

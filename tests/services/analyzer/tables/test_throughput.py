@@ -42,3 +42,15 @@ def test_a_closed_loop_of_the_shallowest_level_is_the_verdict() -> None:
 def test_nothing_answered_has_no_rate() -> None:
     (row,) = rows_of(table_of(ANALYSIS, {"run": "r0"}))
     assert (row["samples"], row["samples_per_s"], row["busy_ns"]) == (0, None, None)
+
+
+def test_samples_without_an_answer_do_not_count() -> None:
+    queries = [[*query(n, n * 10 * MS, (n + 1) * 10 * MS, size=4), 1] for n in range(50)]
+    table = table_of(ANALYSIS, {"run": "r0", "batch_size": 4, "queries": queries})
+    (row,) = rows_of(table)
+    assert (row["samples"], row["queries"]) == (150, 50)
+    assert row["samples_per_s"] == pytest.approx(300.0)
+    assert row["queries_per_s"] == pytest.approx(100.0)
+    assert table.caveats == (
+        "r0: 50 samples failed in queries that were answered in part; they do not count",
+    )
