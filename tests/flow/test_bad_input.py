@@ -208,7 +208,7 @@ def test_a_corrupt_photo_of_a_batch_fails_alone(cluster: Cluster, manifests: Pat
     said = "6 samples failed in queries that were answered in part"
     assert all(any(said in note for note in each.caveats) for each in status.runs), status
     assert cluster.rows(
-        "SELECT pacing, status, failed, error LIKE 'sample 1: decode: %%; sample 3: decode: %%',"
+        "SELECT pacing, status, failed, query.error LIKE 'sample 1: decode: %%; sample 3: decode: %%',"
         " failed_samples, count(*) FROM query JOIN run USING (run_key) WHERE evaluation = %s"
         " GROUP BY 1, 2, 3, 4, 5 ORDER BY 1",
         status.evaluation,
