@@ -31,6 +31,8 @@ ENDED: frozenset[State] = frozenset({"analyzed", "failed", "cancelled"})
 RUN_ENDED: frozenset[RunState] = frozenset({"recorded", "failed", "incomplete", "cancelled"})
 """States a run's last attempt never leaves, but for a repeat under a higher attempt."""
 
+_PAST = RUN_ENDED | {"ended"}
+
 _RANK: Mapping[str, int] = MappingProxyType(
     {
         "requested": 0,
@@ -153,7 +155,7 @@ def _failed(status: EvaluationStatus, fact: EvaluationFailed) -> EvaluationStatu
 
 def _cancelled(status: EvaluationStatus, fact: EvaluationCancelled) -> EvaluationStatus:
     runs = tuple(
-        run if run.state in RUN_ENDED else run.model_copy(update={"state": "cancelled"})
+        run if run.state in _PAST else run.model_copy(update={"state": "cancelled"})
         for run in status.runs
     )
     return _copy(status, state=_reached(status, "cancelled"), cause=fact.reason, runs=runs)
@@ -177,6 +179,8 @@ def _run_evolve(run: RunStatus, fact: _RunFact) -> RunStatus:
         return run
     repeated = fact.attempt > run.attempt
     changes = _run_changes("planned" if repeated else run.state, fact)
+    if isinstance(fact, RunRecorded | RunIncomplete):
+        changes |= _stored(run, fact)
     if repeated:
         changes = {"attempt": fact.attempt, "cause": "", **_NOTHING, **changes}
     return run.model_copy(update=changes)
@@ -185,12 +189,16 @@ def _run_evolve(run: RunStatus, fact: _RunFact) -> RunStatus:
 def _run_changes(
     state: RunState, fact: RunStarted | RunInterrupted | RunRecorded | RunIncomplete
 ) -> dict[str, Any]:
+    if isinstance(fact, RunInterrupted) and fact.final and state == "failed":
+        return {"state": "interrupted", "cause": fact.cause}
     if state in RUN_ENDED:
         return {}
     match fact:
         case RunStarted():
             return {"state": "started", "agent": fact.agent} if state == "planned" else {}
         case RunInterrupted():
+            if state == "ended":
+                return {}
             return {"state": "interrupted", "cause": fact.cause}
         case RunIncomplete():
             return {"state": "incomplete", "cause": _missing(fact)} if state == "ended" else {}
@@ -217,6 +225,20 @@ def _outcome(fact: RunCompleted | RunFailed) -> dict[str, Any]:
         return {"state": "failed", "cause": f"{fact.error}: {fact.message}", **_tallied(fact)}
     notes = {"level_note": fact.level_note, "caveats": fact.caveats}
     return {"state": "ended", **notes, **_tallied(fact)}
+
+
+def _stored(run: RunStatus, fact: RunRecorded | RunIncomplete) -> dict[str, int]:
+    """Return the collector's counts of an attempt that has ended, its first word on it.
+
+    Of one that was broken off the last: it tells again once the agent spoke.
+    """
+    if run.state in ("planned", "started", "recorded", "incomplete"):
+        return {}
+    failed = run.failed_queries
+    if isinstance(fact, RunIncomplete) and fact.failed_queries:
+        failed = fact.failed_queries
+    answered = max((fact.queries or run.answered + run.failed_queries) - failed, 0)
+    return {"spans": fact.spans or run.spans, "answered": answered, "failed_queries": failed}
 
 
 def _tallied(fact: RunCompleted | RunFailed) -> dict[str, int]:
