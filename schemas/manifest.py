@@ -89,6 +89,8 @@ class Assets(Message):
     arguments: dict[str, Any] = Field(default_factory=dict)
     #: `random`: the builder's own initial weights from `seed`; the result says so
     weights: Literal["", "random"] = ""
+    #: why files on the web have no checksum here; used only where a request takes them so
+    unverifiable: str = ""
     seed: Whole = Field(default=0, ge=0)
     #: further files by path, to checksum: labels, vocabularies
     assets: dict[str, str] = Field(default_factory=dict)

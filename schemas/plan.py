@@ -63,6 +63,8 @@ class Subject(Message):
     #: what the request asked of the machine
     hardware: HardwareManifest | None = None
     software: SoftwareManifest | None = None
+    #: what a reader of the results should know of the manifests above
+    notes: tuple[str, ...] = ()
 
 
 class Plan(Message):

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from mlscope.manifests.constraints import constraint_of
 from mlscope.manifests.errors import BadConstraint, Fault
 from mlscope.manifests.variants import frameworks_of
+from mlscope.manifests.verifying import unverifiable_in
 from schemas.manifest import DatasetManifest, Manifest, ModelManifest
 from schemas.operators import step_faults
 
 _CONSTRAINTS = ">=1.12.0 <2.0, ==1.15.* or 1.15"
+_CHECKSUMS = "sha256:…, md5:…, a hub's commit in the address, or `unverifiable: WHY` beside it"
 
 
 def faults_in(manifest: Manifest) -> Iterator[Fault]:
@@ -26,6 +28,16 @@ def faults_in(manifest: Manifest) -> Iterator[Fault]:
         except BadConstraint:
             field = "framework" if number == 0 else f"frameworks.{number - 1}"
             yield Fault(f"{field}.version", repr(need.version), _CONSTRAINTS)
+    yield from _unverifiable(manifest)
+
+
+def _unverifiable(model: ModelManifest) -> Iterator[Fault]:
+    """Yield each file without checksum whose manifest does not even say that it has none."""
+    further = ((f"frameworks.{n}.model", each.model) for n, each in enumerate(model.frameworks))
+    for place, assets in (("model", model.model), *further):
+        if not assets.unverifiable:
+            for each in unverifiable_in(assets):
+                yield Fault(f"{place}.{each.field}", f"nothing for {each.address}", _CHECKSUMS)
 
 
 def _in_dataset(dataset: DatasetManifest) -> Iterator[Fault]:

@@ -123,13 +123,13 @@ class ModelFiles:
         path = self._located(self._assets.graph_path, self._assets.checksum)
         return path, b"" if path.is_dir() else _bytes_of(path, self._assets.graph_path)
 
-    def weights(self, *, random: bool = False) -> Path | None:
+    def weights(self) -> Path | None:
         """Return the checked weights file, or None when the graph holds them or they are `random`.
 
         Raises AssetError.
         """
         assets = self._assets
-        if random or assets.weights == "random":
+        if assets.weights == "random":
             self.notes.append(f"the weights are random (seed {assets.seed}): no accuracy to be had")
             return None
         if not assets.weights_path:

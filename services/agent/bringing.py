@@ -17,11 +17,12 @@ from mlscope.assets.addresses import ArtifactSource, FileSource, parse
 from mlscope.assets.checksums import parse_checksum
 from mlscope.assets.errors import AssetError
 from mlscope.bus.errors import BusError
+from mlscope.manifests.verifying import OPTION, RANDOM, refused_in
 from schemas.manifest import Assets, ModelManifest
 from schemas.plan import Subject
 from services.agent.assets import Brought, source_of
 from services.agent.dataset_needs import LIST, dataset_needs, listed_needs
-from services.agent.errors import AssetUnusable, Stopped
+from services.agent.errors import AssetUnusable, AssetUnverified, Stopped
 from services.agent.in_place import placed
 from services.agent.needs import Need
 
@@ -88,7 +89,7 @@ def needs_of(model: ModelManifest, *, random_weights: bool = False) -> tuple[Nee
 
 def is_random(subject: Subject) -> bool:
     """Say whether a request asks for random weights in place of the manifest's."""
-    return subject.options.get("weights") == "random"
+    return subject.options.get(OPTION) == RANDOM
 
 
 def _files(assets: Assets) -> dict[str, str]:
@@ -145,8 +146,11 @@ def _brought(fetcher: Any, needs: tuple[Need, ...], told: Told, settings: Any) -
 async def bring_for(subject: Subject, settings: Any, *, inbox: str = "", name: str = "") -> Goods:
     """Bring what a subject needs, model and dataset; see `bring_needs`.
 
-    Raises DatasetUnusable for a list of addresses that can't be read.
+    Raises AssetUnverified where a file can't be verified and the request does not take it so, and
+    DatasetUnusable for a list of addresses that can't be read.
     """
+    if (fault := refused_in(subject.model.model, subject.options)) is not None:
+        raise AssetUnverified(fault.address)
     needs = needs_of(subject.model, random_weights=is_random(subject))
     needs += dataset_needs(subject.dataset)
     goods = await bring_needs(needs, settings, inbox=inbox, name=name)

@@ -88,6 +88,18 @@ class AssetUnchecked(AssetError):
         super().__init__(f"asset {path}: its manifest has no checksum")
 
 
+class AssetUnverified(AssetError):
+    """A file on the web has no checksum, and the request does not take it so."""
+
+    def __init__(self, address: str) -> None:
+        """Give its address."""
+        self.address = address
+        super().__init__(
+            f"asset {address}: its manifest has no checksum; "
+            "it is used only with the option weights=unverified"
+        )
+
+
 class AssetUnusable(AssetError):
     """A file could not be brought; the reason names it."""
 

@@ -17,7 +17,6 @@ from schemas.plan import Subject
 from schemas.run import Conditions
 from services.agent.allowances import NO_MORE, Allowances
 from services.agent.assets import NOTHING, AssetFolder, Brought, ModelFiles
-from services.agent.bringing import is_random
 from services.agent.datasets import load_samples, truths_of
 from services.agent.errors import DatasetUnusable, MemoryExhausted
 from services.agent.inline import Inline, check_code, open_inline
@@ -38,6 +37,7 @@ from services.agent.recorder import Recorder
 from services.agent.samples import first_readable
 from services.agent.stages import Stages, Supply
 from services.agent.streaming import SLOTS, workers_for
+from services.agent.weights import with_weights_chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,7 @@ def open_session(
     allowed: Allowances = NO_MORE,
 ) -> Session:
     """Open a subject at a batch size and warm it up. Raises AgentError."""
+    subject = with_weights_chosen(subject)
     check_code(subject.model, allowed.inline)
     files = ModelFiles(AssetFolder(manifests_folder, "models"), subject.model, brought, scratch)
     folder = AssetFolder(manifests_folder, "datasets", brought, scratch)
@@ -154,7 +155,7 @@ def _opened(
         warm_up(supply, predictor, slots, subject.warmup)
         undo.pop_all()
     checksums = {**files.checksums, **folder.checksums}
-    notes = (*files.notes, *folder.notes)
+    notes = (*subject.notes, *files.notes, *folder.notes)
     return Session(subject, supply, predictor, slots, checksums, subject.warmup, notes, inline)
 
 
@@ -183,7 +184,7 @@ def _open_predictor(
         batch_size=batch_size,
         device=subject.device,
         options=subject.options,
-        weights_path=files.weights(random=is_random(subject)),
+        weights_path=files.weights(),
         scratch=place.scratch,
         builders=place.allowed.builders,
         remote_hosts=place.allowed.remote_hosts,

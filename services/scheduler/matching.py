@@ -38,6 +38,7 @@ from services.scheduler.resolving import (
     planned_frameworks,
     planned_system,
     usable,
+    verifiable,
 )
 
 _RECENT_NS = 600 * 1_000_000_000
@@ -95,7 +96,7 @@ def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int], now_ns:
     """
     model = model_of(request, catalog)
     pool = _pool(request, catalog, now_ns)
-    variants = usable(_variants(request, model))
+    variants = verifiable(usable(_variants(request, model)), request)
     found = [_match(request, each, catalog, pool, loads) for each in variants]
     chosen = next((each for each in found if each.agents), found[0])
     digest = digest_of(model)

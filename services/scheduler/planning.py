@@ -30,7 +30,7 @@ from schemas.status import Catalog
 from services.scheduler.digests import digest_of
 from services.scheduler.errors import invalid, unknown
 from services.scheduler.matching import Candidate, Match
-from services.scheduler.resolving import described_system, near, samples_of
+from services.scheduler.resolving import described_system, near, samples_of, sent_notes
 from services.scheduler.shapes import Shape, Shapes
 
 MOST_RUNS = 1000
@@ -102,6 +102,7 @@ def _subject(request: Evaluate, match: Match, catalog: Catalog) -> Subject:
         framework_manifest=build,
         hardware=need.hardware if isinstance(need.hardware, HardwareManifest) else None,
         software=need.software if isinstance(need.software, SoftwareManifest) else None,
+        notes=sent_notes(request, catalog),
     )
 
 

@@ -6,6 +6,8 @@ from typing import TypeVar
 
 from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
 from mlscope.manifests.errors import BadConstraint
+from mlscope.manifests.variants import variants_of
+from mlscope.manifests.verifying import OPTION, RANDOM, UNVERIFIED, refused_in
 from schemas.manifest import (
     DatasetManifest,
     FrameworkManifest,
@@ -19,6 +21,7 @@ from schemas.operators import placeholder_faults, step_faults
 from schemas.plan import Subject
 from schemas.request import Evaluate, SystemNeed
 from schemas.status import Catalog
+from services.scheduler.digests import digest_of
 from services.scheduler.errors import invalid, unknown
 from services.scheduler.naming import is_same
 
@@ -66,6 +69,61 @@ def usable(variants: Sequence[ModelManifest]) -> Sequence[ModelManifest]:
     if not whole and faults[0] is not None:
         raise invalid(f"model.{faults[0].path}", faults[0].found, faults[0].allowed)
     return whole
+
+
+def verifiable(variants: Sequence[ModelManifest], request: Evaluate) -> Sequence[ModelManifest]:
+    """Return the variants whose files can be verified, or that a request takes all the same.
+
+    Raises RequestRefused for none.
+    """
+    found = [refused_in(each.model, {**each.options, **request.options}) for each in variants]
+    sure = [each for each, fault in zip(variants, found, strict=True) if fault is None]
+    if not sure and found[0] is not None:
+        allowed = (
+            f"{UNVERIFIED}, which takes whatever {found[0].address} holds, or {RANDOM}: "
+            f"the manifest gives no {found[0].field}"
+        )
+        raise invalid(f"options.{OPTION}", request.options.get(OPTION, ""), allowed)
+    return sure
+
+
+def sent_notes(request: Evaluate, catalog: Catalog) -> tuple[str, ...]:
+    """Return what a reader should know of manifests that came with a request.
+
+    One that has the name and number of a published one and says something else is no version of
+    it: its results are not those of its namesake. A variant of the published one is the same.
+    """
+    notes = []
+    for field, sent, known in (
+        ("model", request.model, catalog.models),
+        ("dataset", request.dataset, catalog.datasets),
+    ):
+        if isinstance(sent, str | None):
+            continue
+        namesake = _namesake(sent, known)
+        if namesake is not None and not _is_of(sent, namesake):
+            notes.append(
+                f"{field} {sent.name} {sent.version} came with the request and is not the "
+                f"published one of that name and number: sha256 {digest_of(sent)[:12]}, "
+                f"published {digest_of(namesake)[:12]}; give it a version of its own"
+            )
+    return tuple(notes)
+
+
+def _namesake(
+    sent: ModelManifest | DatasetManifest, known: Sequence[ModelManifest | DatasetManifest]
+) -> ModelManifest | DatasetManifest | None:
+    own = (sent.name.lower(), sent.version)
+    return next((each for each in known if (each.name.lower(), each.version) == own), None)
+
+
+def _is_of(
+    sent: ModelManifest | DatasetManifest, namesake: ModelManifest | DatasetManifest
+) -> bool:
+    """Tell whether a manifest is a published one, or one framework's part of it."""
+    if sent == namesake:
+        return True
+    return isinstance(namesake, ModelManifest) and sent in variants_of(namesake)
 
 
 def described_system(need: SystemNeed, catalog: Catalog) -> SystemNeed:

@@ -141,11 +141,11 @@ def test_files_of_an_archive_stay_in_it(folder: AssetFolder, tmp_path: Path) -> 
 
 
 def test_random_weights_are_not_looked_for(folder: AssetFolder) -> None:
-    named = files(folder, weights_path="m/none", seed=3)
-    assert named.weights(random=True) is None
+    named = files(folder, weights_path="m/none", seed=3, weights="random")
+    assert named.weights() is None
     assert named.notes == ["the weights are random (seed 3): no accuracy to be had"]
     with pytest.raises(AssetUnchecked):
-        named.weights()
+        files(folder, weights_path="m/none").weights()
 
 
 def test_weights_are_checked_where_there_are_some(folder: AssetFolder) -> None:

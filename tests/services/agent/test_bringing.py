@@ -16,7 +16,7 @@ from mlscope.assets.locks import try_lock
 from schemas.manifest import Assets
 from schemas.plan import Subject
 from services.agent.bringing import bring_for, needs_of
-from services.agent.errors import AssetUnusable
+from services.agent.errors import AssetUnusable, AssetUnverified
 from services.agent.execution import Execution
 from services.agent.process import WorkerProcess
 from services.agent.telling import Telling
@@ -94,6 +94,20 @@ async def test_a_model_from_the_web_runs(site: Site, tmp_path: Path) -> None:
         checksums = kept.completed().conditions.checksums
         assert checksums[f"{site.url}/identity/model.onnx"] == f"sha256:{SUM}"
     assert len(site.asked) == 1
+
+
+async def test_a_file_nobody_can_verify_is_brought_only_on_request(tmp_path: Path) -> None:
+    subject = subject_of(base_url="hf://o/r@main", graph_path="model.onnx")
+    with serving() as site:
+        site.put("/o/r/resolve/main/model.onnx", BODY)
+        host = Host(tmp_path / "cache", hub_url=site.url)
+        with pytest.raises(AssetUnverified, match=r"hf://o/r@main/model\.onnx"):
+            await bring_for(subject, host)
+        assert site.asked == []
+        taken = subject.model_copy(update={"options": {"weights": "unverified"}})
+        done_run = (await done(taken, host, tmp_path / "run")).completed()
+    assert done_run.conditions.checksums["hf://o/r@main/model.onnx"] == f"sha256:{SUM}"
+    assert any("gives no checksum" in each for each in done_run.caveats)
 
 
 async def test_a_model_in_an_archive_runs(site: Site, tmp_path: Path) -> None:

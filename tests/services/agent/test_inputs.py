@@ -49,6 +49,29 @@ def test_samples_fill_some_and_constants_the_others() -> None:
     assert [array.shape for array in slot.arrays] == [(5, 4)]
 
 
+@pytest.mark.parametrize(
+    ("says", "kind", "told"),
+    [
+        ((-1, 5), "float32", r"shape \[-1, 4\], its manifest says \[-1, 5\]"),
+        ((-1, 4, 1), "float32", r"its manifest says \[-1, 4, 1\]"),
+        ((-1, 4), "int64", "x is float32, its manifest says int64"),
+    ],
+)
+def test_a_manifest_that_contradicts_its_model_is_refused(
+    says: tuple[int, ...], kind: str, told: str
+) -> None:
+    model = a_model(raw_port("x", says).model_copy(update={"element_type": kind}))
+    with pytest.raises(OpenFailed, match=told):
+        inputs_of(model, [TensorPlace("x", (-1, 4), "float32")], PLAIN, 1)
+
+
+@pytest.mark.parametrize("says", [(), (-1, 4), (7, 4), (-1, -1)])
+def test_a_manifest_may_leave_things_to_its_model(says: tuple[int, ...]) -> None:
+    model = a_model(raw_port("x", says))
+    (place,) = inputs_of(model, [TensorPlace("x", (-1, 4), "int64")], PLAIN, 3).places
+    assert (place.shape, place.element_type) == ((3, 4), "int64")
+
+
 def by_order() -> Inputs:
     """Return two inputs that the manifest has no names for."""
     model = a_model(raw_port("", (-1, 4)), raw_port("", (-1, 2)))

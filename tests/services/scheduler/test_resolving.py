@@ -4,11 +4,27 @@ from typing import Any
 
 import pytest
 
-from schemas.manifest import DatasetManifest, Port, Sample, Synthetic
+from mlscope.manifests.variants import variants_of
+from schemas.manifest import (
+    Assets,
+    DatasetManifest,
+    ModelManifest,
+    Port,
+    Sample,
+    Synthetic,
+    Variant,
+)
 from schemas.request import Refused
 from schemas.status import Catalog
 from services.scheduler.errors import RequestRefused
-from services.scheduler.resolving import dataset_of, model_of, near, samples_of
+from services.scheduler.resolving import (
+    dataset_of,
+    model_of,
+    near,
+    samples_of,
+    sent_notes,
+    verifiable,
+)
 from tests.services.scheduler.samples import a_catalog, a_dataset, a_model, a_request
 
 
@@ -88,3 +104,49 @@ def test_an_open_dimension_takes_any_size(shape: tuple[int, ...], fits: bool) ->
     else:
         refused = refusal(catalog, dataset=given)
         assert refused.found == f"noise of shape {list(shape)}"
+
+
+FROM_HUB = Assets(base_url="hf://o/r@main/", weights_path="w.safetensors", builder="a.b")
+FROM_SHELF = Assets(graph_path="tiny/model.onnx", checksum="sha256:ab")
+
+
+def on_two(first: Assets, second: Assets, **changes: Any) -> ModelManifest:
+    """Return a model for two frameworks."""
+    other = Variant(name="pytorch", model=second)
+    return a_model(model=first, frameworks=(other,), **changes)
+
+
+@pytest.mark.parametrize("options", [{"weights": "random"}, {"weights": "unverified"}])
+def test_weights_of_a_branch_are_used_only_on_request(options: dict[str, Any]) -> None:
+    (model,) = variants_of(a_model(model=FROM_HUB))
+    assert verifiable([model], a_request(options=options)) == [model]
+    with pytest.raises(RequestRefused) as told:
+        verifiable([model], a_request())
+    refused = told.value.refused
+    assert (refused.error, refused.field) == ("invalid", "options.weights")
+    for word in ("unverified", "random", "hf://o/r@main/w.safetensors", "weights_checksum"):
+        assert word in refused.allowed
+
+
+def test_the_variant_that_can_be_verified_is_taken() -> None:
+    one, other = variants_of(on_two(FROM_HUB, FROM_SHELF))
+    assert verifiable([one, other], a_request()) == [other]
+    assert verifiable([one, other], a_request(options={"weights": "unverified"})) == [one, other]
+
+
+def test_a_sent_manifest_that_is_not_its_published_namesake_is_said() -> None:
+    catalog = a_catalog(models=(a_model(),), datasets=(a_dataset(),))
+    model = a_model(description="changed")
+    (note,) = sent_notes(a_request(model=model), catalog)
+    assert note.startswith("model tiny 1.0.0 came with the request and is not the published one")
+    dataset = a_dataset(shape=(5,))
+    (note,) = sent_notes(a_request(dataset=dataset), catalog)
+    assert note.startswith("dataset vectors 1.0.0 came with the request")
+
+
+def test_of_a_sent_manifest_that_is_as_published_nothing_is_said() -> None:
+    published = on_two(FROM_SHELF, FROM_SHELF)
+    catalog = a_catalog(models=(published,), datasets=(a_dataset(),))
+    own = a_model(version="1.0.1", description="of its own number")
+    for sent in ("tiny", published, *variants_of(published), own):
+        assert sent_notes(a_request(model=sent, dataset=a_dataset()), catalog) == ()
