@@ -100,6 +100,7 @@ class Entry:
     outputs: Sequence[Mapping[str, Value]]
     model: Mapping[str, Value]
     attributes: Mapping[str, Value]
+    version: str = "1.0.0"
     license: str = ""
     references: Sequence[str] = ()
     options: Mapping[str, Value] = field(default_factory=dict)
@@ -112,7 +113,7 @@ class Entry:
         whole: dict[str, Value] = {
             "kind": "model",
             "name": self.name,
-            "version": "1.0.0",
+            "version": self.version,
             "task": self.task,
             "description": self.description,
             "framework": {"name": self.framework, "version": self.framework_version},

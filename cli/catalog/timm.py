@@ -2,8 +2,14 @@
 
 timm has over a thousand architectures; `PER_FAMILY` of each of its modules are enough to have
 every kind. The rest run just so: `builder: timm.create_model` and the name.
+
+Of most weights timm knows a hub's repository alone, neither a commit nor a checksum: the manifest
+says so, and they are used only on request. Some are also a file of timm's own releases, whose name
+ends in the first digits of its sha256, and that one is named where it is loaded as it is.
 """
 
+import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -13,6 +19,12 @@ from cli.catalog.entries import IMAGENET_LABELS, Entry, LabelFiles, Picture
 
 PER_FAMILY = 4
 MOST_PARAMETERS = 100_000_000
+_VERSION = "1.1.0"
+_RELEASED = re.compile(
+    r"(?P<base>https://github\.com/\w+/pytorch-image-models/releases/download/[^/]+/)"
+    r"(?P<file>[^/]+-(?P<hash>[0-9a-f]{8,64})\.pth)"
+)
+_UNVERIFIABLE = "timm's metadata names a branch of the repository, no commit and no checksum"
 _UNBUILDABLE = (RuntimeError, NotImplementedError, ValueError, TypeError, AssertionError)
 """What a model raises that does not build, or run, without memory."""
 
@@ -30,7 +42,8 @@ def entries(timm: Any, torch: Any, labels: LabelFiles) -> Iterator[Entry]:
     for parameters, name in sorted(chosen, key=lambda each: each[1]):
         config = timm.models.get_pretrained_cfg(name)
         sizes = {"parameters": parameters, "gmacs": _gmacs(timm, torch, name, config.input_size)}
-        yield _entry(name, config, sizes, labels)
+        weights = _weights(config, is_converted=_is_converted(timm, name))
+        yield _entry(name, config, sizes, weights, labels)
 
 
 def package(timm: Any) -> str:
@@ -65,20 +78,26 @@ def _gmacs(timm: Any, torch: Any, name: str, size: Sequence[int]) -> float | Non
     return round(flops / 2e9, 4)
 
 
-def _entry(name: str, config: Any, sizes: Mapping[str, Any], labels: LabelFiles) -> Entry:
+def _entry(
+    name: str,
+    config: Any,
+    sizes: Mapping[str, Any],
+    weights: Mapping[str, str],
+    labels: LabelFiles,
+) -> Entry:
     return Entry(
         name=f"timm-{name.replace('_', '-')}",
         task="image classification",
         description=f"{name} of timm, weights {config.tag or 'default'}.",
         framework="pytorch",
         framework_version=">=2.0",
+        version=_VERSION,
         license=config.license or "",
         references=_references(config),
         inputs=[_input(config)],
         outputs=[_output(config.num_classes)],
         model={
-            "base_url": f"hf://{config.hf_hub_id}@main/",
-            "weights_path": "model.safetensors",
+            **weights,
             "builder": "timm.create_model",
             "arguments": {"model_name": name, "pretrained": False},
             "assets": labels.imagenet(),
@@ -86,6 +105,28 @@ def _entry(name: str, config: Any, sizes: Mapping[str, Any], labels: LabelFiles)
         attributes={"weights": config.tag, **sizes, "training_dataset": "ImageNet-1K"},
         dataset="photos",
     )
+
+
+def _weights(config: Any, *, is_converted: bool) -> dict[str, str]:
+    """Return where a model's weights are; `is_converted` says that timm changes what it loads."""
+    released = _RELEASED.fullmatch(config.url or "")
+    if released is None or is_converted:
+        return {
+            "base_url": f"hf://{config.hf_hub_id}@main/",
+            "weights_path": "model.safetensors",
+            "unverifiable": _UNVERIFIABLE,
+        }
+    return {
+        "base_url": released["base"],
+        "weights_path": released["file"],
+        "weights_checksum": f"sha256-prefix:{released['hash']}",
+    }
+
+
+def _is_converted(timm: Any, name: str) -> bool:
+    """Say whether a model's module changes names or shapes of published weights as it loads."""
+    module = sys.modules[timm.models.model_entrypoint(name).__module__]
+    return any("checkpoint" in each and "filter" in each for each in vars(module))
 
 
 def _input(config: Any) -> dict[str, Any]:
