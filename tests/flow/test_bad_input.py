@@ -9,12 +9,12 @@ from typing import Any
 import msgpack
 import pytest
 
-from mlscope.client.errors import CommandRefused, EvaluationRefused
+from mlscope.client.errors import CommandRefused
 from schemas.identity import keyed_evaluation_id
 from schemas.level import Level
-from schemas.status import EvaluationStatus
 from tests.flow.asking import stranger
 from tests.flow.clusters import REPOSITORY, Cluster, assert_well, online, run, running
+from tests.flow.endings import failed, refused
 from tests.flow.manifests import copied, dataset, model, sha256, sleepy
 
 pytestmark = pytest.mark.xdist_group("flow")
@@ -53,24 +53,6 @@ def waiting(cluster: Cluster) -> str:
 def _well_afterwards(cluster: Cluster) -> Iterator[None]:
     yield
     assert_well(cluster)
-
-
-def refused(cluster: Cluster, wanted: Any, **request: Any) -> EvaluationRefused:
-    """Ask for what can't be accepted and return the refusal."""
-    with cluster.client() as client, pytest.raises(EvaluationRefused) as told:
-        client.run(wanted, **request)
-    return told.value
-
-
-def failed(cluster: Cluster, **request: Any) -> EvaluationStatus:
-    """Evaluate what must fail: with its cause in the record, and no table."""
-    status = run(cluster, **{"scenarios": online(), **request})
-    assert (status.state, status.tables) == ("failed", ()), status
-    assert all(each.state in ("failed", "interrupted") for each in status.runs)
-    assert cluster.rows(
-        "SELECT DISTINCT outcome, message <> '' FROM run WHERE evaluation = %s", status.evaluation
-    ) == [("failed", True)]
-    return status
 
 
 def test_an_unknown_model_is_refused_with_names_near_it(cluster: Cluster) -> None:
