@@ -139,10 +139,12 @@ DELETE FROM span_tree WHERE run_key = ANY(%(run_keys)s::int8[]);
 
 -- keep_table --
 -- Keep a table, without its rows.
-INSERT INTO analysis (evaluation, name, place, title, columns, verdict, caveats, digest)
+INSERT INTO analysis (
+    evaluation, name, place, title, columns, verdict, caveats, digest, id, chart
+)
 VALUES (
     %(evaluation)s, %(name)s, %(place)s, %(title)s, %(columns)s, %(verdict)s, %(caveats)s,
-    %(digest)s
+    %(digest)s, %(id)s, %(chart)s
 );
 
 -- copy_rows --
@@ -156,7 +158,7 @@ COPY span_tree (run_key, span, parent, layer, method) FROM STDIN;
 -- tables --
 -- An evaluation's tables by name (none named: all), in the order of a report.
 SELECT
-    name, title, columns, verdict, caveats,
+    name, title, columns, verdict, caveats, id, chart,
     (
         SELECT count(*) FROM analysis_row
         WHERE analysis_row.evaluation = analysis.evaluation AND analysis_row.name = analysis.name

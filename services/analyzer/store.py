@@ -347,6 +347,8 @@ def _described(table: Table) -> dict[str, Any]:
         "columns": Jsonb([column.model_dump() for column in table.columns]),
         "verdict": table.verdict,
         "caveats": Jsonb(list(table.caveats)),
+        "id": table.id,
+        "chart": None if table.chart is None else Jsonb(table.chart),
     }
 
 

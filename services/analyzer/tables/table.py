@@ -30,13 +30,18 @@ def resampling(count: int) -> Resampling:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A table's name, title and columns, where its formula is from, and the function making it."""
+    """A table's name, title and columns, where its formula is from, and the function making it.
+
+    `id` is the papers' number for it; `chart` its Vega-Lite specification, fields are columns.
+    """
 
     name: str
     title: str
     source: str
     columns: tuple[Column, ...]
     compute: Callable[[Frames], Table]
+    id: str = ""
+    chart: Mapping[str, Any] | None = None
 
 
 def text(name: str, description: str) -> Column:
@@ -166,6 +171,8 @@ def made(
         rows=tuple(tuples),
         verdict=verdict,
         caveats=tuple(dict.fromkeys(caveats)),
+        id=analysis.id,
+        chart=dict(analysis.chart) if analysis.chart else None,
     )
 
 
@@ -177,3 +184,8 @@ def in_ms(value_ns: float | None) -> str:
 def in_percent(value: float | None) -> str:
     """Return a share for a sentence."""
     return "an unknown share" if value is None else f"{value:.1%}"
+
+
+def many(count: int, what: str) -> str:
+    """Return a count with its noun for a sentence: `1 layer`, `3 layers`."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
