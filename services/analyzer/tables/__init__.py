@@ -8,16 +8,28 @@ from services.analyzer.tables.accuracy import ANALYSIS as ACCURACY
 from services.analyzer.tables.attempts import ANALYSIS as ATTEMPTS
 from services.analyzer.tables.conditions import ANALYSIS as CONDITIONS
 from services.analyzer.tables.failures import ANALYSIS as FAILURES
+from services.analyzer.tables.gpu_and_rest import ANALYSIS as GPU_AND_REST
+from services.analyzer.tables.kernel_roofline import ANALYSIS as KERNEL_ROOFLINE
+from services.analyzer.tables.kernels import ANALYSIS as KERNELS
+from services.analyzer.tables.kernels_by_layer import ANALYSIS as KERNELS_BY_LAYER
+from services.analyzer.tables.kernels_by_model import ANALYSIS as KERNELS_BY_MODEL
+from services.analyzer.tables.kernels_by_name import ANALYSIS as KERNELS_BY_NAME
 from services.analyzer.tables.latency import ANALYSIS as LATENCY
 from services.analyzer.tables.lateness import ANALYSIS as LATENESS
+from services.analyzer.tables.layer_counters import ANALYSIS as LAYER_COUNTERS
+from services.analyzer.tables.layer_latency import ANALYSIS as LAYER_LATENCY
+from services.analyzer.tables.layer_memory import ANALYSIS as LAYER_MEMORY
+from services.analyzer.tables.layer_roofline import ANALYSIS as LAYER_ROOFLINE
 from services.analyzer.tables.layer_types import ANALYSIS as LAYER_TYPES
 from services.analyzer.tables.layers import ANALYSIS as LAYERS
 from services.analyzer.tables.levels import ANALYSIS as LEVELS
+from services.analyzer.tables.memory_by_type import ANALYSIS as MEMORY_BY_TYPE
 from services.analyzer.tables.operators import ANALYSIS as OPERATORS
 from services.analyzer.tables.optimal_batch import ANALYSIS as OPTIMAL_BATCH
 from services.analyzer.tables.outputs import ANALYSIS as OUTPUTS
 from services.analyzer.tables.table import Analysis
 from services.analyzer.tables.throughput import ANALYSIS as THROUGHPUT
+from services.analyzer.tables.type_distribution import ANALYSIS as TYPE_DISTRIBUTION
 
 ANALYSES: tuple[Analysis, ...] = (
     CONDITIONS,
@@ -27,7 +39,19 @@ ANALYSES: tuple[Analysis, ...] = (
     LEVELS,
     OPERATORS,
     LAYERS,
+    LAYER_LATENCY,
+    LAYER_MEMORY,
+    TYPE_DISTRIBUTION,
     LAYER_TYPES,
+    MEMORY_BY_TYPE,
+    KERNELS,
+    KERNEL_ROOFLINE,
+    KERNELS_BY_NAME,
+    KERNELS_BY_LAYER,
+    LAYER_COUNTERS,
+    GPU_AND_REST,
+    LAYER_ROOFLINE,
+    KERNELS_BY_MODEL,
     LATENESS,
     ACCURACY,
     OUTPUTS,

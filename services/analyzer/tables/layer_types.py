@@ -1,4 +1,4 @@
-"""Layer types: how many layers of each there are (A5) and their time together (A6)."""
+"""Layer latency by type (A6): the time of all layers of a type together."""
 
 from typing import Any
 
@@ -6,7 +6,10 @@ import polars as pl
 
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
-from services.analyzer.tables.layers import NO_LAYERS, layer_times, layered_runs, predict_ns
+from services.analyzer.grouped import trimmed
+from services.analyzer.tables.charts import pie
+from services.analyzer.tables.layer_frames import NO_LAYERS, layer_times, predict_ns
+from services.analyzer.tables.stacks import depth_doubts, layered_runs
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
@@ -19,7 +22,6 @@ from services.analyzer.tables.table import (
     share,
     text,
     trace_doubts,
-    trimmed_cells,
     whole,
 )
 
@@ -34,7 +36,7 @@ def layer_types(frames: Frames) -> Table:
             f"{most['type']} takes {in_percent(most['share_of_layers'])} of the layers' time "
             f"in {most['run']}, with {most['layers']} layers."
         )
-    return made(ANALYSIS, rows, verdict, trace_doubts(frames))
+    return made(ANALYSIS, rows, verdict, [*trace_doubts(frames), *depth_doubts(frames)])
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:
@@ -42,26 +44,30 @@ def _rows(run: Run) -> list[dict[str, Any]]:
     summed = times.group_by("type", "query", maintain_order=True).agg(pl.col("time_ns").sum())
     counts = dict(times.unique("place").group_by("type").len().iter_rows())
     whole_ns = predict_ns(run)
-    rows = []
-    for (kind,), part in summed.group_by("type", maintain_order=True):
-        time = trimmed_cells("time", part["time_ns"].to_numpy())
-        rows.append(
-            {
-                **run_cells(run.row),
-                "type": str(kind),
-                "layers": counts[kind],
-                "queries": part.height,
-                **time,
-                "share": share(time["time"], whole_ns),
-            }
-        )
+    rows = [
+        {
+            **run_cells(run.row),
+            "type": kind,
+            "layers": counts[kind],
+            "queries": queries,
+            "time": time,
+            "time_low": low,
+            "time_high": high,
+            "share": share(time, whole_ns),
+        }
+        for kind, queries, time, low, high in trimmed(summed, ["type"], "time_ns").iter_rows()
+    ]
     return ranked(rows, "share_of_layers")
 
 
 ANALYSIS = Analysis(
     name="layer_types",
-    title="Layers by type (A5, A6)",
-    source="XSP A5 and A6: trimmed mean over queries of the summed spans of a type's layers.",
+    id="A6",
+    title="Layers by type: latency (A6)",
+    source=(
+        "XSP A6: trimmed mean over queries of the summed spans of a type's layers, interval by "
+        "winsorised variance (Tukey and McLaughlin 1963)."
+    ),
     columns=(
         *RUN_COLUMNS,
         text("type", "The layers' type."),
@@ -72,4 +78,5 @@ ANALYSIS = Analysis(
         real("share", "Share of predict's trimmed mean in the same run.", "1"),
     ),
     compute=layer_types,
+    chart=pie(("time", "Time a query (ns)"), "type"),
 )

@@ -1,13 +1,12 @@
-"""Layers: index, name, type, shape and time of each layer (A2, A3), in execution order."""
+"""Layers: index, name, type, shape, time and memory of each layer (A2), in execution order."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import polars as pl
-
-from mlscope.statistics import trimmed_mean
 from schemas.analysis import Table
-from services.analyzer.frames import LAYER_LEVEL, PREDICT, Frames, Run
+from services.analyzer.frames import Frames, Run
+from services.analyzer.tables.charts import bars
+from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of, predict_ns
+from services.analyzer.tables.stacks import depth_doubts, layered_runs
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
@@ -20,103 +19,53 @@ from services.analyzer.tables.table import (
     share,
     text,
     trace_doubts,
-    trimmed_cells,
     whole,
 )
 
-NO_LAYERS = "No run at level framework has layers."
-
 
 def layers(frames: Frames) -> Table:
-    """Return a row a layer, from runs whose deepest level is framework: only those tell."""
+    """Return a row a layer, from runs whose deepest level is framework where there are such."""
     rows = [row for run in layered_runs(frames) for row in _rows(run)]
     verdict = NO_LAYERS
     if rows:
-        first = [row for row in rows if row["run"] == rows[0]["run"]]
+        first = [row for row in rows if row["run"] == rows[0]["run"] and row["queries"]]
         slowest = max(first, key=lambda row: row["time"])
         verdict = (
             f"The slowest of {len(first)} layers is {slowest['name']} "
             f"({slowest['type']}): {in_ms(slowest['time'])} a query, "
             f"{in_percent(slowest['share'])} of predict in {slowest['run']}."
         )
-    return made(ANALYSIS, rows, verdict, trace_doubts(frames))
+    caveats = [*trace_doubts(frames), *depth_doubts(frames), *never_ran(rows)]
+    return made(ANALYSIS, rows, verdict, caveats)
 
 
-def layered_runs(frames: Frames) -> Iterator[Run]:
-    """Yield the runs whose deepest level is framework."""
-    return (run for run in frames.measured if run.row.level == LAYER_LEVEL)
-
-
-def layer_times(run: Run) -> pl.DataFrame:
-    """Return time by layer and query: layer, name, query, time_ns, spans, and the layer's nature.
-
-    A layer is one index and name: layers of the same name stay apart, those without an index by
-    which of them in their query they are. They come in the order in which they first began, which
-    is `place`.
-    """
-    key = ["layer", "name", "ordinal"]
-    spans = _ordered(run.spans_at(LAYER_LEVEL))
-    order = spans.sort("start_ns").unique(key, keep="first", maintain_order=True)
-    places = order.select(key).with_row_index("place")
-    summed = spans.group_by(*key, "query", maintain_order=True).agg(
-        pl.col("duration_ns").sum().alias("time_ns"), pl.len().alias("spans")
-    )
-    nature = ["layer", "name"]
-    natures = run.layers.with_columns(pl.col("layer").fill_null(-1)).unique(nature, keep="first")
-    return (
-        summed.join(places, on=key)
-        .join(natures, on=nature, how="left", maintain_order="left")
-        .sort("place", "query")
-    )
-
-
-def _ordered(spans: pl.DataFrame) -> pl.DataFrame:
-    """Add `ordinal`: which of its name in its query a span without layer index is, else 0."""
-    if spans["layer"].null_count() == 0:
-        return spans.with_columns(pl.lit(0, pl.UInt32).alias("ordinal"))
-    nth = pl.int_range(pl.len(), dtype=pl.UInt32).over("query", "name", order_by="start_ns")
-    return spans.with_columns(
-        pl.when(pl.col("layer").is_null()).then(nth).otherwise(0).alias("ordinal"),
-        pl.col("layer").fill_null(-1),
-    )
-
-
-def predict_ns(run: Run) -> float | None:
-    """Return the trimmed mean of predict a query, in the same run."""
-    values = run.operator_ns(PREDICT)
-    return trimmed_mean(values) if len(values) else None
+def never_ran(rows: list[dict[str, Any]]) -> list[str]:
+    """Return which layers of a model no query ran: they have no time, not a time of 0."""
+    idle = [row for row in rows if not row["queries"]]
+    if not idle:
+        return []
+    named = ", ".join(row["name"] for row in idle[:3])
+    return [f"{len(idle)} layers never ran: {named}{' and others' if len(idle) > 3 else ''}"]
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:
     whole_ns = predict_ns(run)
-    rows = []
-    for (place, name), part in layer_times(run).group_by("place", "name", maintain_order=True):
-        time = trimmed_cells("time", part["time_ns"].to_numpy())
-        rows.append(
-            {
-                **run_cells(run.row),
-                "index": place,
-                "name": name,
-                "node": part["layer"][0],
-                "type": part["type"][0] or "",
-                "shape": part["shape"][0] or "",
-                "provider": part["provider"][0] or "",
-                "original": part["original"][0] or "",
-                "queries": part.height,
-                "spans": int(part["spans"].sum()),
-                **time,
-                "share": share(time["time"], whole_ns),
-            }
-        )
-    return rows
+    found = layers_of(run).rename({"place": "index"})
+    kept = [each.name for each in ANALYSIS.columns if each.name in found.columns]
+    return [
+        {**run_cells(run.row), **row, "share": share(row["time"], whole_ns)}
+        for row in found.select(kept).to_dicts()
+    ]
 
 
 ANALYSIS = Analysis(
     name="layers",
+    id="A2",
     title="Layers (A2)",
     source=(
-        "XSP A2 and A3: from runs whose deepest level is framework; trimmed mean over queries of a "
-        "layer's summed spans. Predict holds the cost of tracing too."
+        "XSP A2: from runs whose deepest level is framework; trimmed mean over queries of a "
+        "layer's summed spans, interval by winsorised variance (Tukey and McLaughlin 1963). "
+        "Predict holds the cost of tracing too."
     ),
     columns=(
         *RUN_COLUMNS,
@@ -127,10 +76,13 @@ ANALYSIS = Analysis(
         text("shape", "Shape of its output."),
         text("provider", "What executed it."),
         text("original", "The model's own nodes it stands for, JSON."),
-        whole("queries", "Queries it served."),
+        whole("queries", "Queries it served; 0 is a layer that never ran."),
         whole("spans", "Spans of it."),
         *estimate("time", "Trimmed mean of its time a query."),
         real("share", "Share of predict's trimmed mean in the same run.", "1"),
+        whole("memory_bytes", "Bytes that one call allocates; null where unknown.", "By"),
+        text("memory_kind", "measured, or outputs: the size of its outputs."),
     ),
     compute=layers,
+    chart=bars(("index", "Layer"), ("time", "Time a query (ns)"), "name", "type", "shape"),
 )

@@ -1,13 +1,17 @@
-"""Optimal batch size: double the batch until that no longer raises throughput by over 5 %."""
+"""Model table (A1): latency and throughput by batch size, and the optimal batch size.
+
+Double the batch until that no longer raises throughput by over 5 %.
+"""
 
 import json
 from collections import defaultdict
 from typing import Any
 
-from mlscope.statistics import OptimalBatch, Throughput, trimmed_mean
+from mlscope.statistics import OptimalBatch, Throughput
 from mlscope.statistics import optimal_batch as optimum
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
+from services.analyzer.tables.charts import lines
 from services.analyzer.tables.table import (
     Analysis,
     doubts,
@@ -15,6 +19,7 @@ from services.analyzer.tables.table import (
     made,
     real,
     text,
+    trimmed_cells,
     truth,
     whole,
     with_interval,
@@ -23,6 +28,9 @@ from services.analyzer.tables.throughput import samples_rate
 
 GAIN = 0.05
 """The gain that a doubling must bring, and so how well rates must be known."""
+
+MOST_APART = 0.05
+"""How far batch size over latency may be from throughput where one query follows another."""
 
 _Group = tuple[str, str, str]
 """Agent, scenario and its parameters as JSON: batch sizes compare within these alone."""
@@ -43,11 +51,14 @@ def optimal_batch(frames: Frames) -> Table:
         caveats += [f"batch {size}: no whole run at the others' level" for size in sorted(deeper)]
         known = {size: samples_rate(run) for size, run in sorted(runs.items())}
         rates = {size: rate for size, rate in known.items() if rate and rate.samples}
+        choice = None
         if len(rates) > 1:
             choice = optimum({size: rate.rate_hz for size, rate in rates.items()})
             caveats += _noise(group, rates)
-            rows += [_cells(group, runs[size], rates, choice) for size in rates]
             verdicts.append(_verdict(group, choice))
+        mine = [_cells(group, runs[size], rates, choice) for size in rates]
+        caveats += _disagreement(mine)
+        rows += mine
     verdict = " ".join(verdicts) or "Fewer than two batch sizes were measured in a closed loop."
     return made(ANALYSIS, rows, verdict, caveats)
 
@@ -86,10 +97,21 @@ def _verdict(group: _Group, choice: OptimalBatch) -> str:
     return f"{best} on {agent} ({scenario}) is {choice.batch_size}: {choice.reason}."
 
 
+def _disagreement(rows: list[dict[str, Any]]) -> list[str]:
+    """Say where latency and throughput contradict each other: time went elsewhere, or overlaps."""
+    return [
+        f"{row['run']}: batch size over latency is {row['rate_by_latency']:.4g} samples/s, "
+        f"throughput {row['samples_per_s']:.4g}: queries overlapped, or time lay between them"
+        for row in rows
+        if abs(row["rate_by_latency"] / row["samples_per_s"] - 1.0) > MOST_APART
+    ]
+
+
 def _cells(
-    group: _Group, run: Run, rates: dict[int, Throughput], choice: OptimalBatch
+    group: _Group, run: Run, rates: dict[int, Throughput], choice: OptimalBatch | None
 ) -> dict[str, Any]:
     size = run.row.batch_size
+    latency = trimmed_cells("latency", run.latency_ns)
     rate, half = rates[size], rates.get(size // 2) if size % 2 == 0 else None
     return {
         "agent": group[0],
@@ -100,13 +122,16 @@ def _cells(
         "queries": run.answered.height,
         **with_interval("samples_per_s", rate.rate_hz, rate.interval),
         "gain": rate.rate_hz / half.rate_hz - 1 if half else None,
-        "latency_per_sample": trimmed_mean(run.latency_ns) / size,
-        "is_optimal": size == choice.batch_size,
+        **latency,
+        "latency_per_sample": latency["latency"] / size,
+        "rate_by_latency": size / (latency["latency"] * 1e-9),
+        "is_optimal": size == choice.batch_size if choice else None,
     }
 
 
 ANALYSIS = Analysis(
     name="optimal_batch",
+    id="A1",
     title="Throughput by batch size (A1)",
     source="XSP III-D: doubling must raise throughput by more than 5 %; MLModelScope's A1 table.",
     columns=(
@@ -118,8 +143,15 @@ ANALYSIS = Analysis(
         whole("queries", "Queries answered."),
         *estimate("samples_per_s", "Samples answered a second.", "1/s"),
         real("gain", "Gain in throughput over half the batch size.", "1"),
+        *estimate("latency", "Trimmed mean latency of a query."),
         real("latency_per_sample", "Trimmed mean latency over the batch size."),
-        truth("is_optimal", "Whether the rule chooses it."),
+        real("rate_by_latency", "Batch size over latency: to compare with throughput.", "1/s"),
+        truth("is_optimal", "Whether the rule chooses it; null where there is no choice."),
     ),
     compute=optimal_batch,
+    chart=lines(
+        ("batch_size", "Batch size"),
+        ("samples_per_s", "Samples a second"),
+        *("agent", "latency", "is_optimal"),
+    ),
 )

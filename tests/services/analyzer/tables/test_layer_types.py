@@ -1,7 +1,7 @@
 """Layer types: layers of a type are summed query by query, then averaged."""
 
+from services.analyzer.tables.layer_frames import NO_LAYERS
 from services.analyzer.tables.layer_types import ANALYSIS
-from services.analyzer.tables.layers import NO_LAYERS
 from tests.services.analyzer.tables.reading import query, rows_of, span, table_of
 
 _NATURES = [[0, "a", "Conv"], [1, "b", "Relu"], [2, "c", "Conv"]]
@@ -27,7 +27,17 @@ def test_times_of_a_type_are_summed() -> None:
     assert table.verdict.startswith("Conv takes 90.0%")
 
 
-def test_runs_of_another_level_have_none() -> None:
-    run = {"run": "r0", "level": 4, "queries": [query(0, 0, 500)], "spans": _spans(0)}
+def test_a_deeper_run_stands_in_only_where_no_run_stops_at_layers() -> None:
+    deep = {"run": "deep", "level": 4, "queries": [query(0, 0, 500)], "spans": _spans(0)}
+    alone = table_of(ANALYSIS, deep)
+    assert {row["run"] for row in rows_of(alone)} == {"deep"}
+    assert any("no run stops at level framework" in caveat for caveat in alone.caveats)
+    both = table_of(ANALYSIS, deep, deep | {"run": "layers", "level": 3})
+    assert {row["run"] for row in rows_of(both)} == {"layers"}
+    assert both.caveats == ()
+
+
+def test_runs_above_layers_have_none() -> None:
+    run = {"run": "r0", "level": 2, "queries": [query(0, 0, 500)], "spans": _spans(0)[-1:]}
     table = table_of(ANALYSIS, run)
     assert (table.rows, table.verdict) == ((), NO_LAYERS)

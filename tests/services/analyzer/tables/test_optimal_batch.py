@@ -25,7 +25,8 @@ def test_open_loops_do_not_compete() -> None:
     queries = [query(n, n * MS, (n + 1) * MS, due=n * MS) for n in range(9)]
     open_loop = {"run": "r9", "batch_size": 8, "queries": queries}
     table = table_of(ANALYSIS, _run(1, 100.0), open_loop)
-    assert table.rows == ()
+    (row,) = rows_of(table)
+    assert (row["run"], row["is_optimal"]) == ("r1", None)
     assert table.verdict.startswith("Fewer than two batch sizes")
 
 
@@ -44,3 +45,17 @@ def test_agents_do_not_compare() -> None:
         ("a", 2),
         ("b", 2),
     ]
+
+
+def test_latency_is_a_querys_and_said_beside_a_samples() -> None:
+    (row,) = rows_of(table_of(ANALYSIS, _run(8, 100.0)))
+    assert row["latency"] == pytest.approx(80 * MS)
+    assert row["latency_per_sample"] == pytest.approx(10 * MS)
+
+
+def test_latency_and_throughput_that_contradict_each_other_are_told() -> None:
+    assert not any("overlapped" in each for each in table_of(ANALYSIS, _run(8, 100.0)).caveats)
+    apart = [query(n, 3 * n * MS, (3 * n + 1) * MS) for n in range(40)]
+    table = table_of(ANALYSIS, {"run": "r0", "queries": apart})
+    (caveat,) = [each for each in table.caveats if "overlapped" in each]
+    assert caveat.startswith("r0: batch size over latency is 1000 samples/s, throughput 33")

@@ -1,0 +1,144 @@
+"""GPU and non-GPU latency (A13): what of each layer's latency its kernels do not explain."""
+
+from typing import Any
+
+from schemas.analysis import Table
+from services.analyzer.frames import LAYER_LEVEL, Frames
+from services.analyzer.tables.charts import stacked
+from services.analyzer.tables.kernel_sums import NO_KERNELS, Traced, kernel_doubts, traced_of
+from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
+from services.analyzer.tables.stacks import STACK_COLUMNS
+from services.analyzer.tables.table import (
+    Analysis,
+    estimate,
+    in_ms,
+    in_percent,
+    made,
+    real,
+    share,
+    text,
+    truth,
+    whole,
+)
+
+_NOTHING = {"queries": 0, "calls": 0.0, "time": 0.0, "time_low": None, "time_high": None}
+
+
+def gpu_and_rest(frames: Frames) -> Table:
+    """Return a row a layer: its latency, its kernels', and the difference, negative as it is."""
+    traced = traced_of(frames)
+    rows = [row for each in traced for row in _rows(each)]
+    verdict = _verdict(rows) if rows else NO_LAYERS if traced else NO_KERNELS
+    caveats = kernel_doubts(frames, traced)
+    negative = sum(row["is_negative"] for row in rows)
+    if negative:
+        caveats.append(
+            f"{negative} layers have negative non-GPU time: their kernels run on after the host's "
+            "call returned, or side by side; shown as it is"
+        )
+    return made(ANALYSIS, rows, verdict, [*caveats, *_depths(traced)])
+
+
+def _depths(traced: list[Traced]) -> list[str]:
+    return [
+        f"{each.run.row.run}: layers' latency is of {layered.row.run}, level "
+        f"{layered.row.level_name}, not of a run that stops at level framework"
+        for each in traced
+        if (layered := each.stack.layered) is not None and layered.row.level != LAYER_LEVEL
+    ]
+
+
+def _verdict(rows: list[dict[str, Any]]) -> str:
+    first = [row for row in rows if row["run"] == rows[0]["run"]]
+    latency, gpu = (sum(row[name] for row in first) for name in ("latency", "gpu"))
+    most = max(first, key=lambda row: row["non_gpu"])
+    rest = f"{most['name']} has most non-GPU time, {in_ms(most['non_gpu'])}"
+    if most["is_negative"]:
+        rest = "in none of them is time left beside its kernels'"
+    return (
+        f"Kernels take {in_percent(share(gpu, latency))} of the latency of {len(first)} layers in "
+        f"{first[0]['run']}; {rest}."
+    )
+
+
+def _rows(traced: Traced) -> list[dict[str, Any]]:
+    layered = traced.stack.layered
+    if layered is None:
+        return []
+    kernels = {row["layer"]: row for row in traced.sums("layer")}
+    ran = layers_of(layered).filter(layers_of(layered)["queries"] > 0)
+    seen: set[int] = set()
+    rows = []
+    for layer in ran.to_dicts():
+        # Kernels know a layer's index; of layers that share one, the first has them.
+        own = kernels.get(layer["node"], _NOTHING) if layer["node"] not in seen else _NOTHING
+        seen.add(layer["node"])
+        rows.append({**traced.stack.cells(traced.run), **_cells(layer, own)})
+    return rows
+
+
+def _cells(layer: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    low, high = _difference(layer, own)
+    non_gpu = layer["time"] - own["time"]
+    return {
+        "index": layer["place"],
+        "layer": layer["node"],
+        "name": layer["name"],
+        "type": layer["type"],
+        "latency_queries": layer["queries"],
+        "latency": layer["time"],
+        "latency_low": layer["time_low"],
+        "latency_high": layer["time_high"],
+        "gpu_queries": own["queries"],
+        "kernels": own["calls"],
+        "gpu": own["time"],
+        "gpu_low": own["time_low"],
+        "gpu_high": own["time_high"],
+        "non_gpu": non_gpu,
+        "non_gpu_low": low,
+        "non_gpu_high": high,
+        "gpu_share": share(own["time"], layer["time"]),
+        "is_negative": non_gpu < 0.0,
+    }
+
+
+def _difference(layer: dict[str, Any], own: dict[str, Any]) -> tuple[float | None, float | None]:
+    """Return the interval of a difference: from the ends of both, so never too narrow."""
+    ends = layer["time_low"], layer["time_high"]
+    if None in ends:
+        return None, None
+    theirs = (own["time_low"], own["time_high"]) if own is not _NOTHING else (0.0, 0.0)
+    if None in theirs:
+        return None, None
+    return ends[0] - theirs[1], ends[1] - theirs[0]
+
+
+ANALYSIS = Analysis(
+    name="gpu_and_rest",
+    id="A13",
+    title="GPU and non-GPU latency by layer (A13)",
+    source=(
+        "XSP A13: non-GPU = layer latency - sum of kernel latency. The layer's is of the run whose "
+        "deepest level is framework, the kernels' of level system; each has its own interval, the "
+        "difference spans the ends of both."
+    ),
+    columns=(
+        *STACK_COLUMNS,
+        whole("index", "Place in execution order, from 0."),
+        whole("layer", "The framework's own number for it; -1 when it has none."),
+        text("name", "The layer's name."),
+        text("type", "Its type."),
+        whole("latency_queries", "Queries that its latency is over."),
+        *estimate("latency", "Trimmed mean of the layer's own time a query."),
+        whole("gpu_queries", "Queries that its kernels' time is over; 0 is no kernel."),
+        real("kernels", "Its kernels a query.", "1"),
+        *estimate("gpu", "Trimmed mean of its kernels' summed time a query."),
+        *estimate("non_gpu", "Latency less GPU; may be negative."),
+        real("gpu_share", "GPU over latency; above 1 where non-GPU is negative.", "1"),
+        truth("is_negative", "Whether non-GPU is below 0."),
+    ),
+    compute=gpu_and_rest,
+    chart=stacked(
+        ("index", "Layer"), {"gpu": "GPU", "non_gpu": "non-GPU"}, "Share of latency", "name", "type"
+    ),
+)

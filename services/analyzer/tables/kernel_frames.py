@@ -1,0 +1,233 @@
+"""A run's kernels as a frame, with their counters, and their sums by anything.
+
+A kernel is known by its layer, its name, and which of that name in its layer and query it is:
+repeated kernels of one name are never mixed. Formulas: XSP III-D3. Sums are of latency, FLOP and
+bytes; occupancy is weighted by latency; intensity and throughput are computed from the sums.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from schemas.batch import SpanKind
+from services.analyzer.ceilings import Ceilings
+from services.analyzer.derived import once
+from services.analyzer.frames import Run
+from services.analyzer.grouped import trimmed
+
+IDENTITY = ("layer", "name", "nth")
+COUNTERS = ("flops", "dram_read_bytes", "dram_write_bytes", "occupancy")
+UNATTRIBUTED = "(no layer)"
+
+_COLUMNS = {
+    "query": pl.Int32,
+    "layer": pl.Int32,
+    "name": pl.String,
+    "kind": pl.Int16,
+    "start_ns": pl.Int64,
+    "duration_ns": pl.Int64,
+    **dict.fromkeys(COUNTERS, pl.Float64),
+}
+
+
+def device_work(run: Run) -> pl.DataFrame:
+    """Return what ran on devices in answered queries: kernels, copies and sets, in their order.
+
+    query, layer (null: no layer is known), name, kind, start_ns, duration_ns, the counters (null:
+    not counted) and `nth`.
+    """
+    return once(run, _device_work)
+
+
+def _device_work(run: Run) -> pl.DataFrame:
+    found: pl.DataFrame | None = getattr(run, "kernels", None)
+    if found is None or not found.height:
+        return pl.DataFrame(schema={**_COLUMNS, "nth": pl.UInt32})
+    if "counters" in found.columns and found.schema["counters"] == pl.Struct:
+        found = found.unnest("counters")
+    absent = [pl.lit(None, kind).alias(n) for n, kind in _COLUMNS.items() if n not in found.columns]
+    kernel = pl.col("kind").fill_null(int(SpanKind.KERNEL))
+    return (
+        found.with_columns(absent)
+        .select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())
+        .with_columns(kernel)
+        .join(run.answered.select("query"), on="query", how="semi")
+        .sort("start_ns", maintain_order=True)
+        .with_columns(
+            pl.int_range(pl.len(), dtype=pl.UInt32).over("query", "layer", "name").alias("nth")
+        )
+    )
+
+
+def kernels_of(run: Run) -> pl.DataFrame:
+    """Return the kernels among a run's device work."""
+    return device_work(run).filter(pl.col("kind") == int(SpanKind.KERNEL))
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A run's kernels with counters, wherever these were read, and what does not agree."""
+
+    kernels: pl.DataFrame
+    notes: tuple[str, ...]
+    has_counters: bool
+
+
+def counted(run: Run, replays: Sequence[Run]) -> Counted:
+    """Return a run's kernels with the counters of their own run, else of a replay of it.
+
+    A replay's kernels are joined by layer, name and order; where it knows no layers, by name and
+    order in the query.
+    """
+    kernels = kernels_of(run)
+    if _has_counters(kernels):
+        return Counted(kernels, tuple(_missing(run, kernels)), True)
+    for replay in replays:
+        theirs = kernels_of(replay)
+        if replay is not run and _has_counters(theirs):
+            joined, strange = _joined(kernels, theirs)
+            notes = _missing(run, joined)
+            if strange:
+                notes.append(
+                    f"{replay.row.run}: {strange} of the kernels counted there did not run in "
+                    f"{run.row.run}"
+                )
+            return Counted(joined, tuple(notes), True)
+    return Counted(kernels, (), False)
+
+
+def _has_counters(kernels: pl.DataFrame) -> bool:
+    return any(kernels[name].count() for name in COUNTERS)
+
+
+def _joined(kernels: pl.DataFrame, theirs: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Return kernels with the counters of others, and how many of those others are not here."""
+    key = list(IDENTITY)
+    in_query = pl.int_range(pl.len(), dtype=pl.UInt32).over("query", "name").alias("in_query")
+    if theirs["layer"].count() == 0:
+        key = ["name", "in_query"]
+        kernels, theirs = kernels.with_columns(in_query), theirs.with_columns(in_query)
+    means = theirs.group_by(key).agg(pl.col(name).mean() for name in COUNTERS)
+    strange = means.join(kernels, on=key, how="anti", nulls_equal=True).height
+    joined = kernels.drop(COUNTERS).join(
+        means, on=key, how="left", nulls_equal=True, maintain_order="left"
+    )
+    return joined.drop("in_query", strict=False), strange
+
+
+def _missing(run: Run, kernels: pl.DataFrame) -> list[str]:
+    told = kernels.filter(~_is_complete())
+    if not told.height:
+        return []
+    part = told["duration_ns"].sum() / max(int(kernels["duration_ns"].sum()), 1)
+    lacking = f"{told.height} of {kernels.height} kernels, {part:.1%} of their time"
+    return [f"{run.row.run}: {lacking}, lack some counter: sums hold those that have it"]
+
+
+def _is_complete() -> pl.Expr:
+    return pl.all_horizontal(pl.col(name).is_not_null() for name in COUNTERS[:3])
+
+
+def sums(kernels: pl.DataFrame, by: Sequence[str], ceilings: Ceilings) -> list[dict[str, Any]]:
+    """Return a map a group of kernels: what one query spends in it.
+
+    `by`, queries (it is over), calls (a query), time with its interval, the counters, counted (the
+    share of its time whose kernels have all counters), intensity, throughput, roof, memory_bound.
+    Null where no kernel tells.
+    """
+    if not kernels.height:
+        return []
+    ns = pl.col("duration_ns")
+    prepared = kernels.select(
+        *by,
+        "query",
+        ns,
+        *COUNTERS[:3],
+        *(pl.when(_is_complete()).then(pl.col(n)).alias(f"all_{n}") for n in COUNTERS[:3]),
+        pl.when(_is_complete()).then(ns).otherwise(0).alias("complete_ns"),
+        (pl.col("occupancy") * ns).alias("occupied"),
+        pl.when(pl.col("occupancy").is_not_null()).then(ns).otherwise(0).alias("occupied_ns"),
+    )
+    a_query = prepared.group_by(*by, "query", maintain_order=True).agg(
+        pl.len().alias("calls"),
+        *(_sum(name) for name in prepared.columns if name not in (*by, "query")),
+    )
+    time = trimmed(a_query, by, "duration_ns")
+    means = _means(a_query, by)
+    both = pl.concat([time, means.drop(by)], how="horizontal")
+    return [_derived(row, by, ceilings) for row in both.to_dicts()]
+
+
+def _sum(name: str) -> pl.Expr:
+    """Return a sum that is null, not 0, where nothing is known."""
+    column = pl.col(name)
+    return pl.when(column.count() > 0).then(column.sum()).alias(name)
+
+
+def _means(a_query: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    columns = [pl.col(name).mean() for name in a_query.columns if name not in (*by, "query")]
+    if not by:
+        return a_query.select(columns)
+    return a_query.group_by(by, maintain_order=True).agg(columns)
+
+
+def _derived(row: dict[str, Any], by: Sequence[str], ceilings: Ceilings) -> dict[str, Any]:
+    part = row["complete_ns"] / row["duration_ns"] if row["duration_ns"] else 0.0
+    point = point_of(
+        row["all_flops"],
+        (row["all_dram_read_bytes"], row["all_dram_write_bytes"]),
+        row["mid"] * part,
+        ceilings,
+    )
+    occupied_ns = row["occupied_ns"]
+    return {
+        **{name: row[name] for name in by},
+        "queries": row["n"],
+        "calls": row["calls"],
+        "time": row["mid"],
+        "time_low": row["low"],
+        "time_high": row["high"],
+        **{name: row[name] for name in COUNTERS[:3]},
+        "occupancy": row["occupied"] / occupied_ns if occupied_ns else None,
+        "counted": part,
+        **point,
+    }
+
+
+def point_of(
+    flops: float | None,
+    moved: tuple[float | None, float | None],
+    time_ns: float | None,
+    ceilings: Ceilings,
+) -> dict[str, Any]:
+    """Return a point of the roofline: intensity, throughput, roof, memory_bound (XSP III-D3).
+
+    Intensity is FLOP over bytes read and written, null without bytes or where one is unknown;
+    memory_bound compares it, never throughput, with the ideal one.
+    """
+    total = None if moved[0] is None or moved[1] is None else moved[0] + moved[1]
+    intensity = flops / total if flops is not None and total else None
+    throughput = flops / (time_ns * 1e-9) if flops is not None and time_ns else None
+    moves_nothing = bool(flops) and total == 0 and ceilings.ideal_intensity is not None
+    return {
+        "intensity": intensity,
+        "throughput": throughput,
+        "roof": ceilings.peak if moves_nothing else ceilings.roof(intensity),
+        "memory_bound": False if moves_nothing else ceilings.is_memory_bound(intensity),
+    }
+
+
+def unattributed_share(run: Run) -> float:
+    """Return the share of kernels' time that no layer is known of."""
+    kernels = kernels_of(run)
+    total = int(kernels["duration_ns"].sum())
+    lost = int(kernels.filter(pl.col("layer").is_null())["duration_ns"].sum())
+    return lost / total if total else 0.0
+
+
+def layer_names(run: Run) -> dict[int | None, str]:
+    """Return the layers' names by index, of the run's own layers."""
+    told = run.layers.drop_nulls("layer").unique("layer", keep="first", maintain_order=True)
+    return {None: UNATTRIBUTED, **dict(told.select("layer", "name").iter_rows())}

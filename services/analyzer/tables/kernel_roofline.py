@@ -1,0 +1,89 @@
+"""Kernel roofline (A9): each kernel's intensity and throughput below its device's roof."""
+
+from typing import Any
+
+from schemas.analysis import Table
+from services.analyzer.frames import Frames
+from services.analyzer.tables.charts import roofline
+from services.analyzer.tables.kernel_sums import (
+    NO_COUNTERS,
+    NO_KERNELS,
+    Traced,
+    kernel_doubts,
+    traced_of,
+)
+from services.analyzer.tables.kernels import kernel_rows
+from services.analyzer.tables.stacks import STACK_COLUMNS
+from services.analyzer.tables.table import (
+    Analysis,
+    estimate,
+    in_percent,
+    made,
+    real,
+    share,
+    text,
+    truth,
+    whole,
+)
+
+
+def kernel_roofline(frames: Frames) -> Table:
+    """Return a row a kernel that has an intensity, most time first."""
+    traced = traced_of(frames)
+    rows = [row for each in traced for row in _rows(each)]
+    verdict = _verdict(rows) if rows else NO_COUNTERS if traced else NO_KERNELS
+    return made(ANALYSIS, rows, verdict, kernel_doubts(frames, traced))
+
+
+def _verdict(rows: list[dict[str, Any]]) -> str:
+    first = [row for row in rows if row["run"] == rows[0]["run"]]
+    judged = [row for row in first if row["memory_bound"] is not None]
+    if not judged:
+        return f"{len(first)} kernels have an intensity, and the roof of their device is unknown."
+    bound = [row for row in judged if row["memory_bound"]]
+    part = share(sum(row["time"] for row in bound), sum(row["time"] for row in judged))
+    return (
+        f"{len(bound)} of {len(judged)} kernels are memory-bound in {first[0]['run']}, "
+        f"{in_percent(part)} of their time."
+    )
+
+
+def _rows(traced: Traced) -> list[dict[str, Any]]:
+    names = [column.name for column in ANALYSIS.columns]
+    return [
+        {**{k: v for k, v in row.items() if k in names}, "of_roof": of_roof(row)}
+        for row in kernel_rows(traced)
+        if row["intensity"] is not None
+    ]
+
+
+def of_roof(row: dict[str, Any]) -> float | None:
+    """Return the share of what the device attains at a row's intensity."""
+    return share(row["throughput"], row["roof"])
+
+
+ANALYSIS = Analysis(
+    name="kernel_roofline",
+    id="A9",
+    title="Roofline of kernels (A9)",
+    source=(
+        "XSP A9; the roof is min(peak, bandwidth x intensity) (Williams, Waterman and Patterson "
+        "2009), of ceilings measured once on the device, else of its datasheet."
+    ),
+    columns=(
+        *STACK_COLUMNS,
+        whole("layer", "Index of its layer; null where none is known."),
+        text("layer_name", "That layer's name."),
+        text("name", "The kernel's name."),
+        whole("nth", "Which kernel of this name in its layer, from 0."),
+        whole("queries", "Queries it is over."),
+        *estimate("time", "Trimmed mean of its time a query."),
+        real("intensity", "FLOP over bytes read and written.", "FLOP/By"),
+        real("throughput", "FLOP over its time.", "FLOP/s"),
+        real("roof", "What its device attains at this intensity.", "FLOP/s"),
+        real("of_roof", "Throughput over the roof.", "1"),
+        truth("memory_bound", "Whether intensity is below the ideal one; null where unknown."),
+    ),
+    compute=kernel_roofline,
+    chart=roofline("name", "layer_name", "time", "of_roof"),
+)

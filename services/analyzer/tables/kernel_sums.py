@@ -1,0 +1,110 @@
+"""What tables of kernels share: the columns of a sum, the runs it is from, and its doubts."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from services.analyzer.ceilings import Ceilings, ceiling_note, ceilings_of
+from services.analyzer.frames import Frames, Run
+from services.analyzer.tables.kernel_frames import (
+    Counted,
+    counted,
+    layer_names,
+    sums,
+    unattributed_share,
+)
+from services.analyzer.tables.layer_frames import predict_ns
+from services.analyzer.tables.stacks import Stack, stacks_of
+from services.analyzer.tables.table import estimate, real, trace_doubts, truth, whole
+
+NO_KERNELS = "No run at level system has kernels."
+NO_COUNTERS = "No run at level hardware has counters of kernels."
+
+MOST_UNATTRIBUTED = 0.005
+"""Share of kernels' time without a layer above which a caveat says so."""
+
+COUNTER_COLUMNS = (
+    real("flops", "Floating-point operations a query, 2 a multiply-add.", "FLOP"),
+    real("dram_read_bytes", "Bytes read from DRAM a query.", "By"),
+    real("dram_write_bytes", "Bytes written to DRAM a query.", "By"),
+    real("occupancy", "Achieved occupancy, weighted by latency.", "%"),
+    real("counted", "Share of the time whose kernels have all counters.", "1"),
+    real("intensity", "FLOP over bytes read and written; null without bytes.", "FLOP/By"),
+    real("throughput", "FLOP over the kernels' time.", "FLOP/s"),
+    real("roof", "What its device attains at this intensity.", "FLOP/s"),
+    truth("memory_bound", "Whether intensity is below the ideal one; null where unknown."),
+)
+
+SUM_COLUMNS = (
+    whole("queries", "Queries it is over."),
+    real("calls", "Kernels of it a query.", "1"),
+    *estimate("time", "Trimmed mean of their summed time a query."),
+    *COUNTER_COLUMNS,
+)
+"""What `sums` says of a group of kernels."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A stack with kernels: its run of level system, the counters, and the roof."""
+
+    stack: Stack
+    run: Run
+
+    @cached_property
+    def counted(self) -> Counted:
+        """Its kernels, counters joined; made once a run."""
+        key = "_counted"
+        kept = self.run.__dict__
+        if key not in kept:
+            kept[key] = counted(self.run, self.stack.counted)
+        found: Counted = kept[key]
+        return found
+
+    @property
+    def ceilings(self) -> Ceilings:
+        """The roof of its device."""
+        return ceilings_of(self.run.row)
+
+    @cached_property
+    def names(self) -> dict[int | None, str]:
+        """Layers' names by index, of the run that tells of layers."""
+        layered = self.stack.layered
+        return (layer_names(layered) if layered else {}) | layer_names(self.run)
+
+    @property
+    def model_ns(self) -> float | None:
+        """Trimmed mean of predict, of the run that tells of it."""
+        model = self.stack.model
+        return predict_ns(model) if model else None
+
+    def sums(self, *by: str) -> list[dict[str, Any]]:
+        """Return the sums of its kernels."""
+        return sums(self.counted.kernels, by, self.ceilings)
+
+
+def traced_of(frames: Frames) -> list[Traced]:
+    """Return the stacks that have kernels."""
+    return [Traced(s, s.traced) for s in stacks_of(frames) if s.traced is not None]
+
+
+def kernel_doubts(frames: Frames, traced: Sequence[Traced]) -> list[str]:
+    """Return what must be read beside sums of kernels."""
+    return [*trace_doubts(frames), *(note for each in traced for note in _notes(each))]
+
+
+def _notes(traced: Traced) -> Iterator[str]:
+    run = traced.run
+    yield from traced.counted.notes
+    lost = unattributed_share(run)
+    if lost > MOST_UNATTRIBUTED:
+        yield f"{run.row.run}: {lost:.1%} of the kernels' time belongs to no known layer"
+    if traced.counted.has_counters and (note := ceiling_note(run.row)):
+        yield note
+
+
+def without_counters(traced: Sequence[Traced]) -> str:
+    """Return the verdict's end where kernels have times and no counters."""
+    told = any(each.counted.has_counters for each in traced)
+    return "" if told else " No run at level hardware counted what they compute and move."

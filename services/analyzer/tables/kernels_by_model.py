@@ -1,0 +1,104 @@
+"""Kernels by model (A15): all kernels of a query together, a row a batch size."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from schemas.analysis import Table
+from services.analyzer.frames import PREDICT, Frames, Ns
+from services.analyzer.tables.charts import roofline
+from services.analyzer.tables.kernel_frames import unattributed_share
+from services.analyzer.tables.kernel_sums import (
+    NO_KERNELS,
+    SUM_COLUMNS,
+    Traced,
+    kernel_doubts,
+    traced_of,
+    without_counters,
+)
+from services.analyzer.tables.stacks import STACK_COLUMNS
+from services.analyzer.tables.table import (
+    Analysis,
+    estimate,
+    in_percent,
+    made,
+    real,
+    share,
+    text,
+    trimmed_cells,
+    truth,
+    whole,
+)
+
+
+def kernels_by_model(frames: Frames) -> Table:
+    """Return a row a load and batch size: every kernel counts, in whatever layer or in none."""
+    traced = traced_of(frames)
+    rows = sorted(
+        (row for each in traced for row in model_rows(each)),
+        key=lambda row: (row["agent"], row["scenario"], row["batch_size"]),
+    )
+    verdict = _verdict(rows) + without_counters(traced) if rows else NO_KERNELS
+    caveats = kernel_doubts(frames, traced)
+    negative = [row["run"] for row in rows if row["is_negative"]]
+    if negative:
+        caveats.append(
+            f"{', '.join(negative)}: kernels' summed time is above predict's: streams overlap, or "
+            "predict does not wait for them; shown as it is"
+        )
+    return made(ANALYSIS, rows, verdict, caveats)
+
+
+def _verdict(rows: list[dict[str, Any]]) -> str:
+    last = rows[-1]
+    told = f"Kernels take {in_percent(last['gpu_share'])} of predict at batch {last['batch_size']}"
+    bound = {True: ", memory-bound", False: ", compute-bound", None: ""}[last["memory_bound"]]
+    others = [str(row["batch_size"]) for row in rows if row["memory_bound"]]
+    where = f"; memory-bound at batch {', '.join(others)}" if others and len(rows) > 1 else ""
+    return f"{told} ({last['run']}){bound}{where}."
+
+
+def model_rows(traced: Traced) -> list[dict[str, Any]]:
+    """Return the row of one stack, none where no kernel ran."""
+    model = traced.stack.model
+    values: Sequence[int] | Ns = model.operator_ns(PREDICT) if model else ()
+    latency = trimmed_cells("latency", values)
+    model_ns = latency["latency"]
+    return [
+        {
+            **traced.stack.cells(traced.run),
+            "model": traced.run.row.model,
+            "latency_queries": len(values),
+            **latency,
+            **row,
+            "gpu_share": share(row["time"], model_ns),
+            "is_negative": model_ns is not None and model_ns < row["time"],
+            "unattributed_share": unattributed_share(traced.run),
+            "of_roof": share(row["throughput"], row["roof"]),
+        }
+        for row in traced.sums()
+    ]
+
+
+ANALYSIS = Analysis(
+    name="kernels_by_model",
+    id="A15",
+    title="Kernels by model and batch size (A15)",
+    source=(
+        "XSP A15 and its Figure 10: sums over all kernels of a query, trimmed mean over queries; "
+        "predict's latency is of the run whose deepest level is model. GPU share = kernels' time "
+        "over predict's."
+    ),
+    columns=(
+        *STACK_COLUMNS,
+        text("model", "The model."),
+        whole("latency_queries", "Queries that its latency is over."),
+        *estimate("latency", "Trimmed mean of predict a query, not a sample."),
+        *SUM_COLUMNS,
+        real("gpu_share", "Kernels' time over latency.", "1"),
+        truth("is_negative", "Whether the kernels' time is above the latency."),
+        real("unattributed_share", "Share of the kernels' time without a known layer.", "1"),
+        real("of_roof", "Throughput over the roof.", "1"),
+    ),
+    compute=kernels_by_model,
+    chart=roofline("batch_size", "model", "agent", "latency", "of_roof"),
+)

@@ -1,0 +1,78 @@
+"""Layer latency (A3): how a layer's time is spread over queries, in execution order."""
+
+from typing import Any
+
+from schemas.analysis import Table
+from services.analyzer.frames import Frames, Run
+from services.analyzer.tables.charts import boxes
+from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
+from services.analyzer.tables.stacks import depth_doubts, layered_runs
+from services.analyzer.tables.table import (
+    RUN_COLUMNS,
+    Analysis,
+    estimate,
+    in_percent,
+    made,
+    real,
+    run_cells,
+    text,
+    trace_doubts,
+    whole,
+)
+
+SHORT_NS = 1e6
+"""XSP counts the layers below 1 ms."""
+
+
+def layer_latency(frames: Frames) -> Table:
+    """Return a row a layer that ran: its trimmed mean, and the five numbers of its box."""
+    rows = [row for run in layered_runs(frames) for row in _rows(run)]
+    caveats = [*trace_doubts(frames), *depth_doubts(frames)]
+    return made(ANALYSIS, rows, _verdict(rows), caveats)
+
+
+def _verdict(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return NO_LAYERS
+    first = [row for row in rows if row["run"] == rows[0]["run"]]
+    short = sum(row["time"] < SHORT_NS for row in first)
+    total = sum(row["time"] for row in first)
+    top = sorted((row["time"] for row in first), reverse=True)[:5]
+    part = in_percent(sum(top) / total if total else None)
+    return (
+        f"{short} of {len(first)} layers take less than 1 ms in {first[0]['run']}; the slowest "
+        f"{len(top)} take {part} of the layers' time."
+    )
+
+
+def _rows(run: Run) -> list[dict[str, Any]]:
+    found = layers_of(run).rename({"place": "index"})
+    kept = [each.name for each in ANALYSIS.columns if each.name in found.columns]
+    ran = found.filter(found["queries"] > 0).select(kept)
+    return [{**run_cells(run.row), **row} for row in ran.to_dicts()]
+
+
+ANALYSIS = Analysis(
+    name="layer_latency",
+    id="A3",
+    title="Latency of layers (A3)",
+    source=(
+        "XSP A3, and MLModelScope's box plot of it: of a layer's summed spans a query. Quartiles "
+        "by linear interpolation; the trimmed mean's interval by winsorised variance."
+    ),
+    columns=(
+        *RUN_COLUMNS,
+        whole("index", "Place in execution order, from 0."),
+        text("name", "The layer's name."),
+        text("type", "Its type."),
+        whole("queries", "Queries it served."),
+        *estimate("time", "Trimmed mean of its time a query."),
+        real("min", "Least."),
+        real("q1", "First quartile."),
+        real("median", "Median."),
+        real("q3", "Third quartile."),
+        real("max", "Most."),
+    ),
+    compute=layer_latency,
+    chart=boxes(("index", "Layer"), "Time a query (ns)", "name", "type"),
+)

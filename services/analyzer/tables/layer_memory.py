@@ -1,0 +1,80 @@
+"""Layer memory (A4): bytes that each layer allocates, in execution order."""
+
+from typing import Any
+
+from schemas.analysis import Table
+from services.analyzer.frames import Frames, Run
+from services.analyzer.tables.charts import bars
+from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
+from services.analyzer.tables.stacks import layered_runs
+from services.analyzer.tables.table import (
+    RUN_COLUMNS,
+    Analysis,
+    made,
+    run_cells,
+    text,
+    trace_doubts,
+    whole,
+)
+
+MB = 1e6
+"""Layers' memory is told in decimal megabytes, as XSP's 256 x 512 x 7 x 7 x 4 B = 25.69 MB."""
+
+
+def layer_memory(frames: Frames) -> Table:
+    """Return a row a layer whose memory is known."""
+    runs = list(layered_runs(frames))
+    rows = [row for run in runs for row in _rows(run)]
+    unknown = [note for run in runs if (note := memory_note(run))]
+    return made(ANALYSIS, rows, _verdict(rows, bool(runs)), [*trace_doubts(frames), *unknown])
+
+
+def memory_note(run: Run) -> str:
+    """Say how many of a run's layers do not tell their memory; '' when all do."""
+    missing = layers_of(run)["memory_bytes"].null_count()
+    total = layers_of(run).height
+    return f"{run.row.run}: {missing} of {total} layers do not say their memory" if missing else ""
+
+
+def _verdict(rows: list[dict[str, Any]], has_layers: bool) -> str:
+    if not has_layers:
+        return NO_LAYERS
+    if not rows:
+        return "No layer says how much memory it allocates."
+    first = [row for row in rows if row["run"] == rows[0]["run"]]
+    most = max(first, key=lambda row: row["memory_bytes"])
+    total = sum(row["memory_bytes"] for row in first)
+    how = "by the size of its outputs" if most["memory_kind"] == "outputs" else "as measured"
+    return (
+        f"{most['name']} allocates most, {most['memory_bytes'] / MB:.4g} MB a call {how}; all "
+        f"{len(first)} layers together {total / MB:.4g} MB in {first[0]['run']}."
+    )
+
+
+def _rows(run: Run) -> list[dict[str, Any]]:
+    found = layers_of(run).rename({"place": "index"}).drop_nulls("memory_bytes")
+    kept = [each.name for each in ANALYSIS.columns if each.name in found.columns]
+    return [{**run_cells(run.row), **row} for row in found.select(kept).to_dicts()]
+
+
+ANALYSIS = Analysis(
+    name="layer_memory",
+    id="A4",
+    title="Memory of layers (A4)",
+    source=(
+        "XSP A4: what a layer's call allocates; where the framework does not say, the size of its "
+        "outputs. It is one figure of the graph, not a sample: no interval."
+    ),
+    columns=(
+        *RUN_COLUMNS,
+        whole("index", "Place in execution order, from 0."),
+        text("name", "The layer's name."),
+        text("type", "Its type."),
+        text("shape", "Shape of its output."),
+        whole("queries", "Queries it served."),
+        whole("memory_bytes", "Bytes that one call allocates.", "By"),
+        text("memory_kind", "measured, or outputs: the size of its outputs."),
+    ),
+    compute=layer_memory,
+    chart=bars(("index", "Layer"), ("memory_bytes", "Allocated (bytes)"), "name", "shape"),
+)

@@ -1,0 +1,73 @@
+"""Layer memory by type (A7): bytes that all layers of a type allocate."""
+
+from typing import Any
+
+import polars as pl
+
+from schemas.analysis import Table
+from services.analyzer.frames import Frames, Run
+from services.analyzer.tables.charts import pie
+from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
+from services.analyzer.tables.layer_memory import MB, memory_note
+from services.analyzer.tables.stacks import layered_runs
+from services.analyzer.tables.table import (
+    RUN_COLUMNS,
+    Analysis,
+    in_percent,
+    made,
+    real,
+    run_cells,
+    share,
+    text,
+    trace_doubts,
+    whole,
+)
+
+
+def memory_by_type(frames: Frames) -> Table:
+    """Return a row a type, most memory first in a run."""
+    runs = list(layered_runs(frames))
+    rows = [row for run in runs for row in _rows(run)]
+    verdict = NO_LAYERS
+    if rows:
+        most = rows[0]
+        verdict = (
+            f"{most['type']} layers allocate {in_percent(most['share'])} of the layers' memory, "
+            f"{most['memory_bytes'] / MB:.4g} MB in {most['run']}."
+        )
+    elif runs:
+        verdict = "No layer says how much memory it allocates."
+    notes = [note for run in runs if (note := memory_note(run))]
+    return made(ANALYSIS, rows, verdict, [*trace_doubts(frames), *notes])
+
+
+def _rows(run: Run) -> list[dict[str, Any]]:
+    summed = (
+        layers_of(run)
+        .drop_nulls("memory_bytes")
+        .group_by("type", maintain_order=True)
+        .agg(pl.len().alias("layers"), pl.col("memory_bytes").sum())
+        .sort("memory_bytes", descending=True, maintain_order=True)
+    )
+    total = int(summed["memory_bytes"].sum())
+    return [
+        {**run_cells(run.row), **row, "share": share(row["memory_bytes"], total)}
+        for row in summed.to_dicts()
+    ]
+
+
+ANALYSIS = Analysis(
+    name="memory_by_type",
+    id="A7",
+    title="Layers by type: memory (A7)",
+    source="XSP A7: summed memory of one call of each layer of a type. Of the graph: no interval.",
+    columns=(
+        *RUN_COLUMNS,
+        text("type", "The layers' type."),
+        whole("layers", "Layers of it that say their memory."),
+        whole("memory_bytes", "Bytes that they allocate, each called once.", "By"),
+        real("share", "Share of all that layers allocate.", "1"),
+    ),
+    compute=memory_by_type,
+    chart=pie(("memory_bytes", "Allocated (bytes)"), "type"),
+)

@@ -1,0 +1,114 @@
+"""Leveled runs of one load together: which run tells of which level.
+
+XSP III-C: a level is read from the run where it is the deepest one on. Where that run is not
+there, as in an imported trace, the shallowest deeper one stands for it, and its caveat says so.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from schemas.level import Level
+from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Run
+from services.analyzer.tables.kernel_frames import kernels_of
+from services.analyzer.tables.table import text, whole
+
+SYSTEM_LEVEL, HARDWARE_LEVEL = int(Level.SYSTEM), int(Level.HARDWARE)
+
+STACK_COLUMNS = (
+    text("agent", "Where it ran."),
+    text("session", "The session: one opened predictor."),
+    text("scenario", "How its queries arrived."),
+    whole("batch_size", "Samples in a query."),
+    text("run", "The run that its times are from."),
+)
+"""What rows made of several levels' runs begin with."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Runs of one agent, session, scenario, parameters and batch size, by their deepest level."""
+
+    agent: str
+    session: str
+    scenario: str
+    batch_size: int
+    parameters: str
+    by_level: Mapping[int, Run]
+    #: runs of the same agent and batch size that may hold hardware counters
+    counted: tuple[Run, ...] = field(default=())
+
+    @property
+    def timed(self) -> Run:
+        """The run traced least: whole queries are read from it."""
+        return self.by_level[min(self.by_level)]
+
+    @cached_property
+    def model(self) -> Run | None:
+        """The run that tells of predict: the shallowest that has it."""
+        return self._shallowest(OPERATOR_LEVEL, lambda run: len(run.operator_ns(PREDICT)) > 0)
+
+    @cached_property
+    def layered(self) -> Run | None:
+        """The run that tells of layers."""
+        return self._shallowest(LAYER_LEVEL, lambda run: run.spans_at(LAYER_LEVEL).height > 0)
+
+    @cached_property
+    def traced(self) -> Run | None:
+        """The run that tells of kernels: never a replay for counters, its times are no times."""
+        runs = [run for level, run in sorted(self.by_level.items()) if level >= SYSTEM_LEVEL]
+        with_work = [
+            run for run in runs if run.row.level != HARDWARE_LEVEL and kernels_of(run).height
+        ]
+        return with_work[0] if with_work else None
+
+    def cells(self, run: Run) -> dict[str, Any]:
+        """Return the cells of `STACK_COLUMNS`."""
+        return {
+            "agent": self.agent,
+            "session": self.session,
+            "scenario": self.scenario,
+            "batch_size": self.batch_size,
+            "run": run.row.run,
+        }
+
+    def _shallowest(self, level: int, tells: Any) -> Run | None:
+        return next(
+            (r for at, r in sorted(self.by_level.items()) if at >= level and tells(r)), None
+        )
+
+
+def stacks_of(frames: Frames) -> Iterator[Stack]:
+    """Yield the runs with answered queries, those of one load together, in the plan's order."""
+    groups: dict[tuple[str, str, str, int, str], dict[int, Run]] = defaultdict(dict)
+    counted: dict[tuple[str, int], list[Run]] = defaultdict(list)
+    for run in frames.measured:
+        row = run.row
+        if not run.answered.height:
+            continue
+        parameters = json.dumps(dict(row.parameters), sort_keys=True, default=str)
+        key = (row.agent, row.session, row.scenario, row.batch_size, parameters)
+        groups[key].setdefault(row.level, run)
+        if row.level >= HARDWARE_LEVEL:
+            counted[row.agent, row.batch_size].append(run)
+    for key, runs in groups.items():
+        if set(runs) != {HARDWARE_LEVEL}:
+            yield Stack(*key, by_level=runs, counted=tuple(counted[key[0], key[3]]))
+
+
+def layered_runs(frames: Frames) -> Iterator[Run]:
+    """Yield the runs that tell of layers, one a load."""
+    return (stack.layered for stack in stacks_of(frames) if stack.layered is not None)
+
+
+def depth_doubts(frames: Frames) -> Iterator[str]:
+    """Yield which layers' times hold the cost of tracing deeper than layers."""
+    for run in layered_runs(frames):
+        if run.row.level > LAYER_LEVEL:
+            yield (
+                f"{run.row.run}: no run stops at level framework; its layers' times hold the cost "
+                f"of tracing level {run.row.level_name}"
+            )

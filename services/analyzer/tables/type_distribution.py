@@ -1,0 +1,68 @@
+"""Layer type distribution (A5): how many layers of each type a model has."""
+
+from typing import Any
+
+import polars as pl
+
+from schemas.analysis import Table
+from services.analyzer.frames import Frames, Run
+from services.analyzer.tables.charts import pie
+from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
+from services.analyzer.tables.stacks import layered_runs
+from services.analyzer.tables.table import (
+    RUN_COLUMNS,
+    Analysis,
+    in_percent,
+    made,
+    real,
+    run_cells,
+    share,
+    text,
+    trace_doubts,
+    whole,
+)
+
+
+def type_distribution(frames: Frames) -> Table:
+    """Return a row a type, the most frequent first in a run."""
+    rows = [row for run in layered_runs(frames) for row in _rows(run)]
+    verdict = NO_LAYERS
+    if rows:
+        most = rows[0]
+        kinds = sum(row["run"] == most["run"] for row in rows)
+        verdict = (
+            f"{most['layers']} layers are {most['type'] or 'of unknown type'}, "
+            f"{in_percent(most['share'])} of all in {most['run']}, which has {kinds} types."
+        )
+    return made(ANALYSIS, rows, verdict, trace_doubts(frames))
+
+
+def _rows(run: Run) -> list[dict[str, Any]]:
+    counted = (
+        layers_of(run)
+        .group_by("type", maintain_order=True)
+        .agg(pl.len().alias("layers"), (pl.col("queries") > 0).sum().alias("ran"))
+        .sort("layers", descending=True, maintain_order=True)
+    )
+    total = int(counted["layers"].sum())
+    return [
+        {**run_cells(run.row), **row, "share": share(row["layers"], total)}
+        for row in counted.to_dicts()
+    ]
+
+
+ANALYSIS = Analysis(
+    name="type_distribution",
+    id="A5",
+    title="Layers by type: how many (A5)",
+    source="XSP A5: layers by type, each layer once. A count of the graph: no interval.",
+    columns=(
+        *RUN_COLUMNS,
+        text("type", "The layers' type."),
+        whole("layers", "Layers of it."),
+        whole("ran", "Those of them that some query ran."),
+        real("share", "Share of all layers.", "1"),
+    ),
+    compute=type_distribution,
+    chart=pie(("layers", "Layers"), "type"),
+)

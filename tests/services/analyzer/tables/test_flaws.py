@@ -1,0 +1,181 @@
+"""Flaws of the originals' code and tables: none may come back.
+
+Numbers are those of the feature dossier's lists, sections 3.5 and 4.2, of MLModelScope's Go code
+(`summary_layer.go`, `summary_gpu_kernel.go`, `num.go`) and of XSP's published tables.
+"""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from mlscope.statistics import trimmed_mean
+from services.analyzer.ceilings import ceilings_of
+from services.analyzer.frames import RunRow
+from services.analyzer.tables import ANALYSES
+from services.analyzer.tables.gpu_and_rest import ANALYSIS as GPU_AND_REST
+from services.analyzer.tables.kernel_frames import point_of
+from services.analyzer.tables.kernels import ANALYSIS as KERNELS
+from services.analyzer.tables.kernels_by_layer import ANALYSIS as BY_LAYER
+from services.analyzer.tables.kernels_by_model import ANALYSIS as BY_MODEL
+from services.analyzer.tables.kernels_by_name import ANALYSIS as BY_NAME
+from services.analyzer.tables.layer_counters import ANALYSIS as LAYER_COUNTERS
+from services.analyzer.tables.layers import ANALYSIS as LAYERS
+from services.analyzer.tables.optimal_batch import ANALYSIS as OPTIMAL_BATCH
+from services.analyzer.tables.table import Analysis
+from tests.services.analyzer.tables.reading import rows_of, table_of
+from tests.services.analyzer.tables.traced import (
+    V100,
+    counter_run,
+    kernel_run,
+    layer_run,
+    model_run,
+    named,
+)
+
+TABLE_IX = Path(__file__).parents[3] / "golden" / "xsp" / "table_ix.csv"
+BY_KERNELS = (KERNELS, BY_NAME, BY_LAYER, BY_MODEL)
+
+
+def published() -> list[dict[str, str]]:
+    """Return XSP's Table IX, a map a model."""
+    with TABLE_IX.open() as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+@pytest.mark.parametrize("row", published(), ids=lambda row: row["model"])
+def test_every_published_flag_and_figure_follows_from_the_formulas(row: dict[str, str]) -> None:
+    told = {name: float(row[name]) for name in ("gflop", "read_gb", "write_gb", "batch_ms")}
+    time_ns = told["batch_ms"] * 1e6 * float(row["gpu_percent"]) / 100
+    moved = told["read_gb"] * 1e9, told["write_gb"] * 1e9
+    v100 = ceilings_of(RunRow(1, "r", conditions=V100))
+    point = point_of(told["gflop"] * 1e9, moved, time_ns, v100)
+    assert point["intensity"] == pytest.approx(float(row["intensity"]), rel=0.01)
+    assert point["throughput"] / 1e12 == pytest.approx(float(row["tflops"]), rel=0.005)
+    assert point["memory_bound"] is (row["memory_bound"] == "Y")
+
+
+def test_memory_bound_is_about_intensity_not_throughput() -> None:
+    # XSP's first version compared arithmetic throughput: a slow kernel of high intensity.
+    slow = kernel_run((0, "k", 9000, 1e6, 100, 100, 50.0))
+    (row,) = rows_of(table_of(BY_NAME, slow))
+    assert row["throughput"] < 15.7e12 / 100
+    assert (row["intensity"], row["memory_bound"]) == (5000.0, False)
+
+
+def test_layers_of_one_name_do_not_merge_between_runs() -> None:
+    # summary_layer.go compares an index with itself.
+    layers = layer_run((0, "conv", 1000), (1, "conv", 3000))
+    kernels = kernel_run((0, "k", 900), (1, "k", 2000))
+    found = named(rows_of(table_of(BY_LAYER, layers, kernels)), "layer")
+    assert [(found[n]["latency"], found[n]["time"]) for n in (0, 1)] == [(1000, 900), (3000, 2000)]
+    assert [row["time"] for row in rows_of(table_of(LAYERS, layers))] == [1000, 3000]
+
+
+def test_repeated_kernels_of_a_layer_keep_apart_and_get_their_own_counters() -> None:
+    # summary_gpu_kernel.go matches by name alone.
+    traced = kernel_run((0, "k", 100), (0, "k", 300))
+    replay = counter_run((0, "k", 1, 5.0, 1, 1, 10.0), (0, "k", 1, 7.0, 1, 1, 20.0))
+    rows = named(rows_of(table_of(KERNELS, traced, replay)), "nth")
+    assert [(rows[n]["time"], rows[n]["flops"]) for n in (0, 1)] == [(100, 5.0), (300, 7.0)]
+
+
+def test_counts_do_not_begin_at_zero() -> None:
+    # name_aggre printed n - 1.
+    (row,) = rows_of(table_of(BY_NAME, kernel_run(*[(n, "k", 10) for n in range(4)])))
+    assert (row["calls"], row["queries"], row["time"]) == (4.0, 3, 40.0)
+
+
+def test_layer_zero_counts() -> None:
+    # layer_aggre and model_aggre skipped it.
+    run = kernel_run((0, "k", 100, 5.0, 1, 1, 10.0), (1, "k", 10, 2.0, 1, 1, 10.0))
+    assert named(rows_of(table_of(BY_LAYER, run)), "layer")[0]["time"] == 100.0
+    assert named(rows_of(table_of(LAYER_COUNTERS, run)), "layer")[0]["flops"] == 5.0
+    (model,) = rows_of(table_of(BY_MODEL, run))
+    assert (model["time"], model["flops"]) == (110.0, 7.0)
+
+
+@pytest.mark.parametrize("analysis", BY_KERNELS, ids=lambda each: each.name)
+def test_missing_counters_are_not_zero_and_flag_nothing(analysis: Analysis) -> None:
+    table = table_of(analysis, kernel_run((0, "k", 100)))
+    (row,) = rows_of(table)
+    told = ("flops", "dram_read_bytes", "occupancy", "intensity", "throughput", "memory_bound")
+    assert [row[name] for name in told] == [None] * 6
+    assert row["counted"] == 0.0
+    assert "No run at level hardware" in table.verdict
+
+
+@pytest.mark.parametrize("analysis", BY_KERNELS, ids=lambda each: each.name)
+def test_an_unknown_device_leaves_the_flag_open(analysis: Analysis) -> None:
+    # An unknown GPU had ideal intensity 0, and nothing was ever memory-bound.
+    run = kernel_run((0, "k", 100, 1.0, 500, 500, 50.0), conditions={})
+    table = table_of(analysis, run)
+    (row,) = rows_of(table)
+    assert (row["intensity"], row["memory_bound"], row["roof"]) == (0.001, None, None)
+    assert any("are unknown: no roof" in caveat for caveat in table.caveats)
+
+
+def test_four_values_are_not_robbed_of_their_largest_alone() -> None:
+    # num.go: end = min(n - 1, ...) for exactly 4 samples.
+    assert trimmed_mean([1.0, 2.0, 3.0, 10.0]) == 4.0
+
+
+def test_a_trim_of_nothing_is_the_mean() -> None:
+    # num.go read fraction 0 as 0.2.
+    assert trimmed_mean([0.0, 0.0, 0.0, 0.0, 100.0], 0.0) == 20.0
+
+
+def test_negative_rest_is_shown_and_flagged() -> None:
+    layers, kernels = layer_run((0, "conv", 1000)), kernel_run((0, "k", 1500))
+    table = table_of(GPU_AND_REST, layers, kernels)
+    (row,) = rows_of(table)
+    assert (row["non_gpu"], row["is_negative"], row["gpu_share"]) == (-500.0, True, 1.5)
+    assert any("negative non-GPU time" in caveat for caveat in table.caveats)
+
+
+def test_models_latency_is_not_of_the_run_that_traced_kernels() -> None:
+    slow = [[n, None, 2, "predict", n * 20_000, 14_000, 0, n, 0] for n in range(3)]
+    (row,) = rows_of(table_of(BY_MODEL, model_run(), kernel_run((0, "k", 5000), spans=slow)))
+    assert (row["latency"], row["gpu_share"]) == (10_000.0, 0.5)
+
+
+def test_times_of_a_replay_for_counters_are_no_times() -> None:
+    replay = counter_run((0, "k", 700_000, 5.0, 1, 1, 10.0))
+    (row,) = rows_of(table_of(KERNELS, kernel_run((0, "k", 100)), replay))
+    assert (row["time"], row["flops"]) == (100.0, 5.0)
+    alone = table_of(KERNELS, replay)
+    assert (alone.rows, alone.verdict) == ((), "No run at level system has kernels.")
+
+
+def test_kernels_are_not_recompiled_into_a_layers_mean_of_means() -> None:
+    # Occupancy is weighted by latency: 10 % over 300 ns and 50 % over 100 ns.
+    run = kernel_run((0, "a", 300, 0, 0, 0, 10.0), (0, "b", 100, 0, 0, 0, 50.0))
+    (row,) = rows_of(table_of(BY_LAYER, run))
+    assert row["occupancy"] == pytest.approx(20.0)
+
+
+def test_bytes_are_bytes_everywhere() -> None:
+    # XSP's DRAM "MB" are MiB, its layers' MB decimal.
+    for analysis in ANALYSES:
+        for column in analysis.columns:
+            is_bytes = column.name.endswith("bytes") or column.name == "bytes"
+            assert (column.unit == "By") == is_bytes, f"{analysis.name}.{column.name}"
+
+
+def test_every_estimate_of_time_has_its_interval_and_count() -> None:
+    for analysis in ANALYSES:
+        names = [column.name for column in analysis.columns]
+        if analysis.id and "time" in names:
+            assert {"time_low", "time_high", "queries"} <= set(names), analysis.name
+
+
+def test_a_latency_that_throughput_contradicts_is_told() -> None:
+    # Tables VIII and IX disagree by more than 5 % for 18 of 37 models, and nowhere say so.
+    contradicted = 0
+    for row in published():
+        size, ns = int(row["batch_size"]), round(float(row["batch_ms"]) * 1e6)
+        apart_ns = round(size / float(row["samples_per_s"]) * 1e9)
+        queries = [[n, 0, size, None, n * apart_ns, 0, n * apart_ns + ns, ns, 0] for n in range(60)]
+        table = table_of(OPTIMAL_BATCH, {"run": "r", "batch_size": size, "queries": queries})
+        contradicted += any("batch size over latency" in caveat for caveat in table.caveats)
+    assert contradicted == 18

@@ -1,0 +1,69 @@
+"""A small traced load: runs of level model, framework, system and hardware of the same queries."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.services.analyzer.tables.reading import span
+
+V100 = {"peak_flops": {"measured": 15.7e12}, "memory_bandwidth": {"measured": 900e9}}
+PREDICT_NS = 10_000
+
+Kernel = tuple[Any, ...]
+"""Layer, name, duration in ns; then FLOP, bytes read, bytes written, occupancy in percent."""
+
+
+def queries(count: int = 3) -> list[list[Any]]:
+    """Return answered queries, one after the other."""
+    return [
+        [n, 0, 1, None, n * 20_000, n * 20_000, n * 20_000 + 15_000, 15_000, 0]
+        for n in range(count)
+    ]
+
+
+def predicts(count: int = 3) -> list[list[Any]]:
+    """Return a predict a query."""
+    return [span(1000 + n, 2, "predict", PREDICT_NS, of=n) for n in range(count)]
+
+
+def model_run(**more: Any) -> dict[str, Any]:
+    """Return a run whose deepest level is model."""
+    return {
+        "run": "m",
+        "level": 2,
+        "conditions": V100,
+        "queries": queries(),
+        "spans": predicts(),
+    } | more
+
+
+def layer_run(*layers: tuple[int, str, int], **more: Any) -> dict[str, Any]:
+    """Return a run whose deepest level is framework: index, name and time of each layer."""
+    spans = [
+        span(100 * n + place, 3, name, ns, of=n, layer=index)
+        for n in range(3)
+        for place, (index, name, ns) in enumerate(layers)
+    ]
+    natures = [[index, name, f"T{index}"] for index, name, _ in layers]
+    told = {"run": "l", "level": 3, "conditions": V100, "queries": queries(), "layers": natures}
+    return told | {"spans": [*predicts(), *spans]} | more
+
+
+def kernel_run(*kernels: Kernel, count: int = 3, **more: Any) -> dict[str, Any]:
+    """Return a run whose deepest level is system: the same kernels in each of `count` queries."""
+    rows = [
+        [n, layer, name, n * 20_000 + place, ns, *counters]
+        for n in range(count)
+        for place, (layer, name, ns, *counters) in enumerate(kernels)
+    ]
+    told = {"run": "s", "level": 5, "conditions": V100, "queries": queries(count)}
+    return told | {"spans": predicts(count), "kernels": rows} | more
+
+
+def counter_run(*kernels: Kernel, **more: Any) -> dict[str, Any]:
+    """Return the replay of one query that reads counters: its own times mean nothing."""
+    return kernel_run(*kernels, count=1) | {"run": "h", "level": 6, "spans": []} | more
+
+
+def named(rows: Sequence[dict[str, Any]], column: str = "name") -> dict[Any, dict[str, Any]]:
+    """Return rows by a column."""
+    return {row[column]: row for row in rows}
