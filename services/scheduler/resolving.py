@@ -123,7 +123,9 @@ def _is_of(
     """Tell whether a manifest is a published one, or one framework's part of it."""
     if sent == namesake:
         return True
-    return isinstance(namesake, ModelManifest) and sent in variants_of(namesake)
+    return isinstance(namesake, ModelManifest) and any(
+        sent == each for each in variants_of(namesake)
+    )
 
 
 def described_system(need: SystemNeed, catalog: Catalog) -> SystemNeed:
