@@ -1,6 +1,6 @@
 """Agents: what they are, that they came, left or were lost. Heartbeats are leases, not facts."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -103,3 +103,7 @@ class Lease(Message):
     hostname: str = ""
     #: runs accepted and not ended, `evaluation/run/attempt`
     busy: tuple[str, ...] = ()
+    #: how long, so far, the files of these took to be brought
+    brought_s: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
+        default_factory=dict
+    )

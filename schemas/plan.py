@@ -35,6 +35,15 @@ class RunPlan(Message):
     timeout_s: float = 600.0
 
 
+class Build(Message):
+    """A framework as one agent has it, and what its manifest gives a session."""
+
+    framework_version: str = ""
+    device: str = "cpu"
+    options: dict[str, Any] = Field(default_factory=dict)
+    framework_manifest: FrameworkManifest | None = None
+
+
 class SessionPlan(Message):
     """One opened predictor on one agent, at one batch size, and the runs inside it, in order."""
 
@@ -42,10 +51,12 @@ class SessionPlan(Message):
     agent: Token
     batch_size: int = Field(ge=1)
     runs: tuple[RunPlan, ...]
+    #: its agent's own, where those of a plan's agents differ
+    build: Build | None = None
 
 
 class Subject(Message):
-    """What is measured and how it is set up: the same in every session of an evaluation."""
+    """What is measured and how it is set up: the same in every session, its `build` aside."""
 
     model: ModelManifest
     #: sha256 of the model manifest's canonical JSON
@@ -73,6 +84,15 @@ class Plan(Message):
     subject: Subject
     sessions: tuple[SessionPlan, ...]
     refusals: tuple[AgentReason, ...] = ()
+
+    def subject_of(self, session: str) -> Subject:
+        """Return the subject as a session has it: with its agent's own build of the framework."""
+        builds = (each.build for each in self.sessions if each.session == session)
+        build = next(builds, None)
+        if build is None:
+            return self.subject
+        own = {name: getattr(build, name) for name in Build.model_fields}
+        return self.subject.model_copy(update=own)
 
 
 class WorkOrder(Message):

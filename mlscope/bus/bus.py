@@ -190,6 +190,13 @@ class Bus(Protocol):
         """
         ...
 
+    async def changes(self, bucket: str, *, after: int) -> list[Entry]:
+        """Return the keys whose newest revision is beyond `after`, in the order they were set.
+
+        A key that was removed comes without value.
+        """
+        ...
+
     async def put_object(self, subject: str, name: str, body: bytes) -> str:
         """Store a large payload of a fact on `subject` and return its sha256.
 

@@ -4,7 +4,10 @@ Mutable, without I/O: commands put things here, the loop that does the orders ta
 """
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from mlscope.tracing.clock import now_ns
 from schemas.plan import WorkAnswer, WorkOrder
 from services.agent.execution import Execution
 from services.agent.state import Accepted, Ended, Event, Orders, decide_start, evolve
@@ -26,6 +29,9 @@ class Desk:
         self._stops: dict[RunName, str] = {}
         #: set with every event: what the lease says is to be said anew
         self.changed = asyncio.Event()
+        #: when (CLOCK_MONOTONIC) bringing the files of the order under way began and ended
+        self._bringing: tuple[int, int] | None = None
+        self._brings_for: tuple[str, ...] = ()
         #: the order under way
         self.execution: Execution | None = None
 
@@ -34,11 +40,32 @@ class Desk:
         """Return the runs accepted and not ended, as a lease names them."""
         return self._orders.busy
 
+    @property
+    def brought_s(self) -> dict[str, float]:
+        """Return how long, so far, the files of busy runs took to be brought, as a lease has it."""
+        if self._bringing is None:
+            return {}
+        began_ns, ended_ns = self._bringing
+        took_s = ((ended_ns or now_ns()) - began_ns) * 1e-9
+        return dict.fromkeys(self._brings_for, took_s)
+
+    @contextmanager
+    def bringing(self, order: WorkOrder) -> Iterator[None]:
+        """Count how long the files of the order under way take: no run can begin before."""
+        began_ns = now_ns()
+        self._bringing, self._brings_for = (began_ns, 0), tuple(map(text_of, names_of(order)))
+        try:
+            yield
+        finally:
+            self._bringing = (began_ns, now_ns())
+            self.changed.set()
+
     def change(self, event: Event) -> None:
         """Take an event into account."""
         self._orders = evolve(self._orders, event)
         self.changed.set()
         if isinstance(event, Ended):
+            self._bringing = None
             for name in names_of(event.order):
                 self._stops.pop(name, None)
 
@@ -67,7 +94,7 @@ class Desk:
 
     def stop_ahead(self, name: RunName, reason: str) -> bool:
         """Note a stop for when the run's turn comes; False when no such run is waiting."""
-        is_known = f"{name[0]}/{name[1]}/{name[2]}" in self._orders.busy
+        is_known = text_of(name) in self._orders.busy
         if is_known:
             self._stops[name] = reason
         return is_known
@@ -80,3 +107,8 @@ class Desk:
 def names_of(order: WorkOrder) -> tuple[RunName, ...]:
     """Return what names each attempt of an order."""
     return tuple((order.evaluation, run, order.attempt) for run in order.runs)
+
+
+def text_of(name: RunName) -> str:
+    """Return an attempt's name as a lease has it."""
+    return "/".join(map(str, name))

@@ -4,10 +4,11 @@ import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from mlscope.bus.bus import Bus, Entry
 from mlscope.bus.errors import Conflict, NotPermitted
@@ -19,6 +20,7 @@ from services.agent.folders import has_died
 
 LEASES = "leases"
 _MOST_NUMBERED = 64
+NOTHING: Mapping[str, float] = MappingProxyType({})
 _log = logging.getLogger(__name__)
 
 
@@ -58,18 +60,19 @@ class Tenure:
             seen = found
             await asyncio.sleep(pause_s)
 
-    async def renew(self, busy: tuple[str, ...]) -> bool:
+    async def renew(self, busy: tuple[str, ...], brought_s: Mapping[str, float] = NOTHING) -> bool:
         """Renew the lease; return True when it was lost meanwhile and is had again.
 
-        While another start has it, `is_held` is False. Raises BusError.
+        It says what keeps its holder busy, and how long files of that took to be brought. While
+        another start has it, `is_held` is False. Raises BusError.
         """
-        if await self._put(self._revision, busy):
+        if await self._put(self._revision, busy, brought_s):
             return False
         found = await self._bus.get(LEASES, self._key)
         lease = _lease_in(found) if found else None
         if found and lease and lease.incarnation == self.incarnation:
             # Ours: the server took it, but its answer did not reach us.
-            await self._put(found.revision, busy)
+            await self._put(found.revision, busy, brought_s)
             return False
         if found and lease:
             if self.is_held:
@@ -80,7 +83,7 @@ class Tenure:
                 )
             self.is_held = False
             return False
-        if not await self._put(0, busy):
+        if not await self._put(0, busy, brought_s):
             return False
         _log.warning("the lease of %s was lost and is held again", self.agent)
         return True
@@ -91,13 +94,16 @@ class Tenure:
         if found is not None and _lease_in(found).incarnation == self.incarnation:
             await self._bus.delete(LEASES, self._key)
 
-    async def _put(self, revision: int, busy: tuple[str, ...] = ()) -> bool:
+    async def _put(
+        self, revision: int, busy: tuple[str, ...] = (), brought_s: Mapping[str, float] = NOTHING
+    ) -> bool:
         """Write the lease if its newest revision is that one; tell whether it is ours now."""
         lease = Lease(
             holder=self.agent,
             incarnation=self.incarnation,
             hostname=socket.gethostname(),
             busy=busy,
+            brought_s=dict(brought_s),
         )
         body = encode_body(lease, json_text=True)
         try:

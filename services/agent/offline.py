@@ -149,6 +149,6 @@ def orders_of(plan: OfflinePlan, session: SessionPlan) -> Iterator[WorkOrder]:
             attempt=1,
             agent=session.agent,
             session=session.model_copy(update={"runs": runs}),
-            subject=plan.plan.subject,
+            subject=plan.plan.subject_of(session.session),
             runs=tuple(run.run for run in group),
         )

@@ -133,7 +133,7 @@ class Agent:
         while True:
             self.desk.changed.clear()
             try:
-                if await self._tenure.renew(self.desk.busy):
+                if await self._tenure.renew(self.desk.busy, self.desk.brought_s):
                     await self._announce()
             except BusError as error:
                 _log.warning("the lease was not renewed", extra={"cause": str(error)})
@@ -164,7 +164,8 @@ class Agent:
         try:
             worker = await self._sessions.worker(key)
             if not worker.has_goods:
-                worker.take(await self._brought(order))
+                with self.desk.bringing(order):
+                    worker.take(await self._brought(order))
         except AgentError as error:
             await self._bury(order, error)
             return

@@ -108,7 +108,7 @@ def run_row(fact: RunEnded, plan: Plan, requested_ns: int, cause: str) -> RunRow
         "ts": datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=requested_ns // 1000),
         "cause": cause,
         **_planned_columns(plan, session, run),
-        **_told_columns(fact, plan),
+        **_told_columns(fact),
         **tally.model_dump(),
         **_origin_columns(None if isinstance(fact, RunInterrupted) else fact.origin),
     }
@@ -123,7 +123,7 @@ def _planned(plan: Plan, fact: RunEnded) -> tuple[SessionPlan, RunPlan]:
 
 
 def _planned_columns(plan: Plan, session: SessionPlan, run: RunPlan) -> RunRow:
-    subject = plan.subject
+    subject = plan.subject_of(session.session)
     return {
         "session": session.session,
         "scenario": run.scenario,
@@ -137,16 +137,16 @@ def _planned_columns(plan: Plan, session: SessionPlan, run: RunPlan) -> RunRow:
         "model_digest": subject.model_digest,
         "dataset": f"{subject.dataset.name}:{subject.dataset.version}",
         "framework": subject.framework,
+        "framework_version": subject.framework_version,
         "device": subject.device,
     }
 
 
-def _told_columns(fact: RunEnded, plan: Plan) -> RunRow:
+def _told_columns(fact: RunEnded) -> RunRow:
     """Return what the ending fact itself says; of an interrupted attempt that is little."""
     told: RunRow = {
         "level": 0,
         "level_note": "",
-        "framework_version": plan.subject.framework_version,
         "outcome": fact.happened,
         "error": "",
         "message": "",
@@ -161,7 +161,8 @@ def _told_columns(fact: RunEnded, plan: Plan) -> RunRow:
         return told | given_up | {"message": fact.cause}
     told["level"] = int(fact.level)
     told["conditions"] = fact.conditions.model_dump(mode="json")
-    told["framework_version"] = fact.conditions.framework_version or told["framework_version"]
+    if fact.conditions.framework_version:
+        told["framework_version"] = fact.conditions.framework_version
     if isinstance(fact, RunFailed):
         return told | {"error": fact.error, "message": storable(fact.message)}
     told["level_note"] = fact.level_note

@@ -1,9 +1,11 @@
 """What the scheduler answers: `evaluate`, `cancel`, `evaluations`, `evaluation`."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
+from typing import Protocol
 
 import msgpack
 
@@ -37,6 +39,18 @@ from services.scheduler.status import status_of
 _WITHIN_S = 4.0
 
 
+class Knowing(Protocol):
+    """What answers know of the world."""
+
+    def fleet(self) -> Fleet:
+        """Return the world as it is known now."""
+        ...
+
+    async def catch_up(self) -> None:
+        """Wait, not long, until all that was said by now is known. Raises BusError."""
+        ...
+
+
 class Answers:
     """Answers commands from the board and the log."""
 
@@ -44,7 +58,7 @@ class Answers:
         self,
         board: Board,
         recorder: Recorder,
-        fleet: Callable[[], Fleet],
+        world: Knowing,
         ended: Callable[[EvaluationState], None],
         *,
         most_bytes: int,
@@ -55,7 +69,7 @@ class Answers:
         """
         self._board = board
         self._recorder = recorder
-        self._fleet = fleet
+        self._world = world
         self._ended = ended
         self._most_bytes = most_bytes
         self._weighing = 0
@@ -110,12 +124,25 @@ class Answers:
 
     async def _record(self, evaluation: str, request: Evaluate) -> EvaluationState:
         """Record a request that can be met; return what its evaluation was requested as."""
-        await asyncio.to_thread(check, request, self._fleet())
+        await self._check(request)
         fact = EvaluationRequested(
             evaluation=evaluation, request=request, requested_ns=time.time_ns()
         )
         await self._recorder.record(EvaluationState(), [fact])
         return await self._recorder.current(evaluation)
+
+    async def _check(self, request: Evaluate) -> None:
+        """Raise RequestRefused for what can't be done, by all that was known when it was asked."""
+        fleet = self._world.fleet()
+        try:
+            await asyncio.to_thread(check, request, fleet)
+        except RequestRefused:
+            with contextlib.suppress(BusError):
+                await self._world.catch_up()
+            later = self._world.fleet()
+            if later.catalog is fleet.catalog:
+                raise
+            await asyncio.to_thread(check, request, later)
 
     def _repeated(self, known: EvaluationState, request: Evaluate) -> Message:
         return self._same(known, request, is_repeat=True)
@@ -155,7 +182,7 @@ class Answers:
 
     async def _list(self, body: bytes) -> Message:
         wish = decode_body(ListEvaluations, body)
-        found = self._board.listed(wish, self._fleet().catalog)
+        found = self._board.listed(wish, self._world.fleet().catalog)
         return EvaluationList(evaluations=tuple(found))
 
     async def _show(self, body: bytes) -> Message:

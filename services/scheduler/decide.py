@@ -150,14 +150,18 @@ def _issuer_gone(run: Run, now_ns: int, fleet: Fleet) -> str:
 def deadline_ns(state: EvaluationState, run: Run, fleet: Fleet) -> int:
     """Return when an attempt is ended as a last resort, epoch.
 
-    The runs of a group take turns in one session, so each may take the time-outs of all.
+    The runs of a group take turns in one session, so each may take the time-outs of all. Bringing
+    what they need comes before, and takes as long as the network does.
     """
     group_s = sum(
         other.plan.timeout_s
         for other in state.runs.values()
         if other.session == run.session and other.plan.group == run.plan.group
     )
-    return run.started_ns + int((group_s + fleet.limits.run_grace_s) * S_NS)
+    name = (state.evaluation, run.plan.run, run.attempt)
+    brought_s = fleet.brought_s.get(run.agent, {}).get(name, 0.0)
+    waits_s = min(brought_s, fleet.limits.bringing_s) + fleet.limits.run_grace_s
+    return run.started_ns + int((group_s + waits_s) * S_NS)
 
 
 def is_over(run: Run, fleet: Fleet) -> bool:
@@ -221,7 +225,8 @@ def _agent_for(state: EvaluationState, group: list[Run], fleet: Fleet) -> Candid
     """
     assert state.plan is not None
     try:
-        fitting = fitting_agents(_request(state), state.plan.subject, fleet.catalog)
+        subject = state.plan.subject_of(group[0].session)
+        fitting = fitting_agents(_request(state), subject, fleet.catalog)
     except RequestRefused:
         return None
     if _request(state).spread == "all":

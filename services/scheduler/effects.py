@@ -97,6 +97,6 @@ def order_of(state: EvaluationState, start: Start) -> WorkOrder:
         agent=start.agent,
         incarnation=incarnation,
         session=session.model_copy(update={"agent": start.agent}),
-        subject=state.plan.subject,
+        subject=state.plan.subject_of(start.session),
         runs=start.runs,
     )

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from mlscope.settings import Settings
 from schemas.status import AgentStatus, Catalog
+from services.scheduler.mirror import Attempt
 from services.scheduler.shapes import Shapes
 
 
@@ -14,6 +15,10 @@ def _no_loads() -> Mapping[str, int]:
 
 
 def _no_turns() -> Mapping[str, str]:
+    return MappingProxyType({})
+
+
+def _nothing_brought() -> Mapping[str, Mapping[Attempt, float]]:
     return MappingProxyType({})
 
 
@@ -28,6 +33,8 @@ class Limits:
     agent_grace_s: float = 30.0
     #: beyond the runs' own time-outs, before the scheduler ends them itself
     run_grace_s: float = 120.0
+    #: of what an agent says that it took to bring a run's files, so much is waited for besides
+    bringing_s: float = 86_400.0
     #: a claim younger than this is not judged by its issuer's lease
     lease_ttl_s: float = 15.0
     #: wait for the collector's word on a failed run
@@ -61,6 +68,8 @@ class Fleet:
     #: scheduler instances that hold their lease
     issuers: frozenset[str] = frozenset()
     limits: Limits = Limits()
+    #: how long, so far, agents took to bring the files of attempts under way, by agent
+    brought_s: Mapping[str, Mapping[Attempt, float]] = field(default_factory=_nothing_brought)
     #: loads' shapes known so far
     shapes: Shapes = field(default_factory=Shapes)
 

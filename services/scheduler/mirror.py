@@ -1,7 +1,9 @@
 """The buckets `catalog` and `leases` as this scheduler sees them. Mutable, without I/O."""
 
 import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -35,11 +37,14 @@ Known = AgentStatus | Manifest
 class CatalogMirror:
     """The catalog, entry by entry."""
 
+    #: of the newest entry taken in
+    revision: int = 0
     _known: dict[str, Known] = field(default_factory=dict)
     _made: Catalog | None = None
 
     def take(self, entry: Entry) -> bool:
         """Take in an entry; return whether the catalog changed. What can't be read is left out."""
+        self.revision = max(self.revision, entry.revision)
         found = _read(entry)
         before = self._known.pop(entry.key, None)
         if found is not None:
@@ -48,6 +53,14 @@ class CatalogMirror:
             return False
         self._made = None
         return True
+
+    def lacks(self, entries: Iterable[Entry]) -> int:
+        """Return the newest revision among entries that will be told of yet; 0 for none.
+
+        A watch says nothing of a key that was gone before it began.
+        """
+        told = (each for each in entries if each.value is not None or each.key in self._known)
+        return max((each.revision for each in told if each.revision > self.revision), default=0)
 
     def catalog(self) -> Catalog:
         """Return everything known now."""
@@ -87,6 +100,7 @@ class LeaseMirror:
     grace_s: float
     _issuers: dict[str, float] = field(default_factory=dict)
     _busy: dict[str, tuple[Attempt, ...]] = field(default_factory=dict)
+    _brought: dict[str, dict[Attempt, float]] = field(default_factory=dict)
 
     def take(self, entry: Entry, now_s: float) -> None:
         """Take in an entry of the bucket at a time of CLOCK_MONOTONIC."""
@@ -96,8 +110,13 @@ class LeaseMirror:
         elif entry.key.startswith(_AGENT_LEASE):
             agent = entry.key.removeprefix(_AGENT_LEASE)
             self._busy.pop(agent, None)
-            if runs := _busy(entry):
-                self._busy[agent] = runs
+            self._brought.pop(agent, None)
+            lease = _lease(entry)
+            if lease and lease.busy:
+                self._busy[agent] = tuple(filter(None, map(_attempt, lease.busy)))
+            if lease and lease.brought_s:
+                told = ((_attempt(text), took_s) for text, took_s in lease.brought_s.items())
+                self._brought[agent] = {each: took_s for each, took_s in told if each}
 
     def issuers(self, now_s: float) -> frozenset[str]:
         """Return who holds a lease, or held it within the grace: a server may have been away."""
@@ -110,13 +129,20 @@ class LeaseMirror:
         """Return what agents say that they work on, by agent."""
         return dict(self._busy)
 
+    def brought_s(self) -> Mapping[str, Mapping[Attempt, float]]:
+        """Return how long agents say that they brought files of what they work on, by agent."""
+        return MappingProxyType(self._brought)
 
-def _busy(entry: Entry) -> tuple[Attempt, ...]:
-    if entry.value is None:
-        return ()
+
+def _lease(entry: Entry) -> Lease | None:
     try:
-        texts = decode_body(Lease, entry.value).busy
+        return None if entry.value is None else decode_body(Lease, entry.value)
     except SchemaError:
-        return ()
-    parts = (text.split("/") for text in texts)
-    return tuple((p[0], p[1], int(p[2])) for p in parts if len(p) == 3 and p[2].isdecimal())
+        return None
+
+
+def _attempt(text: str) -> Attempt | None:
+    """Return what a lease names, or None."""
+    evaluation, _, rest = text.partition("/")
+    run, _, number = rest.partition("/")
+    return (evaluation, run, int(number)) if number.isdecimal() else None

@@ -23,8 +23,8 @@ from mlscope.load import InvalidParameter, LoadError, UnknownScenario
 from mlscope.manifests.constraints import newest_first
 from schemas.identity import token_of
 from schemas.level import Level
-from schemas.manifest import HardwareManifest, SoftwareManifest
-from schemas.plan import Plan, RunPlan, SessionPlan, Subject
+from schemas.manifest import HardwareManifest, ModelManifest, SoftwareManifest
+from schemas.plan import Build, Plan, RunPlan, SessionPlan, Subject
 from schemas.request import Evaluate, ScenarioChoice
 from schemas.status import Catalog
 from services.scheduler.digests import digest_of
@@ -71,7 +71,11 @@ def plan(request: Evaluate, match: Match, catalog: Catalog, shapes: Shapes | Non
         for agent in match.agents
         for batch_size, each in groups
     ]
+    builds = {each.agent: _build(request, match.model, each) for each in match.agents}
     subject = _subject(request, match, catalog)
+    best = builds[match.agents[0].agent]
+    if any(build != best for build in builds.values()):
+        sessions = [each.model_copy(update={"build": builds[each.agent]}) for each in sessions]
     return Plan(subject=subject, sessions=tuple(sessions), refusals=match.reasons)
 
 
@@ -85,7 +89,7 @@ def check_loads(
 
 def _subject(request: Evaluate, match: Match, catalog: Catalog) -> Subject:
     best = match.agents[0]
-    build = best.manifest
+    build = _build(request, match.model, best)
     need = described_system(request.system, catalog)
     versions = {agent.version for agent in match.agents}
     return Subject(
@@ -94,15 +98,26 @@ def _subject(request: Evaluate, match: Match, catalog: Catalog) -> Subject:
         dataset=match.dataset,
         framework=best.framework,
         framework_version=best.version if len(versions) == 1 else "",
-        device=best.device,
-        options={**(build.defaults if build else {}), **match.model.options, **request.options},
+        device=build.device,
+        options=build.options,
         warmup=request.warmup,
         blocks=request.blocks,
         outputs=request.outputs,
-        framework_manifest=build,
+        framework_manifest=build.framework_manifest,
         hardware=need.hardware if isinstance(need.hardware, HardwareManifest) else None,
         software=need.software if isinstance(need.software, SoftwareManifest) else None,
         notes=sent_notes(request, catalog),
+    )
+
+
+def _build(request: Evaluate, model: ModelManifest, agent: Candidate) -> Build:
+    """Return what an agent's framework gives a session; model and request overrule its options."""
+    given = agent.manifest.defaults if agent.manifest else {}
+    return Build(
+        framework_version=agent.version,
+        device=agent.device,
+        options={**given, **model.options, **request.options},
+        framework_manifest=agent.manifest,
     )
 
 

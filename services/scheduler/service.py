@@ -118,7 +118,7 @@ class Scheduler:
         answers = Answers(
             self.board,
             self.recorder,
-            self.world.fleet,
+            self.world,
             self.act,
             most_bytes=self._most_bytes,
         )

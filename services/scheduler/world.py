@@ -7,8 +7,9 @@ import time
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
-from schemas.agent import Lease
+from schemas.agent import AgentAnnounced, Lease
 from schemas.codec import encode_body
+from schemas.subjects import facts_of
 from services.scheduler.board import Board
 from services.scheduler.fleet import Fleet, Limits
 from services.scheduler.mirror import CatalogMirror, LeaseMirror
@@ -16,6 +17,8 @@ from services.scheduler.shapes import Shapes
 
 _log = logging.getLogger(__name__)
 CATALOG, LEASES = "catalog", "leases"
+_PATIENCE_S = 2.5
+_LOOK_S = 0.02
 
 
 class World:
@@ -30,6 +33,7 @@ class World:
         self.known = asyncio.Event()
         self.leases_known = asyncio.Event()
         self.changed = asyncio.Event()
+        self._moved = asyncio.Event()
         self.leases = LeaseMirror(grace_s=2 * heartbeat_s)
         self._mirror = CatalogMirror()
         self._bus = bus
@@ -45,6 +49,7 @@ class World:
             turns=self._board.turns(),
             issuers=self.leases.issuers(time.monotonic()) | {self.instance},
             limits=self.limits,
+            brought_s=self.leases.brought_s(),
             shapes=self._shapes,
         )
 
@@ -53,8 +58,32 @@ class World:
         async for entry in self._bus.watch(CATALOG):
             if entry is None:
                 self.known.set()
-            elif self._mirror.take(entry):
+                continue
+            if self._mirror.take(entry):
                 self.changed.set()
+            self._moved.set()
+
+    async def catch_up(self) -> None:
+        """Return once the catalog here says what was known when asked, or after some seconds.
+
+        An agent is in the bucket once the registry has acknowledged what it said. Raises BusError.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._until_shown()
+                ahead = await self._bus.changes(CATALOG, after=self._mirror.revision)
+                wanted = self._mirror.lacks(ahead)
+                while self._mirror.revision < wanted:
+                    self._moved.clear()
+                    await self._moved.wait()
+
+    async def _until_shown(self) -> None:
+        """Return once the registry has shown what was said of agents by now."""
+        shown = await self._bus.acknowledged("registry")
+        said = await self._bus.read(facts_of(AgentAnnounced), after=shown)
+        while said and shown < said[-1].sequence:
+            await asyncio.sleep(_LOOK_S)
+            shown = await self._bus.acknowledged("registry")
 
     async def watch_leases(self) -> None:
         """Take in the leases for ever."""

@@ -70,6 +70,18 @@ async def test_a_watch_tells_what_is_then_what_comes(bus: Bus) -> None:
         assert (gone.key, gone.value) == ("b", None)
 
 
+async def test_the_changes_beyond_a_revision_are_told(bus: Bus) -> None:
+    await bus.put("catalog", "a", b"1")
+    second = await bus.put("catalog", "b", b"2")
+    assert await bus.changes("catalog", after=second) == []
+    third = await bus.put("catalog", "c", b"3")
+    await bus.delete("catalog", "a")
+    told = await bus.changes("catalog", after=second)
+    assert [(each.key, each.value) for each in told] == [("c", b"3"), ("a", None)]
+    assert third == told[0].revision < told[1].revision
+    assert len(await bus.changes("catalog", after=0)) == 3
+
+
 async def test_a_lease_that_runs_out_is_seen(bus: Bus) -> None:
     async with aclosing(bus.watch("leases")) as watching:
         assert await _seen(watching) is None

@@ -46,6 +46,12 @@ class BucketState:
         held = (entry for entry in self._entries.values() if entry.value is not None)
         return sorted(held, key=lambda entry: entry.revision)
 
+    def changes(self, after: int) -> list[Entry]:
+        """Return what was set or removed beyond a revision, oldest change first."""
+        self.expire()
+        changed = (entry for entry in self._entries.values() if entry.revision > after)
+        return sorted(changed, key=lambda entry: entry.revision)
+
     def expire(self) -> None:
         """Remove the keys whose time is over; watchers see them go."""
         now_s = self._clock()

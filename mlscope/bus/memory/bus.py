@@ -237,6 +237,11 @@ class MemoryBus:
         finally:
             state.watchers.remove(changes)
 
+    async def changes(self, bucket: str, *, after: int) -> list[Entry]:
+        """Return the keys whose newest revision is beyond `after`, in the order they were set."""
+        await self._reachable()
+        return self._bucket(bucket).changes(after)
+
     def _log(self, filter_subject: str) -> Log:
         name = stream_of(filter_subject)
         try:

@@ -108,18 +108,22 @@ class Buckets:
             news.append(None)
         return news
 
-    async def _gone(self, bucket: str, known: dict[str, int]) -> list[Entry]:
-        """Forget and return known keys that the bucket no longer holds in any form."""
-        subjects: set[str] = set()
-        after, more = 0, 1
+    async def changes(self, bucket: str, after: int) -> list[Entry]:
+        """Return the keys whose newest revision is beyond `after`, in the order they were set."""
+        entries: list[Entry] = []
+        stream, every_key = bucket_stream(bucket), key_subject(bucket, ">")
+        more = 1
         while more:
-            found, more = await read_on(
-                self._connection, bucket_stream(bucket), key_subject(bucket, ">"), after
-            )
-            subjects.update(stored.subject for stored in found)
+            found, more = await read_on(self._connection, stream, every_key, after)
+            entries += [entry_of(bucket, stored) for stored in found]
             after = found[-1].sequence if found else after
             more = more if found else 0
-        gone = [key for key in known if key_subject(bucket, key) not in subjects]
+        return entries
+
+    async def _gone(self, bucket: str, known: dict[str, int]) -> list[Entry]:
+        """Forget and return known keys that the bucket no longer holds in any form."""
+        held = {entry.key for entry in await self.changes(bucket, 0)}
+        gone = [key for key in known if key not in held]
         return [Entry(bucket, key, None, known.pop(key)) for key in gone]
 
 

@@ -161,6 +161,10 @@ class NatsBus:
         """Yield every key as it is now, then None once, then every change."""
         return self._buckets.watch(bucket)
 
+    async def changes(self, bucket: str, *, after: int) -> list[Entry]:
+        """Return the keys whose newest revision is beyond `after`, in the order they were set."""
+        return await self._buckets.changes(bucket, after)
+
     async def put_object(self, subject: str, name: str, body: bytes) -> str:
         """Store a large payload and return its sha256. Raises Conflict, PayloadsFull."""
         return await self._objects.put(subject, name, body)

@@ -151,6 +151,8 @@ async def evaluate(story: Story, client: AsyncClient) -> None:
         await client.predictions(asked.id)
     with suppress(CommandRefused):
         await client.compare(asked.id, asked.id)
+    with suppress(CommandRefused):
+        await client.run("nothing-is-called-this")
     async with story.http() as http:
         told = await http.get(f"/evaluations/{asked.id}/events")
     assert "evaluation.analyzed" in told.text

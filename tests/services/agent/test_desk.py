@@ -66,3 +66,21 @@ def test_running_is_the_very_attempt_under_way(name: RunName, is_running: bool) 
     )
     desk.execution = execution
     assert desk.running(name) is (execution if is_running else None)
+
+
+def test_how_long_files_take_is_told_of_their_order_until_it_ends() -> None:
+    desk, order = Desk("a1", "i1"), of_runs("r0", "r1")
+    desk.take(order)
+    assert desk.brought_s == {}
+    desk.changed.clear()
+    with desk.bringing(order):
+        told = [desk.brought_s["e1/r1/1"] for _ in range(3)]
+        assert 0 < told[0] < told[1] < told[2]
+        assert not desk.changed.is_set()
+    assert desk.changed.is_set()
+    after = desk.brought_s
+    assert set(after) == {"e1/r0/1", "e1/r1/1"}
+    assert after["e1/r0/1"] > told[2]
+    assert desk.brought_s == after
+    desk.change(Ended(order))
+    assert desk.brought_s == {}

@@ -25,6 +25,7 @@ from schemas.message import Fact, Message
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, RunFailed, RunReady
 from schemas.subjects import agent_command, facts_of
+from services.agent.bringing import Goods
 from services.agent.errors import NameTaken
 from services.agent.service import serve
 from tests.services.agent.builders import (
@@ -193,6 +194,32 @@ async def test_the_lease_names_what_keeps_it_busy(scheduler: Scheduler) -> None:
     lease = await scheduler.lease()
     assert lease is not None
     assert lease.busy == ("e1/r0/1",)
+
+
+async def test_the_lease_tells_how_long_files_took_while_the_run_lasts(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_there = asyncio.Event()
+
+    async def slow(*_: object, **__: object) -> Goods:
+        await is_there.wait()
+        return Goods()
+
+    monkeypatch.setattr("services.agent.service.bring_for", slow)
+    await scheduler.command("start", an_order())
+    async with asyncio.timeout(60):
+        told: list[float] = []
+        while len(set(told)) < 3:
+            lease = await scheduler.lease()
+            told += lease.brought_s.values() if lease else ()
+            await asyncio.sleep(0.02)
+    assert told == sorted(told)
+    is_there.set()
+    await scheduler.facts(RunCompleted)
+    await scheduler.busy_with(0)
+    ended = await scheduler.lease()
+    assert ended is not None
+    assert ended.brought_s == {}
 
 
 async def test_a_worker_lost_is_said_and_the_agent_goes_on(scheduler: Scheduler) -> None:

@@ -32,14 +32,37 @@ async def bus() -> AsyncIterator[Bus]:
         yield lent
 
 
+class Known:
+    """A world that is known at first, and another once it was caught up with."""
+
+    def __init__(self, first: Catalog, later: Catalog | None = None) -> None:
+        self._fleet, self._later = Fleet(first), Fleet(later) if later else None
+        self.times = 0
+        self.fault: Exception | None = None
+
+    def fleet(self) -> Fleet:
+        """Return the world known now."""
+        return self._fleet
+
+    async def catch_up(self) -> None:
+        """Learn of the later world."""
+        self.times += 1
+        if self.fault:
+            raise self.fault
+        self._fleet = self._later or self._fleet
+
+
 def answers_over(
-    bus: Bus, ended: list[EvaluationState] | None = None, most_bytes: int = 1 << 20
+    bus: Bus,
+    ended: list[EvaluationState] | None = None,
+    most_bytes: int = 1 << 20,
+    world: Known | None = None,
 ) -> Answers:
-    """Return answers of a scheduler that knows one agent."""
+    """Return answers of a scheduler that knows one agent, or a world."""
     board, told = Board(pages="http://here/"), [] if ended is None else ended
     recorder = Recorder(bus, board)
-    fleet = Fleet(a_catalog())
-    return Answers(board, recorder, lambda: fleet, told.append, most_bytes=most_bytes)
+    world = world or Known(a_catalog())
+    return Answers(board, recorder, world, told.append, most_bytes=most_bytes)
 
 
 def as_asked(command: type[Command], body: bytes) -> Asked:
@@ -180,3 +203,28 @@ def test_a_request_is_checked_before_it_is_accepted(
     except RequestRefused as known:
         refused = known.refused
     assert (refused.error if refused else "") == error
+
+
+@pytest.mark.parametrize("first", [NOBODY, LOST, Catalog()])
+async def test_nothing_is_refused_that_is_there_though_not_seen_yet(
+    bus: Bus, first: Catalog
+) -> None:
+    world = Known(first, a_catalog())
+    assert (await asked(answers_over(bus, world=world), a_request()))["accepted"]
+    assert world.times == 1
+
+
+async def test_what_is_there_is_not_waited_for(bus: Bus) -> None:
+    world = Known(a_catalog(), Catalog())
+    assert (await asked(answers_over(bus, world=world), a_request()))["accepted"]
+    assert world.times == 0
+
+
+@pytest.mark.parametrize("fault", [None, BusError("nobody tells")])
+async def test_what_is_not_there_is_refused_though_nobody_knows_more(
+    bus: Bus, fault: Exception | None
+) -> None:
+    world = Known(NOBODY)
+    world.fault = fault
+    refused = await asked(answers_over(bus, world=world), a_request())
+    assert (refused["error"], world.times) == ("unsatisfiable", 1)

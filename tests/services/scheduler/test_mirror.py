@@ -44,6 +44,16 @@ def test_what_cannot_be_read_is_left_out() -> None:
     assert mirror.catalog().models == ()
 
 
+def test_what_a_watch_will_tell_of_yet_is_lacking() -> None:
+    mirror = CatalogMirror()
+    seen, gone = Entry("bucket", "a", b"{", 3), Entry("bucket", "b", None, 5)
+    assert mirror.lacks([seen, gone]) == 3
+    mirror.take(seen)
+    assert mirror.lacks([seen, gone]) == 0
+    mirror.take(Entry("bucket", "b", encode_body(a_model(), json_text=True), 4))
+    assert mirror.lacks([gone, seen]) == 5
+
+
 def test_an_issuer_counts_until_its_lease_is_gone_for_the_grace() -> None:
     leases = LeaseMirror(grace_s=2.0)
     leases.take(entry("issuer-s1", Lease(holder="s1", incarnation="s1")), 0.0)
@@ -66,3 +76,21 @@ def test_what_agents_work_on_is_read_and_nonsense_is_not() -> None:
     assert leases.busy() == {"a1": (("e1", "r1", 2),)}
     leases.take(entry("agent-a1", None), 1.0)
     assert leases.busy() == {}
+
+
+def test_how_long_files_took_is_read_until_the_agent_says_otherwise() -> None:
+    leases = LeaseMirror(grace_s=2.0)
+    brought = {"e1/r1/2": 90.5, "nonsense": 1.0}
+    lease = Lease(holder="a1", incarnation="i1", busy=("e1/r1/2",), brought_s=brought)
+    leases.take(entry("agent-a1", lease), 0.0)
+    assert leases.brought_s() == {"a1": {("e1", "r1", 2): 90.5}}
+    leases.take(entry("agent-a1", Lease(holder="a1", incarnation="i1")), 1.0)
+    assert leases.brought_s() == {}
+
+
+def test_a_lease_whose_times_are_none_says_nothing() -> None:
+    leases = LeaseMirror(grace_s=2.0)
+    for took in (b"-1.0", b"NaN", b"Infinity", b'"x"'):
+        body = b'{"holder": "a1", "incarnation": "i1", "brought_s": {"e1/r1/2": %s}}' % took
+        leases.take(entry("agent-a1", body), 0.0)
+        assert leases.brought_s() == {}

@@ -1,10 +1,15 @@
 """Runs on every agent: each run belongs to its agent, and to no other."""
 
 import random
+from dataclasses import dataclass, replace
+from typing import Any
 
 from schemas.evaluation import EvaluationMeasured, EvaluationRequested, RunStarted
+from schemas.manifest import FrameworkManifest
 from services.scheduler.decide import S_NS
-from tests.services.scheduler.samples import a_request, an_agent
+from services.scheduler.effects import Start, effects, order_of
+from services.scheduler.fleet import Fleet
+from tests.services.scheduler.samples import a_request, a_runtime, an_agent
 from tests.services.scheduler.test_decide import E, Story, _completed, _stored
 
 
@@ -30,3 +35,84 @@ def test_a_lost_agent_s_runs_end_with_the_cause_and_go_to_no_other() -> None:
         "failed",
         "agent a2 was lost; no other agent does what is this one's",
     )
+
+
+OLD, NEW = (
+    FrameworkManifest(
+        name="onnxruntime",
+        version=version,
+        containers={"amd64": {"cpu": f"own/ort:{version}"}},
+        defaults={"threads": threads},
+    )
+    for version, threads in (("1.30.0", 4), ("1.31.1", 2))
+)
+
+
+@dataclass
+class Published(Story):
+    """A story whose catalog has manifests of frameworks."""
+
+    frameworks: tuple[FrameworkManifest, ...] = (OLD, NEW)
+
+    def fleet(self) -> Fleet:
+        """Return the agents and manifests as they are now."""
+        known = super().fleet()
+        changed = known.catalog.model_copy(update={"frameworks": self.frameworks})
+        return replace(known, catalog=changed)
+
+
+def on_two_builds(*versions: str, **wanted: Any) -> Published:
+    """Return an evaluation spread over agents that have these versions of the framework."""
+    story = Published(random.Random(1))
+    for number, version in enumerate(versions, 1):
+        story.agents[f"a{number}"] = an_agent(
+            f"a{number}",
+            runtimes=(a_runtime(version=version),),
+            image=f"own/ort:{version}",
+        )
+    request = a_request(spread="all", **wanted)
+    story.say(EvaluationRequested(evaluation=E, request=request, requested_ns=0))
+    story.settle()
+    return story
+
+
+def orders(story: Published) -> dict[str, tuple[str, Any, FrameworkManifest | None]]:
+    """Return what each agent is told of its framework: version, threads, manifest."""
+    starts = [each for each in effects(story.state, story.fleet()) if isinstance(each, Start)]
+    subjects = {each.agent: order_of(story.state, each).subject for each in starts}
+    return {
+        agent: (told.framework_version, told.options.get("threads"), told.framework_manifest)
+        for agent, told in subjects.items()
+    }
+
+
+def test_every_agent_of_all_has_its_own_build_of_the_framework() -> None:
+    story = on_two_builds("1.31.1", "1.30.0")
+    assert orders(story) == {"a1": ("1.31.1", 2, NEW), "a2": ("1.30.0", 4, OLD)}
+
+
+def test_a_request_overrules_the_options_of_every_build() -> None:
+    story = on_two_builds("1.31.1", "1.30.0", options={"threads": 7})
+    assert {agent: told[1] for agent, told in orders(story).items()} == {"a1": 7, "a2": 7}
+
+
+def test_agents_of_one_build_have_it_from_the_subject() -> None:
+    story = on_two_builds("1.31.1", "1.31.1")
+    assert orders(story) == {"a1": ("1.31.1", 2, NEW), "a2": ("1.31.1", 2, NEW)}
+    assert story.state.plan is not None
+    assert [each.build for each in story.state.plan.sessions] == [None, None]
+
+
+def test_each_agent_of_all_goes_on_with_the_build_it_was_planned_with() -> None:
+    story = on_two_builds(
+        "1.31.1", "1.30.0", scenarios=["online", "batched"], system={"image": "manifest"}
+    )
+    elsewhere = {"containers": {"amd64": {"cpu": "far/ort"}}}
+    story.frameworks = (OLD.model_copy(update=elsewhere), NEW.model_copy(update=elsewhere))
+    for run in [each for each in story.state.runs.values() if each.is_under_way]:
+        story.say(_completed(run, 1, story.dice))
+        story.say(_stored(run, 1, story.dice))
+    story.settle()
+    under_way = {each.agent for each in story.state.runs.values() if each.is_under_way}
+    assert under_way == {"a1", "a2"}
+    assert orders(story) == {"a1": ("1.31.1", 2, NEW), "a2": ("1.30.0", 4, OLD)}

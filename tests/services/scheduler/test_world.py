@@ -1,14 +1,16 @@
 """What a scheduler sees beside the log, over a bus: the catalog, leases, and its own."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
-from mlscope.bus.bus import Bus
+from mlscope.bus.bus import Bus, Entry
 from mlscope.bus.errors import Unreachable
 from mlscope.bus.memory import MemoryServer, connect
-from schemas.agent import Lease
+from schemas.agent import AgentAnnounced, Lease
 from schemas.codec import decode_body, encode_body
 from services.scheduler.board import Board
 from services.scheduler.fleet import Limits
@@ -69,6 +71,86 @@ async def test_an_entry_that_says_nothing_new_is_no_change(bus: Bus, world: Worl
     await changed(world)
     assert [each.announcement.agent for each in world.fleet().catalog.agents] == ["a1", "a3"]
     assert not world.changed.is_set()
+
+
+class Lagging:
+    """A bus whose watches tell nothing until they are let."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self.is_let = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bus, name)
+
+    async def watch(self, bucket: str) -> AsyncGenerator[Entry | None, None]:
+        """Hold back what is told."""
+        async for entry in self._bus.watch(bucket):
+            await self.is_let.wait()
+            yield entry
+
+
+@asynccontextmanager
+async def lagging(bus: Bus) -> AsyncIterator[tuple[World, asyncio.Event]]:
+    """Lend a world whose catalog is told of once the event is set."""
+    late: Any = Lagging(bus)
+    world = World(late, Board(), "s1", Limits(), heartbeat_s=0.01)
+    watching = asyncio.create_task(world.watch_catalog())
+    yield world, late.is_let
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+
+
+async def is_waiting(task: "asyncio.Task[None]") -> bool:
+    """Tell whether a task still waits after the loop has turned often."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+    return not task.done()
+
+
+async def test_who_catches_up_has_seen_what_the_bucket_held_when_asked(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.scheduler.world._PATIENCE_S", 60.0)
+    await bus.put("catalog", "gone", b"{}")
+    await bus.delete("catalog", "gone")
+    async with lagging(bus) as (world, is_let):
+        await bus.put("catalog", "agent_a1", encode_body(an_agent("a1"), json_text=True))
+        catching_up = asyncio.create_task(world.catch_up())
+        assert await is_waiting(catching_up)
+        is_let.set()
+        await catching_up
+        assert [each.announcement.agent for each in world.fleet().catalog.agents] == ["a1"]
+        await bus.put("catalog", "gone", b"{}")
+        await bus.delete("catalog", "gone")
+        await world.catch_up()
+
+
+async def test_who_catches_up_waits_for_the_registry_to_show_who_announced_itself(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.scheduler.world._PATIENCE_S", 60.0)
+    said = AgentAnnounced(agent="a1", announcement=an_agent("a1").announcement)
+    async with lagging(bus) as (world, is_let):
+        is_let.set()
+        await bus.publish(said, id="said")
+        catching_up = asyncio.create_task(world.catch_up())
+        assert await is_waiting(catching_up)
+        ((delivery,),) = [await anext(bus.deliveries("registry"))]
+        await bus.put("catalog", "agent_a1", encode_body(an_agent("a1"), json_text=True))
+        await delivery.ack()
+        await catching_up
+        assert [each.announcement.agent for each in world.fleet().catalog.agents] == ["a1"]
+
+
+async def test_a_registry_that_shows_nothing_is_not_waited_for_for_ever(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.scheduler.world._PATIENCE_S", 0.05)
+    said = AgentAnnounced(agent="a1", announcement=an_agent("a1").announcement)
+    await bus.publish(said, id="said")
+    async with lagging(bus) as (world, _), asyncio.timeout(60):
+        await world.catch_up()
 
 
 async def test_an_instance_counts_itself_among_the_issuers_without_a_lease(world: World) -> None:
