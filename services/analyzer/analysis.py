@@ -2,17 +2,19 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
 
 from schemas.analysis import Table
+from schemas.batch import SpanKind
 from schemas.evaluation import EvaluationPlanned
 from schemas.manifest import ModelManifest
 from schemas.manifest import Sample as ManifestSample
 from schemas.message import Fact
-from services.analyzer.correlation import correlate
+from services.analyzer.correlation import GRAPH
+from services.analyzer.devices import eager_of
 from services.analyzer.frames import Aim, Frames, Run, Sample
 from services.analyzer.tables import ANALYSES
 
@@ -31,19 +33,61 @@ class Analyzed:
 
 def analyze(frames: Frames) -> Analyzed:
     """Compute every table and every tree of an evaluation."""
-    caveats = [
-        f"{run.row.run}: the tree holds the first {MOST_IN_A_TREE} of {run.spans.height} spans"
-        for run in frames.measured
-        if run.spans.height > MOST_IN_A_TREE
-    ]
+    frames = replace(frames, measured=with_eager(frames.measured))
+    caveats = [caveat for run in frames.measured for caveat in _caveats(run)]
     frames = replace(frames, caveats=(*frames.caveats, *caveats))
     tables = tuple(analysis.compute(frames) for analysis in ANALYSES)
     trees = {run.row.run_key: _tree_of(run) for run in frames.measured if run.spans.height}
     return Analyzed(tables, digest_of(tables), trees)
 
 
+def with_eager(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Return runs of which those that replayed graphs know a run that did not.
+
+    One of the same agent, model and batch size, whose kernels have layers.
+    """
+    known: dict[tuple[str, str, int], pl.DataFrame] = {}
+    for run in runs:
+        eager = eager_of(run.kernels) if _has_devices(run) else None
+        if eager is not None:
+            known.setdefault(_alike(run), eager)
+    return tuple(
+        replace(run, eager=known[_alike(run)]) if _alike(run) in known and _has_graphs(run) else run
+        for run in runs
+    )
+
+
+def _alike(run: Run) -> tuple[str, str, int]:
+    return run.row.agent, run.row.model, run.row.batch_size
+
+
+def _has_devices(run: Run) -> bool:
+    return bool((run.spans["kind"] == int(SpanKind.KERNEL)).any())
+
+
+def _has_graphs(run: Run) -> bool:
+    return _has_devices(run) and bool((run.kernels["method"] == GRAPH).any())
+
+
+def _caveats(run: Run) -> Iterator[str]:
+    """Yield what a reader must know of a run's tree."""
+    name = run.row.run
+    if run.spans.height > MOST_IN_A_TREE:
+        yield f"{name}: the tree holds the first {MOST_IN_A_TREE} of {run.spans.height} spans"
+    if run.correlated.cut:
+        yield f"{name}: {run.correlated.cut} spans were cut at an edge of the recording: left out"
+    if _has_devices(run) and run.unattributed_share > 0:
+        lost = f"{run.unattributed_share:.2%} of device time has no known launch"
+        yield f"{name}: {lost}: it is in no layer"
+
+
 def _tree_of(run: Run) -> pl.DataFrame:
-    return correlate(run.spans.sort("start_ns", maintain_order=True).head(MOST_IN_A_TREE))
+    """Return the places of a run's first spans."""
+    tree = run.tree
+    if tree.height <= MOST_IN_A_TREE:
+        return tree
+    first = run.correlated.spans.sort("start_ns", maintain_order=True)["span"].head(MOST_IN_A_TREE)
+    return first.to_frame().join(tree, on="span", how="left", maintain_order="left")
 
 
 def digest_of(tables: Sequence[Table]) -> str:

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
+from services.analyzer.devices import NATURE_SCHEMA
 from services.analyzer.frames import Schema
 
 _WIRE: dict[type[pl.DataType], str] = {pl.Int16: ">i2", pl.Int32: ">i4", pl.Int64: ">i8"}
+_REAL = ">f8"
 _NULLABLE = frozenset(
     {"due_ns", "service_ns", "failed", "parent", "layer", "correlation", "device", "stream"}
 )
@@ -35,6 +37,17 @@ def frame_of(columns: Mapping[str, bytes | None], schema: Schema, run_key: int) 
         if kind in _WIRE
     ]
     return frame.with_columns(casts).select(*schema)
+
+
+def natures_of(columns: Mapping[str, bytes | None]) -> pl.DataFrame:
+    """Return what sources say of device spans (devices.NATURE_SCHEMA); -1 and NaN are null."""
+    series = [
+        pl.Series(name, np.frombuffer(columns[name] or b"", _WIRE.get(kind, _REAL)), strict=False)
+        for name, kind in NATURE_SCHEMA.items()
+    ]
+    return pl.DataFrame(series).with_columns(
+        pl.col("graph_node").replace(-1, None), pl.col(pl.Float64).fill_nan(None)
+    )
 
 
 def with_names(spans: pl.DataFrame, names: Mapping[int, str]) -> pl.DataFrame:

@@ -17,6 +17,14 @@ import numpy.typing as npt
 import polars as pl
 
 from schemas.level import Level
+from services.analyzer.correlation import Correlated, correlated
+from services.analyzer.devices import (
+    counted_in,
+    kernels_of,
+    launches_of,
+    no_natures,
+    unattributed_share,
+)
 
 Ns = npt.NDArray[np.int64]
 Schema = Mapping[str, type[pl.DataType]]
@@ -186,6 +194,12 @@ class Run:
     layers: pl.DataFrame
     outputs: pl.DataFrame
     failures: pl.DataFrame = field(default_factory=_no_failures)
+    #: what sources say of single device spans (devices.NATURE_SCHEMA)
+    natures: pl.DataFrame = field(default_factory=no_natures)
+    #: layers that sources named for single device spans: span to the layer's name
+    named_layers: Mapping[int, str] = field(default_factory=dict)
+    #: name and layer of a query's kernels in a run of the same model without graphs
+    eager: pl.DataFrame | None = None
 
     @cached_property
     def answered(self) -> pl.DataFrame:
@@ -229,6 +243,38 @@ class Run:
         """Time in one operator, a value a query."""
         return _per_query(self.spans_at(OPERATOR_LEVEL).filter(pl.col("name") == name))
 
+    @cached_property
+    def correlated(self) -> Correlated:
+        """Every span's place among the others."""
+        return correlated(self.spans)
+
+    @property
+    def tree(self) -> pl.DataFrame:
+        """Parent, layer and method of every span (correlation.correlate)."""
+        return self.correlated.frame
+
+    @cached_property
+    def kernels(self) -> pl.DataFrame:
+        """What ran on devices (devices.KERNEL_SCHEMA)."""
+        by_name = {
+            name: layer for layer, name in self.layers.select("layer", "name").iter_rows() if name
+        }
+        layers = {
+            span: by_name[name] for span, name in self.named_layers.items() if name in by_name
+        }
+        found = kernels_of(self.correlated, self.natures, layers, self.eager)
+        return counted_in(found, self.answered["query"].min())
+
+    @cached_property
+    def launches(self) -> pl.DataFrame:
+        """The calls that may start device work (devices.LAUNCH_SCHEMA)."""
+        return launches_of(self.correlated)
+
+    @property
+    def unattributed_share(self) -> float:
+        """The share of device time that no launch and no layer is known of."""
+        return unattributed_share(self.kernels)
+
     def spans_at(self, level: int) -> pl.DataFrame:
         """Spans of one level, of queries that were answered."""
         return self.spans.filter(pl.col("level") == level).join(
@@ -258,6 +304,18 @@ class Frames:
 def _per_query(spans: pl.DataFrame) -> Ns:
     summed = spans.group_by("query").agg(pl.col("duration_ns").sum()).sort("query")
     return summed["duration_ns"].to_numpy()
+
+
+def whole_queries(spans: pl.DataFrame) -> pl.DataFrame:
+    """Return the first spans of a run without those of queries that end after the last of them.
+
+    `spans` are all that began before some time. Without roots all stay.
+    """
+    ends = pl.col("start_ns") + pl.col("duration_ns")
+    roots = spans.filter((pl.col("level") <= ROOT_LEVEL) & (pl.col("query") >= 0))
+    last_ns = pl.lit(spans["start_ns"].max(), pl.Int64)
+    cut_ns = roots.filter(ends > last_ns)["start_ns"].min()
+    return spans if cut_ns is None else spans.filter(pl.col("start_ns") < cut_ns)
 
 
 def spaced_hz(queries: pl.DataFrame, column: str) -> float | None:

@@ -96,6 +96,47 @@ SELECT
 FROM span
 WHERE run_key = %(run_key)s AND ts = %(ts)s AND span = ANY(%(spans)s::int8[]);
 
+-- nature_columns --
+-- What sources said of single device spans of an attempt, a column a byte string of big-endian
+-- numbers; -1 and NaN are null.
+SELECT
+    string_agg(int8send(span), ''::bytea) AS span,
+    string_agg(int8send(graph_node), ''::bytea) AS graph_node,
+    string_agg(float8send(flops), ''::bytea) AS flops,
+    string_agg(float8send(dram_read_bytes), ''::bytea) AS dram_read_bytes,
+    string_agg(float8send(dram_write_bytes), ''::bytea) AS dram_write_bytes,
+    string_agg(float8send(occupancy), ''::bytea) AS occupancy
+FROM (
+    SELECT
+        span,
+        CASE WHEN jsonb_typeof(attributes -> 'graph_node') = 'number'
+            THEN (attributes ->> 'graph_node')::numeric::int8 ELSE -1 END AS graph_node,
+        CASE WHEN jsonb_typeof(attributes -> 'flops') = 'number'
+            THEN (attributes ->> 'flops')::float8 ELSE 'NaN' END AS flops,
+        CASE WHEN jsonb_typeof(attributes -> 'dram_read_bytes') = 'number'
+            THEN (attributes ->> 'dram_read_bytes')::float8 ELSE 'NaN' END AS dram_read_bytes,
+        CASE WHEN jsonb_typeof(attributes -> 'dram_write_bytes') = 'number'
+            THEN (attributes ->> 'dram_write_bytes')::float8 ELSE 'NaN' END AS dram_write_bytes,
+        CASE WHEN jsonb_typeof(attributes -> 'occupancy') = 'number'
+            THEN (attributes ->> 'occupancy')::float8 ELSE 'NaN' END AS occupancy
+    FROM span
+    WHERE run_key = %(run_key)s AND ts = %(ts)s AND kind BETWEEN 1 AND 5
+        AND attributes ?| ARRAY[
+            'graph_node', 'flops', 'dram_read_bytes', 'dram_write_bytes', 'occupancy'
+        ]
+    ORDER BY start_ns
+    LIMIT %(most)s
+) AS told;
+
+-- named_layers --
+-- Device spans of an attempt whose source named their layer, as NVTX ranges do.
+SELECT span, attributes ->> 'layer' AS layer
+FROM span
+WHERE run_key = %(run_key)s AND ts = %(ts)s AND kind BETWEEN 2 AND 4
+    AND jsonb_typeof(attributes -> 'layer') = 'string' AND attributes ->> 'layer' <> ''
+ORDER BY start_ns
+LIMIT %(most)s;
+
 -- outputs --
 -- The first outputs of an attempt.
 SELECT query, sample, features::text AS features

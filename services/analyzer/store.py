@@ -24,7 +24,7 @@ from schemas.analysis import Column, FailedQuery, Predictions, Table, Tables
 from schemas.evaluation import MeasuredRun
 from schemas.identity import run_key
 from schemas.request import ShowPredictions, ShowTables
-from services.analyzer.columns import frame_of, with_names
+from services.analyzer.columns import frame_of, natures_of, with_names
 from services.analyzer.divergence import Side
 from services.analyzer.errors import DatabaseAway, NoRuns, NoSuchRun
 from services.analyzer.frames import (
@@ -33,10 +33,12 @@ from services.analyzer.frames import (
     LAYER_SCHEMA,
     OUTPUT_SCHEMA,
     QUERY_SCHEMA,
+    ROOT_LEVEL,
     SPAN_SCHEMA,
     Frames,
     Run,
     RunRow,
+    whole_queries,
 )
 from services.analyzer.predictions import Prediction, prediction_of
 from services.analyzer.tables import ANALYSES
@@ -100,8 +102,10 @@ class Store:
             runs = []
             for each in measured:
                 row = _counted(evaluation, each, known)
-                runs.append(self._run(session, row, starts.get(row.run_key), bounds))
-                caveats += self._left_out(session, row, bounds)
+                run = self._run(session, row, starts.get(row.run_key), bounds)
+                run, left_out = self._bounded(session, run, bounds)
+                runs.append(run)
+                caveats += left_out
         return Frames(
             evaluation=evaluation,
             measured=tuple(runs),
@@ -223,6 +227,8 @@ class Store:
         names = {each["name"]: each["text"] for each in self._ask(session, "span_names", key)}
         outputs = self._ask(session, "outputs", key | {"most": bounds.outputs})
         failures = self._ask(session, "failures", key)
+        natures = self._ask(session, "nature_columns", key | {"most": bounds.spans})[0]
+        named_layers = self._ask(session, "named_layers", key | {"most": bounds.outputs})
         mine = pl.lit(row.run_key, pl.Int64).alias("run_key")
         named = with_names(frame_of(spans, SPAN_SCHEMA, row.run_key), names)
         return Run(
@@ -232,6 +238,8 @@ class Store:
             layers=self._layers(session, named, key).with_columns(mine),
             outputs=_frame(outputs, OUTPUT_SCHEMA).with_columns(mine),
             failures=_frame(failures, FAILURE_SCHEMA).with_columns(mine),
+            natures=natures_of(natures),
+            named_layers={each["span"]: each["layer"] for each in named_layers},
         )
 
     def _layers(
@@ -243,14 +251,25 @@ class Store:
         told = pl.DataFrame(natures, schema=_NATURES, orient="row")
         return first.join(told, on="span", how="left").select(*LAYER_SCHEMA)
 
-    def _left_out(
-        self, session: psycopg.Connection[Any], row: RunRow, bounds: Bounds
-    ) -> Iterator[str]:
-        stored = self._ask(session, "stored_rows", {"run_key": row.run_key})[0]
-        for kind in ("spans", "queries", "outputs"):
-            most = getattr(bounds, kind)
-            if stored[kind] > most:
-                yield f"{row.run}: the first {most} of {stored[kind]} {kind} were read"
+    def _bounded(
+        self, session: psycopg.Connection[Any], run: Run, bounds: Bounds
+    ) -> tuple[Run, list[str]]:
+        """Return a run without queries of which only some spans were read, and what is left out."""
+        stored = self._ask(session, "stored_rows", {"run_key": run.row.run_key})[0]
+        said = [
+            f"{run.row.run}: the first {most} of {stored[kind]} {kind} were read"
+            for kind in ("spans", "queries", "outputs")
+            if stored[kind] > (most := getattr(bounds, kind))
+        ]
+        if stored["spans"] <= bounds.spans:
+            return run, said
+        spans = whole_queries(run.spans)
+        if spans.height < run.spans.height:
+            said.append(
+                f"{run.row.run}: of those, the {spans.height} of whole queries count "
+                f"({spans.filter(pl.col('level') <= ROOT_LEVEL).height} queries)"
+            )
+        return replace(run, spans=spans), said
 
     def _table(
         self,

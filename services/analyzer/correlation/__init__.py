@@ -5,11 +5,23 @@ Knows: levels and kinds of spans (the contract). Does not know: runs, tables, th
 """
 
 from services.analyzer.correlation.tree import (
+    GRAPH,
+    LAUNCH,
     METHODS,
+    NONE,
     TOLERANCE_NS,
     Correlated,
     correlate,
     correlated,
 )
 
-__all__ = ["METHODS", "TOLERANCE_NS", "Correlated", "correlate", "correlated"]
+__all__ = [
+    "GRAPH",
+    "LAUNCH",
+    "METHODS",
+    "NONE",
+    "TOLERANCE_NS",
+    "Correlated",
+    "correlate",
+    "correlated",
+]

@@ -11,7 +11,7 @@ from schemas.batch import SpanKind
 Ns = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int64]
 
-NONE = -1
+ABSENT = -1
 HOST_KINDS = (SpanKind.HOST, SpanKind.LAUNCH, SpanKind.MARKER)
 DEVICE_KINDS = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.SET)
 
@@ -72,20 +72,20 @@ def columns_of(spans: pl.DataFrame) -> Spans:
 def rows_of(ids: Ns, wanted: Ns) -> Rows:
     """Return at which row each wanted id is, -1 where no row has it."""
     if not len(ids):
-        return np.full(len(wanted), NONE, np.int64)
+        return np.full(len(wanted), ABSENT, np.int64)
     low, high = int(ids.min()), int(ids.max())
-    inside = (wanted >= low) & (wanted <= high) & (wanted != NONE)
+    inside = (wanted >= low) & (wanted <= high) & (wanted != ABSENT)
     if high - low < 8 * len(ids) + 1024:
-        table = np.full(high - low + 1, NONE, np.int64)
+        table = np.full(high - low + 1, ABSENT, np.int64)
         table[ids - low] = np.arange(len(ids))
         found = table[np.where(inside, wanted - low, 0)]
-        return np.where(inside, found, NONE)
+        return np.where(inside, found, ABSENT)
     order = np.argsort(ids, kind="stable")
     place = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
-    return np.where(inside & (ids[order][place] == wanted), order[place], NONE)
+    return np.where(inside & (ids[order][place] == wanted), order[place], ABSENT)
 
 
-def _column(spans: pl.DataFrame, name: str, absent: int = NONE) -> Ns:
+def _column(spans: pl.DataFrame, name: str, absent: int = ABSENT) -> Ns:
     if name not in spans.columns:
         return np.full(spans.height, absent, np.int64)
     return spans[name].cast(pl.Int64).fill_null(absent).to_numpy()

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.batch import SpanKind
-from services.analyzer.correlation.columns import NONE, Ns, Rows, Spans
+from services.analyzer.correlation.columns import ABSENT, Ns, Rows, Spans
 
 
 def launches_of(spans: Spans, devices: Rows) -> Rows:
@@ -13,15 +13,15 @@ def launches_of(spans: Spans, devices: Rows) -> Rows:
     Both carry one correlation id. Where several launches share it (an id came again), the last
     that began before the device span did counts, else the first.
     """
-    launches = np.flatnonzero(spans.is_kind(SpanKind.LAUNCH) & (spans.correlation != NONE))
+    launches = np.flatnonzero(spans.is_kind(SpanKind.LAUNCH) & (spans.correlation != ABSENT))
     if not launches.size or not devices.size:
-        return np.full(len(devices), NONE, np.int64)
+        return np.full(len(devices), ABSENT, np.int64)
     order = launches[np.lexsort((spans.start[launches], spans.correlation[launches]))]
     ids, first, count = np.unique(spans.correlation[order], return_index=True, return_counts=True)
     wanted = spans.correlation[devices]
     place = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-    known = (ids[place] == wanted) & (wanted != NONE)
-    found = np.where(known, order[first[place]], NONE)
+    known = (ids[place] == wanted) & (wanted != ABSENT)
+    found = np.where(known, order[first[place]], ABSENT)
     for row in np.flatnonzero(known & (count[place] > 1)):
         among = order[first[place[row]] : first[place[row]] + count[place[row]]]
         begun = among[spans.start[among] <= spans.start[devices[row]]]
@@ -31,7 +31,7 @@ def launches_of(spans: Spans, devices: Rows) -> Rows:
 
 def is_shared(launches: Rows) -> npt.NDArray[np.bool_]:
     """Return which device spans share their launch with another: those that a graph replayed."""
-    known: npt.NDArray[np.bool_] = launches != NONE
+    known: npt.NDArray[np.bool_] = launches != ABSENT
     if not known.any():
         return known
     times: Ns = np.bincount(launches[known], minlength=int(launches.max()) + 1)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from schemas.batch import SpanKind
 from schemas.level import Level
-from services.analyzer.correlation.columns import NONE, Ns, Rows, Spans
+from services.analyzer.correlation.columns import ABSENT, Ns, Rows, Spans
 from services.analyzer.correlation.containment import Intervals, innermost, shrunk
 
 _ANY = 0
@@ -32,7 +32,7 @@ def host_parents(spans: Spans, orphans: Rows, tolerance_ns: int) -> Rows:
     there is but one. At each level exact containment is tried first, then with `tolerance_ns`
     taken off each end of the child (never beyond its middle): clocks truncate.
     """
-    parents = np.full(len(orphans), NONE, np.int64)
+    parents = np.full(len(orphans), ABSENT, np.int64)
     holders = np.flatnonzero(spans.is_kind(SpanKind.HOST, SpanKind.LAUNCH))
     for level in np.unique(spans.level[orphans]):
         mine = np.flatnonzero(spans.level[orphans] == level)
@@ -40,7 +40,7 @@ def host_parents(spans: Spans, orphans: Rows, tolerance_ns: int) -> Rows:
         steps = [above[spans.level[above] == each] for each in _falling(spans.level[above])]
         for by_thread in (True, False):
             for candidates in steps:
-                left = mine[parents[mine] == NONE]
+                left = mine[parents[mine] == ABSENT]
                 if left.size:
                     parents[left] = _around(
                         spans, candidates, orphans[left], tolerance_ns, by_thread=by_thread
@@ -52,15 +52,15 @@ def _around(
     spans: Spans, candidates: Rows, children: Rows, tolerance_ns: int, *, by_thread: bool
 ) -> Rows:
     """Return the row of the innermost candidate around each child, -1 for none."""
-    found = np.full(len(children), NONE, np.int64)
+    found = np.full(len(children), ABSENT, np.int64)
     for search in _searches(spans, candidates, children, by_thread=by_thread):
         outer = Intervals(search.of_candidate, spans.start[candidates], spans.end[candidates])
         rows = search.rows
         inner = Intervals(search.of_child, spans.start[children[rows]], spans.end[children[rows]])
         place = innermost(outer, inner)
-        out = np.flatnonzero(place == NONE)
+        out = np.flatnonzero(place == ABSENT)
         place[out] = innermost(outer, shrunk(inner.at(out), tolerance_ns))
-        found[rows] = np.where(place == NONE, NONE, candidates[place])
+        found[rows] = np.where(place == ABSENT, ABSENT, candidates[place])
     return found
 
 
@@ -70,11 +70,11 @@ def _searches(
     """Yield the searches for children that know their query, and for those that do not."""
     query = spans.query[children]
     if not by_thread:
-        query = np.where(query == NONE, _under_way(spans, children), query)
-        rows = np.flatnonzero(query != NONE)
+        query = np.where(query == ABSENT, _under_way(spans, children), query)
+        rows = np.flatnonzero(query != ABSENT)
         yield _Search(spans.query[candidates], query[rows], rows)
         return
-    known, unknown = np.flatnonzero(query != NONE), np.flatnonzero(query == NONE)
+    known, unknown = np.flatnonzero(query != ABSENT), np.flatnonzero(query == ABSENT)
     threads, thread = spans.thread[candidates], spans.thread[children]
     if known.size:
         ours, theirs = _paired((threads, spans.query[candidates]), (thread[known], query[known]))
@@ -95,10 +95,10 @@ def _paired(ours: tuple[Ns, Ns], theirs: tuple[Ns, Ns]) -> tuple[Ns, Ns]:
 def _under_way(spans: Spans, children: Rows) -> Ns:
     """Return the query whose root runs at the middle of each child, -1 where not just one does."""
     roots = np.flatnonzero(
-        (spans.level <= Level.APPLICATION) & (spans.query != NONE) & spans.is_kind(SpanKind.HOST)
+        (spans.level <= Level.APPLICATION) & (spans.query != ABSENT) & spans.is_kind(SpanKind.HOST)
     )
     if not roots.size:
-        return np.full(len(children), NONE, np.int64)
+        return np.full(len(children), ABSENT, np.int64)
     middle = (spans.start[children] + spans.end[children]) // 2
     begun = np.searchsorted(np.sort(spans.start[roots]), middle, side="right")
     ended = np.searchsorted(np.sort(spans.end[roots]), middle, side="left")
@@ -107,8 +107,8 @@ def _under_way(spans: Spans, children: Rows) -> Ns:
         Intervals(anywhere, spans.start[roots], spans.end[roots]),
         Intervals(np.full(len(children), _ANY, np.int64), middle, middle),
     )
-    alone: npt.NDArray[np.bool_] = (begun - ended == 1) & (place != NONE)
-    return np.where(alone, spans.query[roots[place]], NONE)
+    alone: npt.NDArray[np.bool_] = (begun - ended == 1) & (place != ABSENT)
+    return np.where(alone, spans.query[roots[place]], ABSENT)
 
 
 def _falling(levels: Ns) -> Ns:

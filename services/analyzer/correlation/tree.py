@@ -7,9 +7,9 @@ import polars as pl
 
 from schemas.level import Level
 from services.analyzer.correlation.columns import (
+    ABSENT,
     DEVICE_KINDS,
     HOST_KINDS,
-    NONE,
     Ns,
     Rows,
     Spans,
@@ -24,7 +24,8 @@ TOLERANCE_NS = 2_000
 """How far a span may stick out of its parent: the coarsest clocks (ONNX Runtime's, OpenVINO's) tick
 in microseconds and cut off both start and duration."""
 
-METHODS = ("none", "captured", "containment", "launch", "graph")
+NONE, CAPTURED, CONTAINMENT, LAUNCH, GRAPH = "none", "captured", "containment", "launch", "graph"
+METHODS = (NONE, CAPTURED, CONTAINMENT, LAUNCH, GRAPH)
 _NONE, _CAPTURED, _CONTAINMENT, _LAUNCH, _GRAPH = range(len(METHODS))
 
 
@@ -81,14 +82,14 @@ def correlated(spans: pl.DataFrame, tolerance_ns: int = TOLERANCE_NS) -> Correla
     kept = whole(spans)
     columns = columns_of(kept)
     parent = rows_of(columns.span, columns.parent)
-    method = np.where(columns.parent == NONE, _NONE, _CAPTURED)
+    method = np.where(columns.parent == ABSENT, _NONE, _CAPTURED)
     orphans = np.flatnonzero(
-        (columns.parent == NONE)
+        (columns.parent == ABSENT)
         & (columns.level > Level.APPLICATION)
         & columns.is_kind(*HOST_KINDS)
     )
     parent[orphans] = host_parents(columns, orphans, tolerance_ns)
-    method[orphans] = np.where(parent[orphans] == NONE, _NONE, _CONTAINMENT)
+    method[orphans] = np.where(parent[orphans] == ABSENT, _NONE, _CONTAINMENT)
     launch = _charge(columns, parent, method)
     return Correlated(
         spans=kept,
@@ -103,13 +104,13 @@ def correlated(spans: pl.DataFrame, tolerance_ns: int = TOLERANCE_NS) -> Correla
 
 def _charge(spans: Spans, parent: Rows, method: Ns) -> Rows:
     """Give device spans the parents of their launches, in place; return the launch of each span."""
-    launch = np.full(len(spans), NONE, np.int64)
+    launch = np.full(len(spans), ABSENT, np.int64)
     devices = np.flatnonzero(spans.is_kind(*DEVICE_KINDS))
     started = launches_of(spans, devices)
     launch[devices] = started
-    orphan = (spans.parent[devices] == NONE) & (started != NONE)
+    orphan = (spans.parent[devices] == ABSENT) & (started != ABSENT)
     rows, starts = devices[orphan], started[orphan]
-    parent[rows] = np.where(parent[starts] == NONE, starts, parent[starts])
+    parent[rows] = np.where(parent[starts] == ABSENT, starts, parent[starts])
     method[rows] = np.where(is_shared(started)[orphan], _GRAPH, _LAUNCH)
     return launch
 
@@ -117,7 +118,7 @@ def _charge(spans: Spans, parent: Rows, method: Ns) -> Rows:
 def _layers(spans: Spans, parent: Rows) -> Rows:
     """Return the layer that each span is or lies in, by row."""
     rows = np.arange(len(spans), dtype=np.int64)
-    own = np.where(spans.level == Level.FRAMEWORK, rows, NONE)
+    own = np.where(spans.level == Level.FRAMEWORK, rows, ABSENT)
     return _inherited(own, parent)
 
 
@@ -128,11 +129,11 @@ def _inherited(own: Ns, parent: Rows) -> Ns:
     """
     values = own.copy()
     at = parent.copy()
-    pending = np.flatnonzero((values == NONE) & (at != NONE))
+    pending = np.flatnonzero((values == ABSENT) & (at != ABSENT))
     for _ in range(_MOST_NESTED):
         values[pending] = own[at[pending]]
         at[pending] = parent[at[pending]]
-        pending = pending[(values[pending] == NONE) & (at[pending] != NONE)]
+        pending = pending[(values[pending] == ABSENT) & (at[pending] != ABSENT)]
         if not pending.size:
             break
     return values
@@ -145,4 +146,4 @@ def _ids(ids: Ns, rows: Rows) -> pl.Series:
     if not len(ids):
         return pl.Series([], dtype=pl.Int64)
     found = pl.Series(ids[rows], dtype=pl.Int64)
-    return pl.select(pl.when(pl.Series(rows != NONE)).then(found)).to_series()
+    return pl.select(pl.when(pl.Series(rows != ABSENT)).then(found)).to_series()

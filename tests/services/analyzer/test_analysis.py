@@ -17,7 +17,7 @@ from schemas.manifest import (
 )
 from schemas.manifest import Sample as ManifestSample
 from services.analyzer import analysis
-from services.analyzer.analysis import aim_of, analyze, digest_of, samples_of
+from services.analyzer.analysis import aim_of, analyze, digest_of, samples_of, with_eager
 from services.analyzer.frames import Aim, Sample
 from services.analyzer.tables import ANALYSES
 from tests.services.analyzer.golden import frames_in
@@ -45,6 +45,29 @@ def test_a_tree_is_bounded_by_the_first_spans_and_says_so(monkeypatch: pytest.Mo
     done = analyze(frames_in({"runs": [{**_RUN, "spans": spans}]}))
     assert done.trees[1]["span"].to_list() == [1, 2]
     assert "r0: the tree holds the first 2 of 3 spans" in done.tables[0].caveats
+
+
+def test_what_is_cut_or_without_launch_is_a_caveat() -> None:
+    cut = [9, None, 1, "query", -5, 9, 0, 0, 0]
+    kernels = [[n, None, 5, "gemm", 60 + n, 20, 7, -1, 0, None, 2, n, 0, 7] for n in (3, 4)]
+    launch = [2, None, 5, "cudaLaunchKernel", 5, 3, 0, 0, 0, None, 1, 3]
+    done = analyze(frames_in({"runs": [{**_RUN, "spans": [cut, launch, *kernels]}]}))
+    assert "r0: 1 spans were cut at an edge of the recording: left out" in done.tables[0].caveats
+    lost = "r0: 50.00% of device time has no known launch: it is in no layer"
+    assert lost in done.tables[0].caveats
+
+
+def test_a_graphs_kernels_learn_their_layers_from_a_run_without_graphs() -> None:
+    layer = [1, None, 3, "conv1", 0, 50, 0, 0, 0, 4]
+    launches = [[n, None, 5, "cudaLaunchKernel", n, 1, 0, -1, 0, None, 1, n] for n in (10, 11)]
+    ran = [[20 + n, None, 5, f"k{n}", 60 + n, 1, 7, -1, 0, None, 2, n, 0, 7] for n in (10, 11)]
+    eager = {**_RUN, "run": "r0", "spans": [layer, *launches, *ran]}
+    replayed = [[*kernel[:11], 10, *kernel[12:]] for kernel in ran]
+    graph = {**_RUN, "run": "r1", "spans": [launches[0], *replayed]}
+    runs = with_eager(frames_in({"runs": [eager, graph]}).measured)
+    assert runs[1].kernels.select("method", "layer").rows() == [("graph", 4)] * 2
+    other = with_eager(frames_in({"runs": [eager, {**graph, "batch_size": 8}]}).measured)
+    assert other[1].kernels["layer"].to_list() == [None, None]
 
 
 def _planned(model: ModelManifest, **subject: Any) -> EvaluationPlanned:

@@ -1,12 +1,15 @@
 """A run's rows: what counts as its latency, and its blocks without the time between them."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.analyzer.frames import Run, contiguous_ends_ns
+from services.analyzer.devices import NATURE_SCHEMA
+from services.analyzer.frames import Run, contiguous_ends_ns, whole_queries
 from tests.services.analyzer.golden import frames_in
 
 
@@ -45,3 +48,35 @@ def test_no_gap_between_blocks_changes_the_ends(gaps: list[int]) -> None:
     ]
     ends = contiguous_ends_ns(_run(*queries).answered)
     assert ends.tolist() == [10 * (n + 1) for n in range(len(queries))]
+
+
+def test_spans_of_queries_that_were_not_read_to_their_end_do_not_count() -> None:
+    roots = [[n, None, 1, "query", 10 * n, 10, 0, n, 0] for n in range(3)]
+    inner = [[10 + n, None, 2, "predict", 10 * n + 1, 5, 0, n, 0] for n in range(3)]
+    spans = _run([0, 0, 1, None, 0, 0, 9, None, 0], spans=sorted(roots + inner, key=lambda r: r[4]))
+    assert whole_queries(spans.spans)["span"].to_list() == [0, 10, 1, 11]
+    assert whole_queries(spans.spans.filter(spans.spans["level"] > 1)).height == 3
+    assert whole_queries(spans.spans.head(0)).height == 0
+
+
+def test_kernels_and_launches_of_a_run_know_their_place() -> None:
+    layer = [1, None, 3, "conv1", 0, 50, 0, 0, 0, 4]
+    launch = [2, None, 5, "cudaLaunchKernel", 5, 3, 0, -1, 0, None, 1, 9]
+    kernel = [3, None, 5, "gemm", 60, 20, 7, -1, 0, None, 2, 9, 0, 7]
+    lost = [4, None, 5, "gemm", 80, 20, 7, -1, 0, None, 2, 10, 0, 7]
+    run = _run([0, 0, 1, None, 0, 0, 99, None, 0], spans=[layer, launch, kernel, lost])
+    assert run.kernels.select("span", "layer", "query", "launch").rows() == [
+        (3, 4, 0, 2),
+        (4, None, -1, None),
+    ]
+    assert run.launches.select("span", "layer", "started").rows() == [(2, 4, 1)]
+    assert run.unattributed_share == 0.5
+    assert run.tree.filter(run.tree["span"] == 3)["parent"].item() == 1
+
+
+def test_layers_that_a_source_names_are_found_by_name() -> None:
+    kernel = [3, None, 6, "gemm", 60, 20, 7, -1, 0, None, 2, None, 0, 7]
+    run = _run([5, 0, 1, None, 0, 0, 99, None, 0], spans=[kernel], layers=[[4, "conv1", "Conv"]])
+    natures = pl.DataFrame([[3, None, 8.0, 1.0, 2.0, 50.0]], dict(NATURE_SCHEMA), orient="row")
+    told = replace(run, natures=natures, named_layers={3: "conv1", 77: "gone"})
+    assert told.kernels.select("layer", "query", "flops").rows() == [(4, 5, 8.0)]

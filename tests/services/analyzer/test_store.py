@@ -13,6 +13,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from cli.cluster.postgres import Postgres
+from mlscope.tracing.batches import trace_batch
 from schemas.analysis import Column, Table
 from schemas.evaluation import MeasuredRun
 from schemas.identity import run_key
@@ -30,6 +31,7 @@ from tests.services.collector.builders import (
     a_linked_trace,
     a_plan,
     a_trace,
+    an_attempt,
     some_outputs,
     some_queries,
 )
@@ -108,6 +110,31 @@ def test_device_rows_are_read_with_their_links(rows_url: str, store: Store) -> N
     assert found == [(1, 33, None, None, 0), (2, 33, 1, 7, -1)]
     others = frames.measured[0].spans.filter(pl.col("level") != 5).select(*links[:-1]).unique()
     assert others.rows() == [(0, None, None, None)]
+
+
+def test_device_rows_are_read_with_what_their_sources_say(rows_url: str, store: Store) -> None:
+    told = b'{"device": 1, "graph_node": 6, "flops": 8, "occupancy": "high", "layer": "conv1"}'
+    batch = a_linked_trace(9, attribute_rows=(1,), attribute_texts=(told,))
+    with closing(collector.Store(rows_url)) as rows:
+        rows.save([prepared_of(batch, REQUESTED_NS)])
+    (run,) = store.read("e1", [MEASURED]).measured
+    assert run.natures.rows() == [(2, 6, 8.0, None, None, None)]
+    assert run.named_layers == {2: "conv1"}
+    assert run.kernels.select("launch", "graph_node", "flops").rows() == [(1, 6, 8.0)]
+
+
+def test_spans_of_half_read_queries_are_left_out_and_it_is_said(rows_url: str) -> None:
+    rows = [
+        (40 + n, -1, 1 + n % 2, 1, 100 * (n // 2) + n % 2, 90, 0, n // 2, 0, b"") for n in range(6)
+    ]
+    batch = trace_batch(an_attempt(), 9, rows, {"query": 1})
+    with closing(collector.Store(rows_url)) as stored:
+        stored.save([prepared_of(batch, REQUESTED_NS)])
+    with closing(Store(rows_url, Bounds(spans=8, queries=9, outputs=9))) as store:
+        frames = store.read("e1", [MEASURED])
+    assert frames.caveats[0] == "r0: the first 8 of 11 spans were read"
+    assert "whole queries count" in frames.caveats[1]
+    assert frames.measured[0].spans.filter(pl.col("start_ns") >= 100).height == 0
 
 
 def test_what_is_not_read_is_said(rows_url: str) -> None:

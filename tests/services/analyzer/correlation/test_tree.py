@@ -1,6 +1,7 @@
 """Trees of spans: what was captured stays, what was not is found by containment, or not at all."""
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import polars as pl
@@ -79,7 +80,7 @@ def test_what_no_layer_contains_lies_in_the_operator() -> None:
 def test_its_own_thread_comes_before_its_query() -> None:
     mine = Span(0, 2, 0, 100, thread=1, query=4)
     other = Span(1, 3, 0, 100, thread=2, query=4)
-    tree = _tree(mine, other, Span(2, 5, 10, 20, thread=1), Span(3, 5, 10, 20, thread=3, query=4))
+    tree = _tree(mine, other, Span(2, 5, 10, 20, 1, 4), Span(3, 5, 10, 20, 3, 4))
     assert tree[2] == (0, None, "containment")
     assert tree[3] == (1, 1, "containment")
 
@@ -98,6 +99,12 @@ def test_overlapping_spans_are_searched_past() -> None:
     assert tree[2] == (1, 1, "containment")
     short = Span(3, 3, 6_000, 7_000)
     assert _tree(first, second, short, Span(2, 5, 20_000, 30_000))[2] == (1, 1, "containment")
+
+
+def test_siblings_are_passed_on_the_way_to_what_holds_them() -> None:
+    blocks = [Span(n, 3, 10 * n, 10 * n + 5) for n in range(1, 9)]
+    tree = _tree(Span(0, 3, 0, 1000), *blocks, Span(9, 5, 96, 99))
+    assert tree[9] == (0, 0, "containment")
 
 
 def test_no_length_at_a_border_belongs_to_what_begins() -> None:
@@ -171,27 +178,28 @@ def test_times_of_any_size_are_compared_exactly(scale: int) -> None:
     assert _tree(*spans) == tree_of(spans, 2_000)
 
 
-_SPANS = st.lists(
-    st.tuples(
-        st.integers(1, 6),
-        st.integers(0, 20),
-        st.integers(0, 20),
-        st.integers(0, 2),
-        st.integers(-1, 2),
-        st.sampled_from(list(SpanKind)),
-        st.integers(-1, 3),
-        st.integers(-1, 12),
-    ),
-    max_size=24,
-)
+def _nest(random: Random, count: int) -> list[Span]:
+    """Return spans that nest, overlap, touch and stick out; ids are numbers from 0."""
+    spans: list[Span] = []
+    for number in range(count):
+        level, thread = random.randint(1, 6), random.randint(0, 1)
+        start, length = random.randint(0, 40), random.choice([0, 1, 3, 9, 40]) // level
+        if spans and random.random() < 0.7:
+            around = random.choice(spans)
+            thread, level = around.thread, min(around.level + random.randint(0, 2), 6)
+            start = random.randint(around.start, around.end)
+            length = random.randint(0, around.end - start + random.choice([0, 0, 1, 5]))
+        span = Span(number, level, start, start + length, thread, random.choice([-1, -1, 0, 1]))
+        kind = random.choice([_HOST] * 9 + list(SpanKind))
+        correlation = random.choice([-1, 0, 1]) if kind != _HOST else -1
+        parent = random.randint(0, count + 1) if random.random() < 0.1 else -1
+        spans.append(replace(span, kind=kind, correlation=correlation, parent=parent))
+    return spans
 
 
 @settings(deadline=None, max_examples=150)
-@given(rows=_SPANS, tolerance_ns=st.integers(0, 4))
-def test_the_tree_is_that_of_the_slow_obvious_way(rows: list[Any], tolerance_ns: int) -> None:
-    spans = [
-        Span(number, level, at, at + ns, thread, query, kind, correlation, parent)
-        for number, (level, at, ns, thread, query, kind, correlation, parent) in enumerate(rows)
-    ]
+@given(seed=st.integers(0, 1 << 32), count=st.integers(0, 30), tolerance_ns=st.integers(0, 4))
+def test_the_tree_is_that_of_the_slow_obvious_way(seed: int, count: int, tolerance_ns: int) -> None:
+    spans = _nest(Random(seed), count)
     found = correlated(frame_of(spans), tolerance_ns).frame
     assert {row[0]: row[1:] for row in found.iter_rows()} == tree_of(spans, tolerance_ns)
