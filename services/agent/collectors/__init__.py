@@ -18,13 +18,15 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.collectors.errors import CollectorUnavailable, UnknownCollector
 from services.agent.predictors import Opened
-from services.agent.reopening import Reopening
+
+if TYPE_CHECKING:
+    from services.agent.reopening import Reopening
 
 GROUP = "mlscope.collectors"
 
@@ -93,7 +95,7 @@ class CollectorRequest:
     #: where it may write files while it is open
     scratch: Path = Path()
     #: with which another process opens the same session, to replay it; None in tests
-    reopening: Reopening | None = None
+    reopening: "Reopening | None" = None
 
 
 class Collector(Protocol):

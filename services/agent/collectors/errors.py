@@ -28,3 +28,12 @@ class UnknownCollector(CollectorError):
         self.collector, self.known = collector, tuple(sorted(known))
         self.reason = f"unknown; known: {', '.join(self.known)}"
         super().__init__(f"collector {collector}: {self.reason}")
+
+
+class ReportUnreadable(CollectorError):
+    """A profiler's report can't be used."""
+
+    def __init__(self, reason: str) -> None:
+        """Say why."""
+        self.reason = reason
+        super().__init__(f"the report {reason}" if not reason.startswith("the ") else reason)

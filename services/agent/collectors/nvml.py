@@ -1,0 +1,221 @@
+"""NVML: power, clocks, throttling, utilisation, temperature and memory, sampled beside a run.
+
+A thread of its own reads at a low rate (10 a second) while a block is measured. The cost of a
+sweep is measured and said. Needs `nvidia-ml-py`, and an NVIDIA driver.
+"""
+
+import importlib.util
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from mlscope.tracing.clock import now_ns
+from schemas.level import Level
+from services.agent.collectors import (
+    Availability,
+    Collected,
+    CollectorRequest,
+)
+from services.agent.collectors.errors import CollectorUnavailable
+from services.agent.collectors.nvml_series import Sample, notes_of, spans_of
+
+RATE_HZ = 10.0
+MOST_SAMPLES = 200_000
+"""Values kept of one block: what comes after is dropped and counted."""
+_TEMPERATURE_GPU = 0
+
+Read = Callable[[], float]
+
+
+def availability() -> Availability:
+    """Say whether NVML answers here."""
+    if importlib.util.find_spec("pynvml") is None:
+        return Availability((), "the package nvidia-ml-py is not installed")
+    try:
+        devices = _devices()
+    except CollectorUnavailable as error:
+        return Availability((), str(error))
+    return Availability((Level.SYSTEM,), "" if devices else "NVML sees no GPU")
+
+
+def open_collector(request: CollectorRequest) -> "NvmlCollector":
+    """Open the sampler; option `rate_hz`. Raises CollectorUnavailable."""
+    rate_hz = float(request.options.get("rate_hz", RATE_HZ))
+    if not 0 < rate_hz <= 100:
+        raise CollectorUnavailable("nvml", f"rate_hz {rate_hz:g} is not above 0 and at most 100")
+    return NvmlCollector(_devices(), rate_hz)
+
+
+class NvmlCollector:
+    """Samples every series of every device from its own thread while a block runs."""
+
+    name = "nvml"
+    level = Level.SYSTEM
+
+    def __init__(self, devices: Sequence["Device"], rate_hz: float) -> None:
+        self._devices, self._period_s = devices, 1 / rate_hz
+        self._samples: list[Sample] = []
+        self._dropped = 0
+        self._sweeps_ns: list[int] = []
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Start to sample."""
+        self._samples, self._dropped, self._sweeps_ns = [], 0, []
+        self._stop.clear()
+        self._thread = threading.Thread(target=self._sample, name="nvml", daemon=True)
+        self._thread.start()
+
+    def end(self) -> Collected:
+        """Stop, and return the samples as spans."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return Collected(())
+        self._stop.set()
+        thread.join()
+        notes = [*notes_of(self._samples), *self._cost()]
+        number = thread.native_id or 0
+        return Collected(tuple(spans_of(self._samples, number)), self._dropped, tuple(notes))
+
+    def close(self) -> None:
+        """Stop sampling, if it still goes on."""
+        self.end()
+
+    def _sample(self) -> None:
+        while True:
+            began = now_ns()
+            for device in self._devices:
+                self._keep(list(device.sweep()))
+            self._sweeps_ns.append(now_ns() - began)
+            if self._stop.wait(self._period_s):
+                return
+
+    def _keep(self, samples: list[Sample]) -> None:
+        if len(self._samples) + len(samples) > MOST_SAMPLES:
+            self._dropped += len(samples)
+        else:
+            self._samples.extend(samples)
+
+    def _cost(self) -> list[str]:
+        """Say what sampling took, where it is worth a reader's attention."""
+        spent, period = sum(self._sweeps_ns), self._period_s * 1e9
+        if spent <= 0.05 * period * len(self._sweeps_ns):
+            return []
+        mean_ms = spent / len(self._sweeps_ns) / 1e6
+        return [f"a sweep of NVML took {mean_ms:.1f} ms on a thread beside the run"]
+
+
+class Device:
+    """One GPU: the series that it answers, found by asking each once."""
+
+    def __init__(self, library: Any, number: int) -> None:
+        self.number = number
+        handle = library.nvmlDeviceGetHandleByIndex(number)
+        self._error: type[Exception] = library.NVMLError
+        self._gpm = _gpm(library, handle)
+        self._reads = {
+            name: read for name, read in _reads(library, handle).items() if self._answers(read)
+        }
+
+    def sweep(self) -> Iterator[Sample]:
+        """Yield one value of each series."""
+        for series, read in self._reads.items():
+            at_ns = now_ns()
+            try:
+                value = read()
+            except self._error:
+                continue
+            yield Sample(at_ns, self.number, series, value)
+        if self._gpm is not None:
+            at_ns = now_ns()
+            for series, value in self._gpm.read().items():
+                yield Sample(at_ns, self.number, series, value)
+
+    def _answers(self, read: Read) -> bool:
+        try:
+            read()
+        except self._error:
+            return False
+        return True
+
+
+def _reads(library: Any, handle: Any) -> Mapping[str, Read]:
+    """Return what reads each series; energy, at 4 ms a call and 11 changes a second, is left out.
+
+    Energy of a run is the mean power over it times its length.
+    """
+    return {
+        "nvml.power": lambda: library.nvmlDeviceGetPowerUsage(handle) / 1000,
+        "nvml.clock_sm": lambda: library.nvmlDeviceGetClockInfo(handle, library.NVML_CLOCK_SM),
+        "nvml.clock_memory": lambda: library.nvmlDeviceGetClockInfo(handle, library.NVML_CLOCK_MEM),
+        "nvml.throttle_reasons": lambda: library.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
+        "nvml.utilisation": lambda: library.nvmlDeviceGetUtilizationRates(handle).gpu,
+        "nvml.utilisation_memory": lambda: library.nvmlDeviceGetUtilizationRates(handle).memory,
+        "nvml.temperature": lambda: library.nvmlDeviceGetTemperature(handle, _TEMPERATURE_GPU),
+        "nvml.memory_used": lambda: library.nvmlDeviceGetMemoryInfo(handle).used,
+    }
+
+
+class Gpm:
+    """GPM (Hopper and later): figures of the time between two samples, of the whole device."""
+
+    def __init__(self, library: Any, handle: Any, series: Mapping[str, int]) -> None:
+        self._library, self._handle, self._series = library, handle, series
+        self._last = self._sampled()
+
+    def read(self) -> Mapping[str, float]:
+        """Return each figure since the last read; none where the tool refuses."""
+        library, now = self._library, self._sampled()
+        last, self._last = self._last, now
+        wanted = library.c_nvmlGpmMetricsGet_t()
+        wanted.version = library.NVML_GPM_METRICS_GET_VERSION
+        wanted.numMetrics, wanted.sample1, wanted.sample2 = len(self._series), last, now
+        for place, number in enumerate(self._series.values()):
+            wanted.metrics[place].metricId = number
+        try:
+            library.nvmlGpmMetricsGet(wanted)
+        except library.NVMLError:
+            return {}
+        finally:
+            library.nvmlGpmSampleFree(last)
+        return {
+            name: float(wanted.metrics[place].value)
+            for place, name in enumerate(self._series)
+            if wanted.metrics[place].nvmlReturn == 0
+        }
+
+    def _sampled(self) -> Any:
+        sample = self._library.nvmlGpmSampleAlloc()
+        self._library.nvmlGpmSampleGet(self._handle, sample)
+        return sample
+
+
+def _gpm(library: Any, handle: Any) -> Gpm | None:
+    try:
+        if not library.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice:
+            return None
+        series = {
+            "nvml.gpm_sm_utilisation": library.NVML_GPM_METRIC_SM_UTIL,
+            "nvml.gpm_sm_occupancy": library.NVML_GPM_METRIC_SM_OCCUPANCY,
+            "nvml.gpm_tensor_utilisation": library.NVML_GPM_METRIC_ANY_TENSOR_UTIL,
+            "nvml.gpm_dram_bandwidth": library.NVML_GPM_METRIC_DRAM_BW_UTIL,
+        }
+        return Gpm(library, handle, series)
+    except (library.NVMLError, AttributeError):
+        return None  # an older driver or package has no GPM
+
+
+def _devices() -> list[Device]:
+    """Return the GPUs that NVML sees. Raises CollectorUnavailable."""
+    try:
+        pynvml = import_module("pynvml")
+    except ImportError as error:
+        raise CollectorUnavailable("nvml", "the package nvidia-ml-py is not installed") from error
+    try:
+        pynvml.nvmlInit()
+        count = pynvml.nvmlDeviceGetCount()
+        return [Device(pynvml, number) for number in range(count)]
+    except pynvml.NVMLError as error:
+        raise CollectorUnavailable("nvml", str(error)) from error

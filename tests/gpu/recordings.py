@@ -1,0 +1,19 @@
+"""Recordings of an NVIDIA H200 (torch 2.11, CUDA 13, 2026-11-21), as plain values."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+_FOLDER = Path(__file__).parent / "recorded"
+
+
+def recorded_text(name: str) -> str:
+    """Return a recording's text."""
+    with gzip.open(_FOLDER / f"{name}.gz", "rt", encoding="utf-8") as file:
+        return file.read()
+
+
+def recorded(name: str) -> Any:
+    """Return a recording in JSON."""
+    return json.loads(recorded_text(name))
