@@ -15,7 +15,7 @@ from schemas.batch import SpanKind
 from services.analyzer.ceilings import Ceilings
 from services.analyzer.derived import once
 from services.analyzer.frames import Run
-from services.analyzer.grouped import trimmed
+from services.analyzer.grouped import Codes, numbered, trimmed
 
 IDENTITY = ("layer", "name", "nth")
 COUNTERS = ("flops", "dram_read_bytes", "dram_write_bytes", "occupancy")
@@ -36,7 +36,7 @@ def device_work(run: Run) -> pl.DataFrame:
     """Return what ran on devices in answered queries: kernels, copies and sets, in their order.
 
     query, layer (null: no layer is known), name, kind, start_ns, duration_ns, the counters (null:
-    not counted) and `nth`.
+    not counted), `nth` and a number for the three that make it the kernel it is.
     """
     return once(run, _device_work)
 
@@ -44,21 +44,34 @@ def device_work(run: Run) -> pl.DataFrame:
 def _device_work(run: Run) -> pl.DataFrame:
     found: pl.DataFrame | None = getattr(run, "kernels", None)
     if found is None or not found.height:
-        return pl.DataFrame(schema={**_COLUMNS, "nth": pl.UInt32})
+        return pl.DataFrame(schema={**_COLUMNS, "nth": pl.UInt32, "identity": pl.Int64})
     if "counters" in found.columns and found.schema["counters"] == pl.Struct:
         found = found.unnest("counters")
     absent = [pl.lit(None, kind).alias(n) for n, kind in _COLUMNS.items() if n not in found.columns]
     kernel = pl.col("kind").fill_null(int(SpanKind.KERNEL))
-    return (
+    rising = (
         found.with_columns(absent)
         .select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())
         .with_columns(kernel)
         .join(run.answered.select("query"), on="query", how="semi")
         .sort("start_ns", maintain_order=True)
-        .with_columns(
-            pl.int_range(pl.len(), dtype=pl.UInt32).over("query", "layer", "name").alias("nth")
-        )
     )
+    return _identified(rising)
+
+
+def _identified(rising: pl.DataFrame) -> pl.DataFrame:
+    """Add `nth`, and `identity`: a number for each layer, name and nth."""
+    # Numbers group far faster than texts.
+    code = pl.col("name").cast(pl.Categorical).to_physical().cast(pl.Int64)
+    layer = pl.col("layer").cast(pl.Int64).fill_null(-1) + 1
+    coded = rising.with_columns(code.alias("code"))
+    codes = int(coded["code"].max() or 0) + 1  # type: ignore[arg-type]
+    found = coded.with_columns((layer * codes + pl.col("code")).alias("kind_of"))
+    nth = pl.int_range(pl.len(), dtype=pl.UInt32).over("query", "kind_of").alias("nth")
+    found = found.with_columns(nth)
+    most = int(found["nth"].max() or 0) + 1  # type: ignore[arg-type]
+    identity = (pl.col("kind_of") * most + pl.col("nth")).alias("identity")
+    return found.with_columns(identity).drop("code", "kind_of")
 
 
 def kernels_of(run: Run) -> pl.DataFrame:
@@ -139,38 +152,53 @@ def sums(kernels: pl.DataFrame, by: Sequence[str], ceilings: Ceilings) -> list[d
     """
     if not kernels.height:
         return []
+    groups, codes = _groups(kernels, by)
+    a_query = _by_query(kernels.with_columns(pl.Series("group", codes)), tuple(by) == IDENTITY)
+    time = trimmed(a_query, ["group"], "duration_ns")
+    amounts = [name for name in a_query.columns if name not in ("group", "query", "duration_ns")]
+    means = a_query.group_by("group").agg(
+        pl.col("duration_ns").mean(), *(pl.col(name).mean() for name in amounts)
+    )
+    both = time.join(means, on="group", how="left", maintain_order="left").drop("group")
+    rows = pl.concat([groups, both], how="horizontal").to_dicts()
+    return [_derived(row, by, ceilings) for row in rows]
+
+
+def _groups(kernels: pl.DataFrame, by: Sequence[str]) -> tuple[pl.DataFrame, Codes]:
+    if tuple(by) != IDENTITY:
+        return numbered(kernels, by)
+    found, codes = numbered(kernels, ["identity"])
+    told = kernels.select("identity", *IDENTITY).unique("identity")
+    return found.join(told, on="identity", maintain_order="left").drop("identity"), codes
+
+
+def _by_query(kernels: pl.DataFrame, are_single: bool) -> pl.DataFrame:
+    """Return the sums of each group and query; of single kernels each is its own sum."""
     ns = pl.col("duration_ns")
     prepared = kernels.select(
-        *by,
+        "group",
         "query",
         ns,
+        pl.lit(1, pl.Int64).alias("calls"),
         *COUNTERS[:3],
         *(pl.when(_is_complete()).then(pl.col(n)).alias(f"all_{n}") for n in COUNTERS[:3]),
         pl.when(_is_complete()).then(ns).otherwise(0).alias("complete_ns"),
         (pl.col("occupancy") * ns).alias("occupied"),
         pl.when(pl.col("occupancy").is_not_null()).then(ns).otherwise(0).alias("occupied_ns"),
     )
-    a_query = prepared.group_by(*by, "query", maintain_order=True).agg(
-        pl.len().alias("calls"),
-        *(_sum(name) for name in prepared.columns if name not in (*by, "query")),
-    )
-    time = trimmed(a_query, by, "duration_ns")
-    means = _means(a_query, by)
-    both = pl.concat([time, means.drop(by)], how="horizontal")
-    return [_derived(row, by, ceilings) for row in both.to_dicts()]
+    if are_single:
+        return prepared
+    keys = ("group", "query")
+    sums_ = [_sum(prepared, name) for name in prepared.columns if name not in keys]
+    return prepared.group_by(keys).agg(sums_)
 
 
-def _sum(name: str) -> pl.Expr:
+def _sum(frame: pl.DataFrame, name: str) -> pl.Expr:
     """Return a sum that is null, not 0, where nothing is known."""
     column = pl.col(name)
+    if frame[name].null_count() in (0, frame.height):
+        return column.sum() if frame[name].count() else column.first()
     return pl.when(column.count() > 0).then(column.sum()).alias(name)
-
-
-def _means(a_query: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    columns = [pl.col(name).mean() for name in a_query.columns if name not in (*by, "query")]
-    if not by:
-        return a_query.select(columns)
-    return a_query.group_by(by, maintain_order=True).agg(columns)
 
 
 def _derived(row: dict[str, Any], by: Sequence[str], ceilings: Ceilings) -> dict[str, Any]:

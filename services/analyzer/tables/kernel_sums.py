@@ -80,8 +80,12 @@ class Traced:
         return predict_ns(model) if model else None
 
     def sums(self, *by: str) -> list[dict[str, Any]]:
-        """Return the sums of its kernels."""
-        return sums(self.counted.kernels, by, self.ceilings)
+        """Return the sums of its kernels; several tables ask for the same."""
+        kept = self.run.__dict__.setdefault("_sums", {})
+        if by not in kept:
+            kept[by] = sums(self.counted.kernels, by, self.ceilings)
+        found: list[dict[str, Any]] = kept[by]
+        return found
 
 
 def traced_of(frames: Frames) -> list[Traced]:

@@ -14,40 +14,48 @@ _AMOUNTS = ("memory_bytes", "flops", "bytes_read", "bytes_written")
 
 
 def layer_times(run: Run) -> pl.DataFrame:
-    """Return time by layer and query: place, node, name, query, time_ns, spans and the nature.
+    """Return time by layer and query: place, query, time_ns, spans; `layers_of` tells of places."""
+    return once(run, _times_and_places)[0]
+
+
+def _times_and_places(run: Run) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return `layer_times`, and what is at each place: place, node, name.
 
     A layer is one index (`node`) and name: layers of the same name stay apart, those without an
     index by which of them in their query they are. `place` is the order in which they first began.
     """
-    return once(run, _layer_times)
-
-
-def _layer_times(run: Run) -> pl.DataFrame:
-    key = ["node", "name", "ordinal"]
-    spans = _ordered(run.spans_at(LAYER_LEVEL))
-    order = spans.sort("start_ns").unique(key, keep="first", maintain_order=True)
-    places = order.select(key).with_row_index("place")
-    summed = spans.group_by(*key, "query", maintain_order=True).agg(
-        pl.col("duration_ns").sum().alias("time_ns"), pl.len().alias("spans")
+    spans = _keyed(run)
+    first = spans.group_by("key").agg(
+        pl.col("start_ns").min(), pl.col("node").first(), pl.col("name").first()
     )
-    return (
-        summed.join(places, on=key)
-        .join(_natures(run), on=["node", "name"], how="left", maintain_order="left")
+    places = first.sort("start_ns", "key").with_row_index("place")
+    times = (
+        spans.select("key", "query", "duration_ns")
+        .join(places.select("key", "place"), on="key")
+        .group_by("place", "query")
+        .agg(pl.col("duration_ns").sum().alias("time_ns"), pl.len().alias("spans"))
         .sort("place", "query")
     )
+    return times, places.select("place", "node", "name")
 
 
-def _ordered(spans: pl.DataFrame) -> pl.DataFrame:
-    """Add `node`, and `ordinal`: which of its name in its query a span without index is, else 0."""
-    if spans["layer"].null_count() == 0:
-        return spans.with_columns(
-            pl.lit(0, pl.UInt32).alias("ordinal"), pl.col("layer").alias("node")
-        )
-    nth = pl.int_range(pl.len(), dtype=pl.UInt32).over("query", "name", order_by="start_ns")
-    return spans.with_columns(
-        pl.when(pl.col("layer").is_null()).then(nth).otherwise(0).alias("ordinal"),
-        pl.col("layer").fill_null(-1).alias("node"),
+def _keyed(run: Run) -> pl.DataFrame:
+    """Return a run's layer spans with `node` and `key`, one number for each layer."""
+    spans = run.spans_at(LAYER_LEVEL).select("query", "start_ns", "duration_ns", "layer", "name")
+    # Numbers group far faster than texts.
+    code = pl.col("name").cast(pl.Categorical).to_physical().cast(pl.Int64)
+    nth = pl.lit(0, pl.Int64)
+    if spans["layer"].null_count():
+        order = pl.int_range(pl.len(), dtype=pl.Int64).over("query", "name", order_by="start_ns")
+        nth = pl.when(pl.col("layer").is_null()).then(order).otherwise(0)
+    spans = spans.with_columns(
+        code.alias("code"), nth.alias("nth"), pl.col("layer").fill_null(-1).alias("node")
     )
+    codes = int(spans["code"].max() or 0) + 1  # type: ignore[arg-type]
+    times = int(spans["nth"].max() or 0) + 1  # type: ignore[arg-type]
+    node = pl.col("node").cast(pl.Int64) + 1
+    key = (node * codes + pl.col("code")) * times + pl.col("nth")
+    return spans.with_columns(key.alias("key"))
 
 
 def _natures(run: Run) -> pl.DataFrame:
@@ -69,26 +77,18 @@ def layers_of(run: Run) -> pl.DataFrame:
 
 
 def _layers_of(run: Run) -> pl.DataFrame:
-    times = layer_times(run)
+    times, places = once(run, _times_and_places)
+    natures = _natures(run)
     time = trimmed(times, ["place"], "time_ns").rename(
         {"n": "queries", "mid": "time", "low": "time_low", "high": "time_high"}
     )
-    ns = pl.col("time_ns")
-    spread = times.group_by("place").agg(
-        pl.col("spans").sum(),
-        ns.min().cast(pl.Float64).alias("min"),
-        ns.quantile(0.25, "linear").alias("q1"),
-        ns.median().alias("median"),
-        ns.quantile(0.75, "linear").alias("q3"),
-        ns.max().cast(pl.Float64).alias("max"),
-    )
-    first = times.select("place", "node", "name", *_NATURE, *_AMOUNTS)
+    spans = times.group_by("place").agg(pl.col("spans").sum())
     ran = (
-        first.unique("place", keep="first", maintain_order=True)
+        places.join(natures, on=["node", "name"], how="left", maintain_order="left")
         .join(time, on="place", maintain_order="left")
-        .join(spread, on="place", maintain_order="left")
+        .join(spans, on="place", maintain_order="left")
     )
-    never = _natures(run).join(ran, on=["node", "name"], how="anti")
+    never = natures.join(ran, on=["node", "name"], how="anti")
     idle = never.sort("node").with_columns(
         pl.int_range(ran.height, ran.height + pl.len()).cast(pl.UInt32).alias("place"),
         pl.lit(0, pl.Int64).alias("queries"),

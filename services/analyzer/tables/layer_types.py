@@ -8,7 +8,12 @@ from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.grouped import trimmed
 from services.analyzer.tables.charts import pie
-from services.analyzer.tables.layer_frames import NO_LAYERS, layer_times, predict_ns
+from services.analyzer.tables.layer_frames import (
+    NO_LAYERS,
+    layer_times,
+    layers_of,
+    predict_ns,
+)
 from services.analyzer.tables.stacks import depth_doubts, layered_runs
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
@@ -40,22 +45,29 @@ def layer_types(frames: Frames) -> Table:
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:
-    times = layer_times(run).with_columns(pl.col("type").fill_null(""))
-    summed = times.group_by("type", "query", maintain_order=True).agg(pl.col("time_ns").sum())
-    counts = dict(times.unique("place").group_by("type").len().iter_rows())
+    layers = layers_of(run).filter(pl.col("queries") > 0)
+    kinds = layers.group_by("type", maintain_order=True).agg(pl.len().alias("layers"))
+    numbered = kinds.with_row_index("kind")
+    of_place = layers.select("place", "type").join(numbered, on="type").select("place", "kind")
+    summed = (
+        layer_times(run)
+        .join(of_place, on="place")
+        .group_by("kind", "query")
+        .agg(pl.col("time_ns").sum())
+    )
     whole_ns = predict_ns(run)
     rows = [
         {
             **run_cells(run.row),
-            "type": kind,
-            "layers": counts[kind],
-            "queries": queries,
-            "time": time,
-            "time_low": low,
-            "time_high": high,
-            "share": share(time, whole_ns),
+            "type": kinds["type"][row["kind"]],
+            "layers": kinds["layers"][row["kind"]],
+            "queries": row["n"],
+            "time": row["mid"],
+            "time_low": row["low"],
+            "time_high": row["high"],
+            "share": share(row["mid"], whole_ns),
         }
-        for kind, queries, time, low, high in trimmed(summed, ["type"], "time_ns").iter_rows()
+        for row in trimmed(summed, ["kind"], "time_ns").to_dicts()
     ]
     return ranked(rows, "share_of_layers")
 
