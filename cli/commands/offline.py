@@ -19,7 +19,7 @@ from schemas.message import Fact
 from schemas.plan import OfflinePlan
 from schemas.run import RunCompleted, RunFailed
 from services.agent.allowances import Allowances
-from services.agent.offline import run_plan
+from services.agent.offline import Means, run_plan
 
 
 def agent(arguments: argparse.Namespace) -> int:
@@ -33,9 +33,13 @@ def agent(arguments: argparse.Namespace) -> int:
         raise Misused("--plan needs --out BUNDLE: what was measured goes there")
     plan = read_plan(arguments.plan)
     settings = Settings.read(os.environ)
-    outcomes = run_plan(
-        plan, arguments.out, told=_teller(), assets=settings, allowed=Allowances.of(settings)
+    means = Means(
+        manifests_folder=settings.manifests_folder,
+        assets=settings,
+        allowed=Allowances.of(settings),
+        memory_bytes=settings.worker_memory_bytes,
     )
+    outcomes = run_plan(plan, arguments.out, means, told=_teller())
     failed = [each for each in outcomes if isinstance(each, RunFailed)]
     print(f"{arguments.out}  {len(outcomes)} runs, {len(failed)} failed")
     print(f"now where the cluster is: mlscope import {arguments.out}", file=sys.stderr)

@@ -38,36 +38,36 @@ _SILENCE_S = 120.0
 Told = Callable[[Fact], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a machine gives a plan."""
+
+    manifests_folder: Path = SHIPPED_MANIFESTS
+    #: where files that are elsewhere are fetched to; without, none are
+    assets: AssetSettings | None = None
+    #: what models may bring
+    allowed: Allowances = NO_MORE
+    #: memory that a worker may hold; 0 is no bound
+    memory_bytes: int = 0
+
+
+MODEST = Means()
+"""What is shipped, and nothing else."""
+
+
 def run_plan(
-    plan: OfflinePlan,
-    out_path: Path,
-    *,
-    manifests_folder: Path = SHIPPED_MANIFESTS,
-    told: Told | None = None,
-    assets: AssetSettings | None = None,
-    allowed: Allowances = NO_MORE,
+    plan: OfflinePlan, out_path: Path, means: Means = MODEST, *, told: Told | None = None
 ) -> list[Outcome]:
     """Run a plan and write its bundle; return how each run ended, in the plan's order.
 
     `told` is called with every fact as it is written. A run whose pacing is remote is paced
-    here. `assets` says where files that are elsewhere are fetched to; without, none are. `allowed`
-    is what models may bring. Raises OSError when the bundle can't be written.
+    here. Raises OSError when the bundle can't be written.
     """
-    places = Places(manifests_folder, assets, allowed)
-    return asyncio.run(_run_plan(plan, out_path, places, told))
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where the files of models are, where those go that are fetched, and what is allowed."""
-
-    manifests_folder: Path
-    assets: AssetSettings | None
-    allowed: Allowances
+    return asyncio.run(_run_plan(plan, out_path, means, told))
 
 
 async def _run_plan(
-    plan: OfflinePlan, out_path: Path, places: Places, told: Told | None
+    plan: OfflinePlan, out_path: Path, means: Means, told: Told | None
 ) -> list[Outcome]:
     outcomes: list[Outcome] = []
 
@@ -78,10 +78,10 @@ async def _run_plan(
             told(fact)
 
     with BundleWriter(out_path, noted) as bundle, TemporaryDirectory(prefix="mlscope-") as folder:
-        await _introduce(plan, bundle, places.allowed)
-        limits = WorkerLimits(Path(folder), _RING_BYTES, _SPOOL_BYTES)
+        await _introduce(plan, bundle, means.allowed)
+        limits = WorkerLimits(Path(folder), _RING_BYTES, _SPOOL_BYTES, means.memory_bytes)
         for session in plan.plan.sessions:
-            await _run_session(plan, session, bundle, limits, places)
+            await _run_session(plan, session, bundle, limits, means)
     return outcomes
 
 
@@ -102,7 +102,7 @@ async def _run_session(
     session: SessionPlan,
     sink: Sink,
     limits: WorkerLimits,
-    places: Places,
+    means: Means,
 ) -> None:
     worker: WorkerProcess | None = None
     try:
@@ -111,13 +111,13 @@ async def _run_session(
             telling = Telling(order, sink)
             try:
                 worker = worker or await WorkerProcess.start(session.session, limits)
-                if not worker.has_goods and places.assets is not None:
-                    worker.take(await bring_for(order.subject, places.assets))
+                if not worker.has_goods and means.assets is not None:
+                    worker.take(await bring_for(order.subject, means.assets))
             except AgentError as error:
                 await telling.bury(error)
                 continue
             if not await Execution(
-                telling, worker, places.manifests_folder, _SILENCE_S, places.allowed
+                telling, worker, means.manifests_folder, _SILENCE_S, means.allowed
             ).carry_out():
                 await worker.close()
                 worker = None

@@ -13,7 +13,7 @@ from schemas.message import Fact
 from schemas.plan import OfflinePlan, Plan
 from schemas.run import RunCompleted, RunFailed
 from services.agent.allowances import Allowances, InlineLimits
-from services.agent.offline import orders_of, read_bundle, run_plan
+from services.agent.offline import Means, orders_of, read_bundle, run_plan
 from tests.seccomp import needs_filter
 from tests.services.agent.builders import (
     MANIFESTS,
@@ -134,7 +134,7 @@ def test_code_runs_where_it_is_allowed_alone(tmp_path: Path) -> None:
     assert {each.error for each in refused if isinstance(each, RunFailed)} == {"inline"}
     assert len(refused) == 3
     allowed = Allowances(inline=InlineLimits(timeout_s=30.0, cpu_s=30))
-    outcomes = run_plan(plan, tmp_path / "b", allowed=allowed)
+    outcomes = run_plan(plan, tmp_path / "b", Means(allowed=allowed))
     assert [type(each) for each in outcomes] == [RunCompleted] * 3
 
 
