@@ -1,4 +1,4 @@
-"""Commands that read: ls, show, tables, watch; and cancel."""
+"""Commands that read: ls, show, tables, analyze, watch; and cancel."""
 
 from cli.arguments.parts import Parsers, add_machine, asks, command, prints
 
@@ -39,7 +39,7 @@ def add_listing(commands: Parsers) -> None:
 
 
 def add_reading(commands: Parsers) -> None:
-    """Add `show`, `tables`, `watch` and `cancel`."""
+    """Add `show`, `tables`, `analyze`, `watch` and `cancel`."""
     show = command(commands, "show", "reading", "show an evaluation, a model or an agent")
     show.add_argument("name", metavar="NAME", help="an evaluation's id, or a name of the catalog")
     show.add_argument(
@@ -51,13 +51,18 @@ def add_reading(commands: Parsers) -> None:
     tables = command(commands, "tables", "reading", "print an evaluation's tables")
     tables.add_argument("evaluation", metavar="ID")
     tables.add_argument("names", nargs="*", metavar="TABLE", help="these only")
+    analyze = command(commands, "analyze", "analyzing", "say what an evaluation's analyses found")
+    analyze.add_argument("evaluation", metavar="ID")
+    analyze.add_argument(
+        "names", nargs="*", metavar="A1|TABLE", help="print these, by number or name"
+    )
     watch = command(commands, "watch", "evaluate", "follow an evaluation until it ends")
     watch.add_argument("evaluation", metavar="ID")
     watch.add_argument("--events", action="store_true", help="print every step as a line of JSON")
     cancel = command(commands, "cancel", "evaluate", "end an evaluation now")
     cancel.add_argument("evaluation", metavar="ID")
     cancel.add_argument("--reason", default="", metavar="TEXT", help="kept in its record")
-    for parser in (show, tables):
+    for parser in (show, tables, analyze):
         prints(parser)
-    for parser in (show, tables, watch, cancel):
+    for parser in (show, tables, analyze, watch, cancel):
         asks(parser)

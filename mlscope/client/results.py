@@ -64,21 +64,23 @@ class ResultTable:
 
 
 class ResultTables(Mapping[str, ResultTable]):
-    """Tables by name, in the analyzer's order. A missing one raises NoSuchTable."""
+    """Tables by name or number (`A8`), in the analyzer's order. Missing ones raise NoSuchTable."""
 
     def __init__(self, answer: Tables) -> None:
         """Take the answer to `tables`."""
         self._tables = {table.name: ResultTable(table) for table in answer.tables}
+        self._numbered = {table.id: table.name for table in answer.tables if table.id}
 
     def __getitem__(self, name: str) -> ResultTable:
         """Return a table. Raises NoSuchTable."""
-        if name not in self._tables:
+        found = self._tables.get(self._numbered.get(name, name))
+        if found is None:
             raise NoSuchTable(name, tuple(self._tables))
-        return self._tables[name]
+        return found
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether there is a table of this name."""
-        return name in self._tables
+        """Tell whether there is a table of this name or number."""
+        return name in self._tables or name in self._numbered
 
     def __iter__(self) -> Iterator[str]:
         """Yield the tables' names."""

@@ -88,8 +88,9 @@ class Analyzer:
         self._answers.close()
 
     async def _tables(self, wanted: ShowTables) -> Tables | Refused:
-        names = [analysis.name for analysis in ANALYSES]
-        strange = ", ".join(sorted(set(wanted.tables) - set(names)))
+        names = {analysis.name: analysis.name for analysis in ANALYSES}
+        known = names | {analysis.id: analysis.name for analysis in ANALYSES if analysis.id}
+        strange = ", ".join(sorted(set(wanted.tables) - set(known)))
         if strange:
             return Refused(
                 error="unknown",
@@ -98,6 +99,8 @@ class Analyzer:
                 found=strange,
                 allowed=", ".join(names),
             )
+        told = tuple(known[each] for each in wanted.tables)
+        wanted = wanted.model_copy(update={"tables": told})
         async with self._turn:
             found = await asyncio.to_thread(self._answers.tables, wanted)
         if found.tables:

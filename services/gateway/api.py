@@ -87,8 +87,17 @@ async def tables(request: Request) -> Response:
     return as_json(found.model_dump(mode="json"))
 
 
+async def analyses(request: Request) -> Response:
+    """GET /api/evaluations/{id}/analyses: what every table says, without its rows."""
+    found = await tables_of(bus_of(request), evaluation_of(request))
+    told = [each.model_dump(mode="json", exclude={"rows"}) for each in found.tables]
+    rows = {each.name: len(each.rows) for each in found.tables} | found.total_rows
+    said = [each | {"rows": rows[each["name"]]} for each in told]
+    return as_json({"evaluation": found.evaluation, "analyses": said})
+
+
 async def table(request: Request) -> Response:
-    """GET /api/evaluations/{id}/tables/{name}: one, as JSON, or as a file.
+    """GET /api/evaluations/{id}/tables/{name}: one by name or number, as JSON, or as a file.
 
     A suffix says which (see `FILES`); CSV comes to `Accept: text/csv` as well.
     """
@@ -96,7 +105,7 @@ async def table(request: Request) -> Response:
     if not dot:
         name, suffix = suffix, ""
     found = await tables_of(bus_of(request), evaluation_of(request), name)
-    one = next((each for each in found.tables if each.name == name), None)
+    one = next((each for each in found.tables if name in (each.name, each.id)), None)
     if one is None:
         raise NoSuchTable(name, tuple(each.name for each in found.tables))
     if not suffix and "text/csv" in request.headers.get("accept", ""):

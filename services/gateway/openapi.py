@@ -77,6 +77,7 @@ def _evaluation_paths() -> dict[str, Any]:
                 "description": "Events: state, run (with ids), progress, gap, end.",
             }
         },
+        f"{place}/analyses": {"get": _operation("what its tables say", None, [evaluation])},
         f"{place}/tables": {"get": _operation("its tables", Tables, [evaluation])},
         f"{place}/tables/{{table}}": {
             "get": _with_files(_operation("one table", Table, [evaluation, table]))

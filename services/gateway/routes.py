@@ -79,6 +79,7 @@ def _api_routes() -> list[Route]:
         Route("/evaluations/{evaluation}", api.show, methods=["GET"]),
         Route("/evaluations/{evaluation}", api.cancel, methods=["DELETE"]),
         Route("/evaluations/{evaluation}/events", api.events),
+        Route("/evaluations/{evaluation}/analyses", api.analyses),
         Route("/evaluations/{evaluation}/tables", api.tables),
         Route("/evaluations/{evaluation}/tables/{table}", api.table),
     ]

@@ -120,6 +120,21 @@ async def test_tables_print_all_or_one(mlscope: CommandLine, standing: StandIns)
     assert "none" in missing.err
 
 
+async def test_analyses_are_a_line_each_and_whole_by_number(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    update = {"name": "kernels", "id": "A8", "verdict": "None is long."}
+    standing.held = [LATENCY, LATENCY.model_copy(update=update)]
+    await standing.tell(*whole_story(E1))
+    lines = (await mlscope("analyze", E1, "-o", "json")).json()
+    assert [(each["id"], each["name"]) for each in lines] == [("", "latency"), ("A8", "kernels")]
+    said = (await mlscope("analyze", E1)).out
+    assert "None is long." in said
+    (whole,) = (await mlscope("analyze", E1, "kernels", "-o", "json")).json()
+    assert (whole["id"], whole["rows"][0].keys()) == ("A8", {"run", "p50"})
+    assert (await mlscope("analyze", E1, "kernels", "-o", "csv")).out.startswith("run,p50\n")
+
+
 async def test_a_caveat_of_several_tables_is_said_once(
     mlscope: CommandLine, standing: StandIns
 ) -> None:

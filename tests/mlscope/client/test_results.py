@@ -28,3 +28,10 @@ def test_tables_are_a_map_whose_gaps_say_what_there_is() -> None:
     with pytest.raises(NoSuchTable, match="there are: latency"):
         tables["none"]
     assert tables.get("latency") is not None
+
+
+def test_a_numbered_table_is_found_by_its_number() -> None:
+    numbered = LATENCY.model_copy(update={"id": "A8"})
+    tables = ResultTables(Tables(evaluation=E, tables=(numbered,)))
+    assert (list(tables), "A8" in tables, "A9" in tables) == (["latency"], True, False)
+    assert tables["A8"].name == "latency"

@@ -102,10 +102,12 @@ async def test_a_measured_evaluation_gets_its_tables(
         await bus.publish(MEASURED, id="m0")
         said = await _said(bus)
         answer = await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["latency"]}')
+        numbered = await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["A2"]}')
     assert isinstance(said, AnalysisCompleted)
     assert said.tables == tuple(each.name for each in ANALYSES)
     tables = Tables.model_validate_json(answer)
     assert tables.tables[0].rows[0][:2] == ("r0", "online")
+    assert [each.name for each in Tables.model_validate_json(numbered).tables] == ["layers"]
 
 
 async def test_questions_without_answer_are_refused(

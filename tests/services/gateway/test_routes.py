@@ -84,6 +84,12 @@ async def test_a_table_comes_as_json_and_csv(web: httpx.AsyncClient) -> None:
     assert (await web.get(f"/api/evaluations/{E}/tables/none")).status_code == 404
 
 
+async def test_analyses_say_what_they_found_without_rows(web: httpx.AsyncClient) -> None:
+    told = (await web.get(f"/api/evaluations/{E}/analyses")).json()["analyses"]
+    assert [(each["name"], each["rows"], each["chart"]) for each in told] == [("latency", 2, None)]
+    assert [column["name"] for column in told[0]["columns"]] == ["run", "p50"]
+
+
 @pytest.mark.parametrize(("suffix", "read"), [("parquet", pl.read_parquet), ("arrow", pl.read_ipc)])
 async def test_a_table_comes_as_a_typed_file(
     web: httpx.AsyncClient, suffix: str, read: Callable[[io.BytesIO], pl.DataFrame]

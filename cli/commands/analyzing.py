@@ -1,0 +1,49 @@
+"""`mlscope analyze`: what an evaluation's analyses found, in a sentence each, or whole."""
+
+import argparse
+import asyncio
+
+from cli import exits
+from cli.commands.asking import client_of, write_tables
+from cli.output import Rows, rows_of, write_json, write_rows
+from mlscope.client import ResultTables
+from mlscope.client.brief import brief
+
+_COLUMNS = ("id", "table", "rows", "verdict")
+
+
+def analyze(arguments: argparse.Namespace) -> int:
+    """Print a line an analysis; with names (`A8`, `kernels`) their tables."""
+    return asyncio.run(_analyze(arguments))
+
+
+async def _analyze(arguments: argparse.Namespace) -> int:
+    async with client_of(arguments) as client:
+        found = await client.tables(arguments.evaluation, *arguments.names)
+    if arguments.names:
+        _print_tables(found, arguments.names, arguments.output)
+    elif arguments.output == "json":
+        write_json([_record(found, name) for name in found])
+    else:
+        write_rows(rows_of([_line(found, name) for name in found], _COLUMNS), arguments.output)
+    return exits.OK
+
+
+def _print_tables(found: ResultTables, names: list[str], form: str) -> None:
+    tables = [found[name].table for name in names]
+    if form == "json":
+        write_json([_record(found, name) for name in names])
+    else:
+        write_tables([brief(each) for each in tables] if form == "table" else tables, form)
+
+
+def _line(found: ResultTables, name: str) -> dict[str, object]:
+    table = found[name].table
+    return {"id": table.id, "table": name, "rows": len(table.rows), "verdict": table.verdict}
+
+
+def _record(found: ResultTables, name: str) -> dict[str, object]:
+    """Return all that a table is, its rows as maps."""
+    table = found[name].table
+    told = table.model_dump(mode="json", exclude={"rows"})
+    return told | {"rows": Rows.of_table(table).maps()}
