@@ -55,6 +55,8 @@ class OpenRequest:
     builders: Sequence[str] = BUILDERS
     #: hosts beside this one whose servers may be asked
     remote_hosts: Sequence[str] = ()
+    #: trace the layers of the very first run, where they can be
+    traces_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,34 @@ class TensorPlace:
     name: str
     shape: tuple[int, ...]
     element_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer of one predict call: absolute CLOCK_MONOTONIC nanoseconds.
+
+    `attributes` is the JSON text of a `natures.Nature`.
+    """
+
+    name: str
+    start_ns: int
+    duration_ns: int
+    thread: int
+    attributes: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRun:
+    """A cold start: when opening began, was through, and the first run ended (CLOCK_MONOTONIC ns).
+
+    `layers` are those of the first run, where it was traced.
+    """
+
+    began_ns: int
+    loaded_ns: int
+    started_ns: int
+    ended_ns: int
+    layers: tuple[Layer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +109,14 @@ class Opened:
     precision: str
     threads: int
     options: Mapping[str, Any]
+    #: how it was opened, stamp by stamp
+    first: FirstRun | None = None
     #: nanoseconds to open it, and of its very first run
     load_ns: int = 0
     first_run_ns: int = 0
     deepest_level: Level = Level.MODEL
+    #: why it is no deeper, where that is not plain
+    level_reason: str = ""
     #: what opening and first run added to the process's resident memory
     memory_bytes: int = 0
     #: what the framework holds of a device's own memory; 0 on a CPU, or where it does not say
@@ -110,22 +144,17 @@ class Predictor(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One layer of one predict call: absolute CLOCK_MONOTONIC nanoseconds.
+class LayerCapture(Protocol):
+    """One block of predict calls with their layers traced; made anew for each block.
 
-    `attributes` is a JSON text {type, index, shape, provider, original}.
+    It lies beside the measured model or is taken off it by `close`: calls without a capture are
+    never slower for it.
     """
 
-    name: str
-    start_ns: int
-    duration_ns: int
-    thread: int
-    attributes: bytes
-
-
-class LayerCapture(Protocol):
-    """One block of predict calls with their layers traced; made anew for each block."""
+    @property
+    def notes(self) -> Sequence[str]:
+        """How its times came about, and what is missing, for a reader; whole after `close`."""
+        ...
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch, as `Predictor.predict` does."""
@@ -144,7 +173,7 @@ class LayerSource(Protocol):
     """A predictor that can trace its layers."""
 
     def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
-        """Begin a capture: open what it needs and predict each of these batches once, uncounted.
+        """Begin a capture: open what it needs and predict each of these batches, uncounted.
 
         Raises OpenFailed, PredictFailed.
         """

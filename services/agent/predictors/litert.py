@@ -120,6 +120,7 @@ class LiteRtPredictor:
             threads=self._options.threads,
             options=asdict(self._options),
             deepest_level=Level.MODEL,
+            level_reason="LiteRT shows no layers to Python; the model's ONNX or OpenVINO form does",
         )
 
 

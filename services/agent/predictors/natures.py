@@ -1,0 +1,89 @@
+"""What a layer is, beside when it ran: the JSON attributes of its spans, the same in every call."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from mlscope.tracing.texts import json_text
+
+Shapes = Sequence[Sequence[int]]
+"""One shape a tensor."""
+
+_PER_ELEMENT: Mapping[str, int] = {
+    "add": 1, "sub": 1, "mul": 1, "div": 1, "relu": 1, "relu6": 1, "clip": 2, "clamp": 2,
+    "hardtanh": 2, "leakyrelu": 2, "sigmoid": 4, "hardsigmoid": 3, "tanh": 4, "silu": 5,
+    "hardswish": 4, "gelu": 8, "erf": 8, "exp": 1, "sqrt": 1, "rsqrt": 2, "neg": 1, "abs": 1,
+    "pow": 1, "max": 1, "min": 1, "softmax": 5, "logsoftmax": 5, "batchnorm": 2,
+    "batchnormalization": 2, "layernorm": 7, "layernormalization": 7, "groupnorm": 7,
+    "instancenormalization": 7, "biasadd": 1, "addv2": 1,
+    "addn": 1, "maximum": 1, "minimum": 1,
+}  # fmt: skip
+"""FLOPs per element of the output; transcendental functions are counted as a few operations."""
+_PER_INPUT: Mapping[str, int] = {
+    "mean": 1, "sum": 1, "reducemean": 1, "reducesum": 1, "globalaveragepool": 1,
+    "globalmaxpool": 1, "adaptiveavgpool2d": 1, "adaptivemaxpool2d": 1,
+}  # fmt: skip
+"""FLOPs per element of the input: each is added or compared once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nature:
+    """A layer's attributes; what is None is unknown and left out.
+
+    `flops` counts 2 for a multiply and add; bytes are those of the tensors read and written, a
+    lower bound of the traffic. `shapes` are its outputs', in elements.
+    """
+
+    index: int
+    type: str
+    shapes: Shapes = ()
+    input_shapes: Shapes | None = None
+    provider: str = ""
+    original: Sequence[str] = ()
+    memory_bytes: int | None = None
+    #: measured, or outputs: the bytes of the new tensors it returns
+    memory_kind: str = ""
+    flops: int | None = None
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def text(self) -> bytes:
+        """Return the JSON text that its spans carry."""
+        shapes = [list(shape) for shape in self.shapes]
+        told = {
+            "type": self.type,
+            "index": self.index,
+            "shape": shapes[0] if len(shapes) == 1 else shapes,
+            "input_shapes": self.input_shapes and [list(shape) for shape in self.input_shapes],
+            "provider": self.provider,
+            "original": list(self.original),
+            "memory_bytes": self.memory_bytes,
+            "memory_kind": self.memory_kind or None,
+            "flops": self.flops,
+            "bytes_read": self.bytes_read,
+            "bytes_written": self.bytes_written,
+            **self.more,
+        }
+        return json_text({name: value for name, value in told.items() if value is not None})
+
+
+def plain_flops(kind: str, inputs: Shapes, outputs: Shapes, window: int = 1) -> int | None:
+    """Return the FLOPs of an operator without products; None for one that is not known.
+
+    `window` is the elements under a pool's kernel. Source: one operation an element for
+    arithmetic, comparisons and clipping by bound; the rest by `_PER_ELEMENT`.
+    """
+    name = kind.lower().replace("_", "").removesuffix("inplace")
+    written = sum(prod(shape) for shape in outputs[:1])
+    if name in _PER_INPUT:
+        return _PER_INPUT[name] * sum(prod(shape) for shape in inputs[:1])
+    if "pool" in name:
+        return window * written
+    return _PER_ELEMENT[name] * written if name in _PER_ELEMENT else None
+
+
+def product_flops(outputs: Shapes, summed: int) -> int:
+    """Return the FLOPs of a convolution or matrix product: 2 for each of `summed` an element."""
+    return 2 * prod(outputs[0]) * summed if outputs else 0

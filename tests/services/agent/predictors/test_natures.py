@@ -1,0 +1,44 @@
+"""What a layer's spans say of it."""
+
+import json
+
+import pytest
+
+from services.agent.predictors.natures import Nature, plain_flops, product_flops
+
+
+def test_what_is_unknown_is_left_out() -> None:
+    told = json.loads(Nature(3, "Conv2d", [(1, 8)]).text())
+    assert told == {"type": "Conv2d", "index": 3, "shape": [1, 8], "provider": "", "original": []}
+
+
+def test_a_layer_of_several_outputs_has_a_shape_for_each() -> None:
+    told = json.loads(Nature(0, "Split", [(1, 2), (1, 3)], input_shapes=[(1, 5)]).text())
+    assert told["shape"] == [[1, 2], [1, 3]]
+    assert told["input_shapes"] == [[1, 5]]
+
+
+def test_no_flops_are_not_unknown_flops() -> None:
+    assert json.loads(Nature(0, "view", flops=0, memory_bytes=0).text())["flops"] == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "window", "flops"),
+    [
+        ("Relu", 1, 12),
+        ("relu_", 1, 12),
+        ("Clip", 1, 24),
+        ("MaxPool", 9, 108),
+        ("ReduceMean", 1, 48),
+        ("GlobalAveragePool", 1, 48),
+        ("NonMaxSuppression", 1, None),
+    ],
+)
+def test_plain_operators_count_by_element(kind: str, window: int, flops: int | None) -> None:
+    assert plain_flops(kind, [(4, 12)], [(3, 4)], window) == flops
+
+
+def test_a_product_counts_two_for_a_multiply_and_add() -> None:
+    # 8 channels of 5 x 5 from 3 channels by 3 x 3 kernels
+    assert product_flops([(1, 8, 5, 5)], 3 * 3 * 3) == 2 * 8 * 25 * 27
+    assert product_flops([], 27) == 0
