@@ -11,6 +11,8 @@ import inspect
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -18,10 +20,11 @@ import torch
 from schemas.level import Level
 from schemas.manifest import Port
 from services.agent.errors import OpenFailed, PredictFailed
-from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors import LayerCapture, Opened, OpenRequest, TensorPlace, Tensors
 from services.agent.predictors.building import build
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.pytorch_archive import load_exported
+from services.agent.predictors.pytorch_capturing import Capturing
 from services.agent.predictors.pytorch_feed import DTYPES, Feed
 from services.agent.predictors.pytorch_options import Options, options_of
 from services.agent.predictors.pytorch_outputs import array_of, leaves_of, name_of_one
@@ -69,6 +72,7 @@ class PyTorchPredictor:
         self._call = _caller(module, request.model.inputs, options)
         self._feeds: dict[int, Feed] = {}
         self._graph: _CapturedGraph | None = None
+        self._capturing: Capturing | None = None
         self.opened = self._opened()
 
     def settle(self, outputs: Tensors) -> None:
@@ -99,10 +103,22 @@ class PyTorchPredictor:
         except Exception as error:  # a model's own code raises what it likes
             raise PredictFailed(first_line(error)) from error
 
+    def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
+        """Begin a capture of layers. Raises PredictFailed."""
+        if self._capturing is None:
+            self._capturing = Capturing(
+                self.module,
+                self._options,
+                self.predict,
+                lambda inputs: self._call(Feed(inputs, self._options).moved()),
+                lambda twin: PyTorchPredictor(self._request, self._options, twin).predict,
+            )
+        return self._capturing.begin(warmed_with)
+
     def close(self) -> None:
         """Free the model, and what CUDA keeps for it."""
         self._feeds.clear()
-        self._graph = None
+        self._graph = self._capturing = None
         del self.module, self._call
         gc.collect()
         if self._device.type == "cuda":
@@ -128,7 +144,7 @@ class PyTorchPredictor:
             precision=_precision(self.module, self._options),
             threads=torch.get_num_threads(),
             options=self._options.as_given(),
-            deepest_level=Level.MODEL,
+            deepest_level=Level.FRAMEWORK,
         )
 
 
@@ -205,9 +221,19 @@ def _with_weights(module: Any, request: OpenRequest) -> Any:
 
         state = load_file(path)
     else:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = _unpickled(path, request.model.name)
     module.load_state_dict(state.get("state_dict", state))
     return module
+
+
+def _unpickled(path: Path, model: str) -> Any:
+    """Return a state dict that needs no code to be read. Raises OpenFailed."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError as error:
+        reason = "is a pickle of more than tensors and plain data, which may run code"
+        kept = "keep its state_dict alone, or safetensors"
+        raise OpenFailed(model, f"{path.name} {reason}; {kept}") from error
 
 
 def _placed(module: Any, options: Options) -> Any:

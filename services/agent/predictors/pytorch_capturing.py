@@ -1,0 +1,133 @@
+"""Which way a PyTorch model's layers are captured: by its modules, or by its operators."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from services.agent.errors import PredictFailed
+from services.agent.predictors import LayerCapture, Tensors
+from services.agent.predictors.pytorch_events import EventNames, KinetoCapture
+from services.agent.predictors.pytorch_layers import EagerCapture
+from services.agent.predictors.pytorch_options import Options
+from services.agent.predictors.pytorch_plan import LayerPlan, plan_of
+from services.agent.predictors.pytorch_probe import Operator, Seen, probe, wrappable
+from services.agent.predictors.pytorch_programs import operator_places
+from services.agent.predictors.shapes import first_line
+
+_NAMED_KERNELS = {"cpp.enable_kernel_profile": True}
+_REPLAYED = "a CUDA graph is replayed whole: no layer of it runs by itself"
+_COMPILED = (
+    "a compiled model's layers are its regions' operators and kernels, by PyTorch's profiler"
+)
+_PROGRAM = "layers are the program's operators, by PyTorch's profiler"
+
+Predict = Callable[[Tensors], Tensors]
+Call = Callable[[Tensors], Any]
+"""Calls the model with a batch, as its predictor does; its outputs stay on the device."""
+
+
+class Capturing:
+    """Begins the captures of one opened model; what an uncounted call shows is kept."""
+
+    def __init__(
+        self,
+        module: Any,
+        options: Options,
+        predict: Predict,
+        call: Call,
+        predictor_of: Callable[[Any], Predict],
+    ) -> None:
+        """Take an opened module, how it is called, and how another like it is predicted with."""
+        self._module = module
+        self._options = options
+        self._predict = predict
+        self._call = call
+        self._predictor_of = predictor_of
+        self._twin: Predict | None = None
+        self._plan: LayerPlan | None = None
+        self._names: EventNames | None = None
+
+    def begin(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
+        """Begin the capture of a block; without batches, of a first run. Raises PredictFailed."""
+        if self._options.graphs:
+            return Replayed(self._predict, warmed_with)
+        if not warmed_with:
+            return self._begin_cold()
+        if self._options.compile != "none":
+            self._names = self._names or EventNames(self._options.device)
+            return KinetoCapture(self._names, self._compiled_twin(), warmed_with, [_COMPILED])
+        if self._plan is None and self._names is None:
+            self._look(warmed_with[0])
+        if self._plan is not None:
+            on_gpu = self._options.device.startswith("cuda")
+            return EagerCapture(self._plan, self._predict, warmed_with, on_gpu=on_gpu)
+        assert self._names is not None
+        return KinetoCapture(self._names, self._predict, warmed_with, [_PROGRAM])
+
+    def _begin_cold(self) -> LayerCapture:
+        """Begin a capture of a first run: no call before it may show what the model does."""
+        is_eager = wrappable(self._module) and self._options.compile == "none"
+        if is_eager and not operator_places(self._module):
+            plan = plan_of(self._module, Seen(), self._options.device)
+            return EagerCapture(plan, self._predict, ())
+        return KinetoCapture(EventNames(self._options.device), self._predict, ())
+
+    def _compiled_twin(self) -> Predict:
+        """Return the model compiled once more, its CPU kernels telling the profiler their names.
+
+        On a GPU the profiler sees kernels' launches as they are.
+        """
+        if self._options.device.startswith("cuda"):
+            return self._predict
+        if self._twin is None:
+            mode = self._options.compile
+            options = {**torch._inductor.list_mode_options(mode), **_NAMED_KERNELS}  # noqa: SLF001
+            twin = torch.compile(self._module._orig_mod, options=options)  # noqa: SLF001
+            self._twin = self._predictor_of(twin)
+        return self._twin
+
+    def _look(self, inputs: Tensors) -> None:
+        """Learn the layers from one uncounted call. Raises PredictFailed."""
+        try:
+            with torch.inference_mode():
+                seen = probe(self._module, lambda: self._call(inputs))
+        except Exception as error:  # a model's own code raises what it likes
+            raise PredictFailed(first_line(error)) from error
+        places = operator_places(self._module)
+        if wrappable(self._module) and not places:
+            plan = plan_of(self._module, seen, self._options.device)
+            if not plan.is_whole or len(seen.operators) < 2:
+                self._plan = plan
+                return
+        self._names = EventNames(self._options.device, _by_name(seen), places)
+
+
+class Replayed:
+    """A block of a captured CUDA graph: its calls have no layers."""
+
+    notes: Sequence[str] = (_REPLAYED,)
+
+    def __init__(self, predict: Predict, warmed_with: Sequence[Tensors]) -> None:
+        """Predict each batch once, uncounted. Raises PredictFailed."""
+        self._predict = predict
+        self._calls = 0
+        for inputs in warmed_with:
+            predict(inputs)
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch. Raises PredictFailed."""
+        outputs = self._predict(inputs)
+        self._calls += 1
+        return outputs
+
+    def close(self) -> list[list[Any]]:
+        """Return no layer for each call."""
+        return [[] for _ in range(self._calls)]
+
+
+def _by_name(seen: Seen) -> Mapping[str, Sequence[Operator]]:
+    found: dict[str, list[Operator]] = {}
+    for each in seen.operators:
+        found.setdefault(each.name, []).append(each)
+    return found

@@ -1,0 +1,241 @@
+"""What a PyTorch model does in one uncounted call: which modules run, and which operators.
+
+One real call under a dispatch mode, not one with fake tensors: a real one also gets through models
+whose shapes depend on data, and costs a call. It is never around a timed or a compiled model.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from services.agent.predictors.natures import plain_flops
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator as the model called it; what it called itself is counted in it."""
+
+    name: str
+    #: the innermost module call it was made in, its place in `Seen.calls`; -1 outside of all
+    call: int
+    input_shapes: tuple[Shape, ...]
+    shapes: tuple[Shape, ...]
+    flops: int
+    bytes_read: int
+    bytes_written: int
+    #: bytes of outputs that are not one of its inputs again
+    new_bytes: int
+
+
+@dataclass(slots=True)
+class ModuleCall:
+    """One call of a module's forward."""
+
+    module: torch.nn.Module
+    input_shapes: tuple[Shape, ...]
+    #: the operators before it began, and before it ended
+    first: int
+    last: int = 0
+    shapes: tuple[Shape, ...] = ()
+    #: bytes of outputs that are not one of its inputs again
+    new_bytes: int = 0
+    #: whether modules were called in it
+    is_container: bool = False
+
+
+@dataclass(slots=True)
+class Seen:
+    """Module calls in order of their begin, and operators in order."""
+
+    calls: list[ModuleCall] = field(default_factory=list)
+    operators: list[Operator] = field(default_factory=list)
+
+
+def probe(model: Any, call: Callable[[], Any]) -> Seen:
+    """Return what one call of a model does. Raises what the model raises."""
+    watch = _Watch()
+    with _wrapped(_modules_in(model), watch.around), watch:
+        call()
+    return watch.seen
+
+
+def wrap(module: torch.nn.Module, forward: Callable[..., Any]) -> Callable[[], None]:
+    """Let a module's calls go to `forward`; the function returned undoes it.
+
+    The instance alone is changed, and no hook attached: hooks make PyTorch leave fast paths.
+    """
+    own = vars(module)
+    before = own.get("forward")
+    own["forward"] = forward
+
+    def undo() -> None:
+        if before is None:
+            own.pop("forward", None)
+        else:
+            own["forward"] = before
+
+    return undo
+
+
+def wrappable(module: Any) -> bool:
+    """Whether a module's forward is an attribute of Python's that can be replaced."""
+    return isinstance(module, torch.nn.Module) and not isinstance(module, torch.jit.ScriptModule)
+
+
+def names_of(model: torch.nn.Module) -> Mapping[int, Sequence[str]]:
+    """Return every qualified name of each module, by id; one shared in two places has two."""
+    names: dict[int, list[str]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        names.setdefault(id(module), []).append(name)
+    return names
+
+
+def operator_flops(kind: str, packet: Any, inputs: Any, kwargs: Any, out: Any) -> int:
+    """Return an operator's FLOPs: PyTorch's own formulas for products, ours for plain ones."""
+    if packet in flop_registry:
+        return int(flop_registry[packet](*inputs, **kwargs, out_val=out))
+    shapes, results = shapes_in(inputs), shapes_in(out)
+    window = 1
+    if "pool" in kind and len(inputs) > 1 and isinstance(inputs[1], list | tuple):
+        for size in inputs[1]:
+            window *= int(size)
+    return plain_flops(kind, shapes, results, window) or 0
+
+
+def shapes_in(value: Any) -> tuple[Shape, ...]:
+    """Return the shapes of all tensors in arguments or results."""
+    return tuple(tuple(each.shape) for each in tensors_in(value))
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """Return all tensors in arguments or results."""
+    return [each for each in tree_leaves(value) if isinstance(each, torch.Tensor)]
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes module calls and operators of the thread it is entered in."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen = Seen()
+        self._open: list[int] = []
+        self._depth = 0
+        self._flops = 0
+        self._thread = threading.get_ident()
+
+    def around(self, module: torch.nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a module's forward that notes its calls."""
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != self._thread:
+                return forward(*args, **kwargs)
+            call = self._begin(module, (args, kwargs))
+            try:
+                answer = forward(*args, **kwargs)
+            finally:
+                self._open.pop()
+                call.last = len(self.seen.operators)
+            call.shapes = shapes_in(answer)
+            call.new_bytes = _bytes(_fresh(tensors_in(answer), tensors_in((args, kwargs))))
+            return answer
+
+        return noted
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operator and note it; its decomposition is run for FLOPs where it has one."""
+        kwargs = kwargs or {}
+        if self._depth == 0:
+            self._flops = 0
+        self._depth += 1
+        try:
+            answer = self._run(func, args, kwargs)
+        finally:
+            self._depth -= 1
+        if self._depth == 0:
+            self._note(func, args, kwargs, answer)
+        return answer
+
+    def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        packet = getattr(func, "overloadpacket", func)
+        kind = _kind(func)
+        known = packet in flop_registry or plain_flops(kind, ((),), ((),)) is not None
+        if not known and hasattr(func, "decompose"):
+            with self:
+                answer = func.decompose(*args, **kwargs)
+            if answer is not NotImplemented:
+                return answer
+        answer = func(*args, **kwargs)
+        self._flops += operator_flops(kind, packet, args, kwargs, answer)
+        return answer
+
+    def _note(self, func: Any, args: Any, kwargs: Any, answer: Any) -> None:
+        given, made = tensors_in((args, kwargs)), tensors_in(answer)
+        fresh = _fresh(made, given)
+        is_view = bool(made) and not fresh and not _writes(func)
+        self.seen.operators.append(
+            Operator(
+                name=f"aten::{_kind(func)}",
+                call=self._open[-1] if self._open else -1,
+                input_shapes=tuple(tuple(each.shape) for each in given),
+                shapes=tuple(tuple(each.shape) for each in made),
+                flops=self._flops,
+                bytes_read=0 if is_view else _bytes(given),
+                bytes_written=0 if is_view else _bytes(made),
+                new_bytes=_bytes(fresh),
+            )
+        )
+
+    def _begin(self, module: torch.nn.Module, given: Any) -> ModuleCall:
+        if self._open:
+            self.seen.calls[self._open[-1]].is_container = True
+        self._open.append(len(self.seen.calls))
+        call = ModuleCall(module, shapes_in(given), len(self.seen.operators))
+        self.seen.calls.append(call)
+        return call
+
+
+@contextmanager
+def _wrapped(
+    modules: Sequence[torch.nn.Module],
+    around: Callable[[torch.nn.Module, Callable[..., Any]], Callable[..., Any]],
+) -> Iterator[None]:
+    undone = [wrap(module, around(module, module.forward)) for module in modules]
+    try:
+        yield
+    finally:
+        for undo in reversed(undone):
+            undo()
+
+
+def _modules_in(model: Any) -> list[torch.nn.Module]:
+    if not isinstance(model, torch.nn.Module):
+        return []
+    return [module for module in model.modules() if wrappable(module)]
+
+
+def _kind(func: Any) -> str:
+    return str(getattr(func, "overloadpacket", func)).rpartition(".")[2]
+
+
+def _writes(func: Any) -> bool:
+    """Whether an operator writes into one of its arguments."""
+    return bool(getattr(getattr(func, "_schema", None), "is_mutable", False))
+
+
+def _fresh(made: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the tensors that share no memory with those given."""
+    held = {each.untyped_storage()._cdata for each in given}  # noqa: SLF001
+    return [each for each in made if each.untyped_storage()._cdata not in held]  # noqa: SLF001
+
+
+def _bytes(tensors: Sequence[torch.Tensor]) -> int:
+    return sum(each.numel() * each.element_size() for each in tensors)
