@@ -1,14 +1,17 @@
 """The nodes of an ONNX file, read without the onnx package.
 
 Format: protobuf wire format; field numbers from onnx.proto3 (ModelProto.graph = 7,
-GraphProto.node = 1, NodeProto.input = 1, output = 2, name = 3, op_type = 4).
+GraphProto.node = 1, NodeProto.input = 1, output = 2, name = 3, op_type = 4, attribute = 5,
+AttributeProto.name = 1, ints = 8).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _GRAPH, _NODE = 7, 1
-_INPUT, _OUTPUT, _NAME, _OP_TYPE = 1, 2, 3, 4
+_INPUT, _OUTPUT, _NAME, _OP_TYPE, _ATTRIBUTE = 1, 2, 3, 4, 5
+_ATTRIBUTE_NAME, _ATTRIBUTE_INTS = 1, 8
+_WINDOW = b"kernel_shape"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -20,6 +23,8 @@ class Node:
     op_type: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    #: the sizes of a convolution's or pool's kernel, where it says them
+    window: tuple[int, ...] = ()
 
 
 def nodes_of(model: bytes) -> list[Node]:
@@ -61,10 +66,32 @@ def _region(end: Node, maker: Mapping[str, Node], ends: set[str]) -> set[str]:
 
 def _node(body: memoryview) -> Node:
     texts: dict[int, list[str]] = {_INPUT: [], _OUTPUT: [], _NAME: [""], _OP_TYPE: [""]}
+    window: tuple[int, ...] = ()
     for field, value in _fields(body):
         if field in texts and isinstance(value, memoryview):
             texts[field].append(bytes(value).decode("utf-8", errors="replace"))
-    return Node(texts[_NAME][-1], texts[_OP_TYPE][-1], tuple(texts[_INPUT]), tuple(texts[_OUTPUT]))
+        elif field == _ATTRIBUTE and isinstance(value, memoryview):
+            window = _window(value) or window
+    name, kind = texts[_NAME][-1], texts[_OP_TYPE][-1]
+    return Node(name, kind, tuple(texts[_INPUT]), tuple(texts[_OUTPUT]), window)
+
+
+def _window(attribute: memoryview) -> tuple[int, ...]:
+    """Return a kernel's sizes from one attribute; () for any other."""
+    name, sizes = b"", list[int]()
+    for field, value in _fields(attribute):
+        if field == _ATTRIBUTE_NAME and isinstance(value, memoryview):
+            name = bytes(value)
+        elif field == _ATTRIBUTE_INTS and name == _WINDOW:
+            sizes += [value] if isinstance(value, int) else _varints(value)
+    return tuple(sizes) if name == _WINDOW else ()
+
+
+def _varints(packed: memoryview) -> Iterator[int]:
+    at = 0
+    while at < len(packed):
+        value, at = _varint(packed, at)
+        yield value
 
 
 def _parts(body: memoryview, wanted: int) -> Iterator[memoryview]:

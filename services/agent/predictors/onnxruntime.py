@@ -30,6 +30,8 @@ from services.agent.predictors.onnxruntime_options import Options, options_of
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.shapes import first_line, is_batched
 
+_CUT = "layer times are whole microseconds, cut: their sums are a little low"
+_FULL = "a profile was full: queries that waited for the next one were slow, their layers were not"
 _MOST_BOUND = 16
 _MOST_EVENTS = 500_000
 """Events of one profile; ORT stops recording at 1,000,000, and they wait in memory."""
@@ -179,6 +181,7 @@ class LayerTwin:
         self._folder = tempfile.TemporaryDirectory(dir=request.scratch, prefix="layers-")
         #: finished profiles: file and when it began (monotonic ns)
         self._profiles: list[tuple[Path, int]] = []
+        self.notes: list[str] = [_CUT]
         self._runs_left = 0
         self._open()
 
@@ -187,6 +190,8 @@ class LayerTwin:
         if self._runs_left == 0:
             self._end()
             self._open()
+            if _FULL not in self.notes:
+                self.notes.append(_FULL)
         self._runs_left -= 1
         return self._bound.predict(inputs)
 

@@ -7,10 +7,11 @@ of profiling) and `dur` are whole microseconds, both cut: sums of layers are bia
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
-from mlscope.tracing.texts import json_text
 from services.agent.predictors import Layer
+from services.agent.predictors.natures import Nature, Shapes, plain_flops, product_flops
 from services.agent.predictors.onnx_graph import Node, originals_of
 
 _KERNEL = "_kernel_time"
@@ -52,7 +53,9 @@ class LayerNames:
         #: how many nodes a run executes
         self.nodes = len(executed)
         self._origin = originals_of(originals, _ends(originals, executed))
-        self._texts: dict[tuple[str, str], bytes] = {}
+        self._windows = {node.name: prod(node.window) for node in executed}
+        #: what a node's spans carry, by its name and number; in order of their first run
+        self._texts: dict[tuple[str, int], bytes] = {}
 
     def layer(self, event: Event, started_ns: int) -> Layer:
         """Return a node event as a layer; `started_ns` is when profiling began (monotonic)."""
@@ -66,18 +69,48 @@ class LayerNames:
         )
 
     def _attributes(self, name: str, args: Mapping[str, Any]) -> bytes:
-        shape = _shape(args.get("output_type_shape"))
-        key = (name, str(shape))
+        key = (name, _whole(args, "node_index") or 0)
         if key not in self._texts:
-            text = {
-                "type": args.get("op_name", ""),
-                "index": int(args.get("node_index", -1)),
-                "shape": shape,
-                "provider": args.get("provider", ""),
-                "original": self._origin.get(name, ()),
-            }
-            self._texts[key] = json_text(text)
+            self._texts[key] = self._nature(name, args, len(self._texts)).text()
         return self._texts[key]
+
+    def _nature(self, name: str, args: Mapping[str, Any], index: int) -> Nature:
+        kind = str(args.get("op_name", ""))
+        inputs, outputs = _shapes(args, "input_type_shape"), _shapes(args, "output_type_shape")
+        parameters, activations = _whole(args, "parameter_size"), _whole(args, "activation_size")
+        known = None not in (parameters, activations)
+        written = _whole(args, "output_size")
+        return Nature(
+            index=index,
+            type=kind,
+            shapes=outputs,
+            input_shapes=inputs,
+            provider=str(args.get("provider", "")),
+            original=self._origin.get(name, ()),
+            memory_bytes=written,
+            memory_kind="" if written is None else "outputs",
+            flops=flops_of(kind, inputs, outputs, self._windows.get(name, 1)),
+            bytes_read=(parameters or 0) + (activations or 0) if known else None,
+            bytes_written=written,
+        )
+
+
+def flops_of(kind: str, inputs: Shapes, outputs: Shapes, window: int = 1) -> int | None:
+    """Return the FLOPs of an ONNX operator, one of ORT's own or quantized ones included.
+
+    Weights of convolutions are (out, in / groups, kernel…), so what is summed for an element is
+    all of them for one output; `window` is the elements under a pool's kernel.
+    """
+    kernels = [shape for shape in inputs[1:] if len(shape) > 2]
+    if kind.endswith(("Conv", "ConvInteger")) and kernels:
+        return product_flops(outputs, prod(kernels[0][1:]))
+    if kind.endswith("ConvTranspose") and kernels and outputs:
+        # Each element of the input is spread over the weights of its channel.
+        return product_flops(inputs[:1], prod(kernels[0][1:]))
+    if kind.endswith(("MatMul", "MatMulInteger", "Gemm")) and inputs and inputs[0] and outputs:
+        rows = prod(outputs[0][:-1]) or 1
+        return product_flops(outputs, prod(inputs[0]) // rows)
+    return plain_flops(kind, inputs, outputs, window)
 
 
 def _ends(originals: Sequence[Node], executed: Sequence[Node]) -> dict[str, str]:
@@ -97,9 +130,14 @@ def _ends(originals: Sequence[Node], executed: Sequence[Node]) -> dict[str, str]
     return ends
 
 
-def _shape(outputs: Any) -> list[int]:
-    """Return the shape of the first output, as `[{dtype: dims}, …]` tells it."""
-    for output in outputs or ():
-        for dims in output.values():
-            return [int(size) for size in dims]
-    return []
+def _shapes(args: Mapping[str, Any], name: str) -> list[list[int]]:
+    """Return shapes as `[{dtype: dims}, …]` tells them."""
+    return [[int(size) for size in dims] for each in args.get(name) or () for dims in each.values()]
+
+
+def _whole(args: Mapping[str, Any], name: str) -> int | None:
+    """Return a number that the profile tells as a text; None where it does not."""
+    try:
+        return int(args[name])
+    except (KeyError, ValueError):
+        return None

@@ -44,7 +44,9 @@ def test_events_belong_to_the_run_that_ends_after_them() -> None:
 def test_a_layer_is_told_in_nanoseconds_of_our_clock() -> None:
     names = LayerNames([Node("a", "Conv", (), ("a",))], [Node("a_nchwc", "Conv", (), ("t",))])
     raw = json.loads(event("a_nchwc_kernel_time", 7, op_name="Conv", node_index="4").rstrip(","))
-    raw["args"]["output_type_shape"] = [{"float": [1, 8]}]
+    raw["args"]["input_type_shape"] = [{"float": [1, 3, 2, 2]}, {"float": [8, 3, 2, 2]}]
+    raw["args"]["output_type_shape"] = [{"float": [1, 8, 1, 1]}]
+    raw["args"] |= {"parameter_size": "384", "activation_size": "48", "output_size": "32"}
     layer = names.layer(raw, 1_000_000)
     assert (layer.name, layer.start_ns, layer.duration_ns, layer.thread) == (
         "a",
@@ -54,10 +56,16 @@ def test_a_layer_is_told_in_nanoseconds_of_our_clock() -> None:
     )
     assert json.loads(layer.attributes) == {
         "type": "Conv",
-        "index": 4,
-        "shape": [1, 8],
+        "index": 0,
+        "shape": [1, 8, 1, 1],
+        "input_shapes": [[1, 3, 2, 2], [8, 3, 2, 2]],
         "provider": "",
         "original": ["a"],
+        "memory_bytes": 32,
+        "memory_kind": "outputs",
+        "flops": 2 * 8 * 12,
+        "bytes_read": 432,
+        "bytes_written": 32,
     }
 
 
