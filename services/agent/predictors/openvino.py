@@ -4,7 +4,7 @@ Inputs share the caller's memory: an infer request is kept for each set of array
 otherwise the precision is float32: OpenVINO's own default is bfloat16 where a CPU has AMX.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ import openvino as ov
 
 from schemas.level import Level
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
-from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors import LayerCapture, Opened, OpenRequest, TensorPlace, Tensors
 from services.agent.predictors.opening import Opening
+from services.agent.predictors.openvino_layers import CountedCapture, NodeNames, nodes_of
 from services.agent.predictors.options import check_known, choice, count, usable_cores
 from services.agent.predictors.shapes import first_line, is_batched
 
@@ -56,13 +57,16 @@ def open_model(request: OpenRequest) -> "OpenVinoPredictor":
     core = ov.Core()
     options = options_of(request.options, request.device, core.available_devices)
     opening = Opening(request)
-    try:
-        model = _read(core, request)
-        _check_batch(model, request)
-        compiled = core.compile_model(model, options.device, _settings(options))
-    except RuntimeError as error:  # the only kind OpenVINO raises
-        raise OpenFailed(request.model.name, first_line(error)) from error
-    predictor = OpenVinoPredictor(compiled, options)
+
+    def compiled(**more: Any) -> Any:
+        try:
+            model = _read(core, request)
+            _check_batch(model, request)
+            return core.compile_model(model, options.device, {**_settings(options), **more})
+        except RuntimeError as error:  # the only kind OpenVINO raises
+            raise OpenFailed(request.model.name, first_line(error)) from error
+
+    predictor = OpenVinoPredictor(compiled(), options, lambda: compiled(PERF_COUNT=True))
     opening.loaded()
     opening.run_first(predictor)
     predictor.forget_arrays()
@@ -72,9 +76,12 @@ def open_model(request: OpenRequest) -> "OpenVinoPredictor":
 class OpenVinoPredictor:
     """An opened OpenVINO model."""
 
-    def __init__(self, compiled: Any, options: Options) -> None:
+    def __init__(self, compiled: Any, options: Options, twin: Callable[[], Any]) -> None:
         self._compiled = compiled
         self._options = options
+        self._twin = twin
+        #: what counts its layers, made by the first capture, and its nodes
+        self._counted: tuple[OpenVinoPredictor, NodeNames] | None = None
         self._outputs = {_name(port): port for port in compiled.outputs}
         self._bound: dict[int, tuple[Tensors, Any]] = {}
         self.opened = self._opened()
@@ -93,11 +100,27 @@ class OpenVinoPredictor:
         except (RuntimeError, ValueError) as error:
             raise PredictFailed(first_line(error)) from error
 
+    def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
+        """Begin a capture on a twin that counts. Raises OpenFailed, PredictFailed."""
+        if self._counted is None:
+            compiled = self._twin()
+            twin = OpenVinoPredictor(compiled, self._options, self._twin)
+            batch_size = len(next(iter(warmed_with[0].values()))) if warmed_with else -1
+            self._counted = (twin, nodes_of(compiled, batch_size))
+        twin, names = self._counted
+        return CountedCapture(twin.predict_told, names, warmed_with)
+
+    def predict_told(self, inputs: Tensors) -> tuple[Tensors, Any]:
+        """Return the outputs and the request that made them. Raises PredictFailed."""
+        outputs = self.predict(inputs)
+        return outputs, self._bound[id(inputs)][1]
+
     def close(self) -> None:
         """Let the compiled model go."""
+        self._counted = None
         self._bound.clear()
         self._outputs.clear()
-        del self._compiled
+        del self._compiled, self._twin
 
     def _bind(self, inputs: Tensors) -> tuple[Tensors, Any]:
         if len(self._bound) >= _MOST_BOUND:
@@ -120,7 +143,7 @@ class OpenVinoPredictor:
             precision=hint.to_dtype().name if hasattr(hint, "to_dtype") else str(hint),
             threads=int(self._compiled.get_property("INFERENCE_NUM_THREADS")),
             options=asdict(self._options),
-            deepest_level=Level.MODEL,
+            deepest_level=Level.FRAMEWORK,
         )
 
 
