@@ -6,7 +6,7 @@ word, so they are refused. On a GPU a predict call ends when its outputs are in 
 
 import gc
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,8 @@ from services.agent.errors import (
     OpenFailed,
     PredictFailed,
 )
-from services.agent.predictors import Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors import LayerCapture, Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors.jax_layers import ProfiledCapture
 from services.agent.predictors.jax_options import Options, options_of
 from services.agent.predictors.jax_program import (
     Program,
@@ -36,6 +37,8 @@ from services.agent.predictors.jax_program import (
 from services.agent.predictors.naming import names_for
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.shapes import first_line, zeros
+from services.agent.predictors.xla_program import Program as Compiled
+from services.agent.predictors.xla_program import program_of
 
 _THREADS = ("PJRT_NPROC", "NPROC")
 _TASKS = Path("/proc/self/task")
@@ -80,6 +83,7 @@ class JaxPredictor:
         self._parameters = jax.device_put(program.parameters, device)
         self._call = jax.jit(_in_matmul_precision(program.function, options.matmul_precision))
         self._names: list[str] | None = None
+        self._compiled: Compiled | None = None
         self._precision = self._traced()
         self._scope = _scope(device)
         self.opened = self._opened()
@@ -110,6 +114,21 @@ class JaxPredictor:
             raise
         except Exception as error:  # XLA's errors share no root
             raise PredictFailed(first_line(error)) from error
+
+    def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
+        """Begin a capture; without batches, of a first run. Raises PredictFailed.
+
+        The model is compiled once more, for its text; not before a first run, which compiles it.
+        """
+        if not warmed_with:
+            program = program_of("", self.opened.provider)
+            return ProfiledCapture(program, self.predict, (), self._request.scratch)
+        if self._compiled is None:
+            shapes = [jax.ShapeDtypeStruct(*each) for each in self._expected.values()]
+            with self._scope():
+                text = self._call.lower(self._parameters, *shapes).compile().as_text()
+            self._compiled = program_of(text, self.opened.provider)
+        return ProfiledCapture(self._compiled, self.predict, warmed_with, self._request.scratch)
 
     def close(self) -> None:
         """Free the parameters and what was compiled."""
@@ -159,7 +178,7 @@ class JaxPredictor:
             precision=self._precision,
             threads=_pool_threads() or self._options.threads,
             options=self._options.as_given(),
-            deepest_level=Level.MODEL,
+            deepest_level=Level.FRAMEWORK,
         )
 
 

@@ -1,0 +1,91 @@
+"""Layers of JAX: XLA's own profile of a block, its instructions named by the model's scopes."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import jax
+from jax.profiler import ProfileData
+
+from mlscope.tracing.clock import epoch_offset_ns, now_ns
+from services.agent.predictors import Layer, Tensors
+from services.agent.predictors.xla_layers import Ran, layers_by_call
+from services.agent.predictors.xla_program import Program
+
+_FUSED = "a layer is an instruction of XLA's, which may do the work of several of the model's"
+_BEGAN = "profile_start_time"
+_ENVIRONMENT = "Task Environment"
+
+
+class ProfiledCapture:
+    """One block of predict calls with XLA's profiler on."""
+
+    def __init__(
+        self,
+        program: Program,
+        predict: Callable[[Tensors], Tensors],
+        warmed_with: Sequence[Tensors],
+        scratch: Path,
+    ) -> None:
+        """Predict each batch once, uncounted, and begin. Raises PredictFailed."""
+        self._program = program
+        self._predict = predict
+        self.notes: list[str] = [_FUSED]
+        self._calls: list[tuple[int, int]] = []
+        for inputs in warmed_with:
+            predict(inputs)
+        self._folder = tempfile.TemporaryDirectory(dir=scratch, prefix="layers-")
+        self._began_offset_ns = epoch_offset_ns()
+        jax.profiler.start_trace(self._folder.name, profiler_options=_options())
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch. Raises PredictFailed."""
+        began = now_ns()
+        outputs = self._predict(inputs)
+        self._calls.append((began, now_ns()))
+        return outputs
+
+    def close(self) -> list[list[Layer]]:
+        """End the profile and return the layers of each call; leave no file."""
+        jax.profiler.stop_trace()
+        offset_ns = epoch_offset_ns()
+        moved_ns = abs(offset_ns - self._began_offset_ns)
+        self.notes.append(f"XLA's times were put on our clock to within {moved_ns + 1000} ns")
+        try:
+            found = next(Path(self._folder.name).rglob("*.xplane.pb"), None)
+            if found is None:
+                raise OSError("XLA's profiler wrote no file")
+            ran = list(instructions_in(ProfileData.from_file(str(found)), offset_ns))
+        finally:
+            self._folder.cleanup()
+        return layers_by_call(ran, self._calls, self._program)
+
+
+def instructions_in(profile: ProfileData, offset_ns: int) -> Iterator[Ran]:
+    """Yield each instruction that ran; `offset_ns` is the epoch's on our clock."""
+    began_ns, line_number = _began_ns(profile) - offset_ns, 0
+    for plane in profile.planes:
+        for line in plane.lines:
+            line_number += 1
+            for event in line.events:
+                told = dict(event.stats)
+                if "hlo_op" in told:
+                    start_ns = began_ns + round(event.start_ns)
+                    yield Ran(str(told["hlo_op"]), start_ns, round(event.duration_ns), line_number)
+
+
+def _began_ns(profile: ProfileData) -> int:
+    plane = profile.find_plane_with_name(_ENVIRONMENT)
+    told = dict(plane.stats) if plane is not None else {}
+    if _BEGAN not in told:
+        raise ValueError("XLA's profile does not say when it began")
+    return int(told[_BEGAN])
+
+
+def _options() -> jax.profiler.ProfileOptions:
+    options = jax.profiler.ProfileOptions()
+    options.host_tracer_level = 2
+    options.python_tracer_level = 0
+    # A GPU's own records are a collector's: two of its clients in one process exclude each other.
+    options.device_tracer_level = 0
+    return options

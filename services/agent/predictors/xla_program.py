@@ -1,0 +1,209 @@
+"""What the instructions of a compiled XLA program are, read from its optimised HLO text. Pure.
+
+A profile names instructions; the text has their shapes, what was fused into them, and in `op_name`
+the scopes that the model's author gave (`jit(f)/layer1/dot_general`).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from services.agent.predictors.natures import Nature, plain_flops, product_flops
+
+_COMPUTATION = re.compile(r"^(?:ENTRY )?%?(?P<name>[\w.\-]+) \(.*\{$")
+_INSTRUCTION = re.compile(
+    r"^\s+(?P<root>ROOT )?%?(?P<name>[\w.\-]+) = "
+    r"(?P<type>\(.*?\)|\S+) (?P<opcode>[\w\-]+)\((?P<rest>.*)$"
+)
+_TENSOR = re.compile(r"(?P<type>[a-z]\w*)\[(?P<sizes>[\d,]*)\]")
+_OPERAND = re.compile(r"%([\w.\-]+)")
+_OP_NAME = re.compile(r'op_name="([^"]*)"')
+_WRAPPING = re.compile(r"p?jit\(|(?:Stateful)?PartitionedCall|main$")
+_CALLS = re.compile(r"calls=%?([\w.\-]+)")
+_CONTRACTED = re.compile(r"lhs_contracting_dims=\{([\d,]*)\}")
+_KERNEL = re.compile(r"dim_labels=\w+_(\w+)->")
+_WINDOW = re.compile(r"window=\{size=([\dx]+)")
+_BITS = re.compile(r"\d+")
+_PLAIN: Mapping[str, str] = {
+    "maximum": "max", "minimum": "min", "exponential": "exp", "subtract": "sub",
+    "multiply": "mul", "divide": "div", "logistic": "sigmoid", "power": "pow", "negate": "neg",
+}  # fmt: skip
+_HEAVY = ("convolution", "dot", "custom-call", "reduce-window", "reduce")
+HOLDING = ("while", "conditional", "call")
+"""Instructions whose time is that of others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One line of a program: its results as (element type, shape), and what is behind its name."""
+
+    name: str
+    opcode: str
+    results: tuple[tuple[str, tuple[int, ...]], ...]
+    operands: tuple[str, ...]
+    rest: str
+    is_root: bool
+
+    @property
+    def op_name(self) -> str:
+        """Where in the model's code it comes from; '' when XLA made it."""
+        found = _OP_NAME.search(self.rest)
+        if found is None:
+            return ""
+        # XLA joins the names of what it merged with `;`; the last is where it ended.
+        parts = found[1].rpartition(";")[2].split("/")
+        kept = [part for part in parts if not _WRAPPING.match(part)]
+        return "/".join(kept) or parts[-1]
+
+
+Computation = Mapping[str, Instruction]
+
+
+@dataclass(slots=True)
+class Program:
+    """A compiled program's computations by name, and its instructions' rows as they are asked."""
+
+    provider: str
+    computations: Mapping[str, Computation]
+    _owners: dict[str, Computation] = field(default_factory=dict)
+    _rows: dict[tuple[str, int], tuple[str, bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Note which computation each instruction is in."""
+        for computation in self.computations.values():
+            for name in computation:
+                self._owners[name] = computation
+
+    def holds_others(self, name: str) -> bool:
+        """Whether an instruction only runs others."""
+        owner = self._owners.get(name)
+        return owner is not None and owner[name].opcode in HOLDING
+
+    def row(self, name: str, nth: int) -> tuple[str, bytes]:
+        """Return the layer name and attributes of an instruction's nth run in a call."""
+        key = (name, nth)
+        if key not in self._rows:
+            self._rows[key] = self._described(name)
+        return self._rows[key]
+
+    def _described(self, name: str) -> tuple[str, bytes]:
+        owner = self._owners.get(name)
+        if owner is None:
+            return name, Nature(len(self._rows), name.split(".")[0], provider=self.provider).text()
+        one = owner[name]
+        inside = list(self._inside(one))
+        origins = list(dict.fromkeys(each.op_name for each in inside if each.op_name))
+        given = [owner[each] for each in one.operands if each in owner]
+        written = _bytes(one.results)
+        nature = Nature(
+            index=len(self._rows),
+            type=_type_of(one, inside),
+            shapes=[shape for _, shape in one.results],
+            input_shapes=[shape for each in given for _, shape in each.results],
+            provider=self.provider,
+            original=origins,
+            memory_bytes=written,
+            memory_kind="outputs",
+            flops=self._flops(one),
+            bytes_read=sum(_bytes(each.results) for each in given),
+            bytes_written=written,
+            more={"instruction": name},
+        )
+        own = one.op_name or next((each.op_name for each in inside if each.is_root), "")
+        return own or next(iter(reversed(origins)), name), nature.text()
+
+    def _inside(self, one: Instruction) -> Iterator[Instruction]:
+        """Yield an instruction, or those that were fused into it."""
+        called = _CALLS.search(one.rest)
+        if called is None or called[1] not in self.computations:
+            yield one
+            return
+        for each in self.computations[called[1]].values():
+            yield from self._inside(each)
+
+    def _flops(self, one: Instruction) -> int | None:
+        called = _CALLS.search(one.rest)
+        if called is not None and called[1] in self.computations:
+            parts = [self._flops(each) for each in self.computations[called[1]].values()]
+            return None if None in parts else sum(part or 0 for part in parts)
+        return _own_flops(one, self._owners[one.name])
+
+
+def program_of(text: str, provider: str) -> Program:
+    """Return a program from its HLO text."""
+    return Program(provider, dict(_computations(text.splitlines())))
+
+
+def _computations(lines: Iterable[str]) -> Iterator[tuple[str, Computation]]:
+    name, found = "", dict[str, Instruction]()
+    for line in lines:
+        header = _COMPUTATION.match(line)
+        if header:
+            name, found = header["name"], {}
+        elif line.startswith("}") and name:
+            yield name, found
+        else:
+            matched = _INSTRUCTION.match(line)
+            if matched:
+                one = _instruction(matched)
+                found[one.name] = one
+
+
+def _instruction(matched: re.Match[str]) -> Instruction:
+    results = tuple(
+        (each["type"], tuple(int(size) for size in each["sizes"].split(",") if size))
+        for each in _TENSOR.finditer(matched["type"])
+    )
+    operands = tuple(_OPERAND.findall(matched["rest"].partition(")")[0]))
+    return Instruction(
+        matched["name"],
+        matched["opcode"],
+        results,
+        operands,
+        matched["rest"],
+        bool(matched["root"]),
+    )
+
+
+def _own_flops(one: Instruction, owner: Computation) -> int | None:
+    """Return the FLOPs of an instruction that holds no others; None where it does not say."""
+    outputs = [shape for _, shape in one.results]
+    given = [owner[each].results[0][1] for each in one.operands if each in owner]
+    if one.opcode == "dot" and given:
+        contracted = _CONTRACTED.search(one.rest)
+        axes = [int(axis) for axis in contracted[1].split(",") if axis] if contracted else []
+        return product_flops(outputs, prod(given[0][axis] for axis in axes))
+    if one.opcode == "convolution" and len(given) > 1:
+        labels = _KERNEL.search(one.rest)
+        place = labels[1].index("o") if labels else -1
+        return product_flops(outputs, prod(given[1]) // max(1, given[1][place]))
+    if one.opcode == "reduce" and given:
+        return prod(given[0])
+    if one.opcode == "reduce-window":
+        window = _WINDOW.search(one.rest)
+        return (
+            product_flops(outputs, 1) // 2 * prod(map(int, window[1].split("x")) if window else ())
+        )
+    if one.opcode in ("custom-call", *HOLDING):
+        return None
+    return plain_flops(_PLAIN.get(one.opcode, one.opcode), given, outputs) or 0
+
+
+def _type_of(one: Instruction, inside: Sequence[Instruction]) -> str:
+    """Return an instruction's opcode; of a fusion the heaviest one in it."""
+    if one.opcode != "fusion":
+        return one.opcode
+    kinds = {each.opcode for each in inside}
+    heaviest = next((kind for kind in _HEAVY if kind in kinds), "")
+    root = next((each.opcode for each in inside if each.is_root), "")
+    return f"{heaviest or root} fusion".strip()
+
+
+def _bytes(results: Iterable[tuple[str, Sequence[int]]]) -> int:
+    return sum(_bits(kind) * prod(shape) // 8 for kind, shape in results)
+
+
+def _bits(kind: str) -> int:
+    found = _BITS.search(kind)
+    return int(found[0]) if found else 8 if kind == "pred" else 0
