@@ -7,18 +7,23 @@ does, reading a file included, happens; its checksum is what speaks for it. GPU:
 import contextlib
 import gc
 import os
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from schemas.level import Level
 from services.agent.errors import AgentError, OpenFailed, PredictFailed
-from services.agent.predictors import Opened, OpenRequest, Tensors
+from services.agent.predictors import LayerCapture, Opened, OpenRequest, Tensors
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.shapes import first_line
+from services.agent.predictors.tensorflow_layers import NodeNames, TracedCapture, Twin
 from services.agent.predictors.tensorflow_models import Loaded, form_of, loaded
 from services.agent.predictors.tensorflow_options import Options, options_of
+from services.agent.predictors.tensorflow_xla import XlaCapture
+from services.agent.predictors.xla_program import Program, program_of
 
 
 def open_model(request: OpenRequest) -> "TensorFlowPredictor":
@@ -35,7 +40,7 @@ def open_model(request: OpenRequest) -> "TensorFlowPredictor":
         raise
     except Exception as error:  # TensorFlow, Keras and builders raise what they like
         raise OpenFailed(request.model.name, first_line(error)) from error
-    predictor = TensorFlowPredictor(options, model)
+    predictor = TensorFlowPredictor(options, model, request.scratch)
     opening.loaded()
     opening.run_first(predictor)
     predictor.note_memory()
@@ -45,8 +50,13 @@ def open_model(request: OpenRequest) -> "TensorFlowPredictor":
 class TensorFlowPredictor:
     """An opened TensorFlow model."""
 
-    def __init__(self, options: Options, model: Loaded) -> None:
+    def __init__(self, options: Options, model: Loaded, scratch: Path) -> None:
         self._options = options
+        self._scratch = scratch
+        #: what its layers come from, made by the first capture
+        self._twin: Twin | None = None
+        self._names = NodeNames(options.device)
+        self._program: Program | None = None
         self._model = model
         self._call = model.call
         self._inputs = {place.name: (place.element_type, place) for place in model.inputs}
@@ -63,10 +73,38 @@ class TensorFlowPredictor:
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
+        return self._predict(self._call, inputs)
+
+    def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
+        """Begin a capture of layers. Raises OpenFailed, PredictFailed."""
+        try:
+            if self._model.twin is None:
+                program = self._compiled(warmed_with[0]) if warmed_with else program_of("", "XLA")
+                return XlaCapture(program, self.predict, warmed_with, self._scratch)
+            if self._twin is None:
+                with tf.device(f"/{self._options.device}"):
+                    self._twin = self._model.twin()
+        except AgentError:
+            raise
+        except Exception as error:  # freezing and loading raise what they like
+            raise OpenFailed("layers", first_line(error)) from error
+        return TracedCapture(self._names, self._predict_traced, warmed_with)
+
+    def close(self) -> None:
+        """Close sessions, and let the model go."""
+        if isinstance(self._model.session, tf.compat.v1.Session):
+            self._model.session.close()
+        if self._twin is not None:
+            self._twin.session.close()
+            self._twin = None
+        del self._model, self._call
+        gc.collect()
+
+    def _predict(self, call: Any, inputs: Tensors, *more: Any) -> Tensors:
         try:
             arrays = [self._checked(inputs, name) for name in self._inputs]
             with self._scope:
-                answers = self._call(arrays)
+                answers = call(arrays, *more)
             return {
                 name: _in_numpy(each) for name, each in zip(self._outputs, answers, strict=True)
             }
@@ -75,12 +113,17 @@ class TensorFlowPredictor:
         except Exception as error:  # a session raises ValueError, TypeError and OpError
             raise PredictFailed(first_line(error)) from error
 
-    def close(self) -> None:
-        """Close a session, and let the model go."""
-        if isinstance(self._model.session, tf.compat.v1.Session):
-            self._model.session.close()
-        del self._model, self._call
-        gc.collect()
+    def _predict_traced(self, inputs: Tensors, options: Any, metadata: Any) -> Tensors:
+        assert self._twin is not None
+        return self._predict(self._twin.call, inputs, options, metadata)
+
+    def _compiled(self, inputs: Tensors) -> Program:
+        """Return what XLA made of the model. Raises PredictFailed."""
+        if self._program is None:
+            assert self._model.compiled is not None
+            arrays = [self._checked(inputs, name) for name in self._inputs]
+            self._program = program_of(self._model.compiled(arrays), f"XLA {self._options.device}")
+        return self._program
 
     def _checked(self, inputs: Tensors, name: str) -> Any:
         """Return an input's array: a session would cast one of another type without a word."""
@@ -109,7 +152,7 @@ class TensorFlowPredictor:
             precision=precision,
             threads=tf.config.threading.get_intra_op_parallelism_threads(),
             options=self._options.as_given(),
-            deepest_level=Level.MODEL,
+            deepest_level=Level.FRAMEWORK,
         )
 
 

@@ -12,6 +12,12 @@ from services.agent.errors import BatchSizeUnsupported, OpenFailed
 from services.agent.predictors import OpenRequest, TensorPlace
 from services.agent.predictors.building import build
 from services.agent.predictors.naming import names_for
+from services.agent.predictors.tensorflow_layers import (
+    Twin,
+    frozen_session,
+    saved_session,
+    session_of,
+)
 from services.agent.predictors.tensorflow_options import Options
 
 _PRODUCTS = ("MatMul", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Einsum", "Mul", "BatchMatMul")
@@ -28,6 +34,10 @@ class Loaded:
     precision: str
     #: whatever must live as long as the call; `close` is called on a session
     session: Any = None
+    #: opens a session that can be traced beside it; None where XLA runs the model
+    twin: Callable[[], Twin] | None = None
+    #: the optimised HLO text of what XLA runs, from arrays of its inputs
+    compiled: Callable[[Sequence[Any]], str] | None = None
 
 
 def form_of(request: OpenRequest) -> str:
@@ -79,7 +89,22 @@ def _saved_model(request: OpenRequest, options: Options) -> Loaded:
         return [answer[name].numpy() for name in answers]
 
     outputs = _places(answers, function.structured_outputs.values(), request.model.outputs)
-    return Loaded(call, places, outputs, computed_in(function.graph.as_graph_def()), whole)
+    precision = computed_in(function.graph.as_graph_def())
+    if options.jit_compile:
+        return Loaded(
+            call,
+            places,
+            outputs,
+            precision,
+            whole,
+            compiled=lambda arrays: _hlo(called, **dict(zip(specs, arrays, strict=True))),
+        )
+    folder = str(request.graph_path)
+
+    def twin() -> Twin:
+        return saved_session(folder, options.signature, list(specs), answers, _settings(options))
+
+    return Loaded(call, places, outputs, precision, whole, twin)
 
 
 def _frozen(request: OpenRequest, options: Options) -> Loaded:
@@ -90,11 +115,7 @@ def _frozen(request: OpenRequest, options: Options) -> Loaded:
         tf.import_graph_def(definition, name="")
     feeds = [_tensor(graph, port, request) for port in request.model.inputs]
     fetches = [_tensor(graph, port, request) for port in request.model.outputs]
-    settings = tf.compat.v1.ConfigProto(
-        intra_op_parallelism_threads=options.threads,
-        inter_op_parallelism_threads=options.inter_threads,
-    )
-    session = tf.compat.v1.Session(graph=graph, config=settings)
+    session = tf.compat.v1.Session(graph=graph, config=_settings(options))
     run = session.make_callable(fetches, feeds)
     names = [port.layer_name for port in request.model.inputs]
     inputs = _checked(_places(names, feeds, ()), request.batch_size)
@@ -104,7 +125,10 @@ def _frozen(request: OpenRequest, options: Options) -> Loaded:
         answers: Sequence[Any] = run(*arrays)
         return answers
 
-    return Loaded(call, inputs, outputs, computed_in(definition), session)
+    def twin() -> Twin:
+        return session_of(graph, feeds, fetches, _settings(options))
+
+    return Loaded(call, inputs, outputs, computed_in(definition), session, twin)
 
 
 def _keras(request: OpenRequest, form: str, options: Options) -> Loaded:
@@ -134,7 +158,36 @@ def _keras(request: OpenRequest, form: str, options: Options) -> Loaded:
         return [each.numpy() for each in concrete(*(tf.constant(a) for a in arrays))]
 
     outputs = _places(list(model.output_names), model.outputs, request.model.outputs)
-    return Loaded(on_arrays, inputs, outputs, computed_in(concrete.graph.as_graph_def()), model)
+    precision = computed_in(concrete.graph.as_graph_def())
+    if options.jit_compile:
+        return Loaded(
+            on_arrays,
+            inputs,
+            outputs,
+            precision,
+            model,
+            compiled=lambda arrays: _hlo(call, *arrays),
+        )
+
+    def twin() -> Twin:
+        return frozen_session(concrete, _settings(options))
+
+    return Loaded(on_arrays, inputs, outputs, precision, model, twin)
+
+
+def _settings(options: Options) -> Any:
+    return tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=options.threads,
+        inter_op_parallelism_threads=options.inter_threads,
+    )
+
+
+def _hlo(function: Any, *arrays: Any, **named: Any) -> str:
+    """Return the text of the program that XLA makes of a function for some inputs."""
+    tensors = [tf.constant(each) for each in arrays]
+    by_name = {name: tf.constant(each) for name, each in named.items()}
+    told = function.experimental_get_compiler_ir(*tensors, **by_name)(stage="optimized_hlo")
+    return str(told)
 
 
 def _built(request: OpenRequest, options: Options, keras: Any) -> Any:
