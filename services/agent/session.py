@@ -32,6 +32,7 @@ from services.agent.predictors import (
     predictor_named,
 )
 from services.agent.predictors.options import usable_cores
+from services.agent.predictors.verified import doubt_of
 from services.agent.query import Query, Slot
 from services.agent.recorder import Recorder
 from services.agent.samples import first_readable
@@ -155,7 +156,8 @@ def _opened(
         warm_up(supply, predictor, slots, subject.warmup)
         undo.pop_all()
     checksums = {**files.checksums, **folder.checksums}
-    notes = (*subject.notes, *files.notes, *folder.notes)
+    doubt = doubt_of(predictor.opened.framework, predictor.opened.device)
+    notes = (*subject.notes, *files.notes, *folder.notes, *([doubt] if doubt else []))
     return Session(subject, supply, predictor, slots, checksums, subject.warmup, notes, inline)
 
 

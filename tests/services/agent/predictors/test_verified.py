@@ -1,0 +1,50 @@
+"""A run on a path that nobody could try says so beside its figures."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.run import RunCompleted
+from services.agent import session as sessions
+from services.agent.control import Control
+from services.agent.group import Group
+from services.agent.predictors import OpenRequest, predictor_named
+from services.agent.predictors.verified import UNVERIFIED_ON_GPU, doubt_of
+from services.agent.session import open_session
+from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
+
+
+@pytest.mark.parametrize("framework", sorted(UNVERIFIED_ON_GPU))
+def test_a_path_that_never_ran_on_a_gpu_is_doubted_there_alone(framework: str) -> None:
+    assert doubt_of(framework, "gpu").startswith(f"unverified: {UNVERIFIED_ON_GPU[framework]}")
+    assert doubt_of(framework, "cpu") == ""
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "jax"])
+def test_what_ran_on_a_gpu_is_not_doubted(framework: str) -> None:
+    assert doubt_of(framework, "gpu") == ""
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_a_run_on_an_unverified_path_carries_it_in_its_record(
+    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opening(framework: str) -> Any:
+        def opened(request: OpenRequest) -> Any:
+            predictor: Any = predictor_named(framework)(request)
+            predictor.opened = replace(predictor.opened, device=device)
+            return predictor
+
+        return opened
+
+    monkeypatch.setattr(sessions, "predictor_named", opening)
+    session = open_session(a_subject(), 1, MANIFESTS, tmp_path)
+    order = an_order(a_subject(), (a_run(),))
+    (ended,) = Group(session, order, Control(), lambda _: True, lambda _: None).perform()
+    session.close()
+    assert isinstance(ended, RunCompleted)
+    assert ended.conditions.device == device
+    doubts = [each for each in ended.caveats if each.startswith("unverified: the CUDA execution")]
+    assert len(doubts) == (device == "gpu")
