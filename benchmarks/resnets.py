@@ -184,12 +184,18 @@ def torch_network() -> Any:
 def litert_graph(name: str) -> bytes:
     """Return Keras' ResNet-50, or an identity of 4 numbers, as a `.tflite` file."""
     import keras
-    import tensorflow as tf
 
     if name == "identity":
         rows = keras.layers.Input((4,), name="x")
         network = keras.Model(rows, keras.layers.Reshape((4,))(rows))
     else:
         network = keras.applications.ResNet50(weights=None)
+    return converted(network)
+
+
+def converted(network: Any) -> bytes:
+    """Return a Keras model as a `.tflite` file."""
+    import tensorflow as tf
+
     body: bytes = tf.lite.TFLiteConverter.from_keras_model(network).convert()
     return body
