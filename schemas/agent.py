@@ -45,6 +45,16 @@ class Runtime(Message):
     deepest_level: LevelField = Level.MODEL
 
 
+class CollectorFacts(Message):
+    """A collector of traces: the levels it gives there, and why no more; () is any."""
+
+    name: str
+    levels: tuple[LevelField, ...] = ()
+    reason: str = ""
+    devices: tuple[str, ...] = ()
+    frameworks: tuple[str, ...] = ()
+
+
 class Announcement(Message):
     """An agent's software and hardware, as it sees them at start."""
 
@@ -53,6 +63,7 @@ class Announcement(Message):
     incarnation: str
     hardware: Hardware
     runtimes: tuple[Runtime, ...]
+    collectors: tuple[CollectorFacts, ...] = ()
     image: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
     allows_inline_python: bool = False

@@ -19,6 +19,10 @@ from schemas.manifest import (
 from schemas.message import Message
 from schemas.request import AgentReason, Blocks, Evaluate
 
+Variant = Literal["", "serialised", "counters", "cold"]
+"""A session like any other; one whose work waits for each launch and uses one thread; one that
+reads hardware counters, whose times say nothing; one that measures how its model is opened."""
+
 
 class RunPlan(Message):
     """One load at one trace level. Runs of one `group` interleave as blocks in their session."""
@@ -51,6 +55,8 @@ class SessionPlan(Message):
     agent: Token
     batch_size: int = Field(ge=1)
     runs: tuple[RunPlan, ...]
+    #: what is special about its process; numbers of different variants are never mixed
+    variant: Variant = ""
     #: its agent's own, where those of a plan's agents differ
     build: Build | None = None
 
@@ -69,6 +75,8 @@ class Subject(Message):
     warmup: int = 3
     blocks: Blocks = Blocks()
     outputs: int = 64
+    #: by collector of traces: switched off, on, or on with options
+    collectors: dict[str, bool | dict[str, Any]] = Field(default_factory=dict)
     #: the framework's manifest, where one of its version is published
     framework_manifest: FrameworkManifest | None = None
     #: what the request asked of the machine

@@ -98,6 +98,10 @@ class Evaluate(Command):
     dataset: str | DatasetManifest = ""
     #: options of the predictor: threads, execution provider, graph optimisation …
     options: dict[str, Any] = Field(default_factory=dict)
+    #: by collector of traces: switched off, on, or on with options; others as the level wants
+    collectors: dict[str, bool | dict[str, Any]] = Field(default_factory=dict)
+    #: measure once more with one thread and each launch waited for, in a process of its own
+    serialised: bool = False
     #: queries before measuring, not counted
     warmup: Whole = Field(default=3, ge=0, le=10_000)
     blocks: Blocks = Blocks()

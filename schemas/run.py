@@ -23,6 +23,8 @@ class Tally(Message):
     failed_samples: int = 0
     #: batches lost because ring and spool were full; above 0 the run is marked
     dropped_batches: int = 0
+    #: records that a collector of traces lost; above 0 the figures of its levels are invalid
+    dropped_records: int = 0
 
 
 class ClockOrigin(Message):

@@ -19,6 +19,8 @@ from mlscope.load.parameters import Parameters
 
 GROUP = "mlscope.scenarios"
 SLOWEST_HZ, FASTEST_HZ = 1e-3, 1e7
+COLD, OPENINGS, WARM = "cold", 3, 5
+"""The scenario of cold starts: how often it opens the model, and queries after each first one."""
 
 Scenario = Callable[[Mapping[str, Any], int, int], Load]
 
@@ -75,8 +77,27 @@ def batched(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Loa
     return Load("batched", None, carried, concurrency=concurrency, pacing="local")
 
 
+def cold(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
+    """Open the model anew for each query: how long the first answer takes (cold start).
+
+    Each of `queries` (3) openings has a process of its own: load, then a first run, then `warm`
+    (5) queries as `online` has them, to compare with.
+    Final performance result is: the time to load and that of the first run, against a warm one.
+    """
+    given = Parameters("cold", parameters).only("queries", "warm", "sample_seed")
+    given.whole("warm", WARM, 1, 10_000)
+    given.whole("queries", OPENINGS, 1, 100)
+    return Load("cold", None, _samples(given, OPENINGS, batch_size, samples), 1, pacing="local")
+
+
 BUILT_IN: Mapping[str, Scenario] = MappingProxyType(
-    {"online": online, "poisson": poisson, "fixed_rate": fixed_rate, "batched": batched}
+    {
+        "online": online,
+        "poisson": poisson,
+        "fixed_rate": fixed_rate,
+        "batched": batched,
+        COLD: cold,
+    }
 )
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 from mlscope.load.errors import LoadError
 from schemas.plan import RunPlan, WorkOrder
+from schemas.request import Blocks
 from schemas.run import RunCompleted, RunFailed
 from services.agent.blocks import another_block
 from services.agent.channel import Words
+from services.agent.cold import is_cold, record_opening
 from services.agent.control import Control, RemoteQuery
 from services.agent.errors import AgentError, MemoryExhausted, OpenFailed
 from services.agent.inputs import received
@@ -20,10 +22,13 @@ from services.agent.pipeline import steps_before, steps_behind
 from services.agent.predictors import LayerCapture, LayerSource
 from services.agent.query import Query
 from services.agent.recorder import HandOver
+from services.agent.reopening import Reopening
 from services.agent.session import Session
 from services.agent.streaming import Unbounded, Window, run_inline, run_streaming
 
 _LOOK_S = 0.05
+_ONCE = ("counters", "cold")
+"""Variants of sessions whose times are not of blocks: one is enough."""
 
 Outcome = RunCompleted | RunFailed
 Tell = Callable[[Words], None]
@@ -34,10 +39,17 @@ class Group:
     """Performs the runs of one order; `hand_over` takes their batches, `tell` answers."""
 
     def __init__(
-        self, session: Session, order: WorkOrder, control: Control, hand_over: HandOver, tell: Tell
+        self,
+        session: Session,
+        order: WorkOrder,
+        control: Control,
+        hand_over: HandOver,
+        tell: Tell,
+        reopening: Reopening | None = None,
     ) -> None:
         self._session, self._order, self._control = session, order, control
         self._hand_over, self._tell = hand_over, tell
+        self._reopening = reopening
 
     def perform(self) -> Iterator[Outcome]:
         """Yield each run's outcome as it ends: local runs together, remote ones in their order."""
@@ -46,14 +58,22 @@ class Group:
         for plan in plans:
             try:
                 run = Measurement.of(
-                    self._session, self._order, plan, self._control, self._hand_over
+                    self._session,
+                    self._order,
+                    plan,
+                    self._control,
+                    self._hand_over,
+                    self._reopening,
                 )
             except LoadError as error:
                 yield failed(self._order, plan.run, OpenFailed(plan.scenario, str(error)))
                 continue
             run.caveats += self._session.notes
-            if plan.pacing == "remote":
-                self._guarded(run, self._remote)
+            if is_cold(run):
+                self._guarded(run, record_opening, 0)
+                yield self._ended(run)
+            elif plan.pacing == "remote":
+                self._guarded(run, self._remote, 0)
                 yield self._ended(run)
             else:
                 local.append(run)
@@ -65,10 +85,12 @@ class Group:
         Yields the end of a broken run at once, those of the others when all are through.
         """
         rule, block = self._order.subject.blocks, 0
+        if self._order.session.variant in _ONCE:
+            rule = Blocks()
         active = list(runs)
         while active:
             for run in active:
-                self._guarded(run, lambda run: self._local(run, block))  # noqa: B023
+                self._guarded(run, lambda run: self._local(run, block), block)  # noqa: B023
                 if run.error is not None:
                     yield self._ended(run)
             active = [run for run in active if run.error is None]
@@ -78,12 +100,12 @@ class Group:
         for run in active:
             yield self._ended(run)
 
-    def _guarded(self, run: Measurement, work: Callable[[Measurement], None]) -> None:
-        """Do one stretch of a run; layers are read and batches handed over after its clock."""
+    def _guarded(self, run: Measurement, work: Callable[[Measurement], None], block: int) -> None:
+        """Do one stretch of a run; what was captured is read and handed over after its clock."""
         capture: LayerCapture | None = None
         try:
             capture = self._begin_layers(run)
-            with _uncollected(), run.deadline:
+            with _uncollected(), run.collecting.block(), run.deadline:
                 work(run)
         except (AgentError, LoadError, OSError) as error:
             run.error = error if isinstance(error, AgentError) else OpenFailed("load", str(error))
@@ -94,6 +116,7 @@ class Group:
         finally:
             if capture is not None:
                 _attach(run, capture)
+            run.collecting.attach(run.recorder, block)
             run.stages.kept.settle(run.recorder)
             run.recorder.flush()
 
@@ -196,6 +219,7 @@ def _attach(run: Measurement, capture: LayerCapture) -> None:
         run.caveats.append(f"the layers of a block could not be read: {error}")
     else:
         run.attach_layers(calls)
+    run.caveats += [note for note in capture.notes if note not in run.caveats]
 
 
 @contextlib.contextmanager

@@ -9,9 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from schemas.agent import Accelerator, Announcement, Hardware, Runtime
+from schemas.agent import Accelerator, Announcement, CollectorFacts, Hardware, Runtime
 from schemas.level import Level
 from services.agent.allowances import NO_MORE, Allowances
+from services.agent.collectors import availability_of, collector_names
 from services.agent.predictors import SHIPPED, predictor_names
 from services.agent.quotas import usable_cores, usable_memory_bytes
 
@@ -29,7 +30,9 @@ _DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
 """Any of these distributions brings a framework; a shipped predictor without any needs none."""
 _WHEN_NAMED = frozenset({"remote"})
 """Not offered unless the agent's owner names it: its figures are another machine's."""
-_DEEPEST: Mapping[str, Level] = {"onnxruntime": Level.FRAMEWORK}
+_DEEPEST: Mapping[str, Level] = dict.fromkeys(
+    ("jax", "onnxruntime", "openvino", "pytorch", "tensorflow"), Level.FRAMEWORK
+)
 _GPU_DISTRIBUTIONS = frozenset({"onnxruntime-gpu", "tensorflow", "tensorrt", "torch"})
 _JAX_GPU_PLUGINS = ("jax-cuda12-plugin", "jax-cuda13-plugin")
 
@@ -50,6 +53,7 @@ def announcement(
         incarnation=incarnation,
         hardware=hardware,
         runtimes=tuple(installed_runtimes(predictors, hardware.accelerators)),
+        collectors=tuple(known_collectors()),
         image=image,
         labels=dict(labels or {}),
         allows_inline_python=allowed.inline is not None,
@@ -58,6 +62,19 @@ def announcement(
         mlscope_version=package_version("mlscope"),
         python_version=platform.python_version(),
     )
+
+
+def known_collectors() -> Iterator[CollectorFacts]:
+    """Yield every collector with what it gives on this machine and why no more."""
+    for name in collector_names():
+        found = availability_of(name)
+        yield CollectorFacts(
+            name=name,
+            levels=found.levels,
+            reason=found.reason,
+            devices=found.devices,
+            frameworks=found.frameworks,
+        )
 
 
 def this_machine() -> Hardware:

@@ -6,13 +6,14 @@ from statistics import quantiles
 from typing import Self
 
 from mlscope.load.load import Load
-from mlscope.load.scenarios import scenario_named
+from mlscope.load.scenarios import COLD, scenario_named
 from mlscope.tracing.batches import Attempt
 from mlscope.tracing.clock import ended_origin, started_origin, wall_step_ns
 from schemas.level import Level
 from schemas.plan import RunPlan, WorkOrder
 from schemas.run import BlockStatistics, ClockOrigin, Conditions, RunCompleted, RunFailed, Tally
 from services.agent.blocks import block_statistics
+from services.agent.collecting import Collecting, Occasion, missing_levels, open_collecting
 from services.agent.control import Control, Deadline, RunName
 from services.agent.errors import AgentError, CodeFailed, CodeRaised, PredictFailed
 from services.agent.issued import LATE_NS, LATENESS, failed_note, late_note, partial_note, short
@@ -21,6 +22,7 @@ from services.agent.overload import Served
 from services.agent.predictors import Layer, LayerSource
 from services.agent.query import Query
 from services.agent.recorder import HandOver, Recorder
+from services.agent.reopening import Reopening
 from services.agent.session import Session
 from services.agent.stages import Stages
 
@@ -44,6 +46,7 @@ class Measurement:
     deadline: Deadline
     began: Reading
     error: AgentError | None = None
+    collecting: Collecting = field(default_factory=Collecting)
     medians: list[float] = field(default_factory=list)
     caveats: list[str] = field(default_factory=list)
     _blocks: list[BlockStatistics] = field(default_factory=list)
@@ -64,13 +67,24 @@ class Measurement:
         plan: RunPlan,
         control: Control,
         hand_over: HandOver,
+        reopening: Reopening | None = None,
     ) -> Self:
         """Return a run ready for its first block. Raises LoadError."""
         scenario = scenario_named(plan.scenario)
         batch_size = order.session.batch_size
         load = scenario(plan.parameters, batch_size, len(session.supply.samples))
-        level, note = traceable_level(plan.level, session)
+        occasion = Occasion(
+            session.predictor.opened,
+            plan.level,
+            order.session.variant,
+            order.subject.collectors,
+            reopening,
+        )
+        collecting = open_collecting(occasion)
+        level, note = traceable_level(plan.level, session, collecting)
         origin = started_origin()
+        if plan.scenario == COLD and occasion.opened.first is not None:
+            origin = _since(occasion.opened.first.began_ns, origin)
         attempt = Attempt(
             order.evaluation, plan.run, order.attempt, order.agent, origin.monotonic_ns
         )
@@ -85,14 +99,16 @@ class Measurement:
         )
         name = (order.evaluation, plan.run, order.attempt)
         deadline = Deadline(control, name, plan.timeout_s)
-        return cls(
+        run = cls(
             session, plan, name, load, level, note, origin, recorder, stages, deadline, reading()
         )
+        run.collecting = collecting
+        return run
 
     @property
     def captures_layers(self) -> bool:
         """Say whether its predict calls go through a capture of layers."""
-        return self.level >= Level.FRAMEWORK
+        return self.level >= Level.FRAMEWORK and Level.FRAMEWORK in predicted_levels(self.session)
 
     def new_block(self) -> Callable[[Query], None]:
         """Begin a block; the function returned is called with each query that is done."""
@@ -114,7 +130,10 @@ class Measurement:
 
     def outcome(self) -> RunCompleted | RunFailed:
         """Return how it ended."""
-        tally = self.recorder.tally()
+        self.collecting.close()
+        tally = self.recorder.tally().model_copy(
+            update={"dropped_records": self.collecting.dropped}
+        )
         conditions = self._conditions()
         if self.error is None and self._answered == 0 and self._last_error.startswith("predict:"):
             self.error = PredictFailed(self._last_error.removeprefix("predict:").strip())
@@ -161,7 +180,7 @@ class Measurement:
         return conditions.model_copy(update={"repeats_compared": self.stages.kept.compared})
 
     def _notes(self, tally: Tally, origin: ClockOrigin) -> list[str]:
-        notes = list(self.stages.kept.notes)
+        notes = [*self.stages.kept.notes, *self.collecting.notes]
         if tally.failed_queries:
             notes.append(failed_note(tally, self._first_error))
         if tally.failed_samples:
@@ -175,23 +194,49 @@ class Measurement:
             notes.append(late_note(_p99(self._late_ns)))
         if abs(wall_step_ns(origin)) > STEP_NS:
             notes.append(f"the wall clock moved by {wall_step_ns(origin) / 1e6:.1f} ms")
-        if self.captures_layers:
-            notes.append("layer times are whole microseconds, cut: their sums are a little low")
         return notes
 
 
-def traceable_level(asked: Level, session: Session) -> tuple[Level, str]:
-    """Return the deepest level up to `asked` that can be traced, and why it is not `asked`."""
+def predicted_levels(session: Session) -> frozenset[Level]:
+    """Return the levels that pipeline and predictor give without any collector."""
     deepest = session.deepest_level
     if not isinstance(session.predictor, LayerSource):
         deepest = min(deepest, Level.MODEL)
-    if asked <= deepest:
-        return asked, ""
-    framework = session.predictor.opened.framework
-    return deepest, (
-        f"{framework} on this agent can be traced down to level {deepest.name.lower()};"
-        f" {asked.name.lower()} was asked"
+    return frozenset(level for level in Level if level <= deepest)
+
+
+def traceable_level(
+    asked: Level, session: Session, collecting: Collecting | None = None
+) -> tuple[Level, str]:
+    """Return the deepest level up to `asked` that can be traced, and what is missing of it.
+
+    Levels come from the predictor and from the run's open collectors.
+    """
+    collecting = collecting or Collecting()
+    given = predicted_levels(session) | collecting.levels
+    deepest = max(level for level in given if level <= asked)
+    opened = session.predictor.opened
+    missing = missing_levels(min(asked, deepest), given, collecting)
+    reason = f" ({opened.level_reason})" if opened.level_reason else ""
+    if deepest < asked:
+        reasons = missing_levels(asked, given, collecting)
+        why = "; ".join(each for each in reasons.values() if each) if collecting.missing else ""
+        return deepest, (
+            f"{opened.framework} on this agent can be traced down to level {deepest.name.lower()};"
+            f" {asked.name.lower()} was asked{reason}{f' ({why})' if why else ''}"
+        )
+    return deepest, "; ".join(
+        f"{opened.framework} on this agent has no level {level.name.lower()}"
+        + (reason if level == Level.FRAMEWORK else f" ({why})" if why else "")
+        for level, why in missing.items()
     )
+
+
+def _since(began_ns: int, origin: ClockOrigin) -> ClockOrigin:
+    """Return an origin moved back to when the session began to open."""
+    passed_ns = origin.monotonic_ns - began_ns
+    moved = {"monotonic_ns": began_ns, "epoch_start_ns": origin.epoch_start_ns - passed_ns}
+    return origin.model_copy(update=moved)
 
 
 def failure(

@@ -27,6 +27,7 @@ from services.agent.issued import Outcome
 from services.agent.machine import announcement
 from services.agent.process import WorkerLimits, WorkerProcess
 from services.agent.telling import Sink, Telling, cause_of
+from services.agent.variants import environment_of
 
 __all__ = ["SHIPPED_MANIFESTS", "read_bundle", "run_plan"]
 
@@ -110,7 +111,8 @@ async def _run_session(
             await _say_started(order, sink)
             telling = Telling(order, sink)
             try:
-                worker = worker or await WorkerProcess.start(session.session, limits)
+                environment = environment_of(session.variant)
+                worker = worker or await WorkerProcess.start(session.session, limits, environment)
                 if not worker.has_goods and means.assets is not None:
                     worker.take(await bring_for(order.subject, means.assets))
             except AgentError as error:

@@ -8,9 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from mlscope.tracing.clock import now_ns
@@ -24,6 +25,7 @@ from services.agent.ring import RUNNING, Handover
 
 _LAST_WORDS_BYTES = 2000
 _CLOSE_S = 5.0
+NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
 _ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -60,8 +62,13 @@ class WorkerProcess:
         self.receive = channel.receive
 
     @classmethod
-    async def start(cls, name: str, limits: WorkerLimits) -> Self:
-        """Start a worker; `name` is a token for its folder. Raises OpenFailed."""
+    async def start(
+        cls, name: str, limits: WorkerLimits, environment: Mapping[str, str] = NOTHING_MORE
+    ) -> Self:
+        """Start a worker; `name` is a token for its folder. Raises OpenFailed.
+
+        It has `environment` beside the agent's own.
+        """
         scratch = limits.folder / name
         shutil.rmtree(scratch, ignore_errors=True)
         with contextlib.ExitStack() as ours_on_failure:
@@ -71,7 +78,9 @@ class WorkerProcess:
             ours, theirs = socket.socketpair()
             ours_on_failure.callback(ours.close)
             with theirs:
-                process = await _spawned(theirs, handover, limits.spool_bytes, scratch)
+                process = await _spawned(
+                    theirs, handover, limits.spool_bytes, scratch, _environment(environment)
+                )
             ours_on_failure.callback(process.kill)
             channel = await AgentChannel.over(ours)
             started = cls(process, channel, handover, scratch, limits.memory_bytes)
@@ -157,7 +166,11 @@ class WorkerProcess:
 
 
 async def _spawned(
-    theirs: socket.socket, handover: Handover, spool_bytes: int, scratch: Path
+    theirs: socket.socket,
+    handover: Handover,
+    spool_bytes: int,
+    scratch: Path,
+    environment: Mapping[str, str],
 ) -> asyncio.subprocess.Process:
     given = (theirs.fileno(), handover.ring_fd, handover.spool_fd)
     with (scratch / "stderr").open("wb") as stderr:
@@ -168,7 +181,7 @@ async def _spawned(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
-            env=_environment(),
+            env=environment,
             start_new_session=True,
         )
 
@@ -181,11 +194,13 @@ def _how(code: int) -> str:
     return f"was killed by {signal.Signals(-code).name}{why}"
 
 
-def _environment() -> dict[str, str]:
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a worker: no secrets of this service, and mlscope on its path."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MLSCOPE_")}
     paths = [str(_ROOT), kept.get("PYTHONPATH", "")]
-    return {**kept, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+    # oneDNN reads this once; it says nothing until a collector turns its output on.
+    kept["ONEDNN_VERBOSE_TIMESTAMP"] = "1"
+    return {**kept, **more, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
 
 def words_of_run(kind: str, evaluation: str, run: str, attempt: int) -> Words:

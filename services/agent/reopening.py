@@ -11,7 +11,8 @@ from schemas.codec import decode_body, unpack
 from schemas.plan import WorkOrder
 from services.agent.allowances import allowances_of
 from services.agent.bringing import brought_of
-from services.agent.session import Session, open_session
+from services.agent.session import Place, Session, open_in
+from services.agent.variants import subject_as, traces_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +20,16 @@ class Reopening:
     """An order and its surroundings, as an agent sends them to a worker; a file holds them too."""
 
     words: Mapping[str, Any]
+    #: where this process may write
+    scratch: Path = Path()
 
     @classmethod
-    def read(cls, path: Path) -> "Reopening":
-        """Return what `write` wrote. Raises OSError, MalformedMessage."""
-        return cls(unpack(path.read_bytes()))
+    def read(cls, path: Path, scratch: Path) -> "Reopening":
+        """Return what `write` wrote, for a process with a folder of its own.
+
+        Raises OSError, MalformedMessage.
+        """
+        return cls(unpack(path.read_bytes()), scratch)
 
     def write(self, path: Path) -> None:
         """Write it to a file of the worker's own folder. Raises OSError."""
@@ -35,14 +41,14 @@ class Reopening:
         """Return the order whose session it is."""
         return decode_body(WorkOrder, self.words["order"])
 
-    def open(self, scratch: Path) -> Session:
-        """Open the session in this process and warm it up. Raises AgentError."""
+    def open(self) -> Session:
+        """Open the session in this process, as its variant wants it. Raises AgentError."""
         order = self.order
-        return open_session(
-            order.subject,
+        allowed = allowances_of(self.words["allowed"])
+        return open_in(
+            Place(self.scratch, allowed, traces_first=traces_first(order.session)),
+            subject_as(order.session.variant, order.subject),
             order.session.batch_size,
             Path(self.words["manifests_folder"]),
-            scratch,
             brought_of(self.words["brought"]),
-            allowances_of(self.words["allowed"]),
         )

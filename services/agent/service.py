@@ -26,6 +26,7 @@ from services.agent.sessions import Sessions, session_key
 from services.agent.settings import AgentSettings
 from services.agent.state import Ended, Stopping
 from services.agent.telling import Telling
+from services.agent.variants import environment_of
 
 _LOOK_S = 0.2
 _log = logging.getLogger(__name__)
@@ -162,7 +163,8 @@ class Agent:
     async def _do(self, order: WorkOrder) -> None:
         key = self._sessions.working = session_key(order)
         try:
-            worker = await self._sessions.worker(key)
+            environment = environment_of(order.session.variant)
+            worker = await self._sessions.worker(key, environment)
             if not worker.has_goods:
                 with self.desk.bringing(order):
                     worker.take(await self._brought(order))

@@ -107,12 +107,24 @@ def open_session(
     allowed: Allowances = NO_MORE,
 ) -> Session:
     """Open a subject at a batch size and warm it up. Raises AgentError."""
+    return open_in(Place(scratch, allowed), subject, batch_size, manifests_folder, brought)
+
+
+def open_in(
+    place: "Place",
+    subject: Subject,
+    batch_size: int,
+    manifests_folder: Path,
+    brought: Mapping[str, Brought],
+) -> Session:
+    """Open a subject at a batch size in a place and warm it up. Raises AgentError."""
+    scratch, allowed = place.scratch, place.allowed
     subject = with_weights_chosen(subject)
     check_code(subject.model, allowed.inline)
     files = ModelFiles(AssetFolder(manifests_folder, "models"), subject.model, brought, scratch)
     folder = AssetFolder(manifests_folder, "datasets", brought, scratch)
     try:
-        return _opened(subject, batch_size, files, folder, Place(scratch, allowed))
+        return _opened(subject, batch_size, files, folder, place)
     except MemoryError as error:
         # Another attempt would end the same way: final, and no crash of the worker's.
         raise MemoryExhausted(batch_size, str(error) or "no memory") from error
@@ -123,7 +135,9 @@ class Place:
     """Where a session is opened: where it may write, and what the agent's owner allows."""
 
     scratch: Path
-    allowed: Allowances
+    allowed: Allowances = NO_MORE
+    #: trace the layers of the model's very first run
+    traces_first: bool = False
 
 
 def _opened(
@@ -190,6 +204,7 @@ def _open_predictor(
         scratch=place.scratch,
         builders=place.allowed.builders,
         remote_hosts=place.allowed.remote_hosts,
+        traces_first=place.traces_first,
     )
     return predictor_named(subject.framework)(request)
 

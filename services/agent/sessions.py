@@ -1,10 +1,10 @@
 """Workers by session: opened when first needed, kept for the next order, closed in the end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from mlscope.tracing.clock import now_ns
 from schemas.plan import WorkOrder
-from services.agent.process import WorkerLimits, WorkerProcess
+from services.agent.process import NOTHING_MORE, WorkerLimits, WorkerProcess
 
 SessionKey = tuple[str, str]
 """evaluation, session"""
@@ -35,8 +35,13 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._workers)
 
-    async def worker(self, key: SessionKey) -> WorkerProcess:
-        """Return a session's worker, starting one if need be. Raises OpenFailed."""
+    async def worker(
+        self, key: SessionKey, environment: Mapping[str, str] = NOTHING_MORE
+    ) -> WorkerProcess:
+        """Return a session's worker, starting one in `environment` if need be.
+
+        Raises OpenFailed.
+        """
         worker = self._workers.get(key)
         if worker is not None and not worker.alive:
             await self.close(key)
@@ -45,7 +50,7 @@ class Sessions:
             while len(self._workers) >= MOST_OPEN:
                 await self.close(min(self._workers, key=self._used_ns.__getitem__))
             self._started += 1
-            worker = await WorkerProcess.start(f"worker-{self._started}", self._limits)
+            worker = await WorkerProcess.start(f"worker-{self._started}", self._limits, environment)
             self._workers[key] = worker
         self._used_ns[key] = self._clock_ns()
         return worker

@@ -17,15 +17,14 @@ from pathlib import Path
 from mlscope.tracing.clock import now_ns
 from schemas.codec import decode_body, encode_body
 from schemas.plan import WorkOrder
-from services.agent.allowances import allowances_of
-from services.agent.bringing import brought_of
 from services.agent.channel import Channel, Words
 from services.agent.control import Control, RunName, remote_query
 from services.agent.errors import AgentError
 from services.agent.group import Group, Outcome
 from services.agent.measurement import failed
+from services.agent.reopening import Reopening
 from services.agent.ring import IDLE, OPENING, RUNNING, Handover
-from services.agent.session import Session, open_session
+from services.agent.session import Session
 
 _BEAT_S = 0.25
 _SWITCH_S = 0.0005
@@ -54,22 +53,17 @@ class Worker:
 
     def _perform(self, order: WorkOrder, words: Words) -> None:
         self._handover.phase = OPENING
+        reopening = Reopening(words, self._scratch)
         try:
-            session = self._session or open_session(
-                order.subject,
-                order.session.batch_size,
-                Path(words["manifests_folder"]),
-                self._scratch,
-                brought_of(words["brought"]),
-                allowances_of(words["allowed"]),
-            )
+            session = self._session or reopening.open()
         except AgentError as error:
             for run in order.runs:
                 self._say_ended(failed(order, run, error))
             return
         self._session = session
         self._handover.phase = RUNNING
-        group = Group(session, order, self._control, self._handover.push, self._channel.send)
+        control, push, send = self._control, self._handover.push, self._channel.send
+        group = Group(session, order, control, push, send, reopening)
         for outcome in group.perform():
             self._say_ended(outcome)
 

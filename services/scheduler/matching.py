@@ -55,6 +55,8 @@ class Candidate:
     version: str
     device: str
     deepest_level: Level
+    #: levels that its collectors of traces give with this framework on this device
+    collected: frozenset[Level] = frozenset()
     #: of the framework's build, where one is published
     manifest: FrameworkManifest | None = None
 
@@ -83,6 +85,8 @@ class _Wanted:
     agents: tuple[str, ...]
     model: ModelManifest
     frameworks: tuple[FrameworkManifest, ...]
+    #: collectors that the request switched off
+    without: frozenset[str] = frozenset()
 
 
 def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int], now_ns: int = 0) -> Match:
@@ -150,7 +154,8 @@ def _match(
             reasons.append(AgentReason(agent=status.announcement.agent, reason=found))
 
     def rank(candidate: Candidate) -> tuple[bool, int, str]:
-        is_shallow = candidate.deepest_level < request.trace_level
+        deepest = max((candidate.deepest_level, *candidate.collected))
+        is_shallow = deepest < request.trace_level
         return is_shallow, loads.get(candidate.agent, 0), candidate.agent
 
     fitting.sort(key=rank)
@@ -209,6 +214,7 @@ def _wanted(
         agents=request.agents,
         model=model,
         frameworks=frameworks,
+        without=frozenset(name for name, switch in request.collectors.items() if switch is False),
     )
 
 
@@ -247,7 +253,22 @@ def _candidate(status: AgentStatus, wanted: _Wanted) -> Candidate | str:
         version=runtime.version,
         device=device,
         deepest_level=runtime.deepest_level,
+        collected=collected_levels(known, runtime.framework, device, wanted.without),
         manifest=manifest,
+    )
+
+
+def collected_levels(
+    known: Announcement, framework: str, device: str, without: frozenset[str] = frozenset()
+) -> frozenset[Level]:
+    """Return the levels that an agent's collectors give of a framework on a device."""
+    return frozenset(
+        level
+        for each in known.collectors
+        if each.name not in without
+        and (not each.devices or any(is_device(device, other) for other in each.devices))
+        and (not each.frameworks or framework in each.frameworks)
+        for level in each.levels
     )
 
 

@@ -11,20 +11,25 @@ closed loop) runs at every batch size. The others look at latency: beside such a
 run at batch size 1, or the smallest named. Without one they run at every batch size too, so
 that none that was asked for is left out.
 
+Variants: hardware counters are read in a session of their own, and so is what is measured once
+more one launch at a time: asked for, or because operators that run side by side would leave
+parents ambiguous. The scenario `cold` makes a session for each opening of the model and level.
+
 Pacing: `auto` is remote for an open loop at level model or above, else local. Remote runs are
 one block.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlscope.load import InvalidParameter, LoadError, UnknownScenario
+from mlscope.load.scenarios import COLD, WARM
 from mlscope.manifests.constraints import newest_first
 from schemas.identity import token_of
 from schemas.level import Level
 from schemas.manifest import HardwareManifest, ModelManifest, SoftwareManifest
-from schemas.plan import Build, Plan, RunPlan, SessionPlan, Subject
+from schemas.plan import Build, Plan, RunPlan, SessionPlan, Subject, Variant
 from schemas.request import Evaluate, ScenarioChoice
 from schemas.status import Catalog
 from services.scheduler.digests import digest_of
@@ -64,13 +69,21 @@ def plan(request: Evaluate, match: Match, catalog: Catalog, shapes: Shapes | Non
     """
     assert match.agents, "nobody to plan for"
     loads = _Loads(request, samples_of(match.dataset), catalog, shapes or Shapes())
-    levels = (levels_of(request.trace_level, agent.deepest_level) for agent in match.agents)
-    groups = list(_groups(loads, sum(map(len, levels))))
+    wanted = {agent.agent: variants_of(request, agent) for agent in match.agents}
+    runs = sum(len(levels) for each in wanted.values() for levels in each.values())
+    groups = list(_groups(loads, runs))
     sessions = [
-        _session(request, agent, batch_size, each, len(match.agents) > 1)
+        session
         for agent in match.agents
         for batch_size, each in groups
+        for session in _sessions(
+            request,
+            Place(agent.agent, batch_size, len(match.agents) > 1),
+            wanted[agent.agent],
+            each,
+        )
     ]
+    _check_runs(sum(len(session.runs) for session in sessions))
     builds = {each.agent: _build(request, match.model, each) for each in match.agents}
     subject = _subject(request, match, catalog)
     best = builds[match.agents[0].agent]
@@ -103,6 +116,7 @@ def _subject(request: Evaluate, match: Match, catalog: Catalog) -> Subject:
         warmup=request.warmup,
         blocks=request.blocks,
         outputs=request.outputs,
+        collectors=request.collectors,
         framework_manifest=build.framework_manifest,
         hardware=need.hardware if isinstance(need.hardware, HardwareManifest) else None,
         software=need.software if isinstance(need.software, SoftwareManifest) else None,
@@ -222,46 +236,126 @@ def _check_pacing(request: Evaluate, group: _Group, size: int) -> None:
         raise invalid("run_timeout_s", request.run_timeout_s, allowed)
 
 
-def _session(
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where sessions are: an agent and a batch size; a plan for several names its agents."""
+
+    agent: str
+    batch_size: int
+    names_agent: bool = False
+
+    @property
+    def prefix(self) -> str:
+        """Return what its sessions are called."""
+        return f"{self.agent}-b{self.batch_size}" if self.names_agent else f"b{self.batch_size}"
+
+
+def _sessions(
     request: Evaluate,
-    agent: Candidate,
-    batch_size: int,
+    place: Place,
+    wanted: Mapping[Variant, tuple[Level, ...]],
     groups: tuple[_Group, ...],
-    names_agent: bool,
-) -> SessionPlan:
-    prefix = f"{agent.agent}-b{batch_size}" if names_agent else f"b{batch_size}"
-    levels = levels_of(request.trace_level, agent.deepest_level)
-    runs = [
-        RunPlan(
-            run=token_of(f"{prefix}-{group.name}-{level.name.lower()}"),
-            group=group.number,
-            scenario=group.choice.name,
-            parameters=group.parameters,
-            level=level,
-            pacing=_pacing(request, group.load),
-            queries=group.load.queries,
-            timeout_s=request.run_timeout_s,
-        )
-        for group in groups
-        for level in levels
-    ]
+) -> Iterator[SessionPlan]:
+    """Yield the sessions of one agent at one batch size: a process each."""
+    warm = tuple(group for group in groups if group.choice.name != COLD)
+    for variant, levels in wanted.items():
+        prefix = f"{place.prefix}-{variant}" if variant else place.prefix
+        runs = [_run(request, prefix, group, level) for group in warm for level in levels]
+        if runs:
+            yield _session(place, prefix, runs, variant)
+    for group in groups:
+        if group.choice.name == COLD:
+            for level in wanted[""]:
+                for opening in range(group.load.queries):
+                    yield _cold(request, place, group, (level, opening))
+
+
+def _cold(request: Evaluate, place: Place, group: _Group, which: tuple[Level, int]) -> SessionPlan:
+    """Return one opening of the model, and the warm queries to compare it with."""
+    level, opening = which
+    prefix = f"{place.prefix}-{group.name}{opening}-{level.name.lower()}"
+    warm = int(group.parameters.get("warm", WARM))
+    cold = RunPlan(
+        run=token_of(f"{prefix}-first"),
+        group=2 * group.number,
+        scenario=COLD,
+        parameters={**group.parameters, "queries": 1},
+        level=level,
+        queries=1,
+        timeout_s=request.run_timeout_s,
+    )
+    again = RunPlan(
+        run=token_of(f"{prefix}-warm"),
+        group=2 * group.number + 1,
+        scenario="online",
+        parameters={"queries": warm},
+        level=level,
+        queries=warm,
+        timeout_s=request.run_timeout_s,
+    )
+    return _session(place, prefix, [cold, again], "cold")
+
+
+def _session(place: Place, prefix: str, runs: Sequence[RunPlan], variant: Variant) -> SessionPlan:
     return SessionPlan(
-        session=token_of(prefix), agent=agent.agent, batch_size=batch_size, runs=tuple(runs)
+        session=token_of(prefix),
+        agent=place.agent,
+        batch_size=place.batch_size,
+        runs=tuple(runs),
+        variant=variant,
     )
 
 
-def levels_of(asked: Level, deepest: Level) -> tuple[Level, ...]:
-    """Return the levels to measure each on its own, for a level asked of an agent so deep."""
+def _run(request: Evaluate, prefix: str, group: _Group, level: Level) -> RunPlan:
+    return RunPlan(
+        run=token_of(f"{prefix}-{group.name}-{level.name.lower()}"),
+        group=group.number,
+        scenario=group.choice.name,
+        parameters=group.parameters,
+        level=level,
+        pacing=_pacing(request, group.load),
+        queries=group.load.queries,
+        timeout_s=request.run_timeout_s,
+    )
+
+
+def variants_of(request: Evaluate, agent: Candidate) -> dict[Variant, tuple[Level, ...]]:
+    """Return the levels to measure in each kind of session on an agent."""
+    asked = request.trace_level
+    has_counters = Level.HARDWARE in agent.collected and asked >= Level.HARDWARE
+    inner = Level.SYSTEM if has_counters and asked == Level.HARDWARE else asked
+    variants: dict[Variant, tuple[Level, ...]] = {
+        "": levels_of(inner, agent.deepest_level, agent.collected)
+    }
+    if request.serialised or (asked > Level.FRAMEWORK and _overlaps(request)):
+        variants["serialised"] = (min(asked, Level.SYSTEM),)
+    if has_counters:
+        variants["counters"] = (Level.HARDWARE,)
+    return variants
+
+
+def _overlaps(request: Evaluate) -> bool:
+    """Say whether operators run side by side, so that what lies in which is ambiguous."""
+    threads = request.options.get("inter_threads", 1)
+    return isinstance(threads, int) and threads > 1
+
+
+def levels_of(
+    asked: Level, deepest: Level, collected: frozenset[Level] = frozenset()
+) -> tuple[Level, ...]:
+    """Return the levels to measure each on its own, for a level asked of an agent.
+
+    Its framework is traced down to `deepest`; `collected` are levels of its other collectors.
+    """
     if asked <= Level.MODEL:
         return (asked,)
-    between = (
-        level
-        for level in Level
-        if Level.MODEL <= level < asked
-        and (level == Level.MODEL or level < max(deepest, Level.MODEL))
-        and not (asked == Level.FULL and level == Level.HARDWARE)
-    )
-    return (*between, asked)
+    given = {level for level in Level if level <= deepest} | collected | {Level.MODEL}
+    inner = sorted(level for level in given if Level.MODEL <= level <= min(asked, Level.HARDWARE))
+    if asked == Level.FULL:
+        inner = [level for level in inner if level != Level.HARDWARE]
+    # The deepest one it has is what the run of the level asked for comes down to.
+    between = [level for level in inner if level < asked][: None if asked in inner else -1]
+    return (*(between or [Level.MODEL]), asked)
 
 
 def _pacing(request: Evaluate, load: Shape) -> Literal["local", "remote"]:

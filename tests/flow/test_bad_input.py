@@ -1,8 +1,10 @@
 """Bad input: each a clear error to the asker and in the record; every service lives on."""
 
 import base64
+import json
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -232,17 +234,17 @@ def test_only_a_batch_size_the_model_can_t_take_fails(cluster: Cluster, manifest
 
 
 def test_a_level_the_agent_can_t_trace_runs_as_deep_as_it_can(cluster: Cluster) -> None:
-    status = run(cluster, "tiny-cnn", trace_level="hardware", scenarios=online())
+    status = run(cluster, "tiny-cnn", trace_level="library", scenarios=online())
     assert status.state == "analyzed"
     levels = cluster.rows(
         "SELECT level, level_asked, spans, level_note <> '' FROM run WHERE evaluation = %s"
         " ORDER BY level",
         status.evaluation,
     )
-    model_level, framework, hardware = Level.MODEL, Level.FRAMEWORK, Level.HARDWARE
-    assert levels == [(model_level, model_level, 10, False), (framework, hardware, 50, True)]
+    model_level, framework, library = Level.MODEL, Level.FRAMEWORK, Level.LIBRARY
+    assert levels == [(model_level, model_level, 10, False), (framework, library, 50, True)]
     notes = " ".join(each.level_note for each in status.runs)
-    assert "down to level framework; hardware was asked" in notes
+    assert "down to level framework; library was asked" in notes
 
 
 def test_an_option_that_is_wrong_fails_the_run_by_name(cluster: Cluster) -> None:
@@ -329,6 +331,36 @@ def test_a_folder_of_ones_own_with_a_corrupt_photo_in_it(cluster: Cluster, tmp_p
         status = client.evaluation(keyed_evaluation_id("pets")).wait(60)
     (sent,) = status.runs
     assert (sent.queries, sent.failed_queries) == (3, 2)
+
+
+def test_a_requester_s_key_alone_is_enough_for_large_files(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    good = (REPOSITORY / "manifests" / "datasets" / "photos" / "panda.jpg").read_bytes()
+    for name in ("a", "b"):
+        path = tmp_path / "pets" / "panda" / f"{name}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(good + bytes(2 << 20))
+    (tmp_path / "large.jpg").write_bytes(good + bytes(4 << 20))
+    elsewhere = replace(
+        cluster,
+        environ={
+            **cluster.environ,
+            "MLSCOPE_NATS_URL": cluster.nats_url,
+            "MLSCOPE_NATS_SEED_FILE": str(cluster.key("requester")),
+        },
+        folder=tmp_path / "nothing",
+    )
+    words = ("--dataset", "./pets", "--scenario", "online:queries=2", "--output", "json")
+    told = json.loads(elsewhere.mlscope("run", "efficientnet-lite0", *words, cwd=tmp_path))
+    (sent,) = told["status"]["runs"]
+    assert (sent["answered"], sent["failed_queries"]) == (2, 0)
+    source = told["status"]["subject"]["dataset"]["source"]
+    assert (
+        source["address"] == f"artifact://uploads/{source['checksum'].removeprefix('sha256:')}.tar"
+    )
+    assert "panda" in elsewhere.mlscope("predict", "efficientnet-lite0", "large.jpg", cwd=tmp_path)
+    assert "uploads/" not in cluster.mlscope("artifacts", "ls")
 
 
 def test_a_dataset_of_this_host_is_read_only_where_its_owner_allows_it(cluster: Cluster) -> None:

@@ -4,9 +4,17 @@ from dataclasses import replace
 from typing import Protocol
 
 from mlscope.tracing.clock import now_ns
+from schemas.level import Level
 from services.agent.errors import AgentError, BatchSizeUnsupported, OpenFailed, PredictFailed
 from services.agent.noise import resident_bytes
-from services.agent.predictors import Opened, OpenRequest, Tensors
+from services.agent.predictors import (
+    FirstRun,
+    LayerCapture,
+    LayerSource,
+    Opened,
+    OpenRequest,
+    Tensors,
+)
 from services.agent.predictors.shapes import zeros
 
 
@@ -46,14 +54,30 @@ class Opening:
         request = self._request
         if filled is None:
             filled = zeros(predictor.opened.inputs, request.model.inputs, request.batch_size)
+        capture = self._capture(predictor)
         started = now_ns()
         try:
-            outputs = predictor.predict(filled)
+            outputs = (capture or predictor).predict(filled)
         except PredictFailed as error:
             predictor.close()
             raise self._refusal(predictor.opened, error) from error
-        self.ran(predictor, now_ns() - started)
+        ended = now_ns()
+        layers = tuple(layer for call in capture.close() for layer in call) if capture else ()
+        self.ran(predictor, ended - started)
+        loaded_ns = self._began_ns + self._load_ns
+        first = FirstRun(self._began_ns, loaded_ns, started, ended, layers)
+        predictor.opened = replace(predictor.opened, first=first)
         return outputs
+
+    def _capture(self, predictor: Openable) -> LayerCapture | None:
+        """Return a capture of the first run's layers, where they are wanted and can be had."""
+        is_wanted = self._request.traces_first and isinstance(predictor, LayerSource)
+        if not is_wanted or predictor.opened.deepest_level < Level.FRAMEWORK:
+            return None
+        try:
+            return predictor.layers(())
+        except (AgentError, RuntimeError, ValueError):
+            return None  # a first run without layers is better than none
 
     def ran(self, predictor: Openable, first_run_ns: int = 0) -> None:
         """Write into `predictor.opened` what opening cost; 0 ns where it could not run yet.

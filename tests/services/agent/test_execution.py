@@ -132,11 +132,11 @@ async def test_layers_hang_under_predict_at_level_framework(tmp_path: Path) -> N
 
 async def test_a_level_too_deep_is_run_as_deep_as_can_be(tmp_path: Path) -> None:
     said = await carried_out(
-        an_order(a_subject("tiny_cnn", "noise32"), (a_run(level="system"),)), tmp_path
+        an_order(a_subject("tiny_cnn", "noise32"), (a_run(level="library"),)), tmp_path
     )
     outcome = said.completed()
     assert outcome.level == Level.FRAMEWORK
-    assert "down to level framework; system was asked" in outcome.level_note
+    assert "down to level framework; library was asked" in outcome.level_note
     assert outcome.tally.spans > 10
 
 

@@ -54,7 +54,7 @@ def test_a_level_down_to_model_is_one_run(level: str) -> None:
         (Level.SYSTEM, Level.SYSTEM, ["MODEL", "FRAMEWORK", "LIBRARY", "SYSTEM"]),
         (Level.SYSTEM, Level.FRAMEWORK, ["MODEL", "SYSTEM"]),
         (Level.SYSTEM, Level.MODEL, ["MODEL", "SYSTEM"]),
-        (Level.FULL, Level.FULL, ["MODEL", "FRAMEWORK", "LIBRARY", "SYSTEM", "FULL"]),
+        (Level.FULL, Level.FULL, ["MODEL", "FRAMEWORK", "LIBRARY", "FULL"]),
         (Level.FRAMEWORK, Level.NONE, ["MODEL", "FRAMEWORK"]),
     ],
 )

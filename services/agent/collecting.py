@@ -1,0 +1,216 @@
+"""The collectors of one run: chosen by its level and request, opened, driven around its blocks."""
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mlscope.tracing.texts import json_text
+from schemas.level import Level
+from services.agent.collectors import (
+    Availability,
+    Collected,
+    CollectedSpan,
+    Collector,
+    CollectorRequest,
+    availability_of,
+    collector_named,
+    collector_names,
+)
+from services.agent.collectors.errors import CollectorError, CollectorUnavailable
+from services.agent.predictors import Opened
+from services.agent.recorder import Recorder
+from services.agent.reopening import Reopening
+
+_log = logging.getLogger(__name__)
+_CHUNK = 20_000
+_UNKNOWN = -1
+
+Switches = Mapping[str, bool | dict[str, Any]]
+"""By collector: false for off, true for on, options for on with these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """What a run's collectors are opened for."""
+
+    opened: Opened
+    level: Level
+    #: the session's: counters are read in those of their own alone
+    variant: str = ""
+    switches: Switches = field(default_factory=dict)
+    reopening: Reopening | None = None
+
+    @property
+    def deepest(self) -> Level:
+        """How deep its collectors may go: to the counters only where nothing else is timed."""
+        return min(self.level, Level.HARDWARE if self.variant == "counters" else Level.SYSTEM)
+
+
+class Collecting:
+    """Collectors that are open, what they gave of the last block, and what they could not."""
+
+    def __init__(
+        self,
+        collectors: Sequence[Collector] = (),
+        levels: frozenset[Level] = frozenset(),
+        missing: Mapping[str, str] | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self._collectors = list(collectors)
+        #: what its collectors give
+        self.levels = levels
+        #: by collector that is not open, why
+        self.missing: Mapping[str, str] = missing or {}
+        #: a reader must see these
+        self.notes = list(notes)
+        self.dropped = 0
+        self._begun: list[Collector] = []
+        self._collected: list[tuple[Collector, Collected]] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The collectors that are open."""
+        return tuple(each.name for each in self._collectors)
+
+    @contextlib.contextmanager
+    def block(self) -> Iterator[None]:
+        """Have collectors begin, the last one innermost, and end in turn."""
+        self._begun = []
+        for collector in list(self._collectors):
+            if self._try(collector, collector.begin) is not _FAILED:
+                self._begun.append(collector)
+        try:
+            yield
+        finally:
+            for collector in reversed(self._begun):
+                collected = self._try(collector, collector.end)
+                if isinstance(collected, Collected):
+                    self._collected.append((collector, collected))
+
+    def attach(self, recorder: Recorder, block: int) -> None:
+        """Record what the last block left, a part at a time; what was dropped is counted."""
+        taken, self._collected = self._collected, []
+        for collector, collected in taken:
+            self.dropped += collected.dropped
+            if collected.dropped:
+                self._note(f"{collector.name}: {collected.dropped} records were dropped")
+            for note in collected.notes:
+                self._note(f"{collector.name}: {note}")
+            for first in range(0, len(collected.spans), _CHUNK):
+                _link(recorder, collected.spans[first : first + _CHUNK], block)
+                recorder.flush()
+
+    def close(self) -> None:
+        """Close every collector."""
+        while self._collectors:
+            collector = self._collectors.pop()
+            self._try(collector, collector.close)
+
+    def _try(self, collector: Collector, act: Any) -> Any:
+        """Have a collector do something; one that fails is left out from then on, and said."""
+        try:
+            return act()
+        except Exception as error:  # noqa: BLE001 - foreign code must not end the run
+            _log.warning("collector %s failed: %s", collector.name, error)
+            self._note(f"collector {collector.name} failed: {error or type(error).__name__}")
+            if collector in self._collectors:
+                self._collectors.remove(collector)
+            return _FAILED
+
+    def _note(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
+
+
+_FAILED = object()
+
+
+def open_collecting(occasion: Occasion) -> Collecting:
+    """Open the collectors that an occasion wants; what can't be had is noted, never an error."""
+    opened: list[Collector] = []
+    levels: set[Level] = set()
+    missing: dict[str, str] = {}
+    notes = []
+    for name in dict.fromkeys((*collector_names(), *occasion.switches)):
+        switch = occasion.switches.get(name)
+        available = availability_of(name) if switch is not False else Availability(())
+        gives = {level for level in available.levels if level <= occasion.deepest}
+        is_asked = switch is not None and switch is not False
+        if switch is False or occasion.level == Level.NONE:
+            continue
+        try:
+            _check(name, available, occasion, gives)
+            options = switch if isinstance(switch, dict) else {}
+            opened.append(_opened(name, options, occasion))
+        except CollectorError as error:
+            missing[name] = error.reason
+            if is_asked:
+                notes.append(str(error))
+        else:
+            levels |= gives
+    return Collecting(opened, frozenset(levels), missing, notes)
+
+
+def _check(name: str, available: Availability, occasion: Occasion, gives: set[Level]) -> None:
+    """Raise CollectorUnavailable where a collector has nothing to give on this occasion."""
+    device, framework = occasion.opened.device, occasion.opened.framework
+    kind = device if device == "cpu" else "gpu"
+    if not available.levels:
+        raise CollectorUnavailable(name, available.reason or "it can do nothing here")
+    if available.devices and not {device, kind} & set(available.devices):
+        raise CollectorUnavailable(name, f"it is for {', '.join(available.devices)}")
+    if available.frameworks and framework not in available.frameworks:
+        reason = available.reason or f"it is for {', '.join(available.frameworks)}"
+        raise CollectorUnavailable(name, reason)
+    if not gives:
+        shallowest = min(available.levels).name.lower()
+        raise CollectorUnavailable(name, f"it begins at level {shallowest}")
+
+
+def _opened(name: str, options: Mapping[str, Any], occasion: Occasion) -> Collector:
+    reopening = occasion.reopening
+    scratch = reopening.scratch if reopening is not None else Path()
+    try:
+        return collector_named(name).open_collector(
+            CollectorRequest(occasion.opened, occasion.deepest, options, scratch, reopening)
+        )
+    except CollectorError:
+        raise
+    except Exception as error:
+        raise CollectorUnavailable(name, str(error) or type(error).__name__) from error
+
+
+def _link(recorder: Recorder, spans: Sequence[CollectedSpan], block: int) -> None:
+    buffer = recorder.spans
+    first = buffer.reserve(len(spans))
+    for number, span in enumerate(spans, start=first):
+        note = json_text(dict(span.attributes)) if span.attributes else b""
+        row = (number, _UNKNOWN, int(span.level), buffer.name_id(span.name))
+        when = (span.start_ns, span.duration_ns, span.thread, _UNKNOWN, block, note)
+        buffer.link((*row, *when, int(span.kind), span.correlation))
+
+
+def missing_levels(
+    asked: Level, given: frozenset[Level], collecting: Collecting
+) -> dict[Level, str]:
+    """Return the levels down to `asked` that nothing gives, each with the collectors' reasons."""
+    wanted = [level for level in Level if Level.FRAMEWORK <= level <= min(asked, Level.HARDWARE)]
+    return {level: _reasons(level, collecting) for level in wanted if level not in given}
+
+
+def _reasons(level: Level, collecting: Collecting) -> str:
+    of_level = _LEVEL_OF.get(level, ())
+    told = [
+        f"{name}: {collecting.missing[name]}" for name in of_level if name in collecting.missing
+    ]
+    return "; ".join(told)
+
+
+_LEVEL_OF: Mapping[Level, tuple[str, ...]] = {
+    Level.LIBRARY: ("onednn",),
+    Level.HARDWARE: ("ncu", "perf"),
+}
+"""Shipped collectors whose absence explains that of a level."""
