@@ -28,6 +28,8 @@ def request_from(arguments: argparse.Namespace) -> Evaluate:
         "system": system_of(arguments),
         "dataset": dataset_from(arguments),
         "options": pairs_of("--option", arguments.option),
+        "collectors": collectors_of(arguments.collector),
+        "serialised": arguments.serialised or None,
         "blocks": blocks_of(arguments.blocks),
         "pacing": arguments.pacing,
         "warmup": arguments.warmup,
@@ -72,6 +74,20 @@ def scenario_of(text: str) -> dict[str, Any]:
     """Return `name:k=v,k=v` as a choice of a scenario. Raises Misused."""
     name, _, rest = text.partition(":")
     return {"name": name, "parameters": pairs_of("--scenario", _split(rest))}
+
+
+def collectors_of(texts: Iterable[str]) -> dict[str, bool | dict[str, Any]]:
+    """Return `name`, `name=off` and `name=k=v,k=v` as switches. Raises Misused."""
+    switches: dict[str, bool | dict[str, Any]] = {}
+    for text in texts:
+        name, _, rest = text.partition("=")
+        if not name:
+            raise Misused(f"--collector {text}: NAME, NAME=off or NAME=k=v,…")
+        if rest in ("", "on", "off"):
+            switches[name] = rest != "off"
+        else:
+            switches[name] = pairs_of("--collector", _split(rest))
+    return switches
 
 
 def batch_sizes_of(text: str) -> list[int]:

@@ -42,6 +42,18 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
         metavar="LEVEL",
         help="none, application, model (default), framework, library, system, hardware, full",
     )
+    add(
+        "--collector",
+        action="append",
+        default=[],
+        metavar="NAME[=off|k=v,…]",
+        help="switch a collector of traces, e.g. perf=events=cycles+instructions; see doctor",
+    )
+    add(
+        "--serialised",
+        action="store_true",
+        help="once more with one thread and each launch waited for, apart from the rest",
+    )
     add("--dataset", default="", metavar="NAME", help="name[:constraint], a manifest, or ./FOLDER")
     add("--warmup", type=int, metavar="N", help="queries before measuring")
     add(

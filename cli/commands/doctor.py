@@ -84,6 +84,7 @@ def all_findings() -> Iterator[Finding]:
     yield _postgres()
     yield _database()
     yield from _frameworks()
+    yield from _collectors()
     yield _clock()
     yield _timer()
     yield _cores()
@@ -188,6 +189,17 @@ def _frameworks() -> Iterator[Finding]:
         )
     if not found:
         yield Finding("framework", "missing", "none", "pip install 'mlscope[onnxruntime]'")
+
+
+def _collectors() -> Iterator[Finding]:
+    """Say what each collector of traces gives on this machine, and why no more."""
+    from services.agent.machine import known_collectors
+
+    for each in known_collectors():
+        levels = ", ".join(level.name.lower() for level in each.levels)
+        found = f"level {levels}" if levels else "nothing here"
+        state: State = "ok" if levels else "note"
+        yield Finding(f"collector {each.name}", state, found, each.reason)
 
 
 def _clock() -> Finding:

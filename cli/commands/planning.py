@@ -13,7 +13,7 @@ from mlscope.client.errors import EvaluationRefused
 from mlscope.manifests.constraints import constraint_of, satisfies
 from mlscope.manifests.errors import BadConstraint, ManifestFaulty
 from mlscope.settings import Settings
-from schemas.agent import Accelerator, Announcement, Hardware, Runtime
+from schemas.agent import Accelerator, Announcement, CollectorFacts, Hardware, Runtime
 from schemas.identity import new_evaluation_id
 from schemas.level import Level
 from schemas.manifest import (
@@ -35,6 +35,10 @@ from services.scheduler.planning import plan as plan_match
 from services.scheduler.resolving import model_of
 
 PRESUMED_DEPTH = Level.FRAMEWORK
+PRESUMED_COLLECTORS = (
+    CollectorFacts(name="presumed", levels=(Level.SYSTEM,)),
+    CollectorFacts(name="presumed-gpu", levels=(Level.HARDWARE,), devices=("gpu",)),
+)
 """How deep a machine that is not known yet can trace; a run says what it really traced."""
 
 _AGENT = "offline"
@@ -106,6 +110,7 @@ def presumed_agent(request: Evaluate, model: ModelManifest) -> AgentStatus:
                 deepest_level=PRESUMED_DEPTH,
             ),
         ),
+        collectors=PRESUMED_COLLECTORS,
         labels=need.labels,
         allows_inline_python=True,
     )

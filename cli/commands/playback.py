@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 
 from cli.commands.bundle import Bundle
-from cli.commands.planning import PRESUMED_DEPTH
+from cli.commands.planning import PRESUMED_COLLECTORS, PRESUMED_DEPTH
 from mlscope.bus.bus import Asked, Bus
 from mlscope.bus.errors import BusError
 from schemas.agent import AgentAnnounced, AgentLeft, Announcement
@@ -82,6 +82,7 @@ class Playback:
             update={
                 "incarnation": self._incarnation,
                 "runtimes": runtimes,
+                "collectors": PRESUMED_COLLECTORS,
                 "reserved_for": self._key,
             }
         )

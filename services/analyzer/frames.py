@@ -135,6 +135,8 @@ class RunRow:
     level_asked: int = 0
     level_note: str = ""
     batch_size: int = 1
+    #: empty, serialised, counters or cold: never mixed
+    variant: str = ""
     model: str = ""
     model_version: str = ""
     dataset: str = ""
@@ -150,6 +152,10 @@ class RunRow:
     queries: int = 0
     failed_queries: int = 0
     dropped_batches: int = 0
+    #: records that collectors of traces lost
+    dropped_records: int = 0
+    #: what the worker found in each block: block, queries, median_ns
+    blocks: Sequence[Mapping[str, int]] = ()
     conditions: Mapping[str, Any] = field(default_factory=dict)
     caveats: Sequence[str] = ()
 

@@ -4,7 +4,7 @@ SELECT
     run_key, run, attempt, agent, session, scenario, parameters, pacing, level, level_asked,
     level_note, batch_size, model, model_version, dataset, framework, framework_version, device,
     outcome, state, error, message, interrupted, spans, queries, failed_queries,
-    dropped_batches, conditions, caveats, ts
+    dropped_batches, dropped_records, variant, blocks, conditions, caveats, ts
 FROM run
 WHERE evaluation = %(evaluation)s
 ORDER BY run, attempt;

@@ -50,7 +50,8 @@ INSERT INTO run (
     model_digest, dataset, framework, framework_version, device, outcome, error, message,
     interrupted, state, cause, trace_batches, query_batches, output_batches, spans, queries,
     outputs, failed_queries, dropped_batches, monotonic_ns, monotonic_end_ns, epoch_start_ns,
-    epoch_end_ns, boot_id, conditions, blocks, caveats, failed_samples
+    epoch_end_ns, boot_id, conditions, blocks, caveats, failed_samples,
+    variant, dropped_records
 ) VALUES (
     %(run_key)s, %(evaluation)s, %(run)s, %(attempt)s, %(agent)s, %(session)s, %(ts)s,
     %(scenario)s, %(parameters)s, %(pacing)s, %(level)s, %(level_asked)s, %(level_note)s,
@@ -60,7 +61,7 @@ INSERT INTO run (
     %(output_batches)s, %(spans)s, %(queries)s, %(outputs)s, %(failed_queries)s,
     %(dropped_batches)s, %(monotonic_ns)s, %(monotonic_end_ns)s, %(epoch_start_ns)s,
     %(epoch_end_ns)s, %(boot_id)s, %(conditions)s, %(blocks)s, %(caveats)s,
-    %(failed_samples)s
+    %(failed_samples)s, %(variant)s, %(dropped_records)s
 )
 ON CONFLICT (run_key) DO UPDATE SET
     agent = excluded.agent,
@@ -81,6 +82,7 @@ ON CONFLICT (run_key) DO UPDATE SET
     failed_queries = excluded.failed_queries,
     failed_samples = excluded.failed_samples,
     dropped_batches = excluded.dropped_batches,
+    dropped_records = excluded.dropped_records,
     monotonic_ns = excluded.monotonic_ns,
     monotonic_end_ns = excluded.monotonic_end_ns,
     epoch_start_ns = excluded.epoch_start_ns,

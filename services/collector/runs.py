@@ -126,6 +126,7 @@ def _planned_columns(plan: Plan, session: SessionPlan, run: RunPlan) -> RunRow:
     subject = plan.subject_of(session.session)
     return {
         "session": session.session,
+        "variant": session.variant,
         "scenario": run.scenario,
         "parameters": run.parameters,
         "pacing": run.pacing,

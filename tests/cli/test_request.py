@@ -9,6 +9,7 @@ from cli.failures import Misused
 from cli.request import (
     batch_sizes_of,
     blocks_of,
+    collectors_of,
     manifest_in,
     named_or_read,
     pairs_of,
@@ -175,3 +176,18 @@ def test_a_file_that_is_no_manifest_is_named(tmp_path: Path, text: str, said: st
     with pytest.raises(Misused, match=said) as raised:
         manifest_in(path)
     assert str(path) in str(raised.value)
+
+
+def test_collectors_are_switched_by_name() -> None:
+    texts = ["nvml=off", "markers", "resource=rate_hz=50", "perf=events=cycles+instructions"]
+    assert collectors_of(texts) == {
+        "nvml": False,
+        "markers": True,
+        "resource": {"rate_hz": 50},
+        "perf": {"events": "cycles+instructions"},
+    }
+
+
+def test_a_collector_without_a_name_is_no_switch() -> None:
+    with pytest.raises(Misused, match="NAME=off"):
+        collectors_of(["=off"])

@@ -14,6 +14,7 @@ _COMMON = (
     "0003_settled_batches",
     "0004_links",
     "0005_failed_samples",
+    "0006_variants",
 )
 _OWN = {
     "postgresql": ("0001_trends", "0002_trend"),

@@ -232,6 +232,7 @@ def test_migrating_in_parallel_and_again_is_safe(database_url: str) -> None:
         ("0003_settled_batches",),
         ("0004_links",),
         ("0005_failed_samples",),
+        ("0006_variants",),
         ("postgresql/0001_trends",),
         ("postgresql/0002_trend",),
     ]
