@@ -1,0 +1,115 @@
+"""One network's layers in every framework: what holds of each capture.
+
+EfficientNet-Lite0 in six forms, each framework in a process of its own.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.consistency import FILES
+from schemas.level import Level
+
+# One process traces for all of its tests.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("every_capture")]
+
+ROOT = Path(__file__).parents[4]
+#: frameworks that a process holds together
+PROCESSES = (("pytorch", "torchscript"), ("tensorflow",), ("onnxruntime", "openvino", "litert"))
+TRACED = tuple(name for name in FILES if name != "litert")
+#: 2 x the multiply-adds of its convolutions and last layer; what is elementwise comes on top
+PRODUCT_FLOPS = 769e6
+
+
+def run(*words: str) -> str:
+    said = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert said.returncode == 0, said.stderr[-2000:]
+    return said.stdout
+
+
+def trace(frameworks: tuple[str, ...], folder: Path) -> dict[str, Any]:
+    said = run("-m", "tests.services.agent.predictors.tracing", str(folder), *frameworks)
+    found: dict[str, Any] = json.loads(said.splitlines()[-1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Trace the network in every framework."""
+    if find_spec("efficientnet_lite_pytorch") is None:
+        pytest.skip("efficientnet_lite_pytorch is not installed")
+    folder = tmp_path_factory.mktemp("forms")
+    run("-m", "benchmarks.consistency", "make", str(folder))
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda frameworks: trace(frameworks, folder), PROCESSES))
+    return {name: each for part in found for name, each in part.items()}
+
+
+def calls_of(told: Any) -> Iterator[tuple[int, int, list[Any]]]:
+    """Yield begin, end and layers (name, start, duration, attributes) of each call."""
+    for capture in told["captures"]:
+        for (began, ended), layers in zip(capture["spans"], capture["layers"], strict=True):
+            yield began, ended, layers
+
+
+@pytest.mark.parametrize("framework", TRACED)
+def test_each_layer_lies_in_its_call_in_order(told: dict[str, Any], framework: str) -> None:
+    calls = list(calls_of(told[framework]))
+    assert len(calls) == 6
+    for began, ended, layers in calls:
+        starts = [start for _, start, _, _ in layers]
+        assert starts == sorted(starts)
+        assert began <= starts[0]
+        assert all(start + duration <= ended for _, start, duration, _ in layers)
+        assert 0 < sum(duration for _, _, duration, _ in layers) <= ended - began
+
+
+@pytest.mark.parametrize("framework", TRACED)
+def test_layers_are_the_same_in_every_call(told: dict[str, Any], framework: str) -> None:
+    named = {
+        tuple((name, each["index"], each["type"]) for name, _, _, each in layers)
+        for _, _, layers in calls_of(told[framework])
+    }
+    assert len(named) == 1
+    (layers,) = named
+    assert sorted(index for _, index, _ in layers) == list(range(len(layers)))
+    assert len(layers) > 50
+
+
+@pytest.mark.parametrize("framework", TRACED)
+def test_frameworks_agree_on_what_is_computed(told: dict[str, Any], framework: str) -> None:
+    _, _, layers = next(calls_of(told[framework]))
+    flops = sum(each.get("flops") or 0 for _, _, _, each in layers)
+    assert PRODUCT_FLOPS <= flops <= 1.06 * PRODUCT_FLOPS
+    last = [each for _, _, _, each in layers if [1, 1000] in (each["shape"], *each["shape"])]
+    assert last
+    assert all(each["memory_bytes"] >= 0 for _, _, _, each in layers if "memory_bytes" in each)
+    # Each of its 4.6 million weights is read once at least.
+    assert sum(each.get("bytes_read") or 0 for _, _, _, each in layers) > 4 * 4_600_000
+
+
+@pytest.mark.parametrize("framework", FILES)
+def test_a_capture_changes_nothing(told: dict[str, Any], framework: str) -> None:
+    found = told[framework]
+    assert found["same_after"]
+    assert found["clean"]
+    assert all(capture["difference"] < 1e-4 for capture in found["captures"])
+
+
+@pytest.mark.parametrize("framework", FILES)
+def test_the_level_is_said_and_why_no_deeper(told: dict[str, Any], framework: str) -> None:
+    found = told[framework]
+    traceable = framework != "litert"
+    assert found["deepest"] == (Level.FRAMEWORK if traceable else Level.MODEL)
+    assert bool(found["captures"]) == traceable
+    assert ("LiteRT" in found["reason"]) == (not traceable)
+    assert all(capture["notes"] for capture in found["captures"])
