@@ -33,3 +33,15 @@ def difference() -> Any:
 def fails() -> Any:
     """No model."""
     raise RuntimeError("no such luck")
+
+
+def scoped() -> Any:
+    """Two named parts, too large to be made one."""
+
+    def apply(x: Any) -> Any:
+        with jax.named_scope("encode"):
+            hidden = jnp.tanh(x @ jnp.full((6, 16), 0.1))
+        with jax.named_scope("score"):
+            return jax.nn.softmax(hidden @ jnp.full((16, 4), 0.2))
+
+    return apply

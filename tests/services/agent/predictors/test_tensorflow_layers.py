@@ -1,0 +1,77 @@
+"""Layers of TensorFlow models: a session's full trace, or XLA's profile."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tensorflow")
+
+from mlscope.tracing.clock import now_ns
+from services.agent.predictors import LayerSource
+from services.agent.predictors.tensorflow_layers import readable_name
+from tests.services.agent.predictors.test_tensorflow import (
+    _pool_of_one_thread,
+    batch,
+    first,
+    folder,
+    opened,
+    pytestmark,
+)
+
+__all__ = ["_pool_of_one_thread", "folder", "pytestmark"]
+
+FORMS: list[tuple[str, dict[str, Any]]] = [
+    ("saved", {}),
+    ("free.pb", {}),
+    ("m.keras", {}),
+    ("builder", {"jit_compile": True}),
+    ("saved", {"jit_compile": True}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), FORMS)
+def test_layers_lie_in_their_call_and_change_no_answer(
+    folder: Path, name: str, options: dict[str, Any]
+) -> None:
+    predictor = opened(folder, name, options=options)
+    assert isinstance(predictor, LayerSource)
+    given = batch()
+    expected = first(predictor.predict(given)).copy()
+    capture = predictor.layers([given])
+    stamps = []
+    for _ in range(2):
+        began = now_ns()
+        answer = first(capture.predict(given))
+        stamps.append((began, now_ns()))
+        assert np.allclose(answer, expected, atol=1e-6)
+    calls = capture.close()
+    for (began, ended), call in zip(stamps, calls, strict=True):
+        assert began <= call[0].start_ns
+        assert all(each.start_ns + each.duration_ns <= ended for each in call)
+        told = [json.loads(each.attributes) for each in call]
+        assert [each["index"] for each in told] == list(range(len(call)))
+        assert sum(each.get("flops") or 0 for each in told) >= 2 * 2 * 6 * 8 + 2 * 2 * 8 * 4
+        assert any("MatMul" in str(each["original"]) for each in told) or name == "saved"
+    assert np.array_equal(first(predictor.predict(given)), expected)
+    predictor.close()
+
+
+def test_memory_is_what_a_session_allocated(folder: Path) -> None:
+    predictor = opened(folder, "free.pb")
+    assert isinstance(predictor, LayerSource)
+    capture = predictor.layers([batch()])
+    capture.predict(batch())
+    (call,) = capture.close()
+    told = {each.name: json.loads(each.attributes) for each in call}
+    product = next(each for name, each in told.items() if name.endswith("dense_1/MatMul"))
+    assert (product["memory_bytes"], product["memory_kind"]) == (2 * 8 * 4, "measured")
+    assert product["input_shapes"] == [[2, 6], [6, 8]]
+
+
+def test_names_lose_the_functions_they_were_inlined_from() -> None:
+    inlined = "StatefulPartitionedCall_1/StatefulPartitionedCall/net/conv/Conv2D"
+    assert readable_name(inlined) == "net/conv/Conv2D"
+    assert readable_name("StatefulPartitionedCall") == "StatefulPartitionedCall"

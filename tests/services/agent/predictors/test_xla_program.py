@@ -1,0 +1,87 @@
+"""An XLA program's text: what its instructions are."""
+
+import json
+from typing import Any
+
+from services.agent.predictors.xla_layers import Ran, layers_by_call
+from services.agent.predictors.xla_program import Program, program_of
+
+TEXT = """HloModule jit_f, is_scheduled=true
+
+%fused_computation (p0: f32[64,512], p1: f32[512,256]) -> f32[64,256] {
+  %p0 = f32[64,512]{1,0} parameter(0)
+  %p1 = f32[512,256]{1,0} parameter(1)
+  %dot.1 = f32[64,256]{1,0} dot(%p0, %p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/layer1/dot_general" stack_frame_id=3}
+  ROOT %tanh.0 = f32[64,256]{1,0} tanh(%dot.1), metadata={op_name="jit(f)/layer1/tanh" stack_frame_id=4}
+}
+
+%body (b: f32[64,256]) -> f32[64,256] {
+  %b = f32[64,256]{1,0} parameter(0)
+  ROOT %neg.9 = f32[64,256]{1,0} negate(%b), metadata={op_name="jit(f)/while/body/neg"}
+}
+
+ENTRY %main.7 (x: f32[64,512], w: f32[512,256], k: f32[3,3,4,8], i: f32[1,9,9,4]) -> f32[64,256] {
+  %x = f32[64,512]{1,0} parameter(0)
+  %w = f32[512,256]{1,0} parameter(1)
+  %k = f32[3,3,4,8]{3,2,1,0} parameter(2)
+  %i = f32[1,9,9,4]{3,2,1,0} parameter(3)
+  %fusion = f32[64,256]{1,0} fusion(%x, %w), kind=kLoop, calls=%fused_computation
+  %while.2 = f32[64,256]{1,0} while(%fusion), condition=%cond, body=%body
+  %convolution.3 = f32[1,9,9,8]{3,2,1,0} convolution(%i, %k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, metadata={op_name="a;StatefulPartitionedCall/net/conv/Conv2D"}
+  ROOT %custom.4 = (f32[64,256]{1,0}, s8[16]{0}) custom-call(%while.2), custom_call_target="__mystery"
+}
+"""  # noqa: E501
+
+
+def described(program: Program, name: str) -> Any:
+    found, attributes = program.row(name, 0)
+    return found, json.loads(attributes)
+
+
+def test_a_fusion_is_named_by_its_root_and_counts_what_was_fused() -> None:
+    name, told = described(program_of(TEXT, "XLA cpu"), "fusion")
+    assert (name, told["type"]) == ("layer1/tanh", "dot fusion")
+    assert told["original"] == ["layer1/dot_general", "layer1/tanh"]
+    assert told["flops"] == 2 * 64 * 256 * 512 + 4 * 64 * 256
+    assert told["input_shapes"] == [[64, 512], [512, 256]]
+    assert (told["bytes_read"], told["bytes_written"]) == (4 * (64 + 256) * 512, 4 * 64 * 256)
+
+
+def test_a_convolution_sums_its_kernel_for_one_output() -> None:
+    name, told = described(program_of(TEXT, ""), "convolution.3")
+    assert name == "net/conv/Conv2D"
+    assert told["flops"] == 2 * (9 * 9 * 8) * (3 * 3 * 4)
+
+
+def test_a_library_s_call_has_unknown_flops_and_several_results() -> None:
+    name, told = described(program_of(TEXT, ""), "custom.4")
+    assert name == "custom.4"
+    assert "flops" not in told
+    assert told["shape"] == [[64, 256], [16]]
+    assert told["bytes_written"] == 4 * 64 * 256 + 16
+
+
+def test_an_instruction_that_is_not_in_the_text_is_still_a_layer() -> None:
+    name, told = described(program_of("", "XLA"), "copy.12")
+    assert (name, told["type"], told["provider"]) == ("copy.12", "copy", "XLA")
+
+
+def test_a_loop_is_shown_by_what_ran_in_it() -> None:
+    program = program_of(TEXT, "")
+    ran = [
+        Ran("fusion", 100, 20, 1),
+        Ran("while.2", 130, 50, 1),
+        Ran("neg.9", 132, 10, 1),
+        Ran("neg.9", 145, 10, 1),
+        Ran("custom.4", 185, 40, 1),
+        Ran("fusion", 900, 20, 1),
+    ]
+    (call, other) = layers_by_call(ran, [(90, 210), (300, 400)], program)
+    assert [(each.name, each.start_ns, each.duration_ns) for each in call] == [
+        ("layer1/tanh", 100, 20),
+        ("while/body/neg", 132, 10),
+        ("while/body/neg", 145, 10),
+        ("custom.4", 185, 25),
+    ]
+    assert [json.loads(each.attributes)["index"] for each in call] == [0, 1, 2, 3]
+    assert other == []
