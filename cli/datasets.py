@@ -1,7 +1,7 @@
 """A dataset given as a folder or file of one's own: described, and sent to where agents find it.
 
 What is below MLSCOPE_DATASET_FOLDERS agents of this host read in place; else what is small travels
-in the request, and what is not is put into the artifact repository as an archive.
+in the request, and what is not is put up as an archive (`cli.uploading`).
 """
 
 import argparse
@@ -18,7 +18,7 @@ from typing import Any
 
 from cli.failures import Misused
 from cli.transfers import TransferLine
-from mlscope.bus.permissions import CURATOR
+from cli.uploading import opened_shelf
 from mlscope.client.errors import NoCluster
 from mlscope.datasets.dataset import Dataset
 from mlscope.datasets.detecting import reader_for
@@ -108,31 +108,28 @@ def _sent(path: Path, arguments: argparse.Namespace) -> Manifest:
     """Return where agents find a dataset: in place, or in the archive that was put up for them."""
     if is_in_place(path, _folders()):
         return {"address": f"file:{path.resolve()}"}
-    from cli.commands.artifacts import curator_settings
-
     try:
-        settings = curator_settings(arguments)
+        address, sha256 = asyncio.run(_put(arguments, path))
     except NoCluster:
         # A plan for a machine without broker: its own owner says what may be read there.
         return {"address": f"file:{path.resolve()}"}
-    with tempfile.TemporaryDirectory(prefix="mlscope-") as folder:
-        archive = Path(folder, "dataset.tar")
-        sha256 = packed(path, archive)
-        name = f"datasets/{sha256}.tar"
-        asyncio.run(_put(settings, name, archive))
     below = "" if path.is_dir() else path.name
-    address = {"address": f"artifact://{name}", "checksum": f"sha256:{sha256}"}
-    return {**address, "archive": True, "path": below}
+    source = {"address": address, "checksum": f"sha256:{sha256}"}
+    return {**source, "archive": True, "path": below}
 
 
-async def _put(settings: Settings, name: str, path: Path) -> None:
-    from mlscope.assets.artifacts import connect
+async def _put(arguments: argparse.Namespace, path: Path) -> tuple[str, str]:
+    """Put a dataset's archive where agents find it; return address and sha256.
 
-    async with connect(settings, CURATOR, timeout_s=10.0) as artifacts:
-        if name in {each.name for each in await artifacts.ls()}:
-            return
-        with TransferLine(sys.stderr, name) as line:
-            await artifacts.put(name, path, line.show)
+    Raises NoCluster.
+    """
+    async with opened_shelf(arguments) as shelf:
+        with tempfile.TemporaryDirectory(prefix="mlscope-") as folder:
+            archive = Path(folder, "dataset.tar")
+            sha256 = await asyncio.to_thread(packed, path, archive)
+            name = f"datasets/{sha256}.tar"
+            with TransferLine(sys.stderr, name) as line:
+                return await shelf.put(name, archive, line.show), sha256
 
 
 def _inlined(dataset: Dataset, reader: str) -> list[Manifest]:

@@ -5,7 +5,17 @@ from typing import Protocol
 
 from mlscope.bus.nats.admin import Admin
 from mlscope.bus.nats.settings import NatsSettings
-from mlscope.bus.streams import ARTIFACTS, BUCKETS, DURABLES, STORES, STREAMS, Bucket, Stream
+from mlscope.bus.streams import (
+    ARTIFACTS,
+    BUCKETS,
+    DURABLES,
+    STORES,
+    STREAMS,
+    UPLOADS,
+    Bucket,
+    Store,
+    Stream,
+)
 
 
 class ProvisionSettings(NatsSettings, Protocol):
@@ -36,6 +46,11 @@ class ProvisionSettings(NatsSettings, Protocol):
         """The size at which the store of artifacts refuses more."""
         ...
 
+    @property
+    def uploads_max_bytes(self) -> int:
+        """The size at which the store of uploads refuses more."""
+        ...
+
 
 async def provision(settings: ProvisionSettings) -> None:
     """Create or update streams, durables, buckets and object stores; again does no harm.
@@ -51,10 +66,8 @@ async def provision(settings: ProvisionSettings) -> None:
             await admin.make_durable(durable)
         for bucket in _buckets(settings):
             await admin.make_bucket(bucket)
-        for store in STORES:
-            is_artifacts = store.name == ARTIFACTS
-            size = settings.artifacts_max_bytes if is_artifacts else settings.payloads_max_bytes
-            await admin.make_store(replace(store, max_bytes=size))
+        for store in _stores(settings):
+            await admin.make_store(store)
     finally:
         await admin.close()
 
@@ -62,6 +75,12 @@ async def provision(settings: ProvisionSettings) -> None:
 def _streams(settings: ProvisionSettings) -> list[Stream]:
     sizes = {"TRACES": settings.traces_max_bytes, "QUERIES": settings.queries_max_bytes}
     return [replace(s, max_bytes=sizes.get(s.name, s.max_bytes)) for s in STREAMS]
+
+
+def _stores(settings: ProvisionSettings) -> list[Store]:
+    sizes = {ARTIFACTS: settings.artifacts_max_bytes, UPLOADS: settings.uploads_max_bytes}
+    facts = settings.payloads_max_bytes
+    return [replace(each, max_bytes=sizes.get(each.name, facts)) for each in STORES]
 
 
 def _buckets(settings: ProvisionSettings) -> list[Bucket]:

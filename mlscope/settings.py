@@ -218,6 +218,9 @@ class Settings:
     artifacts_max_bytes: int = _setting(
         "ARTIFACTS_MAX_BYTES", bytes_of, 8 * GIB, "object store of `mlscope artifacts`"
     )
+    uploads_max_bytes: int = _setting(
+        "UPLOADS_MAX_BYTES", bytes_of, GIB, "what requesters upload, each for a day, in all"
+    )
     lease_ttl_s: float = _setting("LEASE_TTL_S", seconds_of, 15.0, "silence that loses a lease")
     heartbeat_s: float = _setting("HEARTBEAT_S", seconds_of, 3.0, "time between lease renewals")
     forget_agents_after_s: float = _setting(

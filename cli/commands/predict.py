@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from cli import exits
-from cli.commands.artifacts import curator_settings
 from cli.commands.asking import client_of
 from cli.failures import Misused
 from cli.output import Rows, write_json, write_rows
 from cli.request import named_or_read, pairs_of
+from cli.uploading import opened_shelf
 from mlscope.answers import lines_of
-from mlscope.bus.permissions import CURATOR
 from mlscope.client.predicting import MOST_INLINE_BYTES, Predicted, Upload
 
 _COLUMNS = ("file", "rank", "answer", "probability", "detail")
@@ -87,12 +86,8 @@ async def _upload(
         raise Misused(f"{path}: {error.strerror}") from None
     if len(body) <= MOST_INLINE_BYTES:
         return Upload(str(path), body)
-    from mlscope.assets.artifacts import connect
-
-    opened = connect(curator_settings(arguments), CURATOR, timeout_s=10.0)
-    artifacts = await stack.enter_async_context(opened)
-    name = f"predict-{secrets.token_hex(8)}"
-    artifact = await artifacts.put(name, path, lambda *_: None)
-    stack.push_async_callback(artifacts.rm, name)
+    shelf = await stack.enter_async_context(opened_shelf(arguments))
+    address = await shelf.put(f"predict-{secrets.token_hex(8)}", path, lambda *_: None)
+    stack.push_async_callback(shelf.rm, address)
     sha256 = hashlib.sha256(body).hexdigest()
-    return Upload(str(path), address=f"artifact://{artifact.name}", sha256=f"sha256:{sha256}")
+    return Upload(str(path), address=address, sha256=f"sha256:{sha256}")

@@ -32,6 +32,8 @@ from mlscope.bus.streams import ARTIFACTS
 
 BUCKET = ARTIFACTS
 CHUNK_BYTES = 256 << 10
+UPLOADED = "uploads/"
+"""How names of uploads begin, which lie in a store of their own (`uploads`)."""
 _log = logging.getLogger(__name__)
 _WINDOW = 8
 _TRIES = 3
@@ -106,7 +108,7 @@ class Artifacts:
 
     def __init__(self, connection: Connection, bucket: str = ARTIFACTS) -> None:
         """Use an open connection; `bucket` was made by `mlscope provision`."""
-        self._connection = connection
+        self.connection = connection
         self._bucket = bucket
         self._stream = f"OBJ_{bucket}"
 
@@ -130,17 +132,21 @@ class Artifacts:
 
         Readers see the older one until all of the new one is there.
         """
-        if parse(f"artifact://{name}") != ArtifactSource(name):
-            raise BadAddress(f"artifact://{name}", "name", "an artifact's name")
+        self._check(name)
         await self._sweep_quietly()
         older = await self._found(name)
         artifact = await self._written(name, path, progress)
         body = artifact.written(self._bucket)
-        await store(self._connection, self._meta(name), body, headers={MESSAGE_ID: artifact.id})
+        await store(self.connection, self._meta(name), body, headers={MESSAGE_ID: artifact.id})
         await self._purge(self._meta(name), keep=1)
         if older is not None:
             await self._purge(self._chunks(older.id))
         return artifact
+
+    def _check(self, name: str) -> None:
+        """Raise BadAddress for what is no artifact's name."""
+        if parse(f"artifact://{name}") != ArtifactSource(name) or name.startswith(UPLOADED):
+            raise BadAddress(f"artifact://{name}", "name", f"an artifact's, not below {UPLOADED}")
 
     async def rm(self, name: str) -> Artifact:
         """Remove an artifact and return what it was. Raises AssetMissing."""
@@ -155,9 +161,9 @@ class Artifacts:
         Uploads that were killed left them. Raises ArtifactBroken where a description can't be
         read: its chunks would be taken for nobody's.
         """
-        held, now = await held_chunks(self._connection, self._bucket)
+        held, now = await held_chunks(self.connection, self._bucket)
         loose = held - {artifact.id for artifact in await self.ls()}
-        dead = await abandoned(self._connection, self._bucket, loose, abandoned_s, now)
+        dead = await abandoned(self.connection, self._bucket, loose, abandoned_s, now)
         for each in dead:
             await self._purge(self._chunks(each))
         return dead
@@ -240,7 +246,7 @@ class Artifacts:
 
     def _send(self, id_of_chunks: str, number: int, chunk: bytes) -> asyncio.Task[int]:
         headers = {MESSAGE_ID: f"{id_of_chunks}.{number}"}
-        sent = store(self._connection, self._chunks(id_of_chunks), chunk, headers=headers)
+        sent = store(self.connection, self._chunks(id_of_chunks), chunk, headers=headers)
         return asyncio.get_running_loop().create_task(sent)
 
     async def _batches(self, filter_subject: str) -> AsyncIterator[list[Stored]]:
@@ -259,15 +265,15 @@ class Artifacts:
                     following.cancel()
 
     async def _next(self, filter_subject: str, after: int) -> tuple[list[Stored], int]:
-        return await read_on(self._connection, self._stream, filter_subject, after)
+        return await read_on(self.connection, self._stream, filter_subject, after)
 
     async def _found(self, name: str) -> Artifact | None:
-        stored = await last_on(self._connection, self._stream, self._meta(name))
+        stored = await last_on(self.connection, self._stream, self._meta(name))
         return None if stored is None else Artifact.read(stored.body)
 
     async def _purge(self, filter_subject: str, keep: int = 0) -> None:
         request: Mapping[str, Any] = {"filter": filter_subject, "keep": keep}
-        await self._connection.call(f"$JS.API.STREAM.PURGE.{self._stream}", request)
+        await self.connection.call(f"$JS.API.STREAM.PURGE.{self._stream}", request)
 
     def _chunks(self, id_of_chunks: str) -> str:
         return f"$O.{self._bucket}.C.{id_of_chunks}"
@@ -277,27 +283,35 @@ class Artifacts:
 
 
 class ThreadedRepository:
-    """The repository for threads: `fetching.Repository` over the event loop it is made in."""
+    """The repository for threads: `fetching.Repository` over the event loop it is made in.
 
-    def __init__(self, artifacts: Artifacts) -> None:
-        self._artifacts = artifacts
+    What is called like an upload is looked for among `uploads`, if they are given.
+    """
+
+    def __init__(self, artifacts: Artifacts, uploads: Artifacts | None = None) -> None:
+        self._artifacts, self._uploads = artifacts, uploads
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
 
     def sha256_of(self, name: str) -> str:
         """Return an artifact's digest. Raises AssetMissing, RepositoryFailed."""
-        return self._called(name, lambda: self._artifacts.described(name)).sha256
+        return self._called(name, lambda: self._store(name).described(name)).sha256
 
     def read(self, name: str, partial: Partial, progress: Progress) -> None:
         """Fill a partial file. Raises AssetMissing, ArtifactBroken, RepositoryFailed."""
 
         async def reading() -> None:
-            artifact = await self._artifacts.described(name)
+            artifact = await self._store(name).described(name)
             partial.restart()
             partial.reserve(artifact.size_bytes)
-            await self._artifacts.read(artifact, partial.write, progress)
+            await self._store(name).read(artifact, partial.write, progress)
 
         self._called(name, reading)
+
+    def _store(self, name: str) -> Artifacts:
+        if self._uploads is not None and name.startswith(UPLOADED):
+            return self._uploads
+        return self._artifacts
 
     def _called(self, name: str, asked: Callable[[], Coroutine[Any, Any, T]]) -> T:
         assert threading.get_ident() != self._thread, "from the loop this waits for ever"

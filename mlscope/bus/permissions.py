@@ -18,6 +18,10 @@ taking the name of a large payload before its owner does, which readers notice b
 the fact; filling a stream; dropping all leases at once by a roll-up, which the server insists on
 where expired keys leave markers. Their holders renew them with the next heartbeat.
 
+Requesters share a key, and a store for what requests are too small for (`uploads`): one may fill it
+for a day, or write over another's file, which agents notice by its checksum. It refuses when full,
+and nothing else is kept there.
+
 The provisioner makes and changes the streams, stores and durables that there are in `streams`, and
 deletes and purges nothing. What a key that may change a stream can't be kept from, since a right
 names a subject and not a body: giving that stream limits which empty it, or subjects of others.
@@ -39,6 +43,7 @@ from mlscope.bus.streams import (
     OBJECTS,
     STORES,
     STREAMS,
+    UPLOADS,
     durable_named,
 )
 from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
@@ -176,9 +181,18 @@ def _keep_batches(agent: str) -> tuple[str, ...]:
     return (f"$O.{BATCHES}.C.*.*.*.*.{agent}.*", _described(BATCHES), _look_for(BATCHES))
 
 
-def _artifacts() -> tuple[str, ...]:
-    """Read and list artifacts."""
-    return (_newest(f"OBJ_{ARTIFACTS}", f"$O.{ARTIFACTS}.M.*"), *_batches(f"OBJ_{ARTIFACTS}"))
+def _artifacts(store: str = ARTIFACTS) -> tuple[str, ...]:
+    """Read and list artifacts, or uploads."""
+    return (_newest(f"OBJ_{store}", f"$O.{store}.M.*"), *_batches(f"OBJ_{store}"))
+
+
+def _upload() -> tuple[str, ...]:
+    """Put files where they stay for a day; nothing there can be removed, or read back."""
+    return (
+        f"$O.{UPLOADS}.C.*",
+        f"$O.{UPLOADS}.M.*",
+        _newest(f"OBJ_{UPLOADS}", f"$O.{UPLOADS}.M.*"),
+    )
 
 
 def _look_for(store: str) -> str:
@@ -219,6 +233,7 @@ def _agent(agent: str, inbox: str, lease: str) -> Permission:
             _look_for(OBJECTS),
             *_keep_batches(agent),
             *_artifacts(),
+            *_artifacts(UPLOADS),
             *_inboxes("scheduler", "requester"),
         ),
         subscribe=(*_inboxes(inbox), agent_command(agent, _ANY), *_discovered(_AGENT)),
@@ -344,7 +359,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             ),
         ),
         "requester": Permission(
-            publish=(*_requests(*COMMANDS), "$SRV.>"),
+            publish=(*_requests(*COMMANDS), *_upload(), "$SRV.>"),
             subscribe=(
                 *_inboxes("requester"),
                 *_entities("evaluation", "run", "analysis", "query"),

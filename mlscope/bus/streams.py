@@ -6,7 +6,8 @@ as the message that refers to it can still be needed. The log is kept, so the ob
 decision taken anew refers to it again. Batches are purged once they are rows; the objects of
 batches (store `batches`) go with the messages purged, and all of a run's with its last message.
 Both stores are bounded and refuse when full, which holds a publisher back like a full stream.
-What people put into `artifacts` they remove themselves.
+What people put into `artifacts` they remove themselves; what a request was too small for lies in
+`uploads` for a day.
 """
 
 from dataclasses import dataclass
@@ -52,10 +53,14 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """One object store: a bounded stream of chunks that refuses when full."""
+    """One object store: a bounded stream of chunks that refuses when full.
+
+    What is older than `ttl_s` goes by itself; 0 keeps.
+    """
 
     name: str
     max_bytes: int
+    ttl_s: float = 0.0
 
 
 GIB = 1 << 30
@@ -106,10 +111,14 @@ BATCHES = "batches"
 ARTIFACTS = "artifacts"
 """The object store of files that people put there: models, datasets."""
 
+UPLOADS = "uploads"
+"""The object store of what requests are too small for: whoever asks may put files there."""
+
 STORES: tuple[Store, ...] = (
     Store(OBJECTS, 4 * GIB),
     Store(BATCHES, 4 * GIB),
     Store(ARTIFACTS, 8 * GIB),
+    Store(UPLOADS, GIB, ttl_s=86_400.0),
 )
 
 MAX_PAYLOAD_BYTES = 512 * 1024

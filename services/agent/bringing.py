@@ -204,9 +204,10 @@ async def _none() -> AsyncIterator[None]:
 @contextlib.asynccontextmanager
 async def _repository(settings: Any, name: str, inbox: str) -> AsyncIterator[Any]:
     from mlscope.assets.artifacts import ThreadedRepository, connect
+    from mlscope.assets.uploads import Uploads
 
     async with connect(settings, name, inbox=inbox) as artifacts:
-        yield ThreadedRepository(artifacts)
+        yield ThreadedRepository(artifacts, Uploads.beside(artifacts))
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

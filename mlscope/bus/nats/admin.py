@@ -84,6 +84,7 @@ class Admin:
                 "subjects": [f"$O.{store.name}.C.>", f"$O.{store.name}.M.>"],
                 "discard": "new",
                 "max_bytes": store.max_bytes,
+                "max_age": int(store.ttl_s * _SECOND_NS),
                 "deny_delete": is_kept,
                 "deny_purge": is_kept,
             }

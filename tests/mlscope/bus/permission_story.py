@@ -13,6 +13,7 @@ import yaml
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.ports import free_port
 from mlscope.assets import artifacts
+from mlscope.assets.uploads import Uploads, connect_uploads, upload_name
 from mlscope.bus.bus import Asked, Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.nats import connect
@@ -127,7 +128,7 @@ async def answered(bus: Bus, subject: str, body: bytes) -> bytes:
 async def play(story: Story, client: AsyncClient) -> None:
     """Play every part, all at once."""
     async with asyncio.TaskGroup() as parts:
-        for part in (evaluate, cancel, look_on, lose_an_agent, change_the_catalog, keep_artifacts):
+        for part in PARTS:
             parts.create_task(part(story, client))
         parts.create_task(send_nonsense(story, client.bus))
 
@@ -278,6 +279,21 @@ async def keep_artifacts(story: Story, _: AsyncClient) -> None:
     assert b"".join(got) == b"weights"
 
 
+async def upload(story: Story, _: AsyncClient) -> None:
+    """Put a file with a requester's key, and have an agent read it."""
+    path = story.server.folder / "upload"
+    path.write_bytes(b"pictures")
+    name, got, key = upload_name(path), list[bytes](), agent_key(AGENT)
+    async with (
+        connect_uploads(story.settings("requester"), "requester") as requester,
+        artifacts.connect(story.settings(key), "agent", inbox=agent_inbox(AGENT)) as agent,
+    ):
+        await requester.put(name, path)
+        found = Uploads.beside(agent)
+        await found.read(await found.described(name), got.extend)
+    assert b"".join(got) == b"pictures"
+
+
 def a_model(name: str, **changes: str) -> dict[str, Any]:
     """Return a shipped manifest under another name."""
     path = Settings().manifests_folder / "models" / "identity.yml"
@@ -300,3 +316,7 @@ async def send_nonsense(story: Story, requester: Bus) -> None:
             buried = {each.service for each in letters if isinstance(each, LetterBuried)}
             await asyncio.sleep(0.05)
     assert buried == BURYING
+
+
+PARTS = (evaluate, cancel, look_on, lose_an_agent, change_the_catalog, keep_artifacts, upload)
+"""What people do, all of it at once."""

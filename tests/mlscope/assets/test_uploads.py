@@ -1,0 +1,134 @@
+"""Uploads on a real nats-server: added by whoever asks, bounded, and never taken away."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlscope.assets.addresses import parse
+from mlscope.assets.artifacts import Artifacts, ThreadedRepository, connect
+from mlscope.assets.cache import Cache
+from mlscope.assets.checksums import Checksum
+from mlscope.assets.errors import AssetMissing, ChecksumMismatch
+from mlscope.assets.fetching import Assets
+from mlscope.assets.uploads import KEPT_S, Uploads, upload_name
+from mlscope.bus.errors import StreamFull
+from mlscope.bus.nats.admin import Admin
+from mlscope.bus.streams import ARTIFACTS, STORES, UPLOADS
+from tests.contracts.worlds import OpenServer, OpenSettings
+
+BODY = b"pictures" * 100_000
+SHA256 = hashlib.sha256(BODY).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenServer]:
+    """Run a server without users."""
+    with OpenServer(tmp_path_factory.mktemp("uploads")) as server:
+        yield server
+
+
+@pytest.fixture
+async def artifacts(server: OpenServer) -> AsyncIterator[Artifacts]:
+    """Make both stores anew and open them."""
+    admin = Admin(OpenSettings(server.url))
+    await admin.open()
+    known = await admin.stream_names()
+    for store in STORES:
+        if store.name in (ARTIFACTS, UPLOADS):
+            if f"OBJ_{store.name}" in known:
+                await admin.delete_stream(f"OBJ_{store.name}")
+            await admin.make_store(replace(store, max_bytes=2 << 20))
+    await admin.close()
+    async with connect(OpenSettings(server.url), "tester") as opened:
+        yield opened
+
+
+@pytest.fixture
+def blob(tmp_path: Path) -> Path:
+    """Make a file of several chunks."""
+    return written(tmp_path / "blob.tar", BODY)
+
+
+def written(path: Path, body: bytes) -> Path:
+    """Write a file and return it."""
+    path.write_bytes(body)
+    return path
+
+
+async def stored(artifacts: Artifacts) -> tuple[int, int]:
+    """Return how many messages there are, and for how many seconds they stay."""
+    told = await artifacts.connection.call(f"$JS.API.STREAM.INFO.OBJ_{UPLOADS}", {})
+    return told["state"]["messages"], told["config"]["max_age"] // 1_000_000_000
+
+
+async def test_a_file_is_sent_once_and_stays_a_day(artifacts: Artifacts, blob: Path) -> None:
+    uploads = Uploads.beside(artifacts)
+    name = upload_name(blob)
+    assert name == f"uploads/{SHA256}.tar"
+    first = await uploads.put(name, blob)
+    found = await stored(artifacts)
+    assert found == (first.chunks + 1, KEPT_S)
+    assert await uploads.put(name, blob) == first
+    assert await stored(artifacts) == found
+
+
+async def test_what_is_about_to_go_is_sent_again(
+    artifacts: Artifacts, blob: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploads = Uploads.beside(artifacts)
+    first = await uploads.put("uploads/a", blob)
+    monkeypatch.setattr("mlscope.assets.uploads.KEPT_S", 0.0)
+    again = await uploads.put("uploads/a", blob)
+    assert again.id != first.id
+    assert (await uploads.described("uploads/a")).id == again.id
+
+
+async def test_a_full_store_refuses_and_nothing_is_removed_for_it(
+    artifacts: Artifacts, blob: Path
+) -> None:
+    uploads = Uploads.beside(artifacts)
+    await uploads.put("uploads/first", blob)
+    written(blob, bytes(4 << 20))
+    with pytest.raises(StreamFull):
+        await uploads.put("uploads/second", blob)
+    assert (await uploads.described("uploads/first")).sha256 == SHA256
+
+
+async def test_an_agent_finds_uploads_beside_artifacts(
+    artifacts: Artifacts, blob: Path, cache: Cache, root: Path
+) -> None:
+    uploads = Uploads.beside(artifacts)
+    name = upload_name(blob)
+    await uploads.put(name, blob)
+    assets = Assets(cache, root, repository=ThreadedRepository(artifacts, uploads))
+    with await asyncio.to_thread(assets.fetch, parse(f"artifact://{name}")) as held:
+        assert held.path.read_bytes() == BODY
+    alone = Assets(cache, root, repository=ThreadedRepository(artifacts))
+    with pytest.raises(AssetMissing):
+        await asyncio.to_thread(alone.fetch, parse("artifact://uploads/other"))
+
+
+async def test_who_writes_over_another_s_upload_is_noticed(
+    artifacts: Artifacts, blob: Path, cache: Cache, root: Path
+) -> None:
+    uploads = Uploads.beside(artifacts)
+    written(blob, b"evil")
+    await uploads.put(f"uploads/{SHA256}.tar", blob)
+    assets = Assets(cache, root, repository=ThreadedRepository(artifacts, uploads))
+    source = parse(f"artifact://uploads/{SHA256}.tar")
+    with pytest.raises(ChecksumMismatch):
+        await asyncio.to_thread(assets.fetch, source, Checksum("sha256", SHA256))
+
+
+@pytest.mark.parametrize(
+    ("file", "ending"), [("a.tar", ".tar"), ("a", ""), ("a.x y", ""), ("a.ümlaut", "")]
+)
+def test_a_name_is_the_content_s(tmp_path: Path, file: str, ending: str) -> None:
+    (tmp_path / file).write_bytes(BODY)
+    name = upload_name(tmp_path / file)
+    assert name == f"uploads/{SHA256}{ending}"
+    assert parse(f"artifact://{name}").address == f"artifact://{name}"
