@@ -355,10 +355,12 @@ def test_a_requester_s_key_alone_is_enough_for_large_files(
     told = json.loads(elsewhere.mlscope("run", "efficientnet-lite0", *words, cwd=tmp_path))
     (sent,) = told["status"]["runs"]
     assert (sent["answered"], sent["failed_queries"]) == (2, 0)
-    source = told["status"]["subject"]["dataset"]["source"]
-    assert (
-        source["address"] == f"artifact://uploads/{source['checksum'].removeprefix('sha256:')}.tar"
-    )
+    with cluster.client() as client:
+        subject = client.evaluation(told["evaluation"]).status().subject
+    assert subject is not None
+    assert subject.dataset.source is not None
+    digest = subject.dataset.source.checksum.removeprefix("sha256:")
+    assert subject.dataset.source.address == f"artifact://uploads/{digest}.tar"
     assert "panda" in elsewhere.mlscope("predict", "efficientnet-lite0", "large.jpg", cwd=tmp_path)
     assert "uploads/" not in cluster.mlscope("artifacts", "ls")
 
