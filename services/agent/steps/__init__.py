@@ -49,7 +49,7 @@ class Operator:
     others: tuple[str, ...] = ()
 
 
-_MAKERS: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
+MAKERS: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
     {
         "decode": decode,
         "resize": resize,
@@ -79,6 +79,7 @@ _MAKERS: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
         "raw": raw,
     }
 )
+"""What makes each step, by its operator's name; its docstring has shapes and units."""
 
 
 def operator_of(step: Step, labels: LabelReader) -> Operator:
@@ -86,9 +87,9 @@ def operator_of(step: Step, labels: LabelReader) -> Operator:
 
     Raises UnknownStep, BadParameter, AssetError.
     """
-    maker = _MAKERS.get(step.operator)
+    maker = MAKERS.get(step.operator)
     if maker is None:
-        raise UnknownStep(step.operator, _MAKERS)
+        raise UnknownStep(step.operator, MAKERS)
     parameters = Parameters(step.operator, step.parameters, labels)
     apply = maker(parameters)
     parameters.done()

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.manifest import Step
 from schemas.operators import OPERATORS
-from services.agent.steps import _MAKERS
+from services.agent.steps import MAKERS
 from services.agent.steps.parameters import Parameters
 
 NEEDED: dict[str, dict[str, Any]] = {
@@ -20,12 +20,12 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
 def test_operators_are_those_of_the_agent() -> None:
-    assert set(OPERATORS) == set(_MAKERS)
+    assert set(OPERATORS) == set(MAKERS)
 
 
 @pytest.mark.parametrize("operator", sorted(OPERATORS))
 def test_parameters_are_those_the_agent_reads(operator: str) -> None:
     step = Step(operator=operator, parameters=NEEDED.get(operator, {}))
     parameters = Parameters(operator, step.parameters, lambda _: SPECIAL)
-    _MAKERS[operator](parameters)
+    MAKERS[operator](parameters)
     assert set(parameters._known) <= set(OPERATORS[operator])

@@ -1,13 +1,17 @@
 """decode: bytes to pixels."""
 
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from tests.services.agent.builders import MANIFESTS
 from tests.services.agent.steps.applying import apply
+
+PHOTOS = MANIFESTS / "datasets" / "photos"
 
 
 def picture(kind: str, mode: str = "RGB", colour: Any = (250, 10, 10)) -> bytes:
@@ -58,3 +62,10 @@ def test_every_mode_is_pillow_s(mode: str, kind: str) -> None:
     assert np.array_equal(apply("decode", body, color_mode=mode), expected)
     moved = apply("decode", body, color_mode=mode, data_layout="CHW")
     assert np.array_equal(moved, expected.transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("path", sorted(PHOTOS.glob("*.jpg")), ids=lambda path: path.stem)
+def test_a_photograph_has_pillow_s_pixels(path: Path) -> None:
+    body = path.read_bytes()
+    expected = np.asarray(Image.open(io.BytesIO(body)).convert("RGB"))
+    assert np.array_equal(apply("decode", body), expected)

@@ -1,10 +1,12 @@
 """Steps by name and their parameters."""
 
+import inspect
 import sys
 
 import pytest
 
 from schemas.manifest import Step
+from services.agent import steps
 from services.agent.errors import AssetMissing, BadParameter, PackageMissing, UnknownStep
 from services.agent.steps import operator_of
 
@@ -57,3 +59,11 @@ def test_a_missing_package_is_noticed_before_a_run(
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(PackageMissing, match="install Pillow"):
         operator_of(Step(operator=operator, parameters={}), no_labels)
+
+
+@pytest.mark.parametrize("name", sorted(steps.MAKERS))
+def test_every_step_says_what_shapes_it_takes_and_gives(name: str) -> None:
+    said = inspect.getdoc(steps.MAKERS[name]) or ""
+    taken, arrow, given = said.partition("\n")[0].partition(" -> ")
+    assert taken.startswith("Return "), said
+    assert all((arrow, given)), said

@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import special
 
 from tests.services.agent.steps.applying import apply
 
@@ -16,3 +17,8 @@ def test_rows_add_up_to_one_in_the_same_order(scores: np.ndarray) -> None:
     assert np.allclose(probabilities.sum(axis=1), 1.0)
     best = scores.argmax(axis=1)
     assert np.array_equal(probabilities[range(3), best], probabilities.max(axis=1))
+
+
+@given(SCORES)
+def test_it_is_scipy_s(scores: np.ndarray) -> None:
+    assert np.allclose(apply("softmax", scores), special.softmax(scores, axis=1), atol=1e-6)
