@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torch._C._autograd import DeviceType
+from torch._C._profiler import _ExperimentalConfig
 from torch.autograd.profiler import profile
 
 from mlscope.tracing.clock import epoch_offset_ns, now_ns
@@ -19,8 +20,7 @@ from services.agent.predictors import Layer, Tensors
 from services.agent.predictors.natures import Nature
 from services.agent.predictors.pytorch_probe import Operator
 
-MOST_EVENTS = 1_000_000
-"""Of one block: Kineto holds some 400 bytes for each until it is over."""
+_TAKEN = "another user took PyTorch's profiler over during a block: its layers are missing"
 
 _HOLDING = re.compile(
     r"Torch-Compiled Region|## Call CompiledFxGraph|Pregraph bytecode|AOTDispatcher Runtime"
@@ -110,7 +110,9 @@ class KinetoCapture:
         self._calls: list[tuple[int, int]] = []
         for inputs in warmed_with:
             predict(inputs)
-        self._profile: Any = profile(use_cpu=True, use_kineto=True)
+        # A pipeline's steps run on threads of their own; PyTorch would watch this one alone.
+        everywhere = _ExperimentalConfig(profile_all_threads=True)
+        self._profile: Any = profile(use_cpu=True, use_kineto=True, experimental_config=everywhere)
         self._profile.__enter__()  # type: ignore[no-untyped-call]
         self._began_offset_ns = epoch_offset_ns()
 
@@ -130,6 +132,8 @@ class KinetoCapture:
             f"operators' times are PyTorch's, put on our clock to within {moved_ns + 1000} ns"
         )
         found = list(events_in(self._profile.kineto_results.events(), offset_ns))
+        if self._calls and not found:
+            self.notes.append(_TAKEN)
         return [self._names.layers_of(rows_of(each)) for each in by_call(found, self._calls)]
 
 

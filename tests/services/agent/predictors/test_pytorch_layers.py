@@ -1,6 +1,7 @@
 """Layers of PyTorch models: modules wrapped for a block, and what lies between them."""
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -205,3 +206,23 @@ def test_a_program_s_operators_name_their_modules(form: str, tmp_path: Path) -> 
     assert [told(layer)["index"] for layer in calls[1]] == list(range(len(calls[1])))
     for name, array in predictor.predict(given).items():
         assert np.array_equal(array, expected[name])
+
+
+def test_operators_of_another_thread_are_seen() -> None:
+    # A pipeline with steps predicts on a thread that is not the one a capture begins on.
+    predictor = open_model(request(manifest("functional")))
+    capture = predictor.layers([batch()])
+    thread = threading.Thread(target=capture.predict, args=(batch(),))
+    thread.start()
+    thread.join()
+    (call,) = capture.close()
+    assert "aten::relu" in [layer.name for layer in call]
+
+
+def test_another_user_of_the_profiler_is_told_of() -> None:
+    predictor = open_model(request(manifest("functional")))
+    capture = predictor.layers([batch()])
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        capture.predict(batch())
+    assert capture.close() == [[]]
+    assert any("took PyTorch's profiler" in note for note in capture.notes)

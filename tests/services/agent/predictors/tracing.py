@@ -52,7 +52,7 @@ def captured(predictor: LayerSource, inputs: Tensors, wanted: Tensors) -> dict[s
 
 def state_of(predictor: Predictor) -> list[str]:
     """Return what lies on a PyTorch model's instances that is not its own."""
-    module = getattr(predictor, "module", None)
+    module: Any = getattr(predictor, "module", None)
     if not hasattr(module, "named_modules"):
         return []
     hooks = ("_forward_hooks", "_forward_pre_hooks")
@@ -72,9 +72,9 @@ def same(one: Tensors, other: Tensors) -> bool:
     return all(np.array_equal(each, other[name]) for name, each in one.items())
 
 
-def difference(one: Tensors, other: Tensors) -> float:
+def difference(one: Any, other: Any) -> float:
     """Return how far two answers are apart at most."""
-    return max(float(np.abs(each - other[name]).max()) for name, each in one.items())
+    return max(float(np.abs(np.subtract(each, other[name])).max()) for name, each in one.items())
 
 
 def told_of(framework: str, folder: Path) -> dict[str, Any]:
