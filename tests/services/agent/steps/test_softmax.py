@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy import special
+from scipy import special  # type: ignore[import-untyped]
 
 from tests.services.agent.steps.applying import apply
 
