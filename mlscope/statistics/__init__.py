@@ -4,6 +4,7 @@ Owns: the definitions, each with its source. Pure; NumPy and the standard librar
 Does not know: units, spans, messages, services.
 """
 
+from mlscope.statistics.blocks import blocks_interval, student_975
 from mlscope.statistics.certification import certified_percentile, minimum_count
 from mlscope.statistics.errors import NotFinite, NoValues, OutOfRange, StatisticsError
 from mlscope.statistics.intervals import (
@@ -27,12 +28,14 @@ __all__ = [
     "StatisticsError",
     "Summary",
     "Throughput",
+    "blocks_interval",
     "certified_percentile",
     "mean_interval",
     "minimum_count",
     "optimal_batch",
     "percentile",
     "percentile_interval",
+    "student_975",
     "summary",
     "throughput",
     "trimmed_mean",

@@ -4,15 +4,9 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, median, stdev
 
+from mlscope.statistics.blocks import student_975
 from schemas.request import Blocks
 from schemas.run import BlockStatistics
-
-# Student's t at 97.5 % by degrees of freedom from 1; beyond 30 the normal's 1.96 is within 4 %.
-_T = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
 
 
 def block_statistics(block: int, service_ns: Sequence[int]) -> BlockStatistics:
@@ -32,7 +26,7 @@ def relative_interval(medians: Sequence[float]) -> float:
     mean = fmean(medians)
     if mean <= 0:
         return math.inf
-    t = _T[len(medians) - 2] if len(medians) <= len(_T) + 1 else 1.96
+    t = student_975(len(medians) - 1)
     return 2 * t * stdev(medians) / math.sqrt(len(medians)) / mean
 
 

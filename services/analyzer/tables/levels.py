@@ -1,19 +1,21 @@
 """Time by level: where a query's time goes, and what looking deeper costs.
 
 A level's time comes from runs where that level is the deepest one on. What looking costs is a
-difference of two runs, and is called one: it is never taken off a measured number.
+difference of two runs, and is called one: it is never taken off a measured number. Blocks of the
+runs interleave, so the difference is taken block by block. It does not hold where records were
+dropped, or where the deeper run was faster beyond the doubt: looking does not speed things up.
 """
 
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from mlscope.statistics import percentile_interval
+from mlscope.statistics import Interval, blocks_interval, percentile_interval
 from schemas.analysis import Table
 from schemas.level import Level
 from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Ns, Run
@@ -27,6 +29,7 @@ from services.analyzer.tables.table import (
     share,
     text,
     trace_doubts,
+    truth,
     whole,
     with_interval,
 )
@@ -34,6 +37,8 @@ from services.analyzer.tables.table import (
 _Group = tuple[str, str, str, int, str]
 """Agent, session, scenario, batch size and the scenario's parameters as JSON."""
 _Cells = dict[str, Any]
+UNTIMED = ("counters", "cold")
+"""Variants of runs whose times are of no level: profilers replay in them, or models open."""
 
 
 def levels(frames: Frames) -> Table:
@@ -41,18 +46,25 @@ def levels(frames: Frames) -> Table:
     groups: dict[_Group, dict[int, Run]] = defaultdict(dict)
     for run in frames.measured:
         row = run.row
-        if run.answered.height:
+        if run.answered.height and row.variant not in UNTIMED:
             parameters = json.dumps(dict(row.parameters), sort_keys=True, default=str)
             group = (row.agent, row.session, row.scenario, row.batch_size, parameters)
             groups[group].setdefault(row.level, run)
     rows = [row for group, runs in groups.items() for row in _rows(group, runs)]
-    return made(ANALYSIS, rows, _verdict(rows), [*trace_doubts(frames), *_negative(rows)])
+    notes = [*trace_doubts(frames), *_negative(rows), *_invalid(rows)]
+    return made(ANALYSIS, rows, _verdict(rows), notes)
 
 
 def _negative(rows: list[_Cells]) -> Iterator[str]:
     for row in rows:
         if row["kind"] == "measured" and (row["median"] or 0.0) < 0.0:
             yield f"{row['run']}: time {row['part']} is below 0: the parts overlap; shown as it is"
+
+
+def _invalid(rows: list[_Cells]) -> Iterator[str]:
+    for row in rows:
+        if row["kind"] == "difference" and not row["valid"]:
+            yield f"{row['session']}, {row['part']}: does not hold: {row['doubt']}"
 
 
 def _verdict(rows: list[_Cells]) -> str:
@@ -75,8 +87,7 @@ def _rows(group: _Group, runs: dict[int, Run]) -> Iterator[_Cells]:
     layered = runs.get(LAYER_LEVEL)
     if layered is not None and layered.spans_at(LAYER_LEVEL).height:
         yield from _layer_rows(group, layered)
-    depths = sorted(runs)
-    for above, below in pairwise(depths):
+    for above, below in combinations(sorted(runs), 2):
         yield from _overheads(group, runs[above], runs[below])
 
 
@@ -98,13 +109,30 @@ def _layer_rows(group: _Group, run: Run) -> Iterator[_Cells]:
 
 
 def _overheads(group: _Group, above: Run, below: Run) -> Iterator[_Cells]:
-    """Yield the cost of the deeper level on the query, and on predict where both have it."""
-    looking = f"tracing {Level(below.row.level).name.lower()}"
-    pairs = [("query", _query_ns(above), _query_ns(below))]
-    pairs.append((PREDICT, above.operator_ns(PREDICT), below.operator_ns(PREDICT)))
-    for name, less, more in pairs:
-        if len(less) and len(more):
-            yield _difference(group, f"{looking}, on {name}", (above, less), (below, more))
+    """Yield the cost of the deeper level on each part that both runs have."""
+    upper, deeper = (Level(run.row.level).name.lower() for run in (above, below))
+    for name, part in (("query", _queries), (PREDICT, _predicts), ("layers", _layers)):
+        less, more = part(above), part(below)
+        if less.height and more.height:
+            what = f"tracing {deeper} over {upper}, on {name}"
+            yield _difference(group, what, (above, less), (below, more))
+
+
+def _queries(run: Run) -> pl.DataFrame:
+    """Return query, block and ns of each answered query."""
+    return run.answered.select("query", "block", pl.Series("ns", _query_ns(run), pl.Int64))
+
+
+def _predicts(run: Run) -> pl.DataFrame:
+    return _by_block(run.spans_at(OPERATOR_LEVEL).filter(pl.col("name") == PREDICT))
+
+
+def _layers(run: Run) -> pl.DataFrame:
+    return _by_block(run.spans_at(LAYER_LEVEL))
+
+
+def _by_block(spans: pl.DataFrame) -> pl.DataFrame:
+    return spans.group_by("query", "block").agg(pl.col("duration_ns").sum().alias("ns"))
 
 
 def _query_ns(run: Run) -> Ns:
@@ -135,6 +163,7 @@ def _cells(group: _Group, part: str, runs: tuple[Run, ...]) -> _Cells:
         "part": part,
         "run": " - ".join(run.row.run for run in runs),
         "level": runs[0].row.level_name,
+        "variant": runs[0].row.variant,
     }
 
 
@@ -148,22 +177,64 @@ def _measured(group: _Group, part: str, run: Run, values: Ns, whole_: Run) -> _C
         "queries": len(values),
         **with_interval("median", median, interval),
         "share": share(median, float(np.median(query)) if len(query) else None),
+        "blocks": run.answered["block"].n_unique(),
+        "valid": not run.row.dropped_batches,
+        "doubt": "batches were lost" if run.row.dropped_batches else "",
     }
 
 
-def _difference(group: _Group, part: str, above: tuple[Run, Ns], below: tuple[Run, Ns]) -> _Cells:
-    """Return median(below) - median(above); its interval spans the ends of theirs."""
+def _difference(
+    group: _Group, part: str, above: tuple[Run, pl.DataFrame], below: tuple[Run, pl.DataFrame]
+) -> _Cells:
+    """Return what the deeper run's part takes more: the mean over blocks that both have.
+
+    With one block it is the difference of medians, its interval spans the ends of theirs.
+    """
     (less_run, less), (more_run, more) = above, below
-    low, high = percentile_interval(less, 0.5), percentile_interval(more, 0.5)
+    blocks = paired_blocks(less, more)
+    if blocks.height > 1:
+        changes = blocks["change"].to_numpy()
+        value, interval = float(np.mean(changes)), blocks_interval(changes)
+    else:
+        value, interval = _of_medians(less["ns"].to_numpy(), more["ns"].to_numpy())
+    doubt = doubt_of((less_run, more_run), interval)
     return {
         **_cells(group, part, (more_run, less_run)),
         "kind": "difference",
-        "queries": min(len(less), len(more)),
-        "median": float(np.median(more) - np.median(less)),
-        "median_low": _minus(high.low, low.high),
-        "median_high": _minus(high.high, low.low),
-        "share": None,
+        "queries": min(less.height, more.height),
+        "blocks": blocks.height,
+        **with_interval("median", value, interval),
+        "share": share(value, float(np.median(less["ns"].to_numpy()))),
+        "valid": not doubt,
+        "doubt": doubt,
     }
+
+
+def paired_blocks(less: pl.DataFrame, more: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Return block (and `by`), less, more, change: medians of ns in blocks that both have."""
+    medians = [
+        each.group_by(*by, "block").agg(pl.col("ns").median().alias(name))
+        for each, name in ((less, "less"), (more, "more"))
+    ]
+    both = medians[0].join(medians[1], on=[*by, "block"]).sort(*by, "block")
+    return both.with_columns((pl.col("more") - pl.col("less")).alias("change"))
+
+
+def doubt_of(runs: tuple[Run, ...], interval: Interval) -> str:
+    """Return why a difference of runs does not hold, '' where it does."""
+    lost = [run.row.run for run in runs if run.row.dropped_records or run.row.dropped_batches]
+    if lost:
+        return f"records were dropped in {', '.join(lost)}"
+    if interval.high is not None and interval.high < 0:
+        return "the deeper run was faster beyond the doubt: the levels disagree"
+    return ""
+
+
+def _of_medians(less: Ns, more: Ns) -> tuple[float, Interval]:
+    low, high = percentile_interval(less, 0.5), percentile_interval(more, 0.5)
+    ends = (_minus(high.low, low.high), _minus(high.high, low.low))
+    value = float(np.median(more) - np.median(less))
+    return value, Interval(*ends, 0.95, "ends of both medians' intervals")
 
 
 def _minus(left: float | None, right: float | None) -> float | None:
@@ -175,7 +246,7 @@ ANALYSIS = Analysis(
     title="Where the time went, by level",
     source=(
         "XSP III-C, leveled experimentation: a level is read where it is the deepest; the overhead "
-        "of the next is the difference of medians, shown and not taken off."
+        "of a deeper one is the mean difference of block medians, shown and not taken off."
     ),
     columns=(
         text("agent", "Where it ran."),
@@ -185,10 +256,14 @@ ANALYSIS = Analysis(
         text("part", "What the time is of."),
         text("run", "The run it is from; of a difference both."),
         text("level", "That run's deepest level."),
-        text("kind", "measured, or difference: of the medians of two runs."),
+        text("kind", "measured, or difference: of two runs, block by block."),
         whole("queries", "Queries it is over."),
         *estimate("median", "Median time a query; a difference may be negative."),
-        real("share", "Share of the median query of the same run.", "1"),
+        real("share", "Of a query of the same run; of a difference, of the shallower part.", "1"),
+        whole("blocks", "Blocks it is over; of a difference those that both runs have."),
+        truth("valid", "Whether it holds."),
+        text("doubt", "Why it does not."),
+        text("variant", "What was special about the process: serialised, cold, or nothing."),
     ),
     compute=levels,
 )

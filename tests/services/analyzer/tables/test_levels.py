@@ -23,9 +23,60 @@ def test_what_no_operator_had_is_outside_operators() -> None:
 
 def test_the_cost_of_looking_is_a_difference_of_two_runs() -> None:
     parts = _parts(_run("r0", 0, 100), _run("r1", 2, 130, span(0, 2, "predict", 90)))
-    cost = parts["tracing model, on query"]
+    cost = parts["tracing model over none, on query"]
     assert (cost["kind"], cost["median"], cost["run"]) == ("difference", 30.0, "r1 - r0")
     assert parts["query"]["median"] == 100.0
+
+
+def _blocks(run: str, level: int, *medians: int, **row: Any) -> dict[str, Any]:
+    """Return a run of three queries a block, around these medians."""
+    queries = [
+        query(3 * block + place, 0, median + add, block=block)
+        for block, median in enumerate(medians)
+        for place, add in enumerate((-5, 0, 5))
+    ]
+    return {"run": run, "level": level, "queries": queries, **row}
+
+
+def test_an_overhead_is_taken_block_by_block() -> None:
+    # The machine slowed down from block to block; in each the deeper run takes 10 to 12 more.
+    shallow = _blocks("m", 2, 100, 200, 400)
+    cost = _parts(shallow, _blocks("l", 3, 110, 212, 411))["tracing framework over model, on query"]
+    assert (cost["median"], cost["blocks"]) == (11.0, 3)
+    # t(0.975, 2) = 4.303, s = 1: 11 -+ 4.303 / sqrt(3)
+    assert (round(cost["median_low"], 3), round(cost["median_high"], 3)) == (8.516, 13.484)
+    assert (cost["valid"], cost["share"]) == (True, 11.0 / 200)
+
+
+def test_every_level_costs_on_every_level_above() -> None:
+    runs = [_blocks(f"r{level}", level, 100 + level, 100 + level) for level in (2, 3, 5)]
+    names = {part.partition(",")[0] for part in _parts(*runs) if part.startswith("tracing")}
+    assert names == {
+        "tracing framework over model", "tracing system over model", "tracing system over framework"
+    }  # fmt: skip
+
+
+def test_a_deeper_run_that_is_faster_beyond_doubt_does_not_hold() -> None:
+    table = table_of(ANALYSIS, _blocks("m", 2, 100, 101, 102), _blocks("l", 3, 80, 82, 81))
+    (cost,) = (row for row in rows_of(table) if row["kind"] == "difference")
+    assert (cost["valid"], "levels disagree" in cost["doubt"]) == (False, True)
+    assert any("does not hold" in caveat for caveat in table.caveats)
+
+
+def test_dropped_records_make_a_difference_invalid() -> None:
+    deep = _blocks("s", 5, 120, 121, dropped_records=3)
+    parts = _parts(_blocks("m", 2, 100, 101), deep)
+    cost = parts["tracing system over model, on query"]
+    assert (cost["valid"], cost["doubt"]) == (False, "records were dropped in s")
+    assert parts["query"]["valid"]
+
+
+def test_counters_and_cold_starts_are_of_no_level() -> None:
+    cold = _blocks("c", 2, 999, variant="cold")
+    counted = _blocks("h", 6, 999, variant="counters")
+    assert {
+        row["run"] for row in rows_of(table_of(ANALYSIS, _blocks("m", 2, 100), cold, counted))
+    } == {"m"}
 
 
 def test_overlapping_operators_leave_a_negative_rest_that_is_told() -> None:

@@ -1,0 +1,120 @@
+"""What looking deeper costs each layer: its time where layers are the deepest, and below that.
+
+Formula: the mean over blocks of median(deeper run) - median(layers' own run), blocks that
+interleave paired; its interval is Student's t over blocks. Source: XSP III-C, leveled
+experimentation, here with statistics and by layer.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from mlscope.statistics import blocks_interval
+from schemas.analysis import Table
+from services.analyzer.frames import LAYER_LEVEL, Frames, Run
+from services.analyzer.tables.levels import UNTIMED, doubt_of, paired_blocks
+from services.analyzer.tables.table import (
+    Analysis,
+    estimate,
+    in_percent,
+    made,
+    real,
+    share,
+    text,
+    trace_doubts,
+    truth,
+    whole,
+    with_interval,
+)
+
+_Key = tuple[str, str, str, int]
+
+
+def layer_overheads(frames: Frames) -> Table:
+    """Return a row for each layer and each run that looks deeper than its layers'."""
+    groups: dict[_Key, dict[int, Run]] = defaultdict(dict)
+    for run in frames.measured:
+        row = run.row
+        if row.variant not in UNTIMED and row.level >= LAYER_LEVEL:
+            key = (row.agent, row.session, row.scenario, row.batch_size)
+            groups[key].setdefault(row.level, run)
+    rows = [row for runs in groups.values() for row in _rows(runs)]
+    return made(ANALYSIS, rows, _verdict(rows), trace_doubts(frames))
+
+
+def _rows(runs: dict[int, Run]) -> Iterator[dict[str, Any]]:
+    own = runs.get(LAYER_LEVEL)
+    if own is None:
+        return
+    for level in sorted(runs):
+        if level > LAYER_LEVEL:
+            yield from _of_pair(own, runs[level])
+
+
+def _of_pair(own: Run, deeper: Run) -> Iterator[dict[str, Any]]:
+    blocks = paired_blocks(_layer_ns(own), _layer_ns(deeper), "layer", "name")
+    for (layer, name), part in blocks.group_by(["layer", "name"], maintain_order=True):
+        interval = blocks_interval(part["change"].to_numpy())
+        change, before = float(part["change"].mean()), float(part["less"].median())  # type: ignore[arg-type]
+        doubt = doubt_of((own, deeper), interval)
+        yield {
+            "run": own.row.run,
+            "deeper": deeper.row.run,
+            "session": own.row.session,
+            "batch_size": own.row.batch_size,
+            "level": deeper.row.level_name,
+            "index": layer,
+            "name": name,
+            "blocks": part.height,
+            "time": before,
+            **with_interval("overhead", change, interval),
+            "share": share(change, before),
+            "valid": not doubt,
+            "doubt": doubt,
+        }
+
+
+def _layer_ns(run: Run) -> pl.DataFrame:
+    """Return layer, name, query, block, ns: all calls of a layer in a query together."""
+    return (
+        run.spans_at(LAYER_LEVEL)
+        .filter(pl.col("layer").is_not_null())
+        .group_by("layer", "name", "query", "block")
+        .agg(pl.col("duration_ns").sum().alias("ns"))
+    )
+
+
+def _verdict(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return "No run looks deeper than one at level framework beside it."
+    worst = max(rows, key=lambda row: row["share"] or 0.0)
+    wrong = sum(not row["valid"] for row in rows)
+    return (
+        f"Level {worst['level']} costs layer {worst['name']} most, {in_percent(worst['share'])} of"
+        f" its time; {wrong} of {len(rows)} differences do not hold."
+    )
+
+
+ANALYSIS = Analysis(
+    name="layer_overheads",
+    title="What looking deeper costs each layer",
+    source="XSP III-C, by layer: mean difference of block medians, Student's t over blocks.",
+    columns=(
+        text("run", "The run at level framework: the layer's own time."),
+        text("deeper", "The run that looks deeper."),
+        text("session", "Their session."),
+        whole("batch_size", "Samples in a query."),
+        text("level", "The deeper run's level."),
+        whole("index", "The layer's place in execution order, from 0."),
+        text("name", "The layer's name."),
+        whole("blocks", "Blocks that both runs have."),
+        real("time", "Median over blocks of its time a query, at level framework."),
+        *estimate("overhead", "What the deeper level adds; may be negative."),
+        real("share", "The overhead's share of the layer's time.", "1"),
+        truth("valid", "Whether it holds."),
+        text("doubt", "Why it does not."),
+    ),
+    compute=layer_overheads,
+)

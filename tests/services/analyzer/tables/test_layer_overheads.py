@@ -1,0 +1,48 @@
+"""What looking deeper costs each layer: paired by block, with an interval, doubted where due."""
+
+from typing import Any
+
+from services.analyzer.tables.layer_overheads import ANALYSIS
+from tests.services.analyzer.tables.reading import query, rows_of, table_of
+
+
+def _run(run: str, level: int, *blocks: tuple[int, int], **row: Any) -> dict[str, Any]:
+    """Return a run of a query a block, whose two layers take these times."""
+    queries = [query(block, 0, 1000, block=block) for block in range(len(blocks))]
+    spans = [
+        [2 * block + layer, None, 3, f"conv{layer}", 10 * layer, ns, 0, block, block, layer]
+        for block, times in enumerate(blocks)
+        for layer, ns in enumerate(times)
+    ]
+    return {"run": run, "level": level, "queries": queries, "spans": spans, **row}
+
+
+OWN = _run("l", 3, (100, 50), (200, 60))
+
+
+def test_each_layer_has_its_own_overhead() -> None:
+    first, second = rows_of(table_of(ANALYSIS, OWN, _run("s", 5, (110, 80), (212, 90))))
+    assert (first["index"], first["name"], first["time"]) == (0, "conv0", 150.0)
+    assert (first["overhead"], first["blocks"]) == (11.0, 2)
+    assert (second["overhead"], second["overhead_low"], second["overhead_high"]) == (30, 30, 30)
+    assert (second["share"], second["level"]) == (30 / 55, "system")
+
+
+def test_every_deeper_run_has_rows() -> None:
+    deeper = [_run("b", 4, (100, 50), (200, 60)), _run("s", 5, (110, 80), (212, 90))]
+    rows = rows_of(table_of(ANALYSIS, OWN, *deeper))
+    assert [(row["level"], row["index"]) for row in rows] == [
+        ("library", 0), ("library", 1), ("system", 0), ("system", 1)
+    ]  # fmt: skip
+
+
+def test_dropped_records_are_a_doubt() -> None:
+    deeper = _run("s", 5, (110, 80), (212, 90), dropped_records=1)
+    assert {row["valid"] for row in rows_of(table_of(ANALYSIS, OWN, deeper))} == {False}
+
+
+def test_a_serialised_run_is_not_compared_with_an_overlapping_one() -> None:
+    deeper = _run("s", 5, (110, 80), session="b1-serialised", variant="serialised")
+    table = table_of(ANALYSIS, OWN, deeper)
+    assert table.rows == ()
+    assert table.verdict == "No run looks deeper than one at level framework beside it."
