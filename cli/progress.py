@@ -1,4 +1,4 @@
-"""Progress on stderr: a live line on a terminal, else a line per change and every five seconds."""
+"""Progress on stderr: a live line on a terminal, else a line per change, but not too many."""
 
 import time
 from collections.abc import Callable
@@ -11,6 +11,9 @@ from mlscope.client.watching import Progress
 from schemas.status import EvaluationStatus, RunStatus
 
 _LINE_S = 5.0
+"""Between two plain lines that differ in numbers only."""
+_ALIVE_S = 30.0
+"""Between two plain lines that are the same."""
 _CLEAR = "\r\x1b[K"
 
 
@@ -32,6 +35,7 @@ class ProgressLine:
         self._began_s = clock()
         self._spoke_s = float("-inf")
         self._said = ""
+        self._line = ""
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -52,8 +56,8 @@ class ProgressLine:
         if self._is_live:
             seconds = int(self._clock() - self._began_s)
             self._write(f"{_CLEAR}{text}  {seconds} s")
-        elif self._is_due(progress.status):
-            self._spoke_s = self._clock()
+        elif self._is_due(progress.status, text):
+            self._spoke_s, self._line = self._clock(), text
             self._write(f"{text}\n")
         self._said = _stage(progress.status)
 
@@ -62,10 +66,11 @@ class ProgressLine:
         if not self._quiet:
             self._write(f"{_CLEAR}{text}\n" if self._is_live else f"{text}\n")
 
-    def _is_due(self, status: EvaluationStatus) -> bool:
-        is_between_runs = status.state == "running" and _current(status) is None
+    def _is_due(self, status: EvaluationStatus, text: str) -> bool:
+        is_between_runs = status.state == "running" and not _current(status)
         has_news = _stage(status) != self._said and not is_between_runs
-        return has_news or self._clock() - self._spoke_s >= _LINE_S
+        least_s = _ALIVE_S if text == self._line else _LINE_S
+        return has_news or self._clock() - self._spoke_s >= least_s
 
     def _write(self, text: str) -> None:
         self._stream.write(text)
@@ -73,12 +78,18 @@ class ProgressLine:
 
 
 def _stage(status: EvaluationStatus) -> str:
-    run = _current(status)
-    return f"{status.state} {run.run if run else ''}"
+    runs = _current(status)
+    return f"{status.state} {runs[0].run if runs else ''}"
 
 
-def _current(status: EvaluationStatus) -> RunStatus | None:
-    return next((run for run in status.runs if run.state in ("started", "interrupted")), None)
+def _current(status: EvaluationStatus) -> list[RunStatus]:
+    """Return the runs under way: those that take turns, block by block, together."""
+    active = [run for run in status.runs if run.state in ("started", "interrupted")]
+    return [run for run in active if _load(run) == _load(active[0])]
+
+
+def _load(run: RunStatus) -> tuple[str, str, int]:
+    return run.agent, run.scenario, run.batch_size
 
 
 def progress_text(progress: Progress) -> str:
@@ -88,14 +99,15 @@ def progress_text(progress: Progress) -> str:
     ended = sum(run.state in RUN_ENDED for run in status.runs)
     if status.runs:
         parts.append(f"{ended}/{len(status.runs)} runs")
-    run = _current(status)
-    if run is not None:
-        parts.append(f"{run.scenario} batch {run.batch_size} {run.level.name.lower()}")
-        reading = progress.readings.get(run.run)
-        if reading is not None:
-            parts.append(f"{reading.answered} queries")
-            if reading.p50_ns >= 0:
-                parts.append(f"p50 {shown(reading.p50_ns, 'ns')}")
+    runs = _current(status)
+    if runs:
+        levels = "+".join(dict.fromkeys(run.level.name.lower() for run in runs))
+        parts.append(f"{runs[0].scenario} batch {runs[0].batch_size} {levels}")
+        readings = [progress.readings[run.run] for run in runs if run.run in progress.readings]
+        if readings:
+            parts.append(f"{sum(reading.answered for reading in readings)} queries")
+            if readings[0].p50_ns >= 0:
+                parts.append(f"p50 {shown(readings[0].p50_ns, 'ns')}")
     if status.state == "postponed":
         parts.append("waiting for an agent that fits")
     return "  ".join(parts)

@@ -146,7 +146,7 @@ def _verdict(
     same = [row for row in judged if (row["session"], row["opened"]) == _place(first)]
     said = ", ".join(_said(row) for row in same) + _failed(first, lost[_place(first)])
     others = len({_place(row) for row in judged}) - 1
-    more = f"; {others} more opened models below" if others else ""
+    more = f"; other sessions are in the table: {others}" if others else ""
     head = "Smoke check" if first["kind"] == "smoke check" else "Accuracy"
     build = "same build as the times" if first["same_build"] else "of builds that differ"
     of = f"{first['judged']} samples, {build}"

@@ -2,7 +2,7 @@
 
 import io
 
-from cli.progress import ProgressLine
+from cli.progress import ProgressLine, progress_text
 from mlscope.client.meter import Reading
 from mlscope.client.story import evolve, unheard
 from mlscope.client.watching import Progress
@@ -25,19 +25,34 @@ def progress_after(facts: list[Fact], **readings: Reading) -> Progress:
     return Progress(status, "", readings)
 
 
-def test_plain_lines_come_with_changes_and_every_five_seconds() -> None:
+def test_plain_lines_come_with_changes_and_seldom_without() -> None:
     now, out = [0.0], io.StringIO()
     with ProgressLine(out, clock=lambda: now[0]) as line:
-        for second in range(13):
+        for second in range(31):
             now[0] = second
             line.show(progress_after(beginning()))
         line.show(progress_after([*beginning(), a_run("r0")[0]]))
+        for second in range(31, 37):
+            now[0] = second
+            reading = Reading("r0", 1, second, 0, 120, 5_000_000, 9_000_000)
+            line.show(progress_after([*beginning(), a_run("r0")[0]], r0=reading))
     assert out.getvalue().splitlines() == [
         "planned  0/2 runs",
         "planned  0/2 runs",
-        "planned  0/2 runs",
         "running  0/2 runs  online batch 1 model",
+        "running  0/2 runs  online batch 1 model  35 queries  p50 5 ms",
     ]
+
+
+def test_runs_that_take_turns_are_shown_together() -> None:
+    """Their blocks interleave: one line for all, with the first one's median."""
+    story = [*beginning(), a_run("r0")[0], a_run("r1")[0]]
+    readings = {
+        run: Reading(run, 1, 20, 0, 120, median, 9_000_000)
+        for run, median in (("r0", 5_000_000), ("r1", 8_000_000))
+    }
+    told = progress_text(progress_after(story, **readings))
+    assert told == "running  0/2 runs  online batch 1 model  40 queries  p50 5 ms"
 
 
 def test_a_terminal_has_one_line_that_is_cleared() -> None:

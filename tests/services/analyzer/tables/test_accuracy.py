@@ -58,7 +58,7 @@ def test_another_opening_of_the_model_is_judged_apart() -> None:
     ]
     table = table_of(ANALYSIS, *runs)
     assert _told(table, "opened", "hits") == [("o0", 1), ("o1", 0)]
-    assert table.verdict.endswith("; 1 more opened models below.")
+    assert table.verdict.endswith("; other sessions are in the table: 1.")
 
 
 def test_runs_of_different_builds_are_said_to_be() -> None:
