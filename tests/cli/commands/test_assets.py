@@ -1,6 +1,10 @@
 """`mlscope artifacts put|ls|rm` and `mlscope models fetch`, against real servers."""
 
 import hashlib
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,6 +97,23 @@ async def test_a_shipped_model_needs_nothing(tmp_path: Path) -> None:
     assert "nothing to fetch" in fetched.err
     unknown = await alone("models", "fetch", "identiti")
     assert (unknown.code, "identity" in unknown.err) == (exits.USAGE, True)
+
+
+def test_a_fetch_shows_a_bar_on_a_terminal(tmp_path: Path) -> None:
+    body = BODY * 150
+    master, terminal = os.openpty()
+    with serving() as site, os.fdopen(master, "rb", buffering=0) as shown:
+        site.rest_s = 0.3
+        sha256 = f"sha256:{hashlib.sha256(body).hexdigest()}"
+        address = site.put("/w.pth", body)
+        model = a_model(tmp_path, weights_path=address, weights_checksum=sha256)
+        environ = {**os.environ, "MLSCOPE_DATA": str(tmp_path), "no_proxy": "127.0.0.1"}
+        command = [sys.executable, "-m", "cli.main", "models", "fetch", model]
+        subprocess.run(command, env=environ, stdout=subprocess.PIPE, stderr=terminal, check=True)
+        os.close(terminal)
+        text = shown.read(65536).decode()
+    assert re.search(r"w\.pth  \[#+\.+\] [\d.]+ kB of 1\.05 MB", text), text
+    assert text.endswith("w.pth  1.05 MB\r\n")
 
 
 def test_a_transfer_has_a_bar_where_its_end_is_known() -> None:

@@ -1,11 +1,16 @@
 """A web server for tests: ranges, validators, redirects, and the faults that real ones have."""
 
 import re
+import shutil
+import ssl
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 
 @dataclass
@@ -21,6 +26,8 @@ class Site:
     statuses: list[int] = field(default_factory=list)
     takes_ranges: bool = True
     minds_if_range: bool = True
+    #: waits so long in the middle of an answer
+    rest_s: float = 0.0
     url: str = ""
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
 
@@ -82,7 +89,12 @@ class _Answering(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body[:most])
+        half = most // 2 if self.site.rest_s else most
+        self.wfile.write(body[:half])
+        if self.site.rest_s:
+            self.wfile.flush()
+            time.sleep(self.site.rest_s)
+            self.wfile.write(body[half:most])
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Keep quiet."""
@@ -93,13 +105,30 @@ class _Server(ThreadingHTTPServer):
         """Take no notice of clients that hang up."""
 
 
+def certificate_in(folder: Path) -> tuple[Path, Path] | None:
+    """Make a certificate for loopback and its key; None where openssl is missing."""
+    if shutil.which("openssl") is None:
+        return None
+    pem, key = folder / "server.pem", folder / "server.key"
+    making = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    made = ["-keyout", str(key), "-out", str(pem)]
+    subprocess.run([*making, *made, *subject], check=True, capture_output=True)
+    return pem, key
+
+
 @contextmanager
-def serving() -> Iterator[Site]:
-    """Run a server on loopback."""
+def serving(certificate: tuple[Path, Path] | None = None) -> Iterator[Site]:
+    """Run a server on loopback, with a certificate and its key over TLS."""
     site = Site()
     answering = type("Answering", (_Answering,), {"site": site})
     with _Server(("127.0.0.1", 0), answering) as server:
-        site.url = f"http://127.0.0.1:{server.server_address[1]}"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        scheme = "http" if certificate is None else "https"
+        site.url = f"{scheme}://127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
