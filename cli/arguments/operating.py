@@ -40,9 +40,15 @@ def add_offline(commands: Parsers) -> None:
     add_request(plan)
     plan.add_argument("--key", default="", metavar="TEXT", help="same key, same evaluation")
     plan.add_argument("--out", type=Path, metavar="FILE", help="default: standard output")
-    bring = command(commands, "import", "offline", "make a bundle an evaluation like any other")
+    bring = command(
+        commands, "import", "offline", "make a bundle or another tool's trace an evaluation"
+    )
     bring.set_defaults(run=lazily("importing", "import_bundle"))
-    bring.add_argument("bundle", type=Path, metavar="BUNDLE")
+    text = "a bundle, or a file of torch.profiler, ONNX Runtime, ncu (CSV), nsys (SQLite), Chrome"
+    bring.add_argument("bundle", type=Path, metavar="FILE", help=text)
+    bring.add_argument("--model", default="", metavar="NAME", help="whose another tool's file is")
+    text = "of another tool's file: samples in a query (1)"
+    bring.add_argument("--batch-size", type=int, default=1, metavar="N", help=text)
     bring.add_argument("--again", action="store_true", help="even if it was imported before")
     bring.add_argument("--data", default="", help="data folder of the local cluster (.mlscope)")
     bring.add_argument("--keys", default="", help="folder of the services' keys")

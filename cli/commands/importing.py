@@ -19,6 +19,7 @@ from typing import Any
 
 from cli import exits
 from cli.commands.bundle import Bundle, read
+from cli.commands.foreign import as_bundle
 from cli.commands.playback import Playback
 from cli.failures import Misused
 from cli.progress import ProgressLine
@@ -41,15 +42,16 @@ class Keys:
 
 
 def import_bundle(arguments: argparse.Namespace) -> int:
-    """Play a bundle back and follow the evaluation to its end."""
-    try:
-        bundle = read(arguments.bundle)
-    except BundleBroken as error:
-        raise Misused(str(error)) from error
+    """Play a bundle, or another tool's file, back and follow the evaluation to its end."""
     settings = find_settings(os.environ, url=arguments.url, data=arguments.data)
     again = f" {secrets.token_hex(8)}" if arguments.again else ""
-    key = f"import {bundle.evaluation}{again}"
-    return asyncio.run(_import(bundle, keys_in(settings, arguments.keys), key))
+    with as_bundle(arguments.bundle, arguments.model, arguments.batch_size) as path:
+        try:
+            bundle = read(path)
+        except BundleBroken as error:
+            raise Misused(str(error)) from error
+        key = f"import {bundle.evaluation}{again}"
+        return asyncio.run(_import(bundle, keys_in(settings, arguments.keys), key))
 
 
 def keys_in(settings: Settings, folder: str = "") -> Keys:

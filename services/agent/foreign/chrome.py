@@ -1,0 +1,132 @@
+"""Chrome's trace events (JSON) as a frame: what torch.profiler, mlscope and others write.
+
+torch.profiler's layout, an event to a block of lines, is turned into JSON lines and read by all
+cores; any other is read as one JSON text. Stamps are microseconds from the file's own base.
+"""
+
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from services.agent.foreign.errors import ForeignFileBroken, ForeignFileUnknown
+
+MOST_BYTES = 4 << 30
+
+_ARGS = pl.Struct(
+    {
+        "correlation": pl.Int64,
+        "stream": pl.Int64,
+        "device": pl.Int64,
+        "bytes": pl.Int64,
+        "registers per thread": pl.Int64,
+        "shared memory": pl.Int64,
+        "grid": pl.List(pl.Int64),
+        "block": pl.List(pl.Int64),
+        "graph node id": pl.Int64,
+        # what our own exports say of each span
+        "span": pl.Int64,
+        "parent": pl.Int64,
+        "level": pl.Int64,
+        "kind": pl.Int64,
+        "query": pl.Int64,
+        "run_block": pl.Int64,
+        "thread": pl.Int64,
+        "start_ns": pl.Int64,
+        "duration_ns": pl.Int64,
+        "attributes": pl.String,
+    }
+)
+EVENT_SCHEMA: dict[str, Any] = {
+    "ph": pl.String,
+    "cat": pl.String,
+    "name": pl.String,
+    "pid": pl.String,
+    "tid": pl.String,
+    "ts": pl.Float64,
+    "dur": pl.Float64,
+    "args": _ARGS,
+}
+_BETWEEN = b"\n  },\n  {"
+_EVENTS = b'"traceEvents"'
+_BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
+_TEXT = rb'"%s"\s*:\s*"([^"]*)"'
+_DEVICE = re.compile(rb'"deviceProperties"\s*:\s*\[\s*\{[^}]*?"name"\s*:\s*"([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """A file's events (EVENT_SCHEMA) and what its head says."""
+
+    frame: pl.DataFrame
+    base_ns: int = 0
+    accelerator: str = ""
+    host: str = ""
+    #: the version of mlscope's exports, '' in other files; they name the rest too
+    mlscope: str = ""
+    framework: str = ""
+    device: str = ""
+
+
+def read_events(path: Path) -> Events:
+    """Return the complete events (`ph` X) of a file. Raises ForeignFileBroken, ForeignFileUnknown.
+
+    Memory is about four times the file's size.
+    """
+    body = _bytes(path)
+    start = body.find(_EVENTS)
+    if start < 0:
+        raise ForeignFileUnknown(str(path), "has no traceEvents")
+    head = body[:start]
+    frame = _frame(path, body, start).filter(pl.col("ph") == "X")
+    if not frame.height:
+        raise ForeignFileBroken(str(path), "holds no complete event (ph X)")
+    base, accelerator = _BASE.search(head), _DEVICE.search(head)
+    return Events(
+        frame,
+        base_ns=int(base.group(1)) if base else 0,
+        accelerator=accelerator.group(1).decode("utf-8", "replace") if accelerator else "",
+        host=_text(head, b"host_name"),
+        mlscope=_text(head, b"mlscope"),
+        framework=_text(head, b"framework"),
+        device=_text(head, b"device"),
+    )
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ForeignFileBroken(str(path), f"is larger than {MOST_BYTES} bytes")
+        return path.read_bytes()
+    except OSError as error:
+        raise ForeignFileBroken(str(path), error.strerror or str(error)) from error
+
+
+def _frame(path: Path, body: bytes, start: int) -> pl.DataFrame:
+    opening = body.find(b"[", start)
+    closing = body.rfind(b"]")
+    rest = body[closing + 1 :].strip()
+    if opening < 0 or closing < opening or not rest.endswith(b"}"):
+        raise ForeignFileBroken(str(path), "is cut short: its events do not end")
+    events = body[opening : closing + 1]
+    try:
+        if events.count(_BETWEEN, 0, 1 << 20):
+            return pl.read_ndjson(io.BytesIO(_lines(events)), schema=EVENT_SCHEMA)
+        return pl.read_json(io.BytesIO(events), schema=EVENT_SCHEMA)
+    except pl.exceptions.PolarsError as error:
+        raise ForeignFileBroken(str(path), f"is no JSON of trace events: {error}") from error
+
+
+def _lines(events: bytes) -> bytes:
+    """Return torch.profiler's events as JSON lines: no text has a raw newline in it."""
+    marked = events[1:-1].replace(_BETWEEN, b" }\0{")
+    return marked.replace(b"\n", b" ").replace(b"\0", b"\n")
+
+
+def _text(head: bytes, key: bytes) -> str:
+    """Return a text of a file's head, '' where there is none."""
+    found = re.search(_TEXT % key, head)
+    return found.group(1).decode("utf-8", "replace") if found else ""

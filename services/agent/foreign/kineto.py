@@ -1,0 +1,202 @@
+"""torch.profiler's events as a recording.
+
+`ProfilerStep#n`, else annotations called `query`, are queries; without any the whole trace is one.
+Outermost operators (`cpu_op`) are layers, those inside them library calls; the runtime's and the
+driver's calls, kernels, copies and sets are level system, joined by Kineto's correlation ids.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from schemas.batch import SpanKind
+from schemas.level import Level
+from services.agent.foreign.chrome import Events
+from services.agent.foreign.recording import Recording, filled, rooted
+
+OPERATORS, ANNOTATIONS = "cpu_op", "user_annotation"
+_CALLS = ("cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime")
+_DEVICES = {
+    "kernel": SpanKind.KERNEL,
+    "gpu_memcpy": SpanKind.COPY,
+    "gpu_memset": SpanKind.SET,
+}
+_KNOWN = (OPERATORS, ANNOTATIONS, *_CALLS, *_DEVICES)
+_QUERIES = r"^(ProfilerStep#\d+|query)$"
+
+
+def is_kineto(events: Events) -> bool:
+    """Say whether torch.profiler wrote them."""
+    return bool(events.frame["cat"].is_in([OPERATORS, "kernel", *_CALLS]).any())
+
+
+def recording_of(events: Events) -> Recording:
+    """Return torch.profiler's events as a recording."""
+    told, notes = _stamped(events.frame)
+    origin = int(told["start_ns"].min() or 0)  # type: ignore[arg-type]
+    told = told.with_columns(pl.col("start_ns") - origin)
+    queries, made_up = _queries(told)
+    roots = rooted(queries, pl.col("name"))
+    is_device = pl.col("cat").is_in(list(_DEVICES))
+    devices = told.filter(is_device)
+    parts = [
+        roots,
+        _annotations(told),
+        _operators(told.filter(pl.col("cat") == OPERATORS), roots),
+        _calls(told.filter(pl.col("cat").is_in(_CALLS)), devices),
+        _devices(devices),
+    ]
+    spans = pl.concat([filled(part.with_columns(pl.lit(0).alias("span"))) for part in parts])
+    spans = spans.sort("start_ns", "level", maintain_order=True).drop("span")
+    return Recording(
+        tool="kineto",
+        spans=filled(spans),
+        framework="pytorch",
+        host=events.host or "imported",
+        device="cuda" if devices.height else "cpu",
+        accelerator=events.accelerator,
+        epoch_ns=events.base_ns + origin if events.base_ns else 0,
+        notes=(*notes, *made_up),
+    )
+
+
+def _stamped(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Return known events with ns stamps and flat arguments, and what was left out."""
+    known = frame.filter(pl.col("cat").is_in(_KNOWN) & pl.col("ts").is_not_null())
+    left_out = frame.height - known.height
+    notes = [f"{left_out} events of other categories were left out"] if left_out else []
+    args = pl.col("args").struct
+    ns = [
+        (pl.col(of) * 1000).round().cast(pl.Int64).fill_null(0).alias(name)
+        for of, name in (("ts", "start_ns"), ("dur", "duration_ns"))
+    ]
+    return known.select(
+        "cat",
+        "name",
+        *ns,
+        pl.col("tid").cast(pl.Int64, strict=False).fill_null(-1).alias("thread"),
+        args.field("correlation").fill_null(-1),
+        args.field("stream"),
+        args.field("device"),
+        args.field("bytes"),
+        args.field("grid"),
+        args.field("block").alias("block_size"),
+        args.field("registers per thread").alias("registers"),
+        args.field("shared memory").alias("shared_bytes"),
+        args.field("graph node id").alias("graph_node"),
+    ), notes
+
+
+def _queries(told: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Return what counts as queries, and a note where there were none."""
+    columns = ("name", "start_ns", "duration_ns", "thread")
+    named = told.filter((pl.col("cat") == ANNOTATIONS) & pl.col("name").str.contains(_QUERIES))
+    steps = named.filter(pl.col("name").str.starts_with("Prof"))
+    found = (steps if steps.height else named).select(columns)
+    if found.height:
+        return found, []
+    hosts = told.filter(~pl.col("cat").is_in(list(_DEVICES)))
+    some = hosts if hosts.height else told
+    end = (pl.col("start_ns") + pl.col("duration_ns")).max()
+    whole = some.select(
+        pl.lit("trace").alias("name"),
+        pl.col("start_ns").min(),
+        (end - pl.col("start_ns").min()).alias("duration_ns"),
+        pl.col("thread").mode().first(),
+    )
+    return whole, ["the trace names no step: all of it is one query"]
+
+
+def _annotations(told: pl.DataFrame) -> pl.DataFrame:
+    """Return the other annotations, as operators of the pipeline."""
+    others = told.filter((pl.col("cat") == ANNOTATIONS) & ~pl.col("name").str.contains(_QUERIES))
+    return others.select(
+        "name", "start_ns", "duration_ns", "thread", pl.lit(int(Level.MODEL)).alias("level")
+    )
+
+
+def _operators(told: pl.DataFrame, roots: pl.DataFrame) -> pl.DataFrame:
+    """Return operators: outermost ones as layers with their place in the query as index."""
+    rising = told.sort("thread", "start_ns", -pl.col("duration_ns"), maintain_order=True)
+    start, end = _ends(rising)
+    outer = _outermost(rising["thread"].to_numpy(), start, end)
+    query = _query_at(roots.filter(pl.col("level") == int(Level.APPLICATION)), start, end)
+    index = pl.int_range(pl.len()).over("query")
+    layers = rising.with_columns(pl.Series("query", query)).filter(outer).sort("start_ns")
+    numbered = layers.with_columns(index.alias("index")).select(
+        "name",
+        "start_ns",
+        "duration_ns",
+        "thread",
+        "query",
+        pl.lit(int(Level.FRAMEWORK)).alias("level"),
+        pl.struct("index", pl.col("name").str.split("::").list.last().alias("type"))
+        .struct.json_encode()
+        .alias("attributes"),
+    )
+    inner = rising.filter(~pl.Series(outer)).select(
+        "name", "start_ns", "duration_ns", "thread", pl.lit(int(Level.LIBRARY)).alias("level")
+    )
+    return pl.concat([filled(numbered), filled(inner)])
+
+
+def _calls(told: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
+    """Return API calls; those that device work names, or that launch, are launches."""
+    started = pl.col("correlation").is_in(devices["correlation"].unique().implode())
+    launches = pl.col("name").str.contains("Launch") | (started & (pl.col("correlation") > 0))
+    kind = pl.when(launches).then(int(SpanKind.LAUNCH)).otherwise(int(SpanKind.HOST))
+    return told.select(
+        "name",
+        "start_ns",
+        "duration_ns",
+        "thread",
+        "correlation",
+        kind.alias("kind"),
+        pl.lit(int(Level.SYSTEM)).alias("level"),
+    )
+
+
+def _devices(told: pl.DataFrame) -> pl.DataFrame:
+    """Return what ran on devices; their thread is their stream."""
+    kind = pl.col("cat").replace_strict({n: int(k) for n, k in _DEVICES.items()}, default=2)
+    sizes = pl.col("block_size").alias("block")
+    nature = ("device", "grid", sizes, "registers", "shared_bytes", "bytes", "graph_node")
+    return told.select(
+        "name",
+        "start_ns",
+        "duration_ns",
+        pl.coalesce("stream", "thread").alias("thread"),
+        "correlation",
+        kind.alias("kind"),
+        pl.lit(int(Level.SYSTEM)).alias("level"),
+        pl.struct(nature).struct.json_encode().alias("attributes"),
+    )
+
+
+Ns = npt.NDArray[np.int64]
+
+
+def _ends(spans: pl.DataFrame) -> tuple[Ns, Ns]:
+    start = spans["start_ns"].to_numpy()
+    return start, start + spans["duration_ns"].to_numpy()
+
+
+def _outermost(thread: Ns, start: Ns, end: Ns) -> npt.NDArray[np.bool_]:
+    """Return which lie in no other of their thread; sorted by thread, start, longest first."""
+    if not len(start):
+        return np.zeros(0, np.bool_)
+    begins = np.r_[True, thread[1:] != thread[:-1]]
+    low = int(start.min())
+    lift = np.cumsum(begins) * (int(end.max()) - low + 1) - low
+    reached = np.maximum.accumulate(end + lift)
+    before = np.r_[-1, reached[:-1]]
+    outermost: npt.NDArray[np.bool_] = start + lift >= before
+    return outermost
+
+
+def _query_at(roots: pl.DataFrame, start: Ns, end: Ns) -> Ns:
+    """Return the query in whose root each span lies, -1 in none; roots come one after another."""
+    begun, ended = _ends(roots.sort("start_ns"))
+    place = np.searchsorted(begun, start, side="right") - 1
+    inside = (place >= 0) & (end <= ended[np.maximum(place, 0)]) if len(begun) else place < -1
+    return np.where(inside, place, -1)

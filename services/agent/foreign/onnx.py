@@ -1,0 +1,108 @@
+"""ONNX Runtime's profile (`enable_profiling`, JSON) as a recording: runs are queries, nodes layers.
+
+Its clock ticks in microseconds and cuts off starts and durations. On a GPU a node's time is that
+of launching it.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from schemas.level import Level
+from services.agent.foreign.errors import ForeignFileBroken
+from services.agent.foreign.recording import Recording, filled, rooted
+
+MOST_BYTES = 1 << 30
+MOST_EVENTS = 1_000_000
+_RUN, _KERNEL = "model_run", "_kernel_time"
+
+
+def is_profile(head: bytes) -> bool:
+    """Say whether a file that begins like this is ONNX Runtime's."""
+    return b'"Session"' in head and (b"model_run" in head or b"session_initialization" in head)
+
+
+def recording_of(path: Path) -> Recording:
+    """Return a profile as a recording. Raises ForeignFileBroken."""
+    events = _events(path)
+    runs = [each for each in events if each.get("name") == _RUN]
+    nodes = [each for each in events if str(each.get("name", "")).endswith(_KERNEL)]
+    if not runs:
+        raise ForeignFileBroken(str(path), "holds no model_run")
+    try:
+        told = filled(
+            pl.concat(
+                [
+                    filled(rooted(_frame(runs), pl.lit(_RUN))),
+                    filled(_layers(nodes)),
+                ]
+            )
+            .drop("span")
+            .sort("start_ns", "level", maintain_order=True)
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ForeignFileBroken(str(path), f"has an event without times: {error}") from error
+    full = len(events) >= MOST_EVENTS
+    providers = {str(each.get("args", {}).get("provider", "")) for each in nodes}
+    notes = [f"the profile holds {MOST_EVENTS} events, its most: later runs are missing"]
+    return Recording(
+        tool="onnxruntime",
+        spans=told,
+        framework="onnxruntime",
+        device="cuda" if any("CUDA" in each or "Tensorrt" in each for each in providers) else "cpu",
+        notes=tuple(notes) if full else (),
+    )
+
+
+def _events(path: Path) -> list[dict[str, Any]]:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ForeignFileBroken(str(path), f"is larger than {MOST_BYTES} bytes")
+        told = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ForeignFileBroken(str(path), f"is cut short or no JSON: {error}") from error
+    except OSError as error:
+        raise ForeignFileBroken(str(path), error.strerror or str(error)) from error
+    return [each for each in told if isinstance(each, dict)]
+
+
+def _frame(events: list[dict[str, Any]]) -> pl.DataFrame:
+    """Return the times of events, from their own start: start_ns, duration_ns, thread."""
+    rows = [(int(e["ts"]) * 1000, int(e["dur"]) * 1000, int(e["tid"]) % (1 << 31)) for e in events]
+    return pl.DataFrame(rows, ["start_ns", "duration_ns", "thread"], orient="row")
+
+
+def _layers(nodes: list[dict[str, Any]]) -> pl.DataFrame:
+    """Return nodes as layers; their index is the node's own in the graph."""
+    texts = [json.dumps(_nature(node.get("args", {}))) for node in nodes]
+    return _frame(nodes).with_columns(
+        pl.Series("name", [str(e["name"]).removesuffix(_KERNEL) for e in nodes], pl.String),
+        pl.Series("attributes", texts, pl.String),
+        pl.lit(int(Level.FRAMEWORK)).alias("level"),
+    )
+
+
+def _nature(args: dict[str, Any]) -> dict[str, Any]:
+    index = str(args.get("node_index", ""))
+    nature: dict[str, Any] = {
+        "type": args.get("op_name"),
+        "shape": _shapes(args.get("output_type_shape")),
+        "input_shapes": _shapes(args.get("input_type_shape")),
+        "provider": args.get("provider"),
+    }
+    size = str(args.get("output_size", ""))
+    if index.isdigit():
+        nature["index"] = int(index)
+    if size.isdigit():
+        nature["memory_bytes"], nature["memory_kind"] = int(size), "outputs"
+    return {name: value for name, value in nature.items() if value is not None}
+
+
+def _shapes(told: Any) -> list[Any] | None:
+    """Return the shapes of `[{"float": [1, 8]}, …]`; of one the shape itself."""
+    if not isinstance(told, list):
+        return None
+    found = [shape for each in told if isinstance(each, dict) for shape in each.values()]
+    return found[0] if len(found) == 1 else found

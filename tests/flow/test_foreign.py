@@ -1,0 +1,50 @@
+"""A trace that another tool wrote, imported: stored, correlated and analyzed like any other."""
+
+from pathlib import Path
+
+import pytest
+
+from schemas.status import EvaluationStatus
+from tests.flow.clusters import Cluster, assert_well
+
+pytestmark = pytest.mark.xdist_group("flow")
+
+FILES = Path("tests/services/agent/foreign/files")
+
+
+@pytest.fixture(scope="module")
+def imported(cluster: Cluster) -> EvaluationStatus:
+    """Return the evaluation that a trace of torch.profiler became."""
+    wanted = ("--model", "small-net", "--batch-size", "2")
+    file = str((FILES / "kineto_cpu.json").resolve())
+    evaluation = cluster.mlscope("import", file, *wanted).strip()
+    with cluster.client() as client:
+        return client.evaluation(evaluation).status()
+
+
+def test_it_ends_analyzed(imported: EvaluationStatus) -> None:
+    assert imported.state == "analyzed"
+    (run,) = imported.runs
+    assert (run.answered, run.spans, imported.model) == (3, 72, "small-net:0.0.0")
+    assert imported.agents == ("kineto-vm",)
+
+
+def test_its_spans_are_in_one_tree(cluster: Cluster, imported: EvaluationStatus) -> None:
+    placed = (
+        "SELECT span_tree.method, count(*) FROM span_tree JOIN run USING (run_key)"
+        " WHERE run.evaluation = %s GROUP BY 1 ORDER BY 1"
+    )
+    assert cluster.rows(placed, imported.evaluation) == [("containment", 69), ("none", 3)]
+
+
+def test_its_layers_have_a_table(cluster: Cluster, imported: EvaluationStatus) -> None:
+    with cluster.client() as client:
+        rows = client.tables(imported.evaluation)["layers"].rows()
+    assert "aten::conv2d" in {row["name"] for row in rows}
+
+
+def test_a_file_of_no_tool_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+    strange = tmp_path / "strange.json"
+    strange.write_text('{"traceEvents": [{"ph": "X"')
+    assert cluster.mlscope("import", str(strange), code=2) == ""
+    assert_well(cluster)
