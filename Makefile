@@ -43,6 +43,7 @@ test-faults: $(READY)  ## 50 seeded SIGKILL trials
 	$(BIN)/python -m pytest -m "faults" --timeout 3600 tests/faults
 
 test-compose: $(READY)  ## the compose cluster in a real engine, on stand-in base images
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[compose]"
 	$(BIN)/python -m pytest -m compose --timeout 3600 tests/compose
 
 schemas: $(READY)  ## write schemas/v1 from the messages
