@@ -15,9 +15,11 @@ from cli.commands.manifests import checked_manifest
 from cli.commands.planning import shipped_catalog
 from cli.failures import Misused
 from cli.transfers import TransferLine
+from mlscope.assets.addresses import parse
 from mlscope.bus.permissions import CURATOR
 from mlscope.client.errors import EvaluationRefused, NoCluster
 from mlscope.manifests.variants import variants_of
+from mlscope.manifests.verifying import unverifiable_in
 from mlscope.settings import Settings
 from schemas.manifest import ModelManifest
 from schemas.request import Evaluate
@@ -26,6 +28,8 @@ from services.agent.bringing import bring_needs, needs_of
 from services.agent.needs import Need
 from services.scheduler.errors import RequestRefused
 from services.scheduler.resolving import model_of
+
+_UNSURE = "no checksum in the manifest: used only with --option weights=unverified"
 
 
 def fetch(arguments: argparse.Namespace) -> int:
@@ -41,6 +45,11 @@ async def _fetch(model: ModelManifest, settings: Settings, name: str) -> None:
     needs = {
         each.source.address: each for variant in variants_of(model) for each in needs_of(variant)
     }
+    unsure = {
+        parse(each.address).address
+        for variant in variants_of(model)
+        for each in unverifiable_in(variant.model)
+    }
     for need in needs.values():
         with TransferLine(sys.stderr, need.source.address) as line:
 
@@ -52,6 +61,8 @@ async def _fetch(model: ModelManifest, settings: Settings, name: str) -> None:
                 held.callback(goods.close)
                 (brought,) = goods.files.values()
                 print(f"{brought.path}  sha256:{brought.sha256}")
+        if need.source.address in unsure:
+            print(f"{need.source.address}: {_UNSURE}", file=sys.stderr)
     if not needs:
         print(f"{model.name}: nothing to fetch", file=sys.stderr)
 

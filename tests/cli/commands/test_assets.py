@@ -90,6 +90,18 @@ async def test_a_model_is_fetched_from_the_web_without_a_cluster(tmp_path: Path)
     assert (refused.code, SUM in refused.err) == (exits.FAILED, True)
 
 
+async def test_what_nobody_can_verify_is_fetched_and_said_to_be_so(tmp_path: Path) -> None:
+    with serving() as site:
+        site.put("/o/r/resolve/main/w.pth", BODY)
+        alone = CommandLine(MLSCOPE_DATA=str(tmp_path), MLSCOPE_HUB_URL=site.url)
+        hub = {"weights_path": "hf://o/r@main/w.pth"}
+        fetched = await alone("models", "fetch", a_model(tmp_path, **hub, unverifiable="a branch"))
+        assert fetched.out.endswith(f"sha256:{SUM}\n"), fetched.err
+        assert "hf://o/r@main/w.pth: no checksum in the manifest" in fetched.err
+        silent = await alone("models", "fetch", a_model(tmp_path, **hub))
+    assert (silent.code, "unverifiable" in silent.err) == (exits.USAGE, True)
+
+
 async def test_a_shipped_model_needs_nothing(tmp_path: Path) -> None:
     alone = CommandLine(MLSCOPE_DATA=str(tmp_path))
     fetched = await alone("models", "fetch", "identity")
