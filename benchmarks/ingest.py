@@ -40,7 +40,7 @@ from schemas.batch import TraceCaptured
 from schemas.evaluation import EvaluationRequested, RunStarted
 from schemas.message import derived_id
 from schemas.request import Evaluate
-from services.collector.rows import COPY_HEADER, COPY_TRAILER
+from services.collector.rows import COPY_HEADER, COPY_TRAILER, LAYOUTS
 from services.collector.saving import prepared_of
 from services.collector.service import serve
 from services.collector.store import migrate
@@ -48,6 +48,7 @@ from services.collector.store import migrate
 SPANS_A_BATCH = 500
 WINDOW = 64
 EVALUATION = "ingest"
+COLUMNS = ", ".join(LAYOUTS[TraceCaptured].names)
 INDEX = "CREATE INDEX span_run ON span (run_key, start_ns)"
 ATTRIBUTES = b'{"type": "Conv", "index": 17}'
 WANTED = 0.75
@@ -288,18 +289,20 @@ def floor_hz(world: World, case: Case, spans: int) -> float:
         _write_at_server(world, case, spans, path)
         world.clear(has_index=case.has_index)
     began_s = time.monotonic()
-    world.session.execute(f"COPY span FROM '{path}' (FORMAT BINARY)".encode())
+    world.session.execute(f"COPY span ({COLUMNS}) FROM '{path}' (FORMAT BINARY)".encode())
     return spans / (time.monotonic() - began_s)
 
 
 def _write_at_server(world: World, case: Case, spans: int, path: str) -> None:
     """Let the server write the rows into a file of its own, to be copied from."""
-    with world.session.cursor().copy(b"COPY span FROM STDIN (FORMAT BINARY)") as copy:
+    statement = f"COPY span ({COLUMNS}) FROM STDIN (FORMAT BINARY)"
+    with world.session.cursor().copy(statement.encode()) as copy:
         copy.write(COPY_HEADER)
         for batch in batches(spans, case.attributes, "file"):
             copy.write(prepared_of(batch, 0).rows)
         copy.write(COPY_TRAILER)
-    world.session.execute(f"COPY (SELECT * FROM span) TO '{path}' (FORMAT BINARY)".encode())
+    rows = f"SELECT {COLUMNS} FROM span"
+    world.session.execute(f"COPY ({rows}) TO '{path}' (FORMAT BINARY)".encode())
     world.files.add(path)
 
 
