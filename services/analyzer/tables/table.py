@@ -177,8 +177,10 @@ def made(
 
 
 def in_ms(value_ns: float | None) -> str:
-    """Return a time for a sentence: milliseconds with three digits that count."""
-    return "no time" if value_ns is None else f"{value_ns / 1e6:.3g} ms"
+    """Return a time for a sentence, three digits that count: milliseconds, or from 1 s seconds."""
+    if value_ns is None:
+        return "no time"
+    return f"{value_ns / 1e9:.3g} s" if abs(value_ns) >= 999.5e6 else f"{value_ns / 1e6:.3g} ms"
 
 
 def in_percent(value: float | None) -> str:

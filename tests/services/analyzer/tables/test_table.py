@@ -71,4 +71,5 @@ def test_a_share_of_nothing_is_none() -> None:
 
 def test_sentences_have_units() -> None:
     assert (in_ms(1_234_567.0), in_ms(None)) == ("1.23 ms", "no time")
+    assert [in_ms(ns) for ns in (999.4e6, 999.6e6, 3.059e9)] == ["999 ms", "1 s", "3.06 s"]
     assert (in_percent(0.1234), in_percent(None)) == ("12.3%", "an unknown share")
