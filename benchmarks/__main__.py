@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 BENCHMARKS = (
-    *("pacing", "remote_pacing", "overhead", "pipeline", "predict"),
+    *("pacing", "remote_pacing", "overhead", "leveled_truth", "pipeline", "predict"),
     *("observing", "ingest", "artifacts", "startup", "catalog", "consistency"),
 )
 LONG = ("memory",)

@@ -1,0 +1,188 @@
+"""Leveled truth: a model whose cost is known, as we report it, and as one deep look would.
+
+`python -m benchmarks.leveled_truth [--blocks 10] [--queries 20] [--layers 120]`
+
+The layers wait busily for 20 to 200 us each. The agent's own group of runs measures the model at
+the levels model, framework and system, blocks interleaved; at level system a profiler asks the
+system at each layer's begin and end. We report the model from the runs at level model and each
+layer from those at level framework; a naive tool reports both from one look at the deepest level.
+Wanted, in the median of ten blocks: our model and every layer within 2 % of the truth, with a
+model so sized that the naive figure is 10 % off or more.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from mlscope.tracing.batches import columns_of
+from schemas.batch import QueriesAnswered, TraceCaptured
+from schemas.level import Level
+from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest, Port, Synthetic
+from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
+from schemas.request import Blocks
+from schemas.run import RunCompleted
+from services.agent.control import Control
+from services.agent.group import Group
+from services.agent.recorder import unpack_batch
+from services.agent.session import open_session
+
+BUSY = Path(__file__).with_name("busy")
+LEVELS = (Level.MODEL, Level.FRAMEWORK, Level.SYSTEM)
+WITHIN, NAIVE_OFF = 0.02, 0.10
+
+
+def layers_us(count: int) -> list[float]:
+    """Return how long each layer takes, us: 20 to 200, most of them short, as in real models."""
+    drawn = np.random.default_rng(7).beta(0.9, 6.0, count)
+    return [round(20 + 180 * float(each), 3) for each in drawn]
+
+
+def subject(truth_us: Sequence[float], blocks: int) -> Subject:
+    """Return the busy model over synthetic samples."""
+    port = Port(type="raw", layer_name="x", shape=(-1, 4), element_type="float32")
+    model = ModelManifest(
+        name="busy",
+        version="1.0.0",
+        framework=FrameworkNeed(name="busy"),
+        inputs=(port,),
+        outputs=(port,),
+        model=Assets(builder="busy_model.layers"),
+    )
+    return Subject(
+        model=model,
+        dataset=DatasetManifest(name="four", synthetic=Synthetic(shape=(4,), samples=8)),
+        framework="busy",
+        options={"layers_us": list(truth_us)},
+        blocks=Blocks(least=blocks, most=blocks),
+        outputs=0,
+        collectors={"resource": False, "perf": False, "nvml": False},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one run left: medians of each block of predict, and of each layer, ns."""
+
+    predict: pl.DataFrame
+    layers: pl.DataFrame
+    queries: int
+
+    def model_ns(self) -> float:
+        """Return the median over blocks of the model's time."""
+        return float(np.median(self.predict["ns"].to_numpy()))
+
+    def layer_ns(self) -> np.ndarray:
+        """Return the median over blocks of each layer's time, by index."""
+        by_layer = self.layers.group_by("name").agg(pl.col("ns").median())
+        index = by_layer["name"].str.strip_prefix("busy").cast(pl.Int64)
+        return by_layer.with_columns(index.alias("index")).sort("index")["ns"].to_numpy()
+
+
+def seen_of(bodies: Sequence[bytes], run: str) -> Seen:
+    """Read what a run handed over: the rows are those a collector would store."""
+    parts, queries = [], 0
+    for body in bodies:
+        fact = unpack_batch(body)
+        if fact.run != run:
+            continue
+        if isinstance(fact, QueriesAnswered):
+            queries += fact.count
+        elif isinstance(fact, TraceCaptured):
+            names = dict(zip(fact.name_ids, fact.name_texts, strict=True))
+            columns = columns_of(fact)
+            kept = {each: columns[each] for each in ("level", "block", "duration_ns")}
+            texts = [names[number] for number in columns["name"].tolist()]
+            parts.append(pl.DataFrame({**kept, "name": texts}))
+    spans = pl.concat(parts)
+    medians = spans.group_by("level", "name", "block").agg(
+        pl.col("duration_ns").median().alias("ns")
+    )
+    operators = medians.filter(pl.col("level") == int(Level.MODEL), pl.col("name") == "predict")
+    return Seen(operators, medians.filter(pl.col("level") == int(Level.FRAMEWORK)), queries)
+
+
+def measure(truth_us: Sequence[float], blocks: int, queries: int) -> dict[Level, Seen]:
+    """Measure the model at each level, interleaved, by the agent's own group."""
+    plans = tuple(
+        RunPlan(
+            run=level.name.lower(),
+            group=0,
+            scenario="online",
+            parameters={"queries": queries},
+            level=level,
+            queries=queries,
+        )
+        for level in LEVELS
+    )
+    wanted = subject(truth_us, blocks)
+    order = WorkOrder(
+        evaluation="bench",
+        attempt=1,
+        agent="bench",
+        session=SessionPlan(session="s0", agent="bench", batch_size=1, runs=plans),
+        subject=wanted,
+        runs=tuple(plan.run for plan in plans),
+    )
+    bodies: list[bytes] = []
+
+    def keep(body: bytes) -> bool:
+        bodies.append(body)
+        return True
+
+    with tempfile.TemporaryDirectory() as folder:
+        session = open_session(wanted, 1, Path(folder), Path(folder))
+        for outcome in Group(session, order, Control(), keep, lambda _: None).perform():
+            assert isinstance(outcome, RunCompleted), outcome
+        session.close()
+    return {level: seen_of(bodies, level.name.lower()) for level in LEVELS}
+
+
+def main() -> int:
+    """Measure, print truth, ours and the naive figure side by side; 1 where ours is not within."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--blocks", type=int, default=10)
+    parser.add_argument("--queries", type=int, default=20)
+    parser.add_argument("--layers", type=int, default=120)
+    options = parser.parse_args()
+    sys.path.insert(0, str(BUSY))
+    truth_us = layers_us(options.layers)
+    seen = measure(truth_us, options.blocks, options.queries)
+    return _printed(np.array(truth_us) * 1000, seen, options)
+
+
+def _printed(truth_ns: np.ndarray, seen: dict[Level, Seen], options: argparse.Namespace) -> int:
+    least, most = truth_ns.min() / 1e3, truth_ns.max() / 1e3
+    print(
+        f"{len(truth_ns)} layers of {least:.0f} to {most:.0f} us, median of {options.blocks} blocks"
+        f" of {options.queries} queries a level"
+    )
+    naive = seen[Level.SYSTEM]
+    figures = {
+        "truth": (truth_ns.sum(), truth_ns),
+        "ours": (seen[Level.MODEL].model_ns(), seen[Level.FRAMEWORK].layer_ns()),
+        "one deep look": (naive.model_ns(), naive.layer_ns()),
+    }
+    print(f"{'':14} {'model, us':>10} {'off':>8} {'layers: median off':>19} {'worst off':>10}")
+    off = {}
+    for name, (model_ns, layers_ns) in figures.items():
+        each = np.abs(layers_ns / truth_ns - 1)
+        off[name] = (abs(model_ns / truth_ns.sum() - 1), float(each.max()))
+        print(
+            f"{name:14} {model_ns / 1e3:10.1f} {off[name][0]:8.2%} {np.median(each):19.2%}"
+            f" {off[name][1]:10.2%}"
+        )
+    is_true = max(off["ours"]) <= WITHIN
+    is_sized = off["one deep look"][0] >= NAIVE_OFF
+    print(f"wanted: ours within {WITHIN:.0%}, model and every layer: {'yes' if is_true else 'no'}")
+    print(f"wanted: one deep look {NAIVE_OFF:.0%} off or more: {'yes' if is_sized else 'no'}")
+    return int(not (is_true and is_sized))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
