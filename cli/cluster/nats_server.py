@@ -16,6 +16,11 @@ from cli.cluster.server import Server
 from mlscope.bus.permissions import PERMISSIONS
 
 _PROGRAM = "nats-server"
+MEMORY_BYTES = 256 << 20
+"""What its caches and garbage may come to, unless GOMEMLIMIT says otherwise: a soft limit of Go's.
+
+Without one they grow with the log: it keeps the blocks it read last, and Go as much again.
+"""
 
 
 def find_program() -> Path:
@@ -95,7 +100,7 @@ class NatsServer(Server):
             name="nats",
             argv=(str(find_program()), "-c", str(conf)),
             log=self.folder / "logs" / "nats.log",
-            environ=dict(os.environ),
+            environ={"GOMEMLIMIT": str(MEMORY_BYTES), **os.environ},
             orphan_signal=signal.SIGTERM,
         )
 

@@ -1,11 +1,13 @@
 """nats-server and PostgreSQL as children: durable, private, gone when they should be."""
 
+import json
 import os
 import shutil
 import stat
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Iterable
 from contextlib import aclosing
 from pathlib import Path
@@ -17,7 +19,7 @@ from cli.cluster import postgres_home
 from cli.cluster.child import wait_until
 from cli.cluster.errors import NotReady, WrongDataVersion
 from cli.cluster.identity import Identity, identify, is_alive
-from cli.cluster.nats_server import NatsServer
+from cli.cluster.nats_server import MEMORY_BYTES, NatsServer
 from cli.cluster.postgres import Postgres
 from mlscope.bus.nats import connect
 from mlscope.provision import provision
@@ -54,6 +56,23 @@ async def test_nats_keeps_its_keys_and_messages_over_a_kill(data_folder: Path) -
         server.start()
         assert server.seeds == seeds
         assert await stored(server, 0) == 5
+
+
+def memory_limit_bytes(server: NatsServer) -> int:
+    """Return the limit that a server says it keeps to."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.monitor_port}/varz") as answer:
+        return int(json.load(answer)["gomemlimit"])
+
+
+def test_what_nats_keeps_in_memory_is_bounded_and_the_bound_can_be_set(
+    data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOMEMLIMIT", raising=False)
+    with NatsServer(data_folder) as server:
+        assert memory_limit_bytes(server) == MEMORY_BYTES
+    monkeypatch.setenv("GOMEMLIMIT", "100MiB")
+    with NatsServer(data_folder) as server:
+        assert memory_limit_bytes(server) == 100 << 20
 
 
 def test_a_server_that_cannot_start_shows_its_log(
