@@ -111,6 +111,23 @@ FAILURE_SCHEMA: Schema = MappingProxyType(
 """Equal errors of queries, whole or in part, together: how many, the `first` numbers as text."""
 
 
+SERIES_SCHEMA: Schema = MappingProxyType(
+    {
+        "name": pl.String,
+        "at_ns": pl.Int64,
+        "block": pl.Int16,
+        "device": pl.Int32,
+        "value": pl.Float64,
+        "unit": pl.String,
+    }
+)
+"""A row a value of a sampled series: spans of the kind SAMPLE."""
+
+
+def _no_series() -> pl.DataFrame:
+    return pl.DataFrame(schema=dict(SERIES_SCHEMA))
+
+
 def _no_failures() -> pl.DataFrame:
     return pl.DataFrame(schema=dict(FAILURE_SCHEMA))
 
@@ -206,6 +223,8 @@ class Run:
     named_layers: Mapping[int, str] = field(default_factory=dict)
     #: name and layer of a query's kernels in a run of the same model without graphs
     eager: pl.DataFrame | None = None
+    #: what was sampled beside it (SERIES_SCHEMA), in the order of time
+    series: pl.DataFrame = field(default_factory=_no_series)
 
     @cached_property
     def answered(self) -> pl.DataFrame:

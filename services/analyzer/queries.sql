@@ -128,6 +128,21 @@ FROM (
     LIMIT %(most)s
 ) AS told;
 
+-- series --
+-- What was sampled beside an attempt: spans of the kind SAMPLE, in the order of time.
+SELECT
+    span_name.text AS name, span.start_ns AS at_ns, span.block,
+    CASE WHEN jsonb_typeof(span.attributes -> 'device') = 'number'
+        THEN (span.attributes ->> 'device')::numeric::int4 END AS device,
+    (span.attributes ->> 'value')::numeric::float8 AS value,
+    coalesce(span.attributes ->> 'unit', '') AS unit
+FROM span
+INNER JOIN span_name ON span_name.run_key = span.run_key AND span_name.name = span.name
+WHERE span.run_key = %(run_key)s AND span.ts = %(ts)s AND span.kind = 6
+    AND jsonb_typeof(span.attributes -> 'value') = 'number'
+ORDER BY span.start_ns
+LIMIT %(most)s;
+
 -- named_layers --
 -- Device spans of an attempt whose source named their layer, as NVTX ranges do.
 SELECT span, attributes ->> 'layer' AS layer

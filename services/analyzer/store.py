@@ -34,6 +34,7 @@ from services.analyzer.frames import (
     OUTPUT_SCHEMA,
     QUERY_SCHEMA,
     ROOT_LEVEL,
+    SERIES_SCHEMA,
     SPAN_SCHEMA,
     Frames,
     Run,
@@ -228,6 +229,7 @@ class Store:
         outputs = self._ask(session, "outputs", key | {"most": bounds.outputs})
         failures = self._ask(session, "failures", key)
         natures = self._ask(session, "nature_columns", key | {"most": bounds.spans})[0]
+        series = self._ask(session, "series", key | {"most": bounds.outputs})
         named_layers = self._ask(session, "named_layers", key | {"most": bounds.outputs})
         mine = pl.lit(row.run_key, pl.Int64).alias("run_key")
         named = with_names(frame_of(spans, SPAN_SCHEMA, row.run_key), names)
@@ -240,6 +242,7 @@ class Store:
             failures=_frame(failures, FAILURE_SCHEMA).with_columns(mine),
             natures=natures_of(natures),
             named_layers={each["span"]: each["layer"] for each in named_layers},
+            series=pl.DataFrame(series, schema=dict(SERIES_SCHEMA), orient="row"),
         )
 
     def _layers(

@@ -18,6 +18,7 @@ from services.analyzer.frames import (
     LAYER_SCHEMA,
     OUTPUT_SCHEMA,
     QUERY_SCHEMA,
+    SERIES_SCHEMA,
     SPAN_SCHEMA,
     Aim,
     Frames,
@@ -59,6 +60,7 @@ KERNELS: Schema = MappingProxyType(
         "dram_write_bytes": pl.Float64,
         "occupancy": pl.Float64,
         "kind": pl.Int16,
+        "launch_ns": pl.Int64,
     }
 )
 """What a golden input's `kernels` are; of those in its spans nothing is known but their times."""
@@ -74,6 +76,7 @@ def with_kernels(run: Run, rows: Any) -> Run:
 
 def _run(run_key: int, value: dict[str, Any]) -> Run:
     kernels = value.pop("kernels", None)
+    series = pl.DataFrame(value.pop("series", []), schema=dict(SERIES_SCHEMA), orient="row")
     frames = [
         _frame(run_key, value.pop(name, ()), schema)
         for name, schema in (
@@ -84,7 +87,9 @@ def _run(run_key: int, value: dict[str, Any]) -> Run:
             ("failures", FAILURE_SCHEMA),
         )
     ]
-    run = Run(RunRow(run_key=run_key, **({"queries": frames[0].height} | value)), *frames)
+    row = RunRow(run_key=run_key, **({"queries": frames[0].height} | value))
+    queries, spans, layers, outputs, failures = frames
+    run = Run(row, queries, spans, layers, outputs, failures, series=series)
     return run if kernels is None else with_kernels(run, kernels)
 
 
