@@ -6,7 +6,10 @@ function and its `ANALYSIS`, and a line here.
 
 from services.analyzer.tables.accuracy import ANALYSIS as ACCURACY
 from services.analyzer.tables.attempts import ANALYSIS as ATTEMPTS
+from services.analyzer.tables.cold_start import ANALYSIS as COLD_START
 from services.analyzer.tables.conditions import ANALYSIS as CONDITIONS
+from services.analyzer.tables.device_use import ANALYSIS as DEVICE_USE
+from services.analyzer.tables.energy import ANALYSIS as ENERGY
 from services.analyzer.tables.failures import ANALYSIS as FAILURES
 from services.analyzer.tables.gpu_and_rest import ANALYSIS as GPU_AND_REST
 from services.analyzer.tables.kernel_roofline import ANALYSIS as KERNEL_ROOFLINE
@@ -19,17 +22,24 @@ from services.analyzer.tables.lateness import ANALYSIS as LATENESS
 from services.analyzer.tables.layer_counters import ANALYSIS as LAYER_COUNTERS
 from services.analyzer.tables.layer_latency import ANALYSIS as LAYER_LATENCY
 from services.analyzer.tables.layer_memory import ANALYSIS as LAYER_MEMORY
+from services.analyzer.tables.layer_overheads import ANALYSIS as LAYER_OVERHEADS
 from services.analyzer.tables.layer_roofline import ANALYSIS as LAYER_ROOFLINE
 from services.analyzer.tables.layer_types import ANALYSIS as LAYER_TYPES
 from services.analyzer.tables.layers import ANALYSIS as LAYERS
 from services.analyzer.tables.levels import ANALYSIS as LEVELS
+from services.analyzer.tables.memory import ANALYSIS as MEMORY
 from services.analyzer.tables.memory_by_type import ANALYSIS as MEMORY_BY_TYPE
 from services.analyzer.tables.operators import ANALYSIS as OPERATORS
 from services.analyzer.tables.optimal_batch import ANALYSIS as OPTIMAL_BATCH
 from services.analyzer.tables.outputs import ANALYSIS as OUTPUTS
+from services.analyzer.tables.roof_distance import ANALYSIS as ROOF_DISTANCE
+from services.analyzer.tables.stages import ANALYSIS as STAGES
+from services.analyzer.tables.static_work import ANALYSIS as STATIC_WORK
 from services.analyzer.tables.table import Analysis
+from services.analyzer.tables.tail import ANALYSIS as TAIL
 from services.analyzer.tables.throughput import ANALYSIS as THROUGHPUT
 from services.analyzer.tables.type_distribution import ANALYSIS as TYPE_DISTRIBUTION
+from services.analyzer.tables.work_kinds import ANALYSIS as WORK_KINDS
 
 ANALYSES: tuple[Analysis, ...] = (
     CONDITIONS,
@@ -37,6 +47,7 @@ ANALYSES: tuple[Analysis, ...] = (
     THROUGHPUT,
     OPTIMAL_BATCH,
     LEVELS,
+    LAYER_OVERHEADS,
     OPERATORS,
     LAYERS,
     LAYER_LATENCY,
@@ -52,6 +63,15 @@ ANALYSES: tuple[Analysis, ...] = (
     GPU_AND_REST,
     LAYER_ROOFLINE,
     KERNELS_BY_MODEL,
+    STAGES,
+    WORK_KINDS,
+    STATIC_WORK,
+    ROOF_DISTANCE,
+    DEVICE_USE,
+    MEMORY,
+    COLD_START,
+    ENERGY,
+    TAIL,
     LATENESS,
     ACCURACY,
     OUTPUTS,

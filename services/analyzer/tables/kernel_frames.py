@@ -28,6 +28,7 @@ _COLUMNS = {
     "kind": pl.Int16,
     "start_ns": pl.Int64,
     "duration_ns": pl.Int64,
+    "launch_ns": pl.Int64,
     **dict.fromkeys(COUNTERS, pl.Float64),
 }
 
@@ -35,8 +36,9 @@ _COLUMNS = {
 def device_work(run: Run) -> pl.DataFrame:
     """Return what ran on devices in answered queries: kernels, copies and sets, in their order.
 
-    query, layer (null: no layer is known), name, kind, start_ns, duration_ns, the counters (null:
-    not counted), `nth` and a number for the three that make it the kernel it is.
+    query, layer (null: no layer is known), name, kind, start_ns, duration_ns, launch_ns (null: no
+    launch is known), the counters (null: not counted), `nth`, and `identity`: a number for layer,
+    name and nth, which make a kernel what it is.
     """
     return once(run, _device_work)
 
@@ -53,9 +55,10 @@ def _device_work(run: Run) -> pl.DataFrame:
         found.with_columns(absent)
         .select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())
         .with_columns(kernel)
-        .join(run.answered.select("query"), on="query", how="semi")
         .sort("start_ns", maintain_order=True)
     )
+    if run.queries.height:
+        rising = rising.join(run.answered.select("query"), on="query", how="semi")
     return _identified(rising)
 
 

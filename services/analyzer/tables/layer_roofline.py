@@ -27,17 +27,19 @@ from services.analyzer.tables.table import (
 
 def layer_roofline(frames: Frames) -> Table:
     """Return a row a layer with an intensity: of counters where there are, else of its shapes."""
-    rows: list[dict[str, Any]] = []
-    notes: list[str] = []
-    traced = {_key(each.stack): each for each in traced_of(frames)}
     stacks = list(stacks_of(frames))
-    for stack in stacks:
-        mine = _of_stack(stack, traced.get(_key(stack)))
-        rows += mine
-        if mine and (note := ceiling_note(stack.timed.row)):
-            notes.append(note)
-    caveats = [*kernel_doubts(frames, list(traced.values())), *notes]
+    rows = layer_points(frames)
+    told = {row["run"] for row in rows}
+    runs = [run for stack in stacks for run in (stack.traced, stack.layered) if run]
+    notes = [note for run in runs if run.row.run in told and (note := ceiling_note(run.row))]
+    caveats = [*kernel_doubts(frames, traced_of(frames)), *notes]
     return made(ANALYSIS, rows, _verdict(rows, stacks), caveats)
+
+
+def layer_points(frames: Frames) -> list[dict[str, Any]]:
+    """Return the rows of every stack."""
+    traced = {_key(each.stack): each for each in traced_of(frames)}
+    return [row for stack in stacks_of(frames) for row in _of_stack(stack, traced.get(_key(stack)))]
 
 
 def _key(stack: Stack) -> tuple[str, str, str, int, str]:

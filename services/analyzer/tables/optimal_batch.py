@@ -7,11 +7,13 @@ import json
 from collections import defaultdict
 from typing import Any
 
+from mlscope.load.scenarios import COLD
 from mlscope.statistics import OptimalBatch, Throughput
 from mlscope.statistics import optimal_batch as optimum
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import lines
+from services.analyzer.tables.stacks import HARDWARE_LEVEL
 from services.analyzer.tables.table import (
     Analysis,
     doubts,
@@ -40,7 +42,9 @@ def optimal_batch(frames: Frames) -> Table:
     """Return closed-loop runs by agent and scenario: batch size against throughput (A1)."""
     groups: dict[_Group, list[Run]] = defaultdict(list)
     for run in frames.measured:
-        if not run.is_open_loop and run.answered.height:
+        # An opening is no prediction, and a replay's times are no times.
+        is_other = run.row.scenario == COLD or run.row.level == HARDWARE_LEVEL
+        if not run.is_open_loop and run.answered.height and not is_other:
             groups[_group_of(run)].append(run)
     rows: list[dict[str, Any]] = []
     verdicts: list[str] = []

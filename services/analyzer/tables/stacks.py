@@ -87,7 +87,8 @@ def stacks_of(frames: Frames) -> Iterator[Stack]:
     counted: dict[tuple[str, int], list[Run]] = defaultdict(list)
     for run in frames.measured:
         row = run.row
-        if not run.answered.height:
+        # A replay for counters may be of kernels alone, without a query.
+        if not run.answered.height and row.level != HARDWARE_LEVEL:
             continue
         parameters = json.dumps(dict(row.parameters), sort_keys=True, default=str)
         key = (row.agent, row.session, row.scenario, row.batch_size, parameters)

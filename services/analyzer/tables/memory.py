@@ -1,0 +1,85 @@
+"""Memory: what a model holds and what its layers allocate, a row a run."""
+
+from typing import Any
+
+import polars as pl
+
+from schemas.analysis import Table
+from services.analyzer.frames import Frames, Run
+from services.analyzer.tables.charts import bars
+from services.analyzer.tables.layer_frames import layers_of
+from services.analyzer.tables.table import RUN_COLUMNS, Analysis, made, run_cells, text, whole
+
+MB = 1e6
+
+
+def memory(frames: Frames) -> Table:
+    """Return what each run says of memory; what it does not say is null, not 0."""
+    rows = [_row(run) for run in frames.measured]
+    verdict = "No run says how much memory it took."
+    told = [row for row in rows if row["process_bytes"] or row["model_bytes"]]
+    if told:
+        most = max(told, key=lambda row: row["process_bytes"] or row["model_bytes"])
+        verdict = f"{most['run']} took most: {_said(most)}."
+    return made(ANALYSIS, rows, verdict, frames.caveats)
+
+
+def _said(row: dict[str, Any]) -> str:
+    names = {
+        "model_bytes": "the model",
+        "process_bytes": "its process",
+        "device_bytes": "on its device",
+    }
+    return ", ".join(f"{what} {row[n] / MB:.4g} MB" for n, what in names.items() if row[n])
+
+
+def _row(run: Run) -> dict[str, Any]:
+    told = run.row.conditions
+    layers = layers_of(run).drop_nulls("memory_bytes")
+    used = _series_most(run, "nvml.memory_used")
+    resident = _series_most(run, "resource.rss")
+    top = layers.sort("memory_bytes", descending=True, maintain_order=True).head(1)
+    return {
+        **run_cells(run.row),
+        "agent": run.row.agent,
+        "model_bytes": _known(told.get("memory_bytes")),
+        "process_bytes": resident or _known(told.get("rss_bytes")),
+        "device_bytes": used or _known(told.get("device_memory_bytes")),
+        "layers_bytes": int(layers["memory_bytes"].sum()) if layers.height else None,
+        "layers": layers.height,
+        "largest_bytes": top["memory_bytes"][0] if top.height else None,
+        "largest": top["name"][0] if top.height else "",
+    }
+
+
+def _known(value: Any) -> int | None:
+    """Return bytes; 0 is what a run says that does not know."""
+    return int(value) if isinstance(value, int | float) and value > 0 else None
+
+
+def _series_most(run: Run, name: str) -> int | None:
+    values = run.series.filter(pl.col("name") == name)["value"]
+    return int(values.max()) if len(values) else None  # type: ignore[arg-type]
+
+
+ANALYSIS = Analysis(
+    name="memory",
+    title="Memory",
+    source=(
+        "MLModelScope's memory summary: the most that was sampled beside the run, else what the "
+        "worker noted; layers' as their call allocates. Extremes of one process: no interval."
+    ),
+    columns=(
+        *RUN_COLUMNS,
+        text("agent", "Where it ran."),
+        whole("model_bytes", "What opening and the first run added to the process.", "By"),
+        whole("process_bytes", "The process' resident memory, the most seen.", "By"),
+        whole("device_bytes", "Memory in use on its device, the most seen.", "By"),
+        whole("layers_bytes", "What all layers allocate, each called once.", "By"),
+        whole("layers", "Layers that say their memory."),
+        whole("largest_bytes", "What the layer that allocates most does.", "By"),
+        text("largest", "That layer."),
+    ),
+    compute=memory,
+    chart=bars(("run", "Run"), ("process_bytes", "Resident memory (bytes)"), facet="agent"),
+)

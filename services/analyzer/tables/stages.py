@@ -1,0 +1,107 @@
+"""Stages: in which third of a model its time, memory, FLOP and bytes lie."""
+
+from typing import Any
+
+import polars as pl
+
+from schemas.analysis import Table
+from services.analyzer.frames import Frames, Run
+from services.analyzer.tables.charts import heat
+from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
+from services.analyzer.tables.stacks import depth_doubts, layered_runs
+from services.analyzer.tables.table import (
+    RUN_COLUMNS,
+    Analysis,
+    made,
+    real,
+    run_cells,
+    share,
+    text,
+    trace_doubts,
+    whole,
+)
+
+STAGES = ("beginning", "middle", "end")
+QUANTITIES = ("time", "memory_bytes", "flops", "moved_bytes")
+_SAID = ("latency", "memory", "FLOP", "memory access")
+
+
+def stages(frames: Frames) -> Table:
+    """Return a row a stage: what its layers take, and which quantities it dominates."""
+    rows = [row for run in layered_runs(frames) for row in _rows(run)]
+    verdict = _verdict(rows[:3]) if rows else NO_LAYERS
+    return made(ANALYSIS, rows, verdict, [*trace_doubts(frames), *depth_doubts(frames)])
+
+
+def _verdict(rows: list[dict[str, Any]]) -> str:
+    told = [
+        f"{said} in the {row['stage']}"
+        for said in _SAID
+        for row in rows
+        if said in row["dominates"].split(", ")
+    ]
+    if not told:
+        return f"Layers of {rows[0]['run']} took no time."
+    return f"In {rows[0]['run']} most lies: {', '.join(told)}."
+
+
+def _rows(run: Run) -> list[dict[str, Any]]:
+    ran = layers_of(run).filter(pl.col("queries") > 0)
+    count = ran.height
+    amounts = ran.with_columns(
+        (pl.int_range(pl.len()) * 3 // max(count, 1)).alias("third"),
+        (pl.col("bytes_read") + pl.col("bytes_written")).alias("moved_bytes"),
+    )
+    found = []
+    for number, stage in enumerate(STAGES):
+        part = amounts.filter(pl.col("third") == number)
+        sums = {name: _sum(part[name]) for name in QUANTITIES}
+        places = part["place"]
+        ends = {"first": places.min(), "last": places.max()}
+        found.append({**run_cells(run.row), "stage": stage, "layers": part.height, **ends, **sums})
+    return [row | _shares(row, found) for row in found]
+
+
+def _sum(values: pl.Series) -> float | None:
+    """Return a sum, None where nothing is known."""
+    return float(values.sum()) if values.count() else None
+
+
+def _shares(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    cells: dict[str, Any] = {}
+    most = []
+    for name, said in zip(QUANTITIES, _SAID, strict=True):
+        known = [each[name] for each in rows if each[name] is not None]
+        cells[f"share_of_{name.removesuffix('_bytes')}"] = share(row[name], sum(known))
+        first = next((each for each in rows if known and each[name] == max(known)), None)
+        if first is row and max(known) > 0:
+            most.append(said)
+    return cells | {"dominates": ", ".join(most)}
+
+
+ANALYSIS = Analysis(
+    name="stages",
+    title="Stages of a model",
+    source=(
+        "XSP IV: layers by index in execution order in thirds, and the third that dominates each "
+        "quantity. Sums of layers' trimmed means; memory, FLOP and bytes as shapes tell."
+    ),
+    columns=(
+        *RUN_COLUMNS,
+        text("stage", "beginning, middle or end."),
+        whole("layers", "Layers in it."),
+        whole("first", "Place of its first layer."),
+        whole("last", "Place of its last layer."),
+        real("time", "Sum of its layers' trimmed means."),
+        real("memory_bytes", "Bytes that its layers allocate, where they say so.", "By"),
+        real("flops", "Floating-point operations of its layers' shapes, a call.", "FLOP"),
+        real("moved_bytes", "Bytes that its layers read and write, as shapes tell.", "By"),
+        real("share_of_time", "Share of all stages' time.", "1"),
+        real("share_of_memory", "Share of all stages' memory.", "1"),
+        real("share_of_flops", "Share of all stages' FLOP.", "1"),
+        real("share_of_moved", "Share of all stages' bytes read and written.", "1"),
+        text("dominates", "Of which quantities it has most."),
+    ),
+    compute=stages,
+    chart=heat(("stage", "Stage"), ("run", "Run"), ("share_of_time", "Share of time")),
+)

@@ -1,0 +1,133 @@
+"""Tail: why the slow queries are slow, part by part against the queries around the median."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from schemas.analysis import Table
+from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, Frames, Run
+from services.analyzer.tables.charts import bars
+from services.analyzer.tables.table import (
+    RUN_COLUMNS,
+    Analysis,
+    doubts,
+    in_ms,
+    in_percent,
+    made,
+    real,
+    run_cells,
+    share,
+    text,
+    whole,
+)
+
+SLOWEST = 0.01
+TYPICAL = (0.4, 0.6)
+LEAST_QUERIES = 20
+"""Below this many a run has no tail to speak of."""
+MOST_LAYERS = 5
+
+
+def tail(frames: Frames) -> Table:
+    """Return a row a part of a query: its time in slow queries less that in typical ones."""
+    rows = [row for run in frames.measured for row in _rows(run)]
+    verdict = f"No run has {LEAST_QUERIES} queries: there is no tail to explain."
+    if rows:
+        whole_ = rows[0]
+        mine = [r for r in rows if r["run"] == whole_["run"] and r["kind"] in ("wait", "operator")]
+        verdict = (
+            f"The slowest {whole_['slow_queries']} queries of {whole_['run']} take "
+            f"{in_ms(whole_['excess'])} more than typical ones"
+        )
+        top = max(mine, key=lambda row: row["excess"], default=None)
+        is_told = top is not None and whole_["excess"] > 0
+        part = f", {in_percent(top['share'])} of it in {top['part']}" if top and is_told else ""
+        verdict += f"{part}."
+    return made(ANALYSIS, rows, verdict, doubts(frames))
+
+
+def _rows(run: Run) -> list[dict[str, Any]]:
+    frame = run.answered.with_columns(pl.Series("latency", run.latency_ns))
+    if frame.height < LEAST_QUERIES:
+        return []
+    rising = frame.sort("latency", "query")
+    count = max(round(SLOWEST * frame.height), 1)
+    low, high = (int(each * frame.height) for each in TYPICAL)
+    groups = rising.tail(count)["query"], rising[low:high]["query"]
+    whole_ = _excess(frame.select("query", ns="latency"), groups)
+    parts = [("query", "query", whole_), *((k, n, _excess(f, groups)) for k, n, f in _parts(run))]
+    layers = sorted((p for p in parts if p[0] == "layer"), key=lambda part: -part[2][2])
+    kept = [p for p in parts if p[0] != "layer"] + layers[:MOST_LAYERS]
+    return [
+        {
+            **run_cells(run.row),
+            "kind": kind,
+            "part": name,
+            "queries": frame.height,
+            "slow_queries": count,
+            "typical_queries": high - low,
+            "slow": slow,
+            "typical": typical,
+            "excess": excess,
+            "share": share(excess, whole_[2]),
+        }
+        for kind, name, (slow, typical, excess) in kept
+    ]
+
+
+def _excess(part: pl.DataFrame, groups: tuple[pl.Series, pl.Series]) -> tuple[float, float, float]:
+    """Return mean times of a part (query, ns) in slow and in typical queries, and their difference.
+
+    A query without the part spent nothing in it.
+    """
+    sums = [float(part.filter(pl.col("query").is_in(g.to_list()))["ns"].sum()) for g in groups]
+    slow, typical = (total / len(group) for total, group in zip(sums, groups, strict=True))
+    return slow, typical, slow - typical
+
+
+def _parts(run: Run) -> Iterator[tuple[str, str, pl.DataFrame]]:
+    """Yield waiting, operators and layers: kind, name, and the time of each query in it."""
+    frame = run.answered
+    due = pl.col("due_ns").fill_null(pl.col("issued_ns"))
+    yield "wait", "issued late", frame.select("query", (pl.col("issued_ns") - due).alias("ns"))
+    begun = (pl.col("started_ns") - pl.col("issued_ns")).alias("ns")
+    yield "wait", "waiting to begin", frame.select("query", begun)
+    for kind, level in (("operator", OPERATOR_LEVEL), ("layer", LAYER_LEVEL)):
+        spans = run.spans_at(level).group_by("name", "query").agg(ns=pl.col("duration_ns").sum())
+        for (name,), part in spans.sort("name", "query").group_by("name", maintain_order=True):
+            yield kind, str(name), part
+    operators = run.spans_at(OPERATOR_LEVEL).group_by("query").agg(ns=pl.col("duration_ns").sum())
+    if operators.height:
+        served = (pl.col("ended_ns") - pl.col("started_ns")).alias("served")
+        rest = frame.select("query", served).join(operators, on="query")
+        yield (
+            "operator",
+            "outside operators",
+            rest.select("query", ns=pl.col("served") - pl.col("ns")),
+        )
+
+
+ANALYSIS = Analysis(
+    name="tail",
+    title="Why the slow queries are slow",
+    source=(
+        f"The slowest {SLOWEST:.0%} of a run's queries, at least one, against those between the "
+        "40th and 60th percentile of latency: mean time in each part, and which part has the "
+        "difference. Layers: the five with most. A description of these queries, not an estimate."
+    ),
+    columns=(
+        *RUN_COLUMNS,
+        text("kind", "query, wait, operator or layer; operators hold the layers."),
+        text("part", "What of a query it is."),
+        whole("queries", "Queries answered."),
+        whole("slow_queries", "Slow ones among them."),
+        whole("typical_queries", "Typical ones among them."),
+        real("slow", "Mean time in slow queries."),
+        real("typical", "Mean time in typical queries."),
+        real("excess", "Slow less typical; negative where slow ones spend less in it."),
+        real("share", "Share of what slow queries take more.", "1"),
+    ),
+    compute=tail,
+    chart=bars(("part", "Part"), ("excess", "Slow less typical (ns)"), "kind", "share"),
+)

@@ -1,0 +1,106 @@
+"""Kinds of work: which share convolution, attention and other kinds of layers have."""
+
+from typing import Any
+
+import polars as pl
+
+from schemas.analysis import Table
+from services.analyzer.frames import Frames, Run
+from services.analyzer.grouped import trimmed
+from services.analyzer.tables.charts import pie
+from services.analyzer.tables.layer_frames import (
+    NO_LAYERS,
+    layer_times,
+    layers_of,
+    predict_ns,
+)
+from services.analyzer.tables.stacks import depth_doubts, layered_runs
+from services.analyzer.tables.table import (
+    RUN_COLUMNS,
+    Analysis,
+    estimate,
+    in_percent,
+    made,
+    ranked,
+    real,
+    run_cells,
+    share,
+    text,
+    trace_doubts,
+    whole,
+)
+
+KINDS = (
+    ("attention", r"(?i)attention|sdpa|mha\b"),
+    ("convolution", r"(?i)conv"),
+    ("matrix product", r"(?i)gemm|matmul|linear|dense|fullyconnected|inner_?product|einsum|^fc$"),
+    ("normalisation", r"(?i)norm"),
+    ("pooling", r"(?i)pool"),
+    ("other", r""),
+)
+"""Kinds by the type that a framework gives a layer; the first that fits counts."""
+
+
+def work_kinds(frames: Frames) -> Table:
+    """Return a row a kind of layer, most time first in a run."""
+    rows = [row for run in layered_runs(frames) for row in _rows(run)]
+    verdict = NO_LAYERS
+    if rows:
+        first = {row["kind"]: row for row in rows if row["run"] == rows[0]["run"]}
+        told = [
+            f"{name} {in_percent(first[name]['share'] if name in first else 0.0)}"
+            for name in ("convolution", "attention")
+        ]
+        verdict = f"Of predict in {rows[0]['run']}: {', '.join(told)}."
+    return made(ANALYSIS, rows, verdict, [*trace_doubts(frames), *depth_doubts(frames)])
+
+
+def _rows(run: Run) -> list[dict[str, Any]]:
+    ran = layers_of(run).filter(pl.col("queries") > 0)
+    number = pl.lit(len(KINDS) - 1)
+    for place, (_, pattern) in reversed(list(enumerate(KINDS[:-1]))):
+        number = pl.when(pl.col("type").str.contains(pattern)).then(place).otherwise(number)
+    of_place = ran.select("place", number.cast(pl.Int64).alias("kind"))
+    counts = dict(of_place.group_by("kind").len().iter_rows())
+    summed = (
+        layer_times(run)
+        .join(of_place, on="place")
+        .group_by("kind", "query")
+        .agg(pl.col("time_ns").sum())
+    )
+    whole_ns = predict_ns(run)
+    rows = [
+        {
+            **run_cells(run.row),
+            "kind": KINDS[row["kind"]][0],
+            "layers": counts[row["kind"]],
+            "queries": row["n"],
+            "time": row["mid"],
+            "time_low": row["low"],
+            "time_high": row["high"],
+            "share": share(row["mid"], whole_ns),
+        }
+        for row in trimmed(summed, ["kind"], "time_ns").to_dicts()
+    ]
+    return ranked(rows, "share_of_layers")
+
+
+ANALYSIS = Analysis(
+    name="work_kinds",
+    title="Convolution, attention and other kinds of layers",
+    source=(
+        "XSP IV: convolution's share of a model's latency, here of every kind; kinds are told by "
+        "the layers' types. Trimmed mean over queries of the kind's summed spans."
+    ),
+    columns=(
+        *RUN_COLUMNS,
+        text("kind", "attention, convolution, matrix product, normalisation, pooling or other."),
+        whole("layers", "Layers of it."),
+        whole("queries", "Queries they served."),
+        *estimate("time", "Trimmed mean of their time a query."),
+        real("share_of_layers", "Share of the kinds' summed trimmed means.", "1"),
+        real("share", "Share of predict's trimmed mean in the same run.", "1"),
+    ),
+    compute=work_kinds,
+    chart=pie(("time", "Time a query (ns)"), "kind"),
+)

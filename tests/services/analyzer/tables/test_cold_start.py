@@ -1,0 +1,39 @@
+"""Cold start: measured where a run did, noted where none did, never mixed with warm figures."""
+
+from typing import Any
+
+from services.analyzer.tables.cold_start import ANALYSIS
+from tests.services.analyzer.tables.reading import rows_of, span, table_of
+from tests.services.analyzer.tables.traced import layer_run, model_run, named
+
+
+def _cold(**more: Any) -> dict[str, Any]:
+    spans = [
+        span(0, 2, "open", 700_000, of=0),
+        span(1, 2, "predict", 50_000, of=0),
+        span(2, 3, "conv", 30_000, of=0, layer=0),
+    ]
+    told = {"run": "c", "level": 3, "scenario": "cold", "session": "cold", "layers": [[0, "conv"]]}
+    return told | {"queries": [[0, 0, 1, None, 0, 0, 800_000, 800_000, 0]], "spans": spans} | more
+
+
+def test_a_measured_cold_run_is_set_beside_the_warm_ones() -> None:
+    runs = [model_run(), layer_run((0, "conv", 1000)), _cold()]
+    table = table_of(ANALYSIS, *runs)
+    rows = named(rows_of(table), "part")
+    assert (rows["open"]["cold"], rows["open"]["warm"]) == (700_000, None)
+    assert (rows["predict"]["times"], rows["predict"]["extra"]) == (5.0, 40_000)
+    assert (rows["layer"]["layer"], rows["layer"]["times"]) == ("conv", 30.0)
+    assert table.verdict.startswith("Opening takes 0.7 ms, the first run 0.05 ms, 5 times")
+
+
+def test_another_agents_warm_run_is_no_comparison() -> None:
+    rows = rows_of(table_of(ANALYSIS, model_run(agent="other"), _cold(agent="mine")))
+    assert all(row["warm"] is None for row in rows if row["agent"] == "mine")
+
+
+def test_without_a_cold_run_what_was_noted_stands() -> None:
+    noted = {"load_ns": 9000, "first_run_ns": 30_000}
+    rows = named(rows_of(table_of(ANALYSIS, model_run(conditions=noted))), "part")
+    assert (rows["open"]["cold"], rows["predict"]["times"]) == (9000.0, 3.0)
+    assert table_of(ANALYSIS, model_run(conditions={})).rows == ()

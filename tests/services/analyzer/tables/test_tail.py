@@ -1,0 +1,53 @@
+"""Tail: what slow queries spend their time on."""
+
+from typing import Any
+
+from services.analyzer.tables.tail import ANALYSIS, LEAST_QUERIES
+from tests.services.analyzer.tables.reading import query, rows_of, span, table_of
+from tests.services.analyzer.tables.traced import named
+
+
+def _run(count: int, slow: dict[int, tuple[int, int, int]]) -> dict[str, Any]:
+    """Return queries with late issue, decode and predict of 0, 100 and 1000 ns, or of `slow`."""
+    queries, spans = [], []
+    for n in range(count):
+        late, decode, predict = slow.get(n, (0, 100, 1000))
+        begin = n * 100_000
+        queries.append(query(n, begin + late, begin + late + decode + predict, due=begin))
+        spans += [
+            span(2 * n, 2, "decode", decode, of=n),
+            span(2 * n + 1, 2, "predict", predict, of=n),
+        ]
+    return {"run": "r", "level": 2, "queries": queries, "spans": spans}
+
+
+def test_the_part_with_the_difference_is_named() -> None:
+    table = table_of(ANALYSIS, _run(40, {7: (50, 5100, 1000)}))
+    rows = named(rows_of(table), "part")
+    assert rows["query"]["excess"] == 5050
+    assert (rows["decode"]["excess"], rows["issued late"]["excess"]) == (5000, 50)
+    assert rows["predict"]["excess"] == 0
+    assert table.verdict.endswith("99.0% of it in decode.")
+
+
+def test_lateness_is_a_reason_of_its_own() -> None:
+    table = table_of(ANALYSIS, _run(40, {7: (9000, 100, 1000)}))
+    assert table.verdict.endswith("100.0% of it in issued late.")
+
+
+def test_parts_of_operators_explain_the_whole() -> None:
+    rows = rows_of(table_of(ANALYSIS, _run(300, {n: (7 * n, 100 + n, 1000) for n in range(9)})))
+    whole, parts = rows[0], [row for row in rows[1:] if row["kind"] != "layer"]
+    assert whole["slow_queries"] == 3
+    assert abs(sum(row["excess"] for row in parts) - whole["excess"]) < 1e-6
+
+
+def test_few_queries_have_no_tail() -> None:
+    table = table_of(ANALYSIS, _run(LEAST_QUERIES - 1, {}))
+    assert (table.rows, "no tail" in table.verdict) == ((), True)
+
+
+def test_queries_all_alike_have_no_reason() -> None:
+    table = table_of(ANALYSIS, _run(30, {}))
+    assert table.verdict.endswith("0 ms more than typical ones.")
+    assert rows_of(table)[0]["share"] is None
