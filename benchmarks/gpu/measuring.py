@@ -1,0 +1,163 @@
+"""A model measured as an agent does: the same session, groups and facts, into a bundle.
+
+In this process, so that torch is imported and the GPU opened once for all models; `run_plan` does
+the same with a worker process for each session.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.gpu.subjects import Net
+from schemas.agent import AgentAnnounced
+from schemas.batch import Batch
+from schemas.codec import encode_body
+from schemas.evaluation import EvaluationPlanned, RunStarted
+from schemas.identity import new_evaluation_id
+from schemas.level import Level
+from schemas.message import derived_id
+from schemas.plan import OfflinePlan, Plan, RunPlan, SessionPlan, Subject, WorkOrder
+from schemas.request import Blocks
+from schemas.run import RunCompleted, RunFailed
+from services.agent.allowances import Allowances
+from services.agent.bundle import BundleWriter
+from services.agent.control import Control
+from services.agent.group import Group
+from services.agent.machine import announcement
+from services.agent.offline import SHIPPED_MANIFESTS, orders_of
+from services.agent.predictors import BUILDERS
+from services.agent.recorder import unpack_batch
+from services.agent.reopening import Reopening
+from services.agent.telling import Telling, cause_of
+
+AGENT = "h200"
+ALLOWED = Allowances(builders=(*BUILDERS, "benchmarks.gpu"))
+LEVELS = (Level.MODEL, Level.FRAMEWORK, Level.SYSTEM)
+
+Outcome = RunCompleted | RunFailed
+
+
+def plan_of(
+    net: Net, batch_sizes: Sequence[int], queries: int, levels: Sequence[Level], blocks: int = 1
+) -> OfflinePlan:
+    """Return a plan: one session a batch size, one run a level, interleaved in blocks."""
+    sessions = [
+        SessionPlan(
+            session=f"b{size}",
+            agent=AGENT,
+            batch_size=size,
+            runs=tuple(_run(size, level, queries) for level in levels),
+        )
+        for size in batch_sizes
+    ]
+    subject = Subject(
+        model=net.manifest(),
+        dataset=net.dataset(),
+        framework="pytorch",
+        device="gpu",
+        options=dict(net.options),
+        warmup=3,
+        blocks=Blocks(least=blocks, most=blocks),
+        outputs=0,
+    )
+    plan = Plan(subject=subject, sessions=tuple(sessions))
+    return OfflinePlan(evaluation=new_evaluation_id(), plan=plan)
+
+
+def counters_plan(net: Net, batch_size: int) -> OfflinePlan:
+    """Return a plan of one counted replay: a session of its own, never timed."""
+    made = plan_of(net, [batch_size], 1, [Level.HARDWARE])
+    (session,) = made.plan.sessions
+    apart = session.model_copy(update={"variant": "counters", "session": f"b{batch_size}-counters"})
+    return made.model_copy(update={"plan": made.plan.model_copy(update={"sessions": (apart,)})})
+
+
+def _run(size: int, level: Level, queries: int) -> RunPlan:
+    return RunPlan(
+        run=f"b{size}-online-{level.name.lower()}",
+        group=0,
+        scenario="online",
+        parameters={"queries": queries},
+        level=level,
+        queries=queries,
+    )
+
+
+def measure(plan: OfflinePlan, path: Path) -> list[Outcome]:
+    """Measure a plan here and write its bundle; return how each run ended."""
+    return asyncio.run(_measure(plan, path))
+
+
+async def _measure(plan: OfflinePlan, path: Path) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    cause = derived_id(plan.evaluation, "offline")
+    with BundleWriter(path) as bundle, TemporaryDirectory(prefix="mlscope-") as folder:
+        planned = EvaluationPlanned(evaluation=plan.evaluation, plan=plan.plan)
+        await bundle.put(planned, id=derived_id(cause, "planned"), cause=cause)
+        told = AgentAnnounced(agent=AGENT, announcement=announcement(AGENT, "one", allowed=ALLOWED))
+        await bundle.put(told, id=derived_id(cause, "announced"), cause=cause)
+        for session in plan.plan.sessions:
+            for order in orders_of(plan, session):
+                outcomes += await _order(order, bundle, Path(folder))
+    return outcomes
+
+
+async def _order(order: WorkOrder, bundle: BundleWriter, scratch: Path) -> list[Outcome]:
+    """Open, do and close one session's only order."""
+    telling = Telling(order, bundle)
+    for number, run in enumerate(order.runs):
+        cause = cause_of(order.evaluation, run, order.attempt)
+        started = RunStarted(
+            evaluation=order.evaluation,
+            run=run,
+            session=order.session.session,
+            attempt=order.attempt,
+            agent=order.agent,
+            started_ns=number,
+        )
+        await bundle.put(started, id=derived_id(cause, "started"), cause=cause)
+    words = {
+        "order": encode_body(order),
+        "manifests_folder": str(SHIPPED_MANIFESTS),
+        "brought": {},
+        "allowed": ALLOWED.words(),
+    }
+    reopening = Reopening(words, scratch)
+    session = reopening.open()
+    batches: list[Batch] = []
+
+    def take(body: bytes) -> bool:
+        batches.append(unpack_batch(body))
+        return True
+
+    group = Group(session, order, Control(), take, lambda _: None, reopening)
+    try:
+        outcomes = list(group.perform())
+    finally:
+        session.close()
+    for batch in batches:
+        await telling.batch(batch)
+    for outcome in outcomes:
+        await telling.outcome(outcome)
+    return outcomes
+
+
+def medians_ms(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Return the median service time of each run, in milliseconds."""
+    found = {}
+    for outcome in outcomes:
+        if isinstance(outcome, RunCompleted):
+            blocks = [each.median_ns for each in outcome.blocks]
+            found[outcome.run] = sum(blocks) / len(blocks) / 1e6
+    return found
+
+
+def optimal_batch(medians: dict[int, float]) -> int:
+    """Return the batch size whose doubling raises throughput by no more than 5 % (XSP's rule)."""
+    sizes = sorted(medians)
+    for size, double in itertools.pairwise(sizes):
+        if double / medians[double] <= 1.05 * size / medians[size]:
+            return size
+    return sizes[-1]

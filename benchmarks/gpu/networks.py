@@ -1,0 +1,44 @@
+"""Networks of the survey: built once for all batch sizes, and those that have no builder."""
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from torch import Tensor, nn
+
+
+class _Encoder(nn.Module):
+    """A transformers model that answers with one tensor."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the last hidden state of token numbers [batch, length]."""
+        hidden: Tensor = self.model(input_ids=tokens).last_hidden_state
+        return hidden
+
+
+def bert_base() -> nn.Module:
+    """Return BERT-base (12 layers, 768 wide, 12 heads) with random weights."""
+    from transformers import BertConfig, BertModel  # type: ignore[import-not-found]
+
+    return _Encoder(BertModel(BertConfig()))
+
+
+def kept(builder: str, arguments: Mapping[str, Any]) -> nn.Module:
+    """Return what a builder makes; the same object while no other is asked for.
+
+    A survey opens each model ten times, and VGG's weights alone take seconds to draw.
+    """
+    return _kept(builder, json.dumps(dict(arguments), sort_keys=True))
+
+
+@lru_cache(maxsize=1)
+def _kept(builder: str, arguments: str) -> nn.Module:
+    module, _, function = builder.rpartition(".")
+    made: nn.Module = getattr(import_module(module), function)(**json.loads(arguments))
+    return made

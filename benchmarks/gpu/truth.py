@@ -1,0 +1,90 @@
+"""Leveled measurement beside the truth, on a GPU: layers of known length.
+
+`python -m benchmarks.gpu.truth OUT` measures 120 layers of 5 to 50 launches (20 to 200 us each) at
+levels model, framework and system, ten blocks in turn, each block beside the truth taken in the
+same minute: the same layers called bare, one by one and as a network. It leaves the bundles and
+`truth.json`; `python -m benchmarks.gpu.tables OUT` prints both side by side. Wanted: ours within
+2 % in the median of ten blocks, a single pass at the deepest level 10 % off or more.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from benchmarks.gpu import measuring
+from benchmarks.gpu.subjects import Net
+
+LAYERS, ROUNDS, QUERIES = 120, 10, 20
+#: most layers short
+LAUNCHES = (5, 5, 5, 6, 7, 8, 10, 14, 24, 50)
+
+
+def main() -> int:
+    """Measure round by round, and print medians."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    folder = parser.parse_args().out
+    folder.mkdir(parents=True, exist_ok=True)
+
+    from benchmarks.gpu import spinning
+
+    hz = spinning.calibrated_hz()
+    cycles = round(spinning.SPIN_US * hz * 1e-6)
+    order = np.random.default_rng(1).permutation([*LAUNCHES] * (LAYERS // len(LAUNCHES)))
+    times = [int(each) for each in order]
+    net = Net(
+        "spinning",
+        "benchmarks.gpu.spinning.network",
+        shape=(4,),
+        arguments={"cycles": cycles, "times": times},
+        batch_sizes=(1,),
+    )
+    network = spinning.network(cycles, times)
+    rounds: list[dict[str, Any]] = []
+    for number in range(ROUNDS):
+        before, known = _bare_ns(network), spinning.known_ns(cycles, times)
+        plan = measuring.plan_of(net, [1], QUERIES, measuring.LEVELS)
+        outcomes = measuring.measure(plan, folder / f"truth-{number}.bundle")
+        again, after = spinning.known_ns(cycles, times), _bare_ns(network)
+        layers_ns = [(a + b) / 2 for a, b in zip(known, again, strict=True)]
+        rounds.append(
+            {
+                "bare_ms": (before + after) / 2e6,
+                "layers_ns": layers_ns,
+                "layers_ms": sum(layers_ns) / 1e6,
+                "runs_ms": measuring.medians_ms(outcomes),
+            }
+        )
+    told = {"clock_hz": hz, "times": times, "rounds": rounds}
+    (folder / "truth.json").write_text(json.dumps(told))
+    for level in measuring.LEVELS:
+        run = f"b1-online-{level.name.lower()}"
+        off = statistics.median(each["runs_ms"][run] / each["bare_ms"] - 1 for each in rounds)
+        print(f"{run:24} {100 * off:+6.2f} % of the bare model", flush=True)
+    for each in rounds:
+        print({k: v for k, v in each.items() if k != "layers_ns"}, flush=True)
+    return 0
+
+
+def _bare_ns(network: Any, times: int = 30) -> float:
+    """Return what a call takes as an agent makes it, with nothing on."""
+    import torch
+
+    values = torch.zeros(1, 4)
+    found = []
+    with torch.inference_mode():
+        for _ in range(times):
+            began = perf_counter_ns()
+            network(values.to("cuda", non_blocking=True)).cpu().numpy()
+            found.append(perf_counter_ns() - began)
+    return statistics.median(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
