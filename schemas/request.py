@@ -174,13 +174,17 @@ class ShowEvaluation(Command):
 
 
 class ShowCatalog(Command):
-    """What can run where: agents, models, frameworks, datasets, scenarios."""
+    """What can run where: agents, models, frameworks, datasets, scenarios.
+
+    `version` keeps those manifests whose own version fits a constraint: `>=1.2 <2`.
+    """
 
     verb = "catalog"
     kind: Literal[
         "", "agent", "model", "framework", "dataset", "scenario", "hardware", "software"
     ] = ""
     name: str = ""
+    version: str = ""
 
 
 class PublishManifest(Command):

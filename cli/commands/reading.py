@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import sys
-from typing import Any
 
 import yaml
 
@@ -15,6 +14,8 @@ from cli.failures import Misused
 from cli.output import Rows, rows_of, write_json, write_rows
 from mlscope.client import AsyncClient, ClientError, CommandRefused
 from mlscope.client.brief import FAILURES
+from mlscope.manifests.constraints import constraint_of, satisfies
+from mlscope.manifests.errors import BadConstraint
 from schemas.analysis import Table
 from schemas.status import Catalog, EvaluationStatus
 
@@ -64,18 +65,23 @@ async def _status_or_none(client: AsyncClient, name: str) -> EvaluationStatus | 
 
 
 def _found_in(catalog: Catalog, name: str) -> Catalog:
-    """Return what has this name, or this name and version."""
+    """Return what has this name, or `NAME:CONSTRAINT` and a version that fits. Raises Misused."""
     agents = tuple(each for each in catalog.agents if each.announcement.agent == name)
+    wanted, _, version = name.partition(":")
+    try:
+        fitting = constraint_of(version)
+    except BadConstraint as error:
+        raise Misused(f"{name}: {error}") from None
     named = {
-        kind: tuple(e for e in getattr(catalog, kind) if name in (e.name, _full_name(e)))
+        kind: tuple(
+            each
+            for each in getattr(catalog, kind)
+            if each.name == wanted and satisfies(each.version, fitting)
+        )
         for kind in KINDS
         if kind != "agents"
     }
     return Catalog(agents=agents, **named)
-
-
-def _full_name(manifest: Any) -> str:
-    return f"{manifest.name}:{manifest.version}"
 
 
 async def _failures(client: AsyncClient, status: EvaluationStatus) -> list[Table]:

@@ -21,7 +21,9 @@ from mlscope.client.predicting import (
     requests_of,
 )
 from mlscope.client.results import ResultTable, ResultTables
+from mlscope.client.tracing import flow_of, trace_of
 from mlscope.client.watching import Progress, watch
+from mlscope.exchange.traces import Trace
 from schemas.analysis import Compared, Predictions
 from schemas.manifest import Manifest
 from schemas.request import (
@@ -112,12 +114,12 @@ class AsyncClient:
         command = command_of(ListEvaluations, constraints)
         return (await ask_for(self.bus, command, EvaluationList)).evaluations
 
-    async def catalog(self, kind: str = "", name: str = "") -> Catalog:
+    async def catalog(self, kind: str = "", name: str = "", version: str = "") -> Catalog:
         """Return agents and manifests known now; `kind` and `name` narrow it down.
 
-        Raises CommandRefused.
+        Of manifests those stay whose version fits `version`, as `>=1.2 <2`. Raises CommandRefused.
         """
-        command = command_of(ShowCatalog, {"kind": kind, "name": name})
+        command = command_of(ShowCatalog, {"kind": kind, "name": name, "version": version})
         return await ask_for(self.bus, command, Catalog)
 
     async def publish(self, manifest: Manifest | Mapping[str, Any]) -> None:
@@ -139,6 +141,17 @@ class AsyncClient:
         Raises CommandRefused.
         """
         return await predictions_of(self.bus, evaluation, run, most)
+
+    async def trace(self, evaluation: str, run: str = "") -> Trace:
+        """Return a run's spans; without a name that of the run traced deepest.
+
+        Raises CommandRefused.
+        """
+        return await trace_of(self.bus, evaluation, run)
+
+    async def flow(self, evaluation: str) -> list[dict[str, Any]]:
+        """Return an evaluation's facts in their order, batches left out. Raises CommandRefused."""
+        return await flow_of(self.bus, evaluation)
 
     async def compare(self, first: str, second: str) -> Compared:
         """Return how far two evaluations' answers are apart; each is `ID` or `ID/RUN`.

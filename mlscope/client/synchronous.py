@@ -12,6 +12,7 @@ from mlscope.client.asynchronous import AsyncClient, AsyncEvaluation
 from mlscope.client.predicting import Files, Predicted
 from mlscope.client.results import ResultTable, ResultTables
 from mlscope.client.watching import Progress
+from mlscope.exchange.traces import Trace
 from schemas.analysis import Compared, Predictions
 from schemas.manifest import Manifest
 from schemas.request import Evaluate
@@ -106,9 +107,9 @@ class Client:
         """Return the newest evaluations that fit, newest first. Arguments as of `AsyncClient`."""
         return self.wait_for(self._client.evaluations(**constraints))
 
-    def catalog(self, kind: str = "", name: str = "") -> Catalog:
-        """Return agents and manifests known now; `kind` and `name` narrow it down."""
-        return self.wait_for(self._client.catalog(kind, name))
+    def catalog(self, kind: str = "", name: str = "", version: str = "") -> Catalog:
+        """Return agents and manifests known now, narrowed down as of `AsyncClient`."""
+        return self.wait_for(self._client.catalog(kind, name, version))
 
     def publish(self, manifest: Manifest | Mapping[str, Any]) -> None:
         """Put a manifest into the catalog. Raises CommandRefused, MalformedMessage."""
@@ -125,6 +126,14 @@ class Client:
     def predictions(self, evaluation: str, run: str = "", most: int = 0) -> Predictions:
         """Return what the model answered, of one run or all. Raises CommandRefused."""
         return self.wait_for(self._client.predictions(evaluation, run, most))
+
+    def trace(self, evaluation: str, run: str = "") -> Trace:
+        """Return a run's spans; without a name that of the run traced deepest."""
+        return self.wait_for(self._client.trace(evaluation, run))
+
+    def flow(self, evaluation: str) -> list[dict[str, Any]]:
+        """Return an evaluation's facts in their order, batches left out. Raises CommandRefused."""
+        return self.wait_for(self._client.flow(evaluation))
 
     def compare(self, first: str, second: str) -> Compared:
         """Return how far two evaluations' answers are apart. Raises CommandRefused."""

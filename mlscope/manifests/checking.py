@@ -3,14 +3,13 @@
 from base64 import b64decode
 from collections.abc import Iterator
 
-from mlscope.manifests.constraints import constraint_of
+from mlscope.manifests.constraints import CONSTRAINTS, constraint_of
 from mlscope.manifests.errors import BadConstraint, Fault
 from mlscope.manifests.variants import frameworks_of
 from mlscope.manifests.verifying import unverifiable_in
 from schemas.manifest import DatasetManifest, Manifest, ModelManifest
 from schemas.operators import step_faults
 
-_CONSTRAINTS = ">=1.12.0 <2.0, ==1.15.* or 1.15"
 _CHECKSUMS = "sha256:…, md5:…, a hub's commit in the address, or `unverifiable: WHY` beside it"
 
 
@@ -27,7 +26,7 @@ def faults_in(manifest: Manifest) -> Iterator[Fault]:
             constraint_of(need.version)
         except BadConstraint:
             field = "framework" if number == 0 else f"frameworks.{number - 1}"
-            yield Fault(f"{field}.version", repr(need.version), _CONSTRAINTS)
+            yield Fault(f"{field}.version", repr(need.version), CONSTRAINTS)
     yield from _unverifiable(manifest)
 
 

@@ -7,6 +7,9 @@ from packaging.version import Version
 
 from mlscope.manifests.errors import BadConstraint
 
+CONSTRAINTS = ">=1.12.0 <2.0, ==1.15.* or 1.15"
+"""Examples of what a constraint may be, for whoever wrote none."""
+
 _LONGEST = 256
 _OPERATOR = re.compile(r"(===|==|~=|!=|<=|>=|<|>)\s*")
 

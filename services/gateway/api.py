@@ -116,7 +116,7 @@ async def table(request: Request) -> Response:
 
 
 async def catalog(request: Request) -> Response:
-    """GET /api/catalog: what can run where; `kind` and `name` narrow it down."""
+    """GET /api/catalog: what can run where; `kind`, `name`, `version` narrow it down."""
     command = parse(ShowCatalog, _query(request))
     found = await ask_for(bus_of(request), command, Catalog)
     return as_json(found.model_dump(mode="json"))

@@ -89,7 +89,9 @@ def _catalog_paths() -> dict[str, Any]:
     manifest = [_in_path(name) for name in ("kind", "name", "version")]
     publishing = _operation("put a manifest into the catalog", CatalogChanged, [], code="201")
     return {
-        "/api/catalog": {"get": _operation("what can run where", Catalog, _of("kind", "name"))},
+        "/api/catalog": {
+            "get": _operation("what can run where", Catalog, _of("kind", "name", "version"))
+        },
         "/api/models": {"get": _operation("the models there are", Catalog, [])},
         "/api/models/{name}": {
             "get": _operation("every version of a model", Catalog, [_in_path("name")])

@@ -4,6 +4,8 @@ from typing import Protocol
 
 from mlscope.bus.bus import Asked, Bus
 from mlscope.bus.errors import BusError, Conflict
+from mlscope.manifests.constraints import CONSTRAINTS
+from mlscope.manifests.errors import BadConstraint
 from schemas.codec import decode_body, encode_body, is_json
 from schemas.errors import MalformedMessage
 from schemas.manifest import Manifest
@@ -59,7 +61,16 @@ class Answers:
             return error.refused
         except BusError as error:
             return Refused(error="unavailable", message=str(error) or "the log is away")
-        return catalog_of(self._folded.state, wish.kind, wish.name)
+        try:
+            return catalog_of(self._folded.state, wish.kind, wish.name, wish.version)
+        except BadConstraint as error:
+            return Refused(
+                error="invalid",
+                message=str(error),
+                field="version",
+                found=wish.version,
+                allowed=CONSTRAINTS,
+            )
 
     async def publish(self, manifest: Manifest) -> CatalogChanged:
         """Put a manifest into the catalog. Raises ManifestRefused, BusError."""

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mlscope.bus.bus import Recorded
+from mlscope.manifests.constraints import constraint_of, satisfies
 from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
 from schemas.manifest import Manifest, ManifestPublished, ManifestWithdrawn
 from schemas.message import Fact, Message
@@ -170,13 +171,21 @@ def agent_key(agent: str) -> str:
     return f"agent_{agent}"
 
 
-def catalog_of(state: RegistryState, kind: str = "", name: str = "") -> Catalog:
-    """Return what can run where, sorted; only of one kind or name when given."""
+def catalog_of(state: RegistryState, kind: str = "", name: str = "", version: str = "") -> Catalog:
+    """Return what can run where, sorted; only of one kind or name, or fitting versions, if given.
+
+    Raises BadConstraint.
+    """
+    fitting = constraint_of(version)
 
     def some(wanted: str) -> tuple[Any, ...]:
         if kind not in ("", wanted):
             return ()
-        found = (m for m in state.manifests.values() if m.kind == wanted and name in ("", m.name))
+        found = (
+            m
+            for m in state.manifests.values()
+            if m.kind == wanted and name in ("", m.name) and satisfies(m.version, fitting)
+        )
         return tuple(sorted(found, key=lambda manifest: (manifest.name, manifest.version)))
 
     agents = (state.agents[agent] for agent in sorted(state.agents) if name in ("", agent))

@@ -96,6 +96,10 @@ async def test_show_tells_an_evaluation_or_a_manifest(
     rows = list(csv.DictReader(io.StringIO((await mlscope("show", "tiny", "-o", "csv")).out)))
     assert [(row["model"], row["version"]) for row in rows] == [("tiny", "1.0.0")]
     assert (await mlscope("show", "nosuch")).code == exits.USAGE
+    assert yaml.safe_load((await mlscope("show", "tiny:>=1 <2")).out)["name"] == "tiny"
+    for wanted, said in (("tiny:>=2", "nothing is called"), ("tiny:newest", "newest")):
+        none = await mlscope("show", wanted)
+        assert (none.code, said in none.err) == (exits.USAGE, True)
 
 
 async def test_show_tells_why_queries_failed(mlscope: CommandLine, standing: StandIns) -> None:

@@ -62,6 +62,27 @@ async def test_a_manifest_comes_is_there_and_goes(answers: Answers) -> None:
     assert again["accepted"], "a withdrawn version is free again"
 
 
+async def test_manifests_are_asked_for_by_a_range_of_versions(answers: Answers) -> None:
+    for version in ("1.2.0", "1.10.0", "2.0.0"):
+        manifest = a_model().model_copy(update={"version": version})
+        await ask(answers, PublishManifest(manifest=manifest))
+
+    async def versions(text: str, name: str = "m") -> list[str]:
+        found = await ask(answers, ShowCatalog(kind="model", name=name, version=text))
+        return [model["version"] for model in found["models"]]
+
+    assert await versions(">=1.3 <2.0") == ["1.10.0"]
+    assert sorted(await versions("")) == ["1.10.0", "1.2.0", "2.0.0"]
+    assert await versions("2.0.0") == ["2.0.0"]
+    assert await versions(">=1", name="other") == []
+    refused = await ask(answers, ShowCatalog(version="newest"))
+    assert (refused["error"], refused["field"], refused["found"]) == (
+        "invalid",
+        "version",
+        "newest",
+    )
+
+
 async def test_the_same_again_is_repeated_and_says_nothing(answers: Answers, bus: Bus) -> None:
     for is_repeat in (False, True):
         answer = await ask(answers, PublishManifest(manifest=a_model()))
