@@ -18,6 +18,10 @@ class Accelerator(Message):
     #: how it is reached: pcie, nvlink, sxm …
     interconnect: str = ""
     driver: str = ""
+    #: of CUDA's driver, where cuda-python is installed: as 9.0; multiprocessors; second cache
+    compute_capability: str = ""
+    multiprocessors: int = 0
+    l2_bytes: int = 0
 
 
 class Hardware(Message):

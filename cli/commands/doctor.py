@@ -273,7 +273,7 @@ def _gpu() -> Finding:
 
     names = [each.name for each in nvidia_accelerators()]
     if not names:
-        advice = "where there is one: NVIDIA's driver, then pip install nvidia-ml-py"
+        advice = "where there is one: NVIDIA's driver, then pip install nvidia-ml-py cuda-bindings"
         return Finding("gpu", "note", "none seen", advice)
     return Finding("gpu", "ok", ", ".join(names))
 

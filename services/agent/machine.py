@@ -13,6 +13,7 @@ from schemas.agent import Accelerator, Announcement, CollectorFacts, Hardware, R
 from schemas.level import Level
 from services.agent.allowances import NO_MORE, Allowances
 from services.agent.collectors import availability_of, collector_names
+from services.agent.cuda_facts import cuda_facts
 from services.agent.predictors import SHIPPED, predictor_names
 from services.agent.quotas import usable_cores, usable_memory_bytes
 
@@ -149,7 +150,10 @@ def _distribution_of(framework: str) -> tuple[str, str] | None:
 
 
 def nvidia_accelerators() -> Iterator[Accelerator]:
-    """Yield NVIDIA GPUs by NVML; none where its binding or its driver is missing."""
+    """Yield NVIDIA GPUs by NVML; none where its binding or its driver is missing.
+
+    What CUDA says of them is there where cuda-python is.
+    """
     try:
         pynvml: Any = import_module("pynvml")
     except ImportError:
@@ -168,6 +172,7 @@ def nvidia_accelerators() -> Iterator[Accelerator]:
                 memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(device).total,
                 interconnect=_interconnect(pynvml, device),
                 driver=driver,
+                **cuda_facts(_text(pynvml.nvmlDeviceGetPciInfo(device).busId)),
             )
     except pynvml.NVMLError:
         return
