@@ -2,6 +2,7 @@
 
 import gc
 import io
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,19 @@ def test_torchscript_and_exported_programs_answer_alike() -> None:
         model = manifest(builder="", graph_path=name)
         predictor = open_model(request(model, graph=form.getvalue(), graph_path=Path(name)))
         assert np.allclose(predictor.predict(batch())["scores"], plain(batch()), atol=1e-6)
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="inductor compiles C++")
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_compiled_model_answers_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("torch._inductor.config.compile_threads", 1)
+    predictor = open_model(request(options={"compile": "default"}))
+    assert np.allclose(predictor.predict(batch())["scores"], plain(batch()), atol=1e-6)
+    assert predictor.opened.options["compile"] == "default"
+    assert any(tmp_path.rglob("*.so")), "nothing was compiled"
+    predictor.close()
 
 
 def test_weights_are_read_without_pickles(tmp_path: Path) -> None:
