@@ -27,6 +27,8 @@ from services.agent.reopening import Reopening
 _log = logging.getLogger(__name__)
 _CHUNK = 20_000
 _UNKNOWN = -1
+_MOST_BYTES = 16 << 10
+_MOST_REASON = 200
 
 Switches = Mapping[str, bool | dict[str, Any]]
 """By collector: false for off, true for on, options for on with these."""
@@ -187,10 +189,19 @@ def _link(recorder: Recorder, spans: Sequence[CollectedSpan], block: int) -> Non
     buffer = recorder.spans
     first = buffer.reserve(len(spans))
     for number, span in enumerate(spans, start=first):
-        note = json_text(dict(span.attributes)) if span.attributes else b""
+        note = _attributes(span.attributes) if span.attributes else b""
         row = (number, _UNKNOWN, int(span.level), buffer.name_id(span.name))
         when = (span.start_ns, span.duration_ns, span.thread, _UNKNOWN, block, note)
         buffer.link((*row, *when, int(span.kind), span.correlation))
+
+
+def _attributes(attributes: Mapping[str, Any]) -> bytes:
+    """Return attributes as JSON; a user's may be no such thing, or without end."""
+    try:
+        text = json_text(dict(attributes))
+    except (TypeError, ValueError, RecursionError) as error:
+        return json_text({"attributes": f"no JSON: {error}"[:_MOST_REASON]})
+    return text if len(text) <= _MOST_BYTES else json_text({"attributes": f"{len(text)} bytes"})
 
 
 def missing_levels(

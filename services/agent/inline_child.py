@@ -27,13 +27,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import BuiltinImporter
 from typing import Any
 
+from mlscope.tracing.application import NOTEBOOK
 from services.agent.inline_filter import filter_calls
 from services.agent.inline_wire import Buffer, FrameTooLarge, WireBroken, packed, receive, send
 
 OK, KEPT, RAISED, FATAL = "ok", "kept", "raised", "fatal"
 """How an answer begins; `raised` and `fatal` are followed by a line (0: none) and a reason."""
 
+WANTS_ANSWER, WANTS_NOTES = 1, 2
+"""What a call wishes for, added: the data, and the spans that the code says (mlscope.tracing)."""
+
 _MOST_ORDER_BYTES = 1 << 40
+_MOST_NOTES = 1000
 _MOST_REASON = 500
 _MOST_LINE = 80
 _PR_SET_PDEATHSIG = 1
@@ -242,22 +247,36 @@ def work(channel: socket.socket) -> None:
         return
     send(channel, packed([OK, None], _MOST_ORDER_BYTES))
     while True:
-        name, wants_answer, *given = receive(channel, _MOST_ORDER_BYTES)
+        name, wishes, *given = receive(channel, _MOST_ORDER_BYTES)
         allow_cpu(limits["cpu_s"])
-        send(channel, _answer(codes, name, given, limits["output_bytes"], wants_answer))
+        send(channel, _answer(codes, name, given, limits["output_bytes"], wishes))
 
 
 def _answer(
-    codes: Codes, name: str, given: list[Any], most_bytes: int, wants_answer: bool
+    codes: Codes, name: str, given: list[Any], most_bytes: int, wishes: int
 ) -> list[Buffer]:
     try:
+        _notebook(is_open=bool(wishes & WANTS_NOTES))
         made = codes.call(name, tuple(given))
-        return packed([OK, made] if wants_answer else [KEPT], most_bytes)
+        notes = _notebook(is_open=False)
+        return packed(
+            [OK, made, notes] if wishes & WANTS_ANSWER else [KEPT, None, notes], most_bytes
+        )
     except FrameTooLarge as error:
         told: tuple[int, str] = (0, f"its answer has {error}")
     except BaseException as error:  # noqa: BLE001  # told to the worker, whatever it is
         told = codes.place_of(error)
     return packed([RAISED, *told], _MOST_ORDER_BYTES)
+
+
+def _notebook(*, is_open: bool) -> list[list[Any]]:
+    """Open or close what the code's own spans are noted in; return what was there."""
+    NOTEBOOK.is_open = is_open
+    taken, _ = NOTEBOOK.take()
+    return [
+        [each.name, each.start_ns, each.duration_ns, each.attributes]
+        for each in taken[:_MOST_NOTES]
+    ]
 
 
 def main(arguments: list[str]) -> None:

@@ -9,14 +9,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from mlscope.tracing.application import NOTEBOOK, Note, now_ns
 from services.agent.allowances import InlineLimits
 from services.agent.errors import CodeFailed, CodeRaised
-from services.agent.inline_child import FATAL, KEPT, OK, RAISED
+from services.agent.inline_child import FATAL, KEPT, OK, RAISED, WANTS_ANSWER, WANTS_NOTES
 from services.agent.inline_wire import FrameTooLarge, WireBroken, packed, receive, send
 
 _START_S = 60.0
@@ -24,6 +25,7 @@ _TRACE_S = 5.0
 _MOST_TRACE = 1 << 16
 _SLACK_BYTES = 4096
 _MOST_REASON = 1000
+_MOST_NAME = 200
 _MOST_LINES = 10**6
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _BOOT = (
@@ -71,9 +73,14 @@ class InlineProcess:
         """
         if self._process is None:
             self.start()
-        told = self._exchange(name, [name, wants_answer, *given], self._limits.timeout_s)
+        wishes = WANTS_ANSWER * wants_answer + WANTS_NOTES * NOTEBOOK.is_open
+        began_ns = now_ns()
+        told = self._exchange(name, [name, wishes, *given], self._limits.timeout_s)
         if told[0] == RAISED:
             raise CodeRaised(name, _at(told))
+        if NOTEBOOK.is_open:
+            for note in notes_of(told, began_ns, now_ns()):
+                NOTEBOOK.add(note)
         return told[1] if told[0] == OK else None
 
     def close(self) -> None:
@@ -169,6 +176,18 @@ class InlineProcess:
             rf'File "<(?:{names})>", line (\d{{1,6}})\b', text.decode(errors="replace")
         )
         return int(found[1]) if found else 0
+
+
+def notes_of(told: list[Any], began_ns: int, ended_ns: int) -> Iterator[Note]:
+    """Yield the spans that code said within its call; what is none, or lies outside, is not."""
+    notes = told[2] if len(told) > 2 and isinstance(told[2], list) else ()
+    thread = threading.get_native_id()
+    for note in notes:
+        if not isinstance(note, list) or list(map(type, note)) != [str, int, int, dict]:
+            continue
+        name, start_ns, duration_ns, attributes = note
+        if began_ns <= start_ns and start_ns + max(duration_ns, 0) <= ended_ns:
+            yield Note(name[:_MOST_NAME], start_ns, max(duration_ns, -1), thread, attributes)
 
 
 def _at(told: list[Any]) -> str:

@@ -185,6 +185,20 @@ def test_the_last_collector_is_innermost() -> None:
     assert sorted(order[5:]) == ["close a", "close b"]
 
 
+@pytest.mark.parametrize("odd", [{"a": object()}, {"a": "x" * 100_000}])
+def test_attributes_that_can_t_be_kept_take_nothing_along(odd: dict[str, Any]) -> None:
+    heard = Heard()
+    recorder = Recorder(Attempt("e1", "r0", 1, "a1"), heard)
+    several = collecting(Level.APPLICATION)
+    with several.block():
+        marker("odd", **odd)
+    several.attach(recorder, 0)
+    (batch,) = heard.batches
+    assert isinstance(batch, TraceCaptured)
+    assert len(heard.rows("odd")) == 1
+    assert len(batch.attribute_texts[0]) < 500
+
+
 def test_a_users_own_spans_are_recorded_while_a_block_runs() -> None:
     heard = Heard()
     recorder = Recorder(Attempt("e1", "r0", 1, "a1"), heard)

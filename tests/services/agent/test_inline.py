@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mlscope.tracing.application import NOTEBOOK, Note, now_ns
 from schemas.manifest import Step
 from schemas.plan import Subject
 from services.agent.allowances import InlineLimits
 from services.agent.errors import CodeFailed, CodeRaised, CodeRefused
 from services.agent.inline import Inline, check_code, open_inline
 from services.agent.inline_filter import FilterMissing, filter_calls
+from services.agent.inline_process import notes_of
 from tests.seccomp import needs_filter
 from tests.services.agent.builders import a_subject
 
@@ -71,6 +73,40 @@ def test_code_gets_the_sample_and_what_is_known_of_the_request() -> None:
     code = "\n".join(line.removeprefix("    ") for line in code.splitlines())
     with opened(preprocess=code) as inline:
         assert prepared(inline, b"seven") == ["seven", "identity", 2, [-1, 4]]
+
+
+SPANS = """
+from mlscope.tracing import marker, span
+def fun(env, data):
+    with span("tokenise", words=3):
+        marker("cache miss")
+    return data
+"""
+
+
+def test_spans_of_code_come_with_its_answer_while_somebody_notes_them() -> None:
+    with opened(preprocess=SPANS) as inline:
+        prepared(inline, 1)
+        NOTEBOOK.take()
+        NOTEBOOK.is_open, began_ns = True, now_ns()
+        try:
+            prepared(inline, 1)
+        finally:
+            NOTEBOOK.is_open = False
+        (miss, tokenise), _ = NOTEBOOK.take()
+    assert (tokenise.name, tokenise.attributes, miss.is_marker) == ("tokenise", {"words": 3}, True)
+    assert began_ns <= tokenise.start_ns <= miss.start_ns <= now_ns()
+    assert tokenise.thread == threading.get_native_id()
+
+
+@pytest.mark.parametrize(
+    "note",
+    ["x", ["a", 10, 5], ["a", 10, 5.0, {}], [b"a", 10, 5, {}], ["a", 0, 5, {}], ["a", 18, 5, {}]],
+)
+def test_what_is_no_span_within_its_call_is_left_out(note: Any) -> None:
+    assert list(notes_of(["ok", None, [note, ["good", 10, -1, {}]]], 5, 20)) == [
+        Note("good", 10, -1, threading.get_native_id(), {})
+    ]
 
 
 def test_code_gets_the_models_further_files() -> None:
