@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,30 @@ class Analysis:
     compute: Callable[[Frames], Table]
     id: str = ""
     chart: Mapping[str, Any] | None = None
+
+
+class Described(Protocol):
+    """What a table is made by: an analysis, or a comparison of evaluations."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def title(self) -> str:
+        """What people read."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Its columns."""
+
+    @property
+    def id(self) -> str:
+        """The papers' number for it."""
+
+    @property
+    def chart(self) -> Mapping[str, Any] | None:
+        """Its chart."""
 
 
 def text(name: str, description: str) -> Column:
@@ -156,7 +180,7 @@ def trace_doubts(frames: Frames) -> list[str]:
 
 
 def made(
-    analysis: Analysis, rows: Iterable[Row], verdict: str, caveats: Sequence[str] = ()
+    analysis: Described, rows: Iterable[Row], verdict: str, caveats: Sequence[str] = ()
 ) -> Table:
     """Return a table; a row must have exactly the analysis' columns."""
     names = [column.name for column in analysis.columns]

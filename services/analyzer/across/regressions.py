@@ -1,0 +1,171 @@
+"""Regressions between versions: run against run of like conditions, with intervals.
+
+Paired are runs of the same agent, scenario, parameters, batch size and level. What else must be
+alike and is not refuses the pair, and is named: a number under other conditions is no regression.
+"""
+
+from collections.abc import Sequence
+from math import sqrt
+
+from schemas.analysis import Table
+from services.analyzer.across.source import Cells, Comparison, Source, Terms
+from services.analyzer.tables.charts import bars
+from services.analyzer.tables.table import (
+    estimate,
+    in_percent,
+    made,
+    share,
+    text,
+    whole,
+)
+
+_PAIRED_BY = ("agent", "scenario", "parameters", "batch_size", "level")
+_ALIKE = ("device", "provider", "precision", "threads", "options", "pacing", "dataset", "seed")
+"""Conditions that must be alike; model, framework, mlscope and Python may be other versions."""
+_VERSIONS = ("model", "framework", "mlscope_version", "python_version", "checksums")
+LEAST = 0.01
+"""A change below this is the same, however sure it is."""
+
+
+def regressions(sources: Sequence[Source], _: Terms) -> Table:
+    """Return a row a pair: the first evaluation's run against each other's."""
+    rows: list[Cells] = []
+    notes: list[str] = []
+    for other in sources[1:]:
+        mine, lonely = _compared(sources[0], other)
+        rows += mine
+        if lonely:
+            notes.append(
+                f"{other.evaluation}: {lonely} runs have no partner of the same agent, "
+                "scenario, batch size and level"
+            )
+    return made(COMPARISON, rows, _verdict(rows), notes)
+
+
+def _verdict(rows: Sequence[Cells]) -> str:
+    if not rows:
+        return "No runs of two evaluations can be paired."
+    judged = [row for row in rows if row["result"] != "refused"]
+    refused = len(rows) - len(judged)
+    unlike = sorted({name for row in rows for name in row["unlike"].split(", ") if name})
+    told = f"; {refused} pairs refused: other {', '.join(unlike)}" if refused else ""
+    if not judged:
+        return f"No pair of runs has like conditions{told}."
+    slower = [row for row in judged if row["result"] == "slower"]
+    faster = sum(row["result"] == "faster" for row in judged)
+    if not slower:
+        return f"None of {len(judged)} pairs is slower, {faster} are faster{told}."
+    worst = max(slower, key=lambda row: row["change"])
+    return (
+        f"{len(slower)} of {len(judged)} pairs are slower, at worst "
+        f"{worst['scenario']} at batch {worst['batch_size']} by "
+        f"{in_percent(worst['change'])}{told}."
+    )
+
+
+def _compared(first: Source, other: Source) -> tuple[list[Cells], int]:
+    before = {_pair(first, row): row for row in first.rows("latency")}
+    found, lonely = [], 0
+    for row in other.rows("latency"):
+        old = before.get(_pair(other, row))
+        if old is None:
+            lonely += 1
+        else:
+            found.append(_cells(first, other, old, row))
+    return found, lonely
+
+
+def _pair(source: Source, row: Cells) -> tuple[object, ...]:
+    told = source.conditions.get(row["run"], {})
+    return tuple({**told, **row}.get(name) for name in _PAIRED_BY)
+
+
+def _cells(first: Source, other: Source, old: Cells, new: Cells) -> Cells:
+    were, are = first.conditions.get(old["run"], {}), other.conditions.get(new["run"], {})
+    unlike = [name for name in _ALIKE if were.get(name) != are.get(name)]
+    unlike += [f"end of {row['run']}" for row, told in ((old, were), (new, are)) if _is_bad(told)]
+    change = None if unlike else _change(old, new)
+    return {
+        "first": first.evaluation,
+        "second": other.evaluation,
+        **{name: new[name] for name in ("agent", "scenario", "batch_size", "level")},
+        "first_run": old["run"],
+        "second_run": new["run"],
+        "changed": ", ".join(n for n in _VERSIONS if were.get(n) != are.get(n)),
+        "unlike": ", ".join(unlike),
+        **_ends("first_latency", old),
+        "first_count": old["count"],
+        **_ends("second_latency", new),
+        "second_count": new["count"],
+        "change": change[0] if change else None,
+        "change_low": change[1] if change else None,
+        "change_high": change[2] if change else None,
+        "result": "refused" if unlike else _result(change),
+    }
+
+
+def _is_bad(told: Cells) -> bool:
+    return bool(told) and told.get("end") != "completed"
+
+
+def _ends(name: str, row: Cells) -> Cells:
+    return {f"{name}{end}": row[f"trimmed_mean{end}"] for end in ("", "_low", "_high")}
+
+
+def _change(old: Cells, new: Cells) -> tuple[float, float | None, float | None] | None:
+    """Return new over old less 1 and its interval: relative errors add as squares."""
+    ratio = share(new["trimmed_mean"], old["trimmed_mean"])
+    if ratio is None:
+        return None
+    before, after = _reach(old), _reach(new)
+    if before is None or after is None:
+        return ratio - 1.0, None, None
+    reach = ratio * sqrt(before**2 + after**2)
+    return ratio - 1.0, ratio - 1.0 - reach, ratio - 1.0 + reach
+
+
+def _reach(row: Cells) -> float | None:
+    """Return half the interval's width over the value."""
+    low, high = row["trimmed_mean_low"], row["trimmed_mean_high"]
+    return None if low is None or high is None else (high - low) / 2 / row["trimmed_mean"]
+
+
+def _result(change: tuple[float, float | None, float | None] | None) -> str:
+    """Return slower or faster where the whole interval says so and the change is worth a word."""
+    value, low, high = change or (0.0, None, None)
+    if low is None or high is None:
+        return "unknown"
+    if abs(value) < LEAST or low <= 0.0 <= high:
+        return "same"
+    return "slower" if value > 0.0 else "faster"
+
+
+COMPARISON = Comparison(
+    name="regressions",
+    title="Regressions between versions",
+    source=(
+        "Trimmed mean latency of paired runs, new over old less 1; its interval adds the two "
+        "relative half-widths as squares (independent runs). Slower or faster where the interval "
+        f"leaves 0 out and the change is {LEAST:.0%} or more."
+    ),
+    columns=(
+        text("first", "The evaluation before."),
+        text("second", "The evaluation after."),
+        text("agent", "Where both ran."),
+        text("scenario", "How queries arrived."),
+        whole("batch_size", "Samples in a query."),
+        text("level", "The deepest trace level of both."),
+        text("first_run", "The run before."),
+        text("second_run", "The run after."),
+        text("changed", "Versions that differ: what is compared."),
+        text("unlike", "Conditions that differ and may not: the pair is refused."),
+        *estimate("first_latency", "Trimmed mean latency before."),
+        whole("first_count", "Queries it is over."),
+        *estimate("second_latency", "Trimmed mean latency after."),
+        whole("second_count", "Queries it is over."),
+        *estimate("change", "After over before, less 1; null where refused.", "1"),
+        text("result", "slower, faster, same, unknown (no interval) or refused."),
+    ),
+    compute=regressions,
+    chart=bars(("second_run", "Run"), ("change", "Change of latency"), "result", facet="second"),
+)

@@ -1,0 +1,74 @@
+"""Regressions: pairs of like conditions only, judged by intervals."""
+
+from typing import Any
+
+import pytest
+
+from services.analyzer.across.regressions import COMPARISON
+from services.analyzer.across.source import Source
+from tests.services.analyzer.across.reading import batch, rows, source, table_of
+
+MS = 1_000_000
+
+
+def _version(name: str, ns: int, **more: Any) -> Source:
+    told = {"conditions": {"threads": 1, "precision": "fp32"}, "framework_version": name} | more
+    return source(name, batch(1, ns, wobble=MS // 100, framework="onnxruntime", **told))
+
+
+@pytest.mark.parametrize(
+    ("ns", "result"), [(2 * MS, "slower"), (MS // 2, "faster"), (MS, "same"), (MS + 5, "same")]
+)
+def test_a_change_counts_beyond_its_interval(ns: int, result: str) -> None:
+    (row,) = rows(COMPARISON, _version("1.0", MS), _version("2.0", ns))
+    assert row["result"] == result
+    assert row["change"] == pytest.approx((ns - MS) / (MS * 1.005), abs=1e-3)
+    assert row["change_low"] <= row["change"] <= row["change_high"]
+    assert row["changed"] == "framework"
+
+
+def test_noise_wider_than_the_change_is_no_regression() -> None:
+    before = source("1.0", batch(1, MS, count=6, wobble=MS))
+    after = source("2.0", batch(1, MS + MS // 20, count=6, wobble=MS))
+    (row,) = rows(COMPARISON, before, after)
+    assert row["change"] > 0.02
+    assert row["result"] == "same"
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"conditions": {"threads": 2, "precision": "fp32"}}, "threads"),
+        ({"conditions": {"threads": 1, "precision": "int8"}}, "precision"),
+        ({"dataset": "other:1"}, "dataset"),
+        ({"pacing": "remote"}, "pacing"),
+        ({"end": "failed"}, "end of b1"),
+    ],
+)
+def test_unlike_conditions_refuse_the_pair_and_are_named(more: dict[str, Any], named: str) -> None:
+    sources = [_version("1.0", MS), _version("2.0", 2 * MS, **more)]
+    (row,) = rows(COMPARISON, *sources)
+    assert (row["result"], row["change"], row["unlike"]) == ("refused", None, named)
+    assert named in table_of(COMPARISON, sources).verdict
+
+
+@pytest.mark.parametrize(
+    "more", [{"agent": "other"}, {"batch_size": 2}, {"scenario": "batched"}, {"level": 3}]
+)
+def test_runs_of_another_load_are_no_pair(more: dict[str, Any]) -> None:
+    table = table_of(COMPARISON, [_version("1.0", MS), _version("2.0", MS, **more)])
+    assert table.rows == ()
+    assert table.caveats[0].startswith("2.0: 1 runs have no partner")
+
+
+def test_a_single_query_has_no_interval_and_no_verdict() -> None:
+    before, after = (source(name, batch(1, ns, count=1)) for name, ns in (("a", MS), ("b", 9 * MS)))
+    (row,) = rows(COMPARISON, before, after)
+    assert (row["change"], row["change_low"], row["result"]) == (8.0, None, "unknown")
+
+
+def test_each_later_evaluation_is_set_against_the_first() -> None:
+    sources = [_version("1.0", MS), _version("2.0", 2 * MS), _version("3.0", 3 * MS)]
+    told = rows(COMPARISON, *sources)
+    assert [(row["first"], row["second"]) for row in told] == [("1.0", "2.0"), ("1.0", "3.0")]
+    assert table_of(COMPARISON, sources).verdict.startswith("2 of 2 pairs are slower")
