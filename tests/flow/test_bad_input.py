@@ -14,6 +14,7 @@ import pytest
 from mlscope.client.errors import CommandRefused
 from schemas.identity import keyed_evaluation_id
 from schemas.level import Level
+from schemas.manifest import DatasetManifest
 from tests.flow.asking import stranger
 from tests.flow.clusters import REPOSITORY, Cluster, assert_well, online, run, running
 from tests.flow.endings import failed, refused
@@ -192,8 +193,9 @@ def test_a_corrupt_photo_of_a_batch_fails_alone(cluster: Cluster, manifests: Pat
     said = "6 samples failed in queries that were answered in part"
     assert all(any(said in note for note in each.caveats) for each in status.runs), status
     assert cluster.rows(
-        "SELECT pacing, status, failed, query.error LIKE 'sample 1: decode: %%; sample 3: decode: %%',"
-        " failed_samples, count(*) FROM query JOIN run USING (run_key) WHERE evaluation = %s"
+        "SELECT pacing, status, failed,"
+        " query.error LIKE 'sample 1: decode: %%; sample 3: decode: %%', failed_samples,"
+        " count(*) FROM query JOIN run USING (run_key) WHERE evaluation = %s"
         " GROUP BY 1, 2, 3, 4, 5 ORDER BY 1",
         status.evaluation,
     ) == [("local", 0, 2, True, 6, 3), ("remote", 0, 2, True, 6, 3)]
@@ -356,11 +358,12 @@ def test_a_requester_s_key_alone_is_enough_for_large_files(
     (sent,) = told["status"]["runs"]
     assert (sent["answered"], sent["failed_queries"]) == (2, 0)
     with cluster.client() as client:
-        subject = client.evaluation(told["evaluation"]).status().subject
-    assert subject is not None
-    assert subject.dataset.source is not None
-    digest = subject.dataset.source.checksum.removeprefix("sha256:")
-    assert subject.dataset.source.address == f"artifact://uploads/{digest}.tar"
+        request = client.evaluation(told["evaluation"]).status().request
+    assert request is not None
+    assert isinstance(request.dataset, DatasetManifest)
+    assert request.dataset.source is not None
+    digest = request.dataset.source.checksum.removeprefix("sha256:")
+    assert request.dataset.source.address == f"artifact://uploads/{digest}.tar"
     assert "panda" in elsewhere.mlscope("predict", "efficientnet-lite0", "large.jpg", cwd=tmp_path)
     assert "uploads/" not in cluster.mlscope("artifacts", "ls")
 
