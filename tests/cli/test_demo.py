@@ -36,7 +36,10 @@ def test_the_demo_recognises_its_photos_and_leaves_nothing(data_folder: Path) ->
     assert layer_rows(ended.stdout) == 10
     for title in ("Latency", "Throughput", "The 10 slowest layers", "Where the time went"):
         assert f"\n{title}" in ended.stdout
+    for scenario in ("online", "poisson", "batched"):
+        assert scenario in ended.stdout.split("\nLatency", 1)[1].split("\n\n", 1)[0]
     assert "/evaluations/" in ended.stdout
+    assert re.search(r"running .* runs", ended.stderr), "progress is shown"
     assert still_running(data_folder) == []
 
 

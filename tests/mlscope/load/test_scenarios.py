@@ -1,5 +1,6 @@
 """Scenarios: what each lays out, what it refuses, and that each says how it ends."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,22 @@ def test_each_entry_point_is_the_built_in_function() -> None:
 
     found = {point.name: point.load() for point in entry_points(group="mlscope.scenarios")}
     assert all(found[name] is function for name, function in BUILT_IN.items())
+
+
+def test_a_scenario_of_another_package_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bursts.py").write_text(
+        "def twice(given, batch_size, samples):\n    return given\n"
+    )
+    told = tmp_path / "bursts-1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: bursts\nVersion: 1.0\n")
+    (told / "entry_points.txt").write_text("[mlscope.scenarios]\ntwice = bursts:twice\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "twice" in scenario_names()
+    made: Any = scenario_named("twice")({"queries": 3}, 1, 1)
+    assert made == {"queries": 3}
 
 
 @given(names)

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ from services.agent.recorder import Recorder
 from services.agent.stages import Stages, Supply
 from services.agent.streaming import Window, run_inline, run_streaming
 
+_LONG_S = 60.0
+_FEW = 5
 SAMPLES = [np.array([number], np.float32) for number in range(50)]
 
 
@@ -67,6 +70,41 @@ def test_order_is_kept_and_every_answer_is_its_query_s() -> None:
     run_streaming(queries(200), stages, slots, recorder, done.append, never)
     assert [query.index for query in done] == list(range(200))
     assert answers(done) == [index % 50 for index in range(200)]
+
+
+class Read(list[Any]):
+    """Samples that say when one was read."""
+
+    def __init__(self) -> None:
+        super().__init__(SAMPLES)
+        self.was_read = [threading.Event() for _ in SAMPLES]
+
+    def __getitem__(self, index: Any) -> Any:
+        self.was_read[index].set()
+        return super().__getitem__(index)
+
+
+def test_reading_predicting_and_finishing_overlap() -> None:
+    model, read, predicted = Model(), Read(), threading.Event()
+
+    def predict(inputs: Tensors) -> Tensors:
+        """Predict once the next sample was read: never, where one waits for the other."""
+        is_last = model.calls == _FEW - 1
+        assert is_last or read.was_read[model.calls + 1].wait(_LONG_S), "reading waits"
+        if model.calls:
+            predicted.set()
+        return model.predict(inputs)
+
+    def finished(query: Query) -> None:
+        assert query.index or predicted.wait(_LONG_S), "predicting waits"
+        done.append(query)
+
+    recorder = Recorder(Attempt("e", "r", 1, "a"), lambda _: True)
+    stages = Stages(Supply(Pipeline(), read, 1), predict, recorder, Level.MODEL)
+    slots = [Slot({"x": np.zeros((1, 1), np.float32)}) for _ in range(4)]
+    done: list[Query] = []
+    run_streaming(queries(_FEW), stages, slots, recorder, finished, never)
+    assert [query.errors for query in done] == [[]] * _FEW
 
 
 def test_inline_is_the_same() -> None:

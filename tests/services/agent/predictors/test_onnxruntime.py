@@ -72,6 +72,18 @@ def test_an_array_may_change_between_calls(tiny: Predictor) -> None:
     assert np.allclose(after, tiny.predict(images(seed=2))["scores"])
 
 
+def test_arrays_are_bound_and_not_handed_over(
+    tiny: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def handed_over(*_: object, **__: object) -> None:
+        raise AssertionError("inputs were copied into the session")
+
+    monkeypatch.setattr(ort.InferenceSession, "run", handed_over)
+    inputs = images()
+    answers = [tiny.predict(inputs)["scores"].ctypes.data for _ in range(2)]
+    assert answers[0] == answers[1], "the output has its place, too"
+
+
 def test_many_arrays_do_not_pile_up(tiny: Predictor) -> None:
     kept = [images(seed=seed) for seed in range(40)]
     answers = [tiny.predict(inputs)["scores"].copy() for inputs in kept]
