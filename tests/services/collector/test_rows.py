@@ -130,6 +130,12 @@ def test_queries_are_those_of_write_row(session: Any, queries: list[Any]) -> Non
     assert _stored(session, batch) == _written(session, "query", expected)
 
 
+def test_how_many_samples_of_a_query_failed_is_stored_and_null_of_others(session: Any) -> None:
+    rows = [(n, 0, 8, -1, n, n, n + 9, 9, 0, "sample 1: torn" if n == 1 else "") for n in range(3)]
+    stored = _stored(session, query_batch(_ATTEMPT, 6, rows, {1: 5}))
+    assert sorted((row[3], row[13]) for row in stored) == [(0, None), (1, 5), (2, None)]
+
+
 def test_outputs_keep_their_json(session: Any) -> None:
     stored = _stored(session, some_outputs(count=2))
     assert [row[3:5] for row in stored] == [(0, 0), (1, 1)]

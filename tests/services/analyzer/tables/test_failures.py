@@ -70,3 +70,13 @@ def test_samples_of_queries_answered_in_part_have_rows_and_are_no_failed_queries
     ]
     said = "0 of 2 queries failed, and 5 samples of others, first: sample 4: decode: torn."
     assert (table.verdict, table.caveats) == (said, ())
+
+
+def test_what_was_read_of_queries_answered_in_part_is_no_reason_of_those_that_failed() -> None:
+    run = {
+        "run": "r0",
+        "queries": [[*query(0, 0, 9, size=8), 1], _failed(1)],
+        "failures": [[0, "sample 4: decode: torn", 1, "0"]],
+    }
+    table = table_of(ANALYSIS, run)
+    assert table.caveats == ("r0: reasons were read of 0 of 1 queries",)
