@@ -1,5 +1,6 @@
 """Collectors of the host: they count real work of this process."""
 
+import mmap
 import os
 import threading
 from pathlib import Path
@@ -29,17 +30,20 @@ def asked(level: Level = Level.SYSTEM, **options: object) -> CollectorRequest:
     return CollectorRequest(OPENED, level, options)
 
 
+def touch_pages(pages: int) -> None:
+    """Write to so many pages that nobody wrote to: a fault each, no huge page among them."""
+    with mmap.mmap(-1, pages * mmap.PAGESIZE) as held:
+        held.madvise(mmap.MADV_NOHUGEPAGE)
+        for start in range(0, len(held), mmap.PAGESIZE):
+            held[start] = 1
+
+
 def around(collector: Collector, pages: int) -> Collected:
     """Collect while as many pages are touched, by a thread of its own too."""
-
-    def touch() -> None:
-        held = bytearray(pages * os.sysconf("SC_PAGE_SIZE"))
-        assert len(held) == sum(1 for _ in held)
-
     collector.begin()
-    worker = threading.Thread(target=touch)
+    worker = threading.Thread(target=touch_pages, args=(pages,))
     worker.start()
-    touch()
+    touch_pages(pages)
     worker.join()
     collected = collector.end()
     collector.close()
@@ -97,6 +101,26 @@ def test_software_events_count_every_thread() -> None:
     assert {name.partition(".")[2] for name in found} == {
         "task-clock", "page-faults", "context-switches", "cpu-migrations"
     }  # fmt: skip
+
+
+@needs_perf
+def test_a_thread_of_before_the_block_is_counted() -> None:
+    go, done = threading.Event(), threading.Event()
+
+    def touch() -> None:
+        go.wait(60)
+        touch_pages(3000)
+        done.set()
+
+    worker = threading.Thread(target=touch)
+    worker.start()
+    collector = perf.open_collector(asked(events=["minor-faults"]))
+    collector.begin()
+    go.set()
+    assert done.wait(60)
+    found = totals(collector.end())
+    worker.join()
+    assert found["perf.minor-faults"] >= 3000 * 0.9
 
 
 @needs_perf
