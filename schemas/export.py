@@ -11,6 +11,7 @@ import yaml
 
 from schemas.analysis import Compared, Predictions, Tables
 from schemas.catalogue import COMMANDS, FACTS
+from schemas.editing import manifest_schema
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import VERSION, Envelope, Fact, Message
 from schemas.plan import OfflinePlan, WorkAnswer, WorkOrder
@@ -21,6 +22,7 @@ from schemas.subjects import ROOT, agent_command, command_subject, subject_of
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 ASYNCAPI_FILE = "asyncapi.yaml"
+MANIFEST_FILE = "manifest.json"
 
 ANSWERS: Mapping[str, type[Message]] = {
     "evaluate": Accepted,
@@ -42,6 +44,7 @@ _ANSWER_KINDS: tuple[type[Message], ...] = (*dict.fromkeys(ANSWERS.values()), Wo
 def documents() -> dict[str, str]:
     """Return every file of the contract's version: name to text."""
     texts = {name: _json(schema) for name, schema in _schemas().items()}
+    texts[MANIFEST_FILE] = _json({"$schema": DIALECT, **manifest_schema()})
     texts[ASYNCAPI_FILE] = yaml.safe_dump(
         asyncapi(), sort_keys=False, allow_unicode=True, width=100
     )
