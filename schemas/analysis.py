@@ -1,6 +1,6 @@
 """Tables: what the analyzer makes of an evaluation."""
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -41,6 +41,62 @@ class Tables(Message):
     evaluation: Token
     tables: tuple[Table, ...]
     total_rows: dict[str, int] = Field(default_factory=dict)
+
+
+class TracedRun(Message):
+    """A run that has spans: what it is of, and when its clock's origin was (0 unknown)."""
+
+    run: Token
+    attempt: int
+    agent: str = ""
+    model: str = ""
+    framework: str = ""
+    device: str = ""
+    batch_size: int = 1
+    level: int = 0
+    spans: int = 0
+    epoch_ns: int = 0
+
+
+class SpanRow(NamedTuple):
+    """One span with its place in the tree; stamps are ns from its run's origin.
+
+    `parent` and `layer` are spans, as far as known; `kind` is a SpanKind; `correlation` -1 none;
+    `method` says how the parent is known; `attributes` is a JSON text, '' none.
+    """
+
+    span: int
+    parent: int | None
+    layer: int | None
+    level: int
+    name: str
+    start_ns: int
+    duration_ns: int
+    thread: int
+    query: int
+    block: int
+    kind: int
+    correlation: int
+    method: str
+    attributes: str
+
+
+class Spans(Message):
+    """The answer to `spans`; `runs` are all that have some. Without `more` these were the last."""
+
+    evaluation: Token
+    runs: tuple[TracedRun, ...] = ()
+    run: str = ""
+    spans: tuple[SpanRow, ...] = ()
+    more: bool = False
+
+
+class Flow(Message):
+    """The answer to `flow`: envelopes as maps, their data in it. Without `more` these were all."""
+
+    evaluation: Token
+    facts: tuple[dict[str, Any], ...] = ()
+    more: bool = False
 
 
 class Prediction(Message):

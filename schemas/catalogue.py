@@ -29,7 +29,9 @@ from schemas.request import (
     PublishManifest,
     ShowCatalog,
     ShowEvaluation,
+    ShowFlow,
     ShowPredictions,
+    ShowSpans,
     ShowTables,
     WithdrawManifest,
 )
@@ -81,6 +83,8 @@ COMMANDS: Mapping[str, type[Command]] = MappingProxyType(
             ShowTables,
             ShowPredictions,
             Compare,
+            ShowSpans,
+            ShowFlow,
         )
     }
 )

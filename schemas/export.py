@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from schemas.analysis import Compared, Predictions, Tables
+from schemas.analysis import Compared, Flow, Predictions, Spans, Tables
 from schemas.catalogue import COMMANDS, FACTS
 from schemas.editing import manifest_schema
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
@@ -35,6 +35,8 @@ ANSWERS: Mapping[str, type[Message]] = {
     "tables": Tables,
     "predictions": Predictions,
     "compare": Compared,
+    "spans": Spans,
+    "flow": Flow,
 }
 """What a command is answered with, unless it is refused."""
 

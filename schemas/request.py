@@ -244,6 +244,30 @@ class Compare(Command):
     second_run: str = Field(default="", max_length=64)
 
 
+class ShowSpans(Command):
+    """Spans of one run of an evaluation, by start and id, those after one: as many as fit.
+
+    `run` empty means the first, by name, that has some. Of a run's attempts the one that counts.
+    """
+
+    verb = "spans"
+    evaluation: Token
+    run: str = Field(default="", max_length=64)
+    #: start and id of the last span that is known, of an answer before this
+    after_ns: Whole = Field(default=-(2**63), ge=-(2**63), le=2**63 - 1)
+    after_span: Whole = Field(default=-(2**63), ge=-(2**63), le=2**63 - 1)
+    #: 0 is as many as fit
+    limit: Count = Field(default=0, ge=0, le=2**31 - 1)
+
+
+class ShowFlow(Command):
+    """The facts of an evaluation in their order, without its batches: those from `offset` on."""
+
+    verb = "flow"
+    evaluation: Token
+    offset: Count = Field(default=0, ge=0, le=2**31 - 1)
+
+
 class Accepted(Message):
     """Durably recorded. `address` is the evaluation's page; `repeated` says the key was known."""
 

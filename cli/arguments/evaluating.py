@@ -131,3 +131,13 @@ def add_repeating(commands: Parsers) -> None:
     prints(again)
     for each in (export, again):
         asks(each)
+    export.add_argument(
+        "--format",
+        default="log",
+        choices=(
+            *("log", "chrome", "perfetto", "speedscope", "otlp", "parquet", "flamegraph"),
+            "flow",
+        ),
+        help="log (to reproduce it), the spans of a run for another tool, or its facts (flow)",
+    )
+    export.add_argument("--run", dest="of_run", default="", help="default: the one traced deepest")

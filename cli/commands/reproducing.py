@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from cli import exits
+from cli.commands import tracing
 from cli.commands.asking import client_of
 from cli.failures import Misused
 from cli.output import Rows, write_json, write_rows
@@ -35,7 +36,9 @@ _TABLES = ("conditions", "latency", "throughput", "accuracy")
 
 
 def export(arguments: argparse.Namespace) -> int:
-    """Write an evaluation's reference log."""
+    """Write an evaluation's reference log, or its spans in another tool's format."""
+    if arguments.format != "log":
+        return tracing.export(arguments)
     return asyncio.run(_export(arguments))
 
 

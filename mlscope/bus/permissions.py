@@ -57,7 +57,7 @@ from schemas.subjects import REQUEST, ROOT, agent_command, subject_of
 _INBOX = "_INBOX_"
 _AGENT = "agent"
 _ANY = "*"
-_NOT_ON_PAGES = frozenset({"predictions", "compare"})
+_NOT_ON_PAGES = frozenset({"predictions", "compare", "spans", "flow"})
 """Commands that the gateway has no page or address for."""
 CURATOR = "curator"
 """The connection that puts and removes artifacts."""
@@ -341,7 +341,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             ),
             subscribe=(
                 *_inboxes("analyzer"),
-                *_requests("tables", "predictions", "compare"),
+                *_requests("tables", "predictions", "compare", "spans", "flow"),
                 *_discovered("analyzer"),
             ),
         ),

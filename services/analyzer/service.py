@@ -17,7 +17,7 @@ from schemas.codec import decode_body, encode_body, is_json
 from schemas.errors import MalformedMessage
 from schemas.evaluation import EvaluationMeasured
 from schemas.message import Command, Fact, derived_id
-from schemas.request import Compare, Refused, ShowPredictions, ShowTables
+from schemas.request import Compare, Refused, ShowFlow, ShowPredictions, ShowSpans, ShowTables
 from schemas.subjects import command_subject, decisions_of
 from services.analyzer.analysis import Analyzed, aim_of, analyze, samples_of
 from services.analyzer.answers import answer_of
@@ -25,6 +25,7 @@ from services.analyzer.errors import DatabaseAway
 from services.analyzer.questions import Questions
 from services.analyzer.store import Store
 from services.analyzer.tables import ANALYSES
+from services.analyzer.traces import Traces
 
 _log = logging.getLogger(__name__)
 _ALIVE_S = 10.0
@@ -161,11 +162,13 @@ class Analyzer:
 async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> None:
     """Analyze and answer until `stop` is set; an analysis under way is then given back."""
     analyzer = Analyzer(bus, settings.database_conninfo())
-    questions = analyzer.questions()
+    questions, traces = analyzer.questions(), Traces(bus, settings.database_conninfo())
     answerers: dict[type[Command], Answerer] = {
         ShowTables: analyzer.tables,
         ShowPredictions: questions.predictions,
         Compare: questions.compare,
+        ShowSpans: traces.spans,
+        ShowFlow: traces.flow,
     }
     for command, answerer in answerers.items():
         await bus.answer(command_subject(command), answerer, queue="analyzer")
@@ -186,6 +189,7 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
         with suppress(asyncio.CancelledError):
             await running
         analyzer.close()
+        traces.close()
 
 
 async def _patiently(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,10 +1,12 @@
 """A trace that another tool wrote, imported: stored, correlated and analyzed like any other."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from schemas.status import EvaluationStatus
+from services.agent.foreign.reading import read_foreign
 from tests.flow.clusters import Cluster, assert_well
 
 pytestmark = pytest.mark.xdist_group("flow")
@@ -48,3 +50,36 @@ def test_a_file_of_no_tool_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     strange.write_text('{"traceEvents": [{"ph": "X"')
     assert cluster.mlscope("import", str(strange), code=2) == ""
     assert_well(cluster)
+
+
+def test_an_export_is_imported_with_the_same_spans(
+    cluster: Cluster, imported: EvaluationStatus, tmp_path: Path
+) -> None:
+    file = tmp_path / "trace.json"
+    cluster.mlscope("export", imported.evaluation, "--format", "chrome", "-o", str(file))
+    before, after = read_foreign(FILES / "kineto_cpu.json"), read_foreign(file)
+    for name in ("level", "name", "start_ns", "duration_ns", "thread", "query", "kind"):
+        assert after.spans[name].to_list() == before.spans[name].to_list()
+    evaluation = cluster.mlscope("import", str(file), "--model", "small-net").strip()
+    with cluster.client() as client:
+        assert len(client.trace(evaluation).spans) == 72
+
+
+@pytest.mark.parametrize("form", ["perfetto", "speedscope", "otlp", "parquet", "flamegraph"])
+def test_every_format_is_written(
+    cluster: Cluster, imported: EvaluationStatus, form: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "out"
+    told = cluster.mlscope("export", imported.evaluation, "--format", form, "-o", str(file))
+    assert "72 spans of " in told
+    assert file.stat().st_size > 500
+
+
+def test_the_flow_is_the_evaluations_facts_in_order(
+    cluster: Cluster, imported: EvaluationStatus
+) -> None:
+    lines = cluster.mlscope("export", imported.evaluation, "--format", "flow").splitlines()
+    facts = [json.loads(line)["schema"] for line in lines]
+    assert facts[:2] == ["evaluation.requested", "evaluation.planned"]
+    assert facts[-1] == "evaluation.analyzed"
+    assert facts.index("run.completed") < facts.index("run.recorded")

@@ -152,6 +152,8 @@ async def evaluate(story: Story, client: AsyncClient) -> None:
         await client.predictions(asked.id)
     with suppress(CommandRefused):
         await client.compare(asked.id, asked.id)
+    assert (await client.trace(asked.id)).spans
+    assert (await client.flow(asked.id))[-1]["schema"] == "evaluation.analyzed"
     with suppress(CommandRefused):
         await client.run("nothing-is-called-this")
     async with story.http() as http:

@@ -1,0 +1,56 @@
+"""Spans of a run and facts of an evaluation, however many answers they take."""
+
+from typing import Any
+
+from mlscope.bus.bus import Bus
+from mlscope.client.asking import ask_for, command_of
+from mlscope.exchange.traces import Trace
+from schemas.analysis import Flow, SpanRow, Spans, TracedRun
+from schemas.request import ShowFlow, ShowSpans
+
+_ANSWER_S = 60.0
+
+
+async def trace_of(bus: Bus, evaluation: str, run: str = "") -> Trace:
+    """Return all spans of a run; of none named, of the one traced deepest.
+
+    Raises CommandRefused, NotAnswering, Denied.
+    """
+    page = await _page(bus, evaluation, run)
+    chosen = _chosen(page, run)
+    if chosen.run != page.run:
+        page = await _page(bus, evaluation, chosen.run)
+    spans: list[SpanRow] = list(page.spans)
+    while page.more and page.spans:
+        last = page.spans[-1]
+        page = await _page(bus, evaluation, chosen.run, (last.start_ns, last.span))
+        spans += page.spans
+    return Trace(evaluation, chosen, spans)
+
+
+async def flow_of(bus: Bus, evaluation: str) -> list[dict[str, Any]]:
+    """Return the facts of an evaluation as JSON has them.
+
+    Raises CommandRefused, NotAnswering, Denied.
+    """
+    facts: list[dict[str, Any]] = []
+    more = True
+    while more:
+        command = command_of(ShowFlow, {"evaluation": evaluation, "offset": len(facts)})
+        page = await ask_for(bus, command, Flow, timeout_s=_ANSWER_S)
+        facts += page.facts
+        more = page.more and bool(page.facts)
+    return facts
+
+
+def _chosen(page: Spans, run: str) -> TracedRun:
+    if run:
+        return next(each for each in page.runs if each.run == run)
+    return max(page.runs, key=lambda each: each.level)
+
+
+async def _page(bus: Bus, evaluation: str, run: str, after: tuple[int, int] | None = None) -> Spans:
+    fields: dict[str, Any] = {"evaluation": evaluation, "run": run}
+    if after is not None:
+        fields |= {"after_ns": after[0], "after_span": after[1]}
+    return await ask_for(bus, command_of(ShowSpans, fields), Spans, timeout_s=_ANSWER_S)
