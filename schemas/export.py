@@ -46,7 +46,9 @@ _ANSWER_KINDS: tuple[type[Message], ...] = (*dict.fromkeys(ANSWERS.values()), Wo
 def documents() -> dict[str, str]:
     """Return every file of the contract's version: name to text."""
     texts = {name: _json(schema) for name, schema in _schemas().items()}
-    texts[MANIFEST_FILE] = _json({"$schema": DIALECT, **manifest_schema()})
+    texts[MANIFEST_FILE] = _json(
+        {"$schema": DIALECT, "$id": f"{ROOT}.manifest", **manifest_schema()}
+    )
     texts[ASYNCAPI_FILE] = yaml.safe_dump(
         asyncapi(), sort_keys=False, allow_unicode=True, width=100
     )
