@@ -173,3 +173,49 @@ def test_a_full_disk_is_said_and_what_was_accepted_ends_once_there_is_room(
         assert set(restarted) <= {"nats", "postgres"}, "every service lived on"
         answered = [one.answered for one in under_way.status().runs]
         assert answered == [200]
+
+
+@contextmanager
+def no_room_in_the_next_block(cluster: Cluster) -> Iterator[None]:
+    """Let the log find no room once its present block, 8 MiB of it, is full: needs no rights."""
+    (folder,) = (cluster.folder / "nats" / "jetstream").glob("*/streams/EVALUATIONS/msgs")
+    newest = max(int(block.stem) for block in folder.glob("*.blk"))
+    block = folder / f"{newest + 1}.blk"
+    block.symlink_to("/dev/full")
+    try:
+        yield
+    finally:
+        if block.is_symlink():
+            block.unlink()
+
+
+def asked_in_vain(client: Client) -> tuple[list[str], CommandRefused]:
+    """Ask, in large words, for what waits for its agent; return what was accepted, and the no."""
+    accepted: list[str] = []
+    words = {"agents": ["nobody"], "wait_s": 3600}
+    for number in range(40):
+        labels = {"note": "x" * 450_000, "number": str(number)}
+        try:
+            accepted.append(client.run("identity", labels=labels, **words).id)
+        except CommandRefused as refused:
+            return accepted, refused
+    raise AssertionError("the log has a block without end")
+
+
+@pytest.mark.timeout(180)
+def test_a_log_without_room_is_said_and_keeps_what_was_accepted() -> None:
+    with running() as cluster, cluster.client() as client:
+        rate = {"name": "fixed_rate", "parameters": {"queries": 200, "rate_hz": 40}}
+        under_way = client.run("identity", scenarios=[rate], trace_level="model")
+        until(lambda: under_way.status().state == "running")
+        with no_room_in_the_next_block(cluster):
+            accepted, refused = asked_in_vain(client)
+            assert (refused.error, refused.refused.accepted) == ("unavailable", False)
+        status = under_way.wait(90)
+        assert (status.state, [one.answered for one in status.runs]) == ("analyzed", [200]), status
+        assert accepted
+        for evaluation in map(client.evaluation, accepted):
+            assert evaluation.status().state in ("requested", "postponed")
+            client.cancel(evaluation.id)
+            assert evaluation.status().state == "cancelled"
+        assert_well(cluster)
