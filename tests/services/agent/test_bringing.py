@@ -29,6 +29,7 @@ from tests.services.agent.builders import (
     a_subject,
     an_order,
     limits,
+    model_named,
 )
 
 BODY = (MANIFESTS / "models" / "identity" / "model.onnx").read_bytes()
@@ -108,6 +109,17 @@ async def test_a_file_nobody_can_verify_is_brought_only_on_request(tmp_path: Pat
         done_run = (await done(taken, host, tmp_path / "run")).completed()
     assert done_run.conditions.checksums["hf://o/r@main/model.onnx"] == f"sha256:{SUM}"
     assert any("gives no checksum" in each for each in done_run.caveats)
+
+
+async def test_random_weights_run_where_the_manifest_s_cannot_be_had(tmp_path: Path) -> None:
+    plain = model_named("networks/espcn-x2-pytorch")
+    elsewhere = {"base_url": "hf://o/r@main", "weights_path": "w.pth", "weights": ""}
+    model = plain.model_copy(update={"model": plain.model.model_copy(update=elsewhere)})
+    subject = a_subject(dataset="photos", framework="pytorch", options={"weights": "random"})
+    subject = subject.model_copy(update={"model": model})
+    completed = (await done(subject, Host(tmp_path / "cache"), tmp_path)).completed()
+    assert completed.tally.failed_queries == 0
+    assert "the weights are random (seed 0): no accuracy to be had" in completed.caveats
 
 
 async def test_a_model_in_an_archive_runs(site: Site, tmp_path: Path) -> None:
