@@ -1,12 +1,13 @@
 """Inline Python in its own process: what it is given, what it may give, and what ends it."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -398,9 +399,15 @@ def test_code_ends_with_its_worker() -> None:
     assert worker.stdout is not None
     with worker.stdout:
         pid = int(worker.stdout.readline())
+    began_s = cpu_s(pid)
+    assert until(lambda: cpu_s(pid) > began_s + 0.2, 60.0), "it is in a call without end"
     worker.kill()
     worker.wait()
-    assert until(lambda: not is_running(pid), 60.0)
+    try:
+        assert until(lambda: not is_running(pid), 60.0)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_code_outlives_the_thread_that_started_it() -> None:
@@ -419,6 +426,12 @@ def test_code_outlives_the_thread_that_started_it() -> None:
         assert [prepared(inline, 1), prepared(inline, 1)] == [2, 3]
     finally:
         inline.close()
+
+
+def cpu_s(pid: int) -> float:
+    """Return how much processor time a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def is_running(pid: int) -> bool:
