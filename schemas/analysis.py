@@ -131,13 +131,17 @@ class Predictions(Message):
 
 
 class Compared(Message):
-    """The answer to `compare`: over all samples, and sample by sample, for each output."""
+    """The answer to `compare`: over all samples, and sample by sample, for each output.
+
+    Of figures: a table each comparison of these evaluations and the `others`.
+    """
 
     first: Token
     second: Token
     first_run: str
     second_run: str
     tables: tuple[Table, ...]
+    others: tuple[Token, ...] = ()
 
 
 class AnalysisCompleted(Fact):

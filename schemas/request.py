@@ -29,6 +29,7 @@ def framework_of(value: object) -> object:
     return value
 
 
+Positive = Annotated[Number, Field(gt=0, allow_inf_nan=False)]
 FrameworkField = Annotated[FrameworkNeed | None, BeforeValidator(framework_of)]
 
 
@@ -234,7 +235,8 @@ class ShowPredictions(Command):
 class Compare(Command):
     """How far the answers of two evaluations of the same samples are apart.
 
-    A run empty means the first of its evaluation, by name, that kept answers.
+    A run empty means the first of its evaluation, by name, that kept answers. With `figures` not
+    their answers but their figures, and those of `others`, are set side by side.
     """
 
     verb = "compare"
@@ -242,6 +244,15 @@ class Compare(Command):
     second: Token
     first_run: str = Field(default="", max_length=64)
     second_run: str = Field(default="", max_length=64)
+    figures: bool = False
+    others: tuple[Token, ...] = Field(default=(), max_length=62)
+    #: dollars an hour, by agent
+    prices: dict[Token, Positive] = Field(default_factory=dict)
+    #: targets of what to choose; None is none
+    most_latency_ns: Positive | None = None
+    #: dollars for a million inferences
+    most_cost: Positive | None = None
+    least_accuracy: Positive | None = None
 
 
 class ShowSpans(Command):

@@ -10,7 +10,7 @@ import numpy as np
 from mlscope.bus.bus import Answerer, Asked, Bus
 from mlscope.bus.memory import MemoryServer, connect
 from mlscope.client.story import evolve, unheard
-from schemas.analysis import Column, Table, Tables
+from schemas.analysis import Column, Compared, Table, Tables
 from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.codec import decode_body, encode_body
 from schemas.errors import MalformedMessage
@@ -31,6 +31,7 @@ from schemas.request import (
     Accepted,
     AgentReason,
     Cancel,
+    Compare,
     Evaluate,
     ListEvaluations,
     Refused,
@@ -175,7 +176,7 @@ _SPEAKERS: Mapping[object, str] = {
     "query": "agent",
     "analysis": "analyzer",
 }
-_OWNERS = {"catalog": "registry", "tables": "analyzer"}
+_OWNERS = {"catalog": "registry", "tables": "analyzer", "compare": "analyzer"}
 
 
 class StandIns:
@@ -192,6 +193,8 @@ class StandIns:
         #: of a table, that an answer to `tables` holds
         self.most_rows = 1000
         self.held = [LATENCY]
+        #: what figures were asked for
+        self.compared: list[Compare] = []
         #: told of each accepted evaluation, after its `EvaluationRequested`
         self.then: Callable[[str], list[Fact]] = lambda _: []
         self._ids = count()
@@ -214,6 +217,7 @@ class StandIns:
             "evaluations": self._evaluations,
             "catalog": self._catalog,
             "tables": self._tables,
+            "compare": self._compare,
         }
         for verb, answerer in verbs.items():
             bus = self._others.get(_OWNERS.get(verb, "scheduler"), self.bus)
@@ -262,6 +266,19 @@ class StandIns:
 
     async def _catalog(self, _: Asked) -> bytes:
         return encode_body(Catalog(models=self.models))
+
+    async def _compare(self, asked: Asked) -> bytes:
+        command = decode_body(Compare, asked.body)
+        self.compared.append(command)
+        found = Compared(
+            first=command.first,
+            second=command.second,
+            first_run="",
+            second_run="",
+            tables=tuple(self.held),
+            others=command.others,
+        )
+        return encode_body(found)
 
     async def _tables(self, asked: Asked) -> bytes:
         command = decode_body(ShowTables, asked.body)

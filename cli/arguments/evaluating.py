@@ -101,14 +101,35 @@ def add_answers(commands: Parsers) -> None:
     add("--device", default="", metavar="NAME", help="cpu, cuda, …")
     add("--wait", type=float, metavar="S", help="seconds to wait for an agent that fits")
     likeness = command(
-        commands, "compare", "compare", "compare two evaluations' answers to the same samples"
+        commands,
+        "compare",
+        "compare",
+        "compare two evaluations' answers to the same samples, or the figures of several",
     )
-    likeness.add_argument("first", metavar="ID[/RUN]")
-    likeness.add_argument("second", metavar="ID[/RUN]")
-    likeness.add_argument("--samples", action="store_true", help="each sample's measures, too")
+    _add_comparing(likeness)
     for each in (parser, likeness):
         prints(each)
         asks(each)
+
+
+def _add_comparing(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("first", metavar="ID[/RUN]")
+    add("second", metavar="ID[/RUN]")
+    add("others", nargs="*", metavar="ID", help="more than two: their figures side by side")
+    add("--samples", action="store_true", help="each sample's measures, too")
+    add("--figures", action="store_true", help="latency, throughput, accuracy, cost: of two, too")
+    add("--only", action="append", default=[], metavar="TABLE", help="of figures; repeatable")
+    add(
+        "--price",
+        action="append",
+        default=[],
+        metavar="AGENT=DOLLARS",
+        help="of an agent's hour; repeatable",
+    )
+    add("--latency-ms", type=float, metavar="MS", help="target: a query's latency at most")
+    add("--cost", type=float, metavar="DOLLARS", help="target: a million inferences at most")
+    add("--accuracy", type=float, metavar="SHARE", help="target: accuracy at least")
 
 
 def add_repeating(commands: Parsers) -> None:
@@ -116,6 +137,16 @@ def add_repeating(commands: Parsers) -> None:
     export = command(commands, "export", "reproducing", "write an evaluation as one file")
     export.add_argument("evaluation", metavar="ID")
     export.add_argument("-o", "--out", type=Path, metavar="FILE", help="default: standard output")
+    export.add_argument(
+        "--format",
+        default="log",
+        choices=(
+            *("log", "chrome", "perfetto", "speedscope", "otlp", "parquet", "flamegraph"),
+            "flow",
+        ),
+        help="log (to reproduce it), the spans of a run for another tool, or its facts (flow)",
+    )
+    export.add_argument("--run", dest="of_run", default="", help="default: the one traced deepest")
     again = command(commands, "reproduce", "reproducing", "run such a file again: what differs?")
     add = again.add_argument
     add("file", type=Path, metavar="FILE", help="of `mlscope export`")
@@ -131,13 +162,3 @@ def add_repeating(commands: Parsers) -> None:
     prints(again)
     for each in (export, again):
         asks(each)
-    export.add_argument(
-        "--format",
-        default="log",
-        choices=(
-            *("log", "chrome", "perfetto", "speedscope", "otlp", "parquet", "flamegraph"),
-            "flow",
-        ),
-        help="log (to reproduce it), the spans of a run for another tool, or its facts (flow)",
-    )
-    export.add_argument("--run", dest="of_run", default="", help="default: the one traced deepest")

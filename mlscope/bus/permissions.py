@@ -57,7 +57,7 @@ from schemas.subjects import REQUEST, ROOT, agent_command, subject_of
 _INBOX = "_INBOX_"
 _AGENT = "agent"
 _ANY = "*"
-_NOT_ON_PAGES = frozenset({"predictions", "compare", "spans", "flow"})
+_NOT_ON_PAGES = frozenset({"predictions", "spans", "flow"})
 """Commands that the gateway has no page or address for."""
 CURATOR = "curator"
 """The connection that puts and removes artifacts."""

@@ -15,6 +15,7 @@ from mlscope.client.predicting import (
     Files,
     Predicted,
     comparison_of,
+    figures_of,
     files_as_uploads,
     matched,
     predictions_of,
@@ -159,6 +160,14 @@ class AsyncClient:
         Raises CommandRefused for what is not alike.
         """
         return await comparison_of(self.bus, first, second)
+
+    async def figures(self, *evaluations: str, **terms: Any) -> Compared:
+        """Return the figures of two or more evaluations side by side.
+
+        `terms`: prices ($ an hour by agent), most_latency_ns, most_cost ($ a million inferences),
+        least_accuracy. Raises CommandRefused.
+        """
+        return await figures_of(self.bus, evaluations, **terms)
 
     async def predict(
         self, model: str | Mapping[str, Any], files: Files, **request: Any

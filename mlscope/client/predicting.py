@@ -70,6 +70,19 @@ async def comparison_of(bus: Bus, first: str, second: str) -> Compared:
     return await ask_for(bus, command, Compared, timeout_s=_ANSWER_S)
 
 
+async def figures_of(bus: Bus, evaluations: Sequence[str], **terms: Any) -> Compared:
+    """Return the figures of two or more evaluations side by side.
+
+    `terms` are further fields of `Compare`: prices, most_latency_ns, most_cost, least_accuracy.
+    Raises CommandRefused, NotAnswering, Denied.
+    """
+    fields = dict(zip(("first", "second"), evaluations, strict=False))
+    command = command_of(
+        Compare, {**fields, "others": tuple(evaluations[2:]), "figures": True, **terms}
+    )
+    return await ask_for(bus, command, Compared, timeout_s=_ANSWER_S)
+
+
 def _place(text: str) -> tuple[str, str]:
     evaluation, _, run = text.partition("/")
     return evaluation, run

@@ -139,6 +139,10 @@ class Client:
         """Return how far two evaluations' answers are apart. Raises CommandRefused."""
         return self.wait_for(self._client.compare(first, second))
 
+    def figures(self, *evaluations: str, **terms: Any) -> Compared:
+        """Return the figures of evaluations side by side. Raises CommandRefused."""
+        return self.wait_for(self._client.figures(*evaluations, **terms))
+
     def predict(
         self, model: str | Mapping[str, Any], files: Files, **request: Any
     ) -> list[Predicted]:

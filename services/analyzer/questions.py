@@ -13,8 +13,10 @@ from schemas.errors import MalformedMessage
 from schemas.evaluation import EvaluationPlanned
 from schemas.message import Message
 from schemas.plan import Subject
-from schemas.request import Compare, Refused, ShowPredictions
+from schemas.request import Compare, Refused, ShowPredictions, ShowTables
 from schemas.subjects import decisions_of
+from services.analyzer.across import COMPARISONS, READ
+from services.analyzer.across.source import Source, Terms
 from services.analyzer.divergence import compared
 from services.analyzer.errors import DatabaseAway, NoSuchRun, NotAlike
 from services.analyzer.store import Store
@@ -56,6 +58,8 @@ class Questions:
 
     async def _compare(self, body: bytes) -> Message:
         wanted = decode_body(Compare, body)
+        if wanted.figures:
+            return await self._figures(wanted)
         subjects = [await self._subject(each) for each in (wanted.first, wanted.second)]
         check_alike(*subjects)
         async with self._turn:
@@ -73,6 +77,32 @@ class Questions:
             first_run=first.run,
             second_run=second.run,
             tables=tables,
+        )
+
+    async def _figures(self, wanted: Compare) -> Compared:
+        """Set the tables of evaluations side by side. Raises NoSuchRun."""
+        names = tuple(dict.fromkeys((wanted.first, wanted.second, *wanted.others)))
+        sources = []
+        for name in names:
+            async with self._turn:
+                asked = ShowTables(evaluation=name, tables=READ)
+                found = await asyncio.to_thread(self._store.tables, asked)
+            if not found.tables:
+                raise NoSuchRun(name, "")
+            sources.append(Source(name, {table.name: table for table in found.tables}))
+        terms = Terms(
+            wanted.prices, wanted.most_latency_ns, wanted.most_cost, wanted.least_accuracy
+        )
+        tables = await asyncio.to_thread(
+            lambda: tuple(each.compute(sources, terms) for each in COMPARISONS)
+        )
+        return Compared(
+            first=wanted.first,
+            second=wanted.second,
+            first_run="",
+            second_run="",
+            tables=tables,
+            others=names[2:],
         )
 
     async def _subject(self, evaluation: str) -> Subject:
@@ -117,11 +147,13 @@ def fitting(found: Predictions, most_bytes: int, *, json_text: bool) -> bytes:
 
 
 def shortened(found: Compared, most_bytes: int, *, json_text: bool) -> bytes:
-    """Return an answer of `most_bytes` or fewer: rows of samples are left out, and that is said."""
-    overall, samples = found.tables
-    kept = len(samples.rows)
+    """Return an answer of `most_bytes` or fewer: rows of the longest table go, and that is said."""
+    place = max(range(len(found.tables)), key=lambda at: (len(found.tables[at].rows), at))
+    longest = found.tables[place]
+    kept = len(longest.rows)
     while True:
-        some = found.model_copy(update={"tables": (overall, _first(samples, kept))})
+        tables = (*found.tables[:place], _first(longest, kept), *found.tables[place + 1 :])
+        some = found.model_copy(update={"tables": tables})
         body = encode_body(some, json_text=json_text)
         if len(body) <= most_bytes or not kept:
             return body

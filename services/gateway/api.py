@@ -10,6 +10,7 @@ from starlette.responses import Response
 from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask, ask_for
 from mlscope.client.errors import NoSuchTable
+from schemas.analysis import Compared
 from schemas.codec import decode_body, parse
 from schemas.errors import MalformedMessage
 from schemas.identity import Token
@@ -18,7 +19,7 @@ from schemas.status import Catalog
 from services.gateway.answers import FILES, as_file, as_json
 from services.gateway.asking import evaluations, status_of, tables_of
 from services.gateway.bodies import json_body
-from services.gateway.constraints import list_of
+from services.gateway.constraints import figures_of, list_of
 from services.gateway.live import live_response
 from services.gateway.openapi import document
 
@@ -113,6 +114,13 @@ async def table(request: Request) -> Response:
     if suffix in FILES:
         return await asyncio.to_thread(as_file, one, suffix)
     return as_json(one.model_dump(mode="json"))
+
+
+async def compare(request: Request) -> Response:
+    """GET /api/compare?evaluation=ID&evaluation=ID: the figures of several side by side."""
+    command = figures_of(request.query_params.multi_items())
+    found = await ask_for(bus_of(request), command, Compared, timeout_s=60.0)
+    return as_json(found.model_dump(mode="json"))
 
 
 async def catalog(request: Request) -> Response:

@@ -5,7 +5,7 @@ from typing import Any
 
 from schemas.codec import parse
 from schemas.errors import MalformedMessage
-from schemas.request import ListEvaluations, SystemNeed
+from schemas.request import Compare, ListEvaluations, SystemNeed
 
 SYSTEM = tuple(name for name in SystemNeed.model_fields if name != "labels")
 """Fields of `SystemNeed` that a query names as they are."""
@@ -40,3 +40,31 @@ def list_of(query: Iterable[tuple[str, str]]) -> ListEvaluations:
             fields[name] = value
     system |= {"labels": labels["system_label"]}
     return parse(ListEvaluations, {**fields, "system": system, "labels": labels["label"]})
+
+
+FIGURES = ("evaluation", "price", "most_latency_ns", "most_cost", "least_accuracy")
+"""Every name a query for figures may have. `evaluation` and `price` (agent=dollars) come again."""
+
+
+def figures_of(query: Iterable[tuple[str, str]]) -> Compare:
+    """Return the comparison of figures a query asks for. Raises MalformedMessage."""
+    fields: dict[str, Any] = {"figures": True}
+    evaluations: list[str] = []
+    prices: dict[str, float] = {}
+    for name, value in query:
+        if name == "evaluation":
+            evaluations.append(value)
+        elif name == "price":
+            agent, _, dollars = value.partition("=")
+            prices[agent] = _number(name, dollars)
+        elif value:
+            fields[name] = _number(name, value)
+    named = dict(zip(("first", "second"), evaluations, strict=False))
+    return parse(Compare, {**fields, **named, "others": evaluations[2:], "prices": prices})
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise MalformedMessage(field=name, found=text[:80], expected="a number") from error

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from schemas.analysis import Table, Tables
+from schemas.analysis import Compared, Table, Tables
 from schemas.message import VERSION, Message
 from schemas.request import (
     Accepted,
@@ -15,7 +15,7 @@ from schemas.request import (
 )
 from schemas.status import Catalog, EvaluationList, EvaluationStatus
 from services.gateway.answers import FILES
-from services.gateway.constraints import QUERY
+from services.gateway.constraints import FIGURES, QUERY
 
 _MODELS: tuple[type[Message], ...] = (
     Evaluate,
@@ -25,6 +25,7 @@ _MODELS: tuple[type[Message], ...] = (
     EvaluationList,
     Tables,
     Table,
+    Compared,
     Catalog,
     PublishManifest,
     CatalogChanged,
@@ -91,6 +92,9 @@ def _catalog_paths() -> dict[str, Any]:
     return {
         "/api/catalog": {
             "get": _operation("what can run where", Catalog, _of("kind", "name", "version"))
+        },
+        "/api/compare": {
+            "get": _operation("figures of evaluations side by side", Compared, _of(*FIGURES))
         },
         "/api/models": {"get": _operation("the models there are", Catalog, [])},
         "/api/models/{name}": {

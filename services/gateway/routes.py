@@ -70,6 +70,7 @@ def _api_routes() -> list[Route]:
     return [
         Route("/openapi.json", api.openapi),
         Route("/catalog", api.catalog),
+        Route("/compare", api.compare),
         Route("/models", manifests.models),
         Route("/models/{name:path}", manifests.model),
         Route("/manifests", manifests.publish, methods=["POST"]),

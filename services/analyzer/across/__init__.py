@@ -23,3 +23,6 @@ COMPARISONS: tuple[Comparison, ...] = (
     REGRESSIONS,
 )
 """Every comparison, in the order of a report."""
+
+READ = ("conditions", "latency", "optimal_batch", "accuracy", "memory")
+"""The tables that comparisons read."""

@@ -13,12 +13,14 @@ from mlscope.tracing.batches import Attempt, output_batch
 from schemas.analysis import Compared, Prediction, Predictions, Table
 from schemas.evaluation import EvaluationPlanned
 from schemas.manifest import DatasetManifest
+from services.analyzer.across import COMPARISONS
 from services.analyzer.errors import NotAlike
 from services.analyzer.questions import check_alike, fitting, shortened
-from services.analyzer.store import migrate
+from services.analyzer.store import Store, migrate
 from services.collector import store as collector
 from services.collector.runs import run_row
 from services.collector.saving import prepared_of
+from tests.services.analyzer.across.reading import batch, source
 from tests.services.analyzer.test_service import analyzing
 from tests.services.collector.builders import REQUESTED_NS, a_completion, a_plan, some_queries
 
@@ -100,6 +102,22 @@ async def test_what_can_t_be_answered_is_refused(
 ) -> None:
     told = await _answer(asked, subject, **fields)
     assert (told["accepted"], told["error"], told["field"]) == (False, error, field)
+
+
+async def test_figures_of_several_are_set_side_by_side(asked: Bus, database_url: str) -> None:
+    told = [source(each, batch(1, ns)) for each, ns in (("e1", 1_000_000), ("e2", 2_000_000))]
+    with closing(Store(database_url)) as store:
+        for each in told:
+            store.write(each.evaluation, list(each.tables.values()), "d", {})
+    fields: dict[str, Any] = {"first": "e1", "second": "e2", "figures": True, "prices": {"a": 3.6}}
+    answer = Compared.model_validate(await _answer(asked, COMPARE, **fields))
+    tables = {table.name: table for table in answer.tables}
+    assert list(tables) == [each.name for each in COMPARISONS]
+    assert "e1 on a" in tables["throughput_by_batch"].verdict
+    assert "$1 a million" in tables["cost"].verdict
+    assert "1 of 1 pairs are slower" in tables["regressions"].verdict
+    missing = await _answer(asked, COMPARE, **fields | {"others": ["e3"]})
+    assert (missing["error"], missing["found"]) == ("unknown", "e3")
 
 
 def test_two_datasets_of_one_name_are_not_taken_for_one() -> None:

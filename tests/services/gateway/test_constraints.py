@@ -5,7 +5,7 @@ import pytest
 
 from schemas.errors import MalformedMessage
 from schemas.request import ListEvaluations
-from services.gateway.constraints import QUERY, list_of
+from services.gateway.constraints import QUERY, figures_of, list_of
 from tests.stories import StandIns
 
 ASKED = (
@@ -72,3 +72,29 @@ async def test_a_page_tells_what_is_wrong_with_its_query(web: httpx.AsyncClient)
     response = await web.get("/evaluations?label=build")
     assert response.status_code == 400
     assert "key=value" in response.text
+
+
+def test_figures_are_of_every_evaluation_named_with_prices_and_targets() -> None:
+    query = [("evaluation", each) for each in ("e1", "e2", "e3")]
+    more = [("price", "a=3.06"), ("most_latency_ns", "1e7"), ("most_cost", "")]
+    found = figures_of([*query, *more])
+    assert (found.first, found.second, found.others) == ("e1", "e2", ("e3",))
+    assert (found.prices, found.most_latency_ns, found.most_cost) == ({"a": 3.06}, 1e7, None)
+    assert found.figures
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ([("evaluation", "e1")], "second"),
+        ([("evaluation", "e1"), ("evaluation", "e2"), ("price", "a")], "price"),
+        ([("evaluation", "e1"), ("evaluation", "e2"), ("price", "a=-1")], "prices.a"),
+        ([("evaluation", "e1"), ("evaluation", "e2"), ("spoons", "3")], "spoons"),
+    ],
+)
+def test_a_wrong_query_for_figures_names_its_field(
+    query: list[tuple[str, str]], field: str
+) -> None:
+    with pytest.raises(MalformedMessage) as caught:
+        figures_of(query)
+    assert caught.value.field == field

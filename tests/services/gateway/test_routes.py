@@ -84,6 +84,14 @@ async def test_a_table_comes_as_json_and_csv(web: httpx.AsyncClient) -> None:
     assert (await web.get(f"/api/evaluations/{E}/tables/none")).status_code == 404
 
 
+async def test_figures_are_asked_for_by_address(web: httpx.AsyncClient, standing: StandIns) -> None:
+    query = "evaluation=e1&evaluation=e2&evaluation=e3&price=a=3.06"
+    told = (await web.get(f"/api/compare?{query}")).json()
+    assert (told["others"], told["tables"][0]["name"]) == (["e3"], "latency")
+    assert standing.compared[0].prices == {"a": 3.06}
+    assert (await web.get("/api/compare?evaluation=e1")).status_code == 400
+
+
 async def test_analyses_say_what_they_found_without_rows(web: httpx.AsyncClient) -> None:
     told = (await web.get(f"/api/evaluations/{E}/analyses")).json()["analyses"]
     assert [(each["name"], each["rows"], each["chart"]) for each in told] == [("latency", 2, None)]

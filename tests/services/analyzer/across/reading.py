@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from schemas.analysis import Table
+from services.analyzer.across import READ
 from services.analyzer.across.source import Comparison, Source, Terms
 from services.analyzer.tables import ANALYSES
 from tests.services.analyzer.golden import frames_in
 
-_READ = ("conditions", "latency", "optimal_batch", "accuracy", "memory")
 NO_TERMS = Terms()
 
 
 def source(evaluation: str, *runs: dict[str, Any], **more: Any) -> Source:
     """Return an evaluation of these runs."""
     frames = frames_in({"runs": list(runs), **more})
-    tables = [each.compute(frames) for each in ANALYSES if each.name in _READ]
+    tables = [each.compute(frames) for each in ANALYSES if each.name in READ]
     return Source(evaluation, {table.name: table for table in tables})
 
 
