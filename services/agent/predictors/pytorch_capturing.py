@@ -8,6 +8,7 @@ import torch
 from services.agent.errors import PredictFailed
 from services.agent.predictors import LayerCapture, Tensors
 from services.agent.predictors.pytorch_events import EventNames, KinetoCapture
+from services.agent.predictors.pytorch_kernels import Provenance
 from services.agent.predictors.pytorch_layers import EagerCapture
 from services.agent.predictors.pytorch_options import Options
 from services.agent.predictors.pytorch_plan import LayerPlan, plan_of
@@ -15,7 +16,7 @@ from services.agent.predictors.pytorch_probe import Operator, Seen, probe, wrapp
 from services.agent.predictors.pytorch_programs import operator_places
 from services.agent.predictors.shapes import first_line
 
-_NAMED_KERNELS = {"cpp.enable_kernel_profile": True}
+_NAMED_KERNELS = {"cpp.enable_kernel_profile": True, "trace.provenance_tracking_level": 1}
 _REPLAYED = "a CUDA graph is replayed whole: no layer of it runs by itself"
 _COMPILED = (
     "a compiled model's layers are its regions' operators and kernels, by PyTorch's profiler"
@@ -55,8 +56,7 @@ class Capturing:
         if not warmed_with:
             return self._begin_cold()
         if self._options.compile != "none":
-            self._names = self._names or EventNames(self._options.device)
-            return KinetoCapture(self._names, self._compiled_twin(), warmed_with, [_COMPILED])
+            return self._begin_compiled(warmed_with)
         if self._plan is None and self._names is None:
             self._look(warmed_with[0])
         if self._plan is not None:
@@ -73,19 +73,26 @@ class Capturing:
             return EagerCapture(plan, self._predict, ())
         return KinetoCapture(EventNames(self._options.device), self._predict, ())
 
-    def _compiled_twin(self) -> Predict:
-        """Return the model compiled once more, its CPU kernels telling the profiler their names.
+    def _begin_compiled(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
+        """Begin on the model compiled once more, its CPU kernels telling the profiler their names.
 
         On a GPU the profiler sees kernels' launches as they are.
         """
         if self._options.device.startswith("cuda"):
-            return self._predict
+            self._twin = self._predict
+            self._names = self._names or EventNames(self._options.device)
         if self._twin is None:
+            provenance = Provenance()
             mode = self._options.compile
             options = {**torch._inductor.list_mode_options(mode), **_NAMED_KERNELS}  # noqa: SLF001
-            twin = torch.compile(self._module._orig_mod, options=options)  # noqa: SLF001
+            model = self._module._orig_mod  # noqa: SLF001
+            twin = torch.compile(model, backend=provenance.backend(options))
             self._twin = self._predictor_of(twin)
-        return self._twin
+            self._names = EventNames(self._options.device, origins=provenance.origins)
+            with provenance.watching():
+                self._twin(warmed_with[0])
+        assert self._names is not None
+        return KinetoCapture(self._names, self._twin, warmed_with, [_COMPILED])
 
     def _look(self, inputs: Tensors) -> None:
         """Learn the layers from one uncounted call. Raises PredictFailed."""

@@ -18,6 +18,7 @@ from torch.autograd.profiler import profile
 from mlscope.tracing.clock import epoch_offset_ns, now_ns
 from services.agent.predictors import Layer, Tensors
 from services.agent.predictors.natures import Nature
+from services.agent.predictors.pytorch_kernels import Origins, origins_of
 from services.agent.predictors.pytorch_probe import Operator
 
 _TAKEN = "another user took PyTorch's profiler over during a block: its layers are missing"
@@ -26,9 +27,7 @@ _HOLDING = re.compile(
     r"Torch-Compiled Region|## Call CompiledFxGraph|Pregraph bytecode|AOTDispatcher Runtime"
     r"|forward$|<forward op>|ProfilerStep|torch::jit::|mlscope\."
 )
-_FUSED = re.compile(
-    r"(?:graph_\d+_)?(?P<kind>cpp|triton)_\w*?fused_(?P<parts>\w+?)_(?P<number>\d+)$"
-)
+_FUSED = re.compile(r"(?:graph_\d+_)?(?P<kind>cpp|triton)_\w*?fused_\w+$")
 _FX_GRAPH = re.compile(r"## Call CompiledFxGraph (\w+)")
 
 
@@ -52,6 +51,8 @@ class EventNames:
     operators: Mapping[str, Sequence[Operator]] = field(default_factory=dict)
     #: qualified names of a program's nodes, by operator name
     places: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: what compiled kernels do the work of
+    origins: Origins = field(default_factory=dict)
     _rows: dict[tuple[str, int], tuple[str, bytes]] = field(default_factory=dict)
 
     def layers_of(self, events: Iterable[Event]) -> list[Layer]:
@@ -79,7 +80,7 @@ class EventNames:
             shapes=known.shapes if known else (),
             input_shapes=known.input_shapes if known else None,
             provider=self.provider,
-            original=fused["parts"].split("_") if fused else (),
+            original=origins_of(self.origins, event.name, nth),
             memory_bytes=known.new_bytes if known else None,
             memory_kind="outputs" if known else "",
             flops=known.flops if known else None,

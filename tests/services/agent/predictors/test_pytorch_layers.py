@@ -1,6 +1,7 @@
 """Layers of PyTorch models: modules wrapped for a block, and what lies between them."""
 
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from services.agent.errors import PredictFailed  # noqa: E402
 from services.agent.predictors import Layer, LayerSource, Predictor  # noqa: E402
 from services.agent.predictors import pytorch_layers as layers_module  # noqa: E402
 from services.agent.predictors.pytorch import PyTorchPredictor, open_model  # noqa: E402
+from services.agent.predictors.pytorch_options import options_of  # noqa: E402
 from tests.services.agent.predictors import nets  # noqa: E402
 from tests.services.agent.predictors.test_pytorch import batch, manifest, request  # noqa: E402
 
@@ -226,3 +228,27 @@ def test_another_user_of_the_profiler_is_told_of() -> None:
         capture.predict(batch())
     assert capture.close() == [[]]
     assert any("took PyTorch's profiler" in note for note in capture.notes)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not shutil.which("g++"), reason="inductor compiles C++")
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_compiled_model_s_kernels_name_what_they_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("torch._inductor.config.compile_threads", 1)
+    monkeypatch.setattr("torch._inductor.config.cpp_cache_precompile_headers", False)
+    model = nets.small().eval()
+    asked = request(options={"compile": "default"})
+    options = options_of(asked.options, "cpu", has_gpu=False)
+    # Not opened, which would compile it: what is traced is a twin.
+    predictor = PyTorchPredictor(asked, options, torch.compile(model))
+    (call,) = calls_of(predictor, batch())
+    kernels = [each for each in map(told, call) if each["type"] == "cpp kernel"]
+    origins = {name for each in kernels for name in each["original"]}
+    assert {"0", "1", "2"} <= {name.partition("/")[0] for name in origins}
+    assert all("Torch-Compiled Region" in each["region"] for each in kernels)
+    assert "aten::addmm" in [layer.name for layer in call]
+    assert not any("forward" in vars(module) for module in model.modules())
