@@ -5,6 +5,9 @@ Outermost operators (`cpu_op`) are layers, those inside them library calls; the 
 driver's calls, kernels, copies and sets are level system, joined by Kineto's correlation ids.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -22,6 +25,19 @@ _DEVICES = {
     "gpu_memset": SpanKind.SET,
 }
 _KNOWN = (OPERATORS, ANNOTATIONS, *_CALLS, *_DEVICES)
+_ARGUMENTS: Mapping[str, str] = MappingProxyType(
+    {
+        "correlation": "correlation",
+        "stream": "stream",
+        "device": "device",
+        "bytes": "bytes",
+        "grid": "grid",
+        "block": "block_size",
+        "registers per thread": "registers",
+        "shared memory": "shared_bytes",
+        "graph node id": "graph_node",
+    }
+)
 _QUERIES = r"^(ProfilerStep#\d+|query)$"
 
 
@@ -30,8 +46,8 @@ def is_kineto(events: Events) -> bool:
     return bool(events.frame["cat"].is_in([OPERATORS, "kernel", *_CALLS]).any())
 
 
-def recording_of(events: Events) -> Recording:
-    """Return torch.profiler's events as a recording."""
+def recording_of(events: Events, *, attributes: bool = True) -> Recording:
+    """Return torch.profiler's events as a recording; without `attributes` of devices sooner."""
     told, notes = _stamped(events.frame)
     origin = int(told["start_ns"].min() or 0)  # type: ignore[arg-type]
     told = told.with_columns(pl.col("start_ns") - origin)
@@ -44,7 +60,7 @@ def recording_of(events: Events) -> Recording:
         _annotations(told),
         _operators(told.filter(pl.col("cat") == OPERATORS), roots),
         _calls(told.filter(pl.col("cat").is_in(_CALLS)), devices),
-        _devices(devices),
+        _devices(devices, attributes=attributes),
     ]
     spans = pl.concat([filled(part.with_columns(pl.lit(0).alias("span"))) for part in parts])
     spans = spans.sort("start_ns", "level", maintain_order=True).drop("span")
@@ -65,7 +81,7 @@ def _stamped(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     known = frame.filter(pl.col("cat").is_in(_KNOWN) & pl.col("ts").is_not_null())
     left_out = frame.height - known.height
     notes = [f"{left_out} events of other categories were left out"] if left_out else []
-    args = pl.col("args").struct
+    fields = {each.name for each in frame.schema["args"].fields}  # type: ignore[attr-defined]
     ns = [
         (pl.col(of) * 1000).round().cast(pl.Int64).fill_null(0).alias(name)
         for of, name in (("ts", "start_ns"), ("dur", "duration_ns"))
@@ -75,16 +91,11 @@ def _stamped(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
         "name",
         *ns,
         pl.col("tid").cast(pl.Int64, strict=False).fill_null(-1).alias("thread"),
-        args.field("correlation").fill_null(-1),
-        args.field("stream"),
-        args.field("device"),
-        args.field("bytes"),
-        args.field("grid"),
-        args.field("block").alias("block_size"),
-        args.field("registers per thread").alias("registers"),
-        args.field("shared memory").alias("shared_bytes"),
-        args.field("graph node id").alias("graph_node"),
-    ), notes
+        *(
+            (pl.col("args").struct.field(of) if of in fields else pl.lit(None)).alias(name)
+            for of, name in _ARGUMENTS.items()
+        ),
+    ).with_columns(pl.col("correlation").cast(pl.Int64).fill_null(-1)), notes
 
 
 def _queries(told: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -156,7 +167,7 @@ def _calls(told: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _devices(told: pl.DataFrame) -> pl.DataFrame:
+def _devices(told: pl.DataFrame, *, attributes: bool) -> pl.DataFrame:
     """Return what ran on devices; their thread is their stream."""
     kind = pl.col("cat").replace_strict({n: int(k) for n, k in _DEVICES.items()}, default=2)
     sizes = pl.col("block_size").alias("block")
@@ -169,7 +180,9 @@ def _devices(told: pl.DataFrame) -> pl.DataFrame:
         "correlation",
         kind.alias("kind"),
         pl.lit(int(Level.SYSTEM)).alias("level"),
-        pl.struct(nature).struct.json_encode().alias("attributes"),
+        (pl.struct(nature).struct.json_encode() if attributes else pl.lit(None)).alias(
+            "attributes"
+        ),
     )
 
 
