@@ -1,8 +1,8 @@
-"""Bundles as frames: what the collector would store, without a database."""
+"""Bundles as the analyzer's frames: what the collector would store, without a database."""
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,72 +13,163 @@ from mlscope.tracing.batches import columns_of
 from schemas.batch import QueriesAnswered, SpanKind, TraceCaptured
 from schemas.level import Level
 from schemas.run import RunCompleted, RunFailed
-from services.analyzer.frames import SPAN_SCHEMA
+from services.analyzer.devices import NATURE_SCHEMA
+from services.analyzer.frames import (
+    LAYER_SCHEMA,
+    OUTPUT_SCHEMA,
+    QUERY_SCHEMA,
+    SPAN_SCHEMA,
+    Frames,
+    Run,
+    RunRow,
+)
 
 _DEVICE_KINDS = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.SET)
+_STAMPS = ("due_ns", "issued_ns", "started_ns", "ended_ns", "service_ns", "failed")
 
 
-@dataclass(slots=True)
-class Recorded:
-    """One run of a bundle: how it ended, its spans (frames.SPAN_SCHEMA and `attributes`)."""
-
-    run: str
-    level: int = 0
-    spans: pl.DataFrame = field(default_factory=pl.DataFrame)
-    queries: pl.DataFrame = field(default_factory=pl.DataFrame)
-    conditions: dict[str, Any] = field(default_factory=dict)
-    caveats: tuple[str, ...] = ()
-    error: str = ""
+def frames_of(*paths: Path) -> Frames:
+    """Return the runs of bundles of one model as one evaluation's frames. Raises BundleBroken."""
+    runs = [run for path in paths for run in _runs(path)]
+    numbered = [_with_key(run, number) for number, run in enumerate(runs, start=1)]
+    return Frames("bundles", tuple(numbered), tuple(run.row for run in numbered))
 
 
-def recorded(path: Path) -> dict[str, Recorded]:
-    """Return the runs of a bundle by name. Raises BundleBroken."""
+def _with_key(run: Run, key: int) -> Run:
+    row = replace(run.row, run_key=key)
+    mine = pl.lit(key, pl.Int64).alias("run_key")
+    frames = {
+        name: getattr(run, name).with_columns(mine) for name in ("queries", "spans", "layers")
+    }
+    return replace(run, row=row, **frames)
+
+
+def _runs(path: Path) -> Iterator[Run]:
     bundle = read(path)
-    names = [run.run for session in bundle.plan.sessions for run in session.runs]
-    return {name: _run(bundle.facts(name), name) for name in names}
+    for session in bundle.plan.sessions:
+        for plan in session.runs:
+            row = RunRow(
+                run_key=0,
+                run=plan.run,
+                agent=session.agent,
+                session=session.session,
+                scenario=plan.scenario,
+                parameters=plan.parameters,
+                level_asked=int(plan.level),
+                batch_size=session.batch_size,
+                model=bundle.plan.subject.model.name,
+                framework="pytorch",
+                device=bundle.plan.subject.device,
+                variant=session.variant,
+            )
+            yield _run(bundle.facts(plan.run), row)
 
 
-def _run(facts: Iterator[Any], name: str) -> Recorded:
-    found, names = Recorded(name), dict[int, str]()
-    spans, queries = [], []
+def _run(facts: Iterator[Any], row: RunRow) -> Run:
+    names = dict[int, str]()
+    spans: list[pl.DataFrame] = []
+    queries: list[pl.DataFrame] = []
     for fact in facts:
         match fact:
             case TraceCaptured():
                 names.update(zip(fact.name_ids, fact.name_texts, strict=True))
                 spans.append(_spans(fact, names))
             case QueriesAnswered():
-                queries.append(pl.DataFrame(dict(columns_of(fact))))
+                queries.append(_queries(fact))
             case RunCompleted():
-                found.level, found.caveats = int(fact.level), fact.caveats
-                found.conditions = fact.conditions.model_dump()
+                row = replace(
+                    row,
+                    level=int(fact.level),
+                    level_note=fact.level_note,
+                    framework_version=fact.conditions.framework_version,
+                    conditions=fact.conditions.model_dump(),
+                    caveats=fact.caveats,
+                    spans=fact.tally.spans,
+                    queries=fact.tally.queries,
+                )
             case RunFailed():
-                found.error = f"{fact.error}: {fact.message}"
-    found.spans = pl.concat(spans) if spans else pl.DataFrame()
-    found.queries = pl.concat(queries) if queries else pl.DataFrame()
-    return found
+                row = replace(row, end="failed", outcome="failed", error=fact.error)
+    found = pl.concat(spans) if spans else _spans_of({}, [])
+    return Run(
+        row,
+        queries=pl.concat(queries) if queries else pl.DataFrame(schema=dict(QUERY_SCHEMA)),
+        spans=found.drop("attributes"),
+        layers=_layers(found),
+        outputs=pl.DataFrame(schema=dict(OUTPUT_SCHEMA)),
+        natures=_natures(found),
+        named_layers=_named(found),
+    )
+
+
+def _told(frame: pl.DataFrame) -> Iterator[tuple[int, dict[str, Any]]]:
+    for span, text in frame.select("span", "attributes").iter_rows():
+        yield span, json.loads(text) if text else {}
+
+
+def _layers(spans: pl.DataFrame) -> pl.DataFrame:
+    first = spans.filter(pl.col("level") == Level.FRAMEWORK).unique("layer", keep="first")
+    rows = []
+    for (_, told), name in zip(_told(first), first["name"], strict=True):
+        texts = {each: json.dumps(told.get(each)) for each in ("shape", "original")}
+        rows.append({"layer": told.get("index"), "name": name, **_only(told), **texts})
+    frame = pl.DataFrame(rows, schema={k: v for k, v in LAYER_SCHEMA.items() if k != "run_key"})
+    return frame.with_columns(pl.lit(0, pl.Int64).alias("run_key")).select(*LAYER_SCHEMA)
+
+
+def _only(told: dict[str, Any]) -> dict[str, Any]:
+    known = set(LAYER_SCHEMA) - {"run_key", "layer", "name", "shape", "original"}
+    return {name: told.get(name) for name in known}
+
+
+def _natures(spans: pl.DataFrame) -> pl.DataFrame:
+    devices = spans.filter(pl.col("kind").is_in(_DEVICE_KINDS))
+    rows = [
+        {"span": span, **{name: told.get(name) for name in NATURE_SCHEMA if name != "span"}}
+        for span, told in _told(devices)
+        if "graph_node" in told or "flops" in told
+    ]
+    return pl.DataFrame(rows, schema=dict(NATURE_SCHEMA))
+
+
+def _named(spans: pl.DataFrame) -> dict[int, str]:
+    devices = spans.filter(pl.col("kind").is_in(_DEVICE_KINDS))
+    return {span: told["layer"] for span, told in _told(devices) if told.get("layer")}
+
+
+def _queries(fact: QueriesAnswered) -> pl.DataFrame:
+    columns = {name: list(values) for name, values in columns_of(fact).items() if len(values)}
+    columns["run_key"] = [0] * fact.count
+    columns.setdefault("failed", [-1] * fact.count)
+    frame = pl.DataFrame({name: columns[name] for name in QUERY_SCHEMA}, schema=dict(QUERY_SCHEMA))
+    absent = [pl.when(pl.col(each) >= 0).then(pl.col(each)).alias(each) for each in _STAMPS]
+    return frame.with_columns(*absent)
 
 
 def _spans(fact: TraceCaptured, names: dict[int, str]) -> pl.DataFrame:
     columns = {name: list(values) for name, values in columns_of(fact).items() if len(values)}
     columns.setdefault("kind", [0] * fact.count)
     columns.setdefault("correlation", [-1] * fact.count)
+    columns["name"] = [names[number] for number in columns["name"]]
     texts: list[str | None] = [None] * fact.count
     for row, text in zip(fact.attribute_rows, fact.attribute_texts, strict=True):
         texts[row] = text.decode()
+    return _spans_of(columns, texts)
+
+
+def _spans_of(columns: dict[str, list[Any]], texts: list[str | None]) -> pl.DataFrame:
+    columns = columns or {name: [] for name in SPAN_SCHEMA}
     told = [json.loads(text) if text else {} for text in texts]
     on_device = [kind in _DEVICE_KINDS for kind in columns["kind"]]
     is_layer = [level == Level.FRAMEWORK for level in columns["level"]]
-    threads = columns["thread"]
     columns |= {
-        "run_key": [1] * fact.count,
-        "name": [names[number] for number in columns["name"]],
+        "run_key": [0] * len(texts),
         "layer": [t.get("index") if f else None for t, f in zip(told, is_layer, strict=True)],
         "device": [t.get("device") if d else None for t, d in zip(told, on_device, strict=True)],
-        "stream": [t if d else None for t, d in zip(threads, on_device, strict=True)],
+        "stream": [t if d else None for t, d in zip(columns["thread"], on_device, strict=True)],
     }
     frame = pl.DataFrame({name: columns[name] for name in SPAN_SCHEMA}, schema=dict(SPAN_SCHEMA))
     absent = [
         pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(name)
-        for name in ("parent", "query", "correlation")
+        for name in ("parent", "correlation")
     ]
     return frame.with_columns(*absent, attributes=pl.Series(texts, dtype=pl.String))

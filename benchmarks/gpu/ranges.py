@@ -1,10 +1,10 @@
 """Counters of whole models, where time is too short for each kernel's: one call of each under ncu.
 
-`python -m benchmarks.gpu.ranges MODELS.json` is run under `ncu`, see `commands`. Every model is
-opened once, warmed up, and one call of its module lies between the profiler's start and stop.
-Memory and occupancy come by range replay: the whole call again for each pass, about two seconds a model.
-Instructions can't be counted so (ncu refuses); fused multiply-adds alone come by kernel replay in
-few passes, where all of a kernel's counters take 0.1 s a kernel.
+`python -m benchmarks.gpu.ranges MODELS.json` is run under `ncu`, see the commands here. Every model
+is opened once, warmed up, and one call of its module lies between the profiler's start and stop.
+Memory and occupancy come by range replay: the whole call again for each pass. Instructions can't
+be counted so (ncu refuses); fused multiply-adds alone come by kernel replay in few passes, where
+all of a kernel's counters take 0.1 s a kernel.
 """
 
 import ctypes

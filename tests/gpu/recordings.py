@@ -17,3 +17,11 @@ def recorded_text(name: str) -> str:
 def recorded(name: str) -> Any:
     """Return a recording in JSON."""
     return json.loads(recorded_text(name))
+
+
+def recorded_bundle(name: str, folder: Path) -> Path:
+    """Return a recorded bundle as a file in a folder."""
+    path = folder / f"{name}.bundle"
+    with gzip.open(_FOLDER / f"{name}.bundle.gz") as file:
+        path.write_bytes(file.read())
+    return path
