@@ -174,3 +174,5 @@ def availability_of(name: str) -> Availability:
         return collector_named(name).availability()
     except (CollectorUnavailable, UnknownCollector) as error:
         return Availability((), error.reason)
+    except Exception as error:  # noqa: BLE001 - foreign code must not keep an agent from starting
+        return Availability((), str(error) or type(error).__name__)

@@ -14,6 +14,7 @@ from schemas.level import Level
 from schemas.request import Blocks
 from schemas.run import RunCompleted
 from services.agent.collecting import Collecting, Occasion, open_collecting
+from services.agent.collectors import Availability, availability_of
 from services.agent.control import Control
 from services.agent.group import Group
 from services.agent.predictors import Opened
@@ -123,6 +124,16 @@ def test_one_that_can_not_be_opened_is_said_where_it_was_asked_for() -> None:
     asked = collecting(simulated={"fails_in": "open"})
     assert asked.notes == ["collector simulated: out of simulated memory"]
     assert collecting(nosuch=True).notes[0].startswith("collector nosuch: unknown; known: ")
+
+
+def test_one_that_can_not_even_say_what_it_gives_gives_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken() -> Availability:
+        raise ImportError("no libsim.so")
+
+    monkeypatch.setattr("simulated_collector.availability", broken)
+    assert availability_of("simulated") == Availability((), "no libsim.so")
 
 
 def test_a_switch_turns_one_off() -> None:
