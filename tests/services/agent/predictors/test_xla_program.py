@@ -74,6 +74,7 @@ def test_a_loop_is_shown_by_what_ran_in_it() -> None:
         Ran("neg.9", 132, 10, 1),
         Ran("neg.9", 145, 10, 1),
         Ran("custom.4", 185, 40, 1),
+        Ran("copy.1", 190, 5, 1),
         Ran("fusion", 900, 20, 1),
     ]
     (call, other) = layers_by_call(ran, [(90, 210), (300, 400)], program)
