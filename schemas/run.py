@@ -48,6 +48,14 @@ class BlockStatistics(Message):
     median_ns: int
 
 
+class Ceiling(Message):
+    """The most of something that a device does a second; None where nobody knows."""
+
+    measured: float | None = None
+    datasheet: float | None = None
+    method: str = ""
+
+
 class Conditions(Message):
     """No result without these: versions, effective settings, seeds, checksums, costs of opening."""
 
@@ -76,6 +84,9 @@ class Conditions(Message):
     repeats_compared: int = 0
     mlscope_version: str = ""
     python_version: str = ""
+    #: what its device computes (FLOP/s) and moves (bytes/s) at most; None where nobody asked
+    peak_flops: Ceiling | None = None
+    memory_bandwidth: Ceiling | None = None
     #: load average, CPU governor and clock, involuntary context switches during the run, …
     noise: dict[str, Any] = Field(default_factory=dict)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import quantiles
-from typing import Self
+from typing import Any, Self
 
 from mlscope.load.load import Load
 from mlscope.load.scenarios import COLD, scenario_named
@@ -13,6 +13,7 @@ from schemas.level import Level
 from schemas.plan import RunPlan, WorkOrder
 from schemas.run import BlockStatistics, ClockOrigin, Conditions, RunCompleted, RunFailed, Tally
 from services.agent.blocks import block_statistics
+from services.agent.ceilings import host_roof
 from services.agent.collecting import Collecting, Occasion, missing_levels, open_collecting
 from services.agent.control import Control, Deadline, RunName
 from services.agent.errors import AgentError, CodeFailed, CodeRaised, PredictFailed
@@ -177,7 +178,10 @@ class Measurement:
         if self._late_ns:
             noise[LATENESS] = _p99(self._late_ns)
         conditions = self.session.conditions(seed if isinstance(seed, int) else None, noise)
-        return conditions.model_copy(update={"repeats_compared": self.stages.kept.compared})
+        told: dict[str, Any] = {"repeats_compared": self.stages.kept.compared}
+        if self.level >= Level.FRAMEWORK and conditions.device == "cpu":
+            told |= host_roof(self.session.scratch)
+        return conditions.model_copy(update=told)
 
     def _notes(self, tally: Tally, origin: ClockOrigin) -> list[str]:
         notes = [*self.stages.kept.notes, *self.collecting.notes]

@@ -128,6 +128,9 @@ async def test_layers_hang_under_predict_at_level_framework(tmp_path: Path) -> N
     assert len(predicts) == 5
     assert parents == [span for span in predicts for _ in range(8)]
     assert "whole microseconds" in said.completed().caveats[0]
+    roof = said.completed().conditions.peak_flops
+    assert roof is not None
+    assert (roof.measured or 0.0) > 1e6
 
 
 async def test_a_level_too_deep_is_run_as_deep_as_can_be(tmp_path: Path) -> None:
@@ -148,6 +151,7 @@ async def test_every_scenario_of_a_picture_model_streams(tmp_path: Path, scenari
     said = await carried_out(an_order(subject, (run,), batch_size=2), tmp_path)
     per_query = spans_per_query(steps_of(subject.model), 2, Level.MODEL)
     assert said.completed().tally.spans == 6 * per_query
+    assert said.completed().conditions.memory_bandwidth is None
     assert column(said.of(QueriesAnswered), "query") == list(range(6))
     due, issued = (column(said.of(QueriesAnswered), name) for name in ("due_ns", "issued_ns"))
     assert scenario == "batched" or all(i >= d >= 0 for d, i in zip(due, issued, strict=True))
