@@ -91,8 +91,10 @@ def _events(span: dict[str, Any]) -> list[str]:
         return [_SPAN.format(**host | {"name": name}, cat="user_annotation", args=args)]
     if span["level"] <= int(Level.FRAMEWORK):
         shapes = '"External id": 3,"Record function id": 0, "Input Dims": [[8, 64, 56, 56], []]'
-        cat = "cpu_op" if span["level"] == int(Level.FRAMEWORK) else "user_annotation"
-        return [_SPAN.format(**host, cat=cat, args=shapes)]
+        if span["level"] < int(Level.FRAMEWORK):
+            return [_SPAN.format(**host, cat="user_annotation", args=shapes)]
+        operator = host | {"name": f"aten::{span['name']}"}
+        return [_SPAN.format(**operator, cat="cpu_op", args=shapes)]
     arrow = {"id": number, "ts": times["ts"]}
     if span["kind"] == int(SpanKind.LAUNCH):
         args = f'"External id": {number}, "cbid": 211, "correlation": {number}'

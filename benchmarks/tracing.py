@@ -34,6 +34,8 @@ KERNELS = (
 )
 COPY_NAME = "Memcpy HtoD (Pinned -> Device)"
 GAP_NS = 400
+DRAINED_NS = 15_000
+"""How long a query waits for its last kernels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ def spans_of(shape: Shape, run_key: int = 1, seed: int = 7) -> pl.DataFrame:
     layer = _around(launch, shape.launches)
     predict = _around(layer, shape.layers)
     parts = [
-        _part(predict, Level.APPLICATION, SpanKind.HOST, widened_ns=2 * GAP_NS),
-        _part(predict, Level.MODEL, SpanKind.HOST, widened_ns=GAP_NS),
+        _part(predict, Level.APPLICATION, SpanKind.HOST, widened_ns=DRAINED_NS + GAP_NS),
+        _part(predict, Level.MODEL, SpanKind.HOST, widened_ns=DRAINED_NS),
         _part(layer, Level.FRAMEWORK, SpanKind.HOST, widened_ns=100),
         _part(launch, Level.SYSTEM, SpanKind.LAUNCH),
         _part(_kernels(launch, random), Level.SYSTEM, SpanKind.KERNEL),
@@ -159,7 +161,7 @@ def _around(inner: Columns, count: int) -> Columns:
 def _kernels(launch: Columns, random: np.random.Generator) -> Columns:
     """Return what the launches started: in order on its stream, after its launch began."""
     count = len(launch["start_ns"])
-    durations = random.integers(1_000, 8_000, count)
+    durations = random.integers(1_000, 6_000, count)
     stream = (random.random(count) < 0.1).astype(np.int64)
     starts = np.empty(count, np.int64)
     for each in (0, 1):
