@@ -144,7 +144,9 @@ def add_repeating(commands: Parsers) -> None:
             *("log", "chrome", "perfetto", "speedscope", "otlp", "parquet", "flamegraph"),
             "flow",
         ),
-        help="log (to reproduce it), the spans of a run for another tool, or its facts (flow)",
+        metavar="FORMAT",
+        help="log (to reproduce it); of a run's spans chrome, perfetto, speedscope, otlp, parquet,"
+        " flamegraph; or flow, its facts",
     )
     export.add_argument("--run", dest="of_run", default="", help="default: the one traced deepest")
     again = command(commands, "reproduce", "reproducing", "run such a file again: what differs?")
