@@ -7,7 +7,7 @@ DEMO_READY = $(VENV)/.ready
 WORKERS ?= 2
 PYTEST = $(BIN)/python -m pytest -m "not compose and not long and not large"
 
-.PHONY: demo up test test-all check format bench test-faults test-compose schemas clean
+.PHONY: demo up test test-all check format bench test-faults test-compose test-gpu schemas clean
 
 demo: $(DEMO_READY)  ## one evaluation end to end on this machine
 	$(BIN)/mlscope demo
@@ -45,6 +45,9 @@ test-faults: $(READY)  ## 50 seeded SIGKILL trials
 test-compose: $(READY)  ## the compose cluster in a real engine, on stand-in base images
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[compose]"
 	$(BIN)/python -m pytest -m compose --timeout 3600 tests/compose
+
+test-gpu: $(READY)  ## on a machine with a GPU, its own PyTorch beside; elsewhere its recordings alone
+	$(BIN)/python -m pytest -ra tests/gpu
 
 schemas: $(READY)  ## write schemas/v1 from the messages
 	$(BIN)/mlscope schemas --write

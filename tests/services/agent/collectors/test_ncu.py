@@ -1,0 +1,110 @@
+"""Driving ncu: the command, what comes of its report, and what is said when there is none."""
+
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from schemas.level import Level
+from services.agent.collectors import CollectorRequest, CollectorUnavailable, ncu
+from services.agent.collectors.ncu import NcuCollector, command_of, open_collector
+from services.agent.collectors.ncu_metrics import metrics_for
+from services.agent.predictors import Opened
+from services.agent.reopening import Reopening
+from tests.gpu.recordings import recorded_text
+
+OPENED = Opened("pytorch", "2.11", (), (), "gpu", "H200", "float32", 1, {})
+WORDS = {"order": b"an order", "manifests_folder": "", "brought": {}, "allowed": {}}
+
+Tool = Callable[[str], str]
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> Tool:
+    """Make a stand-in for ncu: Python that is given `report`, its --log-file, and `order`."""
+
+    def make(body: str) -> str:
+        path = tmp_path / "ncu"
+        head = f"#!{sys.executable}\nimport sys, pathlib\nwords = sys.argv\n"
+        names = "report = pathlib.Path(words[words.index('--log-file') + 1])\norder = words[-1]\n"
+        path.write_text(head + names + body)
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return str(path)
+
+    return make
+
+
+def request(scratch: Path, **options: object) -> CollectorRequest:
+    return CollectorRequest(OPENED, Level.HARDWARE, options, scratch, Reopening(WORDS, scratch))
+
+
+def collected_with(path: str, scratch: Path) -> NcuCollector:
+    collector = NcuCollector(path, request(scratch), metrics_for("float32"))
+    collector.begin()
+    return collector
+
+
+def test_the_replays_kernels_come_once(tool: Tool, tmp_path: Path) -> None:
+    recording = tmp_path / "recording.csv"
+    recording.write_text(recorded_text("ncu_resnet50_b32.csv"))
+    copy = f"report.write_bytes(pathlib.Path({str(recording)!r}).read_bytes())\n"
+    body = f"assert pathlib.Path(order).stat().st_size\n{copy}"
+    collector = collected_with(tool(body), tmp_path)
+    first = collector.end()
+    assert len(first.spans) == 239
+    assert {span.level for span in first.spans} == {Level.HARDWARE}
+    assert first.notes == ()
+    collector.begin()
+    assert collector.end().spans == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "note"),
+    [
+        ("report.write_text('==ERROR== ERR_NVGPUCTRPERM\\n'); sys.exit(1)\n", "lets only root"),
+        ("report.write_text('==ERROR== Unknown metric\\n'); sys.exit(9)\n", "Unknown metric"),
+        ("sys.exit('OpenFailed: no such model')\n", "OpenFailed: no such model"),
+        ("report.write_text('==PROF== Connected\\n')\n", "holds no table"),
+    ],
+)
+def test_why_there_is_none_is_said(tool: Tool, tmp_path: Path, body: str, note: str) -> None:
+    collected = collected_with(tool(body), tmp_path).end()
+    assert collected.spans == ()
+    assert len(collected.notes) == 1
+    assert note in collected.notes[0]
+
+
+def test_a_metric_that_the_chip_lacks_is_named(tool: Tool, tmp_path: Path) -> None:
+    head = '"ID","Kernel Name","Stream","Device","dram__bytes_read.sum"\n"","","","","byte"\n'
+    body = f'report.write_text({head!r} + \'"0","k","7","0","5"\\n\')\n'
+    collected = collected_with(tool(body), tmp_path).end()
+    assert [(span.attributes or {})["dram_read_bytes"] for span in collected.spans] == [5]
+    assert "ncu counted no dram__bytes_write.sum" in collected.notes[0]
+
+
+def test_any_metric_may_be_asked_for_but_nothing_else(
+    tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ncu, "tool", lambda: tool(""))
+    open_collector(request(tmp_path, metrics=["l2__misses.sum"]))
+    for wrong in ("--export=/tmp/x", "a,b c", "$(true)"):
+        with pytest.raises(CollectorUnavailable, match="no name of a metric"):
+            open_collector(request(tmp_path, metrics=[wrong]))
+
+
+def test_without_the_tool_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ncu, "tool", lambda: None)
+    with pytest.raises(CollectorUnavailable, match="not on the PATH"):
+        open_collector(request(tmp_path))
+    assert ncu.availability().levels == ()
+
+
+def test_clocks_and_caches_are_left_alone() -> None:
+    command = command_of("ncu", ("a.sum", "b.sum"), Path("r.csv"), Path("o.bin"))
+    text = " ".join(command)
+    assert "--clock-control none" in text
+    assert "--cache-control none" in text
+    assert "--metrics a.sum,b.sum" in text
+    assert command[-1] == "o.bin"
