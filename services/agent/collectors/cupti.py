@@ -37,6 +37,7 @@ _FORCED = 1
 """CUPTI_ACTIVITY_FLAG_FLUSH_FORCED: buffers that are not full too."""
 _KINDS = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "RUNTIME", "DRIVER")
 _FRAMEWORKS = ("jax", "onnxruntime", "tensorflow", "tensorrt")
+_UNVERIFIED = "not verified: its records were read on an H200, no agent's run was traced with it"
 _NO_DRIVER = "the CUDA driver (libcuda.so.1) is not found"
 
 
@@ -50,7 +51,7 @@ def availability() -> Availability:
         return Availability((), _NO_DRIVER)
     if outside := outside_holder():
         return Availability((), f"{outside} watches this process and holds CUPTI")
-    return Availability((Level.SYSTEM,), devices=("gpu",), frameworks=_FRAMEWORKS)
+    return Availability((Level.SYSTEM,), _UNVERIFIED, devices=("gpu",), frameworks=_FRAMEWORKS)
 
 
 def open_collector(request: CollectorRequest) -> "CuptiCollector":  # noqa: ARG001
