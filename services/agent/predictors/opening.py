@@ -71,8 +71,9 @@ class Opening:
 
     def _capture(self, predictor: Openable) -> LayerCapture | None:
         """Return a capture of the first run's layers, where they are wanted and can be had."""
-        is_wanted = self._request.traces_first and isinstance(predictor, LayerSource)
-        if not is_wanted or predictor.opened.deepest_level < Level.FRAMEWORK:
+        if not self._request.traces_first or predictor.opened.deepest_level < Level.FRAMEWORK:
+            return None
+        if not isinstance(predictor, LayerSource):
             return None
         try:
             return predictor.layers(())

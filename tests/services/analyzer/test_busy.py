@@ -1,5 +1,7 @@
 """Busy time: overlaps count once, whatever their order."""
 
+from collections.abc import Sequence
+
 import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ _ROWS = st.lists(
 )
 
 
-def _frame(rows: list[tuple[int | None, int, int, int]]) -> pl.DataFrame:
+def _frame(rows: Sequence[tuple[int | None, int, int, int]]) -> pl.DataFrame:
     schema = {"layer": pl.Int32, "query": pl.Int32, "start_ns": pl.Int64, "duration_ns": pl.Int64}
     return pl.DataFrame(rows, schema=schema, orient="row")
 

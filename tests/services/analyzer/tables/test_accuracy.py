@@ -171,7 +171,8 @@ def _in_part(failed: int, error: str) -> dict[str, Any]:
     """Return a run of three queries of four samples: the first was answered in part."""
     queries = [[n, 0, 4, None, 0, 0, 5, 5, 0, failed if n == 0 else None] for n in range(3)]
     answers = [_answer("cat", labels=["cat"])] * 10
-    more = {"parameters": {"queries": 3}, "batch_size": 4, "failures": [[0, error, 1, "0"]]}
+    failures = [[0, error, 1, "0"]]
+    more: dict[str, Any] = {"parameters": {"queries": 3}, "batch_size": 4, "failures": failures}
     return _run(*answers, queries=queries, **more)
 
 
