@@ -7,6 +7,7 @@ from typing import Any
 
 from mlscope.datasets.errors import LayoutUnknown
 from mlscope.datasets.folder import LABEL_FILES, PICTURES, paths_below
+from mlscope.datasets.paired import are_paired
 
 _SUFFIXES: Mapping[str, str] = MappingProxyType(
     {
@@ -63,5 +64,7 @@ def _pictures(folder: Path) -> tuple[str, Mapping[str, Any]]:
         raise LayoutUnknown(folder.name, "it holds neither pictures nor a known layout")
     if any((folder / name).is_file() for name in LABEL_FILES):
         return "image_folder", {}
+    if are_paired(folder):
+        return "paired_folders", {}
     is_flat = any(each.suffix.lower() in PICTURES for each in folder.iterdir())
     return "image_folder", {"labelled": False} if is_flat else {}

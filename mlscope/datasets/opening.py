@@ -30,6 +30,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "mnist": "mlscope.datasets.mnist:mnist",
         "npy": "mlscope.datasets.arrays:arrays",
         "npz": "mlscope.datasets.arrays:arrays",
+        "paired_folders": "mlscope.datasets.paired:paired_folders",
         "recordio": "mlscope.datasets.recordio:recordio",
         "squad": "mlscope.datasets.squad:squad",
         "tfrecord": "mlscope.datasets.tfrecord:tfrecord",

@@ -24,6 +24,8 @@ from tests.mlscope.datasets.layouts import written
         (["val/n01440764/a.JPEG"], "imagenet", {}),
         (["val/ILSVRC2012_val_00000001.JPEG", "val.txt"], "imagenet", {}),
         (["cat/a.jpg", "dog/b.jpg"], "image_folder", {}),
+        (["images/a.jpg", "masks/a.png"], "paired_folders", {}),
+        (["images/a.jpg", "labels/a.txt"], "image_folder", {}),
         (["a.jpg", "labels.csv"], "image_folder", {}),
         (["a.jpg", "b.webp"], "image_folder", {"labelled": False}),
     ],
