@@ -1,5 +1,6 @@
 """What the registry answers: `catalog`, `publish`, `withdraw`."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from mlscope.bus.bus import Asked, Bus
@@ -23,6 +24,7 @@ from services.registry.errors import ManifestRefused
 from services.registry.state import RegistryState, catalog_of, digest_of, evolve
 
 _MOST_TRIES = 8
+_Decided = tuple[CatalogChanged, Fact | None]
 
 
 class Folded(Protocol):
@@ -76,9 +78,29 @@ class Answers:
         """Put a manifest into the catalog. Raises ManifestRefused, BusError."""
         key = manifest_key(manifest.kind, manifest.name, manifest.version)
 
+        def decide(state: RegistryState) -> _Decided:
+            return decide_publish(state.manifests.get(key), manifest, state.withdrawn.get(key, ""))
+
+        return await self._change(key, decide)
+
+    async def withdraw(self, wish: WithdrawManifest) -> CatalogChanged:
+        """Take a manifest out of the catalog. Raises ManifestRefused, BusError."""
+        key = manifest_key(wish.kind, wish.name, wish.version)
+
+        def decide(state: RegistryState) -> _Decided:
+            names = names_of(self._folded.state, wish.kind)
+            return decide_withdraw(state.manifests.get(key), wish, names)
+
+        return await self._change(key, decide)
+
+    async def _change(
+        self, key: str, decide: Callable[[RegistryState], _Decided]
+    ) -> CatalogChanged:
+        """Record what is decided of a manifest's story; anew where another wrote meanwhile."""
+
         async def once() -> CatalogChanged:
-            known, last = await self._known(key)
-            answer, fact = decide_publish(known, manifest)
+            state, last = await self._known(key)
+            answer, fact = decide(state)
             await self._record(fact, key, last)
             return answer
 
@@ -89,21 +111,13 @@ class Answers:
                 continue
         return await once()
 
-    async def withdraw(self, wish: WithdrawManifest) -> CatalogChanged:
-        """Take a manifest out of the catalog. Raises ManifestRefused, BusError."""
-        key = manifest_key(wish.kind, wish.name, wish.version)
-        known, last = await self._known(key)
-        answer, fact = decide_withdraw(known, wish, names_of(self._folded.state, wish.kind))
-        await self._record(fact, key, last)
-        return answer
-
-    async def _known(self, key: str) -> tuple[Manifest | None, int]:
-        """Return the manifest under a key and its story's last sequence, from the log itself."""
+    async def _known(self, key: str) -> tuple[RegistryState, int]:
+        """Return the fold of a manifest's story and its last sequence, from the log itself."""
         story = await self._bus.read(_story(key))
         state = RegistryState()
         for recorded in story:
             state = evolve(state, recorded)
-        return state.manifests.get(key), story[-1].sequence if story else 0
+        return state, story[-1].sequence if story else 0
 
     async def _record(self, fact: Fact | None, key: str, last: int) -> None:
         if fact is None:

@@ -22,34 +22,37 @@ from services.registry.state import RegistryState, digest_of
 
 
 def decide_publish(
-    known: Manifest | None, manifest: Manifest
+    known: Manifest | None, manifest: Manifest, withdrawn: str = ""
 ) -> tuple[CatalogChanged, ManifestPublished | None]:
     """Return the answer to `publish` and the fact that makes it true, None if it is already.
 
-    `known` is what the catalog holds under this kind, name and version. Raises ManifestRefused.
+    `known` is what the catalog holds under this kind, name and version, `withdrawn` the digest of
+    what it held when that was withdrawn: a version stands for one text. Raises ManifestRefused.
     """
     _check(manifest)
     digest = digest_of(manifest)
     answer = CatalogChanged(
         kind=manifest.kind, name=manifest.name, version=manifest.version, digest=digest
     )
+    before = withdrawn if known is None else digest_of(known)
+    if before not in ("", digest):
+        how = "was withdrawn" if known is None else "is known"
+        raise ManifestRefused(_conflict(manifest, digest, before, how))
     if known is None:
         return answer, ManifestPublished(manifest=manifest, digest=digest)
-    if digest_of(known) != digest:
-        raise ManifestRefused(_conflict(known, manifest, digest))
     return answer.model_copy(update={"repeated": True}), None
 
 
-def _conflict(known: Manifest, manifest: Manifest, digest: str) -> Refused:
+def _conflict(manifest: Manifest, digest: str, before: str, how: str) -> Refused:
     return Refused(
         error="conflict",
         message=(
-            f"{manifest.kind} {manifest.name} {manifest.version} is known with another text; "
+            f"{manifest.kind} {manifest.name} {manifest.version} {how} with another text; "
             "publish the change under a new version"
         ),
         field="manifest.version",
         found=f"sha256 {digest}",
-        allowed=f"sha256 {digest_of(known)}, or a version that is not in use",
+        allowed=f"sha256 {before}, or a version that is not in use",
     )
 
 

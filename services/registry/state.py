@@ -29,6 +29,10 @@ def _no_manifests() -> Mapping[str, Manifest]:
     return MappingProxyType({})
 
 
+def _no_digests() -> Mapping[str, str]:
+    return MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """How long agents that left or were lost stay in the catalog, and how many of them."""
@@ -39,10 +43,14 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class RegistryState:
-    """Agents by id, manifests by key, and the last sequence folded of each stream."""
+    """Agents by id, manifests by key, and the last sequence folded of each stream.
+
+    `withdrawn` holds the digest of what a key last stood for when it was withdrawn.
+    """
 
     agents: Mapping[str, AgentStatus] = field(default_factory=_no_agents)
     manifests: Mapping[str, Manifest] = field(default_factory=_no_manifests)
+    withdrawn: Mapping[str, str] = field(default_factory=_no_digests)
     fleet_sequence: int = 0
     catalog_sequence: int = 0
     memory: Memory = Memory()
@@ -121,8 +129,11 @@ def _withdrawn(state: RegistryState, recorded: Recorded) -> RegistryState:
     fact = recorded.fact
     assert isinstance(fact, ManifestWithdrawn)
     key = manifest_key(fact.kind, fact.name, fact.version)
+    known = state.manifests.get(key)
+    if known is None:
+        return state
     left = {each: manifest for each, manifest in state.manifests.items() if each != key}
-    return replace(state, manifests=left)
+    return replace(state, manifests=left, withdrawn={**state.withdrawn, key: digest_of(known)})
 
 
 _STEPS: Mapping[type[Fact], Callable[[RegistryState, Recorded], RegistryState]] = MappingProxyType(

@@ -13,7 +13,7 @@ from schemas.message import Command
 from schemas.request import PublishManifest, ShowCatalog, WithdrawManifest
 from schemas.subjects import command_subject
 from services.registry.answers import Answers
-from services.registry.state import RegistryState, fold
+from services.registry.state import RegistryState, digest_of, fold
 from tests.services.registry.samples import a_model
 
 
@@ -51,15 +51,49 @@ async def ask(answers: Answers, command: Command) -> dict[str, Any]:
 WITHDRAW = WithdrawManifest(kind="model", name="m", version="1.0.0")
 
 
-async def test_a_manifest_comes_is_there_and_goes(answers: Answers) -> None:
+async def test_a_manifest_comes_is_there_goes_and_returns(answers: Answers) -> None:
     published = await ask(answers, PublishManifest(manifest=a_model()))
     assert (published["accepted"], published["repeated"]) == (True, False)
     catalog = await ask(answers, ShowCatalog(kind="model"))
     assert [model["name"] for model in catalog["models"]] == ["m"]
     assert (await ask(answers, WITHDRAW))["accepted"]
     assert (await ask(answers, ShowCatalog()))["models"] == []
-    again = await ask(answers, PublishManifest(manifest=a_model(operator="cast")))
-    assert again["accepted"], "a withdrawn version is free again"
+    again = await ask(answers, PublishManifest(manifest=a_model()))
+    assert (again["accepted"], again["repeated"]) == (True, False)
+    assert [each["name"] for each in (await ask(answers, ShowCatalog()))["models"]] == ["m"]
+
+
+async def test_a_withdrawn_version_never_stands_for_another_text(
+    answers: Answers, bus: Bus
+) -> None:
+    for _ in range(2):
+        assert (await ask(answers, PublishManifest(manifest=a_model())))["accepted"]
+        assert (await ask(answers, WITHDRAW))["accepted"]
+    other = PublishManifest(manifest=a_model(operator="cast"))
+    refused = await ask(answers, other)
+    assert (refused["error"], refused["field"]) == ("conflict", "manifest.version")
+    assert "was withdrawn with another text" in refused["message"]
+    assert digest_of(a_model()) in refused["allowed"]
+    assert len(await bus.read("mlscope.v1.manifest.>")) == 4
+    free = a_model(operator="cast").model_copy(update={"version": "1.0.1"})
+    assert (await ask(answers, PublishManifest(manifest=free)))["accepted"]
+
+
+async def test_a_withdrawal_that_came_too_late_is_looked_at_anew(
+    answers: Answers, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ask(answers, PublishManifest(manifest=a_model()))
+    publish, first = bus.publish, [True]
+
+    async def late(*fact: Any, **guard: Any) -> int:
+        if first:
+            first.clear()
+            raise Conflict("s", 1)
+        return await publish(*fact, **guard)
+
+    monkeypatch.setattr(bus, "publish", late)
+    assert (await ask(answers, WITHDRAW))["accepted"]
+    assert (await ask(answers, ShowCatalog()))["models"] == []
 
 
 async def test_manifests_are_asked_for_by_a_range_of_versions(answers: Answers) -> None:
