@@ -45,6 +45,8 @@ def list_of(query: Iterable[tuple[str, str]]) -> ListEvaluations:
 FIGURES = ("evaluation", "price", "most_latency_ns", "most_cost", "least_accuracy")
 """Every name a query for figures may have. `evaluation` and `price` (agent=dollars) come again."""
 
+_NAMES = f"one of the parameters {', '.join(FIGURES)}"
+
 
 def figures_of(query: Iterable[tuple[str, str]]) -> Compare:
     """Return the comparison of figures a query asks for. Raises MalformedMessage."""
@@ -55,12 +57,24 @@ def figures_of(query: Iterable[tuple[str, str]]) -> Compare:
         if name == "evaluation":
             evaluations.append(value)
         elif name == "price":
-            agent, _, dollars = value.partition("=")
-            prices[agent] = _number(name, dollars)
+            agent, dollars = _priced(value)
+            prices[agent] = dollars
+        elif name not in FIGURES:
+            raise MalformedMessage(field=name, found=value[:80], expected=_NAMES)
         elif value:
             fields[name] = _number(name, value)
     named = dict(zip(("first", "second"), evaluations, strict=False))
     return parse(Compare, {**fields, **named, "others": evaluations[2:], "prices": prices})
+
+
+def _priced(text: str) -> tuple[str, float]:
+    agent, _, dollars = text.partition("=")
+    try:
+        if agent:
+            return agent, float(dollars)
+    except ValueError:
+        pass
+    raise MalformedMessage(field="price", found=text[:80], expected="agent=dollars, as a1=3.06")
 
 
 def _number(name: str, text: str) -> float:

@@ -5,7 +5,7 @@ import pytest
 
 from schemas.errors import MalformedMessage
 from schemas.request import ListEvaluations
-from services.gateway.constraints import QUERY, figures_of, list_of
+from services.gateway.constraints import FIGURES, QUERY, figures_of, list_of
 from tests.stories import StandIns
 
 ASKED = (
@@ -98,3 +98,19 @@ def test_a_wrong_query_for_figures_names_its_field(
     with pytest.raises(MalformedMessage) as caught:
         figures_of(query)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("price", ["x", "", "=3", "a=", "a=much"])
+def test_a_price_says_whose_it_is(price: str) -> None:
+    with pytest.raises(MalformedMessage) as caught:
+        figures_of([("price", price)])
+    assert (caught.value.field, caught.value.found) == ("price", price)
+    assert caught.value.expected.startswith("agent=dollars")
+
+
+@pytest.mark.parametrize("value", ["3", "red", ""])
+def test_an_unknown_parameter_is_told_the_known_ones(value: str) -> None:
+    with pytest.raises(MalformedMessage) as caught:
+        figures_of([("colour", value)])
+    assert caught.value.field == "colour"
+    assert all(name in caught.value.expected for name in FIGURES)
