@@ -69,7 +69,10 @@ def plan(request: Evaluate, match: Match, catalog: Catalog, shapes: Shapes | Non
     """
     assert match.agents, "nobody to plan for"
     loads = _Loads(request, samples_of(match.dataset), catalog, shapes or Shapes())
-    wanted = {agent.agent: variants_of(request, agent) for agent in match.agents}
+    builds = {each.agent: _build(request, match.model, each) for each in match.agents}
+    wanted = {
+        agent.agent: variants_of(request, agent, builds[agent.agent]) for agent in match.agents
+    }
     runs = sum(len(levels) for each in wanted.values() for levels in each.values())
     groups = list(_groups(loads, runs))
     sessions = [
@@ -84,7 +87,6 @@ def plan(request: Evaluate, match: Match, catalog: Catalog, shapes: Shapes | Non
         )
     ]
     _check_runs(sum(len(session.runs) for session in sessions))
-    builds = {each.agent: _build(request, match.model, each) for each in match.agents}
     subject = _subject(request, match, catalog)
     best = builds[match.agents[0].agent]
     if any(build != best for build in builds.values()):
@@ -319,24 +321,26 @@ def _run(request: Evaluate, prefix: str, group: _Group, level: Level) -> RunPlan
     )
 
 
-def variants_of(request: Evaluate, agent: Candidate) -> dict[Variant, tuple[Level, ...]]:
-    """Return the levels to measure in each kind of session on an agent."""
+def variants_of(
+    request: Evaluate, agent: Candidate, build: Build
+) -> dict[Variant, tuple[Level, ...]]:
+    """Return the levels to measure in each kind of session on an agent that is set up so."""
     asked = request.trace_level
     has_counters = Level.HARDWARE in agent.collected and asked >= Level.HARDWARE
     inner = Level.SYSTEM if has_counters and asked == Level.HARDWARE else asked
     variants: dict[Variant, tuple[Level, ...]] = {
         "": levels_of(inner, agent.deepest_level, agent.collected)
     }
-    if request.serialised or (asked > Level.FRAMEWORK and _overlaps(request)):
+    if request.serialised or (asked > Level.FRAMEWORK and _overlaps(build)):
         variants["serialised"] = (min(asked, Level.SYSTEM),)
     if has_counters:
         variants["counters"] = (Level.HARDWARE,)
     return variants
 
 
-def _overlaps(request: Evaluate) -> bool:
+def _overlaps(build: Build) -> bool:
     """Say whether operators run side by side, so that what lies in which is ambiguous."""
-    threads = request.options.get("inter_threads", 1)
+    threads = build.options.get("inter_threads", 1)
     return isinstance(threads, int) and threads > 1
 
 

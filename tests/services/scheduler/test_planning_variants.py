@@ -6,11 +6,12 @@ import pytest
 
 from schemas.agent import CollectorFacts
 from schemas.level import Level
+from schemas.manifest import FrameworkManifest
 from schemas.plan import Plan, SessionPlan
 from schemas.status import Catalog
 from services.scheduler.matching import match
 from services.scheduler.planning import plan
-from tests.services.scheduler.samples import a_catalog, a_request, a_runtime, an_agent
+from tests.services.scheduler.samples import a_catalog, a_model, a_request, a_runtime, an_agent
 
 SYSTEM = CollectorFacts(name="resource", levels=(Level.SYSTEM,))
 COUNTERS = CollectorFacts(name="perf", levels=(Level.SYSTEM, Level.HARDWARE))
@@ -73,6 +74,23 @@ def test_operators_side_by_side_are_serialised_unasked() -> None:
     assert [each.variant for each in deep.sessions] == ["", "serialised"]
     shallow = planned(SYSTEM, trace_level="model", options=overlapping)
     assert [each.variant for each in shallow.sessions] == [""]
+
+
+def of_manifests(model: dict[str, Any], framework: dict[str, Any], **wanted: Any) -> list[str]:
+    """Return the variants planned where manifests bring options of the session."""
+    build = FrameworkManifest(name="onnxruntime", version="1.31.1", defaults=framework)
+    agent = an_agent("a1", collectors=(SYSTEM,))
+    catalog = a_catalog(agent, models=(a_model(options=model),), frameworks=(build,))
+    request = a_request(trace_level="system", **wanted)
+    sessions = plan(request, match(request, catalog, {}), catalog).sessions
+    return [each.variant for each in sessions]
+
+
+def test_options_of_manifests_put_operators_side_by_side() -> None:
+    assert of_manifests({"inter_threads": 2}, {}) == ["", "serialised"]
+    assert of_manifests({}, {"inter_threads": 2}) == ["", "serialised"]
+    assert of_manifests({"inter_threads": 1}, {"inter_threads": 2}) == [""]
+    assert of_manifests({"inter_threads": 2}, {}, options={"inter_threads": 1}) == [""]
 
 
 def test_every_cold_start_is_a_process_of_its_own() -> None:
