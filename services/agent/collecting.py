@@ -176,13 +176,23 @@ def _opened(name: str, options: Mapping[str, Any], occasion: Occasion) -> Collec
     reopening = occasion.reopening
     scratch = reopening.scratch if reopening is not None else Path()
     try:
-        return collector_named(name).open_collector(
+        source = collector_named(name)
+        _check_options(name, options, getattr(source, "OPTIONS", None))
+        return source.open_collector(
             CollectorRequest(occasion.opened, occasion.deepest, options, scratch, reopening)
         )
     except CollectorError:
         raise
     except Exception as error:
         raise CollectorUnavailable(name, str(error) or type(error).__name__) from error
+
+
+def _check_options(name: str, options: Mapping[str, Any], known: Sequence[str] | None) -> None:
+    """Raise CollectorUnavailable for an option that a collector, saying what it knows, does not."""
+    for option in options:
+        if known is not None and option not in known:
+            allowed = ", ".join(known) or "none"
+            raise CollectorUnavailable(name, f"unknown option {option!r}; allowed: {allowed}")
 
 
 def _link(recorder: Recorder, spans: Sequence[CollectedSpan], block: int) -> None:

@@ -32,7 +32,7 @@ from services.scheduler.fleet import Fleet
 from services.scheduler.matching import match
 from services.scheduler.planning import check_loads, plan
 from services.scheduler.recording import Recorder
-from services.scheduler.resolving import samples_of
+from services.scheduler.resolving import check_collectors, samples_of
 from services.scheduler.state import EvaluationState
 from services.scheduler.status import status_of
 
@@ -207,6 +207,7 @@ class Answers:
 def check(request: Evaluate, fleet: Fleet) -> None:
     """Raise RequestRefused for what can't be done, or by nobody and the request won't wait."""
     found = match(request, fleet.catalog, fleet.loads, time.time_ns())
+    check_collectors(request, fleet.catalog)
     if found.agents:
         plan(request, found, fleet.catalog, fleet.shapes)
         return

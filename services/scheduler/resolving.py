@@ -187,6 +187,22 @@ def _named(text: str, known: Sequence[M], field: str, shown: Sequence[str]) -> M
     return max(fitting, key=lambda each: newest_first(each.version))
 
 
+def check_collectors(request: Evaluate, catalog: Catalog) -> None:
+    """Raise RequestRefused for a collector that the request switches and no agent announced.
+
+    Where an agent names none, as older ones do, it may have any. What is imported was collected
+    elsewhere: its names are not those of the agent that plays it back.
+    """
+    asked = (each.announcement for each in catalog.agents)
+    agents = [each for each in asked if each.reserved_for in ("", request.key)]
+    if not agents or any(each.reserved_for or not each.collectors for each in agents):
+        return
+    known = {collector.name for each in agents for collector in each.collectors}
+    for name in request.collectors:
+        if name not in known:
+            raise unknown(f"collectors.{name}", name, near(name, known))
+
+
 def near(name: str, known: Iterable[str]) -> list[str]:
     """Return the names nearest to one; all of a few when none is near."""
     names = sorted(set(known))

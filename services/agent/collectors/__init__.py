@@ -8,6 +8,9 @@ leading to a module (or any object) that has
 - `availability() -> Availability`: what it gives on this machine and, where that is less than it
   could, why. It imports no framework: agents ask it when they announce themselves.
 
+It may have `OPTIONS: tuple[str, ...]`, the names of options that it knows: a request with any
+other is told so. Without, all options are its own to judge.
+
 A session opens the collectors that a run's level and its request want. Around each block `begin`
 comes just before the timed stretch and `end` just after; what takes time happens in `end`.
 """

@@ -32,6 +32,7 @@ from services.agent.collectors.cupti_records import (
 from services.agent.collectors.cupti_threads import native_threads
 from services.agent.collectors.errors import CollectorUnavailable
 
+OPTIONS: tuple[str, ...] = ()
 _BUFFER_BYTES = 8 << 20
 _FORCED = 1
 """CUPTI_ACTIVITY_FLAG_FLUSH_FORCED: buffers that are not full too."""

@@ -24,6 +24,7 @@ from services.agent.collectors.cupti_threads import native_threads
 from services.agent.collectors.errors import CollectorUnavailable
 from services.agent.collectors.kineto_events import Event, spans_of
 
+OPTIONS: tuple[str, ...] = ()
 DRIFT_NS = 100_000
 """A wall clock that moved more than this within a block is noted."""
 

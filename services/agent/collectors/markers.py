@@ -5,6 +5,8 @@ from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.collectors import Availability, Collected, CollectedSpan, CollectorRequest
 
+OPTIONS: tuple[str, ...] = ()
+
 
 def availability() -> Availability:
     """Say that it works everywhere."""

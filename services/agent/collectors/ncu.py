@@ -36,6 +36,7 @@ from services.agent.collectors.ncu_metrics import (
 )
 from services.agent.collectors.ncu_report import CountedKernel, kernels_of
 
+OPTIONS: tuple[str, ...] = ("metrics", "timeout_s")
 TIMEOUT_S = 500.0
 _PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 _PARAMETERS = Path("/proc/driver/nvidia/params")

@@ -20,6 +20,7 @@ from services.agent.collectors import (
 from services.agent.collectors.errors import CollectorUnavailable
 from services.agent.collectors.nvml_series import Sample, notes_of, spans_of
 
+OPTIONS: tuple[str, ...] = ("rate_hz",)
 RATE_HZ = 10.0
 MOST_SAMPLES = 200_000
 """Values kept of one block: what comes after is dropped and counted."""

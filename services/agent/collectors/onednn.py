@@ -22,6 +22,7 @@ from services.agent.collectors import Availability, Collected, CollectedSpan, Co
 from services.agent.collectors.errors import CollectorUnavailable
 
 _VERBOSE, _STAMPED = "ONEDNN_VERBOSE", "ONEDNN_VERBOSE_TIMESTAMP"
+OPTIONS: tuple[str, ...] = ()
 _STDOUT = 1
 _LAYOUT = (
     "operation", "engine", "primitive", "implementation",

@@ -26,6 +26,7 @@ from services.agent.collectors.perf_events import (
     thread_ids,
 )
 
+OPTIONS: tuple[str, ...] = ("events",)
 _SOFTWARE = ("task-clock", "page-faults", "context-switches", "cpu-migrations")
 _HARDWARE = ("cycles", "instructions", "cache-references", "cache-misses")
 _PROBES: Mapping[Level, str] = {Level.SYSTEM: "task-clock", Level.HARDWARE: "cycles"}

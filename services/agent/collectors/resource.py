@@ -17,6 +17,7 @@ from services.agent.collectors import Availability, Collected, CollectedSpan, Co
 from services.agent.collectors.errors import CollectorUnavailable
 from services.agent.noise import resident_bytes
 
+OPTIONS: tuple[str, ...] = ("rate_hz",)
 RATE_HZ = 20.0
 MOST_SAMPLES = 100_000
 """Sweeps kept of one block; what comes after is dropped and counted."""

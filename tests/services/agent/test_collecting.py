@@ -126,6 +126,19 @@ def test_one_that_can_not_be_opened_is_said_where_it_was_asked_for() -> None:
     assert collecting(nosuch=True).notes[0].startswith("collector nosuch: unknown; known: ")
 
 
+def test_an_option_that_a_collector_does_not_know_is_said() -> None:
+    asked = collecting(resource={"rate_hs": 5}, markers={"speed": 1})
+    assert asked.notes == [
+        "collector markers: unknown option 'speed'; allowed: none",
+        "collector resource: unknown option 'rate_hs'; allowed: rate_hz",
+    ]
+    assert not {"markers", "resource"} & {*asked.names}
+    right = collecting(resource={"rate_hz": 5})
+    assert right.notes == []
+    assert "resource" in right.names
+    right.close()
+
+
 def test_one_that_can_not_even_say_what_it_gives_gives_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,10 +12,11 @@ import pytest
 from mlscope.bus.bus import Asked, Bus
 from mlscope.bus.errors import BusError, Unreachable
 from mlscope.bus.memory import MemoryServer, connect
+from schemas.agent import CollectorFacts
 from schemas.codec import encode_body, unpack
 from schemas.message import Command
 from schemas.request import Cancel, Evaluate, ListEvaluations, Refused, ShowEvaluation
-from schemas.status import Catalog
+from schemas.status import AgentStatus, Catalog
 from schemas.subjects import command_subject
 from services.scheduler.answers import Answers, check
 from services.scheduler.board import Board
@@ -203,6 +204,34 @@ def test_a_request_is_checked_before_it_is_accepted(
     except RequestRefused as known:
         refused = known.refused
     assert (refused.error if refused else "") == error
+
+
+def with_collectors(agent: str, *names: str, **changes: Any) -> AgentStatus:
+    """Return an agent that announces these collectors."""
+    return an_agent(agent, collectors=tuple(CollectorFacts(name=n) for n in names), **changes)
+
+
+HOSTS = (with_collectors("a1", "perf", "resource"), with_collectors("a2", "own", state="lost"))
+
+
+@pytest.mark.parametrize("switch", [True, False, {"rate_hz": 5}])
+def test_a_collector_that_nobody_announced_is_refused(switch: object) -> None:
+    catalog = a_catalog(*HOSTS)
+    with pytest.raises(RequestRefused) as raised:
+        check(a_request(collectors={"own": True, "pref": switch}), Fleet(catalog))
+    refused = raised.value.refused
+    assert (refused.error, refused.field) == ("unknown", "collectors.pref")
+    assert (refused.found, refused.allowed) == ("pref", "perf")
+    check(a_request(collectors={"own": True, "perf": switch}), Fleet(catalog))
+
+
+def test_an_agent_that_names_no_collectors_may_have_any() -> None:
+    wanted = a_request(collectors={"pref": True}, key="k")
+    check(wanted, Fleet(a_catalog(*HOSTS, an_agent("old"))))
+    check(wanted, Fleet(a_catalog(*HOSTS, with_collectors("import", "x", reserved_for="k"))))
+    other = with_collectors("import", "pref", reserved_for="other")
+    with pytest.raises(RequestRefused):
+        check(wanted, Fleet(a_catalog(*HOSTS, other)))
 
 
 @pytest.mark.parametrize("first", [NOBODY, LOST, Catalog()])
