@@ -121,6 +121,7 @@ async def test_every_field_travels(mlscope: CommandLine, standing: StandIns) -> 
         *("--all-agents", "--device", "cpu", "--need", "memory_bytes=1000", "--dataset", "photos"),
         *("--option", "threads=2", "--warmup", "1", "--blocks", "2:5:0.1", "--pacing", "local"),
         *("--outputs", "3", "--run-timeout", "9", "--wait", "8", "--label", "why=test"),
+        *("--collector", "perf=off", "--serialised"),
     )
     status = await _status(mlscope, ended.json()["evaluation"])
     assert status.request is not None
@@ -146,6 +147,8 @@ async def test_every_field_travels(mlscope: CommandLine, standing: StandIns) -> 
         "run_timeout_s": 9.0,
         "wait_s": 8.0,
         "labels": {"why": "test"},
+        "collectors": {"perf": False},
+        "serialised": True,
     }
 
 
