@@ -34,6 +34,9 @@ class World:
         self.leases_known = asyncio.Event()
         self.changed = asyncio.Event()
         self._moved = asyncio.Event()
+        #: the look at what is known that runs, and the one that begins behind it
+        self._running: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
         self.leases = LeaseMirror(grace_s=2 * heartbeat_s)
         self._mirror = CatalogMirror()
         self._bus = bus
@@ -66,8 +69,24 @@ class World:
     async def catch_up(self) -> None:
         """Return once the catalog here says what was known when asked, or after some seconds.
 
-        An agent is in the bucket once the registry has acknowledged what it said. Raises BusError.
+        An agent is in the bucket once the registry has acknowledged what it said. Those who ask
+        at a time wait together: for the next look, as a running one began before they asked.
+        Raises BusError.
         """
+        if self._next is None:
+            self._next = asyncio.create_task(self._look_behind(self._running))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_S):
+                await asyncio.shield(self._next)
+
+    async def _look_behind(self, running: "asyncio.Task[None] | None") -> None:
+        """Look once the running look has ended, however it did."""
+        if running is not None:
+            await asyncio.wait([running])
+        self._running, self._next = self._next, None
+        await self._look()
+
+    async def _look(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE_S):
                 await self._until_shown()

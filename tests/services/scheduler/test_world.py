@@ -153,6 +153,84 @@ async def test_a_registry_that_shows_nothing_is_not_waited_for_for_ever(
         await world.catch_up()
 
 
+class Counting:
+    """A bus that counts how often it was asked how far the registry is, and answers once let."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self.looks = 0
+        self.is_away = False
+        self.is_let = asyncio.Event()
+        self.is_let.set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bus, name)
+
+    async def acknowledged(self, work: str) -> int:
+        """Count, and ask."""
+        self.looks += 1
+        await self.is_let.wait()
+        if self.is_away:
+            raise Unreachable("away")
+        return await self._bus.acknowledged(work)
+
+
+@pytest.fixture
+def counting(bus: Bus) -> tuple[World, Any]:
+    """Lend a world and its bus, which counts."""
+    counted: Any = Counting(bus)
+    return World(counted, Board(), "s1", Limits(), heartbeat_s=0.01), counted
+
+
+def catching_up(world: World, number: int) -> list["asyncio.Task[None]"]:
+    """Return tasks that catch up at a time."""
+    return [asyncio.create_task(world.catch_up()) for _ in range(number)]
+
+
+async def test_who_asks_while_a_look_runs_shares_the_next_one(
+    counting: tuple[World, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.scheduler.world._PATIENCE_S", 60.0)
+    world, counted = counting
+    counted.is_let.clear()
+    (first,) = catching_up(world, 1)
+    assert await is_waiting(first)
+    later = catching_up(world, 64)
+    assert await is_waiting(later[0])
+    assert counted.looks == 1
+    later[0].cancel()
+    counted.is_let.set()
+    async with asyncio.timeout(60):
+        await asyncio.gather(first, *later[1:])
+    assert counted.looks == 2
+
+
+async def test_many_who_catch_up_with_a_registry_that_shows_nothing_look_together(
+    bus: Bus, counting: tuple[World, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.scheduler.world._PATIENCE_S", 0.2)
+    monkeypatch.setattr("services.scheduler.world._LOOK_S", 3600.0)
+    world, counted = counting
+    said = AgentAnnounced(agent="a1", announcement=an_agent("a1").announcement)
+    await bus.publish(said, id="said")
+    async with asyncio.timeout(60):
+        await asyncio.gather(*catching_up(world, 64))
+    assert counted.looks == 1
+
+
+async def test_a_look_that_fails_fails_those_who_share_it_alone(
+    counting: tuple[World, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.scheduler.world._PATIENCE_S", 60.0)
+    world, counted = counting
+    counted.is_away = True
+    ended = await asyncio.gather(*catching_up(world, 3), return_exceptions=True)
+    assert [type(each) for each in ended] == [Unreachable] * 3
+    counted.is_away = False
+    await world.catch_up()
+    assert counted.looks == 2
+
+
 async def test_an_instance_counts_itself_among_the_issuers_without_a_lease(world: World) -> None:
     assert world.fleet().issuers == {"s1"}
 
