@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
 from schemas.level import Level
 from services.agent.errors import CodeRaised, PredictFailed, SampleUnusable
 from services.agent.finite import are_finite, failed_by, faults_of, output_named
+from services.agent.judging import Placing
 from services.agent.kept import Answers, KeptOutputs
 from services.agent.pipeline import (
     PREDICT,
@@ -35,6 +37,8 @@ _UNUSABLE = (
     DatasetError,
 )
 """What an operator raises when a sample is no good."""
+
+_KINDS = MappingProxyType({"b": 0, "i": 1, "u": 1, "f": 2, "c": 3})
 
 
 @dataclass(slots=True)
@@ -95,7 +99,7 @@ class Stages:
         self._level = level
         self._traces = level >= Level.MODEL
         self._spans = recorder.spans
-        self.kept = KeptOutputs(outputs, supply.truths)
+        self.kept = KeptOutputs(outputs, supply.truths, Placing.of(supply.pipeline))
         self._records_queries = records_queries
         #: see `Supply.workers`
         self.workers = supply.workers
@@ -341,8 +345,18 @@ def _parted(outputs: Tensors, names: Set[str], count: int) -> dict[str, Any] | N
         return None
 
 
+def _falls(found: np.dtype[Any], taken: np.dtype[Any]) -> bool:
+    """Tell whether numbers would lose their fraction, imaginary part or size: c > f > i, u > b."""
+    return _KINDS.get(found.kind, 0) > _KINDS.get(taken.kind, 3)
+
+
 def _place(array: Tensor, position: int, value: Any) -> None:
     value = np.asarray(value)
     if value.shape != array.shape[1:]:
         raise ValueError(f"a sample has shape {value.shape}, the model takes {array.shape[1:]}")
+    if value.dtype != array.dtype and _falls(value.dtype, array.dtype):
+        raise ValueError(
+            f"a sample is {value.dtype}, the model takes {array.dtype}: "
+            "cast it, by a step `cast` or in its code"
+        )
     array[position] = value

@@ -223,6 +223,41 @@ def test_a_sample_of_another_shape_is_no_good() -> None:
     assert query.errors == ["sample 0: batch: a sample has shape (2,), the model takes (1,)"]
 
 
+@pytest.mark.parametrize(
+    ("made", "takes"),
+    [
+        ("float32", "int64"),
+        ("float64", "uint8"),
+        ("complex64", "float32"),
+        ("int64", "bool"),
+    ],
+)
+def test_a_sample_whose_numbers_would_lose_something_is_no_good(made: str, takes: str) -> None:
+    code = Operator("preprocess", lambda value: np.array([value], made))
+    run = Run([1, 2], pipeline=Pipeline((PortOperators(""),), code_before=(code,)))
+    run.slot = Slot({"x": np.zeros((1, 1), takes)})
+    told = f"a sample is {made}, the model takes {takes}: cast it, by a step `cast` or in its code"
+    assert run.ask(0, 1).errors == [f"sample 1: batch: {told}"]
+    assert not run.slot.arrays[0].any()
+
+
+@pytest.mark.parametrize(
+    ("made", "takes"),
+    [
+        ("float64", "float32"),
+        ("int64", "uint8"),
+        ("uint8", "float32"),
+        ("bool", "int64"),
+        ("int64", "float16"),
+    ],
+)
+def test_a_sample_whose_numbers_are_of_no_lower_kind_fits(made: str, takes: str) -> None:
+    run = Run([3], pipeline=pipeline([Operator("made", lambda v: np.array([v], made))]))
+    run.slot = Slot({"x": np.zeros((1, 1), takes)})
+    assert run.ask(0, 0).errors == []
+    assert run.slot.arrays[0].any()
+
+
 def test_a_failed_predict_fails_the_query() -> None:
     run = Run([5])
     run.fails = True
