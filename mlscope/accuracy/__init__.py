@@ -45,6 +45,7 @@ from mlscope.accuracy.shapes import (
     decompressed,
     map_of_runs,
     mask_of,
+    nearest,
     overlaps,
     require_pixels,
 )
@@ -85,6 +86,7 @@ __all__ = [
     "mean_psnr",
     "mean_squared_error",
     "mean_ssim",
+    "nearest",
     "overlaps",
     "pixel_accuracy",
     "psnr",

@@ -7,13 +7,15 @@ twice a sample: what a metric needs of both is computed here.
 import base64
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mlscope.accuracy import AccuracyError, map_of_runs, psnr, require_pixels, ssim
+from mlscope.accuracy import AccuracyError, map_of_runs, nearest, psnr, require_pixels, ssim
 from mlscope.datasets.truth import Objects, Truth
+from services.agent.pipeline import Pipeline
 from services.agent.steps.parameters import require_pillow
 
 Feature = Mapping[str, Any]
@@ -42,14 +44,34 @@ def told_of(truth: Truth, answer: bytes) -> dict[str, Any]:
     return told
 
 
-def judged(features: Sequence[Feature], truth: Truth) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """How a map lies on its picture: over all of it, unless the picture was cut or padded."""
+
+    #: the step that cut or padded it, '' of none
+    cut_by: str = ""
+    #: the input is made by inline code: nobody knows what of the picture it shows
+    is_unknown: bool = False
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> "Placing":
+        """Return it of what happens before the model."""
+        steps = [step.name for port in pipeline.before for step in port.steps]
+        cut_by = next((name for name in steps if name in ("crop", "pad")), "")
+        return cls(cut_by, bool(pipeline.code_before))
+
+
+WHOLE = Placing()
+
+
+def judged(features: Sequence[Feature], truth: Truth, placing: Placing = WHOLE) -> dict[str, Any]:
     """Return what metrics need of an answer and a truth that are pictures; nothing of others."""
     if truth.picture is None:
         return {}
     for feature in features:
         try:
             if feature.get("type") == "semanticsegment":
-                return {"pixels": _pixels(feature, _map_of(truth.picture))}
+                return {"pixels": _pixels(feature, _map_of(truth.picture), placing)}
             if feature.get("type") == "image":
                 body = base64.b64decode(feature["data"])
                 return {"picture": _likeness(_picture_of(body), _picture_of(truth.picture))}
@@ -71,17 +93,28 @@ def _objects(objects: Objects, *, with_masks: bool) -> dict[str, Any]:
     return told
 
 
-def _pixels(feature: Feature, labels: npt.NDArray[np.int64]) -> dict[str, Any]:
-    """Count pixels: rows of label, predicted class and how many; `ignored` ones are apart."""
+def _pixels(feature: Feature, labels: npt.NDArray[np.int64], placing: Placing) -> dict[str, Any]:
+    """Count pixels: rows of label, predicted class and how many; `ignored` ones are apart.
+
+    A map of another size is stretched to the label's, and its own said in `resized`.
+    """
     seen = map_of_runs(feature["runs"], feature["size"])
-    if seen.shape != labels.shape:
-        raise ValueError(f"a map of {labels.shape} pixels is true, {seen.shape} were answered")
+    if placing.cut_by:
+        raise ValueError(f"the map shows a part of the picture or more than it: {placing.cut_by}")
+    told = {} if seen.shape == labels.shape else {"resized": list(seen.shape)}
+    if told and placing.is_unknown:
+        raise ValueError(
+            f"a map of {labels.shape} pixels is true, {seen.shape} were answered,"
+            " and what inline code shows the model of a picture is not known"
+        )
+    height, width = labels.shape
+    seen = nearest(seen, (height, width)) if told else seen
     kept = labels != IGNORED
     pairs, counts = np.unique(
         np.stack([labels[kept], seen[kept]], axis=1), axis=0, return_counts=True
     )
     rows = np.concatenate([pairs, counts[:, None]], axis=1)
-    return {"counts": rows.tolist(), "ignored": int((~kept).sum())}
+    return {"counts": rows.tolist(), "ignored": int((~kept).sum()), **told}
 
 
 def _likeness(found: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> dict[str, float | None]:

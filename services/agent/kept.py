@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mlscope.datasets.truth import Truth
 from mlscope.tracing.texts import json_text
 from services.agent.finite import output_named
-from services.agent.judging import judged, told_of
+from services.agent.judging import WHOLE, Placing, judged, told_of
 from services.agent.predictors import Tensors
 from services.agent.recorder import Recorder
 
@@ -71,8 +71,10 @@ class _Waiting:
 class KeptOutputs:
     """The predictions of one run that are kept. `truths` are the dataset's, by sample."""
 
-    def __init__(self, most: int, truths: Sequence[Truth | None] = ()) -> None:
-        self._most, self._truths = most, truths
+    def __init__(
+        self, most: int, truths: Sequence[Truth | None] = (), placing: Placing = WHOLE
+    ) -> None:
+        self._most, self._truths, self._placing = most, truths, placing
         self._seen: dict[int, _Seen] = {}
         self._waiting: list[_Waiting] = []
         self._waiting_bytes = self._bytes = 0
@@ -149,7 +151,7 @@ class KeptOutputs:
         try:
             truth = self._truths[answer.sample] if answer.sample < len(self._truths) else None
             told: Mapping[str, Any] = {} if truth is None else told_of(truth, answer.text)
-            said = {} if truth is None else judged(answer.features, truth)
+            said = {} if truth is None else judged(answer.features, truth, self._placing)
         except Exception as error:  # noqa: BLE001  # readers are many: a truth must not end a run
             told, said = {}, {"error": f"no truth: {error}"}
         return _composed(answer, told, said)

@@ -1,10 +1,11 @@
 """Segmentation maps and pictures: what the agent counted of each, over all of them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from mlscope.accuracy import PixelCounts, Unusable, mean_iou_of_images
+from mlscope.accuracy import Outcome, PixelCounts, Unusable, mean_iou_of_images
 from mlscope.accuracy.outcome import mean
 from services.analyzer.frames import Aim
 from services.analyzer.judging.judgement import Judgement, unjudged, warned
@@ -35,10 +36,21 @@ def pixels(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noqa:
             counts[label, seen] += pixels
         images.append(PixelCounts(counts, 1, each["ignored"]))
     both = mean_iou_of_images(images, IMAGE_DRAWS)
+    stretched = sum("resized" in each for each in told)
     return [
-        Judgement(warned(outcome, failed), "labelled pixels", judged=len(images))
+        Judgement(
+            _stretched(warned(outcome, failed), stretched), "labelled pixels", judged=len(images)
+        )
         for outcome in both
     ]
+
+
+def _stretched(outcome: Outcome, count: int) -> Outcome:
+    """Say how many of the answered maps had another size than their label."""
+    if not count:
+        return outcome
+    outcome = replace(outcome, method=f"{outcome.method}, maps stretched to the label's size")
+    return outcome.warning(f"{count} maps were resized to their label's size by nearest neighbour")
 
 
 def pictures(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noqa: ARG001

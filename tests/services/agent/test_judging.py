@@ -11,7 +11,9 @@ from PIL import Image
 
 from mlscope.accuracy import psnr, ssim
 from mlscope.datasets.truth import Objects, Truth
-from services.agent.judging import judged, told_of
+from services.agent.judging import Placing, judged, told_of
+from services.agent.pipeline import Pipeline, PortOperators
+from services.agent.steps import Operator
 
 RANDOM = np.random.default_rng(3)
 
@@ -76,14 +78,54 @@ def test_a_palette_s_indices_are_the_classes() -> None:
 @pytest.mark.parametrize(
     ("picture", "why"),
     [
-        (_png([[0, 1, 1]]), "pixels is true"),
         (_png(np.zeros((2, 2, 3))), "one number a pixel"),
         (b"torn", "identify"),
     ],
-    ids=["size", "colours", "torn"],
+    ids=["colours", "torn"],
 )
 def test_a_map_that_does_not_fit_is_an_error_of_its_sample(picture: bytes, why: str) -> None:
     assert why in judged([_map([[0, 4]], 2, 2)], Truth(picture=picture))["error"]
+
+
+def test_a_map_of_another_size_is_stretched_to_the_label_s() -> None:
+    labels = RANDOM.integers(0, 3, (8, 10), dtype=np.uint8)
+    seen = RANDOM.integers(0, 3, (4, 6), dtype=np.uint8)
+    grown = np.asarray(Image.fromarray(seen).resize((10, 8), Image.Resampling.NEAREST))
+    answer = _map([[int(each), 1] for each in seen.ravel()], 4, 6)
+    found = judged([answer], Truth(picture=_png(labels)))["pixels"]
+    pairs, counts = np.unique(
+        np.stack([labels.ravel(), grown.ravel()], 1), axis=0, return_counts=True
+    )
+    assert found["counts"] == [[*map(int, pair), n] for pair, n in zip(pairs, counts, strict=True)]
+    assert found["resized"] == [4, 6]
+
+
+def _before(*names: str, code: bool = False) -> Pipeline:
+    steps = tuple(Operator(name, lambda values: values) for name in names)
+    code_before = (Operator("preprocess", lambda values: values),) if code else ()
+    return Pipeline(before=(PortOperators("x", steps),), code_before=code_before)
+
+
+@pytest.mark.parametrize(
+    ("before", "why"),
+    [
+        (_before("decode", "resize", "crop"), "crop"),
+        (_before("decode", "pad"), "pad"),
+        (_before(code=True), "inline code"),
+        (_before("decode", "resize", "normalize"), None),
+    ],
+    ids=["cut", "padded", "code", "whole"],
+)
+def test_a_map_of_something_else_than_the_whole_picture_is_not_stretched(
+    before: Pipeline, why: str | None
+) -> None:
+    truth, answer = Truth(picture=_png([[0, 1, 1]])), _map([[0, 4]], 2, 2)
+    found = judged([answer], truth, Placing.of(before))
+    assert ("pixels" in found) if why is None else (why in found["error"])
+
+
+def test_an_empty_map_is_an_error_of_its_sample() -> None:
+    assert "error" in judged([_map([], 0, 5)], Truth(picture=_png([[0, 1]])))
 
 
 def test_pictures_are_compared_by_their_pixels() -> None:

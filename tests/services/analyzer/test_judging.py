@@ -114,6 +114,19 @@ def test_maps_are_judged_by_the_pixels_that_were_counted() -> None:
     assert "1 samples could not be judged, first: torn" in told["mIoU"].outcome.caveats
 
 
+def test_maps_that_were_stretched_are_said() -> None:
+    counts = {"counts": [[0, 0, 3]], "ignored": 0}
+    feature = [{"type": "semanticsegment"}]
+    both = [
+        _answer(feature, 0, {"pixels": counts}),
+        _answer(feature, 1, {"pixels": {**counts, "resized": [2, 2]}}),
+    ]
+    told, plain = _told(both)["mIoU"].outcome, _told(both[:1])["mIoU"].outcome
+    assert told.method.endswith("maps stretched to the label's size")
+    assert "stretched" not in plain.method
+    assert any(each.startswith("1 maps were resized") for each in told.caveats)
+
+
 def test_pictures_are_judged_by_what_was_computed() -> None:
     feature = [{"type": "image"}]
     answers = [
