@@ -1,52 +1,54 @@
 """The host's roof, measured: the most it computes (a large product) and moves (a large copy).
 
-Once a start of an agent, kept in its folder, and only when a run asks for layers. Each figure is
-the best of a few tries: what can be reached, not what is usual. All cores that the agent may use.
+    python -m services.agent.ceilings
+
+A process of its own, for what it takes must not count as a worker's memory (`host_roof` starts
+it). Each figure is the best of a few tries: what can be reached, not what is usual. All cores that
+the agent may use.
 """
 
 import json
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from schemas.run import Ceiling
 
-FILE = "ceilings.json"
 SIZE = 1024
 """Rows and columns of the product's float32 factors: 2 * SIZE^3 FLOP."""
 COPIED_BYTES = 64 << 20
 """Copied from one array to another, beyond most caches; each byte is read and written."""
 TRIES = 5
 
-Roof = dict[str, Ceiling]
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """`peak_flops` and `memory_bandwidth` of this host; a note where they could not be had."""
+
+    ceilings: Mapping[str, Ceiling] = field(default_factory=dict)
+    note: str = ""
+
+    def words(self) -> dict[str, Any]:
+        """Return it as a worker is told it, and as a file keeps it."""
+        told = {name: each.model_dump() for name, each in self.ceilings.items()}
+        return {"ceilings": told, "note": self.note}
+
+    @classmethod
+    def of(cls, words: Mapping[str, Any]) -> Self:
+        """Return what `words` says. Raises KeyError, ValueError, TypeError, AttributeError."""
+        told = {name: Ceiling(**each) for name, each in words["ceilings"].items()}
+        return cls(told, str(words["note"]))
 
 
-def host_roof(folder: Path | None) -> Roof:
-    """Return `peak_flops` and `memory_bandwidth` of this host: as kept in `folder`, else measured.
-
-    Empty where there is no memory for it. What cannot be kept is measured again.
-    """
-    kept = None if folder is None else folder / FILE
-    if kept is not None:
-        # A torn file is none.
-        with suppress(OSError, ValueError, TypeError, AttributeError):
-            told = json.loads(kept.read_text())
-            return {name: Ceiling(**each) for name, each in told.items()}
-    try:
-        found = measured()
-    except MemoryError:
-        return {}
-    if kept is not None:
-        with suppress(OSError):
-            kept.write_text(json.dumps({name: each.model_dump() for name, each in found.items()}))
-    return found
+NO_ROOF = Roof()
+"""Of who asks for none."""
 
 
-def measured() -> Roof:
+def measured() -> dict[str, Ceiling]:
     """Measure FLOP/s and bytes/s. Raises MemoryError."""
     factor = np.ones((SIZE, SIZE), np.float32)
     product = np.empty_like(factor)
@@ -74,3 +76,16 @@ def _best_ns(act: Callable[[], Any]) -> int:
         act()
         times.append(perf_counter_ns() - began)
     return max(min(times[1:]), 1)
+
+
+def main() -> None:
+    """Measure, and write what was found as JSON."""
+    try:
+        found = Roof(measured())
+    except MemoryError as error:
+        sys.exit(f"no memory: {error}")
+    sys.stdout.write(json.dumps(found.words()))
+
+
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@ from schemas.codec import decode_body, encode_body
 from schemas.plan import WorkOrder
 from schemas.run import RunCompleted, RunFailed
 from services.agent.allowances import NO_MORE, Allowances
+from services.agent.ceilings import NO_ROOF, Roof
 from services.agent.channel import Words
 from services.agent.control import MOST_WAITING
 from services.agent.errors import AgentError, RingBroken, RunTimedOut, Stopped, WorkerDied
@@ -36,10 +37,11 @@ class Execution:
         manifests_folder: Path,
         silence_s: float,
         allowed: Allowances = NO_MORE,
+        roof: Roof = NO_ROOF,
     ) -> None:
         self.telling, self._worker = telling, worker
         self._manifests_folder, self._silence_s = manifests_folder, silence_s
-        self._allowed = allowed
+        self._allowed, self._roof = allowed, roof
         self._answers: dict[tuple[str, int], asyncio.Future[Words]] = {}
         self._killed_for: AgentError | None = None
         #: runs that are asked to end: since when (CLOCK_MONOTONIC ns), and why
@@ -65,7 +67,7 @@ class Execution:
         words = {"kind": "order", "order": encode_body(self.order)}
         places = {"manifests_folder": str(self._manifests_folder)}
         goods = {"brought": self._worker.goods.words(), "allowed": self._allowed.words()}
-        await self._worker.send({**words, **places, **goods})
+        await self._worker.send({**words, **places, **goods, "roof": self._roof.words()})
         try:
             async with asyncio.TaskGroup() as self._loops:
                 hearing = self._loops.create_task(self._hear())

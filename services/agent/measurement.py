@@ -13,7 +13,7 @@ from schemas.level import Level
 from schemas.plan import RunPlan, WorkOrder
 from schemas.run import BlockStatistics, ClockOrigin, Conditions, RunCompleted, RunFailed, Tally
 from services.agent.blocks import block_statistics
-from services.agent.ceilings import host_roof
+from services.agent.ceilings import NO_ROOF, Roof
 from services.agent.collecting import Collecting, Occasion, missing_levels, open_collecting
 from services.agent.control import Control, Deadline, RunName
 from services.agent.errors import AgentError, CodeFailed, CodeRaised, PredictFailed
@@ -48,6 +48,8 @@ class Measurement:
     began: Reading
     error: AgentError | None = None
     collecting: Collecting = field(default_factory=Collecting)
+    #: the host's, told where layers are
+    roof: Roof = NO_ROOF
     medians: list[float] = field(default_factory=list)
     caveats: list[str] = field(default_factory=list)
     _blocks: list[BlockStatistics] = field(default_factory=list)
@@ -104,6 +106,9 @@ class Measurement:
             session, plan, name, load, level, note, origin, recorder, stages, deadline, reading()
         )
         run.collecting = collecting
+        is_on_cpu = occasion.opened.device == "cpu"
+        if reopening is not None and is_on_cpu and level >= Level.FRAMEWORK:
+            run.roof = reopening.roof
         return run
 
     @property
@@ -179,12 +184,12 @@ class Measurement:
             noise[LATENESS] = _p99(self._late_ns)
         conditions = self.session.conditions(seed if isinstance(seed, int) else None, noise)
         told: dict[str, Any] = {"repeats_compared": self.stages.kept.compared}
-        if self.level >= Level.FRAMEWORK and conditions.device == "cpu":
-            told |= host_roof(self.session.scratch)
-        return conditions.model_copy(update=told)
+        return conditions.model_copy(update={**told, **self.roof.ceilings})
 
     def _notes(self, tally: Tally, origin: ClockOrigin) -> list[str]:
         notes = [*self.stages.kept.notes, *self.collecting.notes]
+        if self.roof.note:
+            notes.append(self.roof.note)
         if tally.failed_queries:
             notes.append(failed_note(tally, self._first_error))
         if tally.failed_samples:

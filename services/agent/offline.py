@@ -23,6 +23,7 @@ from services.agent.bringing import bring_for
 from services.agent.bundle import BundleWriter, read_bundle
 from services.agent.errors import AgentError
 from services.agent.execution import Execution
+from services.agent.host_roof import roof_for
 from services.agent.issued import Outcome
 from services.agent.machine import announcement
 from services.agent.process import WorkerLimits, WorkerProcess
@@ -112,6 +113,7 @@ async def _run_session(
             telling = Telling(order, sink)
             try:
                 environment = environment_of(session.variant)
+                roof = await roof_for(order, limits.folder)
                 worker = worker or await WorkerProcess.start(session.session, limits, environment)
                 if not worker.has_goods and means.assets is not None:
                     worker.take(await bring_for(order.subject, means.assets))
@@ -119,7 +121,7 @@ async def _run_session(
                 await telling.bury(error)
                 continue
             if not await Execution(
-                telling, worker, means.manifests_folder, _SILENCE_S, means.allowed
+                telling, worker, means.manifests_folder, _SILENCE_S, means.allowed, roof
             ).carry_out():
                 await worker.close()
                 worker = None

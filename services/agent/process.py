@@ -79,7 +79,7 @@ class WorkerProcess:
             ours_on_failure.callback(ours.close)
             with theirs:
                 process = await _spawned(
-                    theirs, handover, limits.spool_bytes, scratch, _environment(environment)
+                    theirs, handover, limits.spool_bytes, scratch, worker_environment(environment)
                 )
             ours_on_failure.callback(process.kill)
             channel = await AgentChannel.over(ours)
@@ -194,7 +194,7 @@ def _how(code: int) -> str:
     return f"was killed by {signal.Signals(-code).name}{why}"
 
 
-def _environment(more: Mapping[str, str]) -> dict[str, str]:
+def worker_environment(more: Mapping[str, str] = NOTHING_MORE) -> dict[str, str]:
     """Return the environment of a worker: no secrets of this service, and mlscope on its path."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MLSCOPE_")}
     paths = [str(_ROOT), kept.get("PYTHONPATH", "")]

@@ -11,6 +11,7 @@ from schemas.codec import decode_body, unpack
 from schemas.plan import WorkOrder
 from services.agent.allowances import allowances_of
 from services.agent.bringing import brought_of
+from services.agent.ceilings import NO_ROOF, Roof
 from services.agent.session import Place, Session, open_in
 from services.agent.variants import subject_as, traces_first
 
@@ -40,6 +41,12 @@ class Reopening:
     def order(self) -> WorkOrder:
         """Return the order whose session it is."""
         return decode_body(WorkOrder, self.words["order"])
+
+    @property
+    def roof(self) -> Roof:
+        """Return the host's, as the agent measured it; a replay has no use for it."""
+        told = self.words.get("roof")
+        return NO_ROOF if told is None else Roof.of(told)
 
     def open(self) -> Session:
         """Open the session in this process, as its variant wants it. Raises AgentError."""

@@ -18,6 +18,7 @@ from services.agent.desk import Desk
 from services.agent.errors import AgentError, Stopped, WorkerDied
 from services.agent.execution import Execution
 from services.agent.folders import OwnFolder, clear_dead, own_folder
+from services.agent.host_roof import roof_for
 from services.agent.leasing import Claim, Tenure
 from services.agent.machine import announcement, package_version
 from services.agent.outbox import BusSink
@@ -164,6 +165,7 @@ class Agent:
         key = self._sessions.working = session_key(order)
         try:
             environment = environment_of(order.session.variant)
+            roof = await roof_for(order, self._parent / self.incarnation)
             worker = await self._sessions.worker(key, environment)
             if not worker.has_goods:
                 with self.desk.bringing(order):
@@ -181,6 +183,7 @@ class Agent:
             settings.manifests_folder,
             settings.run_silence_s,
             self._allowed,
+            roof,
         )
         for run, reason in self.desk.stops_of(order).items():
             await execution.stop(run, reason)

@@ -56,8 +56,6 @@ class Session:
     inline: Inline = field(default_factory=Inline)
     #: tells this opening of the model from any other
     opened: str = field(default_factory=lambda: secrets.token_hex(8))
-    #: where the agent keeps what it made; None where nothing may be kept
-    scratch: Path | None = None
 
     @property
     def deepest_level(self) -> Level:
@@ -175,7 +173,7 @@ def _opened(
     doubt = doubt_of(predictor.opened.framework, predictor.opened.device)
     notes = (*subject.notes, *files.notes, *folder.notes, *([doubt] if doubt else []))
     shared = (supply, predictor, slots, checksums, subject.warmup, notes, inline)
-    return Session(subject, *shared, scratch=place.scratch)
+    return Session(subject, *shared)
 
 
 def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries: int) -> None:

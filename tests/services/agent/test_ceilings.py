@@ -1,48 +1,32 @@
-"""The host's roof: measured once, kept, and never in the way."""
+"""The host's roof: what is measured, and how it is told."""
 
-from pathlib import Path
+import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from schemas.run import Ceiling
-from services.agent import ceilings
-from services.agent.ceilings import FILE, host_roof
+from services.agent.ceilings import Roof, main
+from services.agent.process import worker_environment
 
 
-def test_the_roof_is_measured_and_says_how(tmp_path: Path) -> None:
-    found = host_roof(tmp_path)
-    assert found.keys() == {"peak_flops", "memory_bandwidth"}
+def test_the_roof_is_measured_and_says_how() -> None:
+    command = [sys.executable, "-m", "services.agent.ceilings"]
+    written = subprocess.check_output(command, env=worker_environment(), timeout=60)
+    found = Roof.of(json.loads(written))
+    assert found.note == ""
+    assert found.ceilings.keys() == {"peak_flops", "memory_bandwidth"}
     # Any machine does a thousandth of a GFLOP and of a GB a second, none a million.
-    assert all(1e6 < (each.measured or 0.0) < 1e15 for each in found.values())
-    assert "1024 x 1024" in found["peak_flops"].method
+    assert all(1e6 < (each.measured or 0.0) < 1e15 for each in found.ceilings.values())
+    assert "1024 x 1024" in found.ceilings["peak_flops"].method
+    assert Roof.of(found.words()) == found
 
 
-def test_it_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = host_roof(tmp_path)
-    monkeypatch.setattr(ceilings, "measured", lambda: {"peak_flops": Ceiling(measured=1.0)})
-    assert host_roof(tmp_path) == first
-
-
-@pytest.mark.parametrize(
-    "torn", ["", "[]", '{"peak_flops": 3}', '{"peak_flops": {"measured": "x"}}']
-)
-def test_a_torn_file_is_measured_anew(
-    tmp_path: Path, torn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / FILE).write_text(torn)
-    monkeypatch.setattr(ceilings, "measured", lambda: {"peak_flops": Ceiling(measured=1.0)})
-    assert host_roof(tmp_path) == {"peak_flops": Ceiling(measured=1.0)}
-
-
-def test_without_memory_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_memory_it_ends_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object) -> None:
-        raise MemoryError
+        raise MemoryError("140 MB")
 
     monkeypatch.setattr(np, "ones", none)
-    assert host_roof(tmp_path) == {}
-
-
-def test_a_folder_that_is_gone_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ceilings, "measured", lambda: {"peak_flops": Ceiling(measured=1.0)})
-    assert host_roof(tmp_path / "gone") == {"peak_flops": Ceiling(measured=1.0)}
+    with pytest.raises(SystemExit, match="no memory: 140 MB"):
+        main()

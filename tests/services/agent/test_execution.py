@@ -128,9 +128,6 @@ async def test_layers_hang_under_predict_at_level_framework(tmp_path: Path) -> N
     assert len(predicts) == 5
     assert parents == [span for span in predicts for _ in range(8)]
     assert "whole microseconds" in said.completed().caveats[0]
-    roof = said.completed().conditions.peak_flops
-    assert roof is not None
-    assert (roof.measured or 0.0) > 1e6
 
 
 async def test_a_level_too_deep_is_run_as_deep_as_can_be(tmp_path: Path) -> None:

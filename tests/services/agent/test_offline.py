@@ -80,6 +80,7 @@ def test_a_plan_becomes_a_bundle_of_the_same_facts(tmp_path: Path) -> None:
     assert names[:4] == ["evaluation.planned", "agent.announced", *["evaluation.started"] * 2]
     assert names.count("run.completed") == 3
     assert outcomes[2].tally.query_batches > 0
+    assert [each.conditions.peak_flops is None for each in outcomes] == [True, False, True]
 
 
 def test_every_id_is_said_once(tmp_path: Path) -> None:

@@ -177,6 +177,17 @@ async def test_an_order_is_done_and_its_batches_come_before_its_end(scheduler: S
     assert outcome.tally.queries == 600
 
 
+async def test_the_roof_is_measured_once_a_start_of_an_agent(scheduler: Scheduler) -> None:
+    for session in ("s0", "s1"):
+        run = a_run(f"of-{session}", level="framework")
+        assert (await scheduler.command("start", an_order(runs=(run,), session=session))).accepted
+    outcomes = await scheduler.facts(RunCompleted, 2)
+    first, second = (each.conditions.peak_flops for each in outcomes)
+    assert first is not None
+    assert (first.measured or 0.0) > 1e6
+    assert first == second
+
+
 async def test_the_same_start_again_does_nothing_again(scheduler: Scheduler) -> None:
     order = an_order()
     answers = [await scheduler.command("start", order) for _ in range(3)]
