@@ -22,8 +22,8 @@ test: $(READY)  ## everything but compose and the long fault trials
 	  echo "== FLAKY or broken: the tests above, once more, alone"; \
 	  $(PYTEST) --last-failed --last-failed-no-failures none; }
 
-test-all: test  ## and the catalog's models of more than 300 million parameters (8 GiB of memory)
-	$(BIN)/python -m pytest -m large
+test-all: test  ## and what takes long: models of more than 300 million parameters (8 GiB of memory), …
+	$(BIN)/python -m pytest -m "(large or long) and not faults"
 
 check: $(READY)  ## format, lint, types, layers
 	$(BIN)/ruff format --check .
