@@ -48,7 +48,8 @@ _SHARED = ("name", "start_ns", "end_ns", "thread", "correlation")
 
 def recording_of(path: Path) -> Recording:
     """Return an export as a recording. Raises ForeignFileBroken, sqlite3.Error."""
-    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as base:
+    address = path.resolve().as_uri()
+    with closing(sqlite3.connect(f"{address}?mode=ro&immutable=1", uri=True)) as base:
         known = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
         if not known & {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"}:
             raise ForeignFileBroken(str(path), "is a database without tables of nsys")

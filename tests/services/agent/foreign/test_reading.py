@@ -164,6 +164,11 @@ def test_nsys_ranges_are_queries_operators_and_layers(tmp_path: Path) -> None:
     assert found.spans["thread"].n_unique() == 2
 
 
+def test_nsys_files_are_called_anything(tmp_path: Path) -> None:
+    found = read_foreign(_nsys(tmp_path / "50%25 of a#1?.sqlite"))
+    assert found.tool == "nsys"
+
+
 def test_nsys_without_ranges_is_one_query(tmp_path: Path) -> None:
     found = read_foreign(_nsys(tmp_path / "report.sqlite", ranges=False))
     assert found.roots["duration_ns"].to_list() == [180]
