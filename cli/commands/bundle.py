@@ -9,9 +9,10 @@ from schemas.agent import AgentAnnounced, Announcement
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
 from schemas.codec import decode
 from schemas.errors import SchemaError
-from schemas.evaluation import EvaluationPlanned
+from schemas.evaluation import EvaluationPlanned, EvaluationRequested
 from schemas.message import Fact
 from schemas.plan import Plan
+from schemas.request import Evaluate
 from schemas.run import RunCompleted, RunFailed
 from services.agent.bundle import body_at, read_placed
 from services.agent.errors import BundleBroken
@@ -31,6 +32,8 @@ class Bundle:
     places: Mapping[str, "array[int]"]
     #: what the file looked like when it was checked
     version: tuple[int, ...]
+    #: what its plan was made of; older bundles do not say
+    request: Evaluate | None = None
 
     @property
     def name(self) -> str:
@@ -66,12 +69,15 @@ class Bundle:
 def read(path: Path) -> Bundle:
     """Return a bundle after checking all of it, one fact at a time. Raises BundleBroken."""
     planned: EvaluationPlanned | None = None
+    request: Evaluate | None = None
     announcements: list[Announcement] = []
     places: dict[str, array[int]] = {}
     version = _version_of(path)
     for place, body in read_placed(path):
         fact = _fact_in(path, body)
         match fact:
+            case EvaluationRequested():
+                request = fact.request
             case EvaluationPlanned():
                 planned = fact
             case AgentAnnounced():
@@ -80,7 +86,8 @@ def read(path: Path) -> Bundle:
                 places.setdefault(fact.run, array("Q")).append(place)
     if planned is None or len(announcements) != 1:
         raise BundleBroken(str(path), "holds no plan of one machine")
-    return Bundle(path, planned.evaluation, planned.plan, announcements[0], places, version)
+    (told,) = announcements
+    return Bundle(path, planned.evaluation, planned.plan, told, places, version, request)
 
 
 def _fact_in(path: Path, body: bytes) -> Fact:

@@ -12,6 +12,8 @@ import asyncio
 import os
 import secrets
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +27,9 @@ from cli.failures import Misused
 from cli.progress import ProgressLine
 from mlscope.client import AsyncClient, AsyncEvaluation
 from mlscope.client.connection import find_settings
+from mlscope.load.scenarios import COLD
 from mlscope.settings import Settings
+from schemas.plan import RunPlan
 from schemas.request import Evaluate, ScenarioChoice, SystemNeed
 from schemas.status import EvaluationStatus
 from services.agent.errors import BundleBroken
@@ -43,13 +47,13 @@ class Keys:
 
 def import_bundle(arguments: argparse.Namespace) -> int:
     """Play a bundle, or another tool's file, back and follow the evaluation to its end."""
-    settings = find_settings(os.environ, url=arguments.url, data=arguments.data)
     again = f" {secrets.token_hex(8)}" if arguments.again else ""
     with as_bundle(arguments.bundle, arguments.model, arguments.batch_size) as path:
         try:
             bundle = read(path)
         except BundleBroken as error:
             raise Misused(str(error)) from error
+        settings = find_settings(os.environ, url=arguments.url, data=arguments.data)
         key = f"import {bundle.evaluation}{again}"
         return asyncio.run(_import(bundle, keys_in(settings, arguments.keys), key))
 
@@ -119,28 +123,75 @@ async def _watch(evaluation: AsyncEvaluation) -> EvaluationStatus:
 
 
 def request_of(bundle: Bundle, key: str) -> Evaluate:
-    """Return the request whose plan is the bundle's: same sessions, groups and runs."""
+    """Return the request whose plan is the bundle's: same sessions, groups and runs.
+
+    It is what the plan was made of, with all that a catalog filled in as it was there; of an older
+    bundle, which does not hold that, it is what its plan tells. The machine is the one it was.
+    """
+    subject = bundle.plan.subject
+    asked = bundle.request or _told_by(bundle)
+    frozen = {
+        "model": subject.model,
+        "framework": None,
+        "dataset": subject.dataset,
+        "system": SystemNeed(device=subject.device),
+        "agents": (bundle.agent,),
+        "spread": "one",
+        "scenarios": _scenarios(bundle),
+        "options": subject.options,
+        "pacing": "local",
+        "wait_s": _WAIT_S,
+        "key": key,
+        "labels": {**asked.labels, "imported": bundle.name, "measured_by": bundle.agent},
+    }
+    return asked.model_copy(update=frozen)
+
+
+def _told_by(bundle: Bundle) -> Evaluate:
+    """Return what a plan tells of its request."""
     plan, subject = bundle.plan, bundle.plan.subject
     runs = [run for session in plan.sessions for run in session.runs]
-    groups = {run.group: run for run in runs}
     return Evaluate(
         model=subject.model,
-        dataset=subject.dataset,
-        system=SystemNeed(device=subject.device),
-        agents=(bundle.agent,),
-        scenarios=tuple(
-            ScenarioChoice(name=groups[number].scenario, parameters=groups[number].parameters)
-            for number in sorted(groups)
-        ),
         batch_sizes=tuple(dict.fromkeys(session.batch_size for session in plan.sessions)),
         trace_level=max(run.level for run in runs),
-        options=subject.options,
+        collectors=subject.collectors,
+        serialised=any(session.variant == "serialised" for session in plan.sessions),
         warmup=subject.warmup,
         blocks=subject.blocks,
         outputs=subject.outputs,
-        pacing="local",
         run_timeout_s=max(run.timeout_s for run in runs),
-        wait_s=_WAIT_S,
-        key=key,
-        labels={"imported": bundle.name, "measured_by": bundle.agent},
     )
+
+
+def _scenarios(bundle: Bundle) -> tuple[ScenarioChoice, ...]:
+    """Return the scenarios of a plan, in the order asked, with what was filled in.
+
+    An opening of the model is two groups; what follows from the batch size is left to follow.
+    """
+    found: dict[int, list[RunPlan]] = {}
+    openings: Counter[tuple[int, int, int]] = Counter()
+    for session in bundle.plan.sessions:
+        for run in session.runs:
+            if session.variant != "cold":
+                found.setdefault(run.group, []).append(run)
+            elif run.scenario == COLD:
+                found.setdefault(run.group // 2, []).append(run)
+                openings[run.group // 2, session.batch_size, run.level] += 1
+    counts = {number: count for (number, *_), count in openings.items()}
+    choices = []
+    for number, runs in sorted(found.items()):
+        parameters = _shared(runs)
+        if number in counts:
+            parameters["queries"] = counts[number]
+        choices.append(ScenarioChoice(name=runs[0].scenario, parameters=parameters))
+    return tuple(choices)
+
+
+def _shared(runs: Sequence[RunPlan]) -> dict[str, Any]:
+    first, *others = (run.parameters for run in runs)
+    return {
+        name: value
+        for name, value in first.items()
+        if all(name in each and each[name] == value for each in others)
+    }

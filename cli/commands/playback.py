@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 from cli.commands.bundle import Bundle
 from cli.commands.planning import PRESUMED_COLLECTORS, PRESUMED_DEPTH
+from cli.failures import Misused
 from mlscope.bus.bus import Asked, Bus
 from mlscope.bus.errors import BusError
 from schemas.agent import AgentAnnounced, AgentLeft, Announcement
@@ -23,8 +24,8 @@ from services.agent.leasing import Tenure
 from services.agent.outbox import BusSink
 from services.agent.telling import Telling
 
-_RunKey = tuple[int, int, str, str, int]
-"""Batch size, group, scenario, its parameters and the level."""
+_RunKey = tuple[int, str, str, int, str, str, int]
+"""Batch size, variant, which opening, group, scenario, its parameters and the level."""
 
 
 class Playback:
@@ -42,7 +43,7 @@ class Playback:
         self._evaluation: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._orders: asyncio.Queue[WorkOrder] = asyncio.Queue()
         self._accepted: set[tuple[str, int]] = set()
-        self._recorded = {key: run for run, key in _keys(bundle.plan.sessions)}
+        self._recorded = _recorded_in(bundle)
         #: set when an order asks for what the bundle does not hold, or no longer
         self.gap: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -148,12 +149,24 @@ def _unknown(_: str) -> bool:
     return False
 
 
+def _recorded_in(bundle: Bundle) -> dict[_RunKey, str]:
+    """Return a bundle's runs by what they are. Raises Misused where two are the same."""
+    recorded: dict[_RunKey, str] = {}
+    for run, key in _keys(bundle.plan.sessions):
+        if recorded.setdefault(key, run) != run:
+            raise Misused(f"{bundle.path}: runs {recorded[key]} and {run} can't be told apart")
+    return recorded
+
+
 def _keys(sessions: Iterable[SessionPlan]) -> Iterator[tuple[str, _RunKey]]:
     """Yield each run's name and what makes it the run it is."""
     for session in sessions:
+        # Every opening of a model is a session; of others there is one a size and variant.
+        opening = session.session if session.variant == "cold" else ""
+        apart = (session.batch_size, session.variant, opening)
         for run in session.runs:
             parameters = json.dumps(run.parameters, sort_keys=True)
-            yield run.run, (session.batch_size, run.group, run.scenario, parameters, run.level)
+            yield run.run, (*apart, run.group, run.scenario, parameters, run.level)
 
 
 async def _say(telling: Telling, order: WorkOrder, run: str, fact: Fact) -> None:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from mlscope.assets.opening import AssetSettings
 from schemas.agent import AgentAnnounced
-from schemas.evaluation import EvaluationPlanned, RunStarted
+from schemas.evaluation import EvaluationPlanned, EvaluationRequested, RunStarted
 from schemas.message import Fact, derived_id
 from schemas.plan import OfflinePlan, SessionPlan, WorkOrder
 from schemas.run import RunCompleted, RunFailed
@@ -88,8 +88,13 @@ async def _run_plan(
 
 
 async def _introduce(plan: OfflinePlan, sink: Sink, allowed: Allowances) -> None:
-    """Say what is to be done, and on which machine."""
+    """Say what was asked for, what is to be done, and on which machine."""
     cause = derived_id(plan.evaluation, "offline")
+    if plan.request is not None:
+        asked = EvaluationRequested(
+            evaluation=plan.evaluation, request=plan.request, requested_ns=time.time_ns()
+        )
+        await sink.put(asked, id=derived_id(cause, "requested"), cause=cause)
     planned = EvaluationPlanned(evaluation=plan.evaluation, plan=plan.plan)
     await sink.put(planned, id=derived_id(cause, "planned"), cause=cause)
     incarnation = secrets.token_hex(8)

@@ -3,8 +3,11 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from cli.commands.bundle import Bundle, read
+from schemas.batch import QueriesAnswered
 from schemas.identity import run_key
 from schemas.status import EvaluationStatus
 from tests.flow.clusters import Cluster, assert_well, online, run
@@ -67,6 +70,29 @@ def test_importing_again_makes_no_other(
     cluster: Cluster, bundle: Path, imported: EvaluationStatus
 ) -> None:
     assert cluster.mlscope("import", str(bundle)).strip() == imported.evaluation
+
+
+def test_variants_keep_their_own_numbers(cluster: Cluster, tmp_path: Path) -> None:
+    plan, out = tmp_path / "plan.json", tmp_path / "variants.bundle"
+    loads = ("--scenario", "online:queries=3", "--scenario", "cold:queries=2,warm=2")
+    wish = ("tiny-cnn", *loads, "--serialised", "--agent", "lent", "--out", str(plan))
+    cluster.mlscope("plan", *wish)
+    cluster.mlscope("agent", "--plan", str(plan), "--out", str(out))
+    evaluation = cluster.mlscope("import", str(out)).strip()
+    with cluster.client() as client:
+        runs = client.evaluation(evaluation).status().runs
+    bundle = read(out)
+    assert {one.run for one in runs if one.answered} == set(bundle.places)
+    for one in runs:
+        key = run_key(evaluation, one.run, one.attempt)
+        stored = cluster.rows("SELECT sum(service_ns) FROM query WHERE run_key = %s", key)
+        assert stored == [(service_ns(bundle, one.run),)]
+
+
+def service_ns(bundle: Bundle, run: str) -> int:
+    """Return how long all queries of a run took, by the bundle."""
+    answered = [each for each in bundle.facts(run) if isinstance(each, QueriesAnswered)]
+    return sum(int(np.frombuffer(each.service_ns, "<i8").sum()) for each in answered)
 
 
 def test_a_bundle_that_was_cut_is_refused(cluster: Cluster, bundle: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from cli.commands.bundle import Bundle, read
 from cli.commands.importing import request_of
 from cli.commands.planning import offline_plan, shipped_catalog
 from cli.commands.playback import Playback
+from cli.failures import Misused
 from mlscope.bus.bus import Bus, Recorded
 from mlscope.bus.memory import MemoryServer, connect
-from schemas.agent import AgentAnnounced
+from schemas.agent import AgentAnnounced, Announcement, Hardware
 from schemas.codec import decode_body, encode_body
 from schemas.plan import OfflinePlan, WorkAnswer, WorkOrder
 from schemas.run import RunCompleted
@@ -24,10 +26,14 @@ from tests.cli.commands.conftest import CommandLine
 ARGUMENTS = ("--scenario", "online:queries=6", "--batch-size", "1,2", "--trace-level", "framework")
 
 
-async def made_bundle(folder: Path) -> Bundle:
+SERIALISED = ("--scenario", "online:queries=3", "--serialised", "--trace-level", "framework")
+COLD = ("--scenario", "online:queries=2", "--scenario", "cold:queries=2,warm=2")
+
+
+async def made_bundle(folder: Path, arguments: tuple[str, ...] = ARGUMENTS) -> Bundle:
     alone = CommandLine(MLSCOPE_DATA=str(folder))
     plan, out = folder / "plan.json", folder / "bundle"
-    assert (await alone("plan", "tiny-cnn", *ARGUMENTS, "--out", str(plan))).code == exits.OK
+    assert (await alone("plan", "tiny-cnn", *arguments, "--out", str(plan))).code == exits.OK
     ended = await alone("agent", "--plan", str(plan), "--out", str(out))
     assert ended.code == exits.OK, ended.err
     return read(out)
@@ -38,8 +44,10 @@ def replanned(bundle: Bundle) -> OfflinePlan:
     return offline_plan(request_of(bundle, "k"), shipped_catalog(Path("manifests")))
 
 
-def order_of(plan: OfflinePlan, evaluation: str, *, renamed: str = "") -> WorkOrder:
-    session = plan.plan.sessions[0]
+def order_of(
+    plan: OfflinePlan, evaluation: str, *, renamed: str = "", number: int = 0
+) -> WorkOrder:
+    session = plan.plan.sessions[number]
     runs = tuple(run.model_copy(update={"run": f"{renamed}{run.run}"}) for run in session.runs)
     return WorkOrder(
         evaluation=evaluation,
@@ -60,6 +68,84 @@ async def test_a_bundle_asks_for_its_own_plan(tmp_path: Path) -> None:
     bundle = await made_bundle(tmp_path)
     anew = replanned(bundle).plan.sessions
     assert [s.model_dump() for s in anew] == [s.model_dump() for s in bundle.plan.sessions]
+
+
+@pytest.mark.parametrize("arguments", [SERIALISED, COLD, COLD[2:] + COLD[:2], COLD[2:]])
+@pytest.mark.parametrize("is_old", [False, True])
+async def test_a_bundle_of_variants_asks_for_its_own_plan(
+    tmp_path: Path, arguments: tuple[str, ...], is_old: bool
+) -> None:
+    bundle = planned_bundle(tmp_path, await planned_alone(tmp_path, arguments), is_old=is_old)
+    anew = replanned(bundle).plan.sessions
+    assert [s.model_dump() for s in anew] == [s.model_dump() for s in bundle.plan.sessions]
+
+
+async def test_what_a_plan_does_not_tell_is_asked_for_as_it_was(tmp_path: Path) -> None:
+    arguments = (*SERIALISED, "--label", "why=new", "--collector", "perf=off")
+    bundle = await made_bundle(tmp_path, arguments)
+    asked = request_of(bundle, "k")
+    assert bundle.request is not None
+    assert (asked.serialised, asked.collectors) == (True, {"perf": False})
+    assert asked.labels == {"why": "new", "imported": "bundle", "measured_by": "offline"}
+
+
+@pytest.mark.parametrize("arguments", [SERIALISED, COLD])
+async def test_each_run_is_answered_with_its_own_numbers(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    bundle = await made_bundle(tmp_path, arguments)
+    plan = replanned(bundle)
+    server = MemoryServer()
+    async with connect(server, "agent") as agent, connect(server, "scheduler") as scheduler:
+        playback = Playback(agent, bundle, heartbeat_s=1.0)
+        async with playback.present():
+            playback.expect("e1")
+            for number, _ in enumerate(plan.plan.sessions):
+                order = order_of(plan, "e1", renamed="new-", number=number)
+                assert (await ordered(scheduler, order)).accepted
+            ends = await outcomes(scheduler, sum(len(s.runs) for s in plan.plan.sessions))
+    assert ends == {f"new-{run}": of for run, of in measured(bundle).items()}
+
+
+async def outcomes(bus: Bus, count: int) -> dict[str, int]:
+    """Return when each run's clock started, once so many ended."""
+    found: dict[str, int] = {}
+    async with asyncio.timeout(60), aclosing(bus.follow(story_of("e1"))) as facts:
+        async for each in facts:
+            if each and isinstance(each.fact, RunCompleted):
+                found[each.fact.run] = each.fact.origin.monotonic_ns
+            if len(found) == count:
+                break
+    return found
+
+
+def measured(bundle: Bundle) -> dict[str, int]:
+    """Return when each run's clock started, by the bundle."""
+    facts = (fact for run in bundle.places for fact in bundle.facts(run))
+    return {f.run: f.origin.monotonic_ns for f in facts if isinstance(f, RunCompleted)}
+
+
+async def test_runs_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+    made = planned_bundle(tmp_path, await planned_alone(tmp_path, SERIALISED))
+    twice = tuple(each.model_copy(update={"variant": ""}) for each in made.plan.sessions)
+    bundle = replace(made, plan=made.plan.model_copy(update={"sessions": twice}))
+    async with connect(MemoryServer(), "agent") as agent:
+        with pytest.raises(Misused, match="can't be told apart"):
+            Playback(agent, bundle, heartbeat_s=1.0)
+
+
+async def planned_alone(folder: Path, arguments: tuple[str, ...]) -> OfflinePlan:
+    alone, plan = CommandLine(MLSCOPE_DATA=str(folder)), folder / "plan.json"
+    assert (await alone("plan", "tiny-cnn", *arguments, "--out", str(plan))).code == exits.OK
+    return OfflinePlan.model_validate_json(plan.read_text())
+
+
+def planned_bundle(folder: Path, made: OfflinePlan, *, is_old: bool = False) -> Bundle:
+    """Return a bundle in which nothing was measured yet; an old one without its request."""
+    hardware = Hardware(hostname="h", architecture="x86_64")
+    there = Announcement(agent="offline", incarnation="one", hardware=hardware, runtimes=())
+    request = None if is_old else made.request
+    return Bundle(folder / "bundle", "e0", made.plan, there, {}, (), request)
 
 
 async def test_orders_are_answered_with_what_was_measured(tmp_path: Path) -> None:
