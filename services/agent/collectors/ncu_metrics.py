@@ -32,6 +32,8 @@ def metrics_for(precision: str, asked: Sequence[str] = ()) -> tuple[str, ...]:
     scalar = [_SASS.format(f"f{each}") for each in ("add", "mul", "fma")]
     if any(each in precision for each in _HALF):
         scalar += [_SASS.format(f"h{each}") for each in ("add", "mul", "fma")]
+    if "float64" in precision:
+        scalar += [_SASS.format(f"d{each}") for each in ("add", "mul", "fma")]
     tensor = [_TENSOR.format(kind) for name, kind in _TENSOR_TYPES.items() if name in precision]
     usual = (READ_BYTES, WRITTEN_BYTES, OCCUPANCY, DURATION, *scalar, *tensor)
     return tuple(dict.fromkeys((*usual, *asked)))

@@ -108,3 +108,11 @@ def test_clocks_and_caches_are_left_alone() -> None:
     assert "--cache-control none" in text
     assert "--metrics a.sum,b.sum" in text
     assert command[-1] == "o.bin"
+
+
+def test_a_model_of_doubles_has_its_doubles_counted() -> None:
+    kinds = {
+        name.split("_op_")[1].split("_")[0] for name in metrics_for("float64") if "_op_" in name
+    }
+    assert {"dadd", "dmul", "dfma"} <= kinds
+    assert not any("op_d" in name for name in metrics_for("float32"))
