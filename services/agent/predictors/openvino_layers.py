@@ -131,10 +131,10 @@ def _flops(kind: str, inputs: Shapes, outputs: Shapes) -> int | None:
     if kind not in _PRODUCTS or len(inputs) < 2:
         return plain_flops(kind, inputs, outputs)
     weights = inputs[1]
-    if kind == "Convolution":
-        return product_flops(outputs, prod(weights[1:]))
-    if kind == "GroupConvolution":
-        return product_flops(outputs, prod(weights[2:]) if len(weights) == 5 else prod(weights[1:]))
+    if kind in ("Convolution", "GroupConvolution"):
+        # Runtime graphs call grouped ones Convolution too: (groups, out / groups, in / groups, …).
+        is_grouped = bool(outputs) and len(weights) == len(outputs[0]) + 1
+        return product_flops(outputs, prod(weights[2 if is_grouped else 1 :]))
     return product_flops(outputs, inputs[0][-1] if inputs[0] else 0)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("openvino")
+ov = pytest.importorskip("openvino")
 
 from mlscope.tracing.clock import now_ns
 from services.agent.predictors.natures import Nature
 from services.agent.predictors.openvino import OpenVinoPredictor, open_model
-from services.agent.predictors.openvino_layers import NodeNames
+from services.agent.predictors.openvino_layers import NodeNames, nodes_of
 from tests.services.agent.predictors.test_onnxruntime import images, request
 
 
@@ -80,3 +80,13 @@ def test_durations_are_cut_to_the_call() -> None:
     names.note(told)
     layers = names.layers_of((1000, 6000, told), 1)
     assert [(each.start_ns, each.duration_ns) for each in layers] == [(1000, 3000), (4000, 2000)]
+
+
+def test_a_grouped_convolution_counts_its_group_s_channels_alone() -> None:
+    given = ov.opset13.parameter([1, 8, 6, 6], np.float32)
+    # 2 groups: 6 channels of 4 each
+    kernels = ov.opset13.constant(np.ones((2, 6, 4, 3, 3), np.float32))
+    made = ov.opset13.group_convolution(given, kernels, [1, 1], [1, 1], [1, 1], [1, 1])
+    compiled = ov.Core().compile_model(ov.Model([made], [given]), "CPU")
+    told = [each.flops for each in nodes_of(compiled, 1).natures.values() if "Conv" in each.type]
+    assert told == [2 * (12 * 6 * 6) * (4 * 3 * 3)]
