@@ -84,6 +84,18 @@ def plain_flops(kind: str, inputs: Shapes, outputs: Shapes, window: int = 1) -> 
     return _PER_ELEMENT[name] * written if name in _PER_ELEMENT else None
 
 
+def summed_in(left: Sequence[int], out: Sequence[int]) -> int:
+    """Return the products summed for one element of a matrix product: its left operand's K axis.
+
+    `left` is (…, rows, K), broadcast or not, (…, K, rows) when transposed, or (K,); `out` is
+    (…, rows, columns), without an axis where an operand is a vector (as in numpy.matmul).
+    """
+    if len(left) < 2 or len(out) < max(2, len(left)):
+        return left[-1] if left else 0
+    is_transposed = left[-2] != out[-2] and left[-1] == out[-2]
+    return left[-2] if is_transposed else left[-1]
+
+
 def product_flops(outputs: Shapes, summed: int) -> int:
     """Return the FLOPs of a convolution or matrix product: 2 for each of `summed` an element."""
     return 2 * prod(outputs[0]) * summed if outputs else 0

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from services.agent.predictors import Layer
-from services.agent.predictors.natures import Nature, Shapes, plain_flops, product_flops
+from services.agent.predictors.natures import Nature, Shapes, plain_flops, product_flops, summed_in
 from services.agent.predictors.onnx_graph import Node, originals_of
 
 _KERNEL = "_kernel_time"
@@ -108,8 +108,7 @@ def flops_of(kind: str, inputs: Shapes, outputs: Shapes, window: int = 1) -> int
         # Each element of the input is spread over the weights of its channel.
         return product_flops(inputs[:1], prod(kernels[0][1:]))
     if kind.endswith(("MatMul", "MatMulInteger", "Gemm")) and inputs and inputs[0] and outputs:
-        rows = prod(outputs[0][:-1]) or 1
-        return product_flops(outputs, prod(inputs[0]) // rows)
+        return product_flops(outputs, summed_in(inputs[0], outputs[0]))
     return plain_flops(kind, inputs, outputs, window)
 
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from mlscope.tracing.clock import epoch_offset_ns, now_ns
 from services.agent.predictors import Layer, Tensors
-from services.agent.predictors.natures import Nature, Shapes, plain_flops, product_flops
+from services.agent.predictors.natures import Nature, Shapes, plain_flops, product_flops, summed_in
 
 _PLUMBING = frozenset({
     *("NoOp", "Const", "VarHandleOp", "Placeholder", "_Arg", "_Retval", "Identity", "IdentityN"),
@@ -217,14 +217,20 @@ def _bytes(tensors: Iterable[Tensor]) -> int:
 
 
 def _flops(kind: str, inputs: Shapes, outputs: Shapes) -> int | None:
-    """Return a node's FLOPs: kernels are (height, width, in, out), depthwise ones (h, w, in, n)."""
+    """Return a node's FLOPs: kernels are (height, width, in, out), depthwise ones (h, w, in, n).
+
+    A `…BackpropInput` (a transposed convolution) is given (sizes, kernel, gradient): the gradient
+    has the shape that the convolution's output had, and costs what that did.
+    """
     if len(inputs) > 1 and outputs:
         kernel = inputs[1]
+        if "BackpropInput" in kind and len(kernel) >= 3:
+            is_depthwise = "Depthwise" in kind
+            return product_flops(inputs[2:3], prod(kernel[:2] if is_depthwise else kernel[:-1]))
         if "DepthwiseConv" in kind and len(kernel) == 4:
             return product_flops(outputs, prod(kernel[:2]))
         if "Conv" in kind and len(kernel) >= 3:
             return product_flops(outputs, prod(kernel[:-1]))
         if "MatMul" in kind and inputs[0]:
-            rows = prod(outputs[0][:-1]) or 1
-            return product_flops(outputs, prod(inputs[0]) // rows)
+            return product_flops(outputs, summed_in(inputs[0], outputs[0]))
     return plain_flops(kind, inputs, outputs)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from services.agent.predictors.natures import Nature, plain_flops, product_flops
+from services.agent.predictors.natures import Nature, plain_flops, product_flops, summed_in
 
 
 def test_what_is_unknown_is_left_out() -> None:
@@ -42,3 +42,22 @@ def test_a_product_counts_two_for_a_multiply_and_add() -> None:
     # 8 channels of 5 x 5 from 3 channels by 3 x 3 kernels
     assert product_flops([(1, 8, 5, 5)], 3 * 3 * 3) == 2 * 8 * 25 * 27
     assert product_flops([], 27) == 0
+
+
+@pytest.mark.parametrize(
+    ("left", "out", "summed"),
+    [
+        ((4, 5), (4, 6), 5),
+        ((5, 4), (4, 6), 5),
+        ((4, 5), (3, 4, 6), 5),
+        ((1, 2, 4, 5), (3, 2, 4, 6), 5),
+        ((3, 4, 5), (3, 4), 5),
+        ((5,), (6,), 5),
+        ((5,), (3, 6), 5),
+        ((), (6,), 0),
+    ],
+)
+def test_a_product_sums_over_its_left_operand_s_last_axis(
+    left: tuple[int, ...], out: tuple[int, ...], summed: int
+) -> None:
+    assert summed_in(left, out) == summed

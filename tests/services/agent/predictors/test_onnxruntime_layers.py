@@ -5,7 +5,12 @@ import json
 import pytest
 
 from services.agent.predictors.onnx_graph import Node
-from services.agent.predictors.onnxruntime_layers import LayerNames, readable_name, runs_of
+from services.agent.predictors.onnxruntime_layers import (
+    LayerNames,
+    flops_of,
+    readable_name,
+    runs_of,
+)
 
 
 def event(name: str, ts: int, cat: str = "Node", **args: object) -> str:
@@ -85,3 +90,8 @@ def test_a_renamed_fusion_is_known_by_its_output() -> None:
     names = LayerNames(originals, [Node("Gemm_1", "Gemm", ("x",), ("y",))])
     layer = names.layer({"name": "Gemm_1_kernel_time", "ts": 0, "dur": 0}, 0)
     assert json.loads(layer.attributes)["original"] == ["mm", "add"]
+
+
+def test_a_matrix_broadcast_over_a_batch_counts_for_each() -> None:
+    assert flops_of("MatMul", [[4, 5], [3, 5, 6]], [[3, 4, 6]]) == 2 * (3 * 4 * 6) * 5
+    assert flops_of("MatMul", [[3, 4, 5], [5, 6]], [[3, 4, 6]]) == 2 * (3 * 4 * 6) * 5

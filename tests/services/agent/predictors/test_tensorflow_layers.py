@@ -11,7 +11,7 @@ pytest.importorskip("tensorflow")
 
 from mlscope.tracing.clock import now_ns
 from services.agent.predictors import LayerSource
-from services.agent.predictors.tensorflow_layers import readable_name
+from services.agent.predictors.tensorflow_layers import _flops, readable_name
 from tests.services.agent.predictors.test_tensorflow import (
     _pool_of_one_thread,
     batch,
@@ -75,3 +75,16 @@ def test_names_lose_the_functions_they_were_inlined_from() -> None:
     inlined = "StatefulPartitionedCall_1/StatefulPartitionedCall/net/conv/Conv2D"
     assert readable_name(inlined) == "net/conv/Conv2D"
     assert readable_name("StatefulPartitionedCall") == "StatefulPartitionedCall"
+
+
+def test_a_transposed_convolution_costs_what_its_convolution_did() -> None:
+    # 5 x 5 of 7 channels to 10 x 10 of 3, by 2 x 2 kernels: each of the 5 x 5 x 7 sums 2 x 2 x 3
+    shapes, flops = [[4], [2, 2, 3, 7], [1, 5, 5, 7]], 2 * (5 * 5 * 7) * (2 * 2 * 3)
+    assert _flops("Conv2DBackpropInput", shapes, [[1, 10, 10, 3]]) == flops
+    shapes, flops = [[4], [2, 2, 3, 1], [1, 5, 5, 3]], 2 * (5 * 5 * 3) * (2 * 2)
+    assert _flops("DepthwiseConv2dNativeBackpropInput", shapes, [[1, 10, 10, 3]]) == flops
+
+
+def test_a_matrix_broadcast_over_a_batch_counts_for_each() -> None:
+    flops = 2 * (3 * 4 * 6) * 5
+    assert _flops("BatchMatMulV2", [[4, 5], [3, 5, 6]], [[3, 4, 6]]) == flops
