@@ -34,7 +34,9 @@ _COLUMNS = {
 
 
 def device_work(run: Run) -> pl.DataFrame:
-    """Return what ran on devices in answered queries: kernels, copies and sets, in their order.
+    """Return what ran on devices in answered queries: kernels, copies and sets.
+
+    In the order of their launches, as ncu has them; what has no known launch, of its start.
 
     query, layer (null: no layer is known), name, kind, start_ns, duration_ns, launch_ns (null: no
     launch is known), the counters (null: not counted), `nth`, and `identity`: a number for layer,
@@ -55,7 +57,7 @@ def _device_work(run: Run) -> pl.DataFrame:
         found.with_columns(absent)
         .select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())
         .with_columns(kernel)
-        .sort("start_ns", maintain_order=True)
+        .sort(pl.coalesce("launch_ns", "start_ns"), "start_ns", maintain_order=True)
     )
     if run.queries.height:
         rising = rising.join(run.answered.select("query"), on="query", how="semi")
@@ -173,6 +175,7 @@ def sums(kernels: pl.DataFrame, by: Sequence[str], ceilings: Ceilings) -> list[d
         return []
     groups, codes = _groups(kernels, by)
     a_query = _by_query(kernels.with_columns(pl.Series("group", codes)), tuple(by) == IDENTITY)
+    a_query = _with_absent(a_query, kernels["query"].unique())
     time = trimmed(a_query, ["group"], "duration_ns")
     amounts = [name for name in a_query.columns if name not in ("group", "query", "duration_ns")]
     means = a_query.group_by("group").agg(
@@ -210,6 +213,21 @@ def _by_query(kernels: pl.DataFrame, are_single: bool) -> pl.DataFrame:
     keys = ("group", "query")
     sums_ = [_sum(prepared, name) for name in prepared.columns if name not in keys]
     return prepared.group_by(keys).agg(sums_)
+
+
+def _with_absent(a_query: pl.DataFrame, queries: pl.Series) -> pl.DataFrame:
+    """Add zeros for the queries in which a group did not run; what no query tells stays null."""
+    groups = a_query.select("group").unique(maintain_order=True)
+    if a_query.height == groups.height * len(queries):
+        return a_query
+    pairs = groups.join(pl.DataFrame({"query": queries}), how="cross")
+    amounts = [name for name in a_query.columns if name not in ("group", "query")]
+    is_told = a_query.group_by("group").agg(pl.col(name).count() > 0 for name in amounts)
+    absent = pairs.join(a_query, on=["group", "query"], how="anti", nulls_equal=True)
+    zeros = absent.join(is_told, on="group", maintain_order="left").with_columns(
+        pl.when(pl.col(name)).then(0).cast(a_query.schema[name]).alias(name) for name in amounts
+    )
+    return pl.concat([a_query, zeros.select(a_query.columns)])
 
 
 def _sum(frame: pl.DataFrame, name: str) -> pl.Expr:

@@ -14,7 +14,10 @@ _AMOUNTS = ("memory_bytes", "flops", "bytes_read", "bytes_written")
 
 
 def layer_times(run: Run) -> pl.DataFrame:
-    """Return time by layer and query: place, query, time_ns, spans; `layers_of` tells of places."""
+    """Return time by layer and query: place, query, time_ns, spans; `layers_of` tells of places.
+
+    A query in which a layer did not run, while others did, took 0 of it.
+    """
     return once(run, _times_and_places)[0]
 
 
@@ -29,11 +32,16 @@ def _times_and_places(run: Run) -> tuple[pl.DataFrame, pl.DataFrame]:
         pl.col("start_ns").min(), pl.col("node").first(), pl.col("name").first()
     )
     places = first.sort("start_ns", "key").with_row_index("place")
-    times = (
+    ran = (
         spans.select("key", "query", "duration_ns")
         .join(places.select("key", "place"), on="key")
         .group_by("place", "query")
         .agg(pl.col("duration_ns").sum().alias("time_ns"), pl.len().alias("spans"))
+    )
+    pairs = places.select("place").join(spans.select("query").unique(), how="cross")
+    times = (
+        pairs.join(ran, on=["place", "query"], how="left")
+        .with_columns(pl.col("time_ns", "spans").fill_null(0))
         .sort("place", "query")
     )
     return times, places.select("place", "node", "name")

@@ -1,5 +1,6 @@
 """Kernels as frames: identity, counters of a replay, sums that do not hide what is unknown."""
 
+import polars as pl
 import pytest
 
 from services.analyzer.ceilings import Ceilings
@@ -109,3 +110,24 @@ def test_points_at_the_edges(
 
 def test_the_share_without_layer_is_of_time() -> None:
     assert unattributed_share(_run((0, "k", 30), (None, "k", 10))) == 0.25
+
+
+def test_a_query_without_a_group_took_none_of_it() -> None:
+    rows = kernel_run((0, "k", 30, 6.0), (1, "z", 90))
+    rows["kernels"] = [row for row in rows["kernels"] if row[0] == 0 or row[1] == 0]
+    rows["kernels"] += [[n, 2, "y", n * 20_000 + 9, 60] for n in (0, 1)]
+    kernels = kernels_of(frames_in({"runs": [rows]}).measured[0])
+    by_layer = {row["layer"]: row for row in sums(kernels, ["layer"], ROOF)}
+    assert (by_layer[1]["time"], by_layer[1]["queries"]) == (0.0, 3)
+    assert by_layer[1]["calls"] == pytest.approx(1 / 3)
+    assert (by_layer[1]["flops"], by_layer[0]["flops"]) == (None, 6.0)
+    assert by_layer[2]["time"] == 60.0
+
+
+def test_kernels_are_told_apart_by_the_order_of_their_launches() -> None:
+    made = kernel_run((0, "k", 10), (0, "k", 20), count=1)
+    run = frames_in({"runs": [made]}).measured[0]
+    # The first to start, on another stream, was launched last.
+    launched = pl.when(pl.col("duration_ns") == 10).then(-1).otherwise(-2).cast(pl.Int64)
+    run.__dict__["kernels"] = run.kernels.with_columns(launched.alias("launch_ns"))
+    assert device_work(run).select("duration_ns", "nth").rows() == [(20, 0), (10, 1)]

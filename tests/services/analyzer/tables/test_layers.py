@@ -2,6 +2,7 @@
 
 from services.analyzer.tables.layers import ANALYSIS
 from tests.services.analyzer.tables.reading import query, rows_of, span, table_of
+from tests.services.analyzer.tables.traced import layer_run, named
 
 
 def test_layers_come_in_execution_order_with_their_share_of_predict() -> None:
@@ -29,3 +30,11 @@ def test_layers_of_failed_queries_do_not_count() -> None:
     failed[-1] = 1
     run = {"run": "r0", "level": 3, "queries": [failed], "spans": [span(0, 3, "n", 5, layer=0)]}
     assert table_of(ANALYSIS, run).rows == ()
+
+
+def test_a_query_in_which_a_layer_did_not_run_took_none_of_it() -> None:
+    run = layer_run((0, "a", 900), (1, "b", 300))
+    run["spans"] = [each for each in run["spans"] if each[3] != "b" or each[7] == 0]
+    rows = named(rows_of(table_of(ANALYSIS, run)))
+    assert (rows["b"]["time"], rows["b"]["queries"]) == (0.0, 3)
+    assert (rows["a"]["time"], rows["a"]["queries"]) == (900.0, 3)
