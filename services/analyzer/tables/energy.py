@@ -8,6 +8,7 @@ import polars as pl
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
+from services.analyzer.tables.own_devices import own_series
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
@@ -26,9 +27,9 @@ FEW = 20
 
 
 def energy(frames: Frames) -> Table:
-    """Return a row a run and device whose power was sampled."""
+    """Return a row a run and device of its own whose power was sampled."""
     rows = [row for run in frames.measured for row in _rows(run)]
-    verdict = "No run sampled power: the collector nvml does, at level system."
+    verdict = "No run sampled power of its device: the collector nvml does, at level system."
     if rows:
         best = min(rows, key=lambda row: row["per_sample"])
         verdict = (
@@ -41,7 +42,7 @@ def energy(frames: Frames) -> Table:
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:
-    power = run.series.filter(pl.col("name") == POWER).with_columns(pl.col("device").fill_null(0))
+    power = own_series(run, POWER)
     answered = int(run.answered_samples.sum())
     if not power.height or not answered:
         return []

@@ -8,6 +8,7 @@ from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.layer_frames import layers_of
+from services.analyzer.tables.own_devices import own_series
 from services.analyzer.tables.table import RUN_COLUMNS, Analysis, made, run_cells, text, whole
 
 MB = 1e6
@@ -36,8 +37,8 @@ def _said(row: dict[str, Any]) -> str:
 def _row(run: Run) -> dict[str, Any]:
     told = run.row.conditions
     layers = layers_of(run).drop_nulls("memory_bytes")
-    used = _series_most(run, "nvml.memory_used")
-    resident = _series_most(run, "resource.rss")
+    used = _most(own_series(run, "nvml.memory_used"))
+    resident = _most(run.series.filter(pl.col("name") == "resource.rss"))
     top = layers.sort("memory_bytes", descending=True, maintain_order=True).head(1)
     return {
         **run_cells(run.row),
@@ -57,8 +58,8 @@ def _known(value: Any) -> int | None:
     return int(value) if isinstance(value, int | float) and value > 0 else None
 
 
-def _series_most(run: Run, name: str) -> int | None:
-    values = run.series.filter(pl.col("name") == name)["value"]
+def _most(series: pl.DataFrame) -> int | None:
+    values = series["value"]
     return int(values.max()) if len(values) else None  # type: ignore[arg-type]
 
 

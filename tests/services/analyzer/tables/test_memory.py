@@ -26,3 +26,12 @@ def test_layers_are_summed_and_the_largest_is_named() -> None:
     run = layer_run((0, "a", 1), (1, "b", 1), (2, "c", 1), layers=natures)
     (row,) = rows_of(table_of(ANALYSIS, run))
     assert (row["layers_bytes"], row["layers"], row["largest"]) == (100, 2, "b")
+
+
+def test_another_devices_memory_is_not_the_runs() -> None:
+    told = [["nvml.memory_used", 1, 0, n, float(by), "By"] for n, by in enumerate((5, 9))]
+    used = []
+    for device in ("gpu", "cuda:1", "cpu"):
+        (row,) = rows_of(table_of(ANALYSIS, model_run(device=device, series=told, conditions={})))
+        used.append(row["device_bytes"])
+    assert used == [5, 9, None]
