@@ -1,7 +1,7 @@
 """torchvision's models: every builder it lists, with its default weights' metadata."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from cli.catalog.entries import Entry, LabelFiles, Picture
@@ -14,6 +14,20 @@ _TASKS = {
     "optical_flow": "optical flow",
     "quantization": "image classification",
 }
+_LEARNT = {
+    "IMAGENET1K": "ImageNet-1K",
+    "KINETICS400": "Kinetics-400",
+    "COCO": "COCO",
+}
+"""What weights are learnt from, by the first part of their own name."""
+
+_PRETRAINED = "SWAG"
+"""In the names of weights that were learnt from other pictures before."""
+
+_VERSION, _CORRECTED = "1.0.0", "1.1.0"
+"""What manifests say whose data set is both learnt from and evaluated on; and the others."""
+
+_LICENSE = "BSD-3-Clause"
 _FRAMEWORK_VERSION = ">=2.0"
 _MODELS = "torchvision.models"
 _VIT_SIZE = 224
@@ -57,13 +71,14 @@ def _entry(name: str, function: str, part: str, weights: Any, labels: LabelFiles
     return Entry(
         name=f"torchvision-{name.replace('_', '-')}",
         task=task,
-        description=f"{name} of torchvision, {_trained(weights.meta)}.",
+        description=f"{name} of torchvision, {_told(weights)}.",
         framework="pytorch",
         framework_version=_FRAMEWORK_VERSION,
         inputs=inputs,
         outputs=outputs,
         options=options,
-        license="BSD-3-Clause",
+        version=_VERSION if _trained(weights) in _evaluated(weights) else _CORRECTED,
+        license=weights.meta.get("license") or _LICENSE,
         references=[weights.meta["recipe"]] if weights.meta.get("recipe") else [],
         model={
             **address,
@@ -170,9 +185,25 @@ def _port(kind: str, name: str, shape: list[int]) -> dict[str, Any]:
     return {**port, "shape": shape} if shape else port
 
 
-def _trained(meta: Mapping[str, Any]) -> str:
-    metrics = meta.get("_metrics") or {}
-    return f"trained on {next(iter(metrics))}" if metrics else "with its default weights"
+def _trained(weights: Any) -> str:
+    """Return the data set that weights are learnt from, "" where their name does not say."""
+    if _PRETRAINED in weights.name:
+        return ""
+    return _LEARNT.get(weights.name.partition("_")[0], "")
+
+
+def _evaluated(weights: Any) -> list[str]:
+    """Return the data sets that weights have figures of."""
+    return list(weights.meta.get("_metrics") or ())
+
+
+def _told(weights: Any) -> str:
+    """Return what weights are learnt from and, where it's not the same, evaluated on."""
+    trained, evaluated = _trained(weights), _evaluated(weights)
+    told = [f"trained on {trained}"] if trained else []
+    if others := [each for each in evaluated if each != trained]:
+        told.append(f"evaluated on {', '.join(others)}")
+    return ", ".join(told) or "with its default weights"
 
 
 def _attributes(weights: Any) -> dict[str, Any]:
@@ -187,6 +218,6 @@ def _attributes(weights: Any) -> dict[str, Any]:
         "parameters": meta.get("num_params"),
         "gflops": meta.get("_ops"),
         "weights_megabytes": meta.get("_file_size"),
-        "training_dataset": next((each for each in meta.get("_metrics") or ()), None),
+        "training_dataset": _trained(weights),
         **metrics,
     }
