@@ -30,6 +30,7 @@ from mlscope.accuracy.errors import (
 from mlscope.accuracy.images import mean_psnr, mean_squared_error, mean_ssim, psnr, ssim
 from mlscope.accuracy.matching import Found, Truth
 from mlscope.accuracy.outcome import Outcome
+from mlscope.accuracy.outlines import mask_of_outlines
 from mlscope.accuracy.recommendation import auc
 from mlscope.accuracy.segmentation import (
     PixelCounts,
@@ -47,6 +48,7 @@ from mlscope.accuracy.shapes import (
     mask_of,
     nearest,
     overlaps,
+    pixels_of,
     require_pixels,
 )
 from mlscope.accuracy.text import character_error_rate, exact_match, f1, word_error_rate
@@ -81,6 +83,7 @@ __all__ = [
     "f1",
     "map_of_runs",
     "mask_of",
+    "mask_of_outlines",
     "mean_iou",
     "mean_iou_of_images",
     "mean_psnr",
@@ -89,6 +92,7 @@ __all__ = [
     "nearest",
     "overlaps",
     "pixel_accuracy",
+    "pixels_of",
     "psnr",
     "require_pixels",
     "ssim",
