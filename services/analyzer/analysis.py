@@ -10,7 +10,7 @@ import polars as pl
 from schemas.analysis import Table
 from schemas.batch import SpanKind
 from schemas.evaluation import EvaluationPlanned
-from schemas.manifest import ModelManifest
+from schemas.manifest import CODE_FIELDS, ModelManifest
 from schemas.manifest import Sample as ManifestSample
 from schemas.message import Fact
 from services.analyzer.correlation import GRAPH
@@ -77,8 +77,8 @@ def _caveats(run: Run) -> Iterator[str]:
     if run.correlated.cut:
         yield f"{name}: {run.correlated.cut} spans were cut at an edge of the recording: left out"
     if _has_devices(run) and run.unattributed_share > 0:
-        lost = f"{run.unattributed_share:.2%} of device time has no known launch"
-        yield f"{name}: {lost}: it is in no layer"
+        lost = f"{run.unattributed_share:.2%} of the kernels' time"
+        yield f"{name}: {lost} belongs to no known layer"
 
 
 def _tree_of(run: Run) -> pl.DataFrame:
@@ -109,7 +109,8 @@ def aim_of(facts: Iterable[Fact]) -> Aim:
     if dataset.source is not None:
         samples = samples or dataset.source.samples
     resized, is_cut = _geometry(subject.model)
-    return Aim(subject.model.task, hopeless, samples or None, resized, is_cut)
+    is_coded = any(getattr(subject.model, name) for name in CODE_FIELDS[:3])
+    return Aim(subject.model.task, hopeless, samples or None, resized, is_cut, is_coded)
 
 
 def _geometry(model: ModelManifest) -> tuple[tuple[int, int] | None, bool]:

@@ -205,6 +205,8 @@ class Aim:
     resized: tuple[int, int] | None = None
     #: whether part of a picture is cut off, or something put around it
     is_cut: bool = False
+    #: whether inline code makes the input: nobody knows what of a picture it shows
+    is_coded: bool = False
 
 
 @dataclass(frozen=True)
@@ -297,8 +299,11 @@ class Run:
 
     @property
     def unattributed_share(self) -> float:
-        """The share of device time that no launch and no layer is known of."""
-        return unattributed_share(self.kernels)
+        """The share of kernels' time in answered queries that lies in no known layer."""
+        kernels = self.kernels
+        if self.queries.height:
+            kernels = kernels.join(self.answered.select("query"), on="query", how="semi")
+        return unattributed_share(kernels)
 
     def spans_at(self, level: int) -> pl.DataFrame:
         """Spans of one level, of queries that were answered."""

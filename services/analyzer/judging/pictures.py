@@ -1,11 +1,12 @@
 """Segmentation maps and pictures: what the agent counted of each, over all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from mlscope.accuracy import Outcome, PixelCounts, Unusable, mean_iou_of_images
+from mlscope.accuracy import Outcome, PixelCounts, mean_iou_of_images
 from mlscope.accuracy.outcome import mean
 from services.analyzer.frames import Aim
 from services.analyzer.judging.judgement import Judgement, unjudged, warned
@@ -19,16 +20,14 @@ MOST_CLASSES = 1024
 
 
 def pixels(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noqa: ARG001
-    """Return mean IoU and pixel accuracy of segmentation maps. Raises Unusable."""
+    """Return mean IoU and pixel accuracy of segmentation maps."""
     told = [answer.judged["pixels"] for answer in answers if "pixels" in answer.judged]
     failed = [str(answer.judged["error"]) for answer in answers if "error" in answer.judged]
+    failed += [_oddity(each) for each in told if _oddity(each)]
+    told = [each for each in told if not _oddity(each)]
     if not told:
         return [unjudged("mIoU", failed)] if failed else []
-    places = [place for each in told for row in each["counts"] for place in row[:2]]
-    classes = 1 + max(places, default=0)
-    if min(places, default=0) < 0 or classes > MOST_CLASSES:
-        wrong = min(places) if min(places) < 0 else classes - 1
-        raise Unusable("a class of a map", wrong, f"0 to {MOST_CLASSES - 1}")
+    classes = 1 + max((each for one in told for each in _classes(one)), default=0)
     images = []
     for each in told:
         counts = np.zeros((classes, classes), np.int64)
@@ -43,6 +42,16 @@ def pixels(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noqa:
         )
         for outcome in both
     ]
+
+
+def _classes(told: Mapping[str, Any]) -> list[int]:
+    return [int(place) for row in told["counts"] for place in row[:2]]
+
+
+def _oddity(told: Mapping[str, Any]) -> str:
+    """Return why a picture's counts can't be judged, '' where they can."""
+    wrong = [each for each in _classes(told) if not 0 <= each < MOST_CLASSES]
+    return f"a class of a map: {wrong[0]}, allowed: 0 to {MOST_CLASSES - 1}" if wrong else ""
 
 
 def _stretched(outcome: Outcome, count: int) -> Outcome:

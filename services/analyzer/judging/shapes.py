@@ -6,7 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from mlscope.accuracy import Found, Mask, Outcome, Truth, average_precision
+from mlscope.accuracy import (
+    AccuracyError,
+    Found,
+    Mask,
+    Outcome,
+    ShapesDiffer,
+    Truth,
+    average_precision,
+    decompressed,
+    mask_of,
+    mask_of_outlines,
+    nearest,
+    pixels_of,
+)
 from services.analyzer.frames import Aim
 from services.analyzer.judging.judgement import Judgement
 from services.analyzer.predictions import Prediction
@@ -15,7 +28,7 @@ SHAPE_DRAWS = 200
 """Draws of images for average precision, which are dear."""
 
 
-_NOT_PLACED = "shapes could not be placed on the picture, or were too large to be kept"
+_NOT_PLACED = "shapes could not be placed on the picture or read, or were too large to be kept"
 
 
 _MOST_SHARE = 1.5
@@ -31,7 +44,7 @@ def shapes(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:
         return []
     numbers = _Numbers(known)
     has_masks = known[0].kind == "instancesegment"
-    pairs = [_masks(each, numbers) if has_masks else _boxes(each, numbers, aim) for each in known]
+    pairs = [_pair(each, numbers, aim, has_masks=has_masks) for each in known]
     whole = [pair for pair in pairs if pair is not None]
     if not whole:
         outcome = Outcome("mAP", None, 0, None, "COCO", (_NOT_PLACED,), len(pairs))
@@ -73,6 +86,15 @@ class _Numbers:
         return self._unknown.setdefault(name, -1 - len(self._unknown))
 
 
+def _pair(answer: Prediction, numbers: _Numbers, aim: Aim, *, has_masks: bool) -> Pair:
+    """Return a picture's true and found shapes: one that is odd loses its picture alone."""
+    try:
+        paired = _masks if has_masks else _boxes
+        return paired(answer, numbers, aim)
+    except (AccuracyError, LookupError, TypeError, ValueError):
+        return None
+
+
 def _boxes(answer: Prediction, numbers: _Numbers, aim: Aim) -> Pair:
     """Return a picture's true and found boxes in its own pixels; None where that can't be."""
     objects = answer.truth["objects"]
@@ -107,27 +129,60 @@ def _scale(corners: Any, size: Sequence[int], aim: Aim) -> tuple[float, float] |
     return (width / aim.resized[1], height / aim.resized[0]) if width and height else None
 
 
-def _masks(answer: Prediction, numbers: _Numbers) -> Pair:
-    """Return a picture's true and found masks; None where one is a polygon or was left out."""
+def _masks(answer: Prediction, numbers: _Numbers, aim: Aim) -> Pair:
+    """Return a picture's true and found masks in its own pixels; None where that can't be."""
     objects = answer.truth["objects"]
-    true = [_mask(each) for each in objects.get("segmentations", ())]
-    found = [_mask(each.get("mask")) for each in answer.features]
-    if any(each is None for each in (*true, *found)) or len(true) != len(objects["boxes"]):
+    told, found = objects.get("segmentations", ()), answer.features
+    # Of features that are left out the last one that was kept tells.
+    if len(told) != len(objects["boxes"]) or any("left_out_features" in each for each in found):
         return None
-    return _truth(objects, [each for each in true if each]), Found.of(
-        [each for each in found if each],
-        [numbers.of(each) for each in answer.features],
-        [each["probability"] for each in answer.features],
+    size = _size(objects)
+    if size is None:
+        return None
+    true = [_true_mask(each, size) for each in told]
+    placed = [_placed(_mask(each["mask"]), size, aim) for each in found]
+    kept = [each for each in placed if each is not None]
+    if len(kept) < len(found):
+        return None
+    return _truth(objects, true), Found.of(
+        kept, [numbers.of(each) for each in found], [each["probability"] for each in found]
     )
+
+
+def _size(objects: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return a picture's height and width: what its file says, else its run lengths."""
+    runs = [each["size"] for each in objects["segmentations"] if isinstance(each, Mapping)]
+    for size in (objects.get("size", (0, 0)), *runs):
+        height, width = (int(side) for side in size)
+        if height > 0 and width > 0:
+            return height, width
+    return None
+
+
+def _true_mask(told: Any, size: tuple[int, int]) -> Mask:
+    """Return a true mask of run lengths, or of polygons. Raises as `_pair` catches."""
+    mask = _mask(told) if isinstance(told, Mapping) else mask_of_outlines(told, *size)
+    if (mask.height, mask.width) != size:
+        raise ShapesDiffer("size of masks", (mask.height, mask.width), size)
+    return mask
+
+
+def _placed(mask: Mask, size: tuple[int, int], aim: Aim) -> Mask | None:
+    """Return a found mask in a picture's pixels; None where the model saw not all of it."""
+    if aim.is_cut:
+        return None
+    if (mask.height, mask.width) == size:
+        return mask
+    return None if aim.is_coded else mask_of(nearest(pixels_of(mask), size))
 
 
 def _truth(objects: Mapping[str, Any], shapes: Any) -> Truth:
     return Truth.of(shapes, objects["classes"], objects["crowd"], objects["areas"])
 
 
-def _mask(told: Any) -> Mask | None:
-    """Return a mask of uncompressed run lengths; None of anything else."""
-    if not isinstance(told, Mapping) or not isinstance(told.get("counts"), list | tuple):
-        return None
-    height, width = told["size"]
-    return Mask(int(height), int(width), tuple(int(each) for each in told["counts"]))
+def _mask(told: Mapping[str, Any]) -> Mask:
+    """Return a mask of run lengths, as COCO writes them. Raises as `_pair` catches."""
+    (height, width), counts = told["size"], told["counts"]
+    if isinstance(counts, str):
+        return decompressed(counts, int(height), int(width))
+    return Mask(int(height), int(width), tuple(int(each) for each in counts))

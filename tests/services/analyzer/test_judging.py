@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mlscope.accuracy import UnknownLabel, Unusable
+from mlscope.accuracy import UnknownLabel
 from services.analyzer.frames import Aim
 from services.analyzer.judging import Judgement, judge
 from services.analyzer.predictions import Prediction
@@ -85,21 +85,63 @@ def test_a_picture_in_which_nothing_was_found_counts_as_missed() -> None:
     assert told.outcome.interval is not None
 
 
-def _mask(counts: list[int]) -> dict[str, Any]:
+def _mask(counts: Any) -> dict[str, Any]:
     mask = {"size": [2, 2], "counts": counts}
     return {"type": "instancesegment", "index": 1, "label": "", "probability": 0.5, "mask": mask}
 
 
-def test_masks_are_judged_as_masks_and_polygons_left_out() -> None:
-    whole = _objects([0.0, 0.0, 2.0, 1.0], classes=[1]) | {
-        "segmentations": [{"size": [2, 2], "counts": [1, 2, 1]}]
-    }
-    polygon = whole | {"segmentations": [[[0, 0, 2, 0, 2, 1]]]}
-    answers = [_answer([_mask([1, 2, 1])], objects=whole), _answer([], 1, objects=polygon)]
-    told = _told(answers)["mAP"]
+def _true(*segmentations: Any, size: Any = (2, 2)) -> dict[str, Any]:
+    boxes = [[0.0, 0.0, 2.0, 1.0]] * len(segmentations)
+    objects = _objects(*boxes, classes=[1] * len(segmentations), size=size)
+    return objects | {"segmentations": list(segmentations)}
+
+
+UPPER = {"size": [2, 2], "counts": [0, 1, 1, 1, 1]}
+"""The upper row of two."""
+
+
+@pytest.mark.parametrize("outline", [[[0, 0, 2, 0, 2, 1, 0, 1]], [[0, 0, 1, 0, 1, 1, 0, 1]] * 2])
+def test_polygons_are_drawn_and_judged_as_masks(outline: Any) -> None:
+    whole, half = _true(outline), len(outline) == 2
+    found = [0, 1, 3] if half else [0, 1, 1, 1, 1]
+    told = _told([_answer([_mask(found)], objects=whole)])
+    assert told["mAP"].outcome.value == pytest.approx(1.0)
+    other = _told([_answer([_mask([3, 1])], objects=whole)])
+    assert other["mAP"].outcome.value == 0.0
+
+
+def _fourfold() -> dict[str, Any]:
+    """Return the upper half of a picture of 4 x 4."""
+    return _true({"size": [4, 4], "counts": [0, 2, 2, 2, 2, 2, 2, 2, 2]}, size=(4, 4))
+
+
+def test_masks_of_a_resized_picture_become_its_own_pixels() -> None:
+    answer = _answer([_mask(UPPER["counts"])], objects=_fourfold())
+    told = _told([answer], Aim(resized=(2, 2)))
+    assert told["mAP"].outcome.value == pytest.approx(1.0)
+    for unknown in (Aim(is_cut=True), Aim(is_coded=True)):
+        assert _told([answer], unknown)["mAP"].outcome.value is None
+
+
+@pytest.mark.parametrize(
+    ("found", "true"),
+    [
+        ([0, 1, 1, 1, 1], {"size": [2, 2], "counts": [9]}),
+        ([9], UPPER),
+        ([0, 1, 1, 1, 1], {"size": [3, 3], "counts": [9]}),
+        ([0, 1, 1, 1, 1], [[1, 2]]),
+        ([0, 1, 1, 1, 1], None),
+        ("~", UPPER),
+    ],
+    ids=["true runs", "found runs", "size", "no outline", "nothing", "compressed"],
+)
+def test_one_odd_mask_is_one_picture_not_judged(found: Any, true: Any) -> None:
+    good = _answer([_mask(UPPER["counts"])], objects=_true(UPPER))
+    odd = _answer([_mask(found)], 1, objects=_true(UPPER, true))
+    told = _told([good, odd])["mAP"]
+    assert (told.judged, told.outcome.excluded) == (1, 1)
     assert told.outcome.value == pytest.approx(1.0)
-    assert told.judged == 1
-    assert any("1 samples" in caveat for caveat in told.outcome.caveats)
+    assert any(each.startswith("1 samples: ") for each in told.outcome.caveats)
 
 
 def test_maps_are_judged_by_the_pixels_that_were_counted() -> None:
@@ -180,10 +222,24 @@ def test_what_no_metric_fits_has_none() -> None:
 
 
 @pytest.mark.parametrize("counts", [[[0, 10**6, 1]], [[-1, 0, 1]]], ids=["many", "negative"])
-def test_maps_of_classes_that_cannot_be_are_refused(counts: Any) -> None:
-    answer = _answer([{"type": "semanticsegment"}], 0, {"pixels": {"counts": counts, "ignored": 0}})
-    with pytest.raises(Unusable, match="a class of a map"):
-        judge([answer], AIM)
+def test_a_map_of_classes_that_cannot_be_is_left_out_alone(counts: Any) -> None:
+    feature = [{"type": "semanticsegment"}]
+    odd = _answer(feature, 0, {"pixels": {"counts": counts, "ignored": 0}})
+    good = _answer(feature, 1, {"pixels": {"counts": [[0, 0, 3]], "ignored": 0}})
+    told = _told([odd, good])["mIoU"]
+    assert (told.outcome.value, told.judged) == (1.0, 1)
+    assert "a class of a map" in told.outcome.caveats[-1]
+    assert _told([odd])["mIoU"].outcome.value is None
+
+
+def test_an_odd_box_is_one_picture_not_judged() -> None:
+    odd = [{key: value for key, value in _box([1, 2, 3, 4]).items() if key != "probability"}]
+    answers = [
+        _answer([_box([10, 20, 50, 60])], objects=TRUE, **CAT),
+        _answer(odd, 1, objects=TRUE, **CAT),
+    ]
+    told = _told(answers)["mAP"]
+    assert (told.judged, told.outcome.value) == (1, pytest.approx(1.0))
 
 
 @pytest.mark.parametrize("label", [-1, 3], ids=["negative", "beyond"])
