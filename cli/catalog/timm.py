@@ -19,7 +19,13 @@ from cli.catalog.entries import IMAGENET_LABELS, Entry, LabelFiles, Picture
 
 PER_FAMILY = 4
 MOST_PARAMETERS = 100_000_000
-_VERSION = "1.1.0"
+_VERSION, _CORRECTED = "1.1.0", "1.2.0"
+"""What manifests say whose pictures are cropped and weights learnt from ImageNet-1K; and others."""
+
+_LEARNT = re.compile(r"(?:^|_)in(?P<thousands>\d+)k(?=_|$)")
+_UNSAID = "ssld"
+"""Learnt from more pictures than the weights' tag names."""
+
 _RELEASED = re.compile(
     r"(?P<base>https://github\.com/\w+/pytorch-image-models/releases/download/[^/]+/)"
     r"(?P<file>[^/]+-(?P<hash>[0-9a-f]{8,64})\.pth)"
@@ -85,13 +91,15 @@ def _entry(
     weights: Mapping[str, str],
     labels: LabelFiles,
 ) -> Entry:
+    learnt = _training_dataset(config.tag or "")
+    is_first = learnt == "ImageNet-1K" and config.crop_mode == "center"
     return Entry(
         name=f"timm-{name.replace('_', '-')}",
         task="image classification",
         description=f"{name} of timm, weights {config.tag or 'default'}.",
         framework="pytorch",
         framework_version=">=2.0",
-        version=_VERSION,
+        version=_VERSION if is_first else _CORRECTED,
         license=config.license or "",
         references=_references(config),
         inputs=[_input(config)],
@@ -102,9 +110,17 @@ def _entry(
             "arguments": {"model_name": name, "pretrained": False},
             "assets": labels.imagenet(),
         },
-        attributes={"weights": config.tag, **sizes, "training_dataset": "ImageNet-1K"},
+        attributes={"weights": config.tag, **sizes, "training_dataset": learnt},
         dataset="photos",
     )
+
+
+def _training_dataset(tag: str) -> str:
+    """Return the data sets that a weights' tag names, in the order of learning; "" for none."""
+    if _UNSAID in tag:
+        return ""
+    named = (f"ImageNet-{found['thousands']}K" for found in _LEARNT.finditer(tag))
+    return ", ".join(dict.fromkeys(named))
 
 
 def _weights(config: Any, *, is_converted: bool) -> dict[str, str]:
@@ -135,7 +151,7 @@ def _input(config: Any) -> dict[str, Any]:
         channels=channels,
         height=height,
         width=width,
-        resize=int(height / config.crop_pct),
+        resize=0 if config.crop_mode == "squash" else int(height / config.crop_pct),
         mean=config.mean,
         deviation=config.std,
         method=config.interpolation,
