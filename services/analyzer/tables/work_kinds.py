@@ -32,13 +32,14 @@ from services.analyzer.tables.table import (
 
 KINDS = (
     ("attention", r"(?i)attention|sdpa|mha\b"),
-    ("convolution", r"(?i)conv"),
+    ("convolution", r"(?i)conv(e?r?$|[^e]|e[^r]|er[^t])"),
     ("matrix product", r"(?i)gemm|matmul|linear|dense|fullyconnected|inner_?product|einsum|^fc$"),
     ("normalisation", r"(?i)norm"),
     ("pooling", r"(?i)pool"),
     ("other", r""),
 )
 """Kinds by the type that a framework gives a layer; the first that fits counts."""
+_NO_SHARES = {"share_of_layers": None, "share": None}
 
 
 def work_kinds(frames: Frames) -> Table:
@@ -47,12 +48,22 @@ def work_kinds(frames: Frames) -> Table:
     verdict = NO_LAYERS
     if rows:
         first = {row["kind"]: row for row in rows if row["run"] == rows[0]["run"]}
-        told = [
-            f"{name} {in_percent(first[name]['share'] if name in first else 0.0)}"
-            for name in ("convolution", "attention")
-        ]
+        told = [f"{name} {_said(first.get(name))}" for name in ("convolution", "attention")]
         verdict = f"Of predict in {rows[0]['run']}: {', '.join(told)}."
-    return made(ANALYSIS, rows, verdict, [*trace_doubts(frames), *depth_doubts(frames)])
+    unknown = [
+        f"{row['run']}: attention may be there in parts (a softmax before a matrix product), which "
+        "types do not tell from other work: its share is unknown"
+        for row in rows
+        if row["layers"] is None
+    ]
+    doubts = [*trace_doubts(frames), *depth_doubts(frames), *unknown]
+    return made(ANALYSIS, rows, verdict, doubts)
+
+
+def _said(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return in_percent(0.0)
+    return "unknown" if row["layers"] is None else in_percent(row["share"])
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:
@@ -82,7 +93,23 @@ def _rows(run: Run) -> list[dict[str, Any]]:
         }
         for row in trimmed(summed, ["kind"], "time_ns").to_dicts()
     ]
-    return ranked(rows, "share_of_layers")
+    return [*ranked(rows, "share_of_layers"), *_unknown(run, ran, counts)]
+
+
+def _unknown(run: Run, ran: pl.DataFrame, counts: dict[int, int]) -> list[dict[str, Any]]:
+    """Return attention's row where it may be there in parts: a softmax before a matrix product."""
+    if 0 in counts:
+        return []
+    at = {
+        what: ran.filter(pl.col("type").str.contains(pattern))["place"]
+        for what, pattern in (("softmax", r"(?i)softmax"), ("product", KINDS[2][1]))
+    }
+    if not all(len(places) for places in at.values()):
+        return []
+    if int(at["softmax"].min()) > int(at["product"].max()):  # type: ignore[arg-type]
+        return []
+    unknown = dict.fromkeys(("layers", "queries", "time", "time_low", "time_high"))
+    return [{**run_cells(run.row), "kind": KINDS[0][0], **unknown, **_NO_SHARES}]
 
 
 ANALYSIS = Analysis(

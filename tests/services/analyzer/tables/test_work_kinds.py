@@ -15,7 +15,7 @@ from tests.services.analyzer.tables.traced import layer_run, named
         ("matrix product", ("Gemm", "MatMul", "Linear", "FullyConnected", "fc")),
         ("normalisation", ("BatchNorm2d", "LayerNormalization")),
         ("pooling", ("MaxPool", "AdaptiveAvgPool2d")),
-        ("other", ("Relu", "Where", "")),
+        ("other", ("Relu", "Where", "Convert", "convert_element_type", "")),
     ],
 )
 def test_types_of_every_framework_have_their_kind(kind: str, types: tuple[str, ...]) -> None:
@@ -31,3 +31,14 @@ def test_shares_are_of_predict() -> None:
     rows = named(rows_of(table), "kind")
     assert (rows["convolution"]["share"], rows["attention"]["share"]) == (0.25, 0.1)
     assert table.verdict == "Of predict in l: convolution 25.0%, attention 10.0%."
+
+
+def test_attention_in_parts_is_unknown_and_a_classifiers_softmax_is_none() -> None:
+    told = {}
+    for types in (("MatMul", "Softmax", "MatMul"), ("Conv", "MatMul", "Softmax")):
+        layers = [(n, f"l{n}", 100) for n in range(3)]
+        natures = [[n, f"l{n}", of] for n, of in enumerate(types)]
+        table = table_of(ANALYSIS, layer_run(*layers, layers=natures))
+        row = named(rows_of(table), "kind").get("attention")
+        told[types[0]] = row and row["share"], len(table.caveats), table.verdict.split()[-1]
+    assert told == {"MatMul": (None, 1, "unknown."), "Conv": (None, 0, "0.0%.")}
