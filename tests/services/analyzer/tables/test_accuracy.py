@@ -135,10 +135,17 @@ def test_labels_of_the_plan_judge_rows_without_truths() -> None:
 
 
 def test_answers_that_make_no_sense_are_a_caveat() -> None:
-    odd = {"features": [{"type": "boundingbox", "xmin": 1}], "truth": {"objects": {"boxes": []}}}
+    odd = {"features": [{"type": "classification", "index": 0}], "truth": {"classes": [-1]}}
     table = table_of(ANALYSIS, _run(odd))
     assert table.rows == ()
     assert any("can't be judged" in caveat for caveat in table.caveats)
+
+
+def test_an_odd_shape_keeps_its_metric_s_row() -> None:
+    odd = {"features": [{"type": "boundingbox", "xmin": 1}], "truth": {"objects": {"boxes": []}}}
+    table = table_of(ANALYSIS, _run(odd))
+    assert _told(table, "metric", "value", "excluded") == [("mAP", None, 1)]
+    assert any("could not be placed" in caveat for caveat in table.caveats)
 
 
 def _failing(answered: int, failed: int, **more: Any) -> dict[str, Any]:
