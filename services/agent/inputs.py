@@ -8,6 +8,7 @@ import numpy as np
 
 from schemas.manifest import DatasetManifest, ModelManifest, Port
 from services.agent.errors import OpenFailed
+from services.agent.outputs import check_described
 from services.agent.pipeline import Pipeline, PortOperators, is_constant
 from services.agent.predictors import TensorPlace
 from services.agent.query import Slot, Tensor
@@ -60,7 +61,7 @@ def inputs_of(
         )
     places, filled, supplied, constants = [], [], [], {}
     for port, place in zip(model.inputs, _in_order(model, opened), strict=True):
-        _check_described(model.name, place, port)
+        check_described(model.name, "input", place, port)
         known = _with_shape(place, port)
         if is_constant(port):
             constants[place.name] = float(operator_of(port.steps[0], _no_labels).apply(None))
@@ -104,22 +105,6 @@ def _in_order(model: ModelManifest, opened: Sequence[TensorPlace]) -> Sequence[T
     if all(port.layer_name in by_name for port in model.inputs):
         return [by_name[port.layer_name] for port in model.inputs]
     return opened
-
-
-def _check_described(model: str, place: TensorPlace, port: Port) -> None:
-    """Raise OpenFailed where a manifest's shape or element type is not the model's.
-
-    The batch dimension is the request's to say. `float32` is also what a manifest says that says
-    nothing, so then the model's own type holds.
-    """
-    has, says = place.shape, port.shape
-    pairs = list(zip(has, says, strict=False))[1:]
-    if has and says and (len(has) != len(says) or any(a != b for a, b in pairs if min(a, b) >= 0)):
-        reason = f"input {place.name} has shape {list(has)}, its manifest says {list(says)}"
-        raise OpenFailed(model, reason)
-    if port.element_type not in ("float32", place.element_type):
-        reason = f"input {place.name} is {place.element_type}, its manifest says"
-        raise OpenFailed(model, f"{reason} {port.element_type}")
 
 
 def _with_shape(place: TensorPlace, port: Port) -> TensorPlace:

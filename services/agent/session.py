@@ -23,6 +23,7 @@ from services.agent.inline import Inline, check_code, open_inline
 from services.agent.inputs import inputs_of
 from services.agent.machine import package_version
 from services.agent.noise import resident_bytes
+from services.agent.outputs import check_outputs
 from services.agent.pipeline import Pipeline, pipeline_of, steps_in, steps_of
 from services.agent.predictors import (
     Opened,
@@ -158,6 +159,7 @@ def _opened(
         pipeline = replace(
             inputs.named(pipeline), code_before=inline.before, code_behind=inline.behind
         )
+        check_outputs(subject.model, predictor.opened.outputs, pipeline)
         if subject.dataset.synthetic is not None:
             _check_described(subject.dataset, pipeline)
             samples = load_samples(subject.dataset, folder, inputs.supplied)
