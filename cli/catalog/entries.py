@@ -23,6 +23,8 @@ class Picture:
     deviation: Sequence[float]
     method: str = "bilinear"
     layout: str = "NCHW"
+    #: decimal places of mean and deviation, in the pixels' own units
+    places: int = 4
 
     def shape(self) -> list[int]:
         """Return the input's shape, batch free."""
@@ -48,8 +50,8 @@ class Picture:
         steps.append(
             {
                 "normalize": None,
-                "mean": [round(each * 255, 4) for each in self.mean],
-                "scale": [round(each * 255, 4) for each in self.deviation],
+                "mean": [round(each * 255, self.places) for each in self.mean],
+                "scale": [round(each * 255, self.places) for each in self.deviation],
             }
         )
         steps.append({"cast": None, "element_type": "float32", "data_layout": self.layout})

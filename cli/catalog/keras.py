@@ -1,7 +1,10 @@
-"""Keras applications: every model, with the weights' addresses and MD5 checksums Keras carries."""
+"""Keras applications: every model, with the weights' addresses and checksums Keras carries."""
 
 import inspect
+import math
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -9,10 +12,26 @@ from cli.catalog.entries import IMAGENET_LABELS, Entry, LabelFiles, Picture
 
 _PREFIX = "keras.src.applications."
 _CAFFE = ("resnet", "vgg16", "vgg19")
-_PLAIN = ("efficientnet", "efficientnet_v2", "convnext", "mobilenet_v3")
+_PLAIN = ("efficientnet_v2", "convnext", "mobilenet_v3")
 _TORCH = ("densenet",)
+_ROOTED = ("efficientnet",)
+"""Built with their published weights alone, they divide by the deviation's root once more."""
+
+_MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_VERSION, _CORRECTED = "1.0.0", "1.1.0"
+_FIRST = ("convnext", "efficientnet_v2", "mobilenet", "mobilenet_v2", "resnet")
+"""Parts whose manifests are as they first were; of the others a later version corrects one."""
+
 _ALGORITHMS = {32: "md5", 64: "sha256"}
-"""By digits: Keras' tables hold both kinds."""
+"""By digits: Keras holds both kinds."""
+
+
+@dataclass
+class _Asked(Exception):
+    """Keras asks for a file of weights."""
+
+    origin: str
+    file_hash: str
 
 
 def entries(keras: Any, labels: LabelFiles) -> Iterator[Entry]:
@@ -40,11 +59,12 @@ def _entry(keras: Any, name: str, builder: Any, labels: LabelFiles) -> Entry:
         description=f"{name} of Keras applications, trained on ImageNet.",
         framework="tensorflow",
         framework_version=">=2.16",
+        version=_VERSION if part in _FIRST else _CORRECTED,
         license="Apache-2.0",
         inputs=[_input(part, channels, height, width)],
         outputs=[_output(model.output_shape[-1])],
         model={
-            **_weights(import_module(builder.__module__), name),
+            **_weights(builder),
             "builder": f"keras.applications.{name}",
             "arguments": {"weights": None},
             "assets": labels.imagenet(),
@@ -60,7 +80,8 @@ def _entry(keras: Any, name: str, builder: Any, labels: LabelFiles) -> Entry:
 
 def _input(part: str, channels: int, height: int, width: int) -> dict[str, Any]:
     mean, deviation = _normalized(part)
-    picture = Picture(channels, height, width, 0, mean, deviation, layout="NHWC")
+    places = 7 if part in _ROOTED else 4
+    picture = Picture(channels, height, width, 0, mean, deviation, layout="NHWC", places=places)
     steps = picture.steps()
     if part in _CAFFE:
         steps[0]["color_mode"] = "BGR"
@@ -84,47 +105,54 @@ def _output(classes: int) -> dict[str, Any]:
 
 
 def _normalized(part: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and deviation, for pixels from 0 to 1, of an application's preprocess_input."""
+    """Return mean and deviation, for pixels from 0 to 1, of an application's preprocess_input.
+
+    Of `_ROOTED` Keras normalizes itself: (x - mean) / √d, by a mean and a variance d that are
+    weights, and multiplies by 1 / √d if and only if it's built with `weights="imagenet"`
+    (tensorflow/tensorflow#49930). Built without, the same comes of x' = (x - mean (1 - √d)) / √d.
+    """
     if part in _CAFFE:
         return tuple(each / 255 for each in (103.939, 116.779, 123.68)), (1 / 255,) * 3
     if part in _TORCH:
-        return (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+        return _MEAN, _DEVIATION
+    if part in _ROOTED:
+        roots = tuple(math.sqrt(each) for each in _DEVIATION)
+        mean = tuple(each * (1 - root) for each, root in zip(_MEAN, roots, strict=True))
+        return mean, tuple(root / 255 for root in roots)
     if part in _PLAIN:
         return (0.0,) * 3, (1 / 255,) * 3
     return (0.5,) * 3, (0.5,) * 3
 
 
-def _weights(module: Any, name: str) -> dict[str, Any]:
-    """Return the address and checksum that a module's tables hold for a model, {} for none."""
-    base = getattr(module, "BASE_WEIGHTS_PATH", "")
-    table = getattr(module, "WEIGHTS_HASHES", {})
-    for key, hashes in table.items():
-        if _same(key, name) and base:
-            checksum = hashes[0] if isinstance(hashes, tuple | list) else hashes
-            return {
-                "base_url": base,
-                "weights_path": _file(module, key),
-                "weights_checksum": f"{_ALGORITHMS[len(checksum)]}:{checksum}",
-            }
+def _weights(builder: Any) -> dict[str, Any]:
+    """Return the address and checksum of what a builder loads, {} where Keras has no checksum."""
+    with _offline():
+        try:
+            builder(weights="imagenet")
+        except _Asked as asked:
+            base, _, path = asked.origin.rpartition("/")
+            kind = _ALGORITHMS.get(len(asked.file_hash))
+            checksum = {"weights_checksum": f"{kind}:{asked.file_hash}"}
+            return {"base_url": f"{base}/", "weights_path": path, **checksum} if kind else {}
     return {}
 
 
-def _same(key: str, name: str) -> bool:
-    plain = name.lower().replace("_", "")
-    wanted = key.lower().replace("-", "").replace("_", "")
-    return plain == wanted or plain == f"efficientnet{wanted}" or plain == f"efficientnetv2{wanted}"
+@contextmanager
+def _offline() -> Iterator[None]:
+    """Let Keras raise _Asked where it would bring a file.
 
+    Its tables alone don't do: half of its addresses and checksums are written where they're used.
+    """
+    files: Any = import_module("keras.src.utils.file_utils")
 
-def _file(module: Any, key: str) -> str:
-    """Return the weights' file name, as the module's own code writes it."""
-    part = module.__name__.removeprefix(_PREFIX)
-    if part == "efficientnet":
-        return f"efficientnet{key}.h5"
-    if part == "efficientnet_v2":
-        return f"efficientnetv2-{key.removeprefix('-')}.h5"
-    if part == "convnext":
-        return f"{key}.h5"
-    return f"{key}_weights_tf_dim_ordering_tf_kernels.h5"
+    def told(_: str, origin: str, file_hash: str = "", **__: Any) -> None:
+        raise _Asked(origin, file_hash)
+
+    brought, files.get_file = files.get_file, told
+    try:
+        yield
+    finally:
+        files.get_file = brought
 
 
 def _references(builder: Any) -> list[str]:

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from cli.catalog.__main__ import write
-from cli.catalog.timm import _weights
+from cli.catalog.timm import _input, _training_dataset, _weights
+from cli.catalog.torchvision import _attributes, _told
 
 MODELS = Path(__file__).parents[3] / "manifests" / "models"
 TASKS = {
@@ -69,14 +70,83 @@ def test_torchvision_s_are_described_in_full() -> None:
     assert described >= 100
 
 
+WITHOUT_CHECKSUM = ("keras-mobilenet", "keras-mobilenetv2")
+"""Keras brings their weights without a file_hash."""
+
+
 def test_timm_s_and_keras_name_their_weights_and_parameters() -> None:
     for each in (*manifests("timm"), *manifests("keras")):
         model, attributes = each["model"], each["attributes"]
         assert isinstance(model, dict)
         assert isinstance(attributes, dict)
         assert attributes["parameters"] > 0
-        is_sure = model.get("weights_checksum") or model.get("weights") == "random"
-        assert is_sure or model["unverifiable"], each["name"]
+        if each["name"] not in WITHOUT_CHECKSUM:
+            assert model.get("weights_checksum") or model.get("unverifiable"), each["name"]
+
+
+def weights(name: str, *evaluated: str) -> SimpleNamespace:
+    """Return weights such as torchvision's, with a figure for each data set."""
+    return SimpleNamespace(name=name, meta={"_metrics": {each: {"map": 1} for each in evaluated}})
+
+
+@pytest.mark.parametrize(
+    ("given", "trained", "told"),
+    [
+        (weights("IMAGENET1K_V2", "ImageNet-1K"), "ImageNet-1K", "trained on ImageNet-1K"),
+        (weights("COCO_V1", "COCO-val2017"), "COCO", "trained on COCO, evaluated on COCO-val2017"),
+        (weights("C_T_V2", "Sintel-Test", "Kitti"), "", "evaluated on Sintel-Test, Kitti"),
+        (weights("IMAGENET1K_SWAG_E2E_V1", "ImageNet-1K"), "", "evaluated on ImageNet-1K"),
+        (weights("OWN_V1"), "", "with its default weights"),
+    ],
+)
+def test_what_is_evaluated_on_is_not_what_was_learnt_from(
+    given: SimpleNamespace, trained: str, told: str
+) -> None:
+    assert (_attributes(given)["training_dataset"], _told(given)) == (trained, told)
+
+
+def test_weights_with_a_license_of_their_own_have_it() -> None:
+    licenses = {str(each["name"]): str(each["license"]) for each in manifests("torchvision")}
+    own = {name for name, license_ in licenses.items() if license_ != "BSD-3-Clause"}
+    assert own == {"torchvision-regnet-y-128gf", "torchvision-vit-h-14"}
+    assert all("SWAG" in licenses[name] for name in own)
+
+
+@pytest.mark.parametrize(
+    ("tag", "learnt"),
+    [
+        ("fb_in1k", "ImageNet-1K"),
+        ("dist_in22k_ft_in1k", "ImageNet-22K, ImageNet-1K"),
+        ("in1k_ft_in22k_in1k", "ImageNet-1K, ImageNet-22K"),
+        ("sbb2_e200_in12k_ft_in1k", "ImageNet-12K, ImageNet-1K"),
+        ("mae_in1k_ft_in1k", "ImageNet-1K"),
+        ("ssld_in1k", ""),
+        ("", ""),
+    ],
+)
+def test_timm_s_training_sets_are_the_tag_s(tag: str, learnt: str) -> None:
+    assert _training_dataset(tag) == learnt
+
+
+@pytest.mark.parametrize(
+    ("mode", "operators"),
+    [
+        ("center", ["decode", "resize", "crop", "normalize", "cast"]),
+        ("squash", ["decode", "resize", "normalize", "cast"]),
+    ],
+)
+def test_what_timm_squashes_is_not_cropped(mode: str, operators: list[str]) -> None:
+    config = SimpleNamespace(
+        input_size=(3, 512, 512),
+        crop_pct=1.0,
+        crop_mode=mode,
+        mean=(0, 0, 0),
+        std=(1, 1, 1),
+        interpolation="bicubic",
+    )
+    steps = _input(config)["steps"]
+    assert [next(iter(each)) for each in steps] == operators
+    assert steps[1]["dimensions"] == [3, 512, 512]
 
 
 RELEASE = "https://github.com/huggingface/pytorch-image-models/releases/download/v0.1/"
