@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from schemas.batch import SpanKind
-from services.analyzer.correlation import GRAPH, LAUNCH, METHODS, NONE, Correlated
+from services.analyzer.correlation import GRAPH, LAUNCH, METHODS, Correlated
 from services.analyzer.correlation.columns import ABSENT, DEVICE_KINDS, Ns, Rows
 from services.analyzer.correlation.graphs import aligned_replays, layers_by_node
 
@@ -121,10 +121,11 @@ def launches_of(tree: Correlated) -> pl.DataFrame:
 
 
 def unattributed_share(kernels: pl.DataFrame) -> float:
-    """Return the share of device time that nothing attributes: no launch, no layer is known."""
-    total = int(kernels["duration_ns"].sum())
-    lost = kernels.filter((pl.col("method") == NONE) & pl.col("layer").is_null())
-    return int(lost["duration_ns"].sum()) / total if total else 0.0
+    """Return the share of kernels' time, without copies and sets, that lies in no known layer."""
+    only = kernels.filter(pl.col("kind") == int(SpanKind.KERNEL))
+    total = int(only["duration_ns"].sum())
+    lost = int(only.filter(pl.col("layer").is_null())["duration_ns"].sum())
+    return lost / total if total else 0.0
 
 
 def eager_of(kernels: pl.DataFrame) -> pl.DataFrame | None:

@@ -299,11 +299,9 @@ class Run:
 
     @property
     def unattributed_share(self) -> float:
-        """The share of kernels' time in answered queries that lies in no known layer."""
-        kernels = self.kernels
-        if self.queries.height:
-            kernels = kernels.join(self.answered.select("query"), on="query", how="semi")
-        return unattributed_share(kernels)
+        """The share of kernels' time that lies in no known layer, failed queries' left out."""
+        failed = self.queries.join(self.answered, on="query", how="anti").select("query")
+        return unattributed_share(self.kernels.join(failed, on="query", how="anti"))
 
     def spans_at(self, level: int) -> pl.DataFrame:
         """Spans of one level, of queries that were answered."""

@@ -11,7 +11,7 @@ from services.analyzer.busy import busy_ns
 from services.analyzer.frames import PREDICT, Frames
 from services.analyzer.grouped import trimmed
 from services.analyzer.tables.charts import bars
-from services.analyzer.tables.kernel_frames import device_work, unattributed_share
+from services.analyzer.tables.kernel_frames import device_work
 from services.analyzer.tables.kernel_sums import NO_KERNELS, Traced, kernel_doubts, traced_of
 from services.analyzer.tables.stacks import STACK_COLUMNS
 from services.analyzer.tables.table import (
@@ -68,7 +68,7 @@ def _row(traced: Traced) -> dict[str, Any]:
         "overlap": sum(of_kind.values()) - float(unions["busy_ns"].sum()) / unions.height,
         "idle": None if predict["predict"] is None else predict["predict"] - busy["mid"],
         **gaps,
-        "unattributed_share": unattributed_share(traced.run),
+        "unattributed_share": traced.run.unattributed_share,
         "bound": _bound(part),
     }
 

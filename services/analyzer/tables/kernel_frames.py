@@ -284,14 +284,6 @@ def point_of(
     }
 
 
-def unattributed_share(run: Run) -> float:
-    """Return the share of kernels' time that no layer is known of."""
-    kernels = kernels_of(run)
-    total = int(kernels["duration_ns"].sum())
-    lost = int(kernels.filter(pl.col("layer").is_null())["duration_ns"].sum())
-    return lost / total if total else 0.0
-
-
 def layer_names(run: Run) -> dict[int | None, str]:
     """Return the layers' names by index, of the run's own layers."""
     told = run.layers.drop_nulls("layer").unique("layer", keep="first", maintain_order=True)

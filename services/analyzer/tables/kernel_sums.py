@@ -12,7 +12,6 @@ from services.analyzer.tables.kernel_frames import (
     counted,
     layer_names,
     sums,
-    unattributed_share,
 )
 from services.analyzer.tables.layer_frames import predict_ns
 from services.analyzer.tables.stacks import Stack, stacks_of
@@ -101,7 +100,7 @@ def kernel_doubts(frames: Frames, traced: Sequence[Traced]) -> list[str]:
 def _notes(traced: Traced) -> Iterator[str]:
     run = traced.run
     yield from traced.counted.notes
-    lost = unattributed_share(run)
+    lost = run.unattributed_share
     if lost > MOST_UNATTRIBUTED:
         yield f"{run.row.run}: {lost:.1%} of the kernels' time belongs to no known layer"
     if traced.counted.has_counters and (note := ceiling_note(run.row)):

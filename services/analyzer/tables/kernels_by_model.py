@@ -6,7 +6,6 @@ from typing import Any
 from schemas.analysis import Table
 from services.analyzer.frames import PREDICT, Frames, Ns
 from services.analyzer.tables.charts import roofline
-from services.analyzer.tables.kernel_frames import unattributed_share
 from services.analyzer.tables.kernel_sums import (
     NO_KERNELS,
     SUM_COLUMNS,
@@ -72,7 +71,7 @@ def model_rows(traced: Traced) -> list[dict[str, Any]]:
             **row,
             "gpu_share": share(row["time"], model_ns),
             "is_negative": model_ns is not None and model_ns < row["time"],
-            "unattributed_share": unattributed_share(traced.run),
+            "unattributed_share": traced.run.unattributed_share,
             "of_roof": share(row["throughput"], row["roof"]),
         }
         for row in traced.sums()

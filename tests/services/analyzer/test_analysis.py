@@ -53,7 +53,7 @@ def test_what_is_cut_or_without_launch_is_a_caveat() -> None:
     launch = [2, None, 5, "cudaLaunchKernel", 5, 3, 0, 0, 0, None, 1, 3]
     done = analyze(frames_in({"runs": [{**_RUN, "spans": [cut, launch, *kernels]}]}))
     assert "r0: 1 spans were cut at an edge of the recording: left out" in done.tables[0].caveats
-    lost = "r0: 50.00% of device time has no known launch: it is in no layer"
+    lost = "r0: 100.00% of the kernels' time belongs to no known layer"
     assert lost in done.tables[0].caveats
 
 

@@ -74,9 +74,17 @@ def test_launches_say_how_much_they_started() -> None:
     assert told == [(4, 0, 3, 2), (7, 1, 3, 0)]
 
 
-def test_time_without_launch_and_layer_is_unattributed() -> None:
+def test_time_in_no_layer_is_unattributed_launched_or_not() -> None:
     rows = [*_LAYERS, _launch(4, 5, 9), _kernel(5, 300, 9), _kernel(6, 310, 77), _kernel(7, 320, 9)]
     assert unattributed_share(_kernels(rows)) == pytest.approx(1 / 3)
+    outside = [
+        *_LAYERS,
+        _launch(4, 55, 9),
+        _kernel(5, 300, 9),
+        _launch(6, 45, 8),
+        _kernel(7, 400, 8),
+    ]
+    assert unattributed_share(_kernels(outside)) == 0.5
     assert unattributed_share(_kernels(_LAYERS)) == 0.0
 
 

@@ -11,7 +11,6 @@ from services.analyzer.tables.kernel_frames import (
     kernels_of,
     point_of,
     sums,
-    unattributed_share,
 )
 from tests.services.analyzer.golden import frames_in
 from tests.services.analyzer.tables.traced import Kernel, counter_run, kernel_run
@@ -49,7 +48,7 @@ def test_a_run_without_device_rows_has_no_kernels() -> None:
     run = _run()
     assert device_work(run).height == 0
     assert sums(kernels_of(run), ["name"], ROOF) == []
-    assert unattributed_share(run) == 0.0
+    assert run.unattributed_share == 0.0
 
 
 def test_a_replay_that_knows_no_layers_is_joined_by_name_and_order() -> None:
@@ -109,7 +108,7 @@ def test_points_at_the_edges(
 
 
 def test_the_share_without_layer_is_of_time() -> None:
-    assert unattributed_share(_run((0, "k", 30), (None, "k", 10))) == 0.25
+    assert _run((0, "k", 30), (None, "k", 10)).unattributed_share == 0.25
 
 
 def test_a_query_without_a_group_took_none_of_it() -> None:
