@@ -4,12 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
+from PIL import Image
 
 from mlscope.client import CommandRefused
 from schemas.status import EvaluationStatus
 from tests.flow.clusters import REPOSITORY, Cluster, assert_well, online, run
+from tests.flow.manifests import sha256
 
 pytestmark = pytest.mark.xdist_group("flow")
 
@@ -166,3 +169,73 @@ def test_nobody_to_ask_is_said(cluster: Cluster) -> None:
     cluster.mlscope("predict", LITE, photo, "--framework", "onnxruntime:<0.1", code=5)
     cluster.mlscope("predict", "no-such-model", photo, code=2)
     cluster.mlscope("predict", LITE, "no-such-file.jpg", code=2)
+
+
+def _field(number: int, *bodies: bytes) -> bytes:
+    """Return a field of an ONNX file that holds bytes, fewer than 128."""
+    body = b"".join(bodies)
+    return bytes([number << 3 | 2, len(body)]) + body
+
+
+def _echo(*shape: int) -> bytes:
+    """Return an ONNX file: x of [batch, *shape] float32 is y."""
+    sides = _field(1, _field(2, b"batch")), *(_field(1, b"\x08" + bytes([side])) for side in shape)
+    kind = _field(2, _field(1, b"\x08\x01", _field(2, *sides)))
+    node = _field(1, _field(1, b"x"), _field(2, b"y"), _field(4, b"Identity"))
+    ports = _field(11, _field(1, b"x"), kind), _field(12, _field(1, b"y"), kind)
+    graph = _field(7, node, _field(2, b"echo"), *ports)
+    return b"\x08\x08" + graph + _field(8, b"\x0a\x00\x10\x0d")
+
+
+def _judged(cluster: Cluster, folder: Path, mode: str, step: dict[str, Any]) -> dict[str, Any]:
+    """Return what is said of how well pictures of 16 x 16 are answered by themselves."""
+    channels = len(mode) if mode == "RGB" else 1
+    graph = folder / f"echo-{mode}.onnx"
+    graph.write_bytes(_echo(channels, 16, 16))
+    cluster.mlscope("artifacts", "put", str(graph))
+    port = {"element_type": "float32", "shape": [-1, channels, 16, 16]}
+    steps = [
+        {"decode": None, "color_mode": mode},
+        {"resize": None, "dimensions": [channels, 16, 16], "method": "nearest"},
+        {"cast": None, "element_type": "float32", "data_layout": "NCHW"},
+    ]
+    echo = yaml.safe_load((REPOSITORY / "manifests" / "models" / "identity.yml").read_text())
+    echo |= {
+        "name": f"echo-{mode.lower()}",
+        "inputs": [{"type": "image", "layer_name": "x", "steps": steps, **port}],
+        "outputs": [{"type": "image", "layer_name": "y", "steps": [step], **port}],
+        "model": {"graph_path": f"artifact://{graph.name}", "checksum": f"sha256:{sha256(graph)}"},
+    }
+    file = folder / f"{mode}.yml"
+    file.write_text(yaml.safe_dump({**echo, "dataset": ""}, sort_keys=False))
+    asked = ("run", str(file), "--dataset", str(folder / "pairs"))
+    told = json.loads(cluster.mlscope(*asked, "--scenario", "online:queries=2", "-o", "json"))
+    return {row["metric"]: row for row in told["tables"]["accuracy"]}
+
+
+def _paired(folder: Path, pictures: list[Any], targets: list[Any]) -> None:
+    for below, all_of in (("images", pictures), ("targets", targets)):
+        (folder / "pairs" / below).mkdir(parents=True)
+        for number, pixels in enumerate(all_of):
+            Image.fromarray(pixels).save(folder / "pairs" / below / f"{number}.png")
+
+
+def test_maps_of_a_folder_of_pairs_are_judged_at_their_labels_size(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    labels = np.repeat(np.arange(4, dtype=np.uint8), 8)[:, None].repeat(32, axis=1)
+    other = np.where(labels == 3, 2, labels).astype(np.uint8)
+    _paired(tmp_path, [labels, other], [labels, labels])
+    told = _judged(cluster, tmp_path, "L", {"segmentation": None})
+    # Of the second picture class 3 was answered as 2: 1, 1, 2/3 and 1/2 of both together.
+    assert told["mIoU"]["value"] == pytest.approx((1 + 1 + 2 / 3 + 1 / 2) / 4)
+    assert told["pixel accuracy"]["value"] == pytest.approx(7 / 8)
+    assert "stretched" in told["mIoU"]["method"]
+
+
+def test_pictures_of_a_folder_of_pairs_are_judged(cluster: Cluster, tmp_path: Path) -> None:
+    pixels = np.random.default_rng(3).integers(0, 200, (2, 16, 16, 3), dtype=np.uint8)
+    _paired(tmp_path, [*pixels], [*(pixels + 5)])
+    told = _judged(cluster, tmp_path, "RGB", {"image": None})
+    assert told["PSNR"]["value"] == pytest.approx(20 * np.log10(255 / 5))
+    assert 0.9 < told["SSIM"]["value"] < 1.0
