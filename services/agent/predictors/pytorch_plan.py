@@ -144,7 +144,7 @@ def _layer_row(plan: LayerPlan, call: ModuleCall, operators: Sequence[Operator])
         provider=plan.provider,
         memory_bytes=call.new_bytes,
         memory_kind="outputs",
-        flops=sum(each.flops for each in operators),
+        flops=_flops_in(operators),
         bytes_read=sum(each.bytes_read for each in operators),
         bytes_written=sum(each.bytes_written for each in operators),
         more=more,
@@ -152,12 +152,18 @@ def _layer_row(plan: LayerPlan, call: ModuleCall, operators: Sequence[Operator])
     return Row(plan.name_of(call.module), nature.text())
 
 
+def _flops_in(operators: Sequence[Operator]) -> int | None:
+    """Return what operators count together; None where one of them is unknown."""
+    counts = [each.flops for each in operators]
+    return None if None in counts else sum(each or 0 for each in counts)
+
+
 def _add_between(plan: LayerPlan, seen: Seen, operators: Sequence[Operator]) -> None:
     """Add the row of what runs before the next layer, if anything does."""
     inside = [each for each in operators if each.call >= 0]
     if not inside:
         return
-    costly = max(inside, key=lambda each: (each.flops, each.bytes_read + each.bytes_written))
+    costly = max(inside, key=lambda each: (each.flops or 0, each.bytes_read + each.bytes_written))
     nature = Nature(
         index=len(plan.rows),
         type=costly.name,
@@ -166,7 +172,7 @@ def _add_between(plan: LayerPlan, seen: Seen, operators: Sequence[Operator]) -> 
         provider=plan.provider,
         memory_bytes=sum(each.new_bytes for each in inside),
         memory_kind="outputs",
-        flops=sum(each.flops for each in inside),
+        flops=_flops_in(inside),
         bytes_read=sum(each.bytes_read for each in inside),
         bytes_written=sum(each.bytes_written for each in inside),
         more={"operators": _listed(inside), "measured": "between layers"},

@@ -13,9 +13,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry
 
-from services.agent.predictors.natures import plain_flops
+from services.agent.predictors.pytorch_flops import has_formula, operator_flops
 
 Shape = tuple[int, ...]
 
@@ -29,7 +28,8 @@ class Operator:
     call: int
     input_shapes: tuple[Shape, ...]
     shapes: tuple[Shape, ...]
-    flops: int
+    #: None where a product in it has no formula
+    flops: int | None
     bytes_read: int
     bytes_written: int
     #: bytes of outputs that are not one of its inputs again
@@ -99,18 +99,6 @@ def names_of(model: torch.nn.Module) -> Mapping[int, Sequence[str]]:
     return names
 
 
-def operator_flops(kind: str, packet: Any, inputs: Any, kwargs: Any, out: Any) -> int:
-    """Return an operator's FLOPs: PyTorch's own formulas for products, ours for plain ones."""
-    if packet in flop_registry:
-        return int(flop_registry[packet](*inputs, **kwargs, out_val=out))
-    shapes, results = shapes_in(inputs), shapes_in(out)
-    window = 1
-    if "pool" in kind and len(inputs) > 1 and isinstance(inputs[1], list | tuple):
-        for size in inputs[1]:
-            window *= int(size)
-    return plain_flops(kind, shapes, results, window) or 0
-
-
 def shapes_in(value: Any) -> tuple[Shape, ...]:
     """Return the shapes of all tensors in arguments or results."""
     return tuple(tuple(each.shape) for each in tensors_in(value))
@@ -129,7 +117,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.seen = Seen()
         self._open: list[int] = []
         self._depth = 0
-        self._flops = 0
+        self._flops: int | None = 0
         self._thread = threading.get_ident()
 
     def around(self, module: torch.nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -167,14 +155,14 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
         packet = getattr(func, "overloadpacket", func)
         kind = _kind(func)
-        known = packet in flop_registry or plain_flops(kind, ((),), ((),)) is not None
-        if not known and hasattr(func, "decompose"):
+        if not has_formula(kind, packet) and hasattr(func, "decompose"):
             with self:
                 answer = func.decompose(*args, **kwargs)
             if answer is not NotImplemented:
                 return answer
         answer = func(*args, **kwargs)
-        self._flops += operator_flops(kind, packet, args, kwargs, answer)
+        flops = operator_flops(kind, packet, args, kwargs, answer)
+        self._flops = None if self._flops is None or flops is None else self._flops + flops
         return answer
 
     def _note(self, func: Any, args: Any, kwargs: Any, answer: Any) -> None:
