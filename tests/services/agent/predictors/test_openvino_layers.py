@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-ov = pytest.importorskip("openvino")
+pytest.importorskip("openvino")
+
+import openvino as ov
 
 from mlscope.tracing.clock import now_ns
 from services.agent.predictors.natures import Nature
