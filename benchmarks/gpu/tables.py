@@ -15,6 +15,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from benchmarks.gpu.bundles import frames_of
@@ -23,7 +24,7 @@ from mlscope.statistics import percentile, trimmed_mean
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.analyzer.busy import busy_ns
-from services.analyzer.frames import LAYER_LEVEL, Frames, Run
+from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Run
 
 Row = dict[str, Any]
 
@@ -92,14 +93,38 @@ def system_row(path: Path, batch: int) -> Row:
     }
 
 
-def residual(plain: Run, layered: Run) -> float:
-    """Return how far layers + between - (L - M), each measured on its own, is from M."""
-    model = median(plain.operator_ns("predict"))
-    predict = layered.operator_ns("predict")
-    spans = layered.spans_at(LAYER_LEVEL).group_by("query").agg(pl.col("duration_ns").sum())
-    layers = spans.sort("query")["duration_ns"].to_numpy()
-    made = median(layers) + median(predict - layers) - (median(predict) - model)
-    return float(made / model - 1)
+def residual(plain: Run, layered: Run) -> float | None:
+    """Return how far layers + between - (L - M) is from M, as a share of M; None with one block.
+
+    Layers and what is between are of the odd blocks of level framework, L of its even blocks: of
+    the same queries they would cancel. The overhead L - M is of the even blocks of both runs, the M
+    that it must lead back to is of the odd blocks of level model: so a wrong M does not cancel.
+    """
+    odd, even = pl.col("block") % 2 == 1, pl.col("block") % 2 == 0
+    halves = [run.answered.filter(part) for run in (plain, layered) for part in (odd, even)]
+    if not all(half.height for half in halves):
+        return None
+    model_odd, model_even, layered_odd, layered_even = (half["query"] for half in halves)
+    layers = _summed(layered.spans_at(LAYER_LEVEL), layered_odd)
+    between = _predicts(layered, layered_odd) - layers
+    overhead = median(_predicts(layered, layered_even)) - median(_predicts(plain, model_even))
+    model = median(_predicts(plain, model_odd))
+    return float((median(layers) + median(between) - overhead) / model - 1)
+
+
+def _predicts(run: Run, queries: pl.Series) -> npt.NDArray[np.int64]:
+    return _summed(run.spans_at(OPERATOR_LEVEL).filter(pl.col("name") == PREDICT), queries)
+
+
+def _summed(spans: pl.DataFrame, queries: pl.Series) -> npt.NDArray[np.int64]:
+    """Return the summed time of each of these queries, in their order."""
+    mine = spans.join(queries.to_frame(), on="query", how="semi")
+    return (
+        mine.group_by("query")
+        .agg(pl.col("duration_ns").sum())
+        .sort("query")["duration_ns"]
+        .to_numpy()
+    )
 
 
 def _stage(kernels: pl.DataFrame, layers: int) -> str:
