@@ -30,7 +30,7 @@ OPEN = "open"
 
 def cold_start(frames: Frames) -> Table:
     """Return a row a part of a cold start: what it took, and what it takes warm."""
-    stacks = list(stacks_of(frames))
+    stacks = list(stacks_of(frames, ("", COLD)))
     warm = {(s.agent, s.batch_size): s for s in reversed(stacks) if s.scenario != COLD}
     rows: list[dict[str, Any]] = []
     for stack in stacks:

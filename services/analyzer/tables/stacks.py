@@ -6,7 +6,7 @@ there, as in an imported trace, the shallowest deeper one stands for it, and its
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -30,7 +30,10 @@ STACK_COLUMNS = (
 
 @dataclass(frozen=True)
 class Stack:
-    """Runs of one agent, session, scenario, parameters and batch size, by their deepest level."""
+    """Runs of one agent, session, scenario, parameters and batch size, by their deepest level.
+
+    All of one variant: whose times are serialised, cold or of a replay are no others' times.
+    """
 
     agent: str
     session: str
@@ -81,8 +84,11 @@ class Stack:
         )
 
 
-def stacks_of(frames: Frames) -> Iterator[Stack]:
-    """Yield the runs with answered queries, those of one load together, in the plan's order."""
+def stacks_of(frames: Frames, variants: Collection[str] = ("",)) -> Iterator[Stack]:
+    """Yield the runs with answered queries, those of one load together, in the plan's order.
+
+    Only those of `variants`: plain ones, unless told; counters are read of replays all the same.
+    """
     groups: dict[tuple[str, str, str, int, str], dict[int, Run]] = defaultdict(dict)
     counted: dict[tuple[str, int], list[Run]] = defaultdict(list)
     for run in frames.measured:
@@ -90,11 +96,13 @@ def stacks_of(frames: Frames) -> Iterator[Stack]:
         # A replay for counters may be of kernels alone, without a query.
         if not run.answered.height and row.level != HARDWARE_LEVEL:
             continue
+        if row.level >= HARDWARE_LEVEL:
+            counted[row.agent, row.batch_size].append(run)
+        if row.variant not in variants:
+            continue
         parameters = json.dumps(dict(row.parameters), sort_keys=True, default=str)
         key = (row.agent, row.session, row.scenario, row.batch_size, parameters)
         groups[key].setdefault(row.level, run)
-        if row.level >= HARDWARE_LEVEL:
-            counted[row.agent, row.batch_size].append(run)
     for key, runs in groups.items():
         if set(runs) != {HARDWARE_LEVEL}:
             yield Stack(*key, by_level=runs, counted=tuple(counted[key[0], key[3]]))
