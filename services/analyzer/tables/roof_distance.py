@@ -6,7 +6,7 @@ from schemas.analysis import Table
 from services.analyzer.ceilings import Ceilings, ceilings_of
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
-from services.analyzer.tables.layer_frames import NO_LAYERS
+from services.analyzer.tables.layer_frames import NO_LAYERS, predict_ns
 from services.analyzer.tables.layer_roofline import layer_points
 from services.analyzer.tables.stacks import STACK_COLUMNS, Stack, stacks_of
 from services.analyzer.tables.table import (
@@ -48,7 +48,7 @@ def _verdict(rows: list[dict[str, Any]], stacks: list[Stack]) -> str:
     layers = [row for row in rows if row["run"] == whole_["run"] and row["name"] != MODEL]
     most = max(layers, key=lambda row: row["lost"])
     return (
-        f"The layers of {whole_['run']} take {in_ms(whole_['time'])}, {whole_['times']:.3g} times "
+        f"Predict of {whole_['run']} takes {in_ms(whole_['time'])}, {whole_['times']:.3g} times "
         f"what the roof allows; most is lost in {most['name']}, {in_ms(most['lost'])}."
     )
 
@@ -95,11 +95,13 @@ def _distance(time: float, least: float, sheet: float | None) -> dict[str, Any]:
 
 
 def _model(stack: Stack, run: Run, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the sums of all layers; sums of trimmed means have no interval."""
+    """Return predict's time beside the sums of all layers that say FLOP; without an interval."""
     sums = {
         name: sum(row[name] for row in rows) if all(row[name] is not None for row in rows) else None
         for name in _SUMMED
     }
+    # Layers that say no FLOP, and what lies between layers, take their time too.
+    sums["time"] = predict_ns(run) or sums["time"]
     time, least, sheet = (sums[name] for name in ("time", "least_time", "datasheet_time"))
     assert time is not None
     assert least is not None
@@ -126,7 +128,7 @@ ANALYSIS = Analysis(
     ),
     columns=(
         *STACK_COLUMNS,
-        whole("layer", "The layer's index; null: of all layers together."),
+        whole("layer", "The layer's index; null: of predict, all layers and between."),
         text("name", "The layer's name."),
         text("type", "Its type."),
         whole("queries", "Queries that its time is over."),
