@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pycocotools import mask as reference
+from pycocotools import mask as reference  # type: ignore[import-untyped]
 
 from mlscope.accuracy import AccuracyError, decompressed, mask_of_outlines
 from mlscope.accuracy.shapes import pixels_of
@@ -18,7 +18,7 @@ def _expected(outlines: list[list[float]], height: int, width: int) -> Any:
 
 
 def _drawn(points: int, low: float, high: float) -> list[float]:
-    return RANDOM.uniform(low, high, 2 * points).round(2).tolist()
+    return [float(each) for each in RANDOM.uniform(low, high, 2 * points).round(2)]
 
 
 @pytest.mark.parametrize("points", [3, 4, 7, 30])
@@ -39,8 +39,9 @@ def test_whole_numbers_and_repeated_points_are_drawn_alike() -> None:
         [0, 0, 10, 0, 10, 0, 10, 10, 0, 10, 0, 0],
         [5, 5, 5, 5, 5, 5],
     ):
-        found = mask_of_outlines([outline], 10, 10)
-        assert np.array_equal(pixels_of(found), _expected([outline], 10, 10)), outline
+        points = [float(each) for each in outline]
+        found = mask_of_outlines([points], 10, 10)
+        assert np.array_equal(pixels_of(found), _expected([points], 10, 10)), outline
 
 
 @pytest.mark.parametrize("odd", [[1, 2], [1, 2, 3, 4, 5], [0, 0, 1e300, 0, 1, 1], [np.nan] * 6])
