@@ -34,6 +34,7 @@ from services.agent.collectors.ncu_metrics import (
     WRITTEN_BYTES,
     metrics_for,
 )
+from services.agent.collectors.ncu_replay import is_compiled
 from services.agent.collectors.ncu_report import CountedKernel, kernels_of
 
 OPTIONS: tuple[str, ...] = ("metrics", "timeout_s")
@@ -41,6 +42,7 @@ TIMEOUT_S = 500.0
 _PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 _PARAMETERS = Path("/proc/driver/nvidia/params")
 _METRIC = re.compile(r"[A-Za-z0-9_.:]+")
+_COMPILED = "kernels of a compiled model are counted without their layers"
 _DENIED = "ERR_NVGPUCTRPERM"
 _COMPLAINT = re.compile(r"^==(?:ERROR|WARNING)== (.*)$", re.MULTILINE)
 
@@ -105,8 +107,10 @@ class NcuCollector:
             kernels = self._replayed()
         except (ReportUnreadable, OSError, subprocess.TimeoutExpired) as error:
             return Collected(notes=(f"ncu: {error}",))
-        missing = self._missing(kernels)
-        return Collected(tuple(spans_of(kernels, self._began_ns)), notes=missing)
+        notes = self._missing(kernels)
+        if is_compiled(self._request.opened):
+            notes = (*notes, _COMPILED)
+        return Collected(tuple(spans_of(kernels, self._began_ns)), notes=notes)
 
     def close(self) -> None:
         """Free nothing: the replay's process has ended."""

@@ -1,7 +1,8 @@
 """One call of a session, for `ncu` to count: `python -m …collectors.ncu_replay ORDER`.
 
 Opened and warmed up as in a worker; counting is on for one call alone. Of PyTorch every module's
-forward is an NVTX range named as the module, so that each kernel carries its layer.
+forward is an NVTX range named as the module, so that each kernel carries its layer; a compiled
+model has none: wrapping its modules would compile it again in the counted call.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from services.agent.predictors import Predictor
+from services.agent.predictors import Opened, Predictor
 from services.agent.reopening import Reopening
 
 
@@ -42,10 +43,11 @@ def counted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def ranges(predictor: Predictor) -> Iterator[None]:
-    """Make every module's forward an NVTX range; of other frameworks nothing."""
+    """Make every module's forward an NVTX range; of other frameworks and compiled ones nothing."""
     module = getattr(predictor, "module", None)
     torch = sys.modules.get("torch")
-    if torch is None or not isinstance(module, torch.nn.Module):
+    is_eager = not is_compiled(predictor.opened)
+    if torch is None or not is_eager or not isinstance(module, torch.nn.Module):
         yield
         return
     wrapped = [
@@ -58,6 +60,11 @@ def ranges(predictor: Predictor) -> Iterator[None]:
     finally:
         for each in wrapped:
             each.__dict__.pop("forward", None)
+
+
+def is_compiled(opened: Opened) -> bool:
+    """Whether a model's modules are no more what runs (`torch.compile`)."""
+    return str(opened.options.get("compile", "none")) != "none"
 
 
 def _wrap(module: Any, name: str, nvtx: Any) -> bool:
