@@ -5,6 +5,7 @@ sweep is measured and said. Needs `nvidia-ml-py`, and an NVIDIA driver.
 """
 
 import importlib.util
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -19,6 +20,7 @@ from services.agent.collectors import (
 )
 from services.agent.collectors.errors import CollectorUnavailable
 from services.agent.collectors.nvml_series import Sample, notes_of, spans_of
+from services.agent.predictors import Opened
 
 OPTIONS: tuple[str, ...] = ("rate_hz",)
 RATE_HZ = 10.0
@@ -37,7 +39,7 @@ def availability() -> Availability:
         devices = _devices()
     except CollectorUnavailable as error:
         return Availability((), str(error))
-    return Availability((Level.SYSTEM,), "" if devices else "NVML sees no GPU")
+    return Availability((Level.SYSTEM,), "" if devices else "NVML sees no GPU", devices=("gpu",))
 
 
 def open_collector(request: CollectorRequest) -> "NvmlCollector":
@@ -45,7 +47,23 @@ def open_collector(request: CollectorRequest) -> "NvmlCollector":
     rate_hz = float(request.options.get("rate_hz", RATE_HZ))
     if not 0 < rate_hz <= 100:
         raise CollectorUnavailable("nvml", f"rate_hz {rate_hz:g} is not above 0 and at most 100")
-    return NvmlCollector(_devices(), rate_hz)
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return NvmlCollector(used_of(_devices(), request.opened, visible), rate_hz)
+
+
+def used_of(devices: Sequence["Device"], opened: Opened, visible: str | None) -> list["Device"]:
+    """Return the device that a session runs on; all of them where that can't be told.
+
+    `visible` is CUDA_VISIBLE_DEVICES: frameworks count within it, NVML counts all. Devices named
+    by UUID there can't be told apart here.
+    """
+    _, _, told = str(opened.options.get("device", "")).partition(":")
+    number = int(told) if told.isdigit() else 0
+    shown = [each.strip() for each in visible.split(",")] if visible else []
+    if shown:
+        name = shown[number] if number < len(shown) else ""
+        number = int(name) if name.isdigit() else -1
+    return [each for each in devices if each.number == number] or list(devices)
 
 
 class NvmlCollector:

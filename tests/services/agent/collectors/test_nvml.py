@@ -7,7 +7,7 @@ import pytest
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.collectors import CollectorRequest, CollectorUnavailable, nvml
-from services.agent.collectors.nvml import Device, NvmlCollector
+from services.agent.collectors.nvml import Device, NvmlCollector, used_of
 from services.agent.collectors.nvml_series import Sample, notes_of, spans_of
 from services.agent.predictors import Opened
 
@@ -97,3 +97,25 @@ def test_a_rate_out_of_bounds_is_refused(rate_hz: float) -> None:
     request = CollectorRequest(opened, Level.SYSTEM, {"rate_hz": rate_hz})
     with pytest.raises(CollectorUnavailable, match="rate_hz"):
         nvml.open_collector(request)
+
+
+@pytest.mark.parametrize(
+    ("device", "visible", "used"),
+    [
+        ("cuda", None, [0]),
+        ("cuda:1", None, [1]),
+        ("cuda:1", "2,0", [0]),
+        ("", "2", [2]),
+        ("cuda", "GPU-5d3c", [0, 1, 2]),
+    ],
+)
+def test_idle_gpus_are_left_out(device: str, visible: str | None, used: list[int]) -> None:
+    devices = [Device(Driver(), number) for number in range(3)]
+    opened = Opened("pytorch", "2", (), (), "gpu", "", "float32", 1, {"device": device})
+    assert [each.number for each in used_of(devices, opened, visible)] == used
+
+
+def test_a_run_on_a_cpu_samples_no_gpu(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "_devices", lambda: [device])
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
+    assert nvml.availability().devices == ("gpu",)
