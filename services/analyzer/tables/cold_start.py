@@ -1,15 +1,18 @@
 """Cold start: opening, the first run and its copies, against the same model warm."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from mlscope.load.scenarios import COLD
 from mlscope.statistics import trimmed_mean
 from schemas.analysis import Table
 from schemas.batch import SpanKind
-from services.analyzer.frames import OPERATOR_LEVEL, PREDICT, Frames, Ns, Run
+from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Ns, Run
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.kernel_frames import device_work
 from services.analyzer.tables.layer_frames import layers_of
@@ -28,19 +31,53 @@ from services.analyzer.tables.table import (
 OPEN = "open"
 
 
+@dataclass(frozen=True, slots=True)
+class Openings:
+    """Runs of one agent and batch size by level: an opening each, or what it takes warm."""
+
+    agent: str
+    batch_size: int
+    by_level: Mapping[int, Sequence[Run]]
+
+    def at(self, level: int) -> Sequence[Run]:
+        """Return the runs of a level."""
+        return self.by_level.get(level, ())
+
+    def shallowest(self, least: int) -> int | None:
+        """Return the shallowest level from `least` on whose runs have its spans."""
+        return next(
+            (n for n in sorted(self.by_level) if n >= least and self._tells(n, least)), None
+        )
+
+    def _tells(self, level: int, least: int) -> bool:
+        return any(run.spans_at(least).height for run in self.by_level[level])
+
+
 def cold_start(frames: Frames) -> Table:
     """Return a row a part of a cold start: what it took, and what it takes warm."""
     stacks = list(stacks_of(frames, ("", COLD)))
-    warm = {(s.agent, s.batch_size): s for s in reversed(stacks) if s.scenario != COLD}
+    first = {(s.agent, s.batch_size): s for s in reversed(stacks) if s.scenario != COLD}
     rows: list[dict[str, Any]] = []
-    for stack in stacks:
-        if stack.scenario == COLD:
-            rows += _measured(stack, warm.get((stack.agent, stack.batch_size)))
-    told = {(row["agent"], row["batch_size"]) for row in rows}
-    for key, stack in sorted(warm.items()):
+    told = set()
+    for key, cold in _openings([s for s in stacks if s.scenario == COLD]).items():
+        told.add(key)
+        warm = [s for s in stacks if s.scenario != COLD and (s.agent, s.batch_size) == key]
+        # Those of the same openings are nearest; else one plain load.
+        own = [s for s in warm if s.timed.row.variant == COLD] or warm[:1]
+        rows += _measured(cold, _openings(own).get(key, Openings(*key, by_level={})))
+    for key, stack in sorted(first.items()):
         if key not in told:
             rows += _noted(stack)
     return made(ANALYSIS, rows, _verdict(rows), doubts(frames))
+
+
+def _openings(stacks: Sequence[Stack]) -> dict[tuple[str, int], Openings]:
+    found: dict[tuple[str, int], dict[int, list[Run]]] = {}
+    for stack in stacks:
+        levels = found.setdefault((stack.agent, stack.batch_size), {})
+        for level, run in stack.by_level.items():
+            levels.setdefault(level, []).append(run)
+    return {key: Openings(*key, by_level=levels) for key, levels in found.items()}
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
@@ -57,34 +94,51 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def _measured(cold: Stack, warm: Stack | None) -> Iterator[dict[str, Any]]:
-    """Yield the parts of cold runs: their operators, copies to the device, and layers."""
-    run = cold.timed
-    deepest = cold.by_level[max(cold.by_level)]
-    spans = deepest.spans_at(OPERATOR_LEVEL)
-    for (name,), part in spans.group_by("name", maintain_order=True):
-        times = part.group_by("query").agg(pl.col("duration_ns").sum())["duration_ns"].to_numpy()
-        known: Sequence[int] | Ns = warm.model.operator_ns(str(name)) if warm and warm.model else ()
-        again = trimmed_mean(known) if len(known) else None
-        yield _cells(cold, deepest, str(name), "", len(times), float(times.mean()), again)
-    copies = _copies_ns(deepest)
-    if copies is not None:
-        again = _copies_ns(warm.traced) if warm and warm.traced else None
-        yield _cells(cold, deepest, "copies", "", run.answered.height, copies, again)
+def _measured(cold: Openings, warm: Openings) -> Iterator[dict[str, Any]]:
+    """Yield the parts of cold runs: their operators, copies to the device, and layers.
+
+    Each is set against the same level warm: deeper ones hold the cost of tracing.
+    """
+    level = cold.shallowest(OPERATOR_LEVEL)
+    if level is not None:
+        runs = cold.at(level)
+        spans = pl.concat(run.spans_at(OPERATOR_LEVEL) for run in runs)
+        for name in spans["name"].unique(maintain_order=True):
+            times = np.concatenate([run.operator_ns(name) for run in runs])
+            known = [ns for run in warm.at(level) for ns in run.operator_ns(name)]
+            again = trimmed_mean(known) if known else None
+            yield _cells(cold, runs[0], name, "", len(times), float(times.mean()), again)
+    deepest = max(cold.by_level)
+    copies = _copies_of(cold.at(deepest))
+    if copies:
+        again = fmean(told) if (told := _copies_of(warm.at(deepest))) else None
+        first = cold.at(deepest)[0]
+        yield _cells(cold, first, "copies", "", len(copies), fmean(copies), again)
     yield from _layer_rows(cold, warm)
 
 
-def _layer_rows(cold: Stack, warm: Stack | None) -> Iterator[dict[str, Any]]:
-    if cold.layered is None:
+def _layer_rows(cold: Openings, warm: Openings) -> Iterator[dict[str, Any]]:
+    level = cold.shallowest(LAYER_LEVEL)
+    if level is None:
         return
-    again: dict[tuple[int, str], float] = {}
-    if warm is not None and warm.layered is not None:
-        known = layers_of(warm.layered).drop_nulls("time")
-        again = {(n, name): t for n, name, t in known.select("node", "name", "time").iter_rows()}
-    for row in layers_of(cold.layered).drop_nulls("time").to_dicts():
-        warmed = again.get((row["node"], row["name"]))
-        times = row["queries"], row["time"], warmed
-        yield _cells(cold, cold.layered, "layer", row["name"], *times)
+    again = _layer_times(warm.at(level))
+    for key, times in _layer_times(cold.at(level)).items():
+        warmed = fmean(again[key]) if key in again else None
+        yield _cells(cold, cold.at(level)[0], "layer", key[1], len(times), fmean(times), warmed)
+
+
+def _layer_times(runs: Sequence[Run]) -> dict[tuple[int, str], list[float]]:
+    """Return each layer's time in every run that has it, in the order of the layers."""
+    found: dict[tuple[int, str], list[float]] = {}
+    for run in runs:
+        known = layers_of(run).drop_nulls("time").select("node", "name", "time")
+        for node, name, time in known.iter_rows():
+            found.setdefault((node, name), []).append(time)
+    return found
+
+
+def _copies_of(runs: Sequence[Run]) -> list[float]:
+    return [ns for run in runs if (ns := _copies_ns(run)) is not None]
 
 
 def _copies_ns(run: Run) -> float | None:
@@ -108,7 +162,13 @@ def _noted(stack: Stack) -> Iterator[dict[str, Any]]:
 
 
 def _cells(
-    stack: Stack, run: Run, part: str, layer: str, count: int, cold: float, warm: float | None
+    stack: Stack | Openings,
+    run: Run,
+    part: str,
+    layer: str,
+    count: int,
+    cold: float,
+    warm: float | None,
 ) -> dict[str, Any]:
     return {
         "agent": stack.agent,
@@ -134,7 +194,7 @@ ANALYSIS = Analysis(
     columns=(
         text("agent", "Where it ran."),
         whole("batch_size", "Samples in a query."),
-        text("run", "The run that the cold time is from."),
+        text("run", "The first of the runs that the cold time is from."),
         text("part", "open, predict or another operator; copies; layer."),
         text("layer", "The layer's name."),
         whole("count", "Openings it is over."),

@@ -37,3 +37,20 @@ def test_without_a_cold_run_what_was_noted_stands() -> None:
     rows = named(rows_of(table_of(ANALYSIS, model_run(conditions=noted))), "part")
     assert (rows["open"]["cold"], rows["predict"]["times"]) == (9000.0, 3.0)
     assert table_of(ANALYSIS, model_run(conditions={})).rows == ()
+
+
+def test_openings_are_averaged_and_levels_matched() -> None:
+    def of(run: str, level: int, ns: int) -> dict[str, Any]:
+        spans = [span(1, 2, "predict", ns, of=0)]
+        if level == 3:
+            spans.append(span(2, 3, "conv", ns - 10_000, of=0, layer=0))
+        return _cold(run=run, level=level, session=run, spans=spans, variant="cold")
+
+    cold = [of("m1", 2, 40_000), of("l1", 3, 80_000), of("m2", 2, 60_000), of("l2", 3, 90_000)]
+    warm = [
+        model_run(session="m1", variant="cold"),
+        layer_run((0, "conv", 1000), session="l1", variant="cold"),
+    ]
+    rows = rows_of(table_of(ANALYSIS, *cold, *warm))
+    told = [(row["part"], row["count"], row["cold"], row["warm"]) for row in rows]
+    assert told == [("predict", 2, 50_000, 10_000), ("layer", 2, 75_000, 1000)]
