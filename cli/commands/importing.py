@@ -53,7 +53,7 @@ def import_bundle(arguments: argparse.Namespace) -> int:
             bundle = read(path)
         except BundleBroken as error:
             raise Misused(str(error)) from error
-            settings = find_settings(os.environ, url=arguments.url, data=arguments.data)
+        settings = find_settings(os.environ, url=arguments.url, data=arguments.data)
         key = f"import {bundle.evaluation}{again}"
         return asyncio.run(_import(bundle, keys_in(settings, arguments.keys), key))
 
