@@ -31,7 +31,8 @@ MOST_TRUTH_BYTES = 256 * 1024
 def told_of(truth: Truth, answer: bytes) -> dict[str, Any]:
     """Return what of a truth goes with an answer, given the answer's JSON text.
 
-    Masks go only with answers that have some. A truth above `MOST_TRUTH_BYTES` says so instead.
+    Masks go with answers that have some, and with empty ones, which don't tell their kind: finding
+    nothing is missing all of them. A truth above `MOST_TRUTH_BYTES` says so instead.
     """
     told: dict[str, Any] = {"name": truth.name, "classes": truth.classes, "labels": truth.labels}
     told = {name: value for name, value in told.items() if value}
@@ -40,7 +41,8 @@ def told_of(truth: Truth, answer: bytes) -> dict[str, Any]:
     if truth.values is not None:
         told["values"] = truth.values.ravel()[:16].tolist()
     if truth.objects is not None:
-        told["objects"] = _objects(truth.objects, with_masks=b'"instancesegment"' in answer)
+        with_masks = b'"instancesegment"' in answer or b'"boundingbox"' not in answer
+        told["objects"] = _objects(truth.objects, with_masks=with_masks)
     return told
 
 

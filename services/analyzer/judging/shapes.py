@@ -43,7 +43,8 @@ def shapes(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:
     if not known:
         return []
     numbers = _Numbers(known)
-    has_masks = known[0].kind == "instancesegment"
+    # One that found nothing has no kind.
+    has_masks = any(each.kind == "instancesegment" for each in known)
     pairs = [_pair(each, numbers, aim, has_masks=has_masks) for each in known]
     whole = [pair for pair in pairs if pair is not None]
     if not whole:

@@ -50,8 +50,9 @@ def test_masks_go_with_masks_alone() -> None:
     assert with_boxes["boxes"] == [[1.0, 2.0, 3.0, 4.0]]
     assert (with_boxes["size"], with_boxes["crowd"]) == ([20, 10], [0])
     assert "segmentations" not in with_boxes
-    with_masks = told_of(truth, b'[{"type":"instancesegment"}]')["objects"]
-    assert with_masks["segmentations"] == [{"size": [20, 10], "counts": [200]}]
+    for answer in (b'[{"type":"instancesegment"}]', b"[]"):
+        with_masks = told_of(truth, answer)["objects"]
+        assert with_masks["segmentations"] == [{"size": [20, 10], "counts": [200]}]
 
 
 def _map(runs: list[list[int]], *size: int) -> dict[str, Any]:

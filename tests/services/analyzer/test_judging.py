@@ -110,6 +110,14 @@ def test_polygons_are_drawn_and_judged_as_masks(outline: Any) -> None:
     assert other["mAP"].outcome.value == 0.0
 
 
+def test_a_picture_in_which_no_mask_is_found_counts_as_misses() -> None:
+    nothing = _answer([], 0, objects=_true(UPPER))
+    found = _answer([_mask(UPPER["counts"])], 1, objects=_true(UPPER))
+    told = _told([nothing, found])["mAP50"]
+    assert (told.judged, told.outcome.n, told.outcome.excluded) == (2, 2, 0)
+    assert told.outcome.value == pytest.approx(0.5, abs=0.01)
+
+
 def _fourfold() -> dict[str, Any]:
     """Return the upper half of a picture of 4 x 4."""
     return _true({"size": [4, 4], "counts": [0, 2, 2, 2, 2, 2, 2, 2, 2]}, size=(4, 4))
