@@ -13,7 +13,7 @@ from services.agent.predictors.natures import Shapes, plain_flops
 
 _PRODUCT = re.compile(
     r"mm$|mv$|dot|conv(?!ert)|linear|matmul|einsum|attention|attn|multi_head|transformer"
-    r"|lstm|gru|rnn|linalg|cdist|fft|inverse"
+    r"|lstm|gru|rnn|linalg(?!_vector_norm)|cdist|fft|inverse"
 )
 _NO_PRODUCT = re.compile(r"^_?upsample|_thnn_fused")
 """Interpolation, and what is left of a cell when its products are done."""
