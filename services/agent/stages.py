@@ -346,7 +346,7 @@ def _parted(outputs: Tensors, names: Set[str], count: int) -> dict[str, Any] | N
 
 
 def _falls(found: np.dtype[Any], taken: np.dtype[Any]) -> bool:
-    """Tell whether numbers would lose their fraction, imaginary part or size: c > f > i, u > b."""
+    """Tell whether numbers would lose their fraction or imaginary part: c > f > i, u > b."""
     return _KINDS.get(found.kind, 0) > _KINDS.get(taken.kind, 3)
 
 
