@@ -52,18 +52,24 @@ def open_collector(request: CollectorRequest) -> "NvmlCollector":
 
 
 def used_of(devices: Sequence["Device"], opened: Opened, visible: str | None) -> list["Device"]:
-    """Return the device that a session runs on; all of them where that can't be told.
+    """Return the device that a session runs on, labelled as its framework counts it.
 
-    `visible` is CUDA_VISIBLE_DEVICES: frameworks count within it, NVML counts all. Devices named
-    by UUID there can't be told apart here.
+    `visible` is CUDA_VISIBLE_DEVICES: frameworks count within it, NVML counts all. Raises
+    CollectorUnavailable where one of several can't be told, as when they are named by UUID there:
+    another's power would pass as the run's.
     """
     _, _, told = str(opened.options.get("device", "")).partition(":")
-    number = int(told) if told.isdigit() else 0
+    asked = number = int(told) if told.isdigit() else 0
     shown = [each.strip() for each in visible.split(",")] if visible else []
     if shown:
         name = shown[number] if number < len(shown) else ""
         number = int(name) if name.isdigit() else -1
-    return [each for each in devices if each.number == number] or list(devices)
+    used = [each for each in devices if each.number == number or len(devices) == 1]
+    if not used:
+        raise CollectorUnavailable("nvml", f"CUDA_VISIBLE_DEVICES={visible} tells no number of it")
+    for each in used:
+        each.label = asked
+    return used
 
 
 class NvmlCollector:
@@ -131,6 +137,8 @@ class Device:
 
     def __init__(self, library: Any, number: int) -> None:
         self.number = number
+        #: its number in samples: the framework's, beside which kernels are counted
+        self.label = number
         handle = library.nvmlDeviceGetHandleByIndex(number)
         self._error: type[Exception] = library.NVMLError
         self._gpm = _gpm(library, handle)
@@ -146,11 +154,11 @@ class Device:
                 value = read()
             except self._error:
                 continue
-            yield Sample(at_ns, self.number, series, value)
+            yield Sample(at_ns, self.label, series, value)
         if self._gpm is not None:
             at_ns = now_ns()
             for series, value in self._gpm.read().items():
-                yield Sample(at_ns, self.number, series, value)
+                yield Sample(at_ns, self.label, series, value)
 
     def _answers(self, read: Read) -> bool:
         try:

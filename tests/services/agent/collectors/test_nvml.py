@@ -100,19 +100,30 @@ def test_a_rate_out_of_bounds_is_refused(rate_hz: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "visible", "used"),
+    ("device", "visible", "used", "label"),
     [
-        ("cuda", None, [0]),
-        ("cuda:1", None, [1]),
-        ("cuda:1", "2,0", [0]),
-        ("", "2", [2]),
-        ("cuda", "GPU-5d3c", [0, 1, 2]),
+        ("cuda", None, 0, 0),
+        ("cuda:1", None, 1, 1),
+        ("cuda:1", "2,0", 0, 1),
+        ("", "2", 2, 0),
     ],
 )
-def test_idle_gpus_are_left_out(device: str, visible: str | None, used: list[int]) -> None:
+def test_the_run_s_gpu_is_sampled_by_the_framework_s_number(
+    device: str, visible: str | None, used: int, label: int
+) -> None:
     devices = [Device(Driver(), number) for number in range(3)]
     opened = Opened("pytorch", "2", (), (), "gpu", "", "float32", 1, {"device": device})
-    assert [each.number for each in used_of(devices, opened, visible)] == used
+    (found,) = used_of(devices, opened, visible)
+    assert (found.number, found.label) == (used, label)
+    assert {sample.device for sample in found.sweep()} == {label}
+
+
+def test_no_other_gpu_s_power_passes_as_the_run_s() -> None:
+    devices = [Device(Driver(), number) for number in range(2)]
+    opened = Opened("pytorch", "2", (), (), "gpu", "", "float32", 1, {"device": "cuda"})
+    with pytest.raises(CollectorUnavailable, match="GPU-5d3c"):
+        used_of(devices, opened, "GPU-5d3c")
+    assert used_of(devices[:1], opened, "GPU-5d3c") == devices[:1]
 
 
 def test_a_run_on_a_cpu_samples_no_gpu(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
