@@ -247,8 +247,8 @@ class Source(Message):
     """Samples somebody holds already, or that an address leads to, and how to read them.
 
     `reader` is a reader's name, as `image_folder`, `csv`, `npy`, `tfrecord`, `recordio`, `urls`,
-    `imagenet`, `coco`, `cifar10`, `mnist`, `squad`; `options` are that reader's. A folder of the
-    agent's host (`file:`) is read in place; elsewhere a folder is an `archive`.
+    `imagenet`, `coco`, `cifar10`, `mnist`, `squad`, `paired_folders`; `options` are that reader's.
+    A folder of the agent's host (`file:`) is read in place; elsewhere a folder is an `archive`.
     """
 
     address: str
