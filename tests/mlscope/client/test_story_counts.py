@@ -54,19 +54,25 @@ def collectors_words(draw: st.DrawFn, attempt: int, told: Tally | None) -> Fact:
 
 @st.composite
 def attempts(draw: st.DrawFn) -> Sequence[Fact]:
-    """Return one run's attempts: broken off or failed, each, and told of however late."""
+    """Return one run's attempts: broken off or failed, each, and told of however late.
+
+    An agent's word is in a log once, as a repeat has the same id; only before it does a collector
+    tell what there is so far.
+    """
     facts: list[Fact] = []
     for attempt in range(1, draw(st.integers(1, 2)) + 1):
         whose = {"evaluation": E, "run": "r0", "attempt": attempt, "agent": AGENT}
         facts.append(RunStarted(**whose, session="s0", started_ns=1))
         word = draw(st.none() | agents_words(attempt))
-        if word is not None and draw(st.booleans()):
-            facts.append(word)
+        in_time = word is not None and draw(st.booleans())
+        facts += [word] if in_time and word is not None else []
         if draw(st.booleans()):
             facts.append(RunInterrupted(**whose, cause="agent lost", final=draw(st.booleans())))
-            facts += [draw(collectors_words(attempt, None))] if draw(st.booleans()) else []
+            if not in_time and draw(st.booleans()):
+                facts.append(draw(collectors_words(attempt, None)))
         if word is not None and draw(st.booleans()):
-            facts += [word, draw(collectors_words(attempt, word.tally))]  # type: ignore[attr-defined]
+            facts += [] if in_time else [word]
+            facts.append(draw(collectors_words(attempt, word.tally)))  # type: ignore[attr-defined]
     if draw(st.booleans()):
         facts.append(EvaluationCancelled(evaluation=E, reason="enough"))
     return facts
