@@ -9,6 +9,11 @@ import yaml
 from numpy.typing import NDArray
 
 from cli.catalog.keras import _input, _weights
+from tests.pools import tensorflow_pool
+
+__all__ = ["tensorflow_pool"]
+
+pytestmark = pytest.mark.xdist_group("tensorflow")
 
 MODELS = Path(__file__).parents[3] / "manifests" / "models" / "keras"
 WITHOUT_CHECKSUM = {"keras-mobilenet", "keras-mobilenetv2"}
@@ -49,7 +54,6 @@ def published(keras: Any, path: Path) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning")
-@pytest.mark.xdist_group("tensorflow")
 @pytest.mark.timeout(600)
 def test_an_efficientnet_built_without_weights_sees_what_keras_own_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

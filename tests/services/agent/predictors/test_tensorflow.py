@@ -16,6 +16,9 @@ from schemas.manifest import Assets, ModelManifest
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
 from services.agent.predictors import OpenRequest, Predictor, predictor_named
 from services.agent.predictors.tensorflow import open_model
+from tests.pools import tensorflow_pool
+
+__all__ = ["tensorflow_pool"]
 
 # Keras, saving and seeding by NumPy, has yet to learn `copy` of NumPy 2.
 pytestmark = [
@@ -28,13 +31,6 @@ pytestmark = [
 
 NETS = "tests.services.agent.predictors.keras_nets"
 THREADS = {"threads": 1, "inter_threads": 1}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _pool_of_one_thread() -> None:
-    """TensorFlow's pool is made by the process's first use, whichever test that is in."""
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
 @pytest.fixture(scope="module")
