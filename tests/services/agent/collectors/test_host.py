@@ -60,7 +60,8 @@ def test_resources_are_sampled_and_totalled() -> None:
     collected = around(resource.open_collector(asked(rate_hz=1000)), pages=2000)
     found = totals(collected)
     assert found["resource.minor_faults"] >= 2000
-    assert found["resource.cpu_user"] > 0
+    # Of so short a block the kernel may count all as the system's.
+    assert found["resource.cpu_user"] + found["resource.cpu_system"] > 0
     series = [span for span in collected.spans if span.name == "resource.rss"]
     assert series
     assert {span.kind for span in collected.spans} == {SpanKind.SAMPLE}
