@@ -5,6 +5,7 @@ A sample that has no answer fails alone: its query is answered in part as long a
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from services.agent.predictors import Tensors
 
 Tensor = npt.NDArray[np.generic]
 
+_KINDS = MappingProxyType({"b": 0, "i": 1, "u": 1, "f": 2, "c": 3})
 _MOST_REASON_CHARACTERS = 2000
 _MOST_ERROR_CHARACTERS = 8000
 """Of one reason, and of a query's together: 32 samples may each have a sentence."""
@@ -40,6 +42,27 @@ class Slot:
         for array in self.arrays:
             for place in places:
                 array[place] = array[good]
+
+
+def put(array: Tensor, position: int, value: Any) -> None:
+    """Put a sample into its place of a batch. Raises ValueError where it does not fit.
+
+    Numbers may not lose their fraction or imaginary part.
+    """
+    value = np.asarray(value)
+    if value.shape != array.shape[1:]:
+        raise ValueError(f"a sample has shape {value.shape}, the model takes {array.shape[1:]}")
+    if value.dtype != array.dtype and _falls(value.dtype, array.dtype):
+        raise ValueError(
+            f"a sample is {value.dtype}, the model takes {array.dtype}: "
+            "cast it, by a step `cast` or in its code"
+        )
+    array[position] = value
+
+
+def _falls(found: np.dtype[Any], taken: np.dtype[Any]) -> bool:
+    """Tell whether numbers would lose their fraction or imaginary part: c > f > i, u > b."""
+    return _KINDS.get(found.kind, 0) > _KINDS.get(taken.kind, 3)
 
 
 @dataclass(slots=True)

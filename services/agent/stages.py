@@ -1,18 +1,23 @@
 """What happens to one query: samples are prepared, the batch predicted, the answer finished."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
-from mlscope.datasets.errors import DatasetError
 from mlscope.datasets.truth import Truth
 from mlscope.tracing.clock import now_ns
 from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
 from schemas.level import Level
+from services.agent.alone import (
+    UNUSABLE,
+    Retries,
+    culprits,
+    finished_alone,
+    for_code,
+    is_of_device,
+    parted,
+)
 from services.agent.errors import CodeRaised, PredictFailed, SampleUnusable
 from services.agent.finite import are_finite, failed_by, faults_of, output_named
 from services.agent.judging import Placing
@@ -26,19 +31,12 @@ from services.agent.pipeline import (
     steps_before,
 )
 from services.agent.predictors import Layer, Tensors
-from services.agent.query import Query, Slot, Tensor
+from services.agent.query import Query, Slot, put
 from services.agent.recorder import Recorder
 from services.agent.samples import Held
 from services.agent.steps import Operator
 
-_UNUSABLE = (
-    *(ValueError, TypeError, LookupError, ArithmeticError, OSError, MemoryError),
-    CodeRaised,
-    DatasetError,
-)
-"""What an operator raises when a sample is no good."""
-
-_KINDS = MappingProxyType({"b": 0, "i": 1, "u": 1, "f": 2, "c": 3})
+_LONGER = "their latencies contain that"
 
 
 @dataclass(slots=True)
@@ -66,8 +64,10 @@ class Stages:
     """The three stages of one run's queries, each called by one thread at a time but for `fill`.
 
     A span is recorded around every operator of every query from level model on. A sample that
-    can't be prepared, or whose answer can't be finished, fails alone: the rest of its batch is
-    predicted and answered, with another sample in its place.
+    can't be prepared, over which the model raises, or whose answer can't be finished, fails alone:
+    the rest of its batch is predicted and answered, with another sample in its place. Which one it
+    was is found by trying each alone, which is part of the query's own time; `notes` says of how
+    many queries.
     """
 
     def __init__(
@@ -108,8 +108,16 @@ class Stages:
             for name in (QUERY, PREDICT, *_step_names(supply.pipeline))
         }
         self._width = spans_per_query(supply.pipeline, supply.batch_size, Level.MODEL)
-        #: query, block and predict span of each call of a capture
-        self._calls: list[tuple[int, int, int]] | None = None
+        #: query, block and predict span of each call of a capture; None: of a sample tried alone
+        self._calls: list[tuple[int, int, int] | None] | None = None
+        self._predicting, self._finishing = Retries(), Retries()
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what a reader of the run must know of its answers and their times."""
+        again = self._predicting.queries + self._finishing.queries
+        said = f"{again} queries were done again sample by sample, as one raised: {_LONGER}"
+        return [*self.kept.notes, *([said] if again else [])]
 
     def prepare(self, query: Query, slot: Slot) -> None:
         """Fill the slot with the query's samples."""
@@ -143,7 +151,7 @@ class Stages:
         try:
             query.outputs = self._predict(query.slot.inputs)
         except PredictFailed as error:
-            query.fail(str(error))
+            self._predict_again(query, query.slot, error)
         self._busy.since_ns = 0
         if self._traces:
             span = query.first_span + 1 + len(query.samples) * self._steps_before
@@ -185,7 +193,10 @@ class Stages:
         noted, self._calls = self._calls or [], None
         if len(noted) != len(calls):
             return False
-        for (query, block, parent), layers in zip(noted, calls, strict=True):
+        for call, layers in zip(noted, calls, strict=True):
+            if call is None:
+                continue
+            query, block, parent = call
             first = self._spans.reserve(len(layers))
             for offset, layer in enumerate(layers):
                 name = self._spans.name_id(layer.name)
@@ -225,8 +236,8 @@ class Stages:
                     part = self._apply(query, span, operator, (part,))
                     span += 1
                 name = "batch"
-                _place(array, position, part)
-        except _UNUSABLE as error:
+                put(array, position, part)
+        except UNUSABLE as error:
             query.unfit[position] = self._unusable(query, position, name, error)
             if isinstance(error, CodeRaised):
                 query.raised = error
@@ -235,6 +246,37 @@ class Stages:
         """Return why a sample has no answer: its number, the step, the reason and its name."""
         sample = query.samples[position] if query.payload is None else position
         return str(SampleUnusable(sample, name, f"{reason}{self._named(query, position)}"))
+
+    def _predict_again(self, query: Query, slot: Slot, error: PredictFailed) -> None:
+        """Predict a batch that raised without those of its samples that raise alone, too.
+
+        Where none or all of them do, or it is the device's own trouble, no sample has an answer.
+        """
+        places = [each for each in range(len(query.samples)) if each not in query.failed]
+        if len(places) < 2 or is_of_device(error) or not self._predicting.are_of_use:
+            query.fail(str(error))
+            return
+        try:
+            bad = culprits(slot, places, self._try)
+            self._predicting.note(found=0 < len(bad) < len(places))
+            if not 0 < len(bad) < len(places):
+                query.fail(str(error))
+                return
+            query.fail_samples(
+                {at: self._unusable(query, at, PREDICT, why.reason) for at, why in bad.items()}
+            )
+            slot.lend(query.failed, len(query.samples))
+            self._busy.since_ns = now_ns()
+            query.outputs = self._predict(slot.inputs)
+        except PredictFailed as again:
+            query.fail(str(again))
+
+    def _try(self, inputs: Tensors) -> None:
+        """Predict for nobody; its layers are no query's. Raises PredictFailed."""
+        self._busy.since_ns = now_ns()
+        self._predict(inputs)
+        if self._calls is not None:
+            self._calls.append(None)
 
     def _answers(self, query: Query, outputs: Tensors) -> Answers | None:
         """Return what is left after the steps behind, by output; None when one of them failed."""
@@ -250,7 +292,7 @@ class Stages:
                     name = operator.name
                     more = [output_named(outputs, other) for other in operator.others]
                     value = self._apply(query, span + number, operator, (value, *more))
-            except _UNUSABLE as error:
+            except UNUSABLE as error:
                 found = self._one_by_one(query, port, outputs)
                 if found is None:
                     query.fail(f"{name}: {error}")
@@ -261,19 +303,40 @@ class Stages:
         return answers
 
     def _answers_of_code(self, query: Query, outputs: Tensors, span: int) -> Answers | None:
-        """Return what inline code makes of a batch; what it raises is the whole batch's."""
-        value: Any = outputs if len(outputs) > 1 else next(iter(outputs.values()))
+        """Return what inline code makes of a batch; None when it raises over all samples."""
+        value: Any = for_code(outputs)
         name = PREDICT
         try:
             for operator in self._codes_behind:
                 name = operator.name
                 value = self._apply(query, span, operator, (value,))
                 span += 1
-        except _UNUSABLE as error:
-            query.fail(f"{name}: {error}")
+        except UNUSABLE as error:
             query.raised = error if isinstance(error, CodeRaised) else query.raised
-            return None
+            value = self._code_one_by_one(query, outputs)
+            if value is None:
+                query.fail(f"{name}: {error}")
+                return None
         return (("", value),)
+
+    def _code_one_by_one(self, query: Query, outputs: Tensors) -> list[Any] | None:
+        """Let code finish each sample alone, in a batch of nothing else; those it raises over fail.
+
+        None when outputs can't be told apart by sample, or it raises over none or all of them. The
+        time it takes is the query's own; it has no spans.
+        """
+        count = len(query.samples)
+        places = [each for each in range(count) if each not in query.failed]
+        if len(places) < 2 or not self._finishing.are_of_use:
+            return None
+        found = finished_alone(self._codes_behind, outputs, places, count)
+        is_found = found is not None and bool(found.answers) and bool(found.raised)
+        self._finishing.note(found=is_found)
+        if found is None or not is_found:
+            return None
+        told = found.raised.items()
+        query.fail_samples({at: self._unusable(query, at, *why) for at, why in told})
+        return [found.answers.get(place) for place in range(count)]
 
     def _one_by_one(self, query: Query, port: PortOperators, outputs: Tensors) -> list[Any] | None:
         """Finish each sample of a batch alone after its steps raised; those that raise fail.
@@ -283,7 +346,7 @@ class Stages:
         """
         count = len(query.samples)
         names = {port.name, *(name for step in port.steps for name in step.others)}
-        values = _parted(outputs, names, count)
+        values = parted(outputs, names, count)
         if count == 1 or values is None:
             return None
         found: list[Any] = [None] * count
@@ -296,7 +359,7 @@ class Stages:
                     name = operator.name
                     value = operator.apply(value, *(own[other] for other in operator.others))
                 found[position] = value[0]
-            except _UNUSABLE as error:
+            except UNUSABLE as error:
                 unfit[position] = self._unusable(query, position, name, error)
         if len(query.failed) + len(unfit) >= count:
             return None
@@ -334,29 +397,3 @@ def _step_names(pipeline: Pipeline) -> Iterator[str]:
     yield from (code.name for code in (*pipeline.code_before, *pipeline.code_behind))
     ports = (*pipeline.before, *pipeline.behind)
     yield from (step.name for port in ports for step in port.steps)
-
-
-def _parted(outputs: Tensors, names: Set[str], count: int) -> dict[str, Any] | None:
-    """Return outputs by name; None where one is missing or has not one part a sample."""
-    try:
-        values = {name: output_named(outputs, name) for name in names}
-        return None if any(len(value) != count for value in values.values()) else values
-    except (LookupError, TypeError):
-        return None
-
-
-def _falls(found: np.dtype[Any], taken: np.dtype[Any]) -> bool:
-    """Tell whether numbers would lose their fraction or imaginary part: c > f > i, u > b."""
-    return _KINDS.get(found.kind, 0) > _KINDS.get(taken.kind, 3)
-
-
-def _place(array: Tensor, position: int, value: Any) -> None:
-    value = np.asarray(value)
-    if value.shape != array.shape[1:]:
-        raise ValueError(f"a sample has shape {value.shape}, the model takes {array.shape[1:]}")
-    if value.dtype != array.dtype and _falls(value.dtype, array.dtype):
-        raise ValueError(
-            f"a sample is {value.dtype}, the model takes {array.dtype}: "
-            "cast it, by a step `cast` or in its code"
-        )
-    array[position] = value
