@@ -187,7 +187,7 @@ class Measurement:
         return conditions.model_copy(update={**told, **self.roof.ceilings})
 
     def _notes(self, tally: Tally, origin: ClockOrigin) -> list[str]:
-        notes = [*self.stages.kept.notes, *self.collecting.notes]
+        notes = [*self.stages.notes, *self.collecting.notes]
         if self.roof.note:
             notes.append(self.roof.note)
         if tally.failed_queries:
