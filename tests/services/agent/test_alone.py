@@ -1,5 +1,7 @@
 """A batch over which the model or its code raises: its samples are tried one by one."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,14 +10,19 @@ import pytest
 from mlscope.tracing.batches import Attempt, columns_of
 from schemas.batch import Batch, OutputsPredicted, TraceCaptured
 from schemas.level import Level
+from schemas.run import RunCompleted
 from services.agent.alone import filled_with, is_of_device
+from services.agent.control import Control
 from services.agent.errors import CodeRaised, PredictFailed
+from services.agent.group import Group
 from services.agent.pipeline import Pipeline, PortOperators
 from services.agent.predictors import Layer, Tensors
 from services.agent.query import Query, Slot
 from services.agent.recorder import Recorder, unpack_batch
+from services.agent.session import open_session
 from services.agent.stages import Stages, Supply
 from services.agent.steps import Operator
+from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 
 CAST = (Operator("cast", lambda value: np.array([value], np.float32)),)
 PLAIN = Pipeline((PortOperators("", CAST),))
@@ -270,3 +277,39 @@ def test_outputs_that_are_not_of_single_samples_fail_together() -> None:
     run = Run([2, 4], coded(odd))
     run.stages.predict_with(merged)
     assert run.ask().errors == ["code0: line 3: ValueError: odd"]
+
+
+class Choosy:
+    """A predictor that raises over batches with one sample in them."""
+
+    def __init__(self, inner: Any, sample: Any) -> None:
+        self._inner, self._sample = inner, sample
+
+    def __getattr__(self, name: str) -> Any:
+        """Be the predictor in all else."""
+        return getattr(self._inner, name)
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs. Raises PredictFailed."""
+        (values,) = inputs.values()
+        if any(np.array_equal(each, self._sample) for each in values):
+            raise PredictFailed("index out of range")
+        outputs: Tensors = self._inner.predict(inputs)
+        return outputs
+
+
+def test_a_run_says_how_many_samples_failed_and_that_its_latencies_contain_the_search(
+    tmp_path: Path,
+) -> None:
+    session = open_session(a_subject(), 2, MANIFESTS, tmp_path)
+    choosy = Choosy(session.predictor, session.supply.samples[1])
+    order = an_order(a_subject(), (a_run(queries=3),), batch_size=2)
+    group = Group(
+        replace(session, predictor=choosy), order, Control(), lambda _: True, lambda _: None
+    )
+    (ended,) = group.perform()
+    session.close()
+    assert isinstance(ended, RunCompleted)
+    assert (ended.tally.failed_queries, ended.tally.failed_samples > 0) == (0, True)
+    assert any("first: sample 1: predict: index out of range" in each for each in ended.caveats)
+    assert any("done again sample by sample" in each for each in ended.caveats)
