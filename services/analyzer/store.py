@@ -267,10 +267,11 @@ class Store:
         if stored["spans"] <= bounds.spans:
             return run, said
         spans = whole_queries(run.spans)
+        is_root = (pl.col("level") <= ROOT_LEVEL) & (pl.col("query") >= 0)
         if spans.height < run.spans.height:
             said.append(
                 f"{run.row.run}: of those, the {spans.height} of whole queries count "
-                f"({spans.filter(pl.col('level') <= ROOT_LEVEL).height} queries)"
+                f"({spans.filter(is_root).height} queries)"
             )
         return replace(run, spans=spans), said
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from schemas.batch import SpanKind
 from schemas.level import Level
-from services.analyzer.correlation.columns import ABSENT, Ns, Rows, Spans
+from services.analyzer.correlation.columns import ABSENT, Ns, Rows, Spans, rows_of
 from services.analyzer.correlation.containment import Intervals, innermost, shrunk
 
 _ANY = 0
@@ -46,6 +46,33 @@ def host_parents(spans: Spans, orphans: Rows, tolerance_ns: int) -> Rows:
                         spans, candidates, orphans[left], tolerance_ns, by_thread=by_thread
                     )
     return parents
+
+
+def user_parents(spans: Spans, orphans: Rows, tolerance_ns: int) -> Rows:
+    """Return the row of the query's root in which each orphan lies, -1 where that can't be told.
+
+    For spans that users' code said, of level application like the roots themselves: the query is
+    that of the operator around it on its own thread, else of the root around it there, else the
+    one that is under way alone.
+    """
+    parents = np.full(len(orphans), ABSENT, np.int64)
+    of_query = np.flatnonzero((spans.query != ABSENT) & spans.is_kind(SpanKind.HOST))
+    roots = of_query[spans.level[of_query] <= Level.APPLICATION]
+    operators = of_query[spans.level[of_query] == Level.MODEL]
+    for candidates, by_thread in ((operators, True), (roots, True), (roots, False)):
+        left = np.flatnonzero(parents == ABSENT)
+        if left.size and candidates.size:
+            found = _around(spans, candidates, orphans[left], tolerance_ns, by_thread=by_thread)
+            wanted = np.where(found == ABSENT, ABSENT, spans.query[found])
+            parents[left] = _root_of(spans, roots, wanted)
+    return parents
+
+
+def _root_of(spans: Spans, roots: Rows, queries: Ns) -> Rows:
+    """Return the row of each query's (first) root, -1 for none."""
+    known, first = np.unique(spans.query[roots], return_index=True)
+    place = rows_of(known, queries)
+    return np.where(place == ABSENT, ABSENT, roots[first][place]) if roots.size else place
 
 
 def _around(

@@ -18,7 +18,7 @@ from services.analyzer.correlation.columns import (
     whole,
 )
 from services.analyzer.correlation.devices import is_shared, launches_of
-from services.analyzer.correlation.hosts import host_parents
+from services.analyzer.correlation.hosts import host_parents, user_parents
 
 TOLERANCE_NS = 2_000
 """How far a span may stick out of its parent: the coarsest clocks (ONNX Runtime's, OpenVINO's) tick
@@ -70,9 +70,10 @@ def correlate(spans: pl.DataFrame) -> pl.DataFrame:
     """Return span, parent, layer and method of one attempt's spans (frames.SPAN_SCHEMA).
 
     `layer` is the layer span it is or lies in, null above the layers. `method` says how the
-    parent is known: captured, containment (`hosts.host_parents`), launch (a device's span has the
-    parent of the call that started it, or that call), graph (likewise, but one call started
-    several), none. Spans cut at an edge are left out.
+    parent is known: captured, containment (`hosts.host_parents`, of users' spans
+    `hosts.user_parents`), launch (a device's span has the parent of the call that started it, or
+    that call), graph (likewise, but one call started several), none. Spans cut at an edge are left
+    out.
     """
     return correlated(spans).frame
 
@@ -88,8 +89,16 @@ def correlated(spans: pl.DataFrame, tolerance_ns: int = TOLERANCE_NS) -> Correla
         & (columns.level > Level.APPLICATION)
         & columns.is_kind(*HOST_KINDS)
     )
+    said = np.flatnonzero(
+        (columns.parent == ABSENT)
+        & (columns.query == ABSENT)
+        & (columns.level == Level.APPLICATION)
+        & columns.is_kind(*HOST_KINDS)
+    )
     parent[orphans] = host_parents(columns, orphans, tolerance_ns)
-    method[orphans] = np.where(parent[orphans] == ABSENT, _NONE, _CONTAINMENT)
+    parent[said] = user_parents(columns, said, tolerance_ns)
+    for rows in (orphans, said):
+        method[rows] = np.where(parent[rows] == ABSENT, _NONE, _CONTAINMENT)
     launch = _charge(columns, parent, method)
     return Correlated(
         spans=kept,

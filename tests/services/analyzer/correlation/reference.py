@@ -43,8 +43,10 @@ def tree_of(spans: list[Span], tolerance_ns: int) -> dict[int, Place]:
 def _parent(child: Span, spans: list[Span], tolerance_ns: int) -> tuple[int | None, str]:
     if child.parent >= 0:
         return child.parent, "captured"
-    if child.kind not in HOSTS or child.level <= 1:
+    if child.kind not in HOSTS or child.level < 1:
         return None, "none"
+    if child.level == 1:
+        return _said(child, spans, tolerance_ns)
     above = [
         each
         for each in spans
@@ -65,6 +67,30 @@ def _parent(child: Span, spans: list[Span], tolerance_ns: int) -> tuple[int | No
                 found = _innermost(of_level, start, max(child.end - tolerance_ns, middle))
             if found is not None:
                 return found, "containment"
+    return None, "none"
+
+
+def _said(child: Span, spans: list[Span], tolerance_ns: int) -> tuple[int | None, str]:
+    """Return the root of the query that a user's own span lies in."""
+    known = [each for each in spans if each.query >= 0 and each.kind == SpanKind.HOST]
+    roots = [each for each in known if each.level <= 1]
+    under_way = _under_way(child, spans)
+    if child.query >= 0:
+        return None, "none"
+    for candidates in (
+        [each for each in known if each.level == 2 and each.thread == child.thread],
+        [each for each in roots if each.thread == child.thread],
+        [each for each in roots if each.query == under_way],
+    ):
+        found = _innermost(candidates, child.start, child.end)
+        if found is None:
+            middle = child.start + (child.end - child.start) // 2
+            start = min(child.start + tolerance_ns, middle)
+            found = _innermost(candidates, start, max(child.end - tolerance_ns, middle))
+        query = next((each.query for each in spans if each.span == found), -1)
+        root = next((each.span for each in roots if each.query == query), None)
+        if found is not None and root is not None:
+            return root, "containment"
     return None, "none"
 
 

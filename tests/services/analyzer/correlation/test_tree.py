@@ -93,6 +93,29 @@ def test_across_threads_only_one_query_under_way_is_believed() -> None:
     assert tree[3] == (None, None, "none")
 
 
+def test_a_users_span_lies_in_the_query_of_the_operator_around_it() -> None:
+    one, two = Span(0, 1, 0, 100, thread=1, query=0), Span(1, 1, 50, 160, thread=1, query=1)
+    predict = Span(2, 2, 60, 90, thread=2, query=0, parent=0)
+    inside, beside, outside = (
+        *(Span(3, 1, 61, 80, thread=2), Span(4, 1, 110, 120, thread=1)),
+        Span(5, 1, 61, 95, thread=2),
+    )
+    said = Span(6, 1, 70, 70, thread=2, kind=SpanKind.MARKER)
+    tree = _tree(one, two, predict, inside, beside, outside, said)
+    assert tree[3] == tree[6] == (0, None, "containment")
+    assert tree[4] == (1, None, "containment")
+    frame = frame_of([one, two, predict, inside, beside, outside, said])
+    assert correlated(frame, 0).query.tolist() == [0, 1, 0, 0, 1, -1, 0]
+
+
+def test_a_users_span_of_no_known_thread_lies_in_the_query_under_way_alone() -> None:
+    one, two = Span(0, 1, 0, 100, thread=1, query=0), Span(1, 1, 60, 160, thread=2, query=1)
+    tree = _tree(one, two, Span(2, 1, 10, 20, thread=9), Span(3, 1, 70, 80, thread=9))
+    assert tree[2] == (0, None, "containment")
+    assert tree[3] == (None, None, "none")
+    assert _tree(one, Span(4, 1, 5, 9, query=0))[4] == (None, None, "none")
+
+
 def test_overlapping_spans_are_searched_past() -> None:
     first, second = Span(0, 3, 0, 10_000), Span(1, 3, 5_000, 40_000)
     tree = _tree(first, second, Span(2, 5, 20_000, 30_000))
