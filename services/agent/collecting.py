@@ -101,8 +101,9 @@ class Collecting:
                 self._note(f"{collector.name}: {collected.dropped} records were dropped")
             for note in collected.notes:
                 self._note(f"{collector.name}: {note}")
+            numbered = recorder.spans.reserve(len(collected.spans))
             for first in range(0, len(collected.spans), _CHUNK):
-                _link(recorder, collected.spans[first : first + _CHUNK], block)
+                _link(recorder, collected.spans[first : first + _CHUNK], block, numbered, first)
                 recorder.flush()
 
     def close(self) -> None:
@@ -141,7 +142,8 @@ def open_collecting(occasion: Occasion) -> Collecting:
         available = availability_of(name) if switch is not False else Availability(())
         gives = {level for level in available.levels if level <= occasion.deepest}
         is_asked = switch is not None and switch is not False
-        if switch is False or occasion.level == Level.NONE:
+        is_unasked = available.is_asked_for and not is_asked
+        if switch is False or is_unasked or occasion.level == Level.NONE:
             continue
         try:
             _check(name, available, occasion, gives)
@@ -153,6 +155,8 @@ def open_collecting(occasion: Occasion) -> Collecting:
                 notes.append(str(error))
         else:
             levels |= gives
+    # What is deeper is closer to the block: a shallow one may wait at its end for what is late.
+    opened.sort(key=lambda each: each.level)
     return Collecting(opened, frozenset(levels), missing, notes)
 
 
@@ -195,12 +199,15 @@ def _check_options(name: str, options: Mapping[str, Any], known: Sequence[str] |
             raise CollectorUnavailable(name, f"unknown option {option!r}; allowed: {allowed}")
 
 
-def _link(recorder: Recorder, spans: Sequence[CollectedSpan], block: int) -> None:
+def _link(
+    recorder: Recorder, spans: Sequence[CollectedSpan], block: int, numbered: int, first: int
+) -> None:
+    """Record spans from place `first` on, of those whose numbers begin at `numbered`."""
     buffer = recorder.spans
-    first = buffer.reserve(len(spans))
-    for number, span in enumerate(spans, start=first):
+    for number, span in enumerate(spans, start=numbered + first):
         note = _attributes(span.attributes) if span.attributes else b""
-        row = (number, _UNKNOWN, int(span.level), buffer.name_id(span.name))
+        parent = numbered + span.parent if span.parent >= 0 else _UNKNOWN
+        row = (number, parent, int(span.level), buffer.name_id(span.name))
         when = (span.start_ns, span.duration_ns, span.thread, _UNKNOWN, block, note)
         buffer.link((*row, *when, int(span.kind), span.correlation))
 

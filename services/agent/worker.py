@@ -18,6 +18,7 @@ from mlscope.tracing.clock import now_ns
 from schemas.codec import decode_body, encode_body
 from schemas.plan import WorkOrder
 from services.agent.channel import Channel, Words
+from services.agent.collectors.preparing import prepare_collectors
 from services.agent.control import Control, RunName, remote_query
 from services.agent.errors import AgentError
 from services.agent.group import Group, Outcome
@@ -54,6 +55,7 @@ class Worker:
     def _perform(self, order: WorkOrder, words: Words) -> None:
         self._handover.phase = OPENING
         reopening = Reopening(words, self._scratch)
+        prepare_collectors(order.subject.collectors)
         try:
             session = self._session or reopening.open()
         except AgentError as error:

@@ -9,7 +9,9 @@ leading to a module (or any object) that has
   could, why. It imports no framework: agents ask it when they announce themselves.
 
 It may have `OPTIONS: tuple[str, ...]`, the names of options that it knows: a request with any
-other is told so. Without, all options are its own to judge.
+other is told so. Without, all options are its own to judge. It may have `prepare(options) -> None`,
+which a worker calls before it opens the model of a request that switches the collector on: for
+what has to be there before the model's code is (`preparing`).
 
 A session opens the collectors that a run's level and its request want. Around each block `begin`
 comes just before the timed stretch and `end` just after; what takes time happens in `end`.
@@ -52,7 +54,8 @@ class CollectedSpan:
 
     `thread` is the system's thread id, of work on a device its stream. `correlation` joins a
     LAUNCH with what it started, -1 none. `attributes` become JSON; of a sample they are
-    {"value": x, "unit": "W"}.
+    {"value": x, "unit": "W"}. `parent` is the place, among the block's spans, of the one that it
+    lies in; -1 where that is to be found by time.
     """
 
     level: Level
@@ -63,6 +66,7 @@ class CollectedSpan:
     kind: SpanKind = SpanKind.HOST
     correlation: int = -1
     attributes: Mapping[str, Any] | None = None
+    parent: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +83,14 @@ class Availability:
     """What a collector gives on this machine: `levels`, none where it can do nothing.
 
     `reason` says why it is less than it could be, '' where it is all. Empty `devices` and
-    `frameworks` are any.
+    `frameworks` are any. One that `is_asked_for` is closed until a request switches it on.
     """
 
     levels: tuple[Level, ...]
     reason: str = ""
     devices: tuple[str, ...] = ()
     frameworks: tuple[str, ...] = ()
+    is_asked_for: bool = False
 
 
 @dataclass(frozen=True, slots=True)

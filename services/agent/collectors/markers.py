@@ -4,6 +4,7 @@ from mlscope.tracing.application import NOTEBOOK, Note
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.collectors import Availability, Collected, CollectedSpan, CollectorRequest
+from services.agent.collectors.nesting import nested
 
 OPTIONS: tuple[str, ...] = ()
 
@@ -33,7 +34,7 @@ class MarkerCollector:
         """Close the notebook and return what it has."""
         NOTEBOOK.is_open = False
         notes, dropped = NOTEBOOK.take()
-        return Collected([_span(note) for note in notes], dropped)
+        return Collected(nested([_span(note) for note in notes]), dropped)
 
     def close(self) -> None:
         """Close the notebook where a block was left in its middle."""

@@ -1,0 +1,28 @@
+"""What collectors need before the model's code is there, in the process that opens it."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from services.agent.collectors import collector_named
+from services.agent.collectors.errors import CollectorError
+
+_log = logging.getLogger(__name__)
+
+
+def prepare_collectors(switches: Mapping[str, bool | dict[str, Any]]) -> None:
+    """Have collectors that a request switches on prepare themselves, those that want to.
+
+    What can't be had is said by the collector when it is opened, so never an error here.
+    """
+    for name, switch in switches.items():
+        if switch is False:
+            continue
+        try:
+            prepare = getattr(collector_named(name), "prepare", None)
+            if prepare is not None:
+                prepare(switch if isinstance(switch, dict) else {})
+        except CollectorError as error:
+            _log.warning("%s", error)
+        except Exception as error:  # noqa: BLE001 - foreign code must not keep a model closed
+            _log.warning("collector %s could not prepare: %s", name, error)
