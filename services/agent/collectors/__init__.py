@@ -151,6 +151,7 @@ SHIPPED: Mapping[str, str] = MappingProxyType(
         "markers": "services.agent.collectors.markers",
         "ncu": "services.agent.collectors.ncu",
         "nvml": "services.agent.collectors.nvml",
+        "nvtx": "services.agent.collectors.nvtx",
         "onednn": "services.agent.collectors.onednn",
         "perf": "services.agent.collectors.perf",
         "resource": "services.agent.collectors.resource",
