@@ -1,5 +1,7 @@
 """tf.train.Example, read without TensorFlow: as much of Protocol Buffers as it takes. Pure.
 
+`fields` and `signed` serve readers of other messages, too.
+
 Example { Features features = 1 }; Features { map<string, Feature> feature = 1 };
 Feature { oneof: BytesList bytes_list = 1, FloatList float_list = 2, Int64List int64_list = 3 };
 each list { repeated value = 1 }, numbers packed or not.
@@ -12,39 +14,41 @@ from numpy.typing import NDArray
 
 Feature = tuple[bytes, ...] | NDArray[np.float32] | NDArray[np.int64]
 
-_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+VARINT, EIGHT, BYTES, _FOUR = 0, 1, 2, 5
+"""Wire types."""
+
 _MOST_VARINT_BYTES = 10
 
 
 def example_of(body: bytes) -> Mapping[str, Feature]:
     """Return the features of an Example by name. Raises ValueError, which says what is wrong."""
     features: dict[str, Feature] = {}
-    for number, wire, value in _fields(memoryview(body)):
-        if number == 1 and wire == _BYTES:
+    for number, wire, value in fields(memoryview(body)):
+        if number == 1 and wire == BYTES:
             features |= _features(value)
     return features
 
 
 def _features(body: memoryview) -> Iterator[tuple[str, Feature]]:
-    for number, wire, entry in _fields(body):
-        if number != 1 or wire != _BYTES:
+    for number, wire, entry in fields(body):
+        if number != 1 or wire != BYTES:
             continue
         name, feature = "", memoryview(b"")
-        for key, kind, value in _fields(entry):
-            if key == 1 and kind == _BYTES:
+        for key, kind, value in fields(entry):
+            if key == 1 and kind == BYTES:
                 name = str(value, "utf-8")
-            elif key == 2 and kind == _BYTES:
+            elif key == 2 and kind == BYTES:
                 feature = value
         yield name, _feature(feature)
 
 
 def _feature(body: memoryview) -> Feature:
     found: Feature = ()
-    for number, wire, value in _fields(body):
-        if wire != _BYTES:
+    for number, wire, value in fields(body):
+        if wire != BYTES:
             continue
         if number == 1:
-            found = tuple(bytes(each) for key, _, each in _fields(value) if key == 1)
+            found = tuple(bytes(each) for key, _, each in fields(value) if key == 1)
         elif number == 2:
             found = _floats(value)
         elif number == 3:
@@ -53,7 +57,7 @@ def _feature(body: memoryview) -> Feature:
 
 
 def _floats(body: memoryview) -> NDArray[np.float32]:
-    parts = [value for key, wire, value in _fields(body) if key == 1 and wire in (_BYTES, _FOUR)]
+    parts = [value for key, wire, value in fields(body) if key == 1 and wire in (BYTES, _FOUR)]
     packed = b"".join(parts)
     if len(packed) % 4:
         raise ValueError(f"a list of floats is {len(packed)} bytes long")
@@ -61,35 +65,39 @@ def _floats(body: memoryview) -> NDArray[np.float32]:
 
 
 def _whole(body: memoryview) -> Iterator[int]:
-    for key, wire, value in _fields(body):
+    for key, wire, value in fields(body):
         if key != 1:
             continue
-        if wire == _VARINT:
-            yield _signed(int.from_bytes(value, "little"))
+        if wire == VARINT:
+            yield signed(int.from_bytes(value, "little"))
         at = 0
-        while wire == _BYTES and at < len(value):
+        while wire == BYTES and at < len(value):
             number, at = _varint(value, at)
-            yield _signed(number)
+            yield signed(number)
 
 
-def _signed(number: int) -> int:
+def signed(number: int) -> int:
+    """Return 64 bits as the signed number that they are."""
     return number - (1 << 64) if number >> 63 else number
 
 
-def _fields(body: memoryview) -> Iterator[tuple[int, int, memoryview]]:
-    """Yield field number, wire type and value; a varint as its eight bytes, little-endian."""
+def fields(body: memoryview) -> Iterator[tuple[int, int, memoryview]]:
+    """Yield field number, wire type and value; a varint as its eight bytes, little-endian.
+
+    Raises ValueError for what is no message.
+    """
     at = 0
     while at < len(body):
         tag, at = _varint(body, at)
         wire = tag & 7
-        if wire == _VARINT:
+        if wire == VARINT:
             number, at = _varint(body, at)
             yield tag >> 3, wire, memoryview(number.to_bytes(8, "little"))
             continue
-        if wire == _BYTES:
+        if wire == BYTES:
             length, at = _varint(body, at)
-        elif wire in (_EIGHT, _FOUR):
-            length = 8 if wire == _EIGHT else 4
+        elif wire in (EIGHT, _FOUR):
+            length = 8 if wire == EIGHT else 4
         else:
             raise ValueError(f"wire type {wire} at byte {at}")
         if at + length > len(body):

@@ -153,6 +153,7 @@ SHIPPED: Mapping[str, str] = MappingProxyType(
         "nvml": "services.agent.collectors.nvml",
         "nvtx": "services.agent.collectors.nvtx",
         "onednn": "services.agent.collectors.onednn",
+        "otlp": "services.agent.collectors.otlp",
         "perf": "services.agent.collectors.perf",
         "resource": "services.agent.collectors.resource",
     }

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import numpy as np
 
+from mlscope.tracing.propagation import NO_HEADERS, OUTGOING
 from schemas.level import Level
 from services.agent.errors import (
     AgentError,
@@ -112,7 +113,8 @@ class RemotePredictor:
         """Return the outputs for one batch. Raises PredictFailed."""
         try:
             body = {"inputs": [_written(name, array) for name, array in inputs.items()]}
-            answer = self._server.ask("POST", "/infer", body)
+            with OUTGOING.request() as headers:
+                answer = self._server.ask("POST", "/infer", body, headers)
             return {each["name"]: _read(each) for each in answer["outputs"]}
         except (ValueError, KeyError, TypeError) as error:
             raise Refused(f"no Open Inference Protocol: {first_line(error)}") from error
@@ -155,9 +157,11 @@ class Server:
         if options.model_version:
             self._model += f"/versions/{quote(options.model_version, safe='')}"
 
-    def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = NO_HEADERS
+    ) -> dict[str, Any]:
         """Return the answer to a request about the model. Raises Refused."""
-        return self._asked(method, self._model + path, body)
+        return self._asked(method, self._model + path, body, headers)
 
     def software(self) -> str:
         """Return the server's name and version. Raises Refused."""
@@ -168,10 +172,13 @@ class Server:
         """Hang up."""
         self._http.close()
 
-    def _asked(self, method: str, path: str, body: Any) -> dict[str, Any]:
+    def _asked(
+        self, method: str, path: str, body: Any, headers: Mapping[str, str] = NO_HEADERS
+    ) -> dict[str, Any]:
         try:
             text = None if body is None else json.dumps(body)
-            self._http.request(method, path, text, {"Content-Type": "application/json"})
+            told = {"Content-Type": "application/json", **headers}
+            self._http.request(method, path, text, told)
             with self._http.getresponse() as response:
                 answer = response.read(_MOST_BYTES + 1)
             if len(answer) > _MOST_BYTES:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nvtx
 import pytest
 
 from mlscope.tracing import marker, span
@@ -15,6 +16,7 @@ from schemas.request import Blocks
 from schemas.run import RunCompleted
 from services.agent.collecting import Collecting, Occasion, open_collecting
 from services.agent.collectors import Availability, availability_of
+from services.agent.collectors.otlp import LISTENING
 from services.agent.control import Control
 from services.agent.group import Group
 from services.agent.predictors import Opened
@@ -155,8 +157,20 @@ def test_a_switch_turns_one_off() -> None:
     assert ("simulated" in off.names, off.missing.get("simulated")) == (False, None)
 
 
+def test_one_that_waits_to_be_asked_for_is_closed_until_then() -> None:
+    assert "otlp" not in collecting().names
+    asked = collecting(otlp=True, resource=True)
+    shallow_first = asked.names
+    asked.close()
+    LISTENING.close()
+    assert [each for each in shallow_first if each in ("otlp", "resource")] == ["otlp", "resource"]
+    assert collecting(otlp={"flush_s": -1}).notes == [
+        "collector otlp: flush_s is -1, not from 0 to 30"
+    ]
+
+
 def test_a_collector_begins_at_its_level() -> None:
-    assert collecting(Level.FRAMEWORK).names == ("markers",)
+    assert collecting(Level.FRAMEWORK).names == ("markers", "nvtx")
     assert collecting(Level.NONE).names == ()
     assert collecting(Level.FRAMEWORK).missing["simulated"] == "it begins at level system"
 
@@ -233,9 +247,15 @@ def test_a_users_own_spans_are_recorded_while_a_block_runs() -> None:
         began_ns = now_ns()
         with span("tokenise", words=3):
             marker("cache miss")
+        with nvtx.annotate("outer"), nvtx.annotate("inner"):
+            pass
     several.attach(recorder, 4)
     (tokenise,), (miss,) = heard.rows("tokenise"), heard.rows("cache miss")
     assert heard.rows("before") == []
     assert (tokenise["level"], tokenise["kind"], tokenise["block"]) == (1, SpanKind.HOST, 4)
     assert (miss["kind"], miss["duration_ns"]) == (SpanKind.MARKER, 0)
     assert began_ns <= tokenise["start_ns"] <= miss["start_ns"]
+    assert (tokenise["parent"], miss["parent"]) == (-1, tokenise["span"])
+    (outer,), (inner,) = heard.rows("outer"), heard.rows("inner")
+    assert (outer["parent"], inner["parent"]) == (-1, outer["span"])
+    assert len({row["span"] for row in heard.rows("")}) == 4
