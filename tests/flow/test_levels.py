@@ -1,13 +1,19 @@
 """Levels end to end: collectors, variants and cold starts, from the request to rows and tables."""
 
+import json
+from collections import defaultdict
 from typing import Any
 
 import pytest
 
+from mlscope.exchange.traces import Trace
 from schemas.level import Level
-from tests.flow.clusters import Cluster, online, run
+from tests.flow.clusters import REPOSITORY, Cluster, online, run
+from tests.flow.manifests import model
 
 pytestmark = pytest.mark.xdist_group("flow")
+
+CLUSTER = {"PYTHONPATH": str(REPOSITORY / "tests" / "flow" / "instrumented")}
 
 RUNS = "SELECT run, variant, level FROM run WHERE evaluation = %s ORDER BY run"
 SERIES = """SELECT DISTINCT split_part(span_name.text, '.', 1)
@@ -64,3 +70,40 @@ def test_cold_starts_are_runs_of_processes_of_their_own(cluster: Cluster) -> Non
     assert cluster.rows(NAMES, status.evaluation) == [(1, "query"), (2, "open"), (2, "predict")]
     opened = "SELECT count(DISTINCT conditions ->> 'opened') FROM run WHERE evaluation = %s"
     assert cluster.rows(opened, status.evaluation) == [(2,)]
+
+
+def said_in(trace: Trace) -> list[tuple[str, str, int]]:
+    """Return the users' spans: name, what they lie in, and in how many queries."""
+    spans = {each.span: each for each in trace.spans}
+    queries = defaultdict(set)
+    for span in trace.spans:
+        if span.level != Level.APPLICATION or span.query >= 0:
+            continue
+        root = around = spans[span.parent or 0]
+        while root.parent is not None:
+            root = spans[root.parent]
+        assert root.start_ns <= span.start_ns
+        assert span.start_ns + span.duration_ns <= root.start_ns + root.duration_ns
+        queries[span.name, around.name].add(root.query)
+    return sorted((*names, len(found - {-1})) for names, found in queries.items())
+
+
+def test_users_spans_by_nvtx_and_otlp_lie_in_their_queries(cluster: Cluster) -> None:
+    manifest = {**model("identity"), "name": "said", "framework": {"name": "instrumented"}}
+    asked = {"nvtx": True, "otlp": {"flush_s": 0.2}, "resource": False}
+    status = run(cluster, manifest, trace_level="model", scenarios=online(4), collectors=asked)
+    assert (status.state, status.runs[0].caveats) == ("analyzed", ())
+    with cluster.client() as client:
+        trace = client.trace(status.evaluation)
+    assert said_in(trace) == [
+        ("decide", "look up", 4),
+        ("hit", "look up", 4),
+        ("look up", "query", 4),
+        ("own", "query", 4),
+        ("pick", "serve", 4),
+        ("sent", "pick", 4),
+        ("serve", "query", 4),
+    ]
+    told = {each.name: json.loads(each.attributes or "{}") for each in trace.spans}
+    assert (told["look up"]["domain"], told["look up"]["payload"]) == ("cache", 7)
+    assert told["serve"]["service.name"] == "shop"
