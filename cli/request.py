@@ -99,17 +99,18 @@ def batch_sizes_of(text: str) -> list[int]:
 
 
 def blocks_of(text: str) -> dict[str, Any]:
-    """Return `least[:most[:interval]]` as a stop rule. Raises Misused."""
+    """Return `least[:most[:interval[:budget_s]]]` as a stop rule. Raises Misused."""
     if not text:
         return {}
     parts = text.split(":")
     try:
         least = int(parts[0])
         most = int(parts[1]) if len(parts) > 1 else least
-        interval = float(parts[2]) if len(parts) > 2 else 0.0
+        interval, budget_s = (float(parts[at]) if len(parts) > at else 0.0 for at in (2, 3))
     except ValueError:
-        raise Misused(f"--blocks {text}: LEAST[:MOST[:INTERVAL]], e.g. 3:10:0.02") from None
-    return {"least": least, "most": most, "interval": interval}
+        form = "LEAST[:MOST[:INTERVAL[:BUDGET]]], e.g. 3:10:0.02:60"
+        raise Misused(f"--blocks {text}: {form}") from None
+    return {"least": least, "most": most, "interval": interval, "budget_s": budget_s}
 
 
 def pairs_of(option: str, texts: Iterable[str]) -> dict[str, Any]:

@@ -62,12 +62,15 @@ class Blocks(Command):
     """The stop rule of leveled measurement: it travels in the plan and the worker obeys it.
 
     A measurement ends after `most` blocks, or after `least` once the median's interval is
-    narrower than `interval` (relative, at 95 %; 0 asks for exactly `least`).
+    narrower than `interval` (relative, at 95 %; 0 asks for exactly `least`), or once its blocks
+    took `budget_s` (0 is no bound), but never before `least`: no block begins after that. With a
+    budget and no interval there are as many blocks as fit into it, up to `most`.
     """
 
     least: Whole = Field(default=1, ge=1, le=1000)
     most: Whole = Field(default=1, ge=1, le=1000)
     interval: Number = Field(default=0.0, ge=0.0, lt=1.0)
+    budget_s: Number = Field(default=0.0, ge=0.0, le=86_400.0)
 
     @model_validator(mode="after")
     def _ordered(self) -> "Blocks":

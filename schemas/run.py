@@ -82,6 +82,8 @@ class Conditions(Message):
     opened: str = ""
     #: answers to samples that came again, compared with their first
     repeats_compared: int = 0
+    #: what ended its blocks: least, interval, most or budget; empty where nothing did
+    blocks_ended: str = ""
     mlscope_version: str = ""
     python_version: str = ""
     #: what its device computes (FLOP/s) and moves (bytes/s) at most; None where nobody asked

@@ -59,8 +59,9 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
     add(
         "--blocks",
         default="",
-        metavar="LEAST[:MOST[:INTERVAL]]",
-        help="stop rule: 3:10:0.02 is 3 to 10 blocks, until the median is known to 2 %%",
+        metavar="LEAST[:MOST[:INTERVAL[:BUDGET]]]",
+        help="stop rule: 3:10:0.02:60 is 3 to 10 blocks, until the median is known to 2 %% or "
+        "60 s have passed",
     )
     add(
         "--pacing",

@@ -30,15 +30,33 @@ def relative_interval(medians: Sequence[float]) -> float:
     return 2 * t * stdev(medians) / math.sqrt(len(medians)) / mean
 
 
-def settled(rule: Blocks, medians: Sequence[float]) -> bool:
-    """Say whether one run's measurement may end after these blocks."""
-    if len(medians) >= rule.most:
-        return True
+def ended_by(rule: Blocks, medians: Sequence[float], passed_s: float = 0.0) -> str:
+    """Return what ends one run's measurement after these blocks, '' where nothing does.
+
+    `least`, `interval`, `most` or `budget`; `passed_s` is since the first block of its group
+    began. The budget comes last: it ends what nothing else does, and never before `least`.
+    """
     if len(medians) < rule.least:
-        return False
-    return rule.interval == 0 or relative_interval(medians) < rule.interval
+        return ""
+    if rule.interval == 0 and not rule.budget_s:
+        return "least"
+    if relative_interval(medians) < rule.interval:
+        return "interval"
+    if len(medians) >= rule.most:
+        return "most"
+    return "budget" if rule.budget_s and passed_s >= rule.budget_s else ""
 
 
-def another_block(rule: Blocks, runs: Sequence[Sequence[float]]) -> bool:
+def another_block(rule: Blocks, runs: Sequence[Sequence[float]], passed_s: float = 0.0) -> bool:
     """Say whether a group goes on: blocks interleave, so all its runs get as many."""
-    return any(not settled(rule, medians) for medians in runs)
+    return any(not ended_by(rule, medians, passed_s) for medians in runs)
+
+
+def ending_note(rule: Blocks, medians: Sequence[float], ended: str) -> str:
+    """Return what a reader must know of blocks that ended before their interval was reached."""
+    if not rule.interval or ended not in ("most", "budget"):
+        return ""
+    bound = f"{rule.most} blocks" if ended == "most" else f"the budget of {rule.budget_s:g} s"
+    width = relative_interval(medians)
+    known = f"to {width:.1%}" if math.isfinite(width) else "without an interval"
+    return f"{bound} ended its blocks: the median is known {known}, not to {rule.interval:.1%}"

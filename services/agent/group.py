@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mlscope.load.errors import LoadError
+from mlscope.tracing.clock import now_ns
 from schemas.plan import RunPlan, WorkOrder
 from schemas.request import Blocks
 from schemas.run import RunCompleted, RunFailed
-from services.agent.blocks import another_block
+from services.agent.blocks import another_block, ended_by, ending_note
 from services.agent.channel import Words
 from services.agent.cold import is_cold, record_opening
 from services.agent.control import Control, RemoteQuery
@@ -84,7 +85,7 @@ class Group:
 
         Yields the end of a broken run at once, those of the others when all are through.
         """
-        rule, block = self._order.subject.blocks, 0
+        rule, block, began_ns, passed_s = self._order.subject.blocks, 0, now_ns(), 0.0
         if self._order.session.variant in _ONCE:
             rule = Blocks()
         active = list(runs)
@@ -95,11 +96,15 @@ class Group:
                     yield self._ended(run)
             active = [run for run in active if run.error is None]
             block += 1
-            if not another_block(rule, [run.medians for run in active]):
+            passed_s = (now_ns() - began_ns) * 1e-9
+            if not another_block(rule, [run.medians for run in active], passed_s):
                 break
         for run in active:
             yield self._ended(run)
 
+            run.blocks_ended = ended_by(rule, run.medians, passed_s)
+            if note := ending_note(rule, run.medians, run.blocks_ended):
+                run.caveats.append(note)
     def _guarded(self, run: Measurement, work: Callable[[Measurement], None], block: int) -> None:
         """Do one stretch of a run; what was captured is read and handed over after its clock."""
         capture: LayerCapture | None = None

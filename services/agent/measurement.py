@@ -52,6 +52,8 @@ class Measurement:
     roof: Roof = NO_ROOF
     medians: list[float] = field(default_factory=list)
     caveats: list[str] = field(default_factory=list)
+    #: see `Conditions.blocks_ended`
+    blocks_ended: str = ""
     _blocks: list[BlockStatistics] = field(default_factory=list)
     _service_ns: list[int] = field(default_factory=list)
     _late_ns: list[int] = field(default_factory=list)
@@ -187,6 +189,7 @@ class Measurement:
         return conditions.model_copy(update={**told, **self.roof.ceilings})
 
     def _notes(self, tally: Tally, origin: ClockOrigin) -> list[str]:
+        conditions = conditions.model_copy(update={"blocks_ended": self.blocks_ended})
         notes = [*self.stages.notes, *self.collecting.notes]
         if self.roof.note:
             notes.append(self.roof.note)

@@ -69,9 +69,10 @@ def test_labels_are_texts_as_they_were_written() -> None:
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        ("3", {"least": 3, "most": 3, "interval": 0.0}),
-        ("3:10", {"least": 3, "most": 10, "interval": 0.0}),
-        ("3:10:0.02", {"least": 3, "most": 10, "interval": 0.02}),
+        ("3", {"least": 3, "most": 3, "interval": 0.0, "budget_s": 0.0}),
+        ("3:10", {"least": 3, "most": 10, "interval": 0.0, "budget_s": 0.0}),
+        ("3:10:0.02", {"least": 3, "most": 10, "interval": 0.02, "budget_s": 0.0}),
+        ("1:9:0:60", {"least": 1, "most": 9, "interval": 0.0, "budget_s": 60.0}),
         ("", {}),
     ],
 )

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.request import Blocks
-from services.agent.blocks import another_block, block_statistics, relative_interval, settled
+from services.agent.blocks import (
+    another_block,
+    block_statistics,
+    ended_by,
+    ending_note,
+    relative_interval,
+)
 
 MEDIANS = st.lists(st.floats(1.0, 1e9), min_size=0, max_size=40)
 
@@ -21,14 +27,48 @@ def test_an_interval_is_that_of_students_t() -> None:
 
 def test_without_an_interval_exactly_least_blocks_are_done() -> None:
     rule = Blocks(least=2, most=5)
-    assert [settled(rule, [7.0] * count) for count in range(4)] == [False, False, True, True]
+    assert [ended_by(rule, [7.0] * count) for count in range(4)] == ["", "", "least", "least"]
 
 
 def test_noise_goes_on_to_the_bound_and_quiet_stops_early() -> None:
     rule = Blocks(least=2, most=4, interval=0.05)
-    assert settled(rule, [100.0, 100.1])
-    assert not settled(rule, [100.0, 150.0, 120.0])
-    assert settled(rule, [100.0, 150.0, 120.0, 90.0])
+    assert ended_by(rule, [100.0, 100.1]) == "interval"
+    assert ended_by(rule, [100.0, 150.0, 120.0]) == ""
+    assert ended_by(rule, [100.0, 150.0, 120.0, 90.0]) == "most"
+
+
+@pytest.mark.parametrize(
+    ("medians", "passed_s", "ended"),
+    [
+        ([100.0], 99.0, ""),
+        ([100.0, 150.0], 1.9, ""),
+        ([100.0, 150.0], 2.0, "budget"),
+        ([100.0, 100.1], 2.0, "interval"),
+        ([100.0, 150.0, 120.0, 90.0], 2.0, "most"),
+    ],
+)
+def test_time_that_is_up_ends_it_but_not_before_the_least(
+    medians: list[float], passed_s: float, ended: str
+) -> None:
+    rule = Blocks(least=2, most=4, interval=0.05, budget_s=2.0)
+    assert ended_by(rule, medians, passed_s) == ended
+
+
+def test_with_a_budget_alone_there_are_as_many_blocks_as_fit_into_it() -> None:
+    rule = Blocks(least=1, most=3, budget_s=2.0)
+    assert [ended_by(rule, [7.0] * count, 1.0) for count in (1, 2, 3)] == ["", "", "most"]
+    assert ended_by(rule, [7.0], 2.5) == "budget"
+
+
+def test_an_interval_that_was_not_reached_is_told() -> None:
+    rule = Blocks(least=2, most=2, interval=0.01, budget_s=60)
+    noisy = [100.0, 110.0]
+    told = f"the median is known to {relative_interval(noisy):.1%}, not to 1.0%"
+    assert ending_note(rule, noisy, "most") == f"2 blocks ended its blocks: {told}"
+    assert ending_note(rule, noisy, "budget").startswith("the budget of 60 s ended its blocks")
+    assert "without an interval" in ending_note(rule, [100.0], "budget")
+    assert ending_note(rule, noisy, "interval") == ""
+    assert ending_note(Blocks(), noisy, "most") == ""
 
 
 @given(MEDIANS, st.integers(1, 9), st.integers(0, 9), st.floats(0, 0.5))
@@ -37,9 +77,9 @@ def test_a_measurement_ends_between_its_bounds(
 ) -> None:
     rule = Blocks(least=least, most=least + more, interval=interval)
     if len(medians) < least:
-        assert not settled(rule, medians)
+        assert not ended_by(rule, medians)
     if len(medians) >= rule.most:
-        assert settled(rule, medians)
+        assert ended_by(rule, medians)
 
 
 def test_a_group_goes_on_while_one_of_its_runs_must() -> None:
@@ -47,6 +87,8 @@ def test_a_group_goes_on_while_one_of_its_runs_must() -> None:
     assert another_block(rule, [[100.0, 100.0], [100.0, 300.0]])
     assert not another_block(rule, [[100.0, 100.0], [100.0, 100.1]])
     assert not another_block(rule, [])
+    short = rule.model_copy(update={"budget_s": 1.0})
+    assert not another_block(short, [[100.0, 100.0], [100.0, 300.0]], 1.5)
 
 
 def test_a_block_is_summed_up_by_its_median() -> None:

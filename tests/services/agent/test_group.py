@@ -32,10 +32,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 class Room:
     """A group of runs, with what it says."""
 
-    def __init__(self, session: Session, *runs: RunPlan) -> None:
+    def __init__(self, session: Session, *runs: RunPlan, blocks: Blocks = BLOCKS) -> None:
         self.control = Control()
         self.said: queue.SimpleQueue[Words] = queue.SimpleQueue()
-        order = an_order(a_subject(blocks=BLOCKS), runs)
+        order = an_order(a_subject(blocks=blocks), runs)
         self.group = Group(session, order, self.control, lambda _: True, self.said.put)
 
     def stop(self, run: str, reason: str) -> None:
@@ -63,6 +63,29 @@ def test_local_runs_end_together_after_as_many_blocks(session: Session) -> None:
     for outcome, queries in zip(outcomes, (5, 7), strict=True):
         assert isinstance(outcome, RunCompleted)
         assert [block.queries for block in outcome.blocks] == [queries] * 3
+
+
+@pytest.mark.parametrize(
+    ("rule", "blocks", "ended"),
+    [
+        (Blocks(least=2, most=9, budget_s=1e-9), 2, "budget"),
+        (Blocks(least=1, most=3, budget_s=3600.0), 3, "most"),
+        (BLOCKS, 3, "least"),
+    ],
+)
+def test_a_run_says_what_ended_its_blocks(
+    session: Session, rule: Blocks, blocks: int, ended: str
+) -> None:
+    (outcome,) = Room(session, a_run("a", queries=50), blocks=rule).perform()
+    assert isinstance(outcome, RunCompleted)
+    assert (len(outcome.blocks), outcome.conditions.blocks_ended) == (blocks, ended)
+
+
+def test_a_budget_that_ended_too_early_is_a_caveat(session: Session) -> None:
+    rule = Blocks(least=1, most=9, interval=1e-9, budget_s=1e-9)
+    (outcome,) = Room(session, a_run("a"), blocks=rule).perform()
+    assert isinstance(outcome, RunCompleted)
+    assert any("the budget of 1e-09 s ended its blocks" in each for each in outcome.caveats)
 
 
 def test_a_stopped_run_ends_first_and_takes_no_other_along(session: Session) -> None:
