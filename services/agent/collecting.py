@@ -15,6 +15,7 @@ from services.agent.collectors import (
     CollectedSpan,
     Collector,
     CollectorRequest,
+    Reopenable,
     availability_of,
     collector_named,
     collector_names,
@@ -22,7 +23,6 @@ from services.agent.collectors import (
 from services.agent.collectors.errors import CollectorError, CollectorUnavailable
 from services.agent.predictors import Opened
 from services.agent.recorder import Recorder
-from services.agent.reopening import Reopening
 
 _log = logging.getLogger(__name__)
 _CHUNK = 20_000
@@ -43,7 +43,7 @@ class Occasion:
     #: the session's: counters are read in those of their own alone
     variant: str = ""
     switches: Switches = field(default_factory=dict)
-    reopening: Reopening | None = None
+    reopening: Reopenable | None = None
 
     @property
     def deepest(self) -> Level:

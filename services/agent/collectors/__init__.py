@@ -23,15 +23,12 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.collectors.errors import CollectorUnavailable, UnknownCollector
 from services.agent.predictors import Opened
-
-if TYPE_CHECKING:
-    from services.agent.reopening import Reopening
 
 GROUP = "mlscope.collectors"
 
@@ -43,6 +40,7 @@ __all__ = [
     "CollectorRequest",
     "CollectorSource",
     "CollectorUnavailable",
+    "Reopenable",
     "collector_named",
     "collector_names",
 ]
@@ -93,6 +91,19 @@ class Availability:
     is_asked_for: bool = False
 
 
+class Reopenable(Protocol):
+    """A session that another process can open as well, to replay it."""
+
+    @property
+    def scratch(self) -> Path:
+        """Where this process may write."""
+        ...
+
+    def write(self, path: Path, /) -> None:
+        """Write what the other process needs to a file. Raises OSError."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class CollectorRequest:
     """The session and run to collect in; `options` are the request's for this collector."""
@@ -103,7 +114,7 @@ class CollectorRequest:
     #: where it may write files while it is open
     scratch: Path = Path()
     #: with which another process opens the same session, to replay it; None in tests
-    reopening: "Reopening | None" = None
+    reopening: Reopenable | None = None
 
 
 class Collector(Protocol):
