@@ -6,7 +6,7 @@ run lengths down the columns, starting with a run of zeros (COCO's uncompressed 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +35,6 @@ class Mask:
             raise ShapesDiffer("runs against pixels", sum(self.runs), self.height * self.width)
 
 
-Pixel = TypeVar("Pixel", bound=np.generic)
 Boxes: TypeAlias = NDArray[np.float64]
 Shapes: TypeAlias = Boxes | Sequence[Mask]
 
@@ -103,22 +102,6 @@ def decompressed(text: str, height: int, width: int) -> Mask:
         runs.append(value + (runs[-2] if len(runs) > 2 else 0))
         value = shift = 0
     return Mask(height, width, tuple(runs))
-
-
-def nearest(pixels: NDArray[Pixel], size: tuple[int, int]) -> NDArray[Pixel]:
-    """Return [height, width] stretched to another size, each pixel the one its centre lies in.
-
-    As Pillow's NEAREST; on an edge the later one. Raises ShapesDiffer where there is nothing.
-    """
-    require_pixels(*size)
-    if pixels.ndim != 2 or not pixels.size:
-        raise ShapesDiffer("pixels [height, width]", pixels.shape, size)
-    rows, columns = (
-        (2 * np.arange(want) + 1) * have // (2 * want)
-        for want, have in zip(size, pixels.shape, strict=True)
-    )
-    stretched: NDArray[Pixel] = pixels.take(rows, axis=0).take(columns, axis=1)
-    return stretched
 
 
 def boxes_of_corners(corners: ArrayLike) -> Boxes:

@@ -13,8 +13,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mlscope.accuracy import AccuracyError, map_of_runs, nearest, psnr, require_pixels, ssim
+from mlscope.accuracy import (
+    AccuracyError,
+    ShapesDiffer,
+    Unusable,
+    map_of_runs,
+    psnr,
+    require_pixels,
+    ssim,
+)
 from mlscope.datasets.truth import Objects, Truth
+from mlscope.framing import Frame, frame_of, framing_of, placed
+from schemas.manifest import Step
 from services.agent.pipeline import Pipeline
 from services.agent.steps.parameters import require_pillow
 
@@ -48,19 +58,34 @@ def told_of(truth: Truth, answer: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """How a map lies on its picture: over all of it, unless the picture was cut or padded."""
+    """How a map lies on its picture: over what the steps before the model made of that."""
 
-    #: the step that cut or padded it, '' of none
-    cut_by: str = ""
-    #: the input is made by inline code: nobody knows what of the picture it shows
-    is_unknown: bool = False
+    #: how the steps resize, cut and pad it
+    steps: tuple[Step, ...] = ()
+    #: why nobody knows what of the picture the model sees, '' where that is known
+    unknown: str = ""
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> "Placing":
         """Return it of what happens before the model."""
-        steps = [step.name for port in pipeline.before for step in port.steps]
-        cut_by = next((name for name in steps if name in ("crop", "pad")), "")
-        return cls(cut_by, bool(pipeline.code_before))
+        if pipeline.code_before:
+            return cls(unknown="inline code makes what the model sees of a picture")
+        ports = [[each.step for each in port.steps if each.step] for port in pipeline.before]
+        steps = framing_of(ports)
+        if steps is None:
+            return cls(unknown="the model's inputs show different parts of a picture")
+        return cls(steps)
+
+    def frame(self, size: tuple[int, int], answered: tuple[int, int]) -> Frame:
+        """Return how a picture of a size lies in the input that an answer is over.
+
+        Raises ValueError where nobody knows, unless the answer has the picture's own size.
+        """
+        if not self.unknown:
+            return frame_of(self.steps, size)
+        if size != answered:
+            raise ValueError(f"a map of {size} pixels is true, {answered} answered: {self.unknown}")
+        return frame_of((), size)
 
 
 WHOLE = Placing()
@@ -98,32 +123,49 @@ def _objects(objects: Objects, *, with_masks: bool) -> dict[str, Any]:
 def _pixels(feature: Feature, labels: npt.NDArray[np.int64], placing: Placing) -> dict[str, Any]:
     """Count pixels: rows of label, predicted class and how many; `ignored` ones are apart.
 
-    A map of another size is stretched to the label's, and its own said in `resized`.
+    The label's size is the picture's. A map of another size is placed on that, and its own said in
+    `resized`; `unseen` says how many labelled pixels were cut off before the model.
     """
     seen = map_of_runs(feature["runs"], feature["size"])
-    if placing.cut_by:
-        raise ValueError(f"the map shows a part of the picture or more than it: {placing.cut_by}")
-    told = {} if seen.shape == labels.shape else {"resized": list(seen.shape)}
-    if told and placing.is_unknown:
-        raise ValueError(
-            f"a map of {labels.shape} pixels is true, {seen.shape} were answered,"
-            " and what inline code shows the model of a picture is not known"
-        )
     height, width = labels.shape
-    seen = nearest(seen, (height, width)) if told else seen
-    kept = labels != IGNORED
+    frame = placing.frame((height, width), (seen.shape[0], seen.shape[1]))
+    found, is_seen = placed(seen, frame, (height, width))
+    labelled = labels != IGNORED
+    kept = labelled & is_seen
+    unseen = int(labelled.sum() - kept.sum())
+    if unseen and not kept.any():
+        raise ValueError("no labelled pixel of the picture was seen by the model")
     pairs, counts = np.unique(
-        np.stack([labels[kept], seen[kept]], axis=1), axis=0, return_counts=True
+        np.stack([labels[kept], found[kept]], axis=1), axis=0, return_counts=True
     )
     rows = np.concatenate([pairs, counts[:, None]], axis=1)
-    return {"counts": rows.tolist(), "ignored": int((~kept).sum()), **told}
+    told: dict[str, Any] = {"counts": rows.tolist(), "ignored": int((~labelled).sum())}
+    if seen.shape != labels.shape:
+        told["resized"] = list(seen.shape)
+    return {**told, "unseen": unseen} if unseen else told
 
 
-def _likeness(found: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> dict[str, float | None]:
+def _likeness(found: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> dict[str, Any]:
+    """Return PSNR and SSIM of pictures of one size; a grey one is compared as colours with colours.
+
+    Raises AccuracyError where the sizes differ. One too small for SSIM has none, and says why.
+    """
+    if found.shape[:2] != true.shape[:2]:
+        raise ShapesDiffer("pictures [height, width]", found.shape[:2], true.shape[:2])
+    if found.ndim != true.ndim:
+        found, true = (_coloured(each) for each in (found, true))
     value = psnr(found, true, PEAK)
     # Equal pictures have no finite PSNR; JSON has no infinity.
     same = bool(np.array_equal(found, true))
-    return {"psnr": None if same else value, "ssim": ssim(found, true, PEAK), "equal": same}
+    told = {"psnr": None if same else value, "equal": same}
+    try:
+        return {**told, "ssim": ssim(found, true, PEAK)}
+    except Unusable as error:
+        return {**told, "ssim": None, "no_ssim": str(error)}
+
+
+def _coloured(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    return np.repeat(pixels[..., None], 3, axis=2) if pixels.ndim == 2 else pixels
 
 
 def _picture_of(body: bytes) -> npt.NDArray[np.uint8]:

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from mlscope.framing import framing_of
 from schemas.analysis import Table
 from schemas.batch import SpanKind
 from schemas.evaluation import EvaluationPlanned
-from schemas.manifest import CODE_FIELDS, ModelManifest
+from schemas.manifest import CODE_FIELDS
 from schemas.manifest import Sample as ManifestSample
 from schemas.message import Fact
 from services.analyzer.correlation import GRAPH
-from services.analyzer.devices import eager_of
+from services.analyzer.devices import eager_of, replayed_share
 from services.analyzer.frames import Aim, Frames, Run, Sample
 from services.analyzer.tables import ANALYSES
 
@@ -79,6 +80,12 @@ def _caveats(run: Run) -> Iterator[str]:
     if _has_devices(run) and run.unattributed_share > 0:
         lost = f"{run.unattributed_share:.2%} of the kernels' time"
         yield f"{name}: {lost} belongs to no known layer"
+    known = replayed_share(run.kernels) if _has_devices(run) else None
+    if known is not None:
+        yield (
+            f"{name}: CUDA graphs were replayed; {known:.1%} of their kernels' time has a layer, "
+            "by the graph's node, or by name and order in a call without the graph"
+        )
 
 
 def _tree_of(run: Run) -> pl.DataFrame:
@@ -108,23 +115,9 @@ def aim_of(facts: Iterable[Fact]) -> Aim:
     samples = dataset.synthetic.samples if dataset.synthetic else len(dataset.samples)
     if dataset.source is not None:
         samples = samples or dataset.source.samples
-    resized, is_cut = _geometry(subject.model)
+    framing = framing_of(port.steps for port in subject.model.inputs)
     is_coded = any(getattr(subject.model, name) for name in CODE_FIELDS[:3])
-    return Aim(subject.model.task, hopeless, samples or None, resized, is_cut, is_coded)
-
-
-def _geometry(model: ModelManifest) -> tuple[tuple[int, int] | None, bool]:
-    """Return to what size pictures are resized as a whole, and whether they are cut or padded."""
-    steps = [step for port in model.inputs[:1] for step in port.steps]
-    is_cut = any(step.operator in ("crop", "pad") for step in steps)
-    for step in steps:
-        dimensions = step.parameters.get("dimensions")
-        if step.operator != "resize":
-            continue
-        if step.parameters.get("keep_aspect_ratio") or not isinstance(dimensions, list | tuple):
-            return None, True
-        return (int(dimensions[-2]), int(dimensions[-1])), is_cut
-    return None, is_cut
+    return Aim(subject.model.task, hopeless, samples or None, framing, is_coded)
 
 
 def samples_of(facts: Iterable[Fact]) -> tuple[Sample, ...]:

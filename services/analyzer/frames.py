@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from schemas.level import Level
+from schemas.manifest import Step
 from services.analyzer.correlation import Correlated, correlated
 from services.analyzer.devices import (
     counted_in,
@@ -201,10 +202,8 @@ class Aim:
     hopeless: str = ""
     #: how many samples the dataset has; None is not known
     samples: int | None = None
-    #: height and width to which pictures are resized as a whole; None: they are not, or cut
-    resized: tuple[int, int] | None = None
-    #: whether part of a picture is cut off, or something put around it
-    is_cut: bool = False
+    #: how steps resize, cut and pad a picture; None: the model's inputs show different parts of it
+    framing: tuple[Step, ...] | None = ()
     #: whether inline code makes the input: nobody knows what of a picture it shows
     is_coded: bool = False
 

@@ -47,6 +47,8 @@ class Operator:
     apply: Apply
     #: outputs of the model that `apply` takes beside its own
     others: tuple[str, ...] = ()
+    #: the manifest's own words; none of inline code
+    step: Step | None = None
 
 
 MAKERS: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
@@ -93,4 +95,4 @@ def operator_of(step: Step, labels: LabelReader) -> Operator:
     parameters = Parameters(step.operator, step.parameters, labels)
     apply = maker(parameters)
     parameters.done()
-    return Operator(step.operator, apply, parameters.outputs)
+    return Operator(step.operator, apply, parameters.outputs, step)

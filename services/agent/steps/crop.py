@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from mlscope.framing import cut_before, share
 from services.agent.errors import BadParameter
 from services.agent.steps.parameters import Parameters
 
@@ -20,20 +21,16 @@ def crop(parameters: Parameters) -> Callable[[Pixels], Pixels]:
     """
     size = parameters.size(required=False)
     ratio = parameters.fraction("ratio")
-    method = parameters.choice("method", ("center", "top_left", "topleft"), "center")
+    centred = parameters.choice("method", ("center", "top_left", "topleft"), "center") == "center"
     if (size is None) == (ratio is None):
         raise BadParameter("crop", "dimensions", size, "given, or else ratio")
 
     def apply(pixels: Pixels) -> Pixels:
-        height, width = size or _share(pixels.shape, ratio or 1.0)
+        height, width = size or share(pixels.shape, ratio or 1.0)
         spare = pixels.shape[0] - height, pixels.shape[1] - width
         if min(spare) < 0:
             raise ValueError(f"{pixels.shape[:2]} is smaller than the crop {(height, width)}")
-        top, left = (round(each / 2) if method == "center" else 0 for each in spare)
+        top, left = (cut_before(each, centred=centred) for each in spare)
         return pixels[top : top + height, left : left + width]
 
     return apply
-
-
-def _share(shape: tuple[int, ...], ratio: float) -> tuple[int, int]:
-    return max(1, round(shape[0] * ratio)), max(1, round(shape[1] * ratio))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mlscope.framing import padded_before
 from services.agent.errors import BadParameter
 from services.agent.steps.parameters import Parameters
 
@@ -33,7 +34,7 @@ def pad(parameters: Parameters) -> Callable[[Pixels], Pixels]:
         spare = [wanted - side for wanted, side in zip(want, have, strict=True)]
         if min(spare) < 0:
             raise ValueError(f"{have} is larger than the padded size {want}")
-        before = [each // 2 if centred else 0 for each in spare]
+        before = [padded_before(each, centred=centred) for each in spare]
         widths = [(b, each - b) for b, each in zip(before, spare, strict=True)]
         return np.pad(pixels, (*widths, (0, 0)), constant_values=pixels.dtype.type(value))
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mlscope.framing import covering, inside, within
 from services.agent.errors import BadParameter
 from services.agent.steps.parameters import Parameters, require_pillow
 
@@ -41,13 +42,13 @@ def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
         resized = _linear if method == "BILINEAR" else resized
     keeps = parameters.flag("keep_aspect_ratio", default=False)
     scaled = (
-        _inside if parameters.choice("fit", ("cover", "inside"), "cover") == "inside" else _covering
+        inside if parameters.choice("fit", ("cover", "inside"), "cover") == "inside" else covering
     )
 
     def apply(pixels: Pixels) -> Pixels:
         have = pixels.shape[:2]
         if size is None:
-            return resized(pixels, _within(have, most))
+            return resized(pixels, within(have, most))
         return resized(pixels, scaled(have, size) if keeps else size)
 
     return apply
@@ -83,23 +84,3 @@ def _resized(pixels: Pixels, size: tuple[int, int], method: str) -> Pixels:
         for plane in np.moveaxis(pixels, 2, 0)
     ]
     return np.stack(planes, axis=2)
-
-
-def _covering(have: tuple[int, ...], want: tuple[int, int]) -> tuple[int, int]:
-    """Return `have` (height, width) scaled so that it just covers `want`."""
-    if want[0] * have[1] >= want[1] * have[0]:
-        return want[0], max(want[1], want[0] * have[1] // have[0])
-    return max(want[0], want[1] * have[0] // have[1]), want[1]
-
-
-def _inside(have: tuple[int, ...], want: tuple[int, int]) -> tuple[int, int]:
-    """Return `have` (height, width) scaled so that it just fits into `want`."""
-    scale = min(want[0] / have[0], want[1] / have[1])
-    height, width = (max(1, round(side * scale)) for side in have)
-    return min(want[0], height), min(want[1], width)
-
-
-def _within(have: tuple[int, ...], most: int) -> tuple[int, int]:
-    """Return `have` (height, width) scaled so that the longer side is `most`."""
-    scale = most / max(have)
-    return max(1, round(have[0] * scale)), max(1, round(have[1] * scale))

@@ -35,13 +35,8 @@ def pixels(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noqa:
             counts[label, seen] += pixels
         images.append(PixelCounts(counts, 1, each["ignored"]))
     both = mean_iou_of_images(images, IMAGE_DRAWS)
-    stretched = sum("resized" in each for each in told)
-    return [
-        Judgement(
-            _stretched(warned(outcome, failed), stretched), "labelled pixels", judged=len(images)
-        )
-        for outcome in both
-    ]
+    said = [_cut(_stretched(warned(each, failed), told), told) for each in both]
+    return [Judgement(each, "labelled pixels", judged=len(images)) for each in said]
 
 
 def _classes(told: Mapping[str, Any]) -> list[int]:
@@ -54,12 +49,26 @@ def _oddity(told: Mapping[str, Any]) -> str:
     return f"a class of a map: {wrong[0]}, allowed: 0 to {MOST_CLASSES - 1}" if wrong else ""
 
 
-def _stretched(outcome: Outcome, count: int) -> Outcome:
+def _stretched(outcome: Outcome, told: Sequence[Mapping[str, Any]]) -> Outcome:
     """Say how many of the answered maps had another size than their label."""
+    count = sum("resized" in each for each in told)
     if not count:
         return outcome
     outcome = replace(outcome, method=f"{outcome.method}, maps stretched to the label's size")
     return outcome.warning(f"{count} maps were resized to their label's size by nearest neighbour")
+
+
+def _cut(outcome: Outcome, told: Sequence[Mapping[str, Any]]) -> Outcome:
+    """Say what of the pictures was cut off before the model, and is not judged."""
+    unseen = [each["unseen"] for each in told if each.get("unseen")]
+    if not unseen:
+        return outcome
+    seen = sum(row[2] for each in told for row in each["counts"])
+    share = sum(unseen) / (sum(unseen) + seen)
+    return outcome.warning(
+        f"the model saw a part of {len(unseen)} pictures alone: {share:.1%} of all labelled pixels"
+        " were cut off before it and are not judged"
+    )
 
 
 def pictures(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noqa: ARG001
@@ -72,8 +81,11 @@ def pictures(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noq
     same = len(told) - len(decibels)
     caveats = (f"{same} equal pictures have infinite PSNR and are not in the mean",) if same else ()
     psnr = mean("PSNR", decibels, "mean of pictures, peak 255", caveats=caveats, excluded=same)
-    ssim = mean("SSIM", [each["ssim"] for each in told], "mean of pictures, gaussian window")
+    alike = [each["ssim"] for each in told if each["ssim"] is not None]
+    small = [str(each.get("no_ssim", "")) for each in told if each["ssim"] is None]
+    method = "mean of pictures, gaussian window"
+    ssim = mean("SSIM", alike, method, excluded=len(small))
     return [
         Judgement(warned(psnr, failed), unit="dB", judged=len(told)),
-        Judgement(warned(ssim, failed), judged=len(told)),
+        Judgement(warned(ssim, [*failed, *small]), judged=len(alike)),
     ]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mlscope.accuracy import (
     AccuracyError,
@@ -17,24 +18,27 @@ from mlscope.accuracy import (
     decompressed,
     mask_of,
     mask_of_outlines,
-    nearest,
     pixels_of,
 )
+from mlscope.framing import frame_of, placed
 from services.analyzer.frames import Aim
-from services.analyzer.judging.judgement import Judgement
+from services.analyzer.judging.judgement import Judgement, warned
 from services.analyzer.predictions import Prediction
 
 SHAPE_DRAWS = 200
 """Draws of images for average precision, which are dear."""
 
 
-_NOT_PLACED = "shapes could not be placed on the picture or read, or were too large to be kept"
-
+_UNKNOWN = "nobody knows what of the picture the model saw: code makes it, or its inputs differ"
 
 _MOST_SHARE = 1.5
+"""Places up to this are shares of what the model saw, a little beyond its edges."""
+
+Pair = tuple[Truth, Found]
 
 
-Pair = tuple[Truth, Found] | None
+class _Unplaced(AccuracyError):
+    """Shapes that can't be compared with the picture's own; the text says why."""
 
 
 def shapes(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:
@@ -45,23 +49,20 @@ def shapes(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:
     numbers = _Numbers(known)
     # One that found nothing has no kind.
     has_masks = any(each.kind == "instancesegment" for each in known)
-    pairs = [_pair(each, numbers, aim, has_masks=has_masks) for each in known]
-    whole = [pair for pair in pairs if pair is not None]
+    tried = [_pair(each, numbers, aim, has_masks=has_masks) for each in known]
+    reasons = [each for each in tried if isinstance(each, str)]
+    whole = [each for each in tried if not isinstance(each, str)]
     if not whole:
-        outcome = Outcome("mAP", None, 0, None, "COCO", (_NOT_PLACED,), len(pairs))
-        return [Judgement(outcome, "true shapes")]
+        outcome = Outcome("mAP", None, 0, None, "COCO", (), len(reasons))
+        return [Judgement(warned(outcome, reasons), "true shapes")]
     truths, found = zip(*whole, strict=True)
     outcomes = average_precision(truths, found, draws=SHAPE_DRAWS).outcomes
     kind = "masks" if has_masks else "boxes"
     told = []
     for name, shown in (("AP", "mAP"), ("AP50", "mAP50"), ("AP75", "mAP75"), ("AR100", "AR100")):
         method = f"{outcomes[name].method}, {kind}"
-        outcome = replace(
-            outcomes[name], name=shown, excluded=len(pairs) - len(whole), method=method
-        )
-        if len(pairs) > len(whole):
-            outcome = outcome.warning(f"{len(pairs) - len(whole)} samples: {_NOT_PLACED}")
-        told.append(Judgement(outcome, "true shapes", judged=len(whole)))
+        outcome = replace(outcomes[name], name=shown, excluded=len(reasons), method=method)
+        told.append(Judgement(warned(outcome, reasons), "true shapes", judged=len(whole)))
     return told
 
 
@@ -87,26 +88,26 @@ class _Numbers:
         return self._unknown.setdefault(name, -1 - len(self._unknown))
 
 
-def _pair(answer: Prediction, numbers: _Numbers, aim: Aim, *, has_masks: bool) -> Pair:
-    """Return a picture's true and found shapes: one that is odd loses its picture alone."""
+def _pair(answer: Prediction, numbers: _Numbers, aim: Aim, *, has_masks: bool) -> Pair | str:
+    """Return a picture's true and found shapes, or why it has none: an odd one loses it alone."""
     try:
+        if any("left_out_features" in each for each in answer.features):
+            raise _Unplaced("shapes were too many to be kept")
         paired = _masks if has_masks else _boxes
         return paired(answer, numbers, aim)
-    except (AccuracyError, LookupError, TypeError, ValueError):
-        return None
+    except (AccuracyError, LookupError, TypeError, ValueError) as error:
+        said = str(error) if isinstance(error, AccuracyError) else f"shapes can't be read: {error}"
+        return f"sample {answer.sample}: {said}"
 
 
 def _boxes(answer: Prediction, numbers: _Numbers, aim: Aim) -> Pair:
-    """Return a picture's true and found boxes in its own pixels; None where that can't be."""
+    """Return a picture's true and found boxes in its own pixels. Raises as `_pair` catches."""
     objects = answer.truth["objects"]
     kept = [each for each in answer.features if "xmin" in each]
     corners = np.array(
         [[each[side] for side in ("xmin", "ymin", "xmax", "ymax")] for each in kept], np.float64
     ).reshape(-1, 4)
-    scale = _scale(corners, objects.get("size", (0, 0)), aim)
-    if scale is None or "left_out_features" in (answer.features[-1] if answer.features else {}):
-        return None
-    corners = corners * np.array([*scale, *scale])
+    corners = _on_picture(corners, objects.get("size", (0, 0)), aim)
     boxes = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)
     boxes[:, 2:] = np.clip(boxes[:, 2:], 0.0, None)
     return _truth(objects, objects["boxes"]), Found.of(
@@ -114,37 +115,39 @@ def _boxes(answer: Prediction, numbers: _Numbers, aim: Aim) -> Pair:
     )
 
 
-def _scale(corners: Any, size: Sequence[int], aim: Aim) -> tuple[float, float] | None:
-    """Return what x and y of found boxes are multiplied with to be the picture's pixels.
+def _on_picture(
+    corners: npt.NDArray[np.float64], size: Sequence[int], aim: Aim
+) -> npt.NDArray[np.float64]:
+    """Return found corners (left, top, right, bottom) in the picture's pixels.
 
-    Boxes within 0 to 1 (a little beyond at the edges) are shares of the picture; others are pixels
-    of what the model saw: the picture, or what it was resized to.
+    Corners within 0 to 1 (a little beyond at the edges) are shares of what the model saw; others
+    are its pixels. What inline code shows a model is taken for the picture as it is. Raises
+    _Unplaced where nobody knows.
     """
-    height, width = size
-    if aim.is_cut:
-        return None
-    if corners.size and np.abs(corners).max() <= _MOST_SHARE:
-        return (float(width), float(height)) if width and height else None
-    if aim.resized is None:
-        return 1.0, 1.0
-    return (width / aim.resized[1], height / aim.resized[0]) if width and height else None
+    is_share = bool(corners.size) and np.abs(corners).max() <= _MOST_SHARE
+    if aim.framing is None:
+        raise _Unplaced(_UNKNOWN)
+    if not corners.size or (not aim.framing and not is_share):
+        return corners
+    if min(size) <= 0:
+        raise _Unplaced("the picture's size is not known")
+    height, width = frame_of(aim.framing, (int(size[0]), int(size[1])))
+    sides = (width, height, width, height)
+    scale = [side.length if is_share else 1 for side in sides]
+    return np.stack([side.places(corners[:, at] * scale[at]) for at, side in enumerate(sides)], 1)
 
 
 def _masks(answer: Prediction, numbers: _Numbers, aim: Aim) -> Pair:
-    """Return a picture's true and found masks in its own pixels; None where that can't be."""
+    """Return a picture's true and found masks in its own pixels. Raises as `_pair` catches."""
     objects = answer.truth["objects"]
     told, found = objects.get("segmentations", ()), answer.features
-    # Of features that are left out the last one that was kept tells.
-    if len(told) != len(objects["boxes"]) or any("left_out_features" in each for each in found):
-        return None
+    if len(told) != len(objects["boxes"]):
+        raise _Unplaced(f"{len(objects['boxes'])} shapes are true, {len(told)} masks of them known")
     size = _size(objects)
     if size is None:
-        return None
+        raise _Unplaced("the picture's size is not known")
     true = [_true_mask(each, size) for each in told]
-    placed = [_placed(_mask(each["mask"]), size, aim) for each in found]
-    kept = [each for each in placed if each is not None]
-    if len(kept) < len(found):
-        return None
+    kept = [_placed(_mask(each["mask"]), size, aim) for each in found]
     return _truth(objects, true), Found.of(
         kept, [numbers.of(each) for each in found], [each["probability"] for each in found]
     )
@@ -168,13 +171,18 @@ def _true_mask(told: Any, size: tuple[int, int]) -> Mask:
     return mask
 
 
-def _placed(mask: Mask, size: tuple[int, int], aim: Aim) -> Mask | None:
-    """Return a found mask in a picture's pixels; None where the model saw not all of it."""
-    if aim.is_cut:
-        return None
-    if (mask.height, mask.width) == size:
+def _placed(mask: Mask, size: tuple[int, int], aim: Aim) -> Mask:
+    """Return a found mask, over what the model saw, in a picture's pixels.
+
+    What was cut off has nothing. Raises _Unplaced where nobody knows what the model saw.
+    """
+    is_unknown = aim.is_coded or aim.framing is None
+    if (mask.height, mask.width) == size and (is_unknown or not aim.framing):
         return mask
-    return None if aim.is_coded else mask_of(nearest(pixels_of(mask), size))
+    if is_unknown:
+        raise _Unplaced(_UNKNOWN)
+    pixels, seen = placed(pixels_of(mask), frame_of(aim.framing or (), size), size)
+    return mask_of(pixels.astype(bool) & seen)
 
 
 def _truth(objects: Mapping[str, Any], shapes: Any) -> Truth:

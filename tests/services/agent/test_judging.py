@@ -2,6 +2,7 @@
 
 import base64
 import io
+from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
@@ -11,9 +12,10 @@ from PIL import Image
 
 from mlscope.accuracy import psnr, ssim
 from mlscope.datasets.truth import Objects, Truth
+from schemas.manifest import Step, step_of
 from services.agent.judging import Placing, judged, told_of
 from services.agent.pipeline import Pipeline, PortOperators
-from services.agent.steps import Operator
+from services.agent.steps import Operator, operator_of
 
 RANDOM = np.random.default_rng(3)
 
@@ -101,28 +103,97 @@ def test_a_map_of_another_size_is_stretched_to_the_label_s() -> None:
     assert found["resized"] == [4, 6]
 
 
-def _before(*names: str, code: bool = False) -> Pipeline:
-    steps = tuple(Operator(name, lambda values: values) for name in names)
+def _before(*steps: Any, code: bool = False) -> Pipeline:
+    """Return what is before a model of one input."""
+    made = [Step.model_validate(step_of(each)) for each in steps]
+    port = PortOperators("x", tuple(operator_of(each, lambda _: ()) for each in made))
     code_before = (Operator("preprocess", lambda values: values),) if code else ()
-    return Pipeline(before=(PortOperators("x", steps),), code_before=code_before)
+    return Pipeline(before=(port,), code_before=code_before)
+
+
+def _answer(seen: Any) -> dict[str, Any]:
+    """Return a map of classes, a run a pixel."""
+    return _map([[int(each), 1] for each in seen.ravel()], *seen.shape)
+
+
+def _counts(labels: Any, seen: Any, kept: Any = True) -> list[list[int]]:
+    pairs, counts = np.unique(
+        np.stack([labels, seen], 2)[np.broadcast_to(kept, labels.shape)], axis=0, return_counts=True
+    )
+    return [[*map(int, pair), int(n)] for pair, n in zip(pairs, counts, strict=True)]
+
+
+HALF = {"resize": {"dimensions": [4, 8], "method": "nearest"}}
+COVER = {"resize": {"dimensions": [4, 4], "keep_aspect_ratio": True, "method": "nearest"}}
+FIT = {"resize": {**COVER["resize"], "fit": "inside"}}
+CENTRE, BOX = {"crop": {"dimensions": [4, 4]}}, {"pad": {"dimensions": [4, 4]}}
+
+
+def test_a_map_of_a_centre_is_judged_there() -> None:
+    labels = np.repeat(np.repeat(RANDOM.integers(0, 3, (4, 8), dtype=np.uint8), 2, 0), 2, 1)
+    middle = labels[::2, ::2][:, 2:6]
+    told = judged([_answer(middle)], Truth(picture=_png(labels)), Placing.of(_before(HALF, CENTRE)))
+    centre = (np.arange(16) >= 4) & (np.arange(16) < 12)
+    assert told["pixels"]["counts"] == _counts(labels, labels, centre[None, :])
+    assert (told["pixels"]["unseen"], told["pixels"]["resized"]) == (64, [4, 4])
+    same = judged(
+        [_answer(middle)], Truth(picture=_png(labels)), Placing.of(_before(COVER, CENTRE))
+    )
+    assert same == told
+
+
+def test_a_map_of_a_padded_picture_loses_its_border() -> None:
+    labels = np.repeat(np.repeat(RANDOM.integers(0, 3, (2, 4), dtype=np.uint8), 2, 0), 2, 1)
+    boxed = np.pad(labels[::2, ::2], ((1, 1), (0, 0)), constant_values=7)
+    told = judged([_answer(boxed)], Truth(picture=_png(labels)), Placing.of(_before(FIT, BOX)))
+    assert told["pixels"]["counts"] == _counts(labels, labels)
+    assert "unseen" not in told["pixels"]
+
+
+def test_a_map_as_large_as_its_picture_is_placed_too() -> None:
+    labels = RANDOM.integers(0, 3, (4, 4), dtype=np.uint8)
+    twice = {"resize": {"dimensions": [8, 8], "method": "nearest"}}
+    seen = np.repeat(np.repeat(labels, 2, 0), 2, 1)[2:6, 2:6]
+    told = judged([_answer(seen)], Truth(picture=_png(labels)), Placing.of(_before(twice, CENTRE)))
+    inner = np.zeros((4, 4), bool)
+    inner[1:3, 1:3] = True
+    assert told["pixels"]["counts"] == _counts(labels, labels, inner)
+    assert told["pixels"]["unseen"] == 12
+    uncut = judged([_answer(labels)], Truth(picture=_png(labels)), Placing.of(_before(CENTRE)))
+    assert uncut == {"pixels": {"counts": _counts(labels, labels), "ignored": 0}}
+
+
+def test_pixels_that_nobody_labelled_are_not_unseen() -> None:
+    labels = np.full((4, 8), 255, np.uint8)
+    labels[:, 3:5] = 1
+    placing = Placing.of(_before(CENTRE))
+    told = judged([_answer(np.ones((4, 4), int))], Truth(picture=_png(labels)), placing)
+    assert told == {"pixels": {"counts": [[1, 1, 8]], "ignored": 24, "resized": [4, 4]}}
 
 
 @pytest.mark.parametrize(
-    ("before", "why"),
+    ("placing", "why"),
     [
-        (_before("decode", "resize", "crop"), "crop"),
-        (_before("decode", "pad"), "pad"),
-        (_before(code=True), "inline code"),
-        (_before("decode", "resize", "normalize"), None),
+        (Placing.of(_before(code=True)), "inline code"),
+        (
+            Placing.of(replace(_before(), before=(*_before(HALF).before, *_before(BOX).before))),
+            "inputs show different parts",
+        ),
     ],
-    ids=["cut", "padded", "code", "whole"],
+    ids=["code", "inputs"],
 )
-def test_a_map_of_something_else_than_the_whole_picture_is_not_stretched(
-    before: Pipeline, why: str | None
-) -> None:
-    truth, answer = Truth(picture=_png([[0, 1, 1]])), _map([[0, 4]], 2, 2)
-    found = judged([answer], truth, Placing.of(before))
-    assert ("pixels" in found) if why is None else (why in found["error"])
+def test_where_nobody_knows_what_a_map_shows_its_sample_says_so(placing: Placing, why: str) -> None:
+    truth = Truth(picture=_png([[0, 1, 1]]))
+    assert why in judged([_map([[0, 4]], 2, 2)], truth, placing)["error"]
+    assert "pixels" in judged([_map([[0, 3]], 1, 3)], truth, placing)
+
+
+def test_a_map_of_nothing_that_is_labelled_says_so() -> None:
+    labels = np.full((4, 8), 255, np.uint8)
+    labels[:, 0] = 1
+    placing = Placing.of(_before(CENTRE))
+    told = judged([_answer(np.ones((4, 4), int))], Truth(picture=_png(labels)), placing)
+    assert "no labelled pixel" in told["error"]
 
 
 def test_an_empty_map_is_an_error_of_its_sample() -> None:
@@ -143,6 +214,30 @@ def test_equal_pictures_have_no_finite_psnr() -> None:
     feature = {"type": "image", "data": base64.b64encode(body).decode()}
     told = judged([feature], Truth(picture=body))["picture"]
     assert (told["psnr"], told["equal"]) == (None, True)
+
+
+def _likeness(found: Any, true: Any) -> dict[str, Any]:
+    feature = {"type": "image", "data": base64.b64encode(_png(found)).decode()}
+    return judged([feature], Truth(picture=_png(true)))
+
+
+def test_pictures_of_two_sizes_say_so() -> None:
+    told = _likeness(np.zeros((24, 24, 3)), np.zeros((12, 12, 3)))
+    assert told == {"error": "pictures [height, width]: (24, 24) against (12, 12)"}
+
+
+def test_a_grey_picture_is_compared_with_colours() -> None:
+    grey = RANDOM.integers(0, 256, (16, 16), dtype=np.uint8)
+    coloured = np.stack([grey] * 3, 2)
+    assert _likeness(grey, coloured)["picture"]["equal"] is True
+    found = _likeness(coloured, np.zeros((16, 16)))["picture"]
+    assert found["psnr"] == pytest.approx(psnr(coloured, np.zeros_like(coloured), 255.0))
+
+
+def test_a_picture_too_small_for_one_metric_has_the_other() -> None:
+    told = _likeness(np.full((8, 8, 3), 9), np.full((8, 8, 3), 19))["picture"]
+    assert told["psnr"] == pytest.approx(10 * np.log10(255**2 / 100))
+    assert (told["ssim"], told["no_ssim"]) == (None, "shortest side is 8, allowed is 11 or more")
 
 
 def test_other_answers_are_not_judged_here() -> None:

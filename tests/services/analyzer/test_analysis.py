@@ -88,27 +88,16 @@ def test_random_weights_are_known_from_the_plan() -> None:
     assert aim_of([a_request()]) == Aim()
 
 
-@pytest.mark.parametrize(
-    ("steps", "resized", "is_cut"),
-    [
-        ([], None, False),
-        ([{"resize": {"dimensions": [3, 300, 400]}}], (300, 400), False),
-        (
-            [{"resize": {"dimensions": [300, 400]}}, {"crop": {"dimensions": [9, 9]}}],
-            (300, 400),
-            True,
-        ),
-        ([{"resize": {"dimensions": [300, 400], "keep_aspect_ratio": True}}], None, True),
-        ([{"resize": {"max_dimension": 300}}], None, True),
-    ],
-)
-def test_where_boxes_lie_is_known_from_the_steps(
-    steps: list[Any], resized: tuple[int, int] | None, is_cut: bool
-) -> None:
-    port = Port(type="image", steps=tuple(Step.model_validate(step_of(step)) for step in steps))
+def test_how_a_picture_is_framed_is_known_from_the_steps() -> None:
+    told = ["decode", {"resize": {"dimensions": [300, 400]}}, {"crop": {"dimensions": [9, 9]}}]
+    steps = tuple(Step.model_validate(step_of(step)) for step in told)
+    port = Port(type="image", steps=steps)
     model = a_plan().plan.subject.model.model_copy(update={"inputs": (port,)})
-    aim = aim_of([_planned(model)])
-    assert (aim.resized, aim.is_cut) == (resized, is_cut)
+    assert aim_of([_planned(model)]).framing == steps[1:]
+    other = model.model_copy(update={"inputs": (port, Port(type="image", steps=steps[:2]))})
+    assert aim_of([_planned(other)]).framing is None
+    coded = model.model_copy(update={"preprocess": "def fun(env, data): ..."})
+    assert (aim_of([_planned(coded)]).is_coded, aim_of([_planned(model)]).is_coded) == (True, False)
 
 
 @pytest.mark.parametrize(
