@@ -12,7 +12,10 @@ from services.analyzer.predictions import Prediction
 
 
 def classes(given: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noqa: ARG001
-    """Return top-1 and top-5 over the samples whose class is known. Raises UnknownLabel."""
+    """Return top-1 and top-5 over the samples whose class is known.
+
+    A sample whose class the model does not have counts as wrong.
+    """
     answers = [answer for answer in given if answer.features]
     by_name = any(f.get("label") for a in answers for f in a.features) and any(
         a.truth.get("labels") for a in answers
@@ -26,7 +29,21 @@ def classes(given: Sequence[Prediction], aim: Aim) -> list[Judgement]:  # noqa: 
     sizes = [k for k in (1, 5) if k <= max(shortest, 1)]
     found = (_top(ranked, truths, k, by_name=by_name) for k in sizes)
     empty = len(given) - len(answers)
-    return [Judgement(_without_empty(each, empty), judged=judged) for each in found]
+    strange = [] if by_name else [each for each in map(_strange, answers) if each]
+    return [
+        Judgement(_with_strange(_without_empty(each, empty), strange), judged=judged)
+        for each in found
+    ]
+
+
+def _with_strange(outcome: Outcome, strange: Sequence[str]) -> Outcome:
+    """Say how many samples have a class that the model does not have."""
+    if not strange:
+        return outcome
+    return outcome.warning(
+        f"{len(strange)} samples have a class that the model does not have and count as wrong,"
+        f" first: {strange[0]}"
+    )
 
 
 def _without_empty(outcome: Outcome, empty: int) -> Outcome:
@@ -69,15 +86,22 @@ def _names_of(answer: Prediction) -> frozenset[Any]:
 
 
 def _numbers_of(answer: Prediction) -> frozenset[Any]:
-    """Return the classes that are right. Raises UnknownLabel for one that the model has not."""
+    return frozenset(int(each) for each in answer.truth.get("classes", ()))
+
+
+def _strange(answer: Prediction) -> str:
+    """Say what is wrong where none of a sample's true classes is one of the model's; else ''."""
     told = [int(each) for each in answer.truth.get("classes", ())]
     # The numbers that classes were chosen from are kept of small outputs alone: float32, base64.
     sizes = {len(b64decode(each)) // 4 for each in answer.raw.values()}
     most = sizes.pop() if len(sizes) == 1 else None
-    for each in told:
-        if each < 0 or (most is not None and each >= most):
-            raise UnknownLabel(answer.sample, each, most or max(told) + 1)
-    return frozenset(told)
+    if not told or any(each >= 0 and (most is None or each < most) for each in told):
+        return ""
+    return (
+        str(UnknownLabel(answer.sample, told[0], most))
+        if most
+        else (f"sample {answer.sample} is labelled {told[0]}")
+    )
 
 
 def _synonyms(label: str) -> frozenset[str]:

@@ -5,12 +5,18 @@ from typing import Any
 
 import pytest
 
-from mlscope.accuracy import UnknownLabel
+from mlscope.accuracy import Outcome
+from schemas.manifest import Step, step_of
 from services.analyzer.frames import Aim
 from services.analyzer.judging import Judgement, judge
 from services.analyzer.predictions import Prediction
 
 AIM = Aim()
+CROP = Step(operator="crop", parameters={"dimensions": [4, 4]})
+
+
+def _steps(*told: Any) -> tuple[Step, ...]:
+    return tuple(Step.model_validate(step_of(each)) for each in told)
 
 
 def _answer(features: Any, sample: int = 0, judged: Any = None, **truth: Any) -> Prediction:
@@ -60,7 +66,7 @@ def test_boxes_as_shares_of_a_picture_become_its_pixels() -> None:
 
 
 def test_boxes_in_a_resized_picture_become_its_own_pixels() -> None:
-    aim = Aim(resized=(300, 400))
+    aim = Aim(framing=_steps({"resize": {"dimensions": [300, 400]}}))
     told = _told([_answer([_box([20, 60, 100, 180])], objects=TRUE, **CAT)], aim)
     assert told["mAP"].outcome.value == pytest.approx(1.0)
     assert _told([_answer([_box([20, 60, 100, 180])], objects=TRUE, **CAT)])[
@@ -68,10 +74,47 @@ def test_boxes_in_a_resized_picture_become_its_own_pixels() -> None:
     ].outcome.value == pytest.approx(0.0)
 
 
-def test_boxes_of_a_cut_picture_are_not_guessed() -> None:
-    told = _told([_answer([_box([1, 2, 3, 4])], objects=TRUE, **CAT)], Aim(is_cut=True))
-    assert told["mAP"].outcome.value is None
-    assert "could not be placed" in told["mAP"].outcome.caveats[0]
+def _boxed(corners: list[float], *steps: Any, size: Any = (100, 200)) -> Outcome:
+    objects = _objects([10.0, 20.0, 40.0, 40.0], size=size)
+    answer = _answer([_box(corners)], objects=objects, **CAT)
+    return _told([answer], Aim(framing=_steps(*steps)))["mAP"].outcome
+
+
+FIT = {"resize": {"dimensions": [100, 100], "keep_aspect_ratio": True, "fit": "inside"}}
+
+
+@pytest.mark.parametrize(
+    ("steps", "corners"),
+    [
+        # 100 x 200 becomes 50 x 100, with 25 above.
+        ((FIT, {"pad": {"dimensions": [100, 100]}}), [5, 35, 25, 55]),
+        ((FIT, {"pad": {"dimensions": [100, 100]}}), [0.05, 0.35, 0.25, 0.55]),
+        ((FIT,), [5, 10, 25, 30]),
+        # The left and right 50 are cut off: the box, 10 to 50, is just beyond.
+        (({"crop": {"dimensions": [100, 100]}},), [-40, 20, 0, 60]),
+        # Twice as large, with 28 above and 24 at the left.
+        (({"resize": {"max_dimension": 400}}, {"pad": {"multiple": 64}}), [44, 68, 124, 148]),
+    ],
+    ids=["letter box", "shares", "fitted", "cut", "padded"],
+)
+def test_boxes_of_a_framed_picture_are_placed_back(steps: Any, corners: list[float]) -> None:
+    assert _boxed(corners, *steps).value == pytest.approx(1.0)
+    assert _boxed([each + 15 for each in corners], *steps).value != pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("aim", "size", "why"),
+    [
+        (Aim(framing=None), (100, 200), "nobody knows what of the picture"),
+        (Aim(framing=(CROP,)), (0, 0), "the picture's size is not known"),
+    ],
+)
+def test_boxes_that_cannot_be_placed_say_why(aim: Aim, size: Any, why: str) -> None:
+    good = _objects([10.0, 20.0, 40.0, 40.0], size=size)
+    outcome = _told([_answer([_box([1, 2, 3, 4])], 5, objects=good, **CAT)], aim)["mAP"].outcome
+    assert (outcome.value, outcome.excluded) == (None, 1)
+    assert "1 samples could not be judged, first: sample 5: " in outcome.caveats[0]
+    assert why in outcome.caveats[0]
 
 
 def test_a_picture_in_which_nothing_was_found_counts_as_missed() -> None:
@@ -125,10 +168,20 @@ def _fourfold() -> dict[str, Any]:
 
 def test_masks_of_a_resized_picture_become_its_own_pixels() -> None:
     answer = _answer([_mask(UPPER["counts"])], objects=_fourfold())
-    told = _told([answer], Aim(resized=(2, 2)))
+    told = _told([answer], Aim(framing=_steps({"resize": {"dimensions": [2, 2]}})))
     assert told["mAP"].outcome.value == pytest.approx(1.0)
-    for unknown in (Aim(is_cut=True), Aim(is_coded=True)):
+    for unknown in (Aim(framing=None), Aim(is_coded=True)):
         assert _told([answer], unknown)["mAP"].outcome.value is None
+
+
+def test_masks_of_a_padded_picture_lose_its_border() -> None:
+    # The picture's upper half is the second of the input's four rows: columns of 0100.
+    mask = {"size": [4, 4], "counts": [1, 1, 3, 1, 3, 1, 3, 1, 2]}
+    feature = {**_mask([]), "mask": mask}
+    wide = _true({"size": [2, 4], "counts": [0, *[1] * 8]}, size=(2, 4))
+    aim = Aim(framing=_steps({"pad": {"dimensions": [4, 4]}}))
+    told = _told([_answer([feature], objects=wide)], aim)["mAP"].outcome
+    assert told.value == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +202,7 @@ def test_one_odd_mask_is_one_picture_not_judged(found: Any, true: Any) -> None:
     told = _told([good, odd])["mAP"]
     assert (told.judged, told.outcome.excluded) == (1, 1)
     assert told.outcome.value == pytest.approx(1.0)
-    assert any(each.startswith("1 samples: ") for each in told.outcome.caveats)
+    assert any(each.startswith("1 samples could not") for each in told.outcome.caveats)
 
 
 def test_maps_are_judged_by_the_pixels_that_were_counted() -> None:
@@ -175,6 +228,27 @@ def test_maps_that_were_stretched_are_said() -> None:
     assert told.method.endswith("maps stretched to the label's size")
     assert "stretched" not in plain.method
     assert any(each.startswith("1 maps were resized") for each in told.caveats)
+
+
+def test_what_was_cut_off_a_picture_is_said() -> None:
+    feature = [{"type": "semanticsegment"}]
+    pixels = {"counts": [[0, 0, 3]], "ignored": 0, "unseen": 1}
+    told = _told([_answer(feature, 0, {"pixels": pixels})])["mIoU"].outcome
+    assert told.value == 1.0
+    assert any("of 1 pictures alone: 25.0% of all" in each for each in told.caveats)
+
+
+def test_pictures_too_small_for_one_metric_count_for_the_other() -> None:
+    pictures = [
+        {"psnr": 20.0, "ssim": None, "no_ssim": "shortest side is 8", "equal": False},
+        {"psnr": 30.0, "ssim": 0.5, "equal": False},
+    ]
+    answers = [_answer([{"type": "image"}], n, {"picture": p}) for n, p in enumerate(pictures)]
+    told = _told([*answers, _answer([{"type": "image"}], 2, {"error": "sizes differ"})])
+    assert (told["PSNR"].outcome.value, told["PSNR"].judged) == (25.0, 2)
+    assert (told["SSIM"].outcome.value, told["SSIM"].judged) == (0.5, 1)
+    assert "first: sizes differ" in told["PSNR"].outcome.caveats[0]
+    assert "2 samples could not be judged" in told["SSIM"].outcome.caveats[0]
 
 
 def test_pictures_are_judged_by_what_was_computed() -> None:
@@ -252,11 +326,22 @@ def test_an_odd_box_is_one_picture_not_judged() -> None:
 
 
 @pytest.mark.parametrize("label", [-1, 3], ids=["negative", "beyond"])
-def test_a_true_class_that_the_model_has_not_is_refused(label: int) -> None:
+def test_a_true_class_that_the_model_has_not_is_answered_wrongly(label: int) -> None:
     scores = {"": b64encode(bytes(4 * 3)).decode()}
-    feature = {"type": "classification", "index": 0, "probability": 1.0}
-    known = Prediction("r0", 0, 7, [feature], {"classes": [2]}, raw=scores)
+    feature = {"type": "classification", "index": 2, "probability": 1.0}
+    known = Prediction("r0", 0, 6, [feature], {"classes": [2]}, raw=scores)
     odd = Prediction("r0", 0, 7, [feature], {"classes": [label]}, raw=scores)
-    assert judge([known], AIM)[0].outcome.n == 1
-    with pytest.raises(UnknownLabel, match=f"sample 7 is labelled {label}"):
-        judge([known, odd], AIM)
+    (plain,), (told,) = judge([known], AIM), judge([known, odd], AIM)
+    assert (plain.outcome.value, plain.outcome.n, plain.outcome.caveats) == (1.0, 1, ())
+    assert (told.outcome.value, told.outcome.n, told.judged) == (0.5, 2, 2)
+    (caveat,) = told.outcome.caveats
+    assert caveat.startswith("1 samples have a class that the model does not have and count as")
+    assert f"sample 7 is labelled {label}, allowed is 0 to 2" in caveat
+
+
+def test_one_known_class_of_several_that_are_right_is_enough() -> None:
+    scores = {"": b64encode(bytes(4 * 3)).decode()}
+    feature = {"type": "classification", "index": 2, "probability": 1.0}
+    known = Prediction("r0", 0, 6, [feature], {"classes": [2, 8]}, raw=scores)
+    (told,) = judge([known], AIM)
+    assert (told.outcome.value, told.outcome.caveats) == (1.0, ())

@@ -135,17 +135,25 @@ def test_labels_of_the_plan_judge_rows_without_truths() -> None:
 
 
 def test_answers_that_make_no_sense_are_a_caveat() -> None:
-    odd = {"features": [{"type": "classification", "index": 0}], "truth": {"classes": [-1]}}
+    odd = {"features": [{"type": "classification", "index": 0}], "truth": {"classes": ["x"]}}
     table = table_of(ANALYSIS, _run(odd))
     assert table.rows == ()
     assert any("can't be judged" in caveat for caveat in table.caveats)
+
+
+def test_a_class_that_the_model_has_not_costs_its_sample_alone() -> None:
+    feature = {"type": "classification", "index": 0}
+    told = [{"features": [feature], "truth": {"classes": [each]}} for each in (0, -1, 0)]
+    table = table_of(ANALYSIS, _run(*told))
+    assert _told(table, "metric", "hits", "n") == [("top-1", 2, 3)]
+    assert any("does not have and count as wrong" in caveat for caveat in table.caveats)
 
 
 def test_an_odd_shape_keeps_its_metric_s_row() -> None:
     odd = {"features": [{"type": "boundingbox", "xmin": 1}], "truth": {"objects": {"boxes": []}}}
     table = table_of(ANALYSIS, _run(odd))
     assert _told(table, "metric", "value", "excluded") == [("mAP", None, 1)]
-    assert any("could not be placed" in caveat for caveat in table.caveats)
+    assert any("shapes can't be read" in caveat for caveat in table.caveats)
 
 
 def _failing(answered: int, failed: int, **more: Any) -> dict[str, Any]:
