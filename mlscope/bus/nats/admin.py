@@ -9,7 +9,7 @@ from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.streams import OBJECTS, Bucket, Durable, Store, Stream
 
 LEAST_VERSION = (2, 12)
-_NAME_IN_USE = 10058
+_NOT_FOUND = 10059
 _SECOND_NS = 1_000_000_000
 _MARKERS_S = 60
 
@@ -127,11 +127,13 @@ class Admin:
         ours = {"storage": "file", "num_replicas": 1, "allow_direct": True}
         full = {**ours, "allow_rollup_hdrs": False, **config}
         try:
-            await self._call(f"$JS.API.STREAM.CREATE.{full['name']}", full)
-        except ServerRefused as error:
-            if error.error != _NAME_IN_USE:
-                raise
             await self._call(f"$JS.API.STREAM.UPDATE.{full['name']}", full)
+        except ServerRefused as error:
+            # In this order: what is made again counts twice against the server's room until it
+            # is found to be there.
+            if error.error != _NOT_FOUND:
+                raise
+            await self._call(f"$JS.API.STREAM.CREATE.{full['name']}", full)
 
     async def _call(self, api: str, request: Mapping[str, Any]) -> Any:
         return await self._connection.call(api, request)

@@ -92,6 +92,21 @@ async def test_provisioning_again_changes_what_is_set(nats_server: NatsServer) -
     await collector.close()
 
 
+async def test_provisioning_again_reserves_nothing_twice(nats_server: NatsServer) -> None:
+    # The server has room for 32 GiB, of which 27 are reserved.
+    settings = replace(settings_of(nats_server, "provisioner"), artifacts_max_bytes=12 << 30)
+    await provision(settings)
+    await provision(settings)
+    client = await nats.connect(
+        nats_server.url,
+        nkeys_seed_str=nats_server.seeds["provisioner"],
+        inbox_prefix=b"_INBOX_provisioner",
+    )
+    store = (await client.jetstream().stream_info(f"OBJ_{ARTIFACTS}")).config
+    assert store.max_bytes == 12 << 30
+    await client.close()
+
+
 async def test_an_old_server_is_refused() -> None:
     left = asyncio.Event()
 
