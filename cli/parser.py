@@ -12,6 +12,8 @@ _CHOICE = re.compile(
     r"argument (?P<name>.*?): invalid choice: (?P<found>.*?) \(choose from (?P<all>.*)\)"
 )
 _HELP_COLUMN = 26
+_LEFT_OUT = (argparse.OPTIONAL, argparse.ZERO_OR_MORE, argparse.ONE_OR_MORE)
+"""Arguments of which there may be none, or more than there are before an option."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -21,6 +23,27 @@ class Parser(argparse.ArgumentParser):
         """Take what `ArgumentParser` takes; options are never abbreviated."""
         super().__init__(allow_abbrev=False, formatter_class=_formatter, **settings)
         self.set_defaults(parser=self)
+        self._is_mixing = False
+
+    def parse_known_args(  # type: ignore[override]
+        self,
+        args: Sequence[str] | None = None,
+        namespace: argparse.Namespace | None = None,
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Return the arguments and the words nobody takes; options may stand between the former.
+
+        argparse itself gives an argument that may be left out nothing where an option comes first.
+        """
+        may_be_left_out = any(
+            action.nargs in _LEFT_OUT and not action.option_strings for action in self._actions
+        )
+        if self._is_mixing or not may_be_left_out:
+            return super().parse_known_args(args, namespace)
+        self._is_mixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_mixing = False
 
     def error(self, message: str) -> NoReturn:
         """End with the exit code for wrong usage."""

@@ -9,6 +9,7 @@ from cli import exits
 from cli.arguments import build_parser
 from cli.arguments.reading import STATES
 from cli.main import main
+from cli.parser import parse
 from schemas.status import State
 
 
@@ -59,3 +60,19 @@ def test_asking_for_help_is_no_error(
         main(words)
     assert ended.value.code == exits.OK
     assert capsys.readouterr().out.startswith(shown)
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        ("ls models --framework onnxruntime net", "search", "net"),
+        ("ls models net --framework onnxruntime", "search", "net"),
+        ("ls --limit 3 evaluations --label a=b net", "search", "net"),
+        ("tables e1 -o json latency memory", "names", ["latency", "memory"]),
+        ("analyze -o json e1 A3", "names", ["A3"]),
+        ("compare one --url nats://h two three", "others", ["three"]),
+        ("artifacts put file --data . name", "name", "name"),
+    ],
+)
+def test_options_stand_where_they_like(words: str, name: str, value: Any) -> None:
+    assert getattr(parse(build_parser(), words.split()), name) == value

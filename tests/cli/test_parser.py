@@ -54,3 +54,34 @@ def test_options_are_not_abbreviated(parser: Parser, capsys: pytest.CaptureFixtu
 def test_right_words_are_taken(parser: Parser) -> None:
     arguments = parse(parser, ["run", "m", "--batch-size", "2"])
     assert (arguments.model, arguments.batch_size, arguments.form) == ("m", "2", None)
+
+
+@pytest.mark.parametrize("nargs", ["?", "*", "+"])
+@pytest.mark.parametrize("words", ["a b --form csv", "a --form csv b", "--form csv a b"])
+def test_options_may_stand_between_arguments(words: str, nargs: str) -> None:
+    one = Parser(prog="tool")
+    one.add_argument("kind", choices=("a", "c"))
+    one.add_argument("more", nargs=nargs, default="")
+    one.add_argument("--form", choices=("json", "csv"))
+    one.add_argument("--label", action="append", default=[])
+    arguments = parse(one, words.split())
+    assert (arguments.kind, arguments.form) == ("a", "csv")
+    assert list(arguments.more) == ["b"]
+    assert parse(one, ["a", "--label", "x", "b", "--label", "y"]).label == ["x", "y"]
+
+
+def test_what_may_be_left_out_still_may() -> None:
+    one = Parser(prog="tool")
+    one.add_argument("kind")
+    one.add_argument("word", nargs="?", default="none")
+    one.add_argument("--form")
+    assert parse(one, ["--form", "x", "a"]).word == "none"
+
+
+def test_one_word_too_many_is_still_named(capsys: pytest.CaptureFixture[str]) -> None:
+    one = Parser(prog="tool")
+    one.add_argument("kind")
+    one.add_argument("word", nargs="?")
+    one.add_argument("--form")
+    assert "'c' is one argument too many" in said(one, "a --form x b c", capsys)
+    assert "no option --from; did you mean --form?" in said(one, "a --from x", capsys)
