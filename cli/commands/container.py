@@ -1,7 +1,10 @@
 """`mlscope agent --framework-manifest FILE`: an agent in the container the manifest gives."""
 
+import csv
+import io
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,8 +20,13 @@ from schemas.manifest import FrameworkManifest
 ENGINES = ("docker", "podman")
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _INSIDE, _OWN = "/run/mlscope", "/tmp/mlscope"  # noqa: S108  # the container's own /tmp
-_NOT_PASSED = frozenset({"agent_image", "ready_file", "data_folder", "cache_folder"})
+_NOT_PASSED = frozenset(
+    {"agent_image", "ready_file", "data_folder", "cache_folder", "dataset_folders"}
+)
 """Settings that mean another thing inside: its image, and folders of its own."""
+_OF_OTHERS = ("database_", "gateway_")
+"""Settings of services that have secrets of their own, which are no agent's to know."""
+_MOST_SCRIPT, _WRAPPED = 4096, re.compile(rb"^exec \S*podman\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,10 @@ def launch_of(manifest: FrameworkManifest, device: str, environ: Mapping[str, st
     """Return how the agent's container is started. Raises Misused, InvalidSetting.
 
     Settings go by name: their values are in the engine's environment, not on its command line.
-    Files that settings name are mounted, to be read only, and read as whoever starts it.
+    Files that settings name are mounted below `/run/mlscope`, folders of datasets where they are on
+    the host, as requests name them so; all to be read only, and read as whoever starts it. Labels
+    of SELinux would keep a container from files of its user, and are off. The network is the
+    host's: a cluster on this machine listens on its loopback.
     """
     engine = next(filter(None, (shutil.which(e, path=environ.get("PATH")) for e in ENGINES)), None)
     if engine is None:
@@ -68,23 +79,60 @@ def launch_of(manifest: FrameworkManifest, device: str, environ: Mapping[str, st
         inside = f"{_INSIDE}/{variable.lower()}"
         passed[variable] = inside if is_path else value
         if is_path:
-            mounts += ["--volume", f"{Path(value).expanduser().resolve()}:{inside}:ro"]
+            mounts += _mounted(Path(value).expanduser().resolve(), inside)
+    folders = [Path(each).expanduser().resolve() for each in settings.dataset_folders]
+    if folders:
+        passed["MLSCOPE_DATASET_FOLDERS"] = ",".join(map(str, folders))
+        mounts += [word for each in folders for word in _mounted(each, str(each))]
     names = [part for name in sorted(passed) for part in ("--env", name)]
-    gpus = () if device == "cpu" else ("--gpus", "all")
     command = (
         *(engine, "run", "--rm", "--init", "--network", "host", "--shm-size", "256m"),
         *("--name", f"mlscope-agent-{settings.agent_id}", "--user", f"{os.getuid()}:{os.getgid()}"),
-        *("--env", f"HOME={_OWN}", *gpus, *names, *mounts),
+        *("--security-opt", "label=disable", *_of_engine(engine, device)),
+        *("--env", f"HOME={_OWN}", *names, *mounts),
         *(image, "serve", "agent"),
     )
     return Launch(command, {**environ, **passed})
+
+
+def _of_engine(engine: str, device: str) -> tuple[str, ...]:
+    """Return what docker and podman write in different ways.
+
+    Without rights podman makes the user root inside; the files mounted are the user's own, so it
+    is to be the same there. Its `--gpus` did nothing for years: devices go by their names there.
+    """
+    if not _is_podman(Path(engine)):
+        return () if device == "cpu" else ("--gpus", "all")
+    user = ("--userns", "keep-id") if os.getuid() else ()
+    return user if device == "cpu" else (*user, "--device", "nvidia.com/gpu=all")
+
+
+def _is_podman(engine: Path) -> bool:
+    """Tell podman, also where it is called docker: by a link, or by a script around it."""
+    if "podman" in (engine.name, engine.resolve().name):
+        return True
+    with engine.open("rb") as file:
+        head = file.read(_MOST_SCRIPT)
+    return head.startswith(b"#!") and _WRAPPED.search(head) is not None
+
+
+def _mounted(path: Path, inside: str) -> tuple[str, str]:
+    """Return the words that mount a path to be read only; as CSV, so that it may have any name.
+
+    Unlike `--volume` it never makes a folder in place of what is missing.
+    """
+    words = ("type=bind", f"source={path}", f"target={inside}", "readonly")
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(words)
+    return "--mount", text.getvalue()
 
 
 def _given(settings: Settings, environ: Mapping[str, str]) -> Iterator[tuple[str, str, bool]]:
     """Yield the settings that are set, with their text, and whether that is a path."""
     for each in fields(settings):
         variable = each.metadata["variable"]
-        if each.name in _NOT_PASSED or not environ.get(variable, "").strip():
+        is_other_s = each.name.startswith(_OF_OTHERS)
+        if each.name in _NOT_PASSED or is_other_s or not environ.get(variable, "").strip():
             continue
         yield variable, environ[variable], isinstance(getattr(settings, each.name), Path)
 

@@ -85,7 +85,8 @@ def test_the_engine_starts_the_image_with_the_agents_settings(
     arguments, environ = asked["arguments"], asked["environ"]
     assert arguments[0] == "run"
     assert arguments[-3:] == ["own/agent:1-cpu", "serve", "agent"]
-    assert f"{seed}:/run/mlscope/mlscope_nats_seed_file:ro" in arguments
+    inside = "/run/mlscope/mlscope_nats_seed_file"
+    assert f"type=bind,source={seed},target={inside},readonly" in arguments
     passed = [arguments[n + 1] for n, each in enumerate(arguments) if each == "--env"]
     passed.remove("HOME=/tmp/mlscope")
     assert {name: environ[name] for name in passed} == {
@@ -106,6 +107,83 @@ def test_a_gpu_is_asked_for_with_its_image(manifest: Path, engine: Path) -> None
     assert launch.command[place + 1] == "all"
     assert "own/agent:1-gpu" in launch.command
     assert launch.command[0] == str(engine / "docker")
+
+
+@pytest.fixture(params=["docker", "podman"])
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Lend a folder with nothing but one of the engines."""
+    program: Path = tmp_path / "one" / request.param
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return program
+
+
+def told_to(engine: Path, manifest: Path, device: str, **settings: str) -> tuple[str, ...]:
+    """Return what an engine is told."""
+    environ = {"PATH": str(engine.parent), "MLSCOPE_AGENT_ID": "a", **settings}
+    return launch_of(framework_manifest(manifest), device, environ).command
+
+
+HOW = ("--rm", "--init", "--network", "host", "--shm-size", "256m", "--name", "mlscope-agent-a")
+NAMES = ("MLSCOPE_AGENT_ID", "MLSCOPE_AGENT_IMAGE", "MLSCOPE_DATA")
+ENV = ("--env", "HOME=/tmp/mlscope", *(part for name in NAMES for part in ("--env", name)))
+
+
+@pytest.mark.parametrize("uid", [0, 1234])
+def test_an_engine_s_whole_command_line(
+    manifest: Path, either: Path, uid: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getuid", lambda: uid)
+    gpu = {"docker": ("--gpus", "all"), "podman": ("--device", "nvidia.com/gpu=all")}
+    users = ("--userns", "keep-id") if either.name == "podman" and uid else ()
+    for device, devices in (("cpu", ()), ("gpu", gpu[either.name])):
+        assert told_to(either, manifest, device) == (
+            *(str(either), "run", *HOW, "--user", f"{uid}:{os.getgid()}"),
+            *("--security-opt", "label=disable", *users, *devices, *ENV),
+            *(f"own/agent:1-{device}", "serve", "agent"),
+        )
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["script", "link"])
+def test_podman_that_is_called_docker_is_told_as_podman(
+    manifest: Path, tmp_path: Path, *, script: bool
+) -> None:
+    podman, docker = tmp_path / "podman", tmp_path / "bin" / "docker"
+    docker.parent.mkdir()
+    podman.write_text("")
+    podman.chmod(0o755)
+    if script:
+        docker.write_text('#!/usr/bin/sh\necho Emulates. >&2\nexec /usr/bin/podman "$@"\n')
+        docker.chmod(0o755)
+    else:
+        docker.symlink_to(podman)
+    told = told_to(docker, manifest, "gpu")
+    assert "nvidia.com/gpu=all" in told
+    assert "--gpus" not in told
+
+
+def test_folders_of_datasets_are_where_requests_look_for_them(
+    manifest: Path, either: Path, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "one, two", tmp_path / "three"
+    folders = f"{second}, {second}/../four"
+    settings = {"PATH": str(either.parent), "MLSCOPE_DATASET_FOLDERS": folders}
+    launch = launch_of(framework_manifest(manifest), "cpu", settings)
+    four = tmp_path / "four"
+    assert launch.environ["MLSCOPE_DATASET_FOLDERS"] == f"{second},{four}"
+    for folder in (second, four):
+        assert f"type=bind,source={folder},target={folder},readonly" in launch.command
+    told = told_to(either, manifest, "cpu", MLSCOPE_MANIFESTS=str(first))
+    mount = told[told.index("--mount") + 1]
+    assert mount == f'type=bind,"source={first}",target=/run/mlscope/mlscope_manifests,readonly'
+
+
+def test_secrets_of_other_services_stay_outside(manifest: Path, either: Path) -> None:
+    given = {"MLSCOPE_DATABASE_URL": "postgresql://u:p@h/d", "MLSCOPE_LOG_LEVEL": "debug"}
+    told = told_to(either, manifest, "cpu", **given)
+    assert "MLSCOPE_LOG_LEVEL" in told
+    assert "MLSCOPE_DATABASE_URL" not in told
 
 
 def test_without_an_engine_it_says_what_to_do(
