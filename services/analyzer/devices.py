@@ -121,18 +121,42 @@ def launches_of(tree: Correlated) -> pl.DataFrame:
 
 
 def unattributed_share(kernels: pl.DataFrame) -> float:
-    """Return the share of kernels' time, without copies and sets, that lies in no known layer."""
-    only = kernels.filter(pl.col("kind") == int(SpanKind.KERNEL))
+    """Return the share of kernels' time, without copies and sets, that lies in no known layer.
+
+    Those of the call that an agent makes to learn the layers of a graph do not count.
+    """
+    only = kernels.filter(pl.col("kind") == int(SpanKind.KERNEL), ~_of_no_query())
     total = int(only["duration_ns"].sum())
     lost = int(only.filter(pl.col("layer").is_null())["duration_ns"].sum())
     return lost / total if total else 0.0
 
 
+def replayed_share(kernels: pl.DataFrame) -> float | None:
+    """Return the share of the time of kernels that graphs replayed which has a layer."""
+    replayed = kernels.filter(
+        pl.col("kind") == int(SpanKind.KERNEL), pl.col("method") == GRAPH, pl.col("query") != ABSENT
+    )
+    total = int(replayed["duration_ns"].sum())
+    known = int(replayed.filter(pl.col("layer").is_not_null())["duration_ns"].sum())
+    return known / total if total else None
+
+
+def _of_no_query() -> pl.Expr:
+    """Say which kernels a call between queries launched, inside of a layer."""
+    return (
+        (pl.col("query") == ABSENT) & pl.col("launch").is_not_null() & pl.col("layer").is_not_null()
+    )
+
+
 def eager_of(kernels: pl.DataFrame) -> pl.DataFrame | None:
-    """Return name and layer of one query's kernels, launched one by one; None where none are."""
+    """Return name and layer of one query's kernels, launched one by one; None where none are.
+
+    The call without graphs that an agent made to tell them, which is of no query, comes first.
+    """
     placed = kernels.filter((pl.col("method") == LAUNCH) & pl.col("layer").is_not_null())
     if not placed.height:
         return None
+    placed = placed.sort(pl.col("query") != ABSENT, maintain_order=True)
     mine = kernels.filter(pl.col("query") == placed["query"][0])
     return mine.sort("start_ns").select("name", "layer")
 

@@ -16,6 +16,7 @@ from services.analyzer.devices import (
     kernels_of,
     launches_of,
     no_natures,
+    replayed_share,
     unattributed_share,
 )
 from services.analyzer.frames import SPAN_SCHEMA
@@ -141,3 +142,34 @@ def test_counters_of_a_replay_stand_for_a_query_and_its_layer() -> None:
     assert counted_in(found, 3).select("query", "layer", "flops").rows() == [(3, 1, 8.0)]
     assert unattributed_share(found) == 0.0
     assert counted_in(found, None)["query"].to_list() == [-1]
+
+
+def _unreplayed(at: int) -> list[dict[str, Any]]:
+    """Return what one call without its graph leaves: of no query, behind the queries."""
+    layers = [
+        {"span": 40 + n, "level": 3, "start_ns": at + 40 * n, "duration_ns": 30, "query": -1}
+        | {"layer": n, "name": f"layer{n}", "thread": 0}
+        for n in range(2)
+    ]
+    calls = [_launch(50 + n, at + 5 + 40 * n, 60 + n) for n in range(2)]
+    kernels = [_kernel(55 + n, at + 200 + n, 60 + n, name) for n, name in enumerate(("conv", "fc"))]
+    return [*layers, *calls, *kernels]
+
+
+def test_a_replay_takes_the_layers_of_a_call_that_is_of_no_query() -> None:
+    copy = [_launch(4, 5, 9), _kernel(5, 300, 9, "copy")]
+    replay = [_kernel(20 + n, 310 + 9 * n, 5, name) for n, name in enumerate(("conv", "fc", "x"))]
+    rows = [_LAYERS[0], *copy, _launch(6, 15, 5), *replay, *_unreplayed(1000)]
+    eager = eager_of(_kernels(rows))
+    assert eager is not None
+    assert eager.rows() == [("conv", 0), ("fc", 1)]
+    found = _kernels(rows, eager=eager)
+    replayed = found.filter(pl.col("method") == "graph")
+    assert replayed["layer"].to_list() == [0, 1, None]
+    assert replayed_share(found) == pytest.approx(2 / 3)
+    # Of four kernels of queries two have a layer; the two of the call that told them are nobody's.
+    assert unattributed_share(found) == pytest.approx(1 / 2)
+
+
+def test_without_a_graph_nothing_is_said_of_one() -> None:
+    assert replayed_share(_kernels([*_LAYERS, _launch(4, 5, 9), _kernel(5, 300, 9)])) is None
