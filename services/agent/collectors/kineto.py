@@ -1,12 +1,11 @@
 """Kineto: CUDA calls, kernels, copies and sets of a process that has torch, by torch's profiler.
 
-Works for any CUDA code of the process. One session a block: opening one costs under a
-millisecond, closing it about 10 ms and 2 us an event, outside the timed stretch. Events are read
-as Kineto's own objects; torch's Python ones would cost 50 us each.
+Works for any CUDA code of the process. One session a block, shared with a predictor that reads
+operators from it: opening one costs under a millisecond, closing it about 10 ms and 2 us an event,
+outside the timed stretch. Where CUDA graphs are replayed, one call without them is recorded after
+the first block, for the layers of their kernels.
 """
 
-import contextlib
-import os
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -23,6 +22,7 @@ from services.agent.collectors.cupti_clock import ClockMap, Pair, paired
 from services.agent.collectors.cupti_threads import native_threads
 from services.agent.collectors.errors import CollectorUnavailable
 from services.agent.collectors.kineto_events import Event, spans_of
+from services.agent.collectors.unreplayed import spans_without_graph
 
 OPTIONS: tuple[str, ...] = ()
 DRIFT_NS = 100_000
@@ -52,35 +52,36 @@ def open_collector(request: CollectorRequest) -> "KinetoCollector":  # noqa: ARG
     check_outside("kineto")
     if not torch.cuda.is_available():
         raise CollectorUnavailable("kineto", "PyTorch sees no GPU")
-    collector = KinetoCollector(torch)
+    from services.agent.predictors.pytorch_profiler import PROFILER
+
+    collector = KinetoCollector(torch, PROFILER)
     collector.begin()
-    collector.end()
+    collector.end(is_first=True)
     return collector
 
 
 class KinetoCollector:
-    """One session of torch's profiler a block, with CUDA activities alone."""
+    """One session of torch's profiler a block, with CUDA's activities."""
 
     name = "kineto"
     level = Level.SYSTEM
 
-    def __init__(self, torch: Any, claim: Claim = CLAIM) -> None:
-        self._torch, self._claim = torch, claim
-        self._session: Any = None
+    def __init__(self, torch: Any, profiler: Any, claim: Claim = CLAIM) -> None:
+        """Take torch and its shared profiler (`pytorch_profiler.SharedProfiler`)."""
+        self._torch, self._profiler, self._claim = torch, profiler, claim
+        self._is_on = self._knows_graph = False
         self._began: Pair = Pair(0, 0)
 
     def begin(self) -> None:
         """Start a session, and have CUPTI make its buffers. Raises CollectorUnavailable."""
         self._claim.take(self.name)
-        profiler = self._torch.profiler
         try:
-            self._session = profiler.profile(activities=[profiler.ProfilerActivity.CUDA])
-            with _quiet():
-                self._session.start()
+            self._profiler.watch_device()
             self._touch()
         except BaseException:
             self._claim.release(self.name)
             raise
+        self._is_on = True
         self._began = paired()
 
     def _touch(self) -> None:
@@ -88,29 +89,53 @@ class KinetoCollector:
         self._torch.zeros(1, device="cuda")
         self._torch.cuda.synchronize()
 
-    def end(self) -> Collected:
-        """Wait for the GPU, end the session and return its spans."""
-        session, self._session = self._session, None
-        if session is None:
-            return Collected(())
+    def end(self, *, is_first: bool = False) -> Collected:
+        """Wait for the GPU, end the session and return its spans; `is_first` of no block's."""
+        if not self._is_on:
+            return Collected()
+        self._is_on = False
         try:
-            self._torch.cuda.synchronize()
-            ended = paired()
-            with _quiet():
-                session.stop()
+            collected = self._ended(self._profiler)
+            if not is_first and not self._knows_graph and self._profiler.unreplayed is not None:
+                self._knows_graph = True
+                return _both(collected, self._without_graph())
         finally:
             self._claim.release(self.name)
+        return collected
+
+    def close(self) -> None:
+        """End a session that still goes on."""
+        self.end(is_first=True)
+
+    def _ended(self, profiler: Any) -> Collected:
+        """End a profiler's session and return its spans."""
+        self._torch.cuda.synchronize()
+        ended = paired()
+        raw = profiler.device_events()
         clock = ClockMap(self._began, ended)
-        raw = session.profiler.kineto_results.events()
         collected = spans_of(_events(raw, self._torch), clock, native_threads())
         if abs(clock.drift_ns) <= DRIFT_NS:
             return collected
         note = f"the wall clock moved by {clock.drift_ns / 1e6:.2f} ms in a block"
         return Collected(collected.spans, collected.dropped, (*collected.notes, note))
 
-    def close(self) -> None:
-        """End a session that still goes on."""
-        self.end()
+    def _without_graph(self) -> Collected:
+        """Return what one call without its CUDA graphs leaves: layers, launches and kernels."""
+        alone = type(self._profiler)()
+
+        def begin() -> None:
+            alone.watch_device()
+            self._touch()
+            self._began = paired()
+
+        return spans_without_graph(
+            lambda: self._profiler.unreplayed(alone), begin, lambda: self._ended(alone)
+        )
+
+
+def _both(one: Collected, other: Collected) -> Collected:
+    spans, notes = (*one.spans, *other.spans), (*one.notes, *other.notes)
+    return Collected(spans, one.dropped + other.dropped, notes)
 
 
 def _events(raw: Any, torch: Any) -> Iterator[Event]:
@@ -127,17 +152,3 @@ def _events(raw: Any, torch: Any) -> Iterator[Event]:
             resource=event.device_resource_id(),
             is_annotation=event.is_user_annotation(),
         )
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Kineto's start and stop lines from a worker's stderr; they heed no setting."""
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)

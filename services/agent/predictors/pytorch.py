@@ -24,10 +24,11 @@ from services.agent.predictors import LayerCapture, Opened, OpenRequest, TensorP
 from services.agent.predictors.building import build
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.pytorch_archive import load_exported
-from services.agent.predictors.pytorch_capturing import Capturing
+from services.agent.predictors.pytorch_capturing import Calls, Capturing
 from services.agent.predictors.pytorch_feed import DTYPES, Feed
 from services.agent.predictors.pytorch_options import Options, options_of
 from services.agent.predictors.pytorch_outputs import array_of, leaves_of, name_of_one
+from services.agent.predictors.pytorch_weights import WeightWatch
 from services.agent.predictors.shapes import first_line
 
 _MOST_BOUND = 16
@@ -43,15 +44,15 @@ def open_model(request: OpenRequest) -> "PyTorchPredictor":
     """Open a model. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
     options = options_of(request.options, request.device, has_gpu=torch.cuda.is_available())
     _set_up(options)
-    opening = Opening(request)
+    opening, watch = Opening(request), WeightWatch(is_on=request.traces_first)
     try:
-        module = _placed(_loaded(request), options)
+        module = _placed(_loaded(request, watch), options, watch)
     except OpenFailed:
         raise
     except Exception as error:  # builders and loaders raise what they like
         raise OpenFailed(request.model.name, first_line(error)) from error
     predictor = PyTorchPredictor(request, options, module)
-    opening.loaded()
+    opening.loaded(watch.moves)
     if all(port.shape for port in request.model.inputs):
         predictor.settle(opening.run_first(predictor))
     else:
@@ -90,13 +91,17 @@ class PyTorchPredictor:
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
+        return self._predicted(inputs, self._graph)
+
+    def predict_directly(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch, replaying no captured graph. Raises PredictFailed."""
+        return self._predicted(inputs, None)
+
+    def _predicted(self, inputs: Tensors, graph: "_CapturedGraph | None") -> Tensors:
         try:
             with torch.inference_mode():
                 feed = self._feeds.get(id(inputs)) or self._fed(inputs)
-                if self._graph is None:
-                    answer = self._call(feed.moved())
-                else:
-                    answer = self._graph.replay(feed.tensors)
+                answer = graph.replay(feed.tensors) if graph else self._call(feed.moved())
                 if type(answer) is torch.Tensor:
                     return {self._name_of_one: array_of(answer)}
                 return leaves_of(answer, self._names)
@@ -106,18 +111,20 @@ class PyTorchPredictor:
     def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
         """Begin a capture of layers. Raises PredictFailed."""
         if self._capturing is None:
-            self._capturing = Capturing(
-                self.module,
-                self._options,
+            calls = Calls(
                 self.predict,
+                self.predict_directly,
                 lambda inputs: self._call(Feed(inputs, self._options).moved()),
                 lambda twin: PyTorchPredictor(self._request, self._options, twin).predict,
             )
+            self._capturing = Capturing(self.module, self._options, calls)
         return self._capturing.begin(warmed_with)
 
     def close(self) -> None:
         """Free the model, and what CUDA keeps for it."""
         self._feeds.clear()
+        if self._capturing is not None:
+            self._capturing.close()
         self._graph = self._capturing = None
         del self.module, self._call
         gc.collect()
@@ -186,10 +193,10 @@ def _set_up(options: Options) -> None:
     torch.backends.cudnn.allow_tf32 = options.allow_tf32
 
 
-def _loaded(request: OpenRequest) -> Any:
+def _loaded(request: OpenRequest, watch: WeightWatch) -> Any:
     assets = request.model.model
     if assets.builder:
-        return _with_weights(_built(request), request)
+        return _with_weights(_built(request), request, watch)
     form = assets.format or _FORMATS.get(request.graph_path.suffix.lower(), "")
     if form == "torchscript":
         return torch.jit.load(io.BytesIO(request.graph), map_location="cpu")  # type: ignore[no-untyped-call]
@@ -208,7 +215,7 @@ def _built(request: OpenRequest) -> Any:
     return build(request.model.name, assets.builder, assets.arguments, request.builders)
 
 
-def _with_weights(module: Any, request: OpenRequest) -> Any:
+def _with_weights(module: Any, request: OpenRequest, watch: WeightWatch) -> Any:
     path = request.weights_path
     if path is None:
         if "random" not in (request.model.model.weights, request.options.get("weights")):
@@ -222,7 +229,8 @@ def _with_weights(module: Any, request: OpenRequest) -> Any:
         state = load_file(path)
     else:
         state = _unpickled(path, request.model.name)
-    module.load_state_dict(state.get("state_dict", state))
+    with watch.loading(module):
+        module.load_state_dict(state.get("state_dict", state))
     return module
 
 
@@ -236,10 +244,14 @@ def _unpickled(path: Path, model: str) -> Any:
         raise OpenFailed(model, f"{path.name} {reason}; {kept}") from error
 
 
-def _placed(module: Any, options: Options) -> Any:
+def _placed(module: Any, options: Options, watch: WeightWatch) -> Any:
     if hasattr(module, "eval") and not isinstance(module, torch.fx.GraphModule):
         module = module.eval()
-    module = module.to(options.device)
+    if options.device == "cpu":
+        module = module.to(options.device)
+    else:
+        with watch.placing(module):
+            module = module.to(options.device)
     if options.precision != "float32":
         module = module.to(DTYPES[options.precision])
     if options.channels_last:

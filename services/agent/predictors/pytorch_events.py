@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torch._C._autograd import DeviceType
-from torch._C._profiler import _ExperimentalConfig
-from torch.autograd.profiler import profile
 
 from mlscope.tracing.clock import epoch_offset_ns, now_ns
 from services.agent.predictors import Layer, Tensors
 from services.agent.predictors.natures import Nature
 from services.agent.predictors.pytorch_kernels import Origins, origins_of
 from services.agent.predictors.pytorch_probe import Operator
+from services.agent.predictors.pytorch_profiler import PROFILER, SharedProfiler
 
 _TAKEN = "another user took PyTorch's profiler over during a block: its layers are missing"
 
@@ -28,6 +27,8 @@ _HOLDING = re.compile(
     r"|forward$|<forward op>|ProfilerStep|torch::jit::|mlscope\."
 )
 _FUSED = re.compile(r"(?:graph_\d+_)?(?P<kind>cpp|triton)_\w*?fused_\w+$")
+#: calls of CUDA's, which a session that a collector shares has too: they are no operators
+_CALL = re.compile(r"cu(da)?[A-Z]|Activity Buffer Request")
 _FX_GRAPH = re.compile(r"## Call CompiledFxGraph (\w+)")
 
 
@@ -95,7 +96,7 @@ class EventNames:
 
 
 class KinetoCapture:
-    """One block of predict calls with PyTorch's profiler on, for the CPU alone."""
+    """One block of predict calls with PyTorch's profiler on, which a collector may share."""
 
     def __init__(
         self,
@@ -103,18 +104,17 @@ class KinetoCapture:
         predict: Callable[[Tensors], Tensors],
         warmed_with: Sequence[Tensors],
         notes: Sequence[str] = (),
+        profiler: SharedProfiler = PROFILER,
     ) -> None:
         """Predict each batch once, uncounted, and begin. Raises PredictFailed."""
         self._names = names
+        self._profiler = profiler
         self._predict = predict
         self.notes: list[str] = list(notes)
         self._calls: list[tuple[int, int]] = []
         for inputs in warmed_with:
             predict(inputs)
-        # A pipeline's steps run on threads of their own; PyTorch would watch this one alone.
-        everywhere = _ExperimentalConfig(profile_all_threads=True)
-        self._profile: Any = profile(use_cpu=True, use_kineto=True, experimental_config=everywhere)
-        self._profile.__enter__()  # type: ignore[no-untyped-call]
+        profiler.watch_host()
         self._began_offset_ns = epoch_offset_ns()
 
     def predict(self, inputs: Tensors) -> Tensors:
@@ -127,21 +127,21 @@ class KinetoCapture:
     def close(self) -> list[list[Layer]]:
         """End the profile and return the rows of each call."""
         offset_ns = epoch_offset_ns()
-        self._profile.__exit__(None, None, None)
+        events = self._profiler.host_events()
         moved_ns = abs(offset_ns - self._began_offset_ns)
         self.notes.append(
             f"operators' times are PyTorch's, put on our clock to within {moved_ns + 1000} ns"
         )
-        found = list(events_in(self._profile.kineto_results.events(), offset_ns))
+        found = list(events_in(events, offset_ns))
         if self._calls and not found:
             self.notes.append(_TAKEN)
         return [self._names.layers_of(rows_of(each)) for each in by_call(found, self._calls)]
 
 
 def events_in(found: Iterable[Any], offset_ns: int) -> Iterator[Event]:
-    """Yield Kineto's CPU events on our clock; `offset_ns` is the epoch's on it."""
+    """Yield the operators of Kineto's events on our clock; `offset_ns` is the epoch's on it."""
     for each in found:
-        if each.device_type() == DeviceType.CPU:
+        if each.device_type() == DeviceType.CPU and not _CALL.match(each.name()):
             start = each.start_ns() - offset_ns
             end = start + each.duration_ns()
             yield Event(each.name(), start, end, int(each.device_resource_id()))
