@@ -1,13 +1,17 @@
 """CUPTI through cupti-python: for processes without torch (JAX, TensorFlow, ONNX Runtime …).
 
 Needs the package `cupti-python` (13.0.1 beside CUDA 13.0) and the driver. Records are copied as
-CUPTI hands its buffers over, on a thread of its own, when a block ends.
+CUPTI hands its buffers over, on a thread of its own, when a block ends. XLA's profiler, which
+tells JAX's layers, takes CUPTI's records for itself whenever it starts: each block takes them back.
+Kernels that a CUDA graph replayed are given the layers that the predictor knows of its graphs.
 """
 
 import ctypes
 import importlib.util
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -31,6 +35,7 @@ from services.agent.collectors.cupti_records import (
 )
 from services.agent.collectors.cupti_threads import native_threads
 from services.agent.collectors.errors import CollectorUnavailable
+from services.agent.predictors.xla_graphs import GRAPHS, Graphs
 
 OPTIONS: tuple[str, ...] = ()
 _BUFFER_BYTES = 8 << 20
@@ -100,15 +105,34 @@ class CuptiCollector:
             records = self._subscription.take()
         finally:
             self._claim.release(self.name)
-        return spans_of(records, clock, native_threads())
+        works = graphed(records.works, GRAPHS)
+        return spans_of(replace(records, works=works), clock, native_threads())
 
     def close(self) -> None:
         """Switch the activities off, if they are on."""
         self.end()
 
 
+def graphed(works: Sequence[Work], graphs: Graphs) -> list[Work]:
+    """Return device work with the layer of each kernel of a graph, where the predictor tells it."""
+    found, launched = list(works), defaultdict[int, list[int]](list)
+    if not graphs.instructions:
+        return found
+    for place, work in enumerate(works):
+        if work.kind == SpanKind.KERNEL and work.attributes.get("graph_node"):
+            launched[work.correlation].append(place)
+    for places in launched.values():
+        rising = sorted(places, key=lambda place: works[place].start_ns)
+        layers = graphs.layers_of([works[place].name for place in rising])
+        for place, layer in zip(rising, layers, strict=True):
+            if layer is not None:
+                told = {**works[place].attributes, "layer": layer}
+                found[place] = replace(works[place], attributes=told)
+    return found
+
+
 class Subscription:
-    """The process's callbacks with CUPTI: registered once, for they stay registered."""
+    """The process's callbacks with CUPTI."""
 
     def __init__(self, cupti: Any) -> None:
         self._cupti = cupti
@@ -124,7 +148,10 @@ class Subscription:
             int(kinds.RUNTIME): self._runtime_call,
             int(kinds.DRIVER): self._driver_call,
         }
-        cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), self._completed)
+        self._register()
+
+    def _register(self) -> None:
+        self._cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), self._completed)
 
     def clock_ns(self) -> int:
         """Return CUPTI's time stamp."""
@@ -134,6 +161,7 @@ class Subscription:
         """Begin to record, with nothing left of before."""
         self._calls.clear()
         self._works.clear()
+        self._register()
         for kind in self._kinds:
             self._cupti.activity_enable(kind)
 
@@ -153,7 +181,9 @@ class Subscription:
 
     def _completed(self, records: Sequence[Any]) -> None:
         for record in records:
-            self._of_kind[int(record.kind)](record)
+            # Whoever else is CUPTI's client in the process may want kinds that are not used here.
+            if (take := self._of_kind.get(int(record.kind))) is not None:
+                take(record)
 
     def _runtime_call(self, record: Any) -> None:
         self._call(record, is_driver=False)

@@ -37,6 +37,7 @@ from services.agent.predictors.jax_program import (
 from services.agent.predictors.naming import names_for
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.shapes import first_line, zeros
+from services.agent.predictors.xla_graphs import GRAPHS
 from services.agent.predictors.xla_program import Program as Compiled
 from services.agent.predictors.xla_program import program_of
 
@@ -128,10 +129,13 @@ class JaxPredictor:
             with self._scope():
                 text = self._call.lower(self._parameters, *shapes).compile().as_text()
             self._compiled = program_of(text, self.opened.provider)
+        if self._device.platform == "gpu":
+            GRAPHS.instructions = self._compiled.graphable()
         return ProfiledCapture(self._compiled, self.predict, warmed_with, self._request.scratch)
 
     def close(self) -> None:
         """Free the parameters and what was compiled."""
+        GRAPHS.instructions = ()
         del self._call, self._parameters
         self.filled = {}
         jax.clear_caches()

@@ -3,16 +3,23 @@
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 from jax.profiler import ProfileData
 
 from mlscope.tracing.clock import epoch_offset_ns, now_ns
 from services.agent.predictors import Layer, Tensors
-from services.agent.predictors.xla_layers import Ran, layers_by_call
+from services.agent.predictors.xla_graphs import COMMAND_BUFFER
+from services.agent.predictors.xla_layers import Ran, layers_by_call, with_graphed
 from services.agent.predictors.xla_program import Program
 
 _FUSED = "a layer is an instruction of XLA's, which may do the work of several of the model's"
+_GRAPHED = (
+    "instructions in a command buffer (a CUDA graph) have no time of their own on the host: 0; "
+    "their kernels are told by name and order"
+)
+_DEVICE = "/device:"
 _BEGAN = "profile_start_time"
 _ENVIRONMENT = "Task Environment"
 
@@ -55,23 +62,43 @@ class ProfiledCapture:
             found = next(Path(self._folder.name).rglob("*.xplane.pb"), None)
             if found is None:
                 raise OSError("XLA's profiler wrote no file")
-            ran = list(instructions_in(ProfileData.from_file(str(found)), offset_ns))
+            ran = instructions_in(ProfileData.from_file(str(found)), offset_ns, self._program)
         finally:
             self._folder.cleanup()
-        return layers_by_call(ran, self._calls, self._program)
+        graphed = with_graphed(ran, self._program)
+        if len(graphed) > len(ran):
+            self.notes.append(_GRAPHED)
+        return layers_by_call(graphed, self._calls, self._program)
 
 
-def instructions_in(profile: ProfileData, offset_ns: int) -> Iterator[Ran]:
-    """Yield each instruction that ran; `offset_ns` is the epoch's on our clock."""
-    began_ns, line_number = _began_ns(profile) - offset_ns, 0
+def instructions_in(profile: ProfileData, offset_ns: int, program: Program) -> list[Ran]:
+    """Return each instruction that ran on the host; `offset_ns` is the epoch's on our clock.
+
+    On a CPU they run there. Of a GPU the host's part is what launches them, in events that are
+    named as they are; where neither is, what ran on the device itself.
+    """
+    on_host, launching, on_device = list[Ran](), list[Ran](), list[Ran]()
+    began_ns = _began_ns(profile) - offset_ns
+    for line, is_device, name, event in _events(profile):
+        told = dict(event.stats)
+        start_ns = began_ns + round(event.start_ns)
+        if "hlo_op" in told:
+            ran = Ran(str(told["hlo_op"]), start_ns, round(event.duration_ns), line)
+            (on_device if is_device else on_host).append(ran)
+        elif not is_device and (program.knows(name) or name.startswith(COMMAND_BUFFER)):
+            launching.append(Ran(name, start_ns, round(event.duration_ns), line))
+    return on_host or launching or on_device
+
+
+def _events(profile: ProfileData) -> Iterator[tuple[int, bool, str, Any]]:
+    """Yield each event with its line's number, whether that is a device's, and its name."""
+    line_number = 0
     for plane in profile.planes:
+        is_device = plane.name.startswith(_DEVICE)
         for line in plane.lines:
             line_number += 1
             for event in line.events:
-                told = dict(event.stats)
-                if "hlo_op" in told:
-                    start_ns = began_ns + round(event.start_ns)
-                    yield Ran(str(told["hlo_op"]), start_ns, round(event.duration_ns), line_number)
+                yield line_number, is_device, event.name, event
 
 
 def _began_ns(profile: ProfileData) -> int:

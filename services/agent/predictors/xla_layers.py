@@ -8,8 +8,10 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from services.agent.predictors import Layer
+from services.agent.predictors.xla_graphs import COMMAND_BUFFER
 from services.agent.predictors.xla_program import Program
 
 
@@ -35,6 +37,31 @@ def layers_by_call(
             continue
         found[place].append(each)
     return [_layers(each, end, program) for each, (_, end) in zip(found, calls, strict=True)]
+
+
+def with_graphed(ran: Sequence[Ran], program: Program) -> list[Ran]:
+    """Return what ran, and behind each command buffer the instructions that no event shows.
+
+    They take no time: it is their buffer's. Those between what ran before the buffer and what ran
+    after it are in it, in the order of the schedule.
+    """
+    if not any(each.instruction.startswith(COMMAND_BUFFER) for each in ran):
+        return list(ran)
+    shown = {each.instruction for each in ran}
+    schedule = [each.instruction for each in program.graphable()]
+    places = {name: number for number, name in enumerate(schedule)}
+    found, place = list[Ran](), 0
+    for each in sorted(ran, key=lambda one: one.start_ns):
+        found.append(each)
+        if each.instruction in places:
+            place = places[each.instruction] + 1
+        elif each.instruction.startswith(COMMAND_BUFFER):
+            place = place if place < len(schedule) else 0
+            inside = list(takewhile(lambda name: name not in shown, schedule[place:]))
+            end_ns = each.start_ns + each.duration_ns
+            found += [Ran(name, end_ns, 0, each.line) for name in inside]
+            place += len(inside)
+    return found
 
 
 def _layers(ran: Sequence[Ran], end_ns: int, program: Program) -> list[Layer]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from services.agent.predictors.natures import Nature, plain_flops, product_flops
+from services.agent.predictors.xla_graphs import Graphable
 
 _COMPUTATION = re.compile(r"^(?:ENTRY )?%?(?P<name>[\w.\-]+) \(.*\{$")
 _INSTRUCTION = re.compile(
@@ -32,6 +33,13 @@ _PLAIN: Mapping[str, str] = {
 _HEAVY = ("convolution", "dot", "custom-call", "reduce-window", "reduce")
 HOLDING = ("while", "conditional", "call")
 """Instructions whose time is that of others."""
+_STARTING = frozenset(
+    {
+        *("fusion", "custom-call", "convolution", "dot", "copy", "reduce", "reduce-window"),
+        *("sort", "scatter", "gather", "rng", "fft", "cholesky", "triangular-solve"),
+    }
+)
+"""Instructions that a GPU runs a kernel for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,23 @@ class Program:
         """Whether an instruction only runs others."""
         owner = self._owners.get(name)
         return owner is not None and owner[name].opcode in HOLDING
+
+    def knows(self, name: str) -> bool:
+        """Whether a name is one of its instructions'."""
+        return name in self._owners
+
+    def graphable(self) -> list[Graphable]:
+        """Return the instructions that start kernels in the order of the schedule.
+
+        They are of the entry computation: the last one of a program's text.
+        """
+        computations = list(self.computations.values())
+        entry: Computation = computations[-1] if computations else {}
+        return [
+            Graphable(name, self.row(name, 0)[0])
+            for name, one in entry.items()
+            if one.opcode in _STARTING
+        ]
 
     def row(self, name: str, nth: int) -> tuple[str, bytes]:
         """Return the layer name and attributes of an instruction's nth run in a call."""
