@@ -241,6 +241,12 @@ class Settings:
     analysis_wait_s: float = _setting(
         "ANALYSIS_WAIT_S", seconds_of, 1800.0, "silence of the analyzer that fails an evaluation"
     )
+    analysis_max_spans: int = _setting(
+        "ANALYSIS_MAX_SPANS",
+        whole(1, 1_000_000_000),
+        4_000_000,
+        "spans read of an evaluation, some 600 bytes of memory each; its tables say what was not",
+    )
     batch_deadline_s: float = _setting(
         "BATCH_DEADLINE_S", seconds_of, 60.0, "wait for missing batches before a run is incomplete"
     )

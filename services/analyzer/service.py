@@ -23,7 +23,7 @@ from services.analyzer.analysis import Analyzed, aim_of, analyze, samples_of
 from services.analyzer.answers import answer_of
 from services.analyzer.errors import DatabaseAway
 from services.analyzer.questions import Questions
-from services.analyzer.store import Store
+from services.analyzer.store import Bounds, Store
 from services.analyzer.tables import ANALYSES
 from services.analyzer.traces import Traces
 
@@ -43,14 +43,19 @@ class AnalyzerSettings(Protocol):
         """Return the database's address, password included."""
         ...
 
+    @property
+    def analysis_max_spans(self) -> int:
+        """The most spans that are read of one evaluation."""
+        ...
+
 
 class Analyzer:
     """Makes tables when an evaluation is measured, and answers with them."""
 
-    def __init__(self, bus: Bus, address: str) -> None:
-        """Open two stores at `address`: answers do not wait for analyses."""
+    def __init__(self, bus: Bus, address: str, bounds: Bounds) -> None:
+        """Open two stores at `address`: answers do not wait for analyses, which are bounded."""
         self._bus = bus
-        self._work = Store(address)
+        self._work = Store(address, bounds)
         self._answers = Store(address)
         self._turn = asyncio.Lock()
         self.analyzed = 0
@@ -161,7 +166,8 @@ class Analyzer:
 
 async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> None:
     """Analyze and answer until `stop` is set; an analysis under way is then given back."""
-    analyzer = Analyzer(bus, settings.database_conninfo())
+    bounds = Bounds(spans=settings.analysis_max_spans)
+    analyzer = Analyzer(bus, settings.database_conninfo(), bounds)
     questions, traces = analyzer.questions(), Traces(bus, settings.database_conninfo())
     answerers: dict[type[Command], Answerer] = {
         ShowTables: analyzer.tables,

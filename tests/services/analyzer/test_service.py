@@ -25,6 +25,7 @@ from tests.services.collector.builders import (
     REQUESTED_NS,
     a_completion,
     a_plan,
+    a_trace,
     some_queries,
 )
 
@@ -39,6 +40,7 @@ class Settings:
     """Where an analyzer reads and writes."""
 
     address: str
+    analysis_max_spans: int = 1000
 
     def database_conninfo(self) -> str:
         """Return the database's address."""
@@ -46,10 +48,12 @@ class Settings:
 
 
 @asynccontextmanager
-async def analyzing(server: MemoryServer, address: str) -> AsyncIterator[None]:
+async def analyzing(
+    server: MemoryServer, address: str, most_spans: int = 1000
+) -> AsyncIterator[None]:
     stop = asyncio.Event()
     async with connect(server, "analyzer") as bus:
-        serving = asyncio.create_task(serve(bus, Settings(address), stop))
+        serving = asyncio.create_task(serve(bus, Settings(address, most_spans), stop))
         try:
             await _answering(bus)
             yield
@@ -82,7 +86,8 @@ def _rows(address: str) -> None:
     collector.migrate(address)
     migrate(address)
     with closing(collector.Store(address)) as rows:
-        rows.save([prepared_of(some_queries(), REQUESTED_NS)])
+        batches = (some_queries(), a_trace(count=5))
+        rows.save([prepared_of(batch, REQUESTED_NS) for batch in batches])
         rows.end_run(run_row(a_completion(), a_plan().plan, REQUESTED_NS, "c0"))
 
 
@@ -92,6 +97,18 @@ async def _said(bus: Bus) -> Fact:
             if recorded is not None:
                 return recorded.fact
     raise AssertionError("nothing was said")
+
+
+async def test_spans_beyond_the_setting_are_left_out_and_tables_say_so(
+    server: MemoryServer, database_url: str, bus: Bus
+) -> None:
+    _rows(database_url)
+    async with analyzing(server, database_url, most_spans=3):
+        await bus.publish(MEASURED, id="m0")
+        await _said(bus)
+        answer = await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["operators"]}')
+    (table,) = Tables.model_validate_json(answer).tables
+    assert "r0: the first 3 of 5 spans were read" in table.caveats
 
 
 async def test_a_measured_evaluation_gets_its_tables(
