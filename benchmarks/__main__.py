@@ -10,7 +10,7 @@ import sys
 BENCHMARKS = (
     *("pacing", "remote_pacing", "overhead", "leveled_truth", "pipeline", "predict"),
     *("observing", "ingest", "artifacts", "startup", "catalog", "consistency", "layer_overhead"),
-    "correlate",
+    *("correlate", "stored_trace", "against_hta"),
 )
 LONG = ("memory",)
 

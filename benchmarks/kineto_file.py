@@ -1,9 +1,11 @@
 """A made-up trace as the JSON file that `torch.profiler` would write of it, byte for byte its way.
 
 Layers become `cpu_op` events, launches `cuda_runtime`, kernels `kernel` and `gpu_memcpy`, each
-launch with the two events of its arrow (`ac2g`), queries `user_annotation`.
+launch with the two events of its arrow (`ac2g`), queries `user_annotation`, with what each stream
+did for a query as `gpu_user_annotation`.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +80,35 @@ def write(path: Path, spans: pl.DataFrame) -> int:
                 file.write(",\n" if events else "")
                 file.write(text)
                 events += 1
+        for text in _annotations(spans):
+            file.write(f",\n{text}")
+            events += 1
         file.write('\n  ],"traceName": "/tmp/trace.json" }')
     return events
+
+
+def _annotations(spans: pl.DataFrame) -> Iterator[str]:
+    """Yield from when to when each stream worked for each query."""
+    kinds = [int(SpanKind.KERNEL), int(SpanKind.COPY)]
+    launches = spans.filter(pl.col("kind") == int(SpanKind.LAUNCH)).select(
+        "correlation", "start_ns"
+    )
+    steps = spans.filter(pl.col("level") == int(Level.MODEL)).select("query", "start_ns")
+    whose = launches.sort("start_ns").join_asof(steps.sort("start_ns"), on="start_ns")
+    work = spans.filter(pl.col("kind").is_in(kinds)).drop("query")
+    stretches = (
+        work.join(whose.select("correlation", "query"), on="correlation")
+        .group_by("query", "thread", maintain_order=True)
+        .agg(
+            pl.col("start_ns").min(),
+            (pl.col("start_ns") + pl.col("duration_ns")).max().alias("end"),
+        )
+    )
+    for query, stream, start, end in stretches.iter_rows():
+        times = {"ts": _BASE_US + start / 1000, "dur": (end - start) / 1000}
+        where = {"pid": 0, "tid": stream, "name": f"ProfilerStep#{query}"}
+        args = f'"External id": {query}'
+        yield _SPAN.format(**where, **times, cat="gpu_user_annotation", args=args)
 
 
 def _events(span: dict[str, Any]) -> list[str]:

@@ -1,0 +1,149 @@
+"""HolisticTraceAnalysis and mlscope on one Kineto file: what both answer, loading included.
+
+`python -m benchmarks.against_hta --hta-python PATH [--small 20,100,10] [--large 250,100,10]
+[--steps 20,2500,5] [--keep]`
+
+HTA is no dependency: `python -m venv V && V/bin/pip install HolisticTraceAnalysis 'pandas<3'`. Both
+start from the same JSON file, each in a process of its own, its imports done, and answer the same:
+
+| step | HTA | mlscope |
+|---|---|---|
+| load | TraceAnalysis | file to spans, the tree of all, device work with layers and launches |
+| kernels | get_gpu_kernel_breakdown | time by type; sum, mean, std, min, max by name |
+| busy | get_temporal_breakdown | unions of device work and of kernels, idle time |
+| idle | get_idle_time_breakdown | idle time of each stream: waiting for the host, kernels, other |
+| launches | get_cuda_kernel_launch_stats | of each launch: its duration, its kernel's, the delay |
+| annotations | get_gpu_kernels_with_user_annotations | the step of each kernel |
+| operators | get_aten_op_kernels_and_delay | by operator and its kernels: how often, delays |
+
+What they found is compared (HTA reads to the ns, all steps). HTA's operators take it a time that
+grows with the square of the trace, so they are asked on the small file alone; its loading grows
+with steps times events, so one large file has many steps and one few. A file is queries, layers and
+launches a layer. Wanted: 30 times faster for what both do; the ratio of every step is printed.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.kineto_file import write
+from benchmarks.timing import kept
+from benchmarks.tracing import Shape, spans_of
+
+WANTED_RATIO = 30.0
+OPERATORS = "operators"
+TOLERANCE = 1e-3
+_PEER = Path(__file__).with_name("hta_side.py")
+Told = Mapping[str, Any]
+
+
+def compared(python: str, shape: Shape, *, has_operators: bool) -> float:
+    """Print both sides' times on one file; return how many times faster all of ours is."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        events, size = write(path, spans_of(shape)), path.stat().st_size
+        print(
+            f"\n{events:,} events, {size / 1e6:.0f} MB of JSON: {shape.queries} steps of "
+            f"{shape.layers} operators, {shape.all_launches:,} launches; load average "
+            f"{os.getloadavg()[0]:.1f}"
+        )
+        asked = [str(path), *([OPERATORS] if has_operators else [])]
+        mine = _told(sys.executable, ["-m", "benchmarks.mlscope_side", *asked])
+        peer = _told(python, [str(_PEER), *asked])
+    if not isinstance(peer, dict):
+        print(f"HTA fails on it: {peer}")
+        return 0.0
+    assert isinstance(mine, dict), mine
+    _print_steps(mine["seconds"], peer["seconds"])
+    _print_answers(mine["found"], peer["found"])
+    return _total(peer["seconds"]) / _total(mine["seconds"])
+
+
+def _told(python: str, arguments: Sequence[str]) -> dict[str, Any] | str:
+    """Return what a side says, or the last line of its error."""
+    environ = {**os.environ, "HTA_DISABLE_NS_ROUNDING": "1"}
+    ended = subprocess.run(
+        [python, *arguments], capture_output=True, text=True, check=False, env=environ
+    )
+    if ended.returncode:
+        return "".join(ended.stderr.splitlines()[-1:]) or f"status {ended.returncode}"
+    told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return told
+
+
+def _print_steps(mine: Told, peer: Told) -> None:
+    print(f"{'wall (CPU), s':14} {'mlscope':>16} {'HTA':>18} {'ratio':>7}")
+    for step, theirs in peer.items():
+        _print_step(step, mine[step], theirs)
+    _print_step("all", _sum(mine), _sum(peer))
+    if OPERATORS in peer:
+        rest = [{k: v for k, v in each.items() if k != OPERATORS} for each in (mine, peer)]
+        _print_step(f"all but {OPERATORS}", _sum(rest[0]), _sum(rest[1]))
+    rest = [{k: v for k, v in each.items() if k != "load"} for each in (mine, peer)]
+    _print_step("all but load", _sum(rest[0]), _sum(rest[1]))
+
+
+def _print_step(step: str, ours: Sequence[float], theirs: Sequence[float]) -> None:
+    cells = [f"{wall:.3f} ({cpu:.3f})" for wall, cpu in (ours, theirs)]
+    ratio = theirs[0] / ours[0] if ours[0] else float("inf")
+    print(f"{step:18} {cells[0]:>14} {cells[1]:>18} {ratio:7.1f}")
+
+
+def _print_answers(mine: Told, peer: Told) -> None:
+    """Print where the two differ by more than the tolerance, or that they do not."""
+    apart = [
+        f"{name}: {mine.get(name)} and {value}"
+        for name, value in peer.items()
+        if not _is_close(float(mine.get(name, 0)), float(value))
+    ]
+    alike = f"{len(peer) - len(apart)} of {len(peer)} figures agree within {TOLERANCE:.1%}"
+    print(alike + (f"; not (ours and theirs): {'; '.join(apart)}" if apart else ""))
+
+
+def _is_close(one: float, two: float) -> bool:
+    return abs(one - two) <= TOLERANCE * max(abs(one), abs(two), 1.0)
+
+
+def _sum(told: Told) -> tuple[float, float]:
+    return sum(wall for wall, _ in told.values()), sum(cpu for _, cpu in told.values())
+
+
+def _total(told: Told) -> float:
+    return _sum(told)[0]
+
+
+def _shape(text: str) -> Shape:
+    queries, layers, launches = (int(each) for each in text.split(","))
+    return Shape(queries, layers, launches)
+
+
+def main() -> int:
+    """Compare on each file; 1 where one is not as much faster as wanted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hta-python", default=os.environ.get("MLSCOPE_HTA_PYTHON", ""))
+    parser.add_argument("--small", type=_shape, default=Shape(20, 100, 10))
+    parser.add_argument("--large", type=_shape, default=Shape(250, 100, 10))
+    parser.add_argument("--steps", type=_shape, default=Shape(20, 2500, 5))
+    parser.add_argument("--keep", action="store_true", help="write results/against_hta.txt too")
+    options = parser.parse_args()
+    if not options.hta_python:
+        print("no --hta-python: not compared with HolisticTraceAnalysis")
+        return 0
+    with kept("against_hta", is_wanted=options.keep):
+        ratios = [
+            compared(options.hta_python, shape, has_operators=shape is options.small)
+            for shape in (options.small, options.large, options.steps)
+        ]
+        shown = ", ".join(f"{ratio:.1f}" for ratio in ratios)
+        print(f"\nwanted: {WANTED_RATIO:.0f} times faster for what both do; found {shown}")
+    return int(min(ratios) < WANTED_RATIO)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""A large run in a real PostgreSQL: read, correlated, analyzed and written by the analyzer's own.
+
+`python -m benchmarks.stored_trace [--queries 1000] [--most-spans N] [--keep NAME]`
+
+A server of the embedded wheel takes a made-up run through the collector's own store (binary COPY,
+attributes of layers and kernels as torch.profiler's collector writes them): 1,000 queries are 1.1 M
+spans of a host and 1 M kernels, 5,000 are 10.5 M spans; beside it a run at level framework. Then a
+process of its own does what the analyzer does when an evaluation was measured: read, analyze,
+write. Printed are the time of each, the peak memory of that process and of its server's, and what
+the tables say of spans that were left out: above `--most-spans` (4 M unless set) they are. Wanted:
+2 GB or less for 1 M + 1 M; for 10 M bounded, and said.
+"""
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from psycopg import connect
+
+from benchmarks.cluster import new_folder
+from benchmarks.stored_run import EVALUATION, MEASURED, stored
+from benchmarks.timing import Timed, kept, peak_bytes
+from cli.cluster.postgres import Postgres
+from services.analyzer.analysis import analyze
+from services.analyzer.store import Bounds, Store
+
+WANTED_BYTES = 2e9
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+def analyzed(address: str, bounds: Bounds, told: Any) -> None:
+    """Do what the analyzer does with a measured evaluation; put what it took into `told`."""
+    timed, base = Timed(), peak_bytes()
+    with closing(Store(address, bounds)) as store:
+        frames = store.read(EVALUATION, MEASURED)
+        timed.note("read")
+        memory = {"started": base, "read": peak_bytes()}
+        spans = sum(run.spans.height for run in frames.measured)
+        done = analyze(frames)
+        timed.note("analyze")
+        memory["analyze"] = peak_bytes()
+        store.write(EVALUATION, done.tables, done.digest, done.trees)
+        timed.note("write")
+        memory["write"] = peak_bytes()
+    caveats = {table.name: list(table.caveats) for table in done.tables}
+    told.put(
+        {
+            "spans": spans,
+            "seconds": timed.seconds,
+            "memory": memory,
+            "server": _server_peak(address),
+            "caveats": caveats["kernels_by_layer"],
+            "tables": len(done.tables),
+            "rows": sum(len(table.rows) for table in done.tables),
+            "silent": [name for name, found in caveats.items() if not _is_said(found)],
+        }
+    )
+
+
+def _is_said(caveats: Sequence[str]) -> bool:
+    return any("spans were read" in caveat for caveat in caveats)
+
+
+def _server_peak(address: str) -> int:
+    """Return the most memory one of the server's processes held, shared buffers among it."""
+    with connect(address, autocommit=True) as session:
+        pids = session.execute("SELECT pid FROM pg_stat_activity").fetchall()
+    found = []
+    for (pid,) in pids:
+        with suppress(OSError):
+            found.append(peak_bytes(pid))
+    return max(found, default=0)
+
+
+def measure(queries: int, bounds: Bounds) -> dict[str, Any]:
+    """Return what filling and analyzing one evaluation took."""
+    with new_folder() as folder, Postgres(Path(folder)) as postgres:
+        address = postgres.admin_url()
+        began_s = time.monotonic()
+        spans = stored(address, queries)
+        filled_s = time.monotonic() - began_s
+        told = _SPAWN.SimpleQueue()
+        process = _SPAWN.Process(target=analyzed, args=(address, bounds, told))
+        process.start()
+        found: dict[str, Any] = told.get()
+        process.join()
+    return {**found, "stored": spans, "filled_s": filled_s}
+
+
+def printed(found: dict[str, Any], bounds: Bounds) -> bool:
+    """Print what it took; whether memory stayed where it is wanted."""
+    print(
+        f"{found['stored']:,} spans in PostgreSQL (stored in {found['filled_s']:.0f} s), bound "
+        f"{bounds.spans:,}: {found['spans']:,} read, {found['tables']} tables of {found['rows']:,} "
+        f"rows; load average {os.getloadavg()[0]:.1f}"
+    )
+    print(f"{'':10} {'wall, s':>8} {'own CPU, s':>11} {'peak memory so far, GB':>23}")
+    for step, (wall, cpu) in found["seconds"].items():
+        print(f"{step:10} {wall:8.2f} {cpu:11.2f} {found['memory'][step] / 1e9:23.2f}")
+    print(f"before the first of them: {found['memory']['started'] / 1e9:.2f} GB")
+    print(f"largest process of the server: {found['server'] / 1e9:.2f} GB (256 MiB are buffers)")
+    is_cut = found["spans"] < found["stored"]
+    print("what the tables say of it:" if is_cut else "nothing was left out")
+    for caveat in found["caveats"] if is_cut else ():
+        print(f"  {caveat}")
+    is_small = bool(found["memory"]["write"] <= WANTED_BYTES)
+    print(f"wanted: {WANTED_BYTES / 1e9:g} GB or less: {'yes' if is_small else 'no'}")
+    if is_cut and found["silent"]:
+        print(f"tables that do not say so: {', '.join(found['silent'])}")
+    return is_small
+
+
+def main() -> int:
+    """Measure and print; 1 where it is not as wanted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--most-spans", type=int, default=Bounds().spans)
+    parser.add_argument("--keep", default="", metavar="NAME", help="write results/NAME.txt too")
+    options = parser.parse_args()
+    bounds = Bounds(**{**asdict(Bounds()), "spans": options.most_spans})
+    with kept(options.keep, is_wanted=bool(options.keep)):
+        is_good = printed(measure(options.queries, bounds), bounds)
+    return int(not is_good)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
