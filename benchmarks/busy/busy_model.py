@@ -10,7 +10,8 @@ PAPI lie in the calls that they look at.
 import json
 import resource
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from mlscope.tracing.clock import now_ns
@@ -30,6 +31,8 @@ class Hooks:
     """What is called inside each layer; None is nobody."""
 
     hook: Hook | None = None
+    #: begin and end (CLOCK_MONOTONIC ns) of each call in which the system gave the core away
+    lost: list[tuple[int, int]] = field(default_factory=list)
 
 
 HOOKS = Hooks()
@@ -61,6 +64,18 @@ class BusyLayer:
             hook(self.index, False)
 
 
+@contextmanager
+def watched() -> Iterator[None]:
+    """Note a call in which this thread lost its core: its layers took longer than they were told.
+
+    About a microsecond, between two calls of the model's layers and never in one.
+    """
+    began, before = now_ns(), resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+    yield
+    if resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw != before:
+        HOOKS.lost.append((began, now_ns()))
+
+
 class Busy:
     """Runs its layers one after the other and answers with its input."""
 
@@ -86,8 +101,9 @@ class Busy:
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Run the layers."""
-        for layer in self._layers:
-            layer()
+        with watched():
+            for layer in self._layers:
+                layer()
         return inputs
 
     def layers(self, warmed_with: Sequence[Tensors]) -> "BusyCapture":
@@ -114,10 +130,11 @@ class BusyCapture:
         """Run the layers, each between two stamps."""
         stamps: list[tuple[int, int]] = []
         append = stamps.append
-        for layer in self._layers:
-            began = now_ns()
-            layer()
-            append((began, now_ns()))
+        with watched():
+            for layer in self._layers:
+                began = now_ns()
+                layer()
+                append((began, now_ns()))
         self._calls.append(stamps)
         return inputs
 
