@@ -185,11 +185,11 @@ class Measurement:
         if self._late_ns:
             noise[LATENESS] = _p99(self._late_ns)
         conditions = self.session.conditions(seed if isinstance(seed, int) else None, noise)
+        conditions = conditions.model_copy(update={"blocks_ended": self.blocks_ended})
         told: dict[str, Any] = {"repeats_compared": self.stages.kept.compared}
         return conditions.model_copy(update={**told, **self.roof.ceilings})
 
     def _notes(self, tally: Tally, origin: ClockOrigin) -> list[str]:
-        conditions = conditions.model_copy(update={"blocks_ended": self.blocks_ended})
         notes = [*self.stages.notes, *self.collecting.notes]
         if self.roof.note:
             notes.append(self.roof.note)
