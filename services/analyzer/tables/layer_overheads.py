@@ -3,6 +3,10 @@
 Formula: the mean over blocks of median(deeper run) - median(layers' own run), blocks that
 interleave paired; its interval is Student's t over blocks. Source: XSP III-C, leveled
 experimentation, here with statistics and by layer.
+
+A layer's times at both levels disagree, and its row does not hold, where the deeper run was
+faster beyond the doubt, or slower beyond the doubt by more than the same run was on the whole of
+predict: that is the overhead measured, and a layer is part of it.
 """
 
 from collections import defaultdict
@@ -14,7 +18,15 @@ import polars as pl
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from services.analyzer.frames import LAYER_LEVEL, Frames, Run
-from services.analyzer.tables.levels import UNTIMED, doubt_of, paired_blocks
+from services.analyzer.tables.levels import (
+    BEYOND_WHOLE,
+    UNTIMED,
+    doubt_of,
+    is_beyond,
+    paired_blocks,
+    predict_ns,
+)
+from services.analyzer.tables.side_by_side import are_side_by_side
 from services.analyzer.tables.table import (
     Analysis,
     estimate,
@@ -55,10 +67,13 @@ def _rows(runs: dict[int, Run]) -> Iterator[dict[str, Any]]:
 
 def _of_pair(own: Run, deeper: Run) -> Iterator[dict[str, Any]]:
     blocks = paired_blocks(_layer_ns(own), _layer_ns(deeper), "layer", "name")
+    most = _overhead_most(own, deeper)
     for (layer, name), part in blocks.group_by(["layer", "name"], maintain_order=True):
         interval = blocks_interval(part["change"].to_numpy())
         change, before = float(part["change"].mean()), float(part["less"].median())  # type: ignore[arg-type]
         doubt = doubt_of((own, deeper), interval)
+        if not doubt and is_beyond(interval.low, most):
+            doubt = BEYOND_WHOLE
         yield {
             "run": own.row.run,
             "deeper": deeper.row.run,
@@ -74,6 +89,17 @@ def _of_pair(own: Run, deeper: Run) -> Iterator[dict[str, Any]]:
             "valid": not doubt,
             "doubt": doubt,
         }
+
+
+def _overhead_most(own: Run, deeper: Run) -> float | None:
+    """Return the upper end of what looking deeper costs predict, None where nobody knows.
+
+    Of layers side by side one may slow down behind another, with predict as fast as before.
+    """
+    if are_side_by_side(own) or are_side_by_side(deeper):
+        return None
+    blocks = paired_blocks(predict_ns(own), predict_ns(deeper))
+    return blocks_interval(blocks["change"].to_numpy()).high if blocks.height else None
 
 
 def _layer_ns(run: Run) -> pl.DataFrame:

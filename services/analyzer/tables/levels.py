@@ -2,8 +2,18 @@
 
 A level's time comes from runs where that level is the deepest one on. What looking costs is a
 difference of two runs, and is called one: it is never taken off a measured number. Blocks of the
-runs interleave, so the difference is taken block by block. It does not hold where records were
-dropped, or where the deeper run was faster beyond the doubt: looking does not speed things up.
+runs interleave, so the difference is taken block by block.
+
+What does not hold, and is marked so (all "beyond the doubt" is by intervals at 95 %):
+
+- any figure of layers or of a difference where records were dropped;
+- a difference whose deeper run was faster beyond the doubt: looking does not speed things up;
+- a difference on a part that is beyond the doubt more than that on the whole it lies in (layers in
+  predict, predict in the query): a part can't cost more than its whole;
+- layers that take beyond the doubt more than the predict they lie in, both of the same queries.
+
+Layers that run side by side on several threads may well sum up to more than predict. What was
+started from which of them is then ambiguous, which a caveat says: serialised runs tell it.
 """
 
 import json
@@ -19,6 +29,7 @@ from mlscope.statistics import Interval, blocks_interval, percentile_interval
 from schemas.analysis import Table
 from schemas.level import Level
 from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Ns, Run
+from services.analyzer.tables.side_by_side import ambiguous_parents, are_side_by_side
 from services.analyzer.tables.table import (
     Analysis,
     estimate,
@@ -39,6 +50,8 @@ _Group = tuple[str, str, str, int, str]
 _Cells = dict[str, Any]
 UNTIMED = ("counters", "cold")
 """Variants of runs whose times are of no level: profilers replay in them, or models open."""
+_LOST = "batches were lost"
+BEYOND_WHOLE = "it costs more in the part than in the whole it lies in: the levels disagree"
 
 
 def levels(frames: Frames) -> Table:
@@ -51,7 +64,9 @@ def levels(frames: Frames) -> Table:
             group = (row.agent, row.session, row.scenario, row.batch_size, parameters)
             groups[group].setdefault(row.level, run)
     rows = [row for group, runs in groups.items() for row in _rows(group, runs)]
-    notes = [*trace_doubts(frames), *_negative(rows), *_invalid(rows)]
+    told = [run for runs in groups.values() for run in runs.values()]
+    doubted = [*_negative(rows), *_invalid(rows), *ambiguous_parents(told)]
+    notes = [*trace_doubts(frames), *doubted]
     return made(ANALYSIS, rows, _verdict(rows), notes)
 
 
@@ -63,8 +78,9 @@ def _negative(rows: list[_Cells]) -> Iterator[str]:
 
 def _invalid(rows: list[_Cells]) -> Iterator[str]:
     for row in rows:
-        if row["kind"] == "difference" and not row["valid"]:
-            yield f"{row['session']}, {row['part']}: does not hold: {row['doubt']}"
+        if not row["valid"] and row["doubt"] != _LOST:
+            where = row["session"] if row["kind"] == "difference" else row["run"]
+            yield f"{where}, {row['part']}: does not hold: {row['doubt']}"
 
 
 def _verdict(rows: list[_Cells]) -> str:
@@ -80,7 +96,7 @@ def _verdict(rows: list[_Cells]) -> str:
 
 def _rows(group: _Group, runs: dict[int, Run]) -> Iterator[_Cells]:
     shallowest = runs[min(runs)]
-    yield _measured(group, "query", shallowest, _query_ns(shallowest), shallowest)
+    yield _measured(group, "query", shallowest, _query_ns(shallowest))
     model = runs.get(OPERATOR_LEVEL)
     if model is not None:
         yield from _operator_rows(group, model)
@@ -94,28 +110,60 @@ def _rows(group: _Group, runs: dict[int, Run]) -> Iterator[_Cells]:
 def _operator_rows(group: _Group, run: Run) -> Iterator[_Cells]:
     operators = _per_query(run.spans_at(OPERATOR_LEVEL))
     query = run.answered.select("query", pl.Series("ns", _query_ns(run), pl.Int64))
-    yield _measured(group, "operators", run, operators["ns"].to_numpy(), run)
-    yield _measured(group, PREDICT, run, run.operator_ns(PREDICT), run)
-    yield _measured(group, "outside operators", run, _rest(query, operators), run)
+    yield _measured(group, "operators", run, operators["ns"].to_numpy())
+    yield _measured(group, PREDICT, run, run.operator_ns(PREDICT))
+    yield _measured(group, "outside operators", run, _rest(query, operators))
 
 
 def _layer_rows(group: _Group, run: Run) -> Iterator[_Cells]:
-    layers = _per_query(run.spans_at(LAYER_LEVEL))
-    operators = run.spans_at(OPERATOR_LEVEL)
-    predict = _per_query(operators.filter(pl.col("name") == PREDICT))
-    yield _measured(group, "predict, layers traced", run, predict["ns"].to_numpy(), run)
-    yield _measured(group, "layers", run, layers["ns"].to_numpy(), run)
-    yield _measured(group, "outside layers", run, _rest(predict, layers), run)
+    layers, predict = _layers(run), predict_ns(run)
+    rest = predict.join(layers, on=["query", "block"], suffix="_part").with_columns(
+        (pl.col("ns") - pl.col("ns_part")).alias("ns")
+    )
+    doubt = _doubt_of_layers(run, rest)
+    yield _measured(group, "predict, layers traced", run, predict["ns"].to_numpy())
+    yield _measured(group, "layers", run, layers["ns"].to_numpy(), doubt)
+    yield _measured(group, "outside layers", run, rest["ns"].to_numpy(), doubt)
+
+
+def _doubt_of_layers(run: Run, rest: pl.DataFrame) -> str:
+    """Return why the layers of a run do not hold; `rest` is what predict took beside them."""
+    if run.row.dropped_records:
+        return "records were dropped"
+    if are_side_by_side(run):
+        return ""
+    medians = rest.group_by("block").agg(pl.col("ns").median())["ns"].to_numpy()
+    is_several = len(medians) > 1
+    interval = blocks_interval(medians) if is_several else _of_one(rest["ns"].to_numpy())
+    if interval.high is None or interval.high >= 0:
+        return ""
+    return "layers sum up to more than the predict they lie in: the levels disagree"
 
 
 def _overheads(group: _Group, above: Run, below: Run) -> Iterator[_Cells]:
     """Yield the cost of the deeper level on each part that both runs have."""
     upper, deeper = (Level(run.row.level).name.lower() for run in (above, below))
-    for name, part in (("query", _queries), (PREDICT, _predicts), ("layers", _layers)):
+    most: float | None = None
+    side_by_side = are_side_by_side(above) or are_side_by_side(below)
+    for name, part in (("query", _queries), (PREDICT, predict_ns), ("layers", _layers)):
         less, more = part(above), part(below)
         if less.height and more.height:
             what = f"tracing {deeper} over {upper}, on {name}"
-            yield _difference(group, what, (above, less), (below, more))
+            row = _difference(group, what, (above, less), (below, more))
+            yield row if side_by_side and part is _layers else _within(row, most)
+            most = row["median_high"]
+
+
+def _within(row: _Cells, most: float | None) -> _Cells:
+    """Return a difference, doubted where it is beyond the doubt above `most`, that of its whole."""
+    if row["doubt"] or not is_beyond(row["median_low"], most):
+        return row
+    return {**row, "valid": False, "doubt": BEYOND_WHOLE}
+
+
+def is_beyond(low: float | None, most: float | None) -> bool:
+    """Say whether a part's cost, from `low` on, is above the `most` that its whole may cost."""
+    return low is not None and most is not None and low > max(most, 0.0)
 
 
 def _queries(run: Run) -> pl.DataFrame:
@@ -123,7 +171,8 @@ def _queries(run: Run) -> pl.DataFrame:
     return run.answered.select("query", "block", pl.Series("ns", _query_ns(run), pl.Int64))
 
 
-def _predicts(run: Run) -> pl.DataFrame:
+def predict_ns(run: Run) -> pl.DataFrame:
+    """Return query, block and ns of each predict of an answered query."""
     return _by_block(run.spans_at(OPERATOR_LEVEL).filter(pl.col("name") == PREDICT))
 
 
@@ -167,8 +216,9 @@ def _cells(group: _Group, part: str, runs: tuple[Run, ...]) -> _Cells:
     }
 
 
-def _measured(group: _Group, part: str, run: Run, values: Ns, whole_: Run) -> _Cells:
-    query = _query_ns(whole_)
+def _measured(group: _Group, part: str, run: Run, values: Ns, doubt: str = "") -> _Cells:
+    query = _query_ns(run)
+    doubt = _LOST if run.row.dropped_batches else doubt
     median = float(np.median(values)) if len(values) else None
     interval = percentile_interval(values, 0.5) if len(values) else None
     return {
@@ -178,8 +228,8 @@ def _measured(group: _Group, part: str, run: Run, values: Ns, whole_: Run) -> _C
         **with_interval("median", median, interval),
         "share": share(median, float(np.median(query)) if len(query) else None),
         "blocks": run.answered["block"].n_unique(),
-        "valid": not run.row.dropped_batches,
-        "doubt": "batches were lost" if run.row.dropped_batches else "",
+        "valid": not doubt,
+        "doubt": doubt,
     }
 
 
@@ -228,6 +278,11 @@ def doubt_of(runs: tuple[Run, ...], interval: Interval) -> str:
     if interval.high is not None and interval.high < 0:
         return "the deeper run was faster beyond the doubt: the levels disagree"
     return ""
+
+
+def _of_one(values: Ns) -> Interval:
+    """Return the interval of one block's median; nobody knows that of none."""
+    return percentile_interval(values, 0.5) if len(values) else Interval(None, None, 0.95, "none")
 
 
 def _of_medians(less: Ns, more: Ns) -> tuple[float, Interval]:

@@ -46,3 +46,25 @@ def test_a_serialised_run_is_not_compared_with_an_overlapping_one() -> None:
     table = table_of(ANALYSIS, OWN, deeper)
     assert table.rows == ()
     assert table.verdict == "No run looks deeper than one at level framework beside it."
+
+
+def _with_predict(run: dict[str, Any], *times: int) -> dict[str, Any]:
+    spans = [[100 + n, None, 2, "predict", 0, ns, 0, n, n] for n, ns in enumerate(times)]
+    return run | {"spans": [*run["spans"], *spans]}
+
+
+def test_a_layer_that_costs_more_than_predict_does_not_hold() -> None:
+    own = _with_predict(_run("l", 3, (100, 50), (100, 50), (100, 51)), 160, 160, 161)
+    deep = _with_predict(_run("s", 5, (102, 90), (103, 91), (102, 91)), 170, 171, 170)
+    first, second = rows_of(table_of(ANALYSIS, own, deep))
+    assert (first["valid"], first["doubt"]) == (True, "")
+    assert (second["valid"], "more in the part" in second["doubt"]) == (False, True)
+
+
+def test_a_layer_behind_another_may_cost_more_than_predict() -> None:
+    own = _with_predict(_run("l", 3, (100, 50), (100, 50), (100, 51)), 100, 100, 101)
+    deep = _with_predict(_run("s", 5, (102, 90), (103, 91), (102, 91)), 103, 103, 103)
+    for run in (own, deep):
+        for span in run["spans"]:
+            span[6] = span[9] if len(span) > 9 else 0
+    assert all(row["valid"] for row in rows_of(table_of(ANALYSIS, own, deep)))

@@ -86,3 +86,75 @@ def test_overlapping_operators_leave_a_negative_rest_that_is_told() -> None:
     rest = {row["part"]: row["median"] for row in rows_of(table)}["outside operators"]
     assert rest == -50.0
     assert any("outside operators is below 0" in caveat for caveat in table.caveats)
+
+
+def _layered(run: str, *blocks: tuple[int, int, int], level: int = 3, **row: Any) -> dict[str, Any]:
+    """Return a run of a query a block: what query, predict and its one layer took."""
+    queries = [query(n, 0, whole, block=n) for n, (whole, _, _) in enumerate(blocks)]
+    spans = []
+    for n, (_, predict, layer) in enumerate(blocks):
+        spans.append([10 * n, None, 2, "predict", 0, predict, 0, n, n])
+        spans.append([10 * n + 1, None, 3, "conv", 0, layer, 0, n, n, 0])
+    return {"run": run, "level": level, "queries": queries, "spans": spans, **row}
+
+
+def test_layers_that_take_more_than_their_predict_do_not_hold() -> None:
+    table = table_of(ANALYSIS, _layered("l", (100, 80, 95), (100, 81, 95), (100, 80, 96)))
+    parts = {row["part"]: row for row in rows_of(table)}
+    assert "layers sum up to more than the predict" in parts["layers"]["doubt"]
+    assert not parts["layers"]["valid"]
+    assert not parts["outside layers"]["valid"]
+    assert parts["predict, layers traced"]["valid"]
+    assert any("l, layers: does not hold" in caveat for caveat in table.caveats)
+
+
+def test_layers_that_may_take_more_within_the_doubt_hold() -> None:
+    parts = _parts(_layered("l", (100, 80, 95), (100, 80, 60), (100, 80, 82)))
+    assert parts["outside layers"]["median"] == -2.0
+    assert (parts["layers"]["valid"], parts["layers"]["doubt"]) == (True, "")
+
+
+def test_layers_with_dropped_records_do_not_hold() -> None:
+    parts = _parts(_layered("l", (100, 80, 60), (100, 80, 60), dropped_records=1))
+    assert (parts["layers"]["valid"], parts["predict, layers traced"]["valid"]) == (False, True)
+
+
+def test_a_part_that_costs_more_than_its_whole_does_not_hold() -> None:
+    shallow = _layered("l", (100, 80, 50), (100, 80, 50), (100, 80, 50))
+    deep = _layered("s", (110, 90, 75), (111, 91, 75), (110, 90, 76), level=5)
+    parts = _parts(shallow, deep)
+    cost = parts["tracing system over framework, on layers"]
+    assert "more in the part than in the whole" in cost["doubt"]
+    assert not cost["valid"]
+    assert parts["tracing system over framework, on predict"]["valid"]
+
+
+def _side_by_side(**row: Any) -> dict[str, Any]:
+    spans = [
+        [1, None, 2, "predict", 0, 100, 0, 0, 0],
+        [2, None, 3, "a", 0, 90, 7, 0, 0, 0],
+        [3, None, 3, "b", 5, 90, 8, 0, 0, 1],
+    ]
+    return {"run": "l", "level": 3, "queries": [query(0, 0, 120)], "spans": spans, **row}
+
+
+def test_layers_side_by_side_are_ambiguous_not_wrong() -> None:
+    table = table_of(ANALYSIS, _side_by_side())
+    (layers,) = (row for row in rows_of(table) if row["part"] == "layers")
+    assert (layers["median"], layers["valid"]) == (180.0, True)
+    assert any("ambiguous: request it serialised" in caveat for caveat in table.caveats)
+
+
+def test_runs_that_were_serialised_too_tell_what_is_ambiguous() -> None:
+    alone = _layered("x", (200, 180, 90), session="b1-serialised", variant="serialised")
+    caveats = table_of(ANALYSIS, _side_by_side(), alone).caveats
+    assert any("the serialised runs tell" in caveat for caveat in caveats)
+
+
+def test_layers_one_after_the_other_are_not_ambiguous() -> None:
+    hopping = _side_by_side()
+    hopping["spans"][2][4] = 90
+    assert not any("ambiguous" in caveat for caveat in table_of(ANALYSIS, hopping).caveats)
+    inner = _side_by_side()
+    inner["spans"][2][6] = 7
+    assert not any("ambiguous" in caveat for caveat in table_of(ANALYSIS, inner).caveats)
