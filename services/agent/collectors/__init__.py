@@ -159,6 +159,7 @@ SHIPPED: Mapping[str, str] = MappingProxyType(
     {
         "cupti": "services.agent.collectors.cupti",
         "kineto": "services.agent.collectors.kineto",
+        "energy": "services.agent.collectors.energy",
         "markers": "services.agent.collectors.markers",
         "ncu": "services.agent.collectors.ncu",
         "nvml": "services.agent.collectors.nvml",

@@ -36,10 +36,10 @@ def availability() -> Availability:
     if importlib.util.find_spec("pynvml") is None:
         return Availability((), "the package nvidia-ml-py is not installed")
     try:
-        devices = _devices()
+        found = devices()
     except CollectorUnavailable as error:
         return Availability((), str(error))
-    return Availability((Level.SYSTEM,), "" if devices else "NVML sees no GPU", devices=("gpu",))
+    return Availability((Level.SYSTEM,), "" if found else "NVML sees no GPU", devices=("gpu",))
 
 
 def open_collector(request: CollectorRequest) -> "NvmlCollector":
@@ -48,7 +48,7 @@ def open_collector(request: CollectorRequest) -> "NvmlCollector":
     if not 0 < rate_hz <= 100:
         raise CollectorUnavailable("nvml", f"rate_hz {rate_hz:g} is not above 0 and at most 100")
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return NvmlCollector(used_of(_devices(), request.opened, visible), rate_hz)
+    return NvmlCollector(used_of(devices(), request.opened, visible), rate_hz)
 
 
 def used_of(devices: Sequence["Device"], opened: Opened, visible: str | None) -> list["Device"]:
@@ -142,6 +142,12 @@ class Device:
         handle = library.nvmlDeviceGetHandleByIndex(number)
         self._error: type[Exception] = library.NVMLError
         self._gpm = _gpm(library, handle)
+
+        def energy_j() -> float:
+            return float(library.nvmlDeviceGetTotalEnergyConsumption(handle)) / 1000
+
+        #: its joules since the driver was loaded (Volta and later); None where it does not say
+        self.energy_j: Read | None = energy_j if self._answers(energy_j) else None
         self._reads = {
             name: read for name, read in _reads(library, handle).items() if self._answers(read)
         }
@@ -169,10 +175,7 @@ class Device:
 
 
 def _reads(library: Any, handle: Any) -> Mapping[str, Read]:
-    """Return what reads each series; energy, at 4 ms a call and 11 changes a second, is left out.
-
-    Energy of a run is the mean power over it times its length.
-    """
+    """Return what reads each series; energy, at 4 ms a call, is the collector energy's."""
     return {
         "nvml.power": lambda: library.nvmlDeviceGetPowerUsage(handle) / 1000,
         "nvml.clock_sm": lambda: library.nvmlDeviceGetClockInfo(handle, library.NVML_CLOCK_SM),
@@ -234,7 +237,7 @@ def _gpm(library: Any, handle: Any) -> Gpm | None:
         return None  # an older driver or package has no GPM
 
 
-def _devices() -> list[Device]:
+def devices() -> list[Device]:
     """Return the GPUs that NVML sees. Raises CollectorUnavailable."""
     try:
         pynvml = import_module("pynvml")

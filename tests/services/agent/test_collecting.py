@@ -26,7 +26,7 @@ from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 
 SIMULATED = Path(__file__).with_name("collectors") / "simulated"
 SWITCHED_OFF = dict.fromkeys(
-    ("kineto", "cupti", "nvml", "ncu", "perf", "resource", "onednn"), False
+    ("kineto", "cupti", "nvml", "ncu", "perf", "resource", "onednn", "energy"), False
 )
 
 

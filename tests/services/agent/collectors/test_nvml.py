@@ -127,6 +127,6 @@ def test_no_other_gpu_s_power_passes_as_the_run_s() -> None:
 
 
 def test_a_run_on_a_cpu_samples_no_gpu(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvml, "_devices", lambda: [device])
+    monkeypatch.setattr(nvml, "devices", lambda: [device])
     monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
     assert nvml.availability().devices == ("gpu",)

@@ -52,7 +52,7 @@ def test_the_devices_that_kernels_ran_on_are_a_runs_own() -> None:
 
 def test_few_values_are_called_few_and_none_has_no_row() -> None:
     run = {"run": "r", "device": "gpu", "queries": [_query(0, 0, 0, 1)]}
-    assert "No run sampled power" in table_of(ANALYSIS, run).verdict
+    assert "No run has counters of energy" in table_of(ANALYSIS, run).verdict
     table = table_of(ANALYSIS, run | {"series": [_power(0.5, 100)]})
     assert any("mean of 1 values only" in caveat for caveat in table.caveats)
     other = ["nvml.clock_sm", 0, 0, 0, 1980.0, "MHz"]
@@ -63,3 +63,73 @@ def test_power_rises_in_a_straight_line_between_values() -> None:
     run = {"run": "r", "queries": [_query(0, 0, 0, 2)], "series": [_power(0, 0), _power(2, 100)]}
     (row,) = rows_of(table_of(ANALYSIS, run | {"device": "gpu"}))
     assert row["energy"] == pytest.approx(100.0)
+
+
+def _counted(block: int, begin_s: float, end_s: float, joules: float, **more: Any) -> list[Any]:
+    """Return the two values of a counter around a block."""
+    name, device = more.get("name", "energy.gpu"), more.get("device", 0)
+    ends = ((begin_s, 0.0), (end_s, joules))
+    return [[name, round(at * S), block, device, value, "J"] for at, value in ends]
+
+
+def _counted_run(level: int = 2, **more: Any) -> dict[str, Any]:
+    queries = [_query(0, 0, 0, 2), _query(1, 1, 10, 14)]
+    series = [*_counted(0, 0, 2, 200), *_counted(1, 10, 14, 800)]
+    told = {"run": "m", "level": level, "device": "gpu", "queries": queries, "series": series}
+    return told | more
+
+
+def test_a_run_at_level_model_has_the_joules_of_its_counter() -> None:
+    (row,) = rows_of(table_of(ANALYSIS, _counted_run()))
+    assert (row["source"], row["part"], row["level"]) == ("energy.gpu", "gpu", "model")
+    assert (row["energy"], row["per_sample"]) == (1000.0, 500.0)
+    assert row["power"] == pytest.approx(1000 / 6)
+    assert (row["power_low"], row["power_high"]) == (100.0, 200.0)
+    assert row["resolution"] == pytest.approx(2 / 11 / 6)
+
+
+def test_blocks_shorter_than_the_counter_tells_have_no_energy() -> None:
+    queries = [_query(0, 0, 0, 0.5), _query(1, 1, 1, 1.4)]
+    series = [*_counted(0, 0, 0.5, 90), *_counted(1, 1, 1.4, 0)]
+    table = table_of(ANALYSIS, _counted_run(queries=queries, series=series))
+    (row,) = rows_of(table)
+    assert (row["energy"], row["per_sample"], row["power"]) == (None, None, None)
+    assert any("changes 11 times a second, 2 blocks took 0.9 s" in c for c in table.caveats)
+    assert "No run has counters" in table.verdict
+
+
+def test_sampled_power_stands_in_for_a_counter_that_is_too_coarse() -> None:
+    short: dict[str, Any] = {"queries": [_query(0, 0, 0, 0.5)], "level": 5}
+    series = [*_counted(0, 0, 0.5, 90), _power(0.2, 100)]
+    (row,) = rows_of(table_of(ANALYSIS, _counted_run(**short, series=series)))
+    assert (row["source"], row["energy"]) == ("nvml.power", 50.0)
+    long = _counted_run(level=5, series=[*_counted_run()["series"], _power(0.2, 100)])
+    assert [row["source"] for row in rows_of(table_of(ANALYSIS, long))] == ["energy.gpu"]
+
+
+def test_the_verdict_is_of_queries_that_were_traced_least() -> None:
+    cheaper = [*_counted(0, 0, 2, 20), *_counted(1, 10, 14, 80)]
+    deep = _counted_run(level=5, run="s", series=cheaper)
+    table = table_of(ANALYSIS, _counted_run(), deep)
+    assert "in m at batch 1" in table.verdict
+    assert len(table.rows) == 2
+    alone = table_of(ANALYSIS, deep)
+    assert "s: its energy holds that of tracing level system" in alone.caveats
+    assert not any("holds that of tracing" in caveat for caveat in table.caveats)
+
+
+def test_a_hosts_packages_are_a_cpu_runs_own() -> None:
+    series = [
+        *_counted(0, 0, 2, 100, name="energy.package", device=0),
+        *_counted(0, 0, 2, 60, name="energy.package", device=1),
+        *_counted(0, 0, 2, 9, name="energy.dram", device=1),
+        *_counted(0, 0, 2, 500),
+    ]
+    run = _counted_run(device="cpu", queries=[_query(0, 0, 0, 2)], series=series)
+    told = [(r["part"], r["device"], r["energy"]) for r in rows_of(table_of(ANALYSIS, run))]
+    assert told == [("package", 0, 100.0), ("package", 1, 60.0), ("dram", 1, 9.0)]
+
+
+def test_replays_and_openings_have_no_energy_of_an_inference() -> None:
+    runs = [_counted_run(variant=variant, run=variant) for variant in ("counters", "cold")]
+    assert table_of(ANALYSIS, *runs).rows == ()
