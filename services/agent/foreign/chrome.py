@@ -7,13 +7,15 @@ cores; any other is read as one JSON text. Stamps are microseconds from the file
 import io
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from services.agent.foreign.errors import ForeignFileBroken, ForeignFileUnknown
+from services.agent.foreign.lenient import frame_of
+from services.agent.foreign.pairs import INSTANTS, paired, with_chains
 
 MOST_BYTES = 4 << 30
 
@@ -28,6 +30,8 @@ _ARGS = pl.Struct(
         "grid": pl.List(pl.Int64),
         "block": pl.List(pl.Int64),
         "graph node id": pl.Int64,
+        # of metadata, `ph` M: what a process or thread is called
+        "name": pl.String,
         # what our own exports say of each span
         "span": pl.Int64,
         "parent": pl.Int64,
@@ -49,21 +53,31 @@ EVENT_SCHEMA: dict[str, Any] = {
     "tid": pl.String,
     "ts": pl.Float64,
     "dur": pl.Float64,
+    "id": pl.String,
+    "id2": pl.Struct({"local": pl.String, "global": pl.String}),
+    "scope": pl.String,
     "args": _ARGS,
 }
 _BETWEEN = b"\n  },\n  {"
 _ONE_A_LINE = bytes.maketrans(b"\n\0", b" \n")
 _EVENTS = b'"traceEvents"'
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
+_LIST = re.compile(rb'\s*\[\s*\{[^{}]*"ph"\s*:')
 _TEXT = rb'"%s"\s*:\s*"([^"]*)"'
 _DEVICE = re.compile(rb'"deviceProperties"\s*:\s*\[\s*\{[^}]*?"name"\s*:\s*"([^"]*)"')
+_NO_NAMES = pl.DataFrame(schema={"ph": pl.String, "name": pl.String, "pid": pl.String})
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """A file's events (EVENT_SCHEMA) and what its head says."""
+    """A file's complete events (EVENT_SCHEMA), others by what they are, and what its head says."""
 
     frame: pl.DataFrame
+    #: points in time, and what processes and threads are called
+    instants: pl.DataFrame = field(default_factory=lambda: _NO_NAMES)
+    names: pl.DataFrame = field(default_factory=lambda: _NO_NAMES)
+    #: begins without end, ends without begin
+    unpaired: int = 0
     base_ns: int = 0
     accelerator: str = ""
     host: str = ""
@@ -74,21 +88,30 @@ class Events:
 
 
 def read_events(path: Path, schema: Mapping[str, Any] = EVENT_SCHEMA) -> Events:
-    """Return the complete events (`ph` X) of a file. Raises ForeignFileBroken, ForeignFileUnknown.
+    """Return the events of a file. Raises ForeignFileBroken, ForeignFileUnknown.
 
-    `schema` may leave out arguments, which is faster. Memory is about four times the file's size.
+    Begins and ends (`pairs`) are complete events, too. `schema` may leave out arguments, which is
+    faster. Memory is about four times the file's size.
     """
     body = _bytes(path)
+    if _LIST.match(body):
+        body = _as_object(body)
     start = body.find(_EVENTS)
     if start < 0:
         raise ForeignFileUnknown(str(path), "has no traceEvents")
     head = body[:start]
-    frame = _frame(path, body, start, schema).filter(pl.col("ph") == "X")
+    events = _frame(path, body, start, schema)
+    kinds = pl.col("ph")
+    halves = paired(events)
+    frame = pl.concat([events.filter(kinds == "X"), halves.frame])
     if not frame.height:
-        raise ForeignFileBroken(str(path), "holds no complete event (ph X)")
+        raise ForeignFileBroken(str(path), "holds no complete event (ph X, or B and its E)")
     base, accelerator = _BASE.search(head), _DEVICE.search(head)
     return Events(
         frame,
+        with_chains(events.filter(kinds.is_in(INSTANTS))),
+        events.filter(kinds == "M"),
+        halves.unpaired,
         base_ns=int(base.group(1)) if base else 0,
         accelerator=accelerator.group(1).decode("utf-8", "replace") if accelerator else "",
         host=_text(head, b"host_name"),
@@ -96,6 +119,12 @@ def read_events(path: Path, schema: Mapping[str, Any] = EVENT_SCHEMA) -> Events:
         framework=_text(head, b"framework"),
         device=_text(head, b"device"),
     )
+
+
+def _as_object(body: bytes) -> bytes:
+    """Return a file that is a list of events, whose end may be missing, as the usual object."""
+    events = body.strip().removesuffix(b"]").rstrip().removesuffix(b",")
+    return b'{"traceEvents": ' + events + b"]}"
 
 
 def _bytes(path: Path) -> bytes:
@@ -118,7 +147,15 @@ def _frame(path: Path, body: bytes, start: int, schema: Mapping[str, Any]) -> pl
         if events.count(_BETWEEN, 0, 1 << 20):
             return pl.read_ndjson(io.BytesIO(_lines(events)), schema=dict(schema))
         return pl.read_json(io.BytesIO(events), schema=dict(schema))
-    except pl.exceptions.PolarsError as error:
+    except pl.exceptions.PolarsError:
+        # One value of another kind is enough; tools put anything into arguments.
+        return _leniently(path, events, schema)
+
+
+def _leniently(path: Path, events: bytes, schema: Mapping[str, Any]) -> pl.DataFrame:
+    try:
+        return frame_of(events, schema)
+    except (ValueError, pl.exceptions.PolarsError) as error:
         raise ForeignFileBroken(str(path), f"is no JSON of trace events: {error}") from error
 
 

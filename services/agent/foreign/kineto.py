@@ -15,6 +15,7 @@ import polars as pl
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.foreign.chrome import Events
+from services.agent.foreign.nested import doubts
 from services.agent.foreign.recording import Recording, filled, rooted
 
 OPERATORS, ANNOTATIONS = "cpu_op", "user_annotation"
@@ -72,7 +73,7 @@ def recording_of(events: Events, *, attributes: bool = True) -> Recording:
         device="cuda" if devices.height else "cpu",
         accelerator=events.accelerator,
         epoch_ns=events.base_ns + origin if events.base_ns else 0,
-        notes=(*notes, *made_up),
+        notes=(*notes, *made_up, *doubts(events)),
     )
 
 

@@ -4,15 +4,18 @@ The outermost events of a thread are queries, those in them operators, then laye
 calls. An export of mlscope says of each event what it was.
 """
 
+import json
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.foreign.chrome import Events
 from services.agent.foreign.errors import ForeignFileBroken
+from services.agent.foreign.pairs import INSTANTS
 from services.agent.foreign.recording import SPAN_SCHEMA, Recording, filled, rooted
 
 
@@ -53,18 +56,87 @@ def recording_of(events: Events) -> Recording:
         for of, name in (("ts", "start_ns"), ("dur", "duration_ns"))
     ]
     lane = pl.concat_str("pid", "tid", separator="/", ignore_nulls=True)
-    told = events.frame.filter(pl.col("ts").is_not_null()).select(
-        pl.col("name").fill_null("?"), *ns, (lane.rank("dense") - 1).alias("thread")
+    columns = ("ph", "name", "pid", "tid", "ts", "dur")
+    both = pl.concat([each.select(columns) for each in (events.frame, events.instants)])
+    told = both.filter(pl.col("ts").is_not_null()).select(
+        "ph",
+        "pid",
+        "tid",
+        pl.col("name").fill_null("?"),
+        *ns,
+        (lane.rank("dense") - 1).alias("thread"),
     )
     told = told.with_columns(pl.col("start_ns") - pl.col("start_ns").min())
+    is_instant = pl.col("ph").is_in(INSTANTS)
+    spans = by_depth(told.filter(~is_instant).select("name", "start_ns", "duration_ns", "thread"))
     return Recording(
         tool="chrome",
-        spans=by_depth(told),
+        spans=_with_names(_with_markers(spans, told.filter(is_instant)), told, events.names),
         framework="imported",
         host=events.host or "imported",
         epoch_ns=events.base_ns,
-        notes=("levels were given by how deep events nest: the tool is unknown",),
+        notes=("levels were given by how deep events nest: the tool is unknown", *doubts(events)),
     )
+
+
+def doubts(events: Events) -> tuple[str, ...]:
+    """Return what a reader must know of a file's events, whatever tool wrote them."""
+    unpaired = f"{events.unpaired} begins without end, and ends without begin, were left out"
+    return (unpaired,) if events.unpaired else ()
+
+
+def _with_markers(spans: pl.DataFrame, instants: pl.DataFrame) -> pl.DataFrame:
+    """Return spans, and points in time as markers that lie wherever their time is."""
+    markers = instants.select(
+        "name",
+        "start_ns",
+        "thread",
+        pl.lit(0).alias("duration_ns"),
+        pl.lit(int(SpanKind.MARKER)).alias("kind"),
+        pl.lit(int(Level.APPLICATION)).alias("level"),
+    )
+    both = pl.concat([spans, filled(markers)]).drop("span")
+    return filled(both.sort("start_ns", "level", maintain_order=True))
+
+
+def _with_names(spans: pl.DataFrame, told: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """Return spans that say what their process and thread are called, where metadata do."""
+    if "args" not in names.columns or not names.height:
+        return spans
+    called = names.select("name", "pid", "tid", pl.col("args").struct.field("name").alias("called"))
+    of_kind = {
+        kind: called.filter(pl.col("name") == kind).unique(keys, keep="last")
+        for kind, keys in (("process_name", ["pid"]), ("thread_name", ["pid", "tid"]))
+    }
+    lanes = told.select("thread", "pid", "tid").unique("thread")
+    lanes = lanes.join(
+        of_kind["process_name"].select("pid", process="called"), on="pid", how="left"
+    ).join(
+        of_kind["thread_name"].select("pid", "tid", thread_name="called"),
+        on=["pid", "tid"],
+        how="left",
+    )
+    return _noted(spans, lanes.select(pl.col("thread").cast(pl.Int32), "process", "thread_name"))
+
+
+def _noted(spans: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
+    """Return spans whose attributes (JSON) hold the names of their lanes, too."""
+    named = lanes.filter(pl.any_horizontal(pl.col("process", "thread_name").is_not_null()))
+    texts = {
+        thread: json.dumps({name: value for name, value in called.items() if value})[1:-1]
+        for thread, called in zip(
+            named["thread"].to_list(), named.drop("thread").to_dicts(), strict=True
+        )
+    }
+    more = pl.col("thread").replace_strict(texts, default=None, return_dtype=pl.String)
+    own = pl.col("attributes").str.strip_prefix("{").str.strip_suffix("}")
+    inner = pl.concat_str(own, more, separator=", ", ignore_nulls=True)
+    noted = (
+        pl.when(more.is_null())
+        .then("attributes")
+        .otherwise(pl.concat_str(pl.lit("{"), inner, pl.lit("}")))
+    )
+    return spans.with_columns(noted.alias("attributes"))
 
 
 def by_depth(told: pl.DataFrame) -> pl.DataFrame:
@@ -72,18 +144,15 @@ def by_depth(told: pl.DataFrame) -> pl.DataFrame:
     rising = told.sort("thread", "start_ns", -pl.col("duration_ns"), maintain_order=True)
     depth = _depths(rising)
     levelled = rising.with_columns(pl.Series("depth", depth))
-    roots = rooted(levelled.filter(pl.col("depth") == 0).drop("depth", "name"), pl.lit("range"))
-    if not levelled.filter(pl.col("depth") > 0).height:
-        return filled(roots)
+    outer = levelled.filter(pl.col("depth") == 0).drop("depth")
+    roots = rooted(outer, pl.col("name"))
     inner = levelled.filter(pl.col("depth") > 0).with_columns(
         (pl.col("depth") + 1).clip(upper_bound=int(Level.LIBRARY)).alias("level")
     )
-    names = levelled.filter(pl.col("depth") == 0).sort("start_ns", maintain_order=True)["name"]
-    whole = roots.filter(pl.col("level") == int(Level.APPLICATION)).sort("query")
-    named = whole.with_columns(
-        pl.struct(names.alias("original")).struct.json_encode().alias("attributes")
-    )
-    spans = pl.concat([filled(named), filled(inner.drop("depth"))]).drop("span")
+    if not inner.height:
+        return filled(roots)
+    whole = roots.filter(pl.col("level") == int(Level.APPLICATION))
+    spans = pl.concat([filled(whole), filled(inner.drop("depth"))]).drop("span")
     return filled(spans.sort("start_ns", "level", maintain_order=True))
 
 
