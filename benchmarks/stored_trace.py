@@ -29,7 +29,8 @@ from benchmarks.stored_run import EVALUATION, MEASURED, stored
 from benchmarks.timing import Timed, kept, peak_bytes
 from cli.cluster.postgres import Postgres
 from services.analyzer.analysis import analyze
-from services.analyzer.store import Bounds, Store
+from services.analyzer.bounds import Bounds
+from services.analyzer.store import Store
 
 WANTED_BYTES = 2e9
 _SPAWN = multiprocessing.get_context("spawn")

@@ -21,9 +21,10 @@ from schemas.request import Compare, Refused, ShowFlow, ShowPredictions, ShowSpa
 from schemas.subjects import command_subject, decisions_of
 from services.analyzer.analysis import Analyzed, aim_of, analyze, samples_of
 from services.analyzer.answers import answer_of
+from services.analyzer.bounds import Bounds
 from services.analyzer.errors import DatabaseAway
 from services.analyzer.questions import Questions
-from services.analyzer.store import Bounds, Store
+from services.analyzer.store import Store
 from services.analyzer.tables import ANALYSES
 from services.analyzer.traces import Traces
 

@@ -5,7 +5,7 @@ What is read is bounded; what was left out is said in the frames' caveats.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from schemas.analysis import Column, FailedQuery, Predictions, Table, Tables
 from schemas.evaluation import MeasuredRun
 from schemas.identity import run_key
 from schemas.request import ShowPredictions, ShowTables
+from services.analyzer.bounds import Bounds
 from services.analyzer.columns import frame_of, natures_of, with_names
 from services.analyzer.divergence import Side
 from services.analyzer.errors import DatabaseAway, NoRuns, NoSuchRun
@@ -62,20 +63,6 @@ _NATURES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The most rows read of an evaluation; runs share them evenly."""
-
-    spans: int = 4_000_000
-    queries: int = 2_000_000
-    outputs: int = 100_000
-
-    def of_one(self, runs: int) -> "Bounds":
-        """Return one run's share among `runs`."""
-        parts = max(runs, 1)
-        return Bounds(self.spans // parts, self.queries // parts, self.outputs // parts)
-
-
 def migrate(database_url: str) -> Profile:
     """Make or bring up to date the analyzer's tables and views; say which profile there is."""
     folder = Path(__file__).with_name("migrations")
@@ -92,7 +79,6 @@ class Store:
 
     def read(self, evaluation: str, measured: Sequence[MeasuredRun]) -> Frames:
         """Return the rows of the attempts that count, in the order given. Raises NoRuns."""
-        bounds = self._bounds.of_one(len(measured))
         caveats: list[str] = []
         with self._transaction() as session:
             found = self._ask(session, "attempts", {"evaluation": evaluation})
@@ -100,11 +86,14 @@ class Store:
                 raise NoRuns(evaluation)
             starts = {row["run_key"]: row.pop("ts") for row in found}
             known = {row["run_key"]: RunRow(**row) for row in found}
+            rows = [_counted(evaluation, each, known) for each in measured]
+            stored = [
+                self._ask(session, "stored_rows", {"run_key": row.run_key})[0] for row in rows
+            ]
             runs = []
-            for each in measured:
-                row = _counted(evaluation, each, known)
+            for row, there, bounds in zip(rows, stored, self._bounds.shared(stored), strict=True):
                 run = self._run(session, row, starts.get(row.run_key), bounds)
-                run, left_out = self._bounded(session, run, bounds)
+                run, left_out = _bounded(run, there, bounds)
                 runs.append(run)
                 caveats += left_out
         return Frames(
@@ -254,27 +243,6 @@ class Store:
         told = pl.DataFrame(natures, schema=_NATURES, orient="row")
         return first.join(told, on="span", how="left").select(*LAYER_SCHEMA)
 
-    def _bounded(
-        self, session: psycopg.Connection[Any], run: Run, bounds: Bounds
-    ) -> tuple[Run, list[str]]:
-        """Return a run without queries of which only some spans were read, and what is left out."""
-        stored = self._ask(session, "stored_rows", {"run_key": run.row.run_key})[0]
-        said = [
-            f"{run.row.run}: the first {most} of {stored[kind]} {kind} were read"
-            for kind in ("spans", "queries", "outputs")
-            if stored[kind] > (most := getattr(bounds, kind))
-        ]
-        if stored["spans"] <= bounds.spans:
-            return run, said
-        spans = whole_queries(run.spans)
-        is_root = (pl.col("level") <= ROOT_LEVEL) & (pl.col("query") >= 0)
-        if spans.height < run.spans.height:
-            said.append(
-                f"{run.row.run}: of those, the {spans.height} of whole queries count "
-                f"({spans.filter(is_root).height} queries)"
-            )
-        return replace(run, spans=spans), said
-
     def _table(
         self,
         session: psycopg.Connection[Any],
@@ -334,6 +302,24 @@ def _counted(evaluation: str, run: MeasuredRun, known: Mapping[int, RunRow]) -> 
         outcome=run.end,
         message=run.cause,
     )
+
+
+def _bounded(run: Run, stored: Mapping[str, int], bounds: Bounds) -> tuple[Run, list[str]]:
+    """Return a run without queries of which only some spans were read, and what is left out."""
+    said = [
+        f"{run.row.run}: the first {most} of {stored[kind]} {kind} were read"
+        for kind in ("spans", "queries", "outputs")
+        if stored[kind] > (most := getattr(bounds, kind))
+    ]
+    if stored["spans"] <= bounds.spans:
+        return run, said
+    spans = whole_queries(run.spans)
+    if spans.height < run.spans.height:
+        said.append(
+            f"{run.row.run}: of those, the {spans.height} of whole queries count "
+            f"({spans.filter(pl.col('level') <= ROOT_LEVEL).height} queries)"
+        )
+    return replace(run, spans=spans), said
 
 
 def _frame(rows: list[dict[str, Any]], schema: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:

@@ -19,8 +19,9 @@ from schemas.evaluation import MeasuredRun
 from schemas.identity import run_key
 from schemas.request import ShowTables
 from services.analyzer.analysis import analyze
+from services.analyzer.bounds import Bounds
 from services.analyzer.errors import DatabaseAway, NoRuns
-from services.analyzer.store import MOST_ROWS, Bounds, Store, migrate
+from services.analyzer.store import MOST_ROWS, Store, migrate
 from services.analyzer.tables import ANALYSES
 from services.collector import store as collector
 from services.collector.runs import run_row

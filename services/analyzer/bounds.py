@@ -1,0 +1,37 @@
+"""How much of an evaluation is read: the most rows of each kind, and what of them each run has."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The most rows read of an evaluation."""
+
+    spans: int = 4_000_000
+    queries: int = 2_000_000
+    outputs: int = 100_000
+
+    def shared(self, stored: Sequence[Mapping[str, int]]) -> list["Bounds"]:
+        """Return the share of each run; `stored` are the rows of each that there are, by kind."""
+        by_kind = {
+            kind.name: shares([rows[kind.name] for rows in stored], getattr(self, kind.name))
+            for kind in fields(self)
+        }
+        return [
+            Bounds(**{kind: found[place] for kind, found in by_kind.items()})
+            for place in range(len(stored))
+        ]
+
+
+def shares(counts: Sequence[int], most: int) -> list[int]:
+    """Return how many rows of `most` each may have: what small ones leave is for the large.
+
+    Those that fit have room for all of theirs, the others as much as each other.
+    """
+    given, left = [0] * len(counts), most
+    by_size = sorted(range(len(counts)), key=lambda place: counts[place])
+    for waiting, place in zip(range(len(counts), 0, -1), by_size, strict=True):
+        given[place] = left // waiting
+        left -= min(counts[place], given[place])
+    return given
