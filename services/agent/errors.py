@@ -236,6 +236,17 @@ class WorkerDied(AgentError):
         super().__init__(f"worker {how}" + (f": {last_words}" if last_words else ""))
 
 
+class DeviceLost(AgentError):
+    """The device is gone for this process: its worker is replaced, and another attempt may do."""
+
+    kind = "worker_died"
+
+    def __init__(self, reason: str) -> None:
+        """Give the framework's own words."""
+        self.reason = reason
+        super().__init__(f"the worker lost its device: {reason}")
+
+
 class SampleUnusable(AgentError):
     """One sample can't be pre-processed; its query fails and others go on."""
 

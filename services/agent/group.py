@@ -15,7 +15,7 @@ from services.agent.blocks import another_block, ended_by, ending_note
 from services.agent.channel import Words
 from services.agent.cold import is_cold, record_opening
 from services.agent.control import Control, RemoteQuery
-from services.agent.errors import AgentError, MemoryExhausted, OpenFailed
+from services.agent.errors import AgentError, DeviceLost, MemoryExhausted, OpenFailed
 from services.agent.inputs import received
 from services.agent.issuing import closed_loop, is_inline, open_loop, paced
 from services.agent.measurement import Measurement, failed
@@ -51,6 +51,8 @@ class Group:
         self._session, self._order, self._control = session, order, control
         self._hand_over, self._tell = hand_over, tell
         self._reopening = reopening
+        #: whether its process can use its device no more
+        self.has_lost_device = False
 
     def perform(self) -> Iterator[Outcome]:
         """Yield each run's outcome as it ends: local runs together, remote ones in their order."""
@@ -213,7 +215,9 @@ class Group:
 
     def _ended(self, run: Measurement) -> Outcome:
         self._control.forget(run.name)
-        return run.outcome()
+        outcome = run.outcome()
+        self.has_lost_device |= isinstance(run.error, DeviceLost)
+        return outcome
 
 
 def _attach(run: Measurement, capture: LayerCapture) -> None:

@@ -16,8 +16,9 @@ from services.agent.blocks import block_statistics
 from services.agent.ceilings import NO_ROOF, Roof
 from services.agent.collecting import Collecting, Occasion, missing_levels, open_collecting
 from services.agent.control import Control, Deadline, RunName
-from services.agent.errors import AgentError, CodeFailed, CodeRaised, PredictFailed
+from services.agent.errors import AgentError, CodeFailed, CodeRaised, DeviceLost, PredictFailed
 from services.agent.issued import LATE_NS, LATENESS, failed_note, late_note, partial_note, short
+from services.agent.lost import tells_of_lost_device
 from services.agent.noise import Reading, noise_between, reading
 from services.agent.overload import Served
 from services.agent.predictors import Layer, LayerSource
@@ -61,6 +62,7 @@ class Measurement:
     _answered: int = 0
     _last_error: str = ""
     _first_error: str = ""
+    _has_last_failed: bool = False
     #: what inline code raised last
     _raised: CodeRaised | None = None
 
@@ -142,6 +144,8 @@ class Measurement:
         tally = self.recorder.tally().model_copy(
             update={"dropped_records": self.collecting.dropped}
         )
+        if self.error is None and self._has_last_failed and tells_of_lost_device(self._last_error):
+            self.error = DeviceLost(self._last_error.removeprefix("predict:").strip())
         conditions = self._conditions()
         if self.error is None and self._answered == 0 and self._last_error.startswith("predict:"):
             self.error = PredictFailed(self._last_error.removeprefix("predict:").strip())
@@ -170,6 +174,7 @@ class Measurement:
     def _done(self, query: Query) -> None:
         self._served.add(query.issued_ns, query.ended_ns)
         if query.due_ns >= 0:
+        self._has_last_failed = not query.is_answered
             self._late_ns.append(query.issued_ns - query.due_ns)
         if query.errors:
             self._last_error = query.errors[-1]

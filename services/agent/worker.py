@@ -46,13 +46,16 @@ class Worker:
         threading.Thread(target=self._pulse, name="pulse", daemon=True).start()
         while (words := self._orders.get()) is not None:
             order = decode_body(WorkOrder, words["order"])
-            self._perform(order, words)
+            if not self._perform(order, words):
+                # Without the word `idle` its agent starts another; closing may hang.
+                os._exit(0)
             self._handover.phase = IDLE
             self._channel.send({"kind": "idle"})
         if self._session is not None:
             self._session.close()
 
-    def _perform(self, order: WorkOrder, words: Words) -> None:
+    def _perform(self, order: WorkOrder, words: Words) -> bool:
+        """Do an order; False where the process is of no more use: its device is lost."""
         self._handover.phase = OPENING
         reopening = Reopening(words, self._scratch)
         prepare_collectors(order.subject.collectors)
@@ -61,13 +64,14 @@ class Worker:
         except AgentError as error:
             for run in order.runs:
                 self._say_ended(failed(order, run, error))
-            return
+            return True
         self._session = session
         self._handover.phase = RUNNING
         control, push, send = self._control, self._handover.push, self._channel.send
         group = Group(session, order, control, push, send, reopening)
         for outcome in group.perform():
             self._say_ended(outcome)
+        return not group.has_lost_device
 
     def _say_ended(self, outcome: Outcome) -> None:
         words = {"kind": "ended", "happened": outcome.happened, "body": encode_body(outcome)}

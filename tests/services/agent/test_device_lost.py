@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from schemas.run import RunCompleted
+from schemas.run import RunCompleted, RunFailed
 from services.agent.control import Control
 from services.agent.errors import PredictFailed
 from services.agent.group import Group
+from services.agent.lost import tells_of_lost_device
 from services.agent.session import Session, open_session
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 
@@ -18,19 +19,19 @@ LOST = "CUDA error: unspecified launch failure"
 
 
 class Losing:
-    """A predictor whose device goes away at some call and is back at the next run."""
+    """A predictor whose device goes away at some call, and is back at the next but where told."""
 
-    def __init__(self, inner: Any, at_call: int) -> None:
-        self._inner, self._left = inner, at_call
+    def __init__(self, inner: Any, at_call: int, *, for_good: bool = False) -> None:
+        self._inner, self._left, self._for_good = inner, at_call, for_good
 
     def __getattr__(self, name: str) -> Any:
         """Be the predictor in all else."""
         return getattr(self._inner, name)
 
     def predict(self, inputs: Any) -> Any:
-        """Return the outputs, but for one call. Raises PredictFailed."""
+        """Return the outputs, but for one call, or all from it on. Raises PredictFailed."""
         self._left -= 1
-        if self._left == 0:
+        if self._left == 0 or (self._for_good and self._left < 0):
             raise PredictFailed(LOST)
         return self._inner.predict(inputs)
 
@@ -55,3 +56,30 @@ def test_a_device_lost_in_predict_fails_its_query_alone(session: Session) -> Non
     assert isinstance(first, RunCompleted)
     assert isinstance(after, RunCompleted)
     assert (first.tally.failed_queries, after.tally.failed_queries) == (1, 0)
+
+
+def test_a_device_lost_for_good_ends_the_runs_and_its_process(session: Session) -> None:
+    losing = replace(session, predictor=Losing(session.predictor, 3, for_good=True))
+    order = an_order(a_subject(), (a_run("a", level="model"), a_run("b", level="model")))
+    group = Group(losing, order, Control(), lambda _: True, lambda _: None)
+    ended = list(group.perform())
+    failures = [outcome for outcome in ended if isinstance(outcome, RunFailed)]
+    assert [(each.error, each.message) for each in failures] == [
+        ("worker_died", f"the worker lost its device: {LOST}")
+    ] * 2
+    assert ended[0].tally.failed_queries == 3
+    assert group.has_lost_device
+
+
+@pytest.mark.parametrize(
+    ("error", "is_lost"),
+    [
+        ("CUDA error: device-side assert triggered", True),
+        ("CUDA failure 700: an illegal memory access was encountered ; GPU=0", True),
+        ("INTERNAL: failed to synchronize: CUDA_ERROR_ILLEGAL_ADDRESS", True),
+        ("CUDA out of memory. Tried to allocate 2.00 GiB", False),
+        ("mat1 and mat2 shapes cannot be multiplied (1x3 and 4x5)", False),
+    ],
+)
+def test_only_errors_that_stay_are_of_a_lost_device(error: str, is_lost: bool) -> None:
+    assert tells_of_lost_device(error) == is_lost

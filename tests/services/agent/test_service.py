@@ -243,6 +243,21 @@ async def test_a_worker_lost_is_said_and_the_agent_goes_on(scheduler: Scheduler)
     assert outcome.attempt == 2
 
 
+@pytest.mark.parametrize("how", ["lost_from", "raises_at"])
+async def test_a_gpu_lost_in_mid_run_has_its_worker_replaced(
+    scheduler: Scheduler, how: str
+) -> None:
+    # Reported by the framework for every call from then on, or raised as what it is.
+    await scheduler.command("start", an_order(a_sleepy_subject(**{how: 2})))
+    (failure,) = await scheduler.facts(RunFailed)
+    told = {"lost_from": "illegal memory access", "raises_at": "a bug"}[how]
+    assert (failure.error, told in failure.message) == ("worker_died", True)
+    second = an_order(a_sleepy_subject(), (a_run(), a_run("r1")), attempt=2)
+    assert (await scheduler.command("start", second)).accepted
+    outcomes = await scheduler.facts(RunCompleted, 2)
+    assert [outcome.tally.failed_queries for outcome in outcomes] == [0, 0]
+
+
 async def test_two_sessions_wait_for_each_other(scheduler: Scheduler) -> None:
     for number in range(3):
         order = an_order(runs=(a_run(f"r{number}"),), session=f"s{number}")

@@ -7,8 +7,8 @@ A package brings it in with an entry point (see `sleepy-1.0.dist-info/entry_poin
 
 Options: `predict_ms` (0), `opens_not`, `open_hangs`, and by number of the predict call, counted
 from 0 with those of the warm-up: `fails_at`, `hangs_at`, `exits_at`, `dies_at` (SIGKILL),
-`raises_at` (an error that is a bug), `starves_at` (for want of memory); `takes_bytes` are held
-from the first call on.
+`raises_at` (an error that is a bug), `starves_at` (for want of memory), `lost_from` (every call
+from there on: its GPU is gone); `takes_bytes` are held from the first call on.
 """
 
 import os
@@ -58,6 +58,8 @@ class Sleepy:
         time.sleep(self._options.get("predict_ms", 0) / 1000)
         if call == self._options.get("fails_at"):
             raise PredictFailed("bad dream")
+        if call >= self._options.get("lost_from", call + 1):
+            raise PredictFailed("CUDA error: an illegal memory access was encountered")
         if call == self._options.get("raises_at"):
             raise RuntimeError("a bug")
         if call == self._options.get("starves_at"):
