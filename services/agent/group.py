@@ -102,11 +102,11 @@ class Group:
             if not another_block(rule, [run.medians for run in active], passed_s):
                 break
         for run in active:
-            yield self._ended(run)
-
             run.blocks_ended = ended_by(rule, run.medians, passed_s)
             if note := ending_note(rule, run.medians, run.blocks_ended):
                 run.caveats.append(note)
+            yield self._ended(run)
+
     def _guarded(self, run: Measurement, work: Callable[[Measurement], None], block: int) -> None:
         """Do one stretch of a run; what was captured is read and handed over after its clock."""
         capture: LayerCapture | None = None

@@ -52,9 +52,9 @@ class Measurement:
     #: the host's, told where layers are
     roof: Roof = NO_ROOF
     medians: list[float] = field(default_factory=list)
-    caveats: list[str] = field(default_factory=list)
     #: see `Conditions.blocks_ended`
     blocks_ended: str = ""
+    caveats: list[str] = field(default_factory=list)
     _blocks: list[BlockStatistics] = field(default_factory=list)
     _service_ns: list[int] = field(default_factory=list)
     _late_ns: list[int] = field(default_factory=list)
@@ -144,9 +144,9 @@ class Measurement:
         tally = self.recorder.tally().model_copy(
             update={"dropped_records": self.collecting.dropped}
         )
+        conditions = self._conditions()
         if self.error is None and self._has_last_failed and tells_of_lost_device(self._last_error):
             self.error = DeviceLost(self._last_error.removeprefix("predict:").strip())
-        conditions = self._conditions()
         if self.error is None and self._answered == 0 and self._last_error.startswith("predict:"):
             self.error = PredictFailed(self._last_error.removeprefix("predict:").strip())
         if self.error is None and self._answered == 0 and self._raised is not None:
@@ -174,8 +174,8 @@ class Measurement:
     def _done(self, query: Query) -> None:
         self._served.add(query.issued_ns, query.ended_ns)
         if query.due_ns >= 0:
-        self._has_last_failed = not query.is_answered
             self._late_ns.append(query.issued_ns - query.due_ns)
+        self._has_last_failed = not query.is_answered
         if query.errors:
             self._last_error = query.errors[-1]
             self._raised = query.raised or self._raised

@@ -158,8 +158,8 @@ class CollectorSource(Protocol):
 SHIPPED: Mapping[str, str] = MappingProxyType(
     {
         "cupti": "services.agent.collectors.cupti",
-        "kineto": "services.agent.collectors.kineto",
         "energy": "services.agent.collectors.energy",
+        "kineto": "services.agent.collectors.kineto",
         "markers": "services.agent.collectors.markers",
         "ncu": "services.agent.collectors.ncu",
         "nvml": "services.agent.collectors.nvml",
