@@ -150,6 +150,13 @@ def add_repeating(commands: Parsers) -> None:
         " flamegraph; or flow, its facts",
     )
     export.add_argument("--run", dest="of_run", default="", help="default: the one traced deepest")
+    export.add_argument(
+        "--limit",
+        type=int,
+        default=1_000_000,
+        metavar="N",
+        help="spans at most, the first ones (default: 1000000, about 1 GB of memory); 0: all",
+    )
     again = command(commands, "reproduce", "reproducing", "run such a file again: what differs?")
     add = again.add_argument
     add("file", type=Path, metavar="FILE", help="of `mlscope export`")

@@ -7,11 +7,13 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from io import BytesIO
+from pathlib import Path
 from types import MappingProxyType
 from typing import IO
 
 from cli import exits
 from cli.commands.asking import client_of
+from cli.failures import Misused
 from mlscope.exchange.traces import Trace
 
 FORMATS: Mapping[str, str] = MappingProxyType(
@@ -35,28 +37,42 @@ def export(arguments: argparse.Namespace) -> int:
 
 
 async def _export(arguments: argparse.Namespace) -> int:
+    if arguments.limit < 0:
+        raise Misused("--limit is a number of spans, 0 for all")
     async with client_of(arguments) as client:
         if arguments.format == FLOW:
             facts = await client.flow(arguments.evaluation)
             body = "".join(f"{json.dumps(fact)}\n" for fact in facts).encode()
-            said = f"{len(facts)} facts"
+            _put(arguments.out, lambda file: file.write(body), f"{len(facts)} facts")
         else:
-            trace = await client.trace(arguments.evaluation, arguments.of_run)
-            body = written(trace, arguments.format)
-            said = f"{len(trace.spans)} spans of {trace.run.run}"
-    if arguments.out is None:
-        sys.stdout.buffer.write(body)
-    else:
-        arguments.out.write_bytes(body)
-        print(f"{arguments.out}: {said}")
+            trace = await client.trace(arguments.evaluation, arguments.of_run, arguments.limit)
+            _put(arguments.out, lambda file: write(trace, arguments.format, file), _said(trace))
+            if trace.is_cut:
+                print(_cut(trace), file=sys.stderr)
     return exits.OK
 
 
-def written(trace: Trace, form: str) -> bytes:
-    """Return a trace in a format of `FORMATS`."""
-    write: Callable[[Trace, IO[bytes]], None] = import_module(
-        f"mlscope.exchange.{FORMATS[form]}"
-    ).write
-    file = BytesIO()
-    write(trace, file)
-    return file.getvalue()
+def _put(out: Path | None, write: Callable[[IO[bytes]], object], said: str) -> None:
+    """Have a file written, or standard output."""
+    if out is None:
+        body = BytesIO()  # a pipe can't be sought in, as Parquet wants
+        write(body)
+        sys.stdout.buffer.write(body.getbuffer())
+        return
+    with out.open("wb") as file:
+        write(file)
+    print(f"{out}: {said}")
+
+
+def _said(trace: Trace) -> str:
+    return f"{len(trace.spans)} spans of {trace.run.run}"
+
+
+def _cut(trace: Trace) -> str:
+    count, whole = len(trace.spans), trace.run.spans
+    return f"the first {count} of {whole} spans were written; --limit takes more, 0 all of them"
+
+
+def write(trace: Trace, form: str, file: IO[bytes]) -> None:
+    """Write a trace in a format of `FORMATS`."""
+    import_module(f"mlscope.exchange.{FORMATS[form]}").write(trace, file)

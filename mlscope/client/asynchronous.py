@@ -22,7 +22,7 @@ from mlscope.client.predicting import (
     requests_of,
 )
 from mlscope.client.results import ResultTable, ResultTables
-from mlscope.client.tracing import flow_of, trace_of
+from mlscope.client.tracing import MOST_SPANS, flow_of, trace_of
 from mlscope.client.watching import Progress, watch
 from mlscope.exchange.traces import Trace
 from schemas.analysis import Compared, Predictions
@@ -143,12 +143,12 @@ class AsyncClient:
         """
         return await predictions_of(self.bus, evaluation, run, most)
 
-    async def trace(self, evaluation: str, run: str = "") -> Trace:
-        """Return a run's spans; without a name that of the run traced deepest.
+    async def trace(self, evaluation: str, run: str = "", most: int = MOST_SPANS) -> Trace:
+        """Return a run's first `most` spans, 0 is all; without a name of the run traced deepest.
 
         Raises CommandRefused.
         """
-        return await trace_of(self.bus, evaluation, run)
+        return await trace_of(self.bus, evaluation, run, most)
 
     async def flow(self, evaluation: str) -> list[dict[str, Any]]:
         """Return an evaluation's facts in their order, batches left out. Raises CommandRefused."""

@@ -11,6 +11,7 @@ from mlscope.bus.bus import Bus
 from mlscope.client.asynchronous import AsyncClient, AsyncEvaluation
 from mlscope.client.predicting import Files, Predicted
 from mlscope.client.results import ResultTable, ResultTables
+from mlscope.client.tracing import MOST_SPANS
 from mlscope.client.watching import Progress
 from mlscope.exchange.traces import Trace
 from schemas.analysis import Compared, Predictions
@@ -127,9 +128,9 @@ class Client:
         """Return what the model answered, of one run or all. Raises CommandRefused."""
         return self.wait_for(self._client.predictions(evaluation, run, most))
 
-    def trace(self, evaluation: str, run: str = "") -> Trace:
-        """Return a run's spans; without a name that of the run traced deepest."""
-        return self.wait_for(self._client.trace(evaluation, run))
+    def trace(self, evaluation: str, run: str = "", most: int = MOST_SPANS) -> Trace:
+        """Return a run's first `most` spans, 0 is all; without a name of the run traced deepest."""
+        return self.wait_for(self._client.trace(evaluation, run, most))
 
     def flow(self, evaluation: str) -> list[dict[str, Any]]:
         """Return an evaluation's facts in their order, batches left out. Raises CommandRefused."""

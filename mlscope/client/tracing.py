@@ -8,24 +8,28 @@ from mlscope.exchange.traces import Trace
 from schemas.analysis import Flow, SpanRow, Spans, TracedRun
 from schemas.request import ShowFlow, ShowSpans
 
+MOST_SPANS = 1_000_000
+"""Of one trace, unless more are asked for: each takes about a kilobyte of memory here."""
+
 _ANSWER_S = 60.0
 
 
-async def trace_of(bus: Bus, evaluation: str, run: str = "") -> Trace:
-    """Return all spans of a run; of none named, of the one traced deepest.
+async def trace_of(bus: Bus, evaluation: str, run: str = "", most: int = MOST_SPANS) -> Trace:
+    """Return the first `most` spans of a run, 0 is all; of none named, of the one traced deepest.
 
-    Raises CommandRefused, NotAnswering, Denied.
+    A trace that lacks spans `is_cut`. Raises CommandRefused, NotAnswering, Denied.
     """
     page = await _page(bus, evaluation, run)
     chosen = _chosen(page, run)
     if chosen.run != page.run:
         page = await _page(bus, evaluation, chosen.run)
     spans: list[SpanRow] = list(page.spans)
-    while page.more and page.spans:
+    while page.more and page.spans and not 0 < most <= len(spans):
         last = page.spans[-1]
         page = await _page(bus, evaluation, chosen.run, (last.start_ns, last.span))
         spans += page.spans
-    return Trace(evaluation, chosen, spans)
+    is_cut = page.more or 0 < most < len(spans)
+    return Trace(evaluation, chosen, spans[:most] if most else spans, is_cut)
 
 
 async def flow_of(bus: Bus, evaluation: str) -> list[dict[str, Any]]:

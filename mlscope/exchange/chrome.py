@@ -31,6 +31,7 @@ def write(trace: Trace, file: IO[bytes]) -> None:
         "host_name": run.agent,
         "baseTimeNanoseconds": run.epoch_ns,
         "displayTimeUnit": "ns",
+        "isCut": trace.is_cut,
     }
     file.write(json.dumps(head)[:-1].encode() + b', "traceEvents": [')
     stored = {span.span: span for span in trace.spans}

@@ -15,11 +15,12 @@ Lane = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One run of an evaluation and all its spans, by start."""
+    """One run of an evaluation and its spans, by start; without the last of them it `is_cut`."""
 
     evaluation: str
     run: TracedRun
     spans: Sequence[SpanRow]
+    is_cut: bool = False
 
 
 def level_name(span: SpanRow) -> str:

@@ -75,6 +75,22 @@ def test_every_format_is_written(
     assert file.stat().st_size > 500
 
 
+def test_an_export_is_bounded_and_says_so(
+    cluster: Cluster, imported: EvaluationStatus, tmp_path: Path
+) -> None:
+    file = tmp_path / "trace.json"
+    asked = ("export", imported.evaluation, "--format", "chrome", "-o", str(file))
+    assert "5 spans of " in cluster.mlscope(*asked, "--limit", "5")
+    told = json.loads(file.read_text())
+    assert (sum(each["ph"] == "X" for each in told["traceEvents"]), told["isCut"]) == (5, True)
+    assert read_foreign(file).notes == ("the export lacks the last spans of its run",)
+    assert cluster.mlscope(*asked, "--limit", "-1", code=2) == ""
+    with cluster.client() as client:
+        for most, count, is_cut in ((0, 72, False), (72, 72, False), (71, 71, True)):
+            trace = client.trace(imported.evaluation, most=most)
+            assert (len(trace.spans), trace.is_cut) == (count, is_cut)
+
+
 def test_the_flow_is_the_evaluations_facts_in_order(
     cluster: Cluster, imported: EvaluationStatus
 ) -> None:

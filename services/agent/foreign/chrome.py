@@ -81,8 +81,10 @@ class Events:
     base_ns: int = 0
     accelerator: str = ""
     host: str = ""
-    #: the version of mlscope's exports, '' in other files; they name the rest too
+    #: the version of mlscope's exports, '' in other files; they name the rest too, and say
+    #: whether spans are missing at their end
     mlscope: str = ""
+    is_cut: bool = False
     framework: str = ""
     device: str = ""
 
@@ -116,6 +118,7 @@ def read_events(path: Path, schema: Mapping[str, Any] = EVENT_SCHEMA) -> Events:
         accelerator=accelerator.group(1).decode("utf-8", "replace") if accelerator else "",
         host=_text(head, b"host_name"),
         mlscope=_text(head, b"mlscope"),
+        is_cut=b'"isCut": true' in head,
         framework=_text(head, b"framework"),
         device=_text(head, b"device"),
     )

@@ -46,6 +46,7 @@ def own_recording_of(path: Path, events: Events) -> Recording:
         device=events.device or "cpu",
         accelerator=events.accelerator,
         epoch_ns=events.base_ns,
+        notes=("the export lacks the last spans of its run",) if events.is_cut else (),
     )
 
 
