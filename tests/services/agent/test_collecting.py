@@ -159,14 +159,19 @@ def test_a_switch_turns_one_off() -> None:
 
 def test_one_that_waits_to_be_asked_for_is_closed_until_then() -> None:
     assert "otlp" not in collecting().names
-    asked = collecting(otlp=True, resource=True)
-    shallow_first = asked.names
+    asked = collecting(otlp=True)
+    assert "otlp" in asked.names
     asked.close()
     LISTENING.close()
-    assert [each for each in shallow_first if each in ("otlp", "resource")] == ["otlp", "resource"]
     assert collecting(otlp={"flush_s": -1}).notes == [
         "collector otlp: flush_s is -1, not from 0 to 30"
     ]
+
+
+def test_shallow_ones_are_around_deep_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("simulated", "markers")
+    monkeypatch.setattr("services.agent.collecting.collector_names", lambda: names)
+    assert collecting().names == ("markers", "simulated")
 
 
 def test_a_collector_begins_at_its_level() -> None:

@@ -87,7 +87,9 @@ def test_domains_and_threads_have_stacks_of_their_own(collector: NvtxCollector) 
     nvtx.pop_range()
     nvtx.pop_range(domain="shop")
     nvtx.pop_range()
-    assert sorted(each.name for each in collector.end().spans) == ["default", "shop"]
+    spans = collector.end().spans
+    assert tree(spans) == [("default", ""), ("shop", "")], "they overlap: neither is in the other"
+    assert {each.thread for each in spans} == {threading.get_native_id()}
 
 
 def test_the_package_is_as_it_was_outside_blocks(collector: NvtxCollector) -> None:

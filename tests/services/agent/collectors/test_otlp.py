@@ -240,7 +240,7 @@ def test_spans_that_come_too_late_are_counted() -> None:
     collector.begin()
     collected = collector.end()
     assert found(collected) == []
-    assert collected.notes[0] == "1 spans came after their block was read: flush_s is 0"
+    assert collected.notes == ("1 spans came after their block was read: flush_s is 0",)
 
 
 def test_spans_on_their_way_are_waited_for() -> None:
