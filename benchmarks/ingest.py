@@ -30,6 +30,7 @@ import psycopg
 import uvloop
 
 from benchmarks.cluster import new_folder
+from benchmarks.timing import cpu_s
 from cli.cluster.nats_server import NatsServer
 from cli.cluster.postgres import Postgres
 from mlscope.bus.nats import connect
@@ -181,15 +182,7 @@ class World:
 
     def cpu_s(self) -> float:
         """Return the CPU time that servers and collector took so far."""
-        return sum(_cpu_s(pid) for pid in (*self.counted, self.collector.pid or 0))
-
-
-def _cpu_s(pid: int) -> float:
-    """Return the CPU time of a process and all below it, those that ended too."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    seconds = sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return seconds + sum(_cpu_s(int(child)) for child in children)
+        return sum(cpu_s(pid) for pid in (*self.counted, self.collector.pid or 0))
 
 
 @contextmanager

@@ -23,8 +23,8 @@ from services.analyzer.devices import kernels_of, launches_of, no_natures
 from services.analyzer.frames import SPAN_SCHEMA
 
 _NEEDED = ("correlation", "stream", "device")
-_KERNEL_WAIT_NS = 30.0
-"""Below this a gap between kernels counts as their own (HTA's default)."""
+_KERNEL_WAIT_NS = 30_000
+"""Below this a gap between kernels counts as their own: HTA's default, 30 in its own unit, us."""
 
 
 def answered(path: Path, *, has_operators: bool) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _gaps(work: pl.DataFrame) -> pl.DataFrame:
     category = (
         pl.when(pl.col("launch_ns") > pl.col("before_ns"))
         .then(pl.lit("host_wait"))
-        .when(gap < _KERNEL_WAIT_NS * 1000)
+        .when(gap < _KERNEL_WAIT_NS)
         .then(pl.lit("kernel_wait"))
         .otherwise(pl.lit("other"))
     )

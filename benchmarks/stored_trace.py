@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from psycopg import connect
 
 from benchmarks.cluster import new_folder
 from benchmarks.stored_run import EVALUATION, MEASURED, stored
-from benchmarks.timing import Timed, kept, peak_bytes
+from benchmarks.timing import Timed, cpu_s, kept, peak_bytes
 from cli.cluster.postgres import Postgres
 from services.analyzer.analysis import analyze
 from services.analyzer.bounds import Bounds
@@ -36,19 +37,25 @@ WANTED_BYTES = 2e9
 _SPAWN = multiprocessing.get_context("spawn")
 
 
-def analyzed(address: str, bounds: Bounds, told: Any) -> None:
-    """Do what the analyzer does with a measured evaluation; put what it took into `told`."""
-    timed, base = Timed(), peak_bytes()
+def analyzed(address: str, server: int, bounds: Bounds, told: Any) -> None:
+    """Do what the analyzer does with a measured evaluation; put what it took into `told`.
+
+    `server` is the process of the database's.
+    """
+    timed, base, busy_s = Timed(), peak_bytes(), [cpu_s(server)]
     with closing(Store(address, bounds)) as store:
         frames = store.read(EVALUATION, MEASURED)
         timed.note("read")
+        busy_s.append(cpu_s(server))
         memory = {"started": base, "read": peak_bytes()}
         spans = sum(run.spans.height for run in frames.measured)
         done = analyze(frames)
         timed.note("analyze")
+        busy_s.append(cpu_s(server))
         memory["analyze"] = peak_bytes()
         store.write(EVALUATION, done.tables, done.digest, done.trees)
         timed.note("write")
+        busy_s.append(cpu_s(server))
         memory["write"] = peak_bytes()
     caveats = {table.name: list(table.caveats) for table in done.tables}
     told.put(
@@ -57,6 +64,7 @@ def analyzed(address: str, bounds: Bounds, told: Any) -> None:
             "seconds": timed.seconds,
             "memory": memory,
             "server": _server_peak(address),
+            "server_s": [after - before for before, after in pairwise(busy_s)],
             "caveats": caveats["kernels_by_layer"],
             "tables": len(done.tables),
             "rows": sum(len(table.rows) for table in done.tables),
@@ -88,7 +96,7 @@ def measure(queries: int, bounds: Bounds) -> dict[str, Any]:
         spans = stored(address, queries)
         filled_s = time.monotonic() - began_s
         told = _SPAWN.SimpleQueue()
-        process = _SPAWN.Process(target=analyzed, args=(address, bounds, told))
+        process = _SPAWN.Process(target=analyzed, args=(address, postgres.pid, bounds, told))
         process.start()
         found: dict[str, Any] = told.get()
         process.join()
@@ -102,9 +110,14 @@ def printed(found: dict[str, Any], bounds: Bounds) -> bool:
         f"{bounds.spans:,}: {found['spans']:,} read, {found['tables']} tables of {found['rows']:,} "
         f"rows; load average {os.getloadavg()[0]:.1f}"
     )
-    print(f"{'':10} {'wall, s':>8} {'own CPU, s':>11} {'peak memory so far, GB':>23}")
-    for step, (wall, cpu) in found["seconds"].items():
-        print(f"{step:10} {wall:8.2f} {cpu:11.2f} {found['memory'][step] / 1e9:23.2f}")
+    print(
+        f"{'':10} {'wall, s':>8} {'CPU, s':>7} {'server CPU, s':>14} {'peak memory so far, GB':>23}"
+    )
+    for (step, (wall, cpu)), server in zip(
+        found["seconds"].items(), found["server_s"], strict=True
+    ):
+        gb = found["memory"][step] / 1e9
+        print(f"{step:10} {wall:8.2f} {cpu:7.2f} {server:14.2f} {gb:23.2f}")
     print(f"before the first of them: {found['memory']['started'] / 1e9:.2f} GB")
     print(f"largest process of the server: {found['server'] / 1e9:.2f} GB (256 MiB are buffers)")
     is_cut = found["spans"] < found["stored"]

@@ -45,6 +45,14 @@ def peak_bytes(pid: int | str = "self") -> int:
     return int(told[0]) * 1024 if told else 0
 
 
+def cpu_s(pid: int) -> float:
+    """Return the CPU time of a process and all below it, those that ended too."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    seconds = sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return seconds + sum(cpu_s(int(child)) for child in children)
+
+
 @contextlib.contextmanager
 def kept(name: str, *, is_wanted: bool) -> Iterator[None]:
     """Have what is printed written to results/`name`.txt too, with machine and commit on top."""
