@@ -7,7 +7,14 @@ names the operator and whose siblings are its parameters.
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BeforeValidator, Field, model_validator
+from pydantic import (
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from schemas.message import Fact, Message
 from schemas.numbers import Number, Whole
@@ -47,7 +54,8 @@ StepField = Annotated[Step, BeforeValidator(step_of)]
 class Port(Message):
     """One input or output of a model: modality, tensor and the steps before or after it.
 
-    `shape` counts the batch dimension first; -1 is any size.
+    `shape` counts the batch dimension first; -1 is any size. An `element_type` that is not said is
+    the model's own, float32 where that knows none; it is not written either.
     """
 
     type: str
@@ -58,6 +66,19 @@ class Port(Message):
     description: str = ""
     #: NaN and infinite values are an answer of this output; else a query with one fails
     allow_nan: bool = False
+
+    @property
+    def says_element_type(self) -> bool:
+        """Say whether the manifest gives an element type, rather than leave it to the model."""
+        return "element_type" in self.model_fields_set
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out an element type that nobody said: read again, it is still not said."""
+        told: dict[str, Any] = write(self)
+        if not self.says_element_type:
+            told.pop("element_type", None)
+        return told
 
 
 class FrameworkNeed(Message):

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.manifest import PLACEHOLDERS, ModelManifest
+from schemas.manifest import PLACEHOLDERS, ModelManifest, Port
 from schemas.operators import step_faults
 from schemas.plan import Subject
 from services.agent.allowances import InlineLimits
@@ -105,7 +105,6 @@ def open_inline(
 def env_of(subject: Subject, batch_size: int) -> dict[str, Any]:
     """Return what code is told of the request and the model."""
     model = subject.model
-    ports = ("type", "layer_name", "element_type", "shape", "description")
     return {
         "model": model.name,
         "version": model.version,
@@ -116,10 +115,15 @@ def env_of(subject: Subject, batch_size: int) -> dict[str, Any]:
         "options": dict(subject.options),
         "batch_size": batch_size,
         "dataset": subject.dataset.name,
-        "inputs": [port.model_dump(mode="json", include=set(ports)) for port in model.inputs],
-        "outputs": [port.model_dump(mode="json", include=set(ports)) for port in model.outputs],
+        "inputs": [_told(port) for port in model.inputs],
+        "outputs": [_told(port) for port in model.outputs],
         "attributes": model.model_dump(mode="json", include={"attributes"})["attributes"],
     }
+
+
+def _told(port: Port) -> dict[str, Any]:
+    told = port.model_dump(mode="json", include={"type", "layer_name", "shape", "description"})
+    return {**told, "element_type": port.element_type}
 
 
 class _Call:

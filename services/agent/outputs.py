@@ -41,14 +41,15 @@ def _read(pipeline: Pipeline) -> Iterator[str]:
 def check_described(model: str, what: str, place: TensorPlace, port: Port) -> None:
     """Raise OpenFailed where a manifest's shape or element type is not the model's.
 
-    `what` is input or output. The batch dimension is the request's to say. `float32` is also what
-    a manifest says that says nothing, so then the model's own type holds.
+    `what` is input or output. The batch dimension is the request's to say. A manifest that says no
+    element type means the model's own; of an output `float32` does too.
     """
     has, says = place.shape, port.shape
     pairs = list(zip(has, says, strict=False))[1:]
     if has and says and (len(has) != len(says) or any(a != b for a, b in pairs if min(a, b) >= 0)):
         reason = f"{what} {place.name} has shape {list(has)}, its manifest says {list(says)}"
         raise OpenFailed(model, reason)
-    if port.element_type not in ("float32", place.element_type):
+    is_open = not port.says_element_type or (what == "output" and port.element_type == "float32")
+    if port.element_type != place.element_type and not is_open:
         reason = f"{what} {place.name} is {place.element_type}, its manifest says"
         raise OpenFailed(model, f"{reason} {port.element_type}")

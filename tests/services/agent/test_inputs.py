@@ -65,6 +65,22 @@ def test_a_manifest_that_contradicts_its_model_is_refused(
         inputs_of(model, [TensorPlace("x", (-1, 4), "float32")], PLAIN, 1)
 
 
+def again(port: Port) -> Port:
+    """Return a port as it is after a journey."""
+    return Port.model_validate_json(port.model_dump_json())
+
+
+@pytest.mark.parametrize("journey", [lambda port: port, again])
+def test_float32_that_is_said_is_no_other_type(journey: Any) -> None:
+    said = journey(Port(type="raw", layer_name="x", element_type="float32"))
+    unsaid = journey(Port(type="raw", layer_name="x"))
+    opened = [TensorPlace("x", (-1, 4), "int64")]
+    (place,) = inputs_of(a_model(unsaid), opened, PLAIN, 1).places
+    assert place.element_type == "int64"
+    with pytest.raises(OpenFailed, match="x is int64, its manifest says float32"):
+        inputs_of(a_model(said), opened, PLAIN, 1)
+
+
 @pytest.mark.parametrize("says", [(), (-1, 4), (7, 4), (-1, -1)])
 def test_a_manifest_may_leave_things_to_its_model(says: tuple[int, ...]) -> None:
     model = a_model(raw_port("x", says))
