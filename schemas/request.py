@@ -106,6 +106,9 @@ class Evaluate(Command):
     collectors: dict[str, bool | dict[str, Any]] = Field(default_factory=dict)
     #: measure once more with one thread and each launch waited for, in a process of its own
     serialised: bool = False
+    #: of the kinds of sessions that level and agents call for these alone, '' the plain ones, with
+    #: which cold starts go; none named: all of them
+    variants: tuple[Literal["", "serialised", "counters"], ...] = ()
     #: queries before measuring, not counted
     warmup: Whole = Field(default=3, ge=0, le=10_000)
     blocks: Blocks = Blocks()

@@ -143,8 +143,25 @@ def request_of(bundle: Bundle, key: str) -> Evaluate:
         "wait_s": _WAIT_S,
         "key": key,
         "labels": {**asked.labels, "imported": bundle.name, "measured_by": bundle.agent},
+        **_of_variants(bundle, asked),
     }
     return asked.model_copy(update=frozen)
+
+
+def _of_variants(bundle: Bundle, asked: Evaluate) -> dict[str, Any]:
+    """Return what asks for a bundle's kinds of sessions alone, where plain ones are not among them.
+
+    Its plan was not made of one request then, but by hand or by a program.
+    """
+    sessions = [each for each in bundle.plan.sessions if each.variant != "cold"]
+    kinds = tuple(dict.fromkeys(each.variant for each in sessions))
+    if not kinds or "" in kinds:
+        return {}
+    return {
+        "variants": kinds,
+        "serialised": asked.serialised or "serialised" in kinds,
+        "trace_level": max(run.level for session in sessions for run in session.runs),
+    }
 
 
 def _told_by(bundle: Bundle) -> Evaluate:

@@ -12,9 +12,10 @@ from cli.commands.planning import PRESUMED_COLLECTORS, PRESUMED_DEPTH
 from cli.failures import Misused
 from mlscope.bus.bus import Asked, Bus
 from mlscope.bus.errors import BusError
-from schemas.agent import AgentAnnounced, AgentLeft, Announcement
+from schemas.agent import AgentAnnounced, AgentLeft, Announcement, CollectorFacts
 from schemas.codec import decode_body, encode_body, is_json
 from schemas.errors import SchemaError
+from schemas.level import Level
 from schemas.message import Fact, derived_id
 from schemas.plan import SessionPlan, WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, RunFailed
@@ -23,6 +24,8 @@ from services.agent.errors import BundleBroken
 from services.agent.leasing import Tenure
 from services.agent.outbox import BusSink
 from services.agent.telling import Telling
+
+_COUNTERS = CollectorFacts(name="recorded", levels=(Level.HARDWARE,))
 
 _RunKey = tuple[int, str, str, int, str, str, int]
 """Batch size, variant, which opening, group, scenario, its parameters and the level."""
@@ -74,16 +77,21 @@ class Playback:
                 await self._tenure.release()
 
     def _announcement(self) -> Announcement:
-        """Return the machine as it was, tracing as deep as its plan presumed: it plans alike."""
+        """Return the machine as it was, tracing as deep as its plan presumed: it plans alike.
+
+        Where it has runs of counters it reads counters, on whatever device.
+        """
         runtimes = tuple(
             each.model_copy(update={"deepest_level": PRESUMED_DEPTH})
             for each in self._bundle.announcement.runtimes
         )
+        kinds = {session.variant for session in self._bundle.plan.sessions}
+        recorded = (_COUNTERS,) if "counters" in kinds else ()
         return self._bundle.announcement.model_copy(
             update={
                 "incarnation": self._incarnation,
                 "runtimes": runtimes,
-                "collectors": PRESUMED_COLLECTORS,
+                "collectors": (*PRESUMED_COLLECTORS, *recorded),
                 "reserved_for": self._key,
             }
         )

@@ -86,6 +86,10 @@ def plan(request: Evaluate, match: Match, catalog: Catalog, shapes: Shapes | Non
             each,
         )
     ]
+    if not sessions:
+        raise invalid(
+            "variants", request.variants, "'' as well: cold starts go with plain sessions"
+        )
     _check_runs(sum(len(session.runs) for session in sessions))
     subject = _subject(request, match, catalog)
     best = builds[match.agents[0].agent]
@@ -267,7 +271,7 @@ def _sessions(
             yield _session(place, prefix, runs, variant)
     for group in groups:
         if group.choice.name == COLD:
-            for level in wanted[""]:
+            for level in wanted.get("", ()):
                 for opening in range(group.load.queries):
                     yield _cold(request, place, group, (level, opening))
 
@@ -324,7 +328,10 @@ def _run(request: Evaluate, prefix: str, group: _Group, level: Level) -> RunPlan
 def variants_of(
     request: Evaluate, agent: Candidate, build: Build
 ) -> dict[Variant, tuple[Level, ...]]:
-    """Return the levels to measure in each kind of session on an agent that is set up so."""
+    """Return the levels to measure in each kind of session on an agent that is set up so.
+
+    Raises RequestRefused where only kinds are asked for of which one has nothing to measure.
+    """
     asked = request.trace_level
     has_counters = Level.HARDWARE in agent.collected and asked >= Level.HARDWARE
     inner = Level.SYSTEM if has_counters and asked == Level.HARDWARE else asked
@@ -335,7 +342,11 @@ def variants_of(
         variants["serialised"] = (min(asked, Level.SYSTEM),)
     if has_counters:
         variants["counters"] = (Level.HARDWARE,)
-    return variants
+    lacking = [each for each in request.variants if each not in variants]
+    if lacking:
+        has = ", ".join(each or "'' (plain)" for each in variants)
+        raise invalid("variants", lacking[0], f"of this level on {agent.agent}: {has}")
+    return {each: variants[each] for each in variants if each in (request.variants or variants)}
 
 
 def _overlaps(build: Build) -> bool:

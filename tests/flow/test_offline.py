@@ -89,6 +89,24 @@ def test_variants_keep_their_own_numbers(cluster: Cluster, tmp_path: Path) -> No
         assert stored == [(service_ns(bundle, one.run),)]
 
 
+def test_a_bundle_of_counters_alone_is_an_evaluation(cluster: Cluster, tmp_path: Path) -> None:
+    plan, out = tmp_path / "plan.json", tmp_path / "counters.bundle"
+    wish = ("tiny-cnn", "--scenario", "online:queries=2", "--agent", "counting")
+    cluster.mlscope("plan", *wish, "--out", str(plan))
+    told = json.loads(plan.read_text())
+    (session,) = told["plan"]["sessions"]
+    (counted,) = session["runs"]
+    session |= {"variant": "counters", "session": "b1-counters"}
+    counted |= {"level": "hardware", "run": "counted"}
+    plan.write_text(json.dumps(told))
+    cluster.mlscope("agent", "--plan", str(plan), "--out", str(out))
+    evaluation = cluster.mlscope("import", str(out)).strip()
+    with cluster.client() as client:
+        status = client.evaluation(evaluation).status()
+    assert status.state == "analyzed"
+    assert [(one.answered, one.level.name) for one in status.runs] == [(2, "HARDWARE")]
+
+
 def service_ns(bundle: Bundle, run: str) -> int:
     """Return how long all queries of a run took, by the bundle."""
     answered = [each for each in bundle.facts(run) if isinstance(each, QueriesAnswered)]

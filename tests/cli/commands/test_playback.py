@@ -10,17 +10,20 @@ import pytest
 from cli import exits
 from cli.commands.bundle import Bundle, read
 from cli.commands.importing import request_of
-from cli.commands.planning import offline_plan, shipped_catalog
+from cli.commands.planning import offline_plan, presumed_agent, shipped_catalog
 from cli.commands.playback import Playback
 from cli.failures import Misused
 from mlscope.bus.bus import Bus, Recorded
 from mlscope.bus.memory import MemoryServer, connect
 from schemas.agent import AgentAnnounced, Announcement, Hardware
 from schemas.codec import decode_body, encode_body
+from schemas.level import Level
 from schemas.plan import OfflinePlan, WorkAnswer, WorkOrder
 from schemas.run import RunCompleted
 from schemas.subjects import agent_command, facts_of, story_of
 from services.agent.errors import NameTaken
+from services.scheduler.matching import match
+from services.scheduler.planning import plan as plan_match
 from tests.cli.commands.conftest import CommandLine
 
 ARGUMENTS = ("--scenario", "online:queries=6", "--batch-size", "1,2", "--trace-level", "framework")
@@ -78,6 +81,39 @@ async def test_a_bundle_of_variants_asks_for_its_own_plan(
     bundle = planned_bundle(tmp_path, await planned_alone(tmp_path, arguments), is_old=is_old)
     anew = replanned(bundle).plan.sessions
     assert [s.model_dump() for s in anew] == [s.model_dump() for s in bundle.plan.sessions]
+
+
+def counters_alone(made: OfflinePlan) -> OfflinePlan:
+    """Return a plan of nothing but counters: no request asks for that."""
+    (session,) = made.plan.sessions
+    run = session.runs[-1].model_copy(update={"level": Level.HARDWARE, "run": "counted"})
+    alone = session.model_copy(update={"variant": "counters", "session": "c", "runs": (run,)})
+    return made.model_copy(update={"plan": made.plan.model_copy(update={"sessions": (alone,)})})
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+async def test_a_bundle_of_counters_alone_asks_for_its_own_plan(
+    tmp_path: Path, *, is_old: bool
+) -> None:
+    made = await planned_alone(tmp_path, ("--scenario", "online:queries=2"))
+    bundle = planned_bundle(tmp_path, counters_alone(made), is_old=is_old)
+    async with (
+        connect(MemoryServer(), "agent") as agent,
+        Playback(agent, bundle, heartbeat_s=1.0).present(),
+    ):
+        (said,) = await agent.read(facts_of(AgentAnnounced))
+    assert isinstance(said.fact, AgentAnnounced)
+    collectors = said.fact.announcement.collectors
+    there = presumed_agent(asked := request_of(bundle, "k"), asked.model)  # type: ignore[arg-type]
+    told = there.announcement.model_copy(update={"collectors": collectors})
+    catalog = shipped_catalog(Path("manifests")).model_copy(
+        update={"agents": (there.model_copy(update={"announcement": told}),)}
+    )
+    (anew,) = plan_match(asked, match(asked, catalog, {}), catalog).sessions
+    (was,) = bundle.plan.sessions
+    (run,), (ran,) = anew.runs, was.runs
+    assert (anew.variant, anew.batch_size) == (was.variant, was.batch_size)
+    assert run.model_copy(update={"run": ran.run}) == ran
 
 
 async def test_what_a_plan_does_not_tell_is_asked_for_as_it_was(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from schemas.level import Level
 from schemas.manifest import FrameworkManifest
 from schemas.plan import Plan, SessionPlan
 from schemas.status import Catalog
+from services.scheduler.errors import RequestRefused
 from services.scheduler.matching import match
 from services.scheduler.planning import plan
 from tests.services.scheduler.samples import a_catalog, a_model, a_request, a_runtime, an_agent
@@ -60,6 +61,31 @@ def test_counters_are_read_in_a_session_of_their_own(level: str) -> None:
 def test_without_counters_there_is_no_session_for_them() -> None:
     (session,) = planned(SYSTEM, trace_level="hardware").sessions
     assert told(session)[2] == ["model", "framework", "hardware"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "variants"),
+    [(["counters"], ["counters"]), (["serialised", "counters"], ["serialised", "counters"])],
+)
+def test_kinds_that_are_named_are_planned_alone(wanted: list[str], variants: list[str]) -> None:
+    made = planned(COUNTERS, trace_level="hardware", serialised=True, variants=wanted)
+    assert [each.variant for each in made.sessions] == variants
+
+
+@pytest.mark.parametrize(
+    ("collector", "wanted", "told"),
+    [
+        (SYSTEM, {"trace_level": "hardware", "variants": ["counters"]}, "counters"),
+        (COUNTERS, {"trace_level": "system", "variants": ["", "counters"]}, "counters"),
+        (SYSTEM, {"variants": ["serialised"]}, "serialised"),
+        (SYSTEM, {"serialised": True, "scenarios": ["cold"], "variants": ["serialised"]}, "cold"),
+    ],
+)
+def test_a_kind_with_nothing_to_measure_is_refused(
+    collector: CollectorFacts, wanted: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(RequestRefused, match=f"variants: found .*{told}"):
+        planned(collector, **wanted)
 
 
 def test_what_is_serialised_is_apart() -> None:
