@@ -14,6 +14,7 @@ import numpy as np
 from mlscope.datasets.errors import DatasetError
 from services.agent.errors import CodeRaised, PredictFailed
 from services.agent.finite import output_named
+from services.agent.lost import tells_of_lost_device
 from services.agent.predictors import Tensors
 from services.agent.query import Slot
 from services.agent.steps import Operator
@@ -31,7 +32,7 @@ _MOST_IN_VAIN = 3
 _OF_DEVICE = re.compile(
     r"out of memory|memory exhausted|resource_?exhausted|bad_alloc|not enough memory"
     r"|(failed|unable|not|cannot|could not) (to )?allocate|\bcu(da|dnn|blas)|\bxid\b"
-    r"|device (is |was |has been )?(lost|removed|not ready)|connection|timed out",
+    r"|device (is |was |has been )?(removed|not ready)|connection|timed out",
     re.IGNORECASE,
 )
 
@@ -56,7 +57,9 @@ class Retries:
 
 def is_of_device(error: PredictFailed) -> bool:
     """Say whether a device, a server or memory failed: no sample is to blame for that."""
-    return isinstance(error.__cause__, MemoryError) or bool(_OF_DEVICE.search(error.reason))
+    if isinstance(error.__cause__, MemoryError) or tells_of_lost_device(error.reason):
+        return True
+    return _OF_DEVICE.search(error.reason) is not None
 
 
 def culprits(

@@ -151,6 +151,7 @@ def test_a_batch_that_raises_only_as_a_whole_fails_as_one() -> None:
         "CUDA out of memory. Tried to allocate 2.00 GiB",
         "RESOURCE_EXHAUSTED: Out of memory allocating 1024 bytes",
         "std::bad_alloc",
+        "unspecified launch failure",
         "[ONNXRuntimeError] : 6 : Failed to allocate memory for requested buffer",
         "DefaultCPUAllocator: can't allocate memory: not enough memory",
         "/infer: connection refused",
