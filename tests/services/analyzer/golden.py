@@ -61,6 +61,7 @@ KERNELS: Schema = MappingProxyType(
         "occupancy": pl.Float64,
         "kind": pl.Int16,
         "launch_ns": pl.Int64,
+        "launch": pl.Int64,
     }
 )
 """What a golden input's `kernels` are; of those in its spans nothing is known but their times."""
