@@ -119,7 +119,12 @@ class ModelFiles:
         return self._folder.checksums
 
     def graph(self) -> tuple[Path, bytes]:
-        """Return the model file's path and checked bytes; none of a folder. Raises AssetError."""
+        """Return the model file's path and checked bytes; none of a folder. Raises AssetError.
+
+        Of a model that names none (a server has it, or a predictor of one's own) both are empty.
+        """
+        if not self._assets.graph_path and not self._assets.archive:
+            return Path(), b""
         path = self._located(self._assets.graph_path, self._assets.checksum)
         return path, b"" if path.is_dir() else _bytes_of(path, self._assets.graph_path)
 

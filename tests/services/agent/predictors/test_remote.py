@@ -1,10 +1,7 @@
 """Remote models, on a small server of the Open Inference Protocol."""
 
-import json
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,67 +12,19 @@ from schemas.manifest import ModelManifest
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
 from services.agent.predictors import OpenRequest, predictor_named
 from services.agent.predictors.remote import open_model
-
-
-class Doubling(BaseHTTPRequestHandler):
-    """A server whose models answer with twice what came."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        """Tell of the server and its models."""
-        place = {"datatype": "FP32", "shape": [7 if "fixed" in self.path else -1, 3]}
-        told = {
-            "/v2": {"name": "doubler", "version": "2.1"},
-            **{f"/v2/models/{m}/ready": {} for m in ("double", "fixed", "broken", "odd")},
-            **{
-                f"/v2/models/{m}": {
-                    "platform": "numpy",
-                    "inputs": [{"name": "x", **place}],
-                    "outputs": [{"name": "y", **place}],
-                }
-                for m in ("double", "fixed", "broken")
-            },
-            "/v2/models/odd": {"inputs": 5},
-        }
-        self._answer(told.get(self.path))
-
-    def do_POST(self) -> None:
-        """Double the input, or hang up where that is negative."""
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        (given,) = body["inputs"]
-        if "broken" in self.path or given["shape"][1] != 3:
-            return self._answer(None)
-        if min(given["data"]) < -100:
-            self.close_connection = True
-            return None
-        doubled = [2 * each for each in given["data"]]
-        return self._answer({"outputs": [{**given, "name": "y", "data": doubled}]})
-
-    def log_message(self, *args: Any) -> None:
-        """Say nothing."""
-
-    def _answer(self, told: Any) -> None:
-        body = json.dumps({"error": "no such luck"} if told is None else told).encode()
-        self.send_response(400 if told is None else 200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+from services.agent.session import open_session
+from tests.services.agent.builders import MANIFESTS, a_subject, a_synthetic
+from tests.services.agent.predictors.doubling import doubling
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Doubling) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with doubling() as lent:
+        yield lent
 
 
-def request(url: str, batch_size: int = 2, **options: Any) -> OpenRequest:
-    model = ModelManifest.model_validate(
+def remote_model() -> ModelManifest:
+    return ModelManifest.model_validate(
         {
             "name": "double",
             "version": "1.0.0",
@@ -84,6 +33,10 @@ def request(url: str, batch_size: int = 2, **options: Any) -> OpenRequest:
             "outputs": [{"type": "raw", "layer_name": "y"}],
         }
     )
+
+
+def request(url: str, batch_size: int = 2, **options: Any) -> OpenRequest:
+    model = remote_model()
     return OpenRequest(model, Path(), b"", batch_size, options={"url": url, **options})
 
 
@@ -159,3 +112,13 @@ def test_the_owner_allows_further_servers() -> None:
 def test_a_wrong_option_is_named(url: str, options: dict[str, Any]) -> None:
     with pytest.raises(BadOption, match=next(iter(options))):
         open_model(request(url, **options))
+
+
+def test_a_worker_opens_it_without_a_file(url: str, tmp_path: Path) -> None:
+    subject = a_subject(framework="remote", options={"url": url})
+    subject = subject.model_copy(update={"model": remote_model(), "dataset": a_synthetic((3,))})
+    session = open_session(subject, 2, MANIFESTS, tmp_path)
+    given = session.slots[0].inputs["x"]
+    assert given.any()
+    assert np.array_equal(session.predictor.predict({"x": given})["y"], 2 * given)
+    session.close()
