@@ -13,9 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
-from mlscope.assets.addresses import FileSource, HttpSource, HubSource, Source, joined, parse
+from mlscope.assets.addresses import (
+    ArtifactSource,
+    FileSource,
+    HttpSource,
+    HubSource,
+    PackageSource,
+    Source,
+    joined,
+    parse,
+)
 from mlscope.assets.checksums import Checksum, parse_checksum
 from mlscope.assets.errors import BadAddress, BadChecksum
 from schemas.manifest import Assets, ModelManifest
@@ -263,10 +272,17 @@ def _bytes_of(path: Path, name: str) -> bytes:
 
 
 def _named(path: Path, scratch: Path, name: str, source: Source) -> Path:
-    """Return a file of the cache under its own name. Raises AssetMissing."""
+    """Return a file of the cache under its own name. Raises AssetMissing.
+
+    What lay side by side does so here, so that a graph finds the rest of it: names relative to
+    the base URL keep their places, files with addresses of their own share a folder where those
+    did.
+    """
     relative = PurePosixPath(name)
     if name == source.address or relative.is_absolute() or ".." in relative.parts:
-        relative = PurePosixPath(PurePosixPath(urlsplit(source.address).path).name)
+        place, own_name = _origin(source)
+        digest = hashlib.sha256(place.encode()).hexdigest()
+        relative = PurePosixPath(digest[:_PLACE_DIGITS], own_name)
     target = scratch / relative
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -278,3 +294,27 @@ def _named(path: Path, scratch: Path, name: str, source: Source) -> Path:
     except OSError as error:
         raise AssetMissing(name, error.strerror or str(error)) from error
     return target
+
+
+def _origin(source: Source) -> tuple[str, str]:
+    """Return the folder a file comes from, and its name there; frameworks go by its ending."""
+    place, query = "", ""
+    match source:
+        case ArtifactSource():
+            path = source.name
+        case HttpSource():
+            parts = urlsplit(source.url)
+            path, place, query = unquote(parts.path), parts.netloc, parts.query
+        case PackageSource():
+            path = source.path or f"{source.package}-{source.version}.whl"
+            place = source.requirement
+        case HubSource():
+            path, place = source.path, f"{source.repository}@{source.revision}"
+        case FileSource():
+            path = source.path
+    whole = PurePosixPath(path)
+    return f"{type(source).__name__} {place} {whole.parent} {query}", whole.name or "file"
+
+
+_PLACE_DIGITS = 16
+"""Of the sha256 of where a file comes from."""

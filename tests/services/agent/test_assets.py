@@ -122,6 +122,60 @@ def test_what_was_brought_has_its_own_name(folder: AssetFolder, tmp_path: Path) 
     assert [note.partition(":")[0] for note in named.notes] == ["a.pt", "b.w"]
 
 
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("artifact://m.pt", "m.pt"),
+        ("artifact://deep/m.safetensors", "m.safetensors"),
+        ("https://e.org/x/m%20n.pt?download=1", "m n.pt"),
+        ("pypi://some-nets==1.0/nets/m.tflite", "m.tflite"),
+        ("pypi://some-nets==1.0", "some-nets-1.0.whl"),
+        ("hf://them/nets@main/onnx/m.onnx", "m.onnx"),
+    ],
+)
+def test_what_has_an_address_keeps_its_ending(
+    folder: AssetFolder, tmp_path: Path, address: str, name: str
+) -> None:
+    path, _ = by_address(folder, tmp_path, graph_path=address).graph()
+    assert path.name == name
+    assert path.read_bytes() == address.encode()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_beside"),
+    [
+        ("artifact://m.pt", "artifact://w.pt", True),
+        ("artifact://x", "artifact://x/y", False),
+        ("https://e.org/get?id=1", "https://e.org/get?id=2", False),
+        ("https://e.org/m.onnx", "https://e.org/m.onnx_data", True),
+        ("hf://them/nets@main/a/m.onnx", "hf://them/nets@main/b/m.onnx", False),
+    ],
+)
+def test_files_of_one_model_keep_apart(
+    folder: AssetFolder, tmp_path: Path, one: str, other: str, is_beside: bool
+) -> None:
+    named = by_address(folder, tmp_path, graph_path=one, weights_path=other)
+    graph, weights = named.graph()[0], named.weights()
+    assert weights is not None
+    assert (graph.read_bytes(), weights.read_bytes()) == (one.encode(), other.encode())
+    assert (graph.parent == weights.parent) is is_beside
+
+
+def by_address(folder: AssetFolder, scratch: Path, **assets: str) -> ModelFiles:
+    """Return a model's files, each brought from its address, with that as its content."""
+    brought = {}
+    for number, address in enumerate(assets.values()):
+        kept = scratch / f"cafe{number}"
+        kept.write_bytes(address.encode())
+        brought[address] = Brought(kept, SUM)
+    model = model_named("identity").model_copy(update={"model": Assets.model_validate(assets)})
+    return ModelFiles(folder, model, brought, scratch / "scratch")
+
+
+def test_a_model_without_a_file_has_none(folder: AssetFolder) -> None:
+    assert files(folder).graph() == (Path(), b"")
+
+
 def in_archive(folder: AssetFolder, tree: Path, path: str) -> ModelFiles:
     assets = Assets(archive="https://e.org/m.tgz", graph_path=path)
     model = model_named("identity").model_copy(update={"model": assets})
