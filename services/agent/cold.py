@@ -1,15 +1,19 @@
 """A cold start as a query: opening the model, and its first run, from stamps taken then."""
 
 import threading
+from collections.abc import Sequence
 
 from mlscope.load.scenarios import COLD
 from mlscope.tracing.batches import ABSENT, ANSWERED
-from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
+from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT, SpanBuffer
+from mlscope.tracing.texts import json_text
+from mlscope.tracing.weights import weights_name
+from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.errors import OpenFailed
 from services.agent.measurement import Measurement
 from services.agent.pipeline import PREDICT, QUERY
-from services.agent.predictors import FirstRun
+from services.agent.predictors import FirstRun, WeightMove
 from services.agent.query import Query
 
 OPEN = "open"
@@ -36,6 +40,18 @@ def record_opening(run: Measurement) -> None:
     run.end_block(0)
 
 
+def _record_weights(spans: SpanBuffer, opening: int, moves: Sequence[WeightMove]) -> None:
+    """Record what weights took under the span of the opening, and how many bytes they are."""
+    number = spans.reserve(2 * len(moves))
+    for place, move in enumerate(moves):
+        name = spans.name_id(weights_name(move.action, move.module))
+        row = (number + 2 * place, opening, int(Level.APPLICATION), name, move.start_ns)
+        spans.append((*row, move.duration_ns, move.thread, 0, 0, NO_ATTRIBUTES))
+        note = json_text({"value": move.weight_bytes, "unit": "By"})
+        size = (number + 2 * place + 1, opening, int(Level.APPLICATION), name, move.start_ns, 0)
+        spans.link((*size, move.thread, 0, 0, note, int(SpanKind.SAMPLE), -1))
+
+
 def _record_spans(run: Measurement, first: FirstRun) -> None:
     spans, thread = run.recorder.spans, threading.get_native_id()
     root = spans.reserve(3 + len(first.layers))
@@ -49,6 +65,7 @@ def _record_spans(run: Measurement, first: FirstRun) -> None:
             what = (span, parent, int(level), spans.name_id(name), start_ns, end_ns - start_ns)
             spans.append((*what, thread, 0, 0, NO_ATTRIBUTES))
     if run.level >= Level.FRAMEWORK:
+        _record_weights(spans, root + 1, first.weights)
         for span, layer in enumerate(first.layers, start=root + 3):
             row = (span, root + 2, int(Level.FRAMEWORK), spans.name_id(layer.name))
             when = (layer.start_ns, layer.duration_ns, layer.thread, 0, 0, layer.attributes)

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from services.agent.collectors import (
     collector_names,
 )
 from services.agent.collectors.errors import CollectorError, CollectorUnavailable
+from services.agent.collectors.nesting import only
 from services.agent.predictors import Opened
 from services.agent.recorder import Recorder
 
@@ -71,6 +72,8 @@ class Collecting:
         self.dropped = 0
         self._begun: list[Collector] = []
         self._collected: list[tuple[Collector, Collected]] = []
+        #: whether it saw an opening: that is its one block
+        self._is_watch = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,6 +83,9 @@ class Collecting:
     @contextlib.contextmanager
     def block(self) -> Iterator[None]:
         """Have collectors begin, the last one innermost, and end in turn."""
+        if self._is_watch:
+            yield
+            return
         self._begun = []
         for collector in list(self._collectors):
             if self._try(collector, collector.begin) is not _FAILED:
@@ -92,9 +98,25 @@ class Collecting:
                 if isinstance(collected, Collected):
                     self._collected.append((collector, collected))
 
+    @contextlib.contextmanager
+    def watch(self) -> Iterator[None]:
+        """Have collectors see the opening of a model: their one block, which a later run attaches.
+
+        What they need of the device is there before the model is opened.
+        """
+        with self.block():
+            yield
+        self._is_watch = True
+        if _STARTING_DEVICE & {*self.names}:
+            self._note("the device was started before the opening, to trace it: load has no part")
+
     def attach(self, recorder: Recorder, block: int) -> None:
         """Record what the last block left, a part at a time; what was dropped is counted."""
         taken, self._collected = self._collected, []
+        if self._is_watch:
+            # Another attempt is of the same opening.
+            self._collected, self.dropped = taken, 0
+            taken = [(each, _since(found, recorder.attempt.origin_ns)) for each, found in taken]
         for collector, collected in taken:
             self.dropped += collected.dropped
             if collected.dropped:
@@ -129,6 +151,13 @@ class Collecting:
 
 
 _FAILED = object()
+_STARTING_DEVICE = frozenset({"cupti", "kineto"})
+
+
+def _since(collected: Collected, origin_ns: int) -> Collected:
+    """Return what was collected without the spans that were over before an origin."""
+    spans = only(collected.spans, lambda each: each.start_ns + each.duration_ns >= origin_ns)
+    return replace(collected, spans=spans)
 
 
 def open_collecting(occasion: Occasion) -> Collecting:

@@ -87,7 +87,7 @@ class Measurement:
             order.subject.collectors,
             reopening,
         )
-        collecting = open_collecting(occasion)
+        collecting = _collecting_for(session, plan, occasion)
         level, note = traceable_level(plan.level, session, collecting)
         origin = started_origin()
         if plan.scenario == COLD and occasion.opened.first is not None:
@@ -247,6 +247,13 @@ def traceable_level(
         + (reason if level == Level.FRAMEWORK else f" ({why})" if why else "")
         for level, why in missing.items()
     )
+
+
+def _collecting_for(session: Session, plan: RunPlan, occasion: Occasion) -> Collecting:
+    """Return a run's collectors; those that saw the session's opening for the run that is of it."""
+    if plan.scenario == COLD and session.watched is not None:
+        return session.watched
+    return open_collecting(occasion)
 
 
 def _since(began_ns: int, origin: ClockOrigin) -> ClockOrigin:

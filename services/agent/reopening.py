@@ -12,8 +12,10 @@ from schemas.plan import WorkOrder
 from services.agent.allowances import allowances_of
 from services.agent.bringing import brought_of
 from services.agent.ceilings import NO_ROOF, Roof
+from services.agent.collecting import Occasion
+from services.agent.predictors import Opened
 from services.agent.session import Place, Session, open_in
-from services.agent.variants import subject_as, traces_first
+from services.agent.variants import subject_as, traces_first, watched_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,33 @@ class Reopening:
         order = self.order
         allowed = allowances_of(self.words["allowed"])
         return open_in(
-            Place(self.scratch, allowed, traces_first=traces_first(order.session)),
+            Place(
+                self.scratch,
+                allowed,
+                traces_first=traces_first(order.session),
+                occasion=self._occasion(order),
+            ),
             subject_as(order.session.variant, order.subject),
             order.session.batch_size,
             Path(self.words["manifests_folder"]),
             brought_of(self.words["brought"]),
         )
+
+    def _occasion(self, order: WorkOrder) -> Occasion | None:
+        """Return what collectors are to see the opening for: what is asked, nothing opened yet."""
+        level = watched_level(order.session)
+        if level is None:
+            return None
+        subject = order.subject
+        asked = Opened(
+            framework=subject.framework,
+            framework_version="",
+            inputs=(),
+            outputs=(),
+            device=subject.device,
+            provider="",
+            precision="",
+            threads=0,
+            options=dict(subject.options),
+        )
+        return Occasion(asked, level, order.session.variant, subject.collectors, self)

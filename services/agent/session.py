@@ -17,6 +17,7 @@ from schemas.plan import Subject
 from schemas.run import Conditions
 from services.agent.allowances import NO_MORE, Allowances
 from services.agent.assets import NOTHING, AssetFolder, Brought, ModelFiles
+from services.agent.collecting import Collecting, Occasion, open_collecting
 from services.agent.datasets import load_samples, truths_of
 from services.agent.errors import DatasetUnusable, MemoryExhausted, PredictFailed
 from services.agent.inline import Inline, check_code, open_inline
@@ -55,6 +56,8 @@ class Session:
     #: what a reader of its results should know
     notes: Sequence[str] = ()
     inline: Inline = field(default_factory=Inline)
+    #: what collectors saw of its opening, for the run that is of it
+    watched: Collecting | None = None
     #: tells this opening of the model from any other
     opened: str = field(default_factory=lambda: secrets.token_hex(8))
 
@@ -97,6 +100,8 @@ class Session:
         """Close the predictor, and end the processes of inline code."""
         self.inline.close()
         self.predictor.close()
+        if self.watched is not None:
+            self.watched.close()
 
 
 def open_session(
@@ -139,6 +144,8 @@ class Place:
     allowed: Allowances = NO_MORE
     #: trace the layers of the model's very first run
     traces_first: bool = False
+    #: what collectors are to see the opening for
+    occasion: Occasion | None = None
 
 
 def _opened(
@@ -148,8 +155,13 @@ def _opened(
     samples: Sequence[Any] = ()
     if subject.dataset.synthetic is None:
         samples = load_samples(subject.dataset, folder)
-    predictor = _open_predictor(subject, files, batch_size, place)
+    request = _open_request(subject, files, batch_size, place)
+    # Profilers of a framework are there once it is imported.
+    open_model = predictor_named(subject.framework)
     with contextlib.ExitStack() as undo:
+        watched = _watching(place, undo)
+        with contextlib.nullcontext() if watched is None else watched.watch():
+            predictor = open_model(request)
         undo.callback(predictor.close)
         inputs = inputs_of(subject.model, predictor.opened.inputs, subject.dataset, batch_size)
         supplied = [each.name for each in inputs.supplied]
@@ -174,8 +186,17 @@ def _opened(
     checksums = {**files.checksums, **folder.checksums}
     doubt = doubt_of(predictor.opened.framework, predictor.opened.device)
     notes = (*subject.notes, *files.notes, *folder.notes, *([doubt] if doubt else []))
-    shared = (supply, predictor, slots, checksums, subject.warmup, notes, inline)
+    shared = (supply, predictor, slots, checksums, subject.warmup, notes, inline, watched)
     return Session(subject, *shared)
+
+
+def _watching(place: Place, undo: contextlib.ExitStack) -> Collecting | None:
+    """Open the collectors that are to see the opening of the model, if any are."""
+    if place.occasion is None:
+        return None
+    watched = open_collecting(place.occasion)
+    undo.callback(watched.close)
+    return watched
 
 
 def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries: int) -> None:
@@ -203,12 +224,12 @@ def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries
             raise PredictFailed(query.errors[-1].removeprefix("predict: "))
 
 
-def _open_predictor(
+def _open_request(
     subject: Subject, files: ModelFiles, batch_size: int, place: Place
-) -> Predictor:
+) -> OpenRequest:
     is_built = bool(subject.model.model.builder)
     graph_path, graph = (Path(), b"") if is_built else files.graph()
-    request = OpenRequest(
+    return OpenRequest(
         model=subject.model,
         graph_path=graph_path,
         graph=graph,
@@ -221,7 +242,6 @@ def _open_predictor(
         remote_hosts=place.allowed.remote_hosts,
         traces_first=place.traces_first,
     )
-    return predictor_named(subject.framework)(request)
 
 
 def _workers(pipeline: Pipeline, opened: Opened, batch_size: int) -> int:

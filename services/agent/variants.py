@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from mlscope.load.scenarios import COLD
 from schemas.level import Level
 from schemas.plan import SessionPlan, Subject, Variant
 
@@ -30,6 +31,12 @@ def environment_of(variant: Variant) -> dict[str, str]:
 def traces_first(session: SessionPlan) -> bool:
     """Say whether the layers of the model's very first run are wanted."""
     return session.variant == "cold" and any(r.level >= Level.FRAMEWORK for r in session.runs)
+
+
+def watched_level(session: SessionPlan) -> Level | None:
+    """Return down to which level collectors are to see the model opened; None: they need not."""
+    levels = [r.level for r in session.runs if r.scenario == COLD and r.level > Level.FRAMEWORK]
+    return max(levels) if session.variant == "cold" and levels else None
 
 
 _THREADED = frozenset({"jax", "litert", "onnxruntime", "openvino", "pytorch", "tensorflow"})

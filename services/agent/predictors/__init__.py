@@ -83,10 +83,26 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
+class WeightMove:
+    """A module's own weights read into it, or moved to the device, as its model was opened.
+
+    `action` is `LOAD` or `PLACE` of `mlscope.tracing.weights`; CLOCK_MONOTONIC nanoseconds.
+    """
+
+    action: str
+    module: str
+    start_ns: int
+    duration_ns: int
+    thread: int
+    weight_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class FirstRun:
     """A cold start: when opening began, was through, and the first run ended (CLOCK_MONOTONIC ns).
 
-    `layers` are those of the first run, where it was traced.
+    `layers` are those of the first run, where it was traced; `weights` what loading cost by
+    module, where the framework tells.
     """
 
     began_ns: int
@@ -94,6 +110,7 @@ class FirstRun:
     started_ns: int
     ended_ns: int
     layers: tuple[Layer, ...] = ()
+    weights: tuple[WeightMove, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """What opening a model costs, taken one way for every framework: load, first run and memory."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from services.agent.predictors import (
     Opened,
     OpenRequest,
     Tensors,
+    WeightMove,
 )
 from services.agent.predictors.shapes import zeros
 
@@ -39,11 +41,13 @@ class Opening:
         self._request = request
         self._resident_bytes = resident_bytes()
         self._load_ns = 0
+        self._weights: tuple[WeightMove, ...] = ()
         self._began_ns = now_ns()
 
-    def loaded(self) -> None:
-        """Say that the model is loaded: what comes now is its first run."""
+    def loaded(self, weights: Iterable[WeightMove] = ()) -> None:
+        """Say that the model is loaded, and what its weights took; now comes its first run."""
         self._load_ns = now_ns() - self._began_ns
+        self._weights = tuple(weights)
 
     def run_first(self, predictor: Openable, filled: Tensors | None = None) -> Tensors:
         """Predict zeros (or `filled`) once; `predictor.opened` then says what it all cost.
@@ -65,7 +69,7 @@ class Opening:
         layers = tuple(layer for call in capture.close() for layer in call) if capture else ()
         self.ran(predictor, ended - started)
         loaded_ns = self._began_ns + self._load_ns
-        first = FirstRun(self._began_ns, loaded_ns, started, ended, layers)
+        first = FirstRun(self._began_ns, loaded_ns, started, ended, layers, self._weights)
         predictor.opened = replace(predictor.opened, first=first)
         return outputs
 

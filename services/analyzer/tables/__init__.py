@@ -6,6 +6,7 @@ function and its `ANALYSIS`, and a line here.
 
 from services.analyzer.tables.accuracy import ANALYSIS as ACCURACY
 from services.analyzer.tables.attempts import ANALYSIS as ATTEMPTS
+from services.analyzer.tables.cold_layers import ANALYSIS as COLD_LAYERS
 from services.analyzer.tables.cold_start import ANALYSIS as COLD_START
 from services.analyzer.tables.conditions import ANALYSIS as CONDITIONS
 from services.analyzer.tables.device_use import ANALYSIS as DEVICE_USE
@@ -70,6 +71,7 @@ ANALYSES: tuple[Analysis, ...] = (
     DEVICE_USE,
     MEMORY,
     COLD_START,
+    COLD_LAYERS,
     ENERGY,
     TAIL,
     LATENESS,

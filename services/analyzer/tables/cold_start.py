@@ -1,7 +1,6 @@
 """Cold start: opening, the first run and its copies, against the same model warm."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -15,7 +14,7 @@ from schemas.batch import SpanKind
 from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Ns, Run
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.kernel_frames import device_work
-from services.analyzer.tables.layer_frames import layers_of
+from services.analyzer.tables.openings import Openings, layer_times, openings_of
 from services.analyzer.tables.stacks import Stack, stacks_of
 from services.analyzer.tables.table import (
     Analysis,
@@ -31,53 +30,19 @@ from services.analyzer.tables.table import (
 OPEN = "open"
 
 
-@dataclass(frozen=True, slots=True)
-class Openings:
-    """Runs of one agent and batch size by level: an opening each, or what it takes warm."""
-
-    agent: str
-    batch_size: int
-    by_level: Mapping[int, Sequence[Run]]
-
-    def at(self, level: int) -> Sequence[Run]:
-        """Return the runs of a level."""
-        return self.by_level.get(level, ())
-
-    def shallowest(self, least: int) -> int | None:
-        """Return the shallowest level from `least` on whose runs have its spans."""
-        return next(
-            (n for n in sorted(self.by_level) if n >= least and self._tells(n, least)), None
-        )
-
-    def _tells(self, level: int, least: int) -> bool:
-        return any(run.spans_at(least).height for run in self.by_level[level])
-
-
 def cold_start(frames: Frames) -> Table:
     """Return a row a part of a cold start: what it took, and what it takes warm."""
-    stacks = list(stacks_of(frames, ("", COLD)))
-    first = {(s.agent, s.batch_size): s for s in reversed(stacks) if s.scenario != COLD}
     rows: list[dict[str, Any]] = []
     told = set()
-    for key, cold in _openings([s for s in stacks if s.scenario == COLD]).items():
-        told.add(key)
-        warm = [s for s in stacks if s.scenario != COLD and (s.agent, s.batch_size) == key]
-        # Those of the same openings are nearest; else one plain load.
-        own = [s for s in warm if s.timed.row.variant == COLD] or warm[:1]
-        rows += _measured(cold, _openings(own).get(key, Openings(*key, by_level={})))
+    for cold, warm in openings_of(frames):
+        told.add((cold.agent, cold.batch_size))
+        rows += _measured(cold, warm)
+    stacks = [each for each in stacks_of(frames, ("", COLD)) if each.scenario != COLD]
+    first = {(each.agent, each.batch_size): each for each in reversed(stacks)}
     for key, stack in sorted(first.items()):
         if key not in told:
             rows += _noted(stack)
     return made(ANALYSIS, rows, _verdict(rows), doubts(frames))
-
-
-def _openings(stacks: Sequence[Stack]) -> dict[tuple[str, int], Openings]:
-    found: dict[tuple[str, int], dict[int, list[Run]]] = {}
-    for stack in stacks:
-        levels = found.setdefault((stack.agent, stack.batch_size), {})
-        for level, run in stack.by_level.items():
-            levels.setdefault(level, []).append(run)
-    return {key: Openings(*key, by_level=levels) for key, levels in found.items()}
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
@@ -121,20 +86,10 @@ def _layer_rows(cold: Openings, warm: Openings) -> Iterator[dict[str, Any]]:
     level = cold.shallowest(LAYER_LEVEL)
     if level is None:
         return
-    again = _layer_times(warm.at(level))
-    for key, times in _layer_times(cold.at(level)).items():
+    again = layer_times(warm.at(level))
+    for key, times in layer_times(cold.at(level)).items():
         warmed = fmean(again[key]) if key in again else None
         yield _cells(cold, cold.at(level)[0], "layer", key[1], len(times), fmean(times), warmed)
-
-
-def _layer_times(runs: Sequence[Run]) -> dict[tuple[int, str], list[float]]:
-    """Return each layer's time in every run that has it, in the order of the layers."""
-    found: dict[tuple[int, str], list[float]] = {}
-    for run in runs:
-        known = layers_of(run).drop_nulls("time").select("node", "name", "time")
-        for node, name, time in known.iter_rows():
-            found.setdefault((node, name), []).append(time)
-    return found
 
 
 def _copies_of(runs: Sequence[Run]) -> list[float]:

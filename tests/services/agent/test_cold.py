@@ -1,27 +1,42 @@
 """A cold start: how the session was opened is the run's query, its first layers its layers."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mlscope.tracing.clock import now_ns
+from mlscope.tracing.weights import LOAD
+from schemas.batch import SpanKind
+from schemas.codec import encode_body
 from schemas.level import Level
-from schemas.plan import Variant
+from schemas.plan import Variant, WorkOrder
 from schemas.run import RunCompleted
+from services.agent import session as opening
+from services.agent.allowances import NO_MORE
+from services.agent.collecting import Collecting, Occasion
+from services.agent.collectors import Collected, CollectedSpan
 from services.agent.control import Control
 from services.agent.group import Group
+from services.agent.predictors import WeightMove
+from services.agent.reopening import Reopening
 from services.agent.session import Place, Session, open_in
-from services.agent.variants import environment_of, subject_as, traces_first
+from services.agent.variants import environment_of, subject_as, traces_first, watched_level
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 from tests.services.agent.test_collecting import SWITCHED_OFF, Heard
 
 
+def cold_order(level: str, **switches: Any) -> WorkOrder:
+    subject = a_subject("tiny_cnn", "noise32", collectors={**SWITCHED_OFF, **switches})
+    order = an_order(subject, (a_run(level=level, scenario="cold", queries=1),))
+    cold = order.session.model_copy(update={"variant": "cold"})
+    return order.model_copy(update={"session": cold})
+
+
 def performed(session: Session, level: str) -> tuple[RunCompleted, Heard]:
     heard = Heard()
-    subject = a_subject("tiny_cnn", "noise32", collectors=SWITCHED_OFF)
-    order = an_order(subject, (a_run(level=level, scenario="cold", queries=1),))
-    order = order.model_copy(
-        update={"session": order.session.model_copy(update={"variant": "cold"})}
-    )
+    order = cold_order(level)
     (outcome,) = Group(session, order, Control(), heard, lambda _: None).perform()
     assert isinstance(outcome, RunCompleted)
     return outcome, heard
@@ -81,3 +96,88 @@ def test_only_a_cold_session_traces_its_first_run() -> None:
     assert not traces_first(order.session)
     cold = order.session.model_copy(update={"variant": "cold"})
     assert traces_first(cold)
+
+
+def test_what_weights_took_lies_in_the_opening(session: Session) -> None:
+    first = session.predictor.opened.first
+    assert first is not None
+    moves = [WeightMove(LOAD, f"conv{n}", first.began_ns + n, 5, 7, 100 + n) for n in (1, 2)]
+    told = replace(session.predictor.opened, first=replace(first, weights=tuple(moves)))
+    session.predictor.opened = told  # type: ignore[misc]
+    _, heard = performed(session, "framework")
+    (opened,) = heard.rows("open")
+    rows = heard.rows("weights.load conv2")
+    assert [row.get("kind", SpanKind.HOST) for row in rows] == [SpanKind.HOST, SpanKind.SAMPLE]
+    assert [(row["start_ns"], row["duration_ns"]) for row in rows] == [(2, 5), (2, 0)]
+    assert {row["parent"] for row in rows} == {opened["span"]}
+    assert len({row["span"] for row in heard.rows("")}) == len(heard.rows(""))
+    assert performed(session, "model")[1].rows("weights") == []
+
+
+class Seeing:
+    """A collector that says from when to when it looked, and something of before."""
+
+    name, level = "seeing", Level.SYSTEM
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.ended_ns = 0
+
+    def begin(self) -> None:
+        """Note when."""
+        self.begun.append(now_ns())
+
+    def end(self) -> Collected:
+        """Return a span of all that was seen, and one that was over before."""
+        self.ended_ns = now_ns()
+        (began,) = self.begun
+        names = (("seen", began, self.ended_ns - began), ("over", began - 9, 5))
+        return Collected([CollectedSpan(Level.SYSTEM, *each) for each in names], dropped=2)
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+@pytest.fixture
+def seeing(monkeypatch: pytest.MonkeyPatch) -> Seeing:
+    """Have a collector see openings."""
+    found = Seeing()
+    watch = Collecting([found], frozenset({Level.SYSTEM}))
+    monkeypatch.setattr(opening, "open_collecting", lambda _: watch)
+    return found
+
+
+def test_collectors_see_a_cold_opening_from_before_it(seeing: Seeing, tmp_path: Path) -> None:
+    subject = subject_as("cold", a_subject("tiny_cnn", "noise32"))
+    occasion = Occasion(None, Level.SYSTEM, "cold")  # type: ignore[arg-type]
+    place = Place(tmp_path, traces_first=True, occasion=occasion)
+    session = open_in(place, subject, 1, MANIFESTS, {})
+    first = session.predictor.opened.first
+    assert first is not None
+    assert seeing.begun[0] <= first.began_ns
+    assert seeing.ended_ns >= first.ended_ns
+    for _ in range(2):
+        # A second attempt is of the same opening.
+        outcome, heard = performed(session, "system")
+        (seen,) = heard.rows("seen")
+        assert seen["start_ns"] <= 0 <= seen["start_ns"] + seen["duration_ns"]
+        assert heard.rows("over") == []
+        assert (outcome.level, outcome.tally.dropped_records) == (Level.SYSTEM, 2)
+    assert len(seeing.begun) == 1
+    session.close()
+
+
+def test_a_worker_s_cold_session_is_watched_as_deep_as_its_run(tmp_path: Path) -> None:
+    for level, names in (("system", ("resource",)), ("framework", None)):
+        order = cold_order(level, resource=True, markers=False, nvtx=False)
+        words = {"order": encode_body(order), "manifests_folder": str(MANIFESTS), "brought": {}}
+        session = Reopening({**words, "allowed": NO_MORE.words()}, tmp_path).open()
+        assert (session.watched.names if session.watched else None) == names
+        session.close()
+
+
+def test_only_cold_runs_below_layers_are_watched() -> None:
+    assert watched_level(cold_order("system").session) == Level.SYSTEM
+    assert watched_level(cold_order("framework").session) is None
+    warm = an_order(a_subject(), (a_run(level="system"),)).session
+    assert watched_level(warm.model_copy(update={"variant": "cold"})) is None

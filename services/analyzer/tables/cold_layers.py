@@ -1,0 +1,198 @@
+"""A cold start by layer: its weights, what loading and copying them took, first run and warm."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+import polars as pl
+
+from mlscope.tracing.weights import LOAD, PLACE, weights_prefix
+from schemas.analysis import Table
+from schemas.batch import SpanKind
+from services.analyzer.frames import LAYER_LEVEL, Frames, Run
+from services.analyzer.tables.charts import bars
+from services.analyzer.tables.openings import Openings, layer_times, openings_of
+from services.analyzer.tables.own_devices import HOST
+from services.analyzer.tables.stacks import SYSTEM_LEVEL
+from services.analyzer.tables.table import (
+    Analysis,
+    doubts,
+    in_ms,
+    made,
+    many,
+    real,
+    share,
+    text,
+    whole,
+)
+
+_Row = dict[str, Any]
+_Times = Mapping[str, Sequence[float]]
+"""By layer: a time an opening, in ns."""
+
+
+def cold_layers(frames: Frames) -> Table:
+    """Return a row a layer, or a module with weights, of each agent and batch size."""
+    rows: list[_Row] = []
+    notes: list[str] = []
+    for cold, warm in openings_of(frames):
+        found = list(_rows(cold, warm))
+        rows += found
+        notes += _unknown(cold, found)
+    return made(ANALYSIS, rows, _verdict(rows), [*doubts(frames), *notes])
+
+
+def _verdict(rows: Sequence[_Row]) -> str:
+    if not rows:
+        return "No run of the scenario cold at level framework tells of layers."
+    weights = sum(row["weight_bytes"] or 0 for row in rows)
+    spent = [sum(row[name] or 0.0 for row in rows) for name in ("load", "place")]
+    cold = [row for row in rows if row["extra"] is not None]
+    told = f"{many(len(rows), 'layer')} with {weights / 1e6:.3g} MB of weights"
+    moved = f"{in_ms(spent[0])} to load them, {in_ms(spent[1])} to move them"
+    if not cold:
+        return f"{told}: {moved}."
+    worst = max(cold, key=lambda row: row["extra"])
+    return (
+        f"{told}: {moved}; {worst['layer']} loses most, {in_ms(worst['extra'])}, by its first run."
+    )
+
+
+def _unknown(cold: Openings, rows: Sequence[_Row]) -> Iterator[str]:
+    """Yield what is not known of an agent's openings, and why."""
+    runs = [run for level in cold.by_level for run in cold.at(level) if level >= LAYER_LEVEL]
+    if not runs:
+        return
+    where = f"{cold.agent}, batch {cold.batch_size}" if cold.agent else f"batch {cold.batch_size}"
+    if all(row["weight_bytes"] is None for row in rows):
+        yield f"{where}: {runs[0].row.framework} does not tell what weights cost layer by layer"
+    elif all(row["load"] is None for row in rows):
+        yield f"{where}: its weights were not loaded layer by layer: only moving them is known"
+    if runs[0].row.device.partition(":")[0] != HOST and not cold.at(SYSTEM_LEVEL):
+        yield f"{where}: no cold run at level system tells what copies took on the device"
+
+
+def _rows(cold: Openings, warm: Openings) -> Iterator[_Row]:
+    level = cold.shallowest(LAYER_LEVEL)
+    if level is None:
+        return
+    runs = cold.at(level)
+    loads, places = (_moves(runs, action) for action in (LOAD, PLACE))
+    copies = _copies(cold.at(SYSTEM_LEVEL))
+    sizes = _weight_bytes(runs)
+    first, again = (_by_name(layer_times(each.at(level))) for each in (cold, warm))
+    for layer in dict.fromkeys((*first, *loads, *places, *sizes)):
+        before, after = _mean(first, layer), _mean(again, layer)
+        yield {
+            "agent": cold.agent,
+            "batch_size": cold.batch_size,
+            "run": runs[0].row.run,
+            "layer": layer,
+            "openings": len(runs),
+            "weight_bytes": sizes.get(layer),
+            "load": _mean(loads, layer),
+            "place": _mean(places, layer),
+            "copy": _mean(copies, layer),
+            "first": before,
+            "warm": after,
+            "extra": None if before is None or after is None else before - after,
+            "times": share(before, after),
+        }
+
+
+def _by_name(times: Mapping[tuple[int, str], Sequence[float]]) -> dict[str, list[float]]:
+    """Return times by name alone, as weights have no index: those of one name are added up."""
+    found: dict[str, list[float]] = {}
+    for (_, name), values in times.items():
+        known = found.get(name)
+        found[name] = (
+            list(values) if known is None else [*map(sum, zip(known, values, strict=False))]
+        )
+    return found
+
+
+def _mean(times: _Times, layer: str) -> float | None:
+    values = times.get(layer)
+    return fmean(values) if values else None
+
+
+def _named(run: Run, action: str) -> pl.DataFrame:
+    """Return the spans of loading or moving weights: layer, start_ns, duration_ns."""
+    prefix = weights_prefix(action)
+    is_move = pl.col("name").str.starts_with(prefix) & (pl.col("kind") == int(SpanKind.HOST))
+    layer = pl.col("name").str.strip_prefix(prefix).alias("layer")
+    return run.spans.filter(is_move).select(layer, "start_ns", "duration_ns").sort("start_ns")
+
+
+def _moves(runs: Sequence[Run], action: str) -> dict[str, list[float]]:
+    return _summed(_named(run, action) for run in runs)
+
+
+def _summed(frames: Any) -> dict[str, list[float]]:
+    """Return the sum of durations by layer, a value a frame that has it."""
+    found: dict[str, list[float]] = {}
+    for frame in frames:
+        sums = frame.group_by("layer", maintain_order=True).agg(pl.col("duration_ns").sum())
+        for layer, ns in sums.iter_rows():
+            found.setdefault(layer, []).append(float(ns))
+    return found
+
+
+def _weight_bytes(runs: Sequence[Run]) -> dict[str, int]:
+    """Return the bytes of each layer's own weights, as the first run that tells has them."""
+    found: dict[str, int] = {}
+    for run in runs:
+        for action in (LOAD, PLACE):
+            prefix = weights_prefix(action)
+            told = run.series.filter(pl.col("name").str.starts_with(prefix))
+            for name, value in told.select("name", "value").iter_rows():
+                found.setdefault(name.removeprefix(prefix), int(value))
+    return found
+
+
+def _copies(runs: Sequence[Run]) -> dict[str, list[float]]:
+    """Return the time on the device of copies that began while a layer's weights were moved."""
+    return _summed(_copied(run) for run in runs)
+
+
+def _copied(run: Run) -> pl.DataFrame:
+    places = _named(run, PLACE).with_columns(
+        (pl.col("start_ns") + pl.col("duration_ns")).alias("ended_ns")
+    )
+    copies = (
+        run.kernels.filter(pl.col("kind") == int(SpanKind.COPY))
+        .select(pl.coalesce("launch_ns", "start_ns").alias("at_ns"), "duration_ns")
+        .sort("at_ns")
+    )
+    joined = copies.join_asof(
+        places.select("layer", "start_ns", "ended_ns"), left_on="at_ns", right_on="start_ns"
+    )
+    return joined.filter(pl.col("at_ns") <= pl.col("ended_ns")).select("layer", "duration_ns")
+
+
+ANALYSIS = Analysis(
+    name="cold_layers",
+    title="Cold start by layer",
+    source=(
+        "Of runs of the scenario `cold`, means over openings. Weights: spans around each module's "
+        "loading and moving; copies: those of the device that were launched in them (level "
+        "system); first and warm: the layer's time in the very first run, and trimmed mean after."
+    ),
+    columns=(
+        text("agent", "Where it ran."),
+        whole("batch_size", "Samples in a query."),
+        text("run", "The first of the runs that it is from."),
+        text("layer", "The layer's, or the module's, name."),
+        whole("openings", "Openings it is over."),
+        whole("weight_bytes", "Bytes of its own weights; null: unknown, or none.", "By"),
+        real("load", "Reading its weights into it; null where that is not seen."),
+        real("place", "Moving its weights to the device, as the host waits; null on a host."),
+        real("copy", "The same on the device: its copies' own time."),
+        real("first", "Its time in the first run."),
+        real("warm", "Trimmed mean of its time warm."),
+        real("extra", "First less warm."),
+        real("times", "First over warm.", "1"),
+    ),
+    compute=cold_layers,
+    chart=bars(("layer", "Layer"), ("extra", "First less warm (ns)"), "times"),
+)

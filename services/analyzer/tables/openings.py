@@ -1,0 +1,60 @@
+"""Runs of the scenario `cold`, opening by opening, beside what the same takes warm."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlscope.load.scenarios import COLD
+from services.analyzer.frames import Frames, Run
+from services.analyzer.tables.layer_frames import layers_of
+from services.analyzer.tables.stacks import Stack, stacks_of
+
+
+@dataclass(frozen=True, slots=True)
+class Openings:
+    """Runs of one agent and batch size by level: an opening each, or what it takes warm."""
+
+    agent: str
+    batch_size: int
+    by_level: Mapping[int, Sequence[Run]]
+
+    def at(self, level: int) -> Sequence[Run]:
+        """Return the runs of a level."""
+        return self.by_level.get(level, ())
+
+    def shallowest(self, least: int) -> int | None:
+        """Return the shallowest level from `least` on whose runs have its spans."""
+        return next(
+            (n for n in sorted(self.by_level) if n >= least and self._tells(n, least)), None
+        )
+
+    def _tells(self, level: int, least: int) -> bool:
+        return any(run.spans_at(least).height for run in self.by_level[level])
+
+
+def openings_of(frames: Frames) -> Iterator[tuple[Openings, Openings]]:
+    """Yield, by agent and batch size, the cold runs and the warm ones to compare them with."""
+    stacks = list(stacks_of(frames, ("", COLD)))
+    for key, cold in _openings([s for s in stacks if s.scenario == COLD]).items():
+        warm = [s for s in stacks if s.scenario != COLD and (s.agent, s.batch_size) == key]
+        # Those of the same openings are nearest; else one plain load.
+        own = [s for s in warm if s.timed.row.variant == COLD] or warm[:1]
+        yield cold, _openings(own).get(key, Openings(*key, by_level={}))
+
+
+def _openings(stacks: Sequence[Stack]) -> dict[tuple[str, int], Openings]:
+    found: dict[tuple[str, int], dict[int, list[Run]]] = {}
+    for stack in stacks:
+        levels = found.setdefault((stack.agent, stack.batch_size), {})
+        for level, run in stack.by_level.items():
+            levels.setdefault(level, []).append(run)
+    return {key: Openings(*key, by_level=levels) for key, levels in found.items()}
+
+
+def layer_times(runs: Sequence[Run]) -> dict[tuple[int, str], list[float]]:
+    """Return each layer's time in every run that has it, in the order of the layers."""
+    found: dict[tuple[int, str], list[float]] = {}
+    for run in runs:
+        known = layers_of(run).drop_nulls("time").select("node", "name", "time")
+        for node, name, time in known.iter_rows():
+            found.setdefault((node, name), []).append(time)
+    return found
