@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
-from benchmarks.gpu.bundles import frames_of
-from benchmarks.gpu.tables import residual
+from benchmarks.survey.bundles import frames_of
+from benchmarks.survey.residuals import blocks_of, residual_of
 from schemas.level import Level
 from services.analyzer.analysis import Analyzed, analyze
 from services.analyzer.frames import Frames, Run
@@ -53,8 +53,10 @@ def test_the_model_is_its_layers_and_what_is_between_less_what_tracing_costs(
     name: str, request: pytest.FixtureRequest
 ) -> None:
     frames = request.getfixturevalue(name)
-    off = residual(run_at(frames, Level.MODEL), run_at(frames, Level.FRAMEWORK))
-    assert off == pytest.approx(0.0, abs=0.08)
+    blocks = blocks_of(run_at(frames, Level.MODEL), run_at(frames, Level.FRAMEWORK))
+    found = residual_of(blocks)
+    assert found is not None
+    assert found.residual == pytest.approx(0.0, abs=0.08)
 
 
 def test_each_kernel_takes_its_counters_from_the_replay(analyzed: Analyzed) -> None:

@@ -1,9 +1,9 @@
 """Leveled measurement beside the truth, on a GPU: layers of known length.
 
-`python -m benchmarks.gpu.truth OUT` measures 120 layers of 5 to 50 launches (20 to 200 us each) at
-levels model, framework and system, ten blocks in turn, each block beside the truth taken in the
+`python -m benchmarks.survey.truth OUT` measures 120 layers of 5 to 50 launches (20 to 200 us each)
+at levels model, framework and system, ten blocks in turn, each block beside the truth taken in the
 same minute: the same layers called bare, one by one and as a network. It leaves the bundles and
-`truth.json`; `python -m benchmarks.gpu.tables OUT` prints both side by side. Wanted: ours within
+`truth.json`; `python -m benchmarks.survey.tables OUT` prints both side by side. Wanted: ours within
 2 % in the median of ten blocks, a single pass at the deepest level 10 % off or more.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.gpu import measuring
-from benchmarks.gpu.subjects import Net
+from benchmarks.survey import measuring
+from benchmarks.survey.subjects import Net
 
 LAYERS, ROUNDS, QUERIES = 120, 10, 20
 #: most layers short
@@ -32,7 +32,7 @@ def main() -> int:
     folder = parser.parse_args().out
     folder.mkdir(parents=True, exist_ok=True)
 
-    from benchmarks.gpu import spinning
+    from benchmarks.survey import spinning
 
     hz = spinning.calibrated_hz()
     cycles = round(spinning.SPIN_US * hz * 1e-6)
@@ -40,7 +40,7 @@ def main() -> int:
     times = [int(each) for each in order]
     net = Net(
         "spinning",
-        "benchmarks.gpu.spinning.network",
+        "benchmarks.survey.spinning.network",
         shape=(4,),
         arguments={"cycles": cycles, "times": times},
         batch_sizes=(1,),
@@ -49,7 +49,7 @@ def main() -> int:
     rounds: list[dict[str, Any]] = []
     for number in range(ROUNDS):
         before, known = _bare_ns(network), spinning.known_ns(cycles, times)
-        plan = measuring.plan_of(net, [1], QUERIES, measuring.LEVELS)
+        plan = measuring.plan_of(net.subject("gpu"), [1], QUERIES, measuring.LEVELS)
         outcomes = measuring.measure(plan, folder / f"truth-{number}.bundle")
         again, after = spinning.known_ns(cycles, times), _bare_ns(network)
         layers_ns = [(a + b) / 2 for a, b in zip(known, again, strict=True)]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.manifest import DatasetManifest, ModelManifest
+from schemas.plan import Subject
 
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 PICTURE = (3, 224, 224)
@@ -41,12 +42,22 @@ class Net:
                 ],
                 "outputs": [{"type": "raw", "layer_name": "0.boxes" if self.options else "y"}],
                 "model": {
-                    "builder": "benchmarks.gpu.networks.kept",
+                    "builder": "benchmarks.survey.networks.kept",
                     "arguments": {"builder": self.builder, "arguments": dict(self.arguments)},
                     "weights": "random",
                 },
                 "options": dict(self.options),
             }
+        )
+
+    def subject(self, device: str) -> Subject:
+        """Return what is measured, on a device."""
+        return Subject(
+            model=self.manifest(),
+            dataset=self.dataset(),
+            framework="pytorch",
+            device=device,
+            options=dict(self.options),
         )
 
     def dataset(self) -> DatasetManifest:
@@ -86,7 +97,7 @@ DEEP: tuple[Net, ...] = (
     _vision("resnet50"),
     Net(
         "bert-base",
-        "benchmarks.gpu.networks.bert_base",
+        "benchmarks.survey.networks.bert_base",
         shape=(128,),
         element_type="int64",
         high=30_000,

@@ -58,7 +58,7 @@ def _runs(path: Path) -> Iterator[Run]:
                 level_asked=int(plan.level),
                 batch_size=session.batch_size,
                 model=bundle.plan.subject.model.name,
-                framework="pytorch",
+                framework=bundle.plan.subject.framework,
                 device=bundle.plan.subject.device,
                 variant=session.variant,
             )

@@ -5,12 +5,11 @@ the same with a worker process for each session.
 """
 
 import asyncio
-import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.gpu.subjects import Net
+from mlscope.statistics.throughput import optimal_batch as best_of
 from schemas.agent import AgentAnnounced
 from schemas.batch import Batch
 from schemas.codec import encode_body
@@ -32,15 +31,22 @@ from services.agent.recorder import unpack_batch
 from services.agent.reopening import Reopening
 from services.agent.telling import Telling, cause_of
 
-AGENT = "h200"
-ALLOWED = Allowances(builders=(*BUILDERS, "benchmarks.gpu"))
+AGENT = "here"
+ALLOWED = Allowances(builders=(*BUILDERS, "benchmarks.survey"))
 LEVELS = (Level.MODEL, Level.FRAMEWORK, Level.SYSTEM)
+SINGLE = "b1-single-model"
+"""The run of single samples, whose latency is the online one."""
 
 Outcome = RunCompleted | RunFailed
 
 
 def plan_of(
-    net: Net, batch_sizes: Sequence[int], queries: int, levels: Sequence[Level], blocks: int = 1
+    subject: Subject,
+    batch_sizes: Sequence[int],
+    queries: int,
+    levels: Sequence[Level],
+    blocks: int = 1,
+    scenario: str = "online",
 ) -> OfflinePlan:
     """Return a plan: one session a batch size, one run a level, interleaved in blocks."""
     sessions = [
@@ -48,37 +54,38 @@ def plan_of(
             session=f"b{size}",
             agent=AGENT,
             batch_size=size,
-            runs=tuple(_run(size, level, queries) for level in levels),
+            runs=tuple(_run(scenario, size, level, queries) for level in levels),
         )
         for size in batch_sizes
     ]
-    subject = Subject(
-        model=net.manifest(),
-        dataset=net.dataset(),
-        framework="pytorch",
-        device="gpu",
-        options=dict(net.options),
-        warmup=3,
-        blocks=Blocks(least=blocks, most=blocks),
-        outputs=0,
-    )
+    rule = Blocks(least=blocks, most=blocks)
+    subject = subject.model_copy(update={"blocks": rule, "outputs": 0})
     plan = Plan(subject=subject, sessions=tuple(sessions))
     return OfflinePlan(evaluation=new_evaluation_id(), plan=plan)
 
 
-def counters_plan(net: Net, batch_size: int) -> OfflinePlan:
+def online_first(plan: OfflinePlan, queries: int) -> OfflinePlan:
+    """Return a plan with a session before the others: single samples at level model."""
+    (first,) = plan_of(plan.plan.subject, [1], queries, [Level.MODEL]).plan.sessions
+    run = first.runs[0].model_copy(update={"run": SINGLE})
+    first = first.model_copy(update={"session": "b1-online", "runs": (run,)})
+    sessions = (first, *plan.plan.sessions)
+    return plan.model_copy(update={"plan": plan.plan.model_copy(update={"sessions": sessions})})
+
+
+def counters_plan(subject: Subject, batch_size: int) -> OfflinePlan:
     """Return a plan of one counted replay: a session of its own, never timed."""
-    made = plan_of(net, [batch_size], 1, [Level.HARDWARE])
+    made = plan_of(subject, [batch_size], 1, [Level.HARDWARE])
     (session,) = made.plan.sessions
     apart = session.model_copy(update={"variant": "counters", "session": f"b{batch_size}-counters"})
     return made.model_copy(update={"plan": made.plan.model_copy(update={"sessions": (apart,)})})
 
 
-def _run(size: int, level: Level, queries: int) -> RunPlan:
+def _run(scenario: str, size: int, level: Level, queries: int) -> RunPlan:
     return RunPlan(
-        run=f"b{size}-online-{level.name.lower()}",
+        run=f"b{size}-{scenario}-{level.name.lower()}",
         group=0,
-        scenario="online",
+        scenario=scenario,
         parameters={"queries": queries},
         level=level,
         queries=queries,
@@ -154,10 +161,6 @@ def medians_ms(outcomes: Sequence[Outcome]) -> dict[str, float]:
     return found
 
 
-def optimal_batch(medians: dict[int, float]) -> int:
+def optimal_batch(medians: Mapping[int, float]) -> int:
     """Return the batch size whose doubling raises throughput by no more than 5 % (XSP's rule)."""
-    sizes = sorted(medians)
-    for size, double in itertools.pairwise(sizes):
-        if double / medians[double] <= 1.05 * size / medians[size]:
-            return size
-    return sizes[-1]
+    return best_of({size: size / spent for size, spent in medians.items()}).batch_size

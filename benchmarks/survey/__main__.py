@@ -1,0 +1,102 @@
+"""Measures many models on this machine, a step at a time.
+
+`python -m benchmarks.survey OUT [--device gpu|cpu] [--models NAME,…] [--seconds 460] [PHASE …]`
+
+OUT holds `state.json` and a bundle a step; what is in the state is not done again, so the same
+command goes on where the last one ended, also on another machine that OUT was copied to. It
+begins no step after `--seconds`. `python -m benchmarks.survey.tables OUT` makes the tables.
+
+Models: without `--models` the survey's own 24 of torchvision and timm, made here with random
+weights; else any of the catalog, of any framework this machine has, by the names of `mlscope ls
+models`, each on its own dataset (`--random-weights` where published ones can't be fetched).
+
+Phases: `sweep` (level model, every batch size), `throughput` (scenario batched at the optimal and
+the fastest batch), `system` (layers, and on a GPU kernels, at the optimal batch). On a GPU also, of
+the survey's own models: `counts` (hardware counters of whole models at their optimal batch, one
+call of each kind of operator, by ncu), and of four looked at deeply `deep` (levels model to
+system), `residual` (blocks of levels model and framework in turn), `counters` (by the agent
+itself, each kernel).
+"""
+
+import argparse
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.survey import measuring
+from benchmarks.survey.steps import PHASES, State, Step, Subjected, Survey, steps
+from benchmarks.survey.subjects import SURVEYED
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do the steps that are left until the time is up; 0 when none is left."""
+    options = _options(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    survey = survey_of(options)
+    until = time.monotonic() + options.seconds
+    left = 0
+    for step in steps(survey, options.phases or PHASES[options.device]):
+        if step.name in survey.state.done or options.only not in step.name:
+            continue
+        if time.monotonic() > until:
+            left += 1
+            continue
+        left += not _is_done(survey, step, until)
+    print(f"{left} steps left", flush=True)
+    return 1 if left else 0
+
+
+def survey_of(options: argparse.Namespace) -> Survey:
+    """Return the survey asked for; its state says which models it is of."""
+    state = State.read(options.out / "state.json")
+    models: tuple[Subjected, ...] = SURVEYED
+    measure = measuring.measure
+    if options.models:
+        # What reads the catalog is not on a machine that has the survey's own models alone.
+        from benchmarks.survey import listed
+
+        sizes = [int(each) for each in options.batch_sizes.split(",") if each]
+        models = tuple(
+            listed.Listed(name, sizes or listed.BATCH_SIZES, options.random_weights)
+            for name in options.models.split(",")
+        )
+        measure = listed.measure
+    known = state.done.get("survey", {}).get("models", [])
+    names = [*known, *(model.name for model in models if model.name not in known)]
+    state.note("survey", {"device": options.device, "models": names})
+    return Survey(options.out, state, options.device, models, measure)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("phases", nargs="*", choices=[*PHASES["gpu"], []])
+    parser.add_argument("--device", choices=tuple(PHASES), default="gpu")
+    parser.add_argument("--models", default="", help="names of the catalog, with commas between")
+    parser.add_argument("--random-weights", action="store_true", help="of builders' models")
+    parser.add_argument("--batch-sizes", default="", help="of --models, as 1,2,4")
+    parser.add_argument("--seconds", type=float, default=460.0)
+    parser.add_argument("--only", default="", help="steps with this in their name")
+    return parser.parse_args(arguments)
+
+
+def _is_done(survey: Survey, step: Step, until: float) -> bool:
+    """Do a step and keep what it found; a model that fails is not the survey's end."""
+    began = time.monotonic()
+    try:
+        found = step.act(survey, until - began)
+    except Exception as error:  # noqa: BLE001 - see above
+        traceback.print_exc()
+        print(f"{step.name}: {type(error).__name__}: {error}", flush=True)
+        return False
+    seconds = time.monotonic() - began
+    survey.state.note(step.name, {**found, "seconds": seconds})
+    shown = {k: v for k, v in found.items() if k in ("optimal", "medians_ms", "failed", "models")}
+    print(f"{seconds:6.1f} s  {step.name}  {str(shown)[:300]}", flush=True)
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""Models of the catalog by name, measured as `mlscope agent --plan` does: a worker a session."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.survey.measuring import ALLOWED, Outcome
+from cli.commands.planning import offline_plan, offline_request, shipped_catalog
+from mlscope.settings import Settings
+from schemas.manifest import ModelManifest
+from schemas.plan import OfflinePlan, Subject
+from schemas.request import Evaluate, SystemNeed
+from services.agent.allowances import Allowances
+from services.agent.offline import Means, run_plan
+from services.scheduler.resolving import model_of
+
+BATCH_SIZES = (1, 2, 4, 8, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A model of the catalog: what `mlscope plan NAME` would measure, on its own dataset."""
+
+    name: str
+    batch_sizes: Sequence[int] = BATCH_SIZES
+    #: the weights its builder draws, if it has one: where the published ones can't be had
+    is_random: bool = False
+
+    def subject(self, device: str) -> Subject:
+        """Return what is measured, on a device. Raises EvaluationRefused."""
+        catalog = shipped_catalog(Settings.read(os.environ).manifests_folder)
+        asked: dict[str, Any] = {"model": self.name, "system": SystemNeed(device=device)}
+        request = Evaluate(**asked)
+        model = model_of(request, catalog) if self.is_random else None
+        if model is not None and model.model.builder:
+            request = Evaluate(**{**asked, "model": _redrawn(model)})
+        return offline_plan(offline_request(request), catalog).plan.subject
+
+
+def _redrawn(model: ModelManifest) -> ModelManifest:
+    """Return the model without its published weights."""
+    nowhere = {"weights_path": "", "weights_checksum": "", "weights": "random"}
+    return model.model_copy(update={"model": model.model.model_copy(update=nowhere)})
+
+
+def measure(plan: OfflinePlan, path: Path) -> list[Outcome]:
+    """Measure a plan by workers of their own, files fetched as an agent would."""
+    settings = Settings.read(os.environ)
+    own = Allowances.of(settings)
+    allowed = ALLOWED if own.builders == Allowances().builders else own
+    means = Means(manifests_folder=settings.manifests_folder, assets=settings, allowed=allowed)
+    return run_plan(plan, path, means)

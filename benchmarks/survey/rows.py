@@ -1,0 +1,224 @@
+"""Rows of the survey's tables: what its bundles and state say of each model."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from benchmarks.survey.bundles import frames_of
+from benchmarks.survey.measuring import SINGLE
+from benchmarks.survey.residuals import Residual, blocks_of, residual_of, undisturbed
+from mlscope.statistics import percentile, trimmed_mean
+from schemas.batch import SpanKind
+from schemas.level import Level
+from services.analyzer.busy import busy_ns
+from services.analyzer.ceilings import ceilings_of
+from services.analyzer.frames import PREDICT, Frames, Run
+from services.analyzer.tables.layer_frames import layers_of
+from services.analyzer.tables.throughput import samples_rate
+
+Row = dict[str, Any]
+
+H200 = (67e12, 4.8e12)
+"""fp32 FLOP/s outside of tensor cores and bytes/s of an H200 SXM, by its datasheet."""
+
+
+def run_at(frames: Frames, level: Level) -> Run | None:
+    """Return the first run of a level."""
+    return next((run for run in frames.measured if run.row.level == level), None)
+
+
+def online_row(name: str, sweep: Path, batched: Sequence[Path]) -> Row:
+    """Return a model's row of latency and throughput over batch sizes.
+
+    `rates` are of predict alone, batch over trimmed mean; `best_per_s` is measured throughput, of
+    scenario batched, where that was run, else of the sweep's own queries.
+    """
+    frames = frames_of(sweep)
+    single = next(run for run in frames.measured if run.row.run == SINGLE)
+    swept = [run for run in frames.measured if run is not single]
+    latency = single.operator_ns(PREDICT) / 1e6
+    rates = {
+        run.row.batch_size: run.row.batch_size / trimmed_mean(run.operator_ns(PREDICT)) * 1e9
+        for run in swept
+    }
+    measured = [run for path in batched for run in frames_of(path).measured] or swept
+    throughput = {
+        run.row.batch_size: rate.rate_hz for run in measured if (rate := samples_rate(run))
+    }
+    best = max(throughput, key=lambda size: throughput[size])
+    return {
+        "model": name,
+        "framework": single.row.framework,
+        "online_ms": trimmed_mean(latency),
+        "p90_ms": percentile(latency, 0.9),
+        "best_per_s": throughput[best],
+        "best_batch": best,
+        "predict_per_s": max(rates.values()),
+        "rates": rates,
+    }
+
+
+def system_row(frames: Frames, counted: Mapping[str, float] | None) -> Row:
+    """Return a model's row of layers, and on a GPU kernels, at one batch size.
+
+    FLOP and bytes are counted ones where there are some, else the layers' own: 2 a multiply-add,
+    tensors read and written once.
+    """
+    plain, layered = run_at(frames, Level.MODEL), run_at(frames, Level.FRAMEWORK)
+    deep = run_at(frames, Level.SYSTEM)
+    assert plain is not None, "planned"
+    model_ns = trimmed_mean(plain.operator_ns(PREDICT))
+    row: Row = {"batch": plain.row.batch_size, "latency_ms": model_ns / 1e6}
+    if layered is None:
+        return row | {"note": "no layers"}
+    layers = layers_of(layered)
+    busy_in = _kernels_ns(deep) if deep is not None else float(layers["time"].fill_null(0).sum())
+    static, moved = _total(layers, "flops"), _moved(layers)
+    row |= {"static_gflop": static / 1e9, "static_gb": moved / 1e9, "layers": layers.height}
+    row["overhead"] = median(layered.operator_ns(PREDICT)) / median(plain.operator_ns(PREDICT)) - 1
+    row["stages"] = stages_of(layered, deep)
+    if deep is not None:
+        kernels = _only_kernels(deep)
+        row["gpu_share"] = busy_in / trimmed_mean(deep.operator_ns(PREDICT))
+        row["kernels"] = kernels.height // max(deep.answered.height, 1)
+        row["unattributed"] = deep.unattributed_share
+        predicts = deep.operator_ns(PREDICT)
+        row["deep_overhead"] = median(predicts) / median(plain.operator_ns(PREDICT)) - 1
+    flops = static
+    if counted is not None:
+        flops, moved = counted["flops"], counted["read_bytes"] + counted["written_bytes"]
+        row |= {
+            "gflop": flops / 1e9,
+            "reads_gb": counted["read_bytes"] / 1e9,
+            "writes_gb": counted["written_bytes"] / 1e9,
+            "occupancy": counted["occupancy"],
+            "counted": counted["counted"],
+            "stands_for": counted["kernels"],
+        }
+    return row | _point(flops, moved, busy_in, _ideal(layered, deep is not None))
+
+
+def _point(flops: float, moved: float, busy_in: float, ideal: float | None) -> Row:
+    intensity = flops / moved if moved and flops else None
+    bound = None if intensity is None or ideal is None else intensity < ideal
+    rate = flops / busy_in / 1e3 if busy_in and flops else None
+    return {"intensity": intensity, "tflops": rate, "memory_bound": bound, "ideal": ideal}
+
+
+def _ideal(run: Run, is_gpu: bool) -> float | None:
+    """Return FLOP per byte of the roof's ridge: as measured there, else an H200's datasheet."""
+    found = ceilings_of(run.row).ideal_intensity
+    return H200[0] / H200[1] if found is None and is_gpu else found
+
+
+def _only_kernels(deep: Run) -> pl.DataFrame:
+    return deep.kernels.filter(pl.col("kind") == int(SpanKind.KERNEL))
+
+
+def _kernels_ns(deep: Run) -> float:
+    """Return the median over queries of the time in which at least one kernel ran."""
+    return float(np.median(busy_ns(_only_kernels(deep), ["query"])["busy_ns"].to_numpy()))
+
+
+def stages_of(layered: Run, deep: Run | None) -> str:
+    """Return which thirds of the layers dominate latency, memory, FLOP, memory access (XSP IV).
+
+    B, M or E each, '-' where nothing is known. Latency is of the layers' kernels on a GPU, where a
+    layer's own time is that of its launches.
+    """
+    ran = layers_of(layered).filter(pl.col("queries") > 0).sort("place")
+    third = (pl.int_range(pl.len()) * 3 // max(ran.height, 1)).clip(0, 2).alias("third")
+    ran = ran.with_columns(third, moved=pl.col("bytes_read") + pl.col("bytes_written"))
+    latency = "time"
+    if deep is not None:
+        times = _only_kernels(deep).group_by("layer").agg(pl.col("duration_ns").sum().alias("gpu"))
+        ran = ran.join(times, left_on="node", right_on="layer", how="left", maintain_order="left")
+        latency = "gpu"
+    sums = ran.group_by("third").agg(
+        pl.col(name).cast(pl.Float64).sum() for name in (latency, "memory_bytes", "flops", "moved")
+    )
+    return "/".join(_most(sums, name) for name in (latency, "memory_bytes", "flops", "moved"))
+
+
+def _most(sums: pl.DataFrame, name: str) -> str:
+    most = sums.sort(name, descending=True)
+    if not most.height or not most[name][0]:
+        return "-"
+    return "BME"[int(most["third"][0])]
+
+
+def counters_row(name: str, path: Path) -> Row:
+    """Return what a counted replay of every kernel says of a whole model."""
+    (run,) = frames_of(path).measured
+    found = run.kernels.filter(pl.col("flops").is_not_null())
+    flops, reads = _total(found, "flops"), _total(found, "dram_read_bytes")
+    writes, time_ns = _total(found, "dram_write_bytes"), _total(found, "duration_ns")
+    weighted = found.with_columns(weighted=pl.col("occupancy") * pl.col("duration_ns"))
+    return {
+        "model": name,
+        "batch": run.row.batch_size,
+        "kernels": found.height,
+        "gflop": flops / 1e9,
+        "static_gflop": _total(run.layers, "flops") / 1e9,
+        "reads_gb": reads / 1e9,
+        "writes_gb": writes / 1e9,
+        "occupancy": _total(weighted, "weighted") / time_ns,
+        **_point(flops, reads + writes, 0.0, H200[0] / H200[1]),
+    }
+
+
+def counted_row(counted: Mapping[str, float]) -> Row:
+    """Return what the counters of kinds of operators say of a whole model."""
+    flops, reads, writes = (counted[name] for name in ("flops", "read_bytes", "written_bytes"))
+    return {
+        "kinds_gflop": flops / 1e9,
+        "kinds_reads_gb": reads / 1e9,
+        "kinds_writes_gb": writes / 1e9,
+        "kinds_occupancy": counted["occupancy"],
+        "kinds_kernels": counted["kernels"],
+        "counted": counted["counted"],
+    }
+
+
+def residual_row(name: str, path: Path) -> Row | None:
+    """Return a row of the terms and the residual of one batch size; None with too few blocks."""
+    frames = frames_of(path)
+    plain, layered = run_at(frames, Level.MODEL), run_at(frames, Level.FRAMEWORK)
+    assert plain is not None, "planned"
+    if layered is None:
+        return None
+    blocks = blocks_of(plain, layered)
+    quiet = undisturbed(blocks)
+    found, calm = residual_of(blocks), residual_of(quiet)
+    if found is None:
+        return None
+    cells = {"blocks": len(blocks), "quiet": len(quiet), "calm": calm and calm.residual}
+    return {"model": name, **_residual_cells(found, plain), **cells}
+
+
+def _residual_cells(found: Residual, plain: Run) -> Row:
+    return {
+        "batch": plain.row.batch_size,
+        "model_ms": found.model / 1e6,
+        "layers_ms": found.layers / 1e6,
+        "between_ms": found.between / 1e6,
+        "overhead_ms": found.overhead / 1e6,
+        "residual": found.residual,
+        "low": found.interval.low,
+        "high": found.interval.high,
+        "scatter": found.scatter,
+        "triples": found.triples,
+    }
+
+
+def _moved(layers: pl.DataFrame) -> float:
+    return _total(layers, "bytes_read") + _total(layers, "bytes_written")
+
+
+def _total(frame: pl.DataFrame, column: str) -> float:
+    """Return a column's sum, nulls being nothing."""
+    return float(frame.select(pl.col(column).cast(pl.Float64).sum()).item())

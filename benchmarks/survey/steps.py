@@ -1,0 +1,261 @@
+"""What a survey does, step by step, and what it keeps of each."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from benchmarks.survey import counts, measuring
+from benchmarks.survey.measuring import Outcome
+from benchmarks.survey.subjects import DEEP, Net
+from schemas.level import Level
+from schemas.plan import OfflinePlan, Subject
+from schemas.run import RunFailed
+from services.agent.offline import Means, run_plan
+
+GPU_PHASES = ("sweep", "throughput", "system", "counts", "deep", "residual", "counters")
+PHASES: Mapping[str, tuple[str, ...]] = {
+    "gpu": GPU_PHASES,
+    "cpu": ("sweep", "throughput", "system"),
+}
+SWEEP_QUERIES, ONLINE_QUERIES, DEEP_QUERIES = 8, 40, 4
+BLOCKS = 3
+RATE_S, RATE_QUERIES = 1.5, (8, 200)
+"""How long throughput is measured at a batch size, and in how many queries."""
+RESIDUAL_S, RESIDUAL_BLOCKS, BLOCK_COST_S = 11.0, (18, 45), 0.3
+"""How long and in how many blocks a level the residual is looked for; what two blocks cost."""
+COUNTED = {"resnet50": 32, "fasterrcnn-resnet50-fpn": 1}
+"""Batch sizes of counted replays; 16 of others."""
+TOGETHER = 8
+"""Models that one ncu counts."""
+
+Found = Mapping[str, Any]
+
+
+class Subjected(Protocol):
+    """A model to measure."""
+
+    @property
+    def name(self) -> str:
+        """What files and rows are named by."""
+        ...
+
+    @property
+    def batch_sizes(self) -> Sequence[int]:
+        """What is swept."""
+        ...
+
+    def subject(self, device: str) -> Subject:
+        """Return what is measured, on a device."""
+        ...
+
+
+@dataclass(slots=True)
+class State:
+    """What is done, kept in a file after each step."""
+
+    path: Path
+    done: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> "State":
+        """Return what a file holds; nothing where there is none."""
+        return cls(path, json.loads(path.read_text()) if path.exists() else {})
+
+    def note(self, step: str, found: Found) -> None:
+        """Keep what a step found."""
+        self.done[step] = dict(found)
+        self.path.write_text(json.dumps(self.done, indent=1, sort_keys=True))
+
+    def medians(self, name: str) -> dict[int, float]:
+        """Return a model's milliseconds a batch size. Raises KeyError before its sweep."""
+        found = self.done[f"sweep {name}"]["medians_ms"]
+        return {int(size): float(spent) for size, spent in found.items()}
+
+    def optimal(self, name: str) -> int:
+        """Return a model's optimal batch. Raises KeyError before its sweep."""
+        return int(self.done[f"sweep {name}"]["optimal"])
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Where, of what and how it is measured."""
+
+    out: Path
+    state: State
+    device: str
+    models: Sequence[Subjected]
+    measure: Callable[[OfflinePlan, Path], list[Outcome]]
+
+    def path(self, step: str) -> Path:
+        """Return where a step's bundle lies."""
+        return self.out / f"{step.replace(' ', '-').replace('/', '-')}.bundle"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do once."""
+
+    name: str
+    act: Callable[[Survey, float], Found]
+
+
+def steps(survey: Survey, phases: Sequence[str]) -> Iterator[Step]:
+    """Yield the steps of phases, in order."""
+    single = {"sweep": _sweep, "throughput": _throughput, "system": _system}
+    for phase in phases:
+        if phase in single:
+            yield from (Step(f"{phase} {m.name}", single[phase](m)) for m in survey.models)
+        elif phase == "counts":
+            yield from _counting(survey)
+        elif phase in ("deep", "residual"):
+            act = _deep if phase == "deep" else _residual
+            for net in DEEP:
+                yield from (Step(f"{phase} {net.name} {s}", act(net, s)) for s in net.batch_sizes)
+        elif phase == "counters":
+            yield from (Step(f"counters {net.name}", _counters(net)) for net in DEEP)
+
+
+def _counting(survey: Survey) -> Iterator[Step]:
+    """Yield the steps that count: the models looked at deeply at first, which is soon over."""
+    deep = [(net.name, COUNTED.get(net.name, 16)) for net in DEEP]
+    own = [(model.name, 0) for model in survey.models if isinstance(model, Net)]
+    parts = [deep, *(own[first : first + TOGETHER] for first in range(0, len(own), TOGETHER))]
+    for number, models in enumerate(parts):
+        yield Step(f"counts {number}", _counts(models, number))
+
+
+def _sweep(model: Subjected) -> Callable[[Survey, float], Found]:
+    """Latency of single samples, and medians over batch sizes."""
+
+    def act(survey: Survey, _: float) -> Found:
+        subject = model.subject(survey.device)
+        plan = measuring.plan_of(subject, model.batch_sizes, SWEEP_QUERIES, [Level.MODEL])
+        plan = measuring.online_first(plan, ONLINE_QUERIES)
+        outcomes = survey.measure(plan, survey.path(f"sweep {model.name}"))
+        medians = measuring.medians_ms(outcomes)
+        of_size = {
+            size: medians[f"b{size}-online-model"]
+            for size in model.batch_sizes
+            if f"b{size}-online-model" in medians
+        }
+        return {
+            "medians_ms": of_size,
+            "single_ms": medians.get(measuring.SINGLE),
+            "optimal": measuring.optimal_batch(of_size),
+            "failed": failures(outcomes),
+        }
+
+    return act
+
+
+def _throughput(model: Subjected) -> Callable[[Survey, float], Found]:
+    """Measure samples a second in scenario batched, at the optimal and the fastest batch."""
+
+    def act(survey: Survey, _: float) -> Found:
+        medians = survey.state.medians(model.name)
+        fastest = max(medians, key=lambda size: size / medians[size])
+        subject, outcomes = model.subject(survey.device), []
+        for size in sorted({survey.state.optimal(model.name), fastest}):
+            least, most = RATE_QUERIES
+            queries = round(min(max(RATE_S * 1e3 / medians[size], least), most))
+            plan = measuring.plan_of(subject, [size], queries, [Level.MODEL], scenario="batched")
+            outcomes += survey.measure(plan, survey.path(f"throughput {model.name} {size}"))
+        return {"medians_ms": measuring.medians_ms(outcomes), "failed": failures(outcomes)}
+
+    return act
+
+
+def _system(model: Subjected) -> Callable[[Survey, float], Found]:
+    """Layers, and on a GPU kernels, at the optimal batch."""
+
+    def act(survey: Survey, _: float) -> Found:
+        size = survey.state.optimal(model.name)
+        levels = measuring.LEVELS if survey.device == "gpu" else measuring.LEVELS[:2]
+        plan = measuring.plan_of(model.subject(survey.device), [size], DEEP_QUERIES, levels, 2)
+        outcomes = survey.measure(plan, survey.path(f"system {model.name}"))
+        return {"batch": size, "medians_ms": measuring.medians_ms(outcomes), **_told(outcomes)}
+
+    return act
+
+
+def _counts(models: Sequence[tuple[str, int]], number: int) -> Callable[[Survey, float], Found]:
+    """Counters of whole models (0: at its optimal batch); each counted one is noted of its own."""
+
+    def act(survey: Survey, seconds: float) -> Found:
+        sized = [(name, size or survey.state.optimal(name)) for name, size in models]
+        left = [each for each in sized if _counted(*each) not in survey.state.done]
+        said = counts.run(survey.out, number, left, seconds)
+        for name, (size, found) in counts.read(survey.out, number).items():
+            survey.state.note(_counted(name, size), asdict(found))
+        missing = [name for name, size in left if _counted(name, size) not in survey.state.done]
+        if missing:
+            raise RuntimeError(f"not counted: {', '.join(missing)}; {said[-600:]}")
+        return {"models": sized}
+
+    return act
+
+
+def _counted(name: str, size: int) -> str:
+    return f"counted {name} {size}"
+
+
+def _deep(net: Net, size: int) -> Callable[[Survey, float], Found]:
+    def act(survey: Survey, _: float) -> Found:
+        subject = net.subject(survey.device)
+        plan = measuring.plan_of(subject, [size], DEEP_QUERIES, measuring.LEVELS, BLOCKS)
+        outcomes = survey.measure(plan, survey.path(f"deep {net.name} {size}"))
+        return {"medians_ms": measuring.medians_ms(outcomes), **_told(outcomes)}
+
+    return act
+
+
+def _residual(net: Net, size: int) -> Callable[[Survey, float], Found]:
+    """Many short blocks of levels model and framework in turn."""
+
+    def act(survey: Survey, _: float) -> Found:
+        deep = survey.state.done.get(f"deep {net.name} {size}", {}).get("medians_ms", {})
+        spent_s = deep.get(f"b{size}-online-model", 20.0) * 1e-3
+        queries = 10 if spent_s < 0.01 else 6
+        least, most = RESIDUAL_BLOCKS
+        blocks = RESIDUAL_S / (2 * queries * spent_s + BLOCK_COST_S)
+        blocks = 3 * round(min(max(blocks, least), most) / 3)
+        subject = net.subject(survey.device)
+        plan = measuring.plan_of(subject, [size], queries, measuring.LEVELS[:2], blocks)
+        outcomes = survey.measure(plan, survey.path(f"residual {net.name} {size}"))
+        return {"blocks": blocks, "medians_ms": measuring.medians_ms(outcomes), **_told(outcomes)}
+
+    return act
+
+
+def _counters(net: Net) -> Callable[[Survey, float], Found]:
+    """Counters by the agent itself: a worker of its own, and ncu under that."""
+
+    def act(survey: Survey, _: float) -> Found:
+        size = COUNTED.get(net.name, 16)
+        plan = measuring.counters_plan(net.subject("gpu"), size)
+        path = survey.path(f"counters {net.name}")
+        outcomes = run_plan(plan, path, Means(allowed=measuring.ALLOWED))
+        return {"batch": size, **_told(outcomes)}
+
+    return act
+
+
+def failures(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """Return why runs failed, by name."""
+    return {
+        each.run: f"{each.error}: {each.message}"
+        for each in outcomes
+        if isinstance(each, RunFailed)
+    }
+
+
+def _told(outcomes: Sequence[Outcome]) -> Found:
+    completed = [each for each in outcomes if not isinstance(each, RunFailed)]
+    return {
+        "failed": failures(outcomes),
+        "levels": {each.run: f"{each.level.name} {each.level_note}" for each in completed},
+        "caveats": sorted({note for each in completed for note in each.caveats}),
+        "spans": {each.run: each.tally.spans for each in completed},
+    }

@@ -1,0 +1,63 @@
+"""The survey of small models on this machine's processor: steps, state and tables."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.survey.__main__ import main
+from benchmarks.survey.tables import sections
+
+pytestmark = pytest.mark.xdist_group("survey")
+ASKED = ("--device", "cpu", "--models", "tiny-cnn,digits", "--batch-sizes", "1,2")
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder after a whole survey that was broken off once."""
+    out = tmp_path_factory.mktemp("survey")
+    assert main([str(out), *ASKED, "--seconds", "0"]) == 1
+    assert main([str(out), *ASKED]) == 0
+    return out
+
+
+def rows_of(out: Path, title: str) -> list[dict[str, str]]:
+    """Return a table's rows by heading."""
+    table = next(text for text in sections(out) if text.startswith(f"## {title}"))
+    head, _, *rows = [line for line in table.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in (head, *rows)]
+    return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
+
+
+def test_it_goes_on_where_it_was_left(out: Path) -> None:
+    before = (out / "state.json").read_text()
+    assert main([str(out), *ASKED]) == 0
+    assert (out / "state.json").read_text() == before
+    steps = set(json.loads(before)) - {"survey"}
+    phases = ("sweep", "throughput", "system")
+    assert steps == {f"{phase} {name}" for phase in phases for name in ("tiny-cnn", "digits")}
+
+
+def test_latency_and_throughput_are_of_every_model(out: Path) -> None:
+    rows = rows_of(out, "Online latency and throughput")
+    assert [row["model"] for row in rows] == ["tiny-cnn", "digits"]
+    assert all(float(row["online trimmed mean (ms)"]) > 0 for row in rows)
+    assert all(float(row["max throughput (1/s)"]) > 0 for row in rows)
+    assert {row["framework"] for row in rows} == {"onnxruntime"}
+    speeds = rows_of(out, "Speed-up over batch sizes")
+    assert [row["1"] for row in speeds] == ["1.0", "1.0"]
+
+
+def test_layers_have_work_and_a_roof_and_no_gpu(out: Path) -> None:
+    (cnn, _) = rows_of(out, "Layers and kernels at the optimal batch")
+    assert float(cnn["GFLOP (static)"]) > 0
+    assert cnn["memory-bound"] in ("yes", "no")
+    assert cnn["stages"].count("/") == 3
+    nothing = ("GPU share", "DRAM reads (GB)", "occupancy (%)", "GFLOP (counted)", "kernels")
+    assert {cnn[name] for name in nothing} == {"-"}
+
+
+def test_a_model_that_fails_is_not_the_end(tmp_path: Path) -> None:
+    asked = ("--device", "cpu", "--models", "no-such-model,digits", "--batch-sizes", "1")
+    assert main([str(tmp_path), "sweep", *asked]) == 1
+    assert "sweep digits" in json.loads((tmp_path / "state.json").read_text())
