@@ -1,7 +1,7 @@
 """HolisticTraceAnalysis and mlscope on one Kineto file: what both answer, loading included.
 
-`python -m benchmarks.against_hta --hta-python PATH [--small 20,100,10] [--large 250,100,10]
-[--steps 20,2500,5] [--keep]`
+`python -m benchmarks.against_hta --hta-python PATH [--small 20,100,10] [--large 150,100,10]
+[--steps 20,1500,5] [--keep]`
 
 HTA is no dependency: `python -m venv V && V/bin/pip install HolisticTraceAnalysis 'pandas<3'`. Both
 start from the same JSON file, each in a process of its own, its imports done, and answer the same:
@@ -128,8 +128,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hta-python", default=os.environ.get("MLSCOPE_HTA_PYTHON", ""))
     parser.add_argument("--small", type=_shape, default=Shape(20, 100, 10))
-    parser.add_argument("--large", type=_shape, default=Shape(250, 100, 10))
-    parser.add_argument("--steps", type=_shape, default=Shape(20, 2500, 5))
+    parser.add_argument("--large", type=_shape, default=Shape(150, 100, 10))
+    parser.add_argument("--steps", type=_shape, default=Shape(20, 1500, 5))
     parser.add_argument("--keep", action="store_true", help="write results/against_hta.txt too")
     options = parser.parse_args()
     if not options.hta_python:

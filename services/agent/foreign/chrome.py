@@ -1,12 +1,14 @@
 """Chrome's trace events (JSON) as a frame: what torch.profiler, mlscope and others write.
 
-torch.profiler's layout, an event to a block of lines, is turned into JSON lines and read by all
-cores; any other is read as one JSON text. Stamps are microseconds from the file's own base.
+torch.profiler's layout, an event to a block of lines, is turned into JSON lines chunk by chunk, and
+each is read by the other cores while the next is turned; its arrows are left out. Any other layout
+is read as one JSON text. Stamps are microseconds from the file's own base.
 """
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,10 @@ EVENT_SCHEMA: dict[str, Any] = {
     "args": _ARGS,
 }
 _BETWEEN = b"\n  },\n  {"
+_ARROWS = tuple(b'\n    "ph": "%s"' % phase for phase in (b"s", b"t", b"f"))
+"""How its flow events begin: two for each launch, which is half of all, and of no use here."""
+_EDGE = b" }\0{"
+_CHUNK_BYTES = 4 << 20
 _ONE_A_LINE = bytes.maketrans(b"\n\0", b" \n")
 _EVENTS = b'"traceEvents"'
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
@@ -148,7 +154,7 @@ def _frame(path: Path, body: bytes, start: int, schema: Mapping[str, Any]) -> pl
     events = body[opening : closing + 1]
     try:
         if events.count(_BETWEEN, 0, 1 << 20):
-            return pl.read_ndjson(io.BytesIO(_lines(events)), schema=dict(schema))
+            return _torch_frame(events, schema)
         return pl.read_json(io.BytesIO(events), schema=dict(schema))
     except pl.exceptions.PolarsError:
         # One value of another kind is enough; tools put anything into arguments.
@@ -162,9 +168,28 @@ def _leniently(path: Path, events: bytes, schema: Mapping[str, Any]) -> pl.DataF
         raise ForeignFileBroken(str(path), f"is no JSON of trace events: {error}") from error
 
 
-def _lines(events: bytes) -> bytes:
-    """Return torch.profiler's events as JSON lines: no text has a raw newline in it."""
-    return events.replace(_BETWEEN, b" }\0{").translate(_ONE_A_LINE)[1:-1]
+def _torch_frame(events: bytes, schema: Mapping[str, Any]) -> pl.DataFrame:
+    with ThreadPoolExecutor(1) as reader:
+        parts = [
+            reader.submit(pl.read_ndjson, lines, schema=dict(schema)) for lines in _lines(events)
+        ]
+        return pl.concat([pl.DataFrame(schema=dict(schema)), *(part.result() for part in parts)])
+
+
+def _lines(events: bytes, chunk_bytes: int = _CHUNK_BYTES) -> Iterator[bytes]:
+    """Yield torch.profiler's events as JSON lines: no text has a raw newline in it."""
+    begin, last = events.find(b"{") + 1, events.rfind(b"}")
+    while begin < last:
+        cut = events.find(_BETWEEN, begin + chunk_bytes, last)
+        end = last if cut < 0 else cut
+        told = events[begin:end].split(_BETWEEN)
+        kept = [event for event in told if not event.startswith(_ARROWS)]
+        if kept:
+            yield b"{%s }" % _EDGE.join(kept).translate(_ONE_A_LINE)
+        begin = end + len(_BETWEEN)
+    if rest := events[last + 1 : -1].strip():
+        # Of an event that was cut: whoever reads the lines refuses it.
+        yield rest.translate(_ONE_A_LINE)
 
 
 def _text(head: bytes, key: bytes) -> str:
