@@ -1,24 +1,27 @@
 """sigmoid: scores to probabilities, each by itself."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from services.agent.steps.parameters import Parameters
+from services.agent.steps.scores import float_type
 
-Scores = npt.NDArray[np.floating]
+Scores = npt.NDArray[Any]
 
 
 def sigmoid(parameters: Parameters) -> Callable[[Scores], Scores]:  # noqa: ARG001
     """Return (batch, …) -> float of the same shape, each 0 to 1: 1 / (1 + exp(-x)).
 
-    Computed of -|x|, which can't overflow; within 1e-6 of the formula in float64.
+    Computed in float64 of -|x|, which can't overflow; whole numbers become that.
     """
 
     def apply(scores: Scores) -> Scores:
-        raised = np.exp(-np.abs(scores))
-        probabilities: Scores = np.where(scores >= 0, 1.0, raised) / (1.0 + raised)
-        return probabilities.astype(scores.dtype)
+        exact = scores.astype(np.float64)
+        raised = np.exp(-np.abs(exact))
+        probabilities = np.where(exact >= 0, 1.0, raised) / (1.0 + raised)
+        return probabilities.astype(float_type(scores.dtype), copy=False)
 
     return apply

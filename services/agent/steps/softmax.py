@@ -1,24 +1,28 @@
 """softmax: scores to probabilities."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from services.agent.steps.parameters import Parameters
+from services.agent.steps.scores import float_type
 
-Scores = npt.NDArray[np.floating]
+Scores = npt.NDArray[Any]
 
 
 def softmax(parameters: Parameters) -> Callable[[Scores], Scores]:  # noqa: ARG001
     """Return (batch, classes) -> float of the same shape, each row adding up to 1.
 
-    exp(x - max) / sum(exp(x - max)) along the last axis, which can't overflow.
+    exp(x - max) / sum(exp(x - max)) along the last axis, which can't overflow; computed in
+    float64, which is what whole numbers become.
     """
 
     def apply(scores: Scores) -> Scores:
-        raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        probabilities: Scores = raised / raised.sum(axis=-1, keepdims=True)
-        return probabilities
+        exact = scores.astype(np.float64)
+        raised = np.exp(exact - exact.max(axis=-1, keepdims=True))
+        probabilities = raised / raised.sum(axis=-1, keepdims=True)
+        return probabilities.astype(float_type(scores.dtype), copy=False)
 
     return apply

@@ -30,6 +30,22 @@ def test_the_papers_argsort_is_topk() -> None:
     assert len(apply("argsort", np.ones((2, 9), np.float32))[1]) == 5
 
 
+@pytest.mark.parametrize(
+    ("scores", "best"),
+    [
+        (np.array([[0, 9, 240, 0]], np.uint8), [2, 1]),
+        (np.array([[-128, 9, 127, 0]], np.int8), [2, 1]),
+        (np.array([[-128, -128, -127, -128]], np.int8), [2, 0]),
+        (np.array([[0, 1, 0, 1]], np.bool_), [1, 3]),
+        (np.array([[0, 2**63, 1, 0]], np.uint64), [1, 2]),
+    ],
+)
+def test_whole_numbers_are_ranked_too(scores: np.ndarray, best: list[int]) -> None:
+    (features,) = apply("topk", scores, k=2)
+    assert [each["index"] for each in features] == best
+    assert features[0]["probability"] == float(scores[0, best[0]])
+
+
 @pytest.mark.parametrize("labels", [("cat", "dog"), ("cat", "dog", "eel", "fox"), ()])
 def test_labels_that_are_not_one_a_class_are_refused(labels: tuple[str, ...]) -> None:
     named = operator_of(Step(operator="topk", parameters={"labels": "names"}), lambda _: labels)
