@@ -53,7 +53,7 @@ def unpack(archive: Path, into: Path, *, address: str, bounds: Bounds) -> int:
     meter = _Meter(address, bounds, archive.stat().st_size)
     names = _Names(address)
     try:
-        if zipfile.is_zipfile(archive):
+        if _is_zip(archive):
             _unpack_zip(archive, into, names, meter)
         else:
             _unpack_tar(archive, into, names, meter)
@@ -144,6 +144,12 @@ class _Names:
         if path is None:
             raise ArchiveUnsafe(self.address, name, "is the folder itself, yet no folder")
         return path
+
+
+def _is_zip(archive: Path) -> bool:
+    """Tell by the first bytes: a tar's last member may be a zip, which is all its end shows."""
+    with archive.open("rb") as file:
+        return file.read(4) in (b"PK\3\4", b"PK\5\6")
 
 
 def _unpack_zip(archive: Path, into: Path, names: _Names, meter: _Meter) -> None:

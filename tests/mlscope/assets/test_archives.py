@@ -55,6 +55,24 @@ def a_zip(files: dict[str, bytes], mode: int = stat.S_IFREG | 0o644) -> bytes:
     return out.getvalue()
 
 
+def held_in_tar(name: str, body: bytes) -> bytes:
+    """Return a tar archive of one file."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        archive.addfile(member(name, size=len(body)), io.BytesIO(body))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("name", ["x.npz", "m.pt", "deep/notes.docx"])
+def test_a_tar_that_ends_in_a_zip_is_a_tar(tmp_path: Path, name: str) -> None:
+    body = a_zip({"inside": b"12"})
+    assert unpacked(held_in_tar(name, body), tmp_path) == {name: body}
+
+
+def test_a_zip_of_nothing_is_a_zip(tmp_path: Path) -> None:
+    assert unpacked(a_zip({}), tmp_path) == {}
+
+
 def unpacked(body: bytes, folder: Path, bounds: Bounds = BOUNDS) -> dict[str, bytes]:
     """Unpack an archive below `folder` and return the files."""
     (folder / "archive").write_bytes(body)
