@@ -18,6 +18,7 @@ from mlscope.tracing.application import NOTEBOOK, Note, now_ns
 from schemas.manifest import Step
 from schemas.plan import Subject
 from services.agent.allowances import InlineLimits
+from services.agent.alone import finished_alone
 from services.agent.errors import CodeFailed, CodeRaised, CodeRefused
 from services.agent.inline import Inline, check_code, open_inline
 from services.agent.inline_filter import FilterMissing, filter_calls
@@ -170,6 +171,17 @@ def test_what_is_no_answer_is_told(code: str, match: str) -> None:
         pytest.raises((ValueError, CodeRaised), match=match),
     ):
         finished(inline, np.eye(2))
+
+
+def test_code_behind_the_model_is_asked_of_each_sample_alone() -> None:
+    code = "def fun(env, data):\n    return [str(1 // int(each)) for each in data]\n"
+    with opened(batch_size=3, postprocess=code) as inline:
+        found = finished_alone(inline.behind, {"y": np.array([1.0, 0.0, -1.0])}, range(3), 3)
+    assert found is not None
+    assert found.answers == {n: [{"type": "text", "text": t}] for n, t in ((0, "1"), (2, "-1"))}
+    ((place, (name, error)),) = found.raised.items()
+    assert (place, name) == (1, "postprocess")
+    assert "line 2: ZeroDivisionError" in str(error)
 
 
 def test_several_inputs_come_as_a_map_or_in_order() -> None:
