@@ -8,6 +8,7 @@ from pathlib import Path
 from cli import exits
 from cli.commands.asking import client_of
 from cli.failures import Misused
+from mlscope.manifests.checking import faults_in
 from mlscope.manifests.errors import ManifestFaulty
 from schemas.manifest import Manifest
 from services.registry.manifests import read_manifest
@@ -15,8 +16,10 @@ from services.registry.manifests import read_manifest
 
 def checked_manifest(path: Path, kind: str = "model") -> Manifest:
     """Return the manifest in a file; `kind` is used where it says none. Raises Misused."""
+    from services.agent.steps.checking import value_faults
+
     try:
-        return read_manifest(path, kind)
+        return read_manifest(path, kind, (faults_in, value_faults))
     except ManifestFaulty as error:
         raise Misused(str(error)) from None
 

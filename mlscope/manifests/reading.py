@@ -6,7 +6,7 @@ somebody wrote, an unknown field is a typing error: it is a fault here.
 
 import difflib
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 import yaml
@@ -29,9 +29,13 @@ _KINDS: Mapping[str, type[BaseModel]] = types.MappingProxyType(
 )
 
 Path = tuple[str | int, ...]
+Check = Callable[[Manifest], Iterator[Fault]]
+"""Yields what is wrong with a manifest that parses; a fault's field is its path with dots."""
 
 
-def read_manifest_text(text: str, file: str, kind: str = "") -> Manifest:
+def read_manifest_text(
+    text: str, file: str, kind: str = "", checks: tuple[Check, ...] = (faults_in,)
+) -> Manifest:
     """Return the manifest in a YAML text; `kind` is used where it says none.
 
     Raises ManifestFaulty with every fault that is found, not only the first.
@@ -43,14 +47,15 @@ def read_manifest_text(text: str, file: str, kind: str = "") -> Manifest:
     faults = [*_unknown(value), *_invalid(value)]
     if not faults:
         manifest = _MANIFEST.validate_python(value)
-        faults = [(_path(fault.field), fault.found, fault.allowed) for fault in faults_in(manifest)]
+        found = (fault for check in checks for fault in check(manifest))
+        faults = [(_path(fault.field), fault.found, fault.allowed) for fault in found]
         if not faults:
             return manifest
-    found = [
+    placed = [
         Fault(".".join(map(str, path)), what, allowed, _line_of(path, lines))
         for path, what, allowed in faults
     ]
-    raise ManifestFaulty(file, sorted(found, key=lambda fault: fault.line))
+    raise ManifestFaulty(file, sorted(placed, key=lambda fault: fault.line))
 
 
 def _path(field: str) -> Path:

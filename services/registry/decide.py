@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 
-from packaging.version import InvalidVersion, Version
-
 from mlscope.load.errors import InvalidParameter
 from mlscope.load.parameters import MOST_QUERIES
 from mlscope.load.scenarios import BUILT_IN
@@ -57,14 +55,6 @@ def _conflict(manifest: Manifest, digest: str, before: str, how: str) -> Refused
 
 
 def _check(manifest: Manifest) -> None:
-    try:
-        Version(manifest.version)
-    except InvalidVersion:
-        raise ManifestRefused(
-            _invalid("manifest.version", manifest.version, "a version, as 1.0.0")
-        ) from None
-    if not manifest.name or len(manifest.name) > 128:
-        raise ManifestRefused(_invalid("manifest.name", manifest.name, "1 to 128 characters"))
     fault = next(faults_in(manifest), None)
     if fault is not None:
         raise ManifestRefused(_invalid(f"manifest.{fault.field}", fault.found, fault.allowed))

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from mlscope.manifests.checking import faults_in
 from mlscope.manifests.errors import Fault, ManifestFaulty
-from mlscope.manifests.reading import MOST_BYTES, kinds, read_manifest_text
+from mlscope.manifests.reading import MOST_BYTES, Check, kinds, read_manifest_text
 from schemas.manifest import Manifest
 
 
@@ -26,7 +27,7 @@ def read_manifests(folder: Path) -> Iterator[Manifest | ManifestFaulty]:
                 yield faulty
 
 
-def read_manifest(path: Path, kind: str = "") -> Manifest:
+def read_manifest(path: Path, kind: str = "", checks: tuple[Check, ...] = (faults_in,)) -> Manifest:
     """Return the manifest in a file; `kind` is used where the file says none.
 
     Raises ManifestFaulty.
@@ -38,4 +39,4 @@ def read_manifest(path: Path, kind: str = "") -> Manifest:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ManifestFaulty(path.name, [Fault("", str(error), "readable UTF-8")]) from error
-    return read_manifest_text(text, path.name, kind)
+    return read_manifest_text(text, path.name, kind, checks)

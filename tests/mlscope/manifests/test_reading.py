@@ -26,6 +26,7 @@ inputs:
         color_mode: RGB
 outputs:
   - type: raw
+model: {graph_path: net.onnx}
 """
 
 
@@ -85,7 +86,7 @@ def test_a_fault_says_file_line_field_found_and_allowed() -> None:
 
 def test_an_unknown_field_is_met_with_the_nearest_one() -> None:
     fault = only_fault(GOOD + "licence: MIT\n")
-    assert (fault.line, fault.field, fault.allowed) == (11, "licence", "license?")
+    assert (fault.line, fault.field, fault.allowed) == (12, "licence", "license?")
 
 
 def test_an_unknown_step_is_told_at_its_line() -> None:
@@ -96,7 +97,7 @@ def test_an_unknown_step_is_told_at_its_line() -> None:
 
 def test_a_field_given_twice_is_a_fault() -> None:
     fault = only_fault(GOOD + "version: 2.0.0\n")
-    assert (fault.line, fault.field) == (11, "version")
+    assert (fault.line, fault.field) == (12, "version")
     assert "line 2" in fault.found
 
 

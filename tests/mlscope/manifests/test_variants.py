@@ -13,7 +13,7 @@ version: 1.0.0
 frameworks:
   - name: onnxruntime
     version: ">=1.16"
-    model: {graph_path: net.onnx, checksum: "sha256:00"}
+    model: {graph_path: net.onnx, checksum: "md5:00000000000000000000000000000000"}
   - name: tensorflow
     version: ">=2.0"
     model: {graph_path: net, format: saved_model}
