@@ -174,6 +174,16 @@ def test_masks_of_a_resized_picture_become_its_own_pixels() -> None:
         assert _told([answer], unknown)["mAP"].outcome.value is None
 
 
+def test_masks_know_nothing_of_what_was_cut_off() -> None:
+    mask = {"size": [2, 2], "counts": [0, 4]}
+    corner = _true({"size": [4, 4], "counts": [0, 2, 2, 2, 10]}, size=(4, 4))
+    corner["boxes"], corner["areas"] = [[0.0, 0.0, 2.0, 2.0]], [4.0]
+    crop = {"crop": {"dimensions": [2, 2], "method": "top_left"}}
+    answer = _answer([{**_mask([]), "mask": mask}], objects=corner)
+    told = _told([answer], Aim(framing=_steps(crop)))["mAP"].outcome
+    assert told.value == pytest.approx(1.0)
+
+
 def test_masks_of_a_padded_picture_lose_its_border() -> None:
     # The picture's upper half is the second of the input's four rows: columns of 0100.
     mask = {"size": [4, 4], "counts": [1, 1, 3, 1, 3, 1, 3, 1, 2]}
