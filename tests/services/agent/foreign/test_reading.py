@@ -1,8 +1,6 @@
 """Files of other tools: real ones say what they hold, broken and strange ones are refused."""
 
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -117,66 +115,6 @@ def test_counters_of_ncu_are_kernels_in_layers() -> None:
     assert layers["name"][0] == "conv1"
     assert layers["duration_ns"].sum() <= kernels["duration_ns"].sum()
     assert "no latencies" in found.notes[0]
-
-
-def _nsys(path: Path, *, ranges: bool = True) -> Path:
-    with closing(sqlite3.connect(path)) as base:
-        base.executescript(
-            """
-            CREATE TABLE StringIds (id INTEGER, value TEXT);
-            INSERT INTO StringIds VALUES (1, 'cudaLaunchKernel_v7000'), (2, 'gemm'), (3, 'conv1');
-            CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (
-                start INTEGER, end INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER
-            );
-            INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1020, 1030, 281474993487873, 9, 1);
-            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (
-                start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
-                correlationId INTEGER, demangledName INTEGER, gridX INTEGER, gridY INTEGER,
-                gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER,
-                registersPerThread INTEGER
-            );
-            INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES
-                (1100, 1200, 0, 7, 9, 2, 4, 1, 1, 64, 1, 1, 32);
-            """
-        )
-        if ranges:
-            base.executescript(
-                """
-                CREATE TABLE NVTX_EVENTS (
-                    start INTEGER, end INTEGER, globalTid INTEGER, text TEXT, textId INTEGER
-                );
-                INSERT INTO NVTX_EVENTS VALUES
-                    (1000, 1300, 281474993487873, 'step', NULL),
-                    (1005, 1250, 281474993487873, 'forward', NULL),
-                    (1010, 1040, 281474993487873, NULL, 3);
-                """
-            )
-        base.commit()
-    return path
-
-
-def test_nsys_ranges_are_queries_operators_and_layers(tmp_path: Path) -> None:
-    found = read_foreign(_nsys(tmp_path / "report.sqlite"))
-    told = found.spans.select("name", "level", "start_ns", "kind", "correlation").rows()
-    assert told == [
-        ("query", 1, 0, 0, -1),
-        ("forward", 2, 5, 0, -1),
-        ("conv1", 3, 10, 0, -1),
-        ("cudaLaunchKernel", 5, 20, 1, 9),
-        ("gemm", 5, 100, 2, 9),
-    ]
-    assert found.spans["thread"].n_unique() == 2
-
-
-def test_nsys_files_are_called_anything(tmp_path: Path) -> None:
-    found = read_foreign(_nsys(tmp_path / "50%25 of a#1?.sqlite"))
-    assert found.tool == "nsys"
-
-
-def test_nsys_without_ranges_is_one_query(tmp_path: Path) -> None:
-    found = read_foreign(_nsys(tmp_path / "report.sqlite", ranges=False))
-    assert found.roots["duration_ns"].to_list() == [180]
-    assert found.notes == ("the trace has no NVTX range: all of it is one query",)
 
 
 def test_events_of_an_unknown_tool_are_levelled_by_depth(tmp_path: Path) -> None:

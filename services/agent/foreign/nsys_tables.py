@@ -1,0 +1,106 @@
+"""Tables of Nsight Systems' SQLite export, as they are in any version of it (I/O).
+
+Columns came and went from version to version: what a file lacks is null. Names are in StringIds,
+processes in the bits 24 to 47 of global ids, threads below.
+https://docs.nvidia.com/nsight-systems/UserGuide/index.html#sqlite-schema-reference
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import polars as pl
+
+from services.agent.foreign.errors import ForeignFileBroken
+
+MOST_ROWS = 10_000_000
+
+RUNTIME, NVTX = "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"
+KERNEL, GRAPH = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+MEMCPY, MEMSET = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"
+_TEXTS = "StringIds"
+_DEVICE = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
+_SIZES = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+_SHARED = ("staticSharedMemory", "dynamicSharedMemory")
+
+_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        RUNTIME: ("start", "end", "globalTid", "correlationId", "nameId"),
+        KERNEL: (
+            *(*_DEVICE, "demangledName", "shortName", "mangledName", *_SIZES),
+            *("registersPerThread", *_SHARED, "graphNodeId"),
+        ),
+        MEMCPY: (*_DEVICE, "bytes", "copyKind", "graphNodeId"),
+        MEMSET: (*_DEVICE, "bytes", "graphNodeId"),
+        GRAPH: (*_DEVICE, "graphId"),
+        NVTX: ("start", "end", "eventType", "globalTid", "domainId", "textId", "text"),
+    }
+)
+"""Whole numbers all, but for the text of NVTX_EVENTS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report's rows by table, each with `_COLUMNS` of it, and what it says of the machine."""
+
+    tables: Mapping[str, pl.DataFrame]
+    #: texts by their ids
+    texts: Mapping[int, str]
+    host: str = ""
+    accelerator: str = ""
+    #: when its clock was 0; 0 where it does not say
+    epoch_ns: int = 0
+    #: tables of which only the first rows were read
+    cut: tuple[str, ...] = ()
+
+
+def read_report(path: Path) -> Report:
+    """Return what an export holds. Raises ForeignFileBroken, sqlite3.Error."""
+    address = path.resolve().as_uri()
+    with closing(sqlite3.connect(f"{address}?mode=ro&immutable=1", uri=True)) as base:
+        known = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
+        if not known & {*_COLUMNS}:
+            raise ForeignFileBroken(str(path), "is a database without tables of nsys")
+        tables = {name: _table(base, name) for name in _COLUMNS}
+        return Report(
+            tables,
+            dict(base.execute(f"SELECT id, value FROM {_TEXTS}")) if _TEXTS in known else {},  # noqa: S608
+            host=_one(base, "TARGET_INFO_SYSTEM_ENV", "value", "name = 'Hostname'") or "",
+            accelerator=_one(base, "TARGET_INFO_GPU", "name") or "",
+            epoch_ns=_one(base, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs") or 0,
+            cut=tuple(name for name, rows in tables.items() if rows.height >= MOST_ROWS),
+        )
+
+
+def _table(base: sqlite3.Connection, name: str) -> pl.DataFrame:
+    """Return a table's rows by start, none where there is no such table."""
+    wanted = _COLUMNS[name]
+    schema = {each: pl.String if each == "text" else pl.Int64 for each in wanted}
+    there = _columns(base, name)
+    if "start" not in there:
+        return pl.DataFrame(schema=schema)
+    chosen = ", ".join(_value(each) if each in there else "NULL" for each in wanted)
+    query = f'SELECT {chosen} FROM {name} ORDER BY "start" LIMIT ?'  # noqa: S608 - names of ours
+    return pl.DataFrame(base.execute(query, (MOST_ROWS,)).fetchall(), schema, orient="row")
+
+
+def _value(column: str) -> str:
+    """Return what is asked for a column: what is of another type than it should be is null."""
+    kind = "text" if column == "text" else "integer"
+    return f'CASE typeof("{column}") WHEN \'{kind}\' THEN "{column}" END'
+
+
+def _columns(base: sqlite3.Connection, name: str) -> set[str]:
+    return {row[1] for row in base.execute(f"PRAGMA table_info({name})")}
+
+
+def _one(base: sqlite3.Connection, name: str, column: str, where: str = "1") -> Any:
+    """Return a value of a table, None where there is none."""
+    if column not in _columns(base, name):
+        return None
+    found = base.execute(f"SELECT {column} FROM {name} WHERE {where} LIMIT 1").fetchone()  # noqa: S608
+    return found[0] if found else None
