@@ -60,6 +60,13 @@ def test_a_term_that_differs_in_a_third_of_the_blocks_shows(term: str) -> None:
     assert max(abs(found(triple).residual) for triple in thirds) >= 0.13
 
 
+def test_a_slow_block_of_level_framework_does_not_cancel() -> None:
+    """Its layers, time between and whole are of one look; the terms are not."""
+    slow = Block(model=100.0, layered=150.0, layers=120.0, between=30.0)
+    thirds = [[slow if at == n else ALIKE for at in range(3)] for n in range(3)]
+    assert [round(found(triple).residual, 2) for triple in thirds] == [0.3, 0.0, -0.3]
+
+
 def test_overlapping_layers_show() -> None:
     """Two layers of 60 ns, 10 of them at once, in a predict of 120: 10 ns are counted twice."""
     plain, layered = run_of(2, (100,) * 3), run_of(3, (120,) * 3, (60, 60))
