@@ -107,3 +107,24 @@ def test_users_spans_by_nvtx_and_otlp_lie_in_their_queries(cluster: Cluster) -> 
     told = {each.name: json.loads(each.attributes or "{}") for each in trace.spans}
     assert (told["look up"]["domain"], told["look up"]["payload"]) == ("cache", 7)
     assert told["serve"]["service.name"] == "shop"
+
+
+SEEN = """SELECT DISTINCT span_name.text FROM span
+JOIN run USING (run_key) JOIN span_name USING (run_key, name)
+WHERE evaluation = %s AND run.run = 'b1-cold0-system-first' AND span.kind = 6 ORDER BY 1"""
+
+
+def test_a_deep_cold_start_is_seen_layer_by_layer(cluster: Cluster) -> None:
+    cold = [{"name": "cold", "parameters": {"queries": 1, "warm": 3}}]
+    switches = {"resource": True, "perf": False}
+    asked: dict[str, Any] = {"scenarios": cold, "collectors": switches}
+    status = run(cluster, "tiny-cnn", trace_level="system", **asked)
+    assert status.state == "analyzed"
+    assert ("resource.cpu_user",) in cluster.rows(SEEN, status.evaluation)
+    with cluster.client() as client:
+        table = client.tables(status.evaluation, "cold_layers")["cold_layers"].table
+    names = [column.name for column in table.columns]
+    rows = [dict(zip(names, row, strict=True)) for row in table.rows]
+    assert len(rows) == 8
+    assert all(row["first"] > 0 and row["warm"] > 0 for row in rows)
+    assert any("onnxruntime does not tell what weights cost" in each for each in table.caveats)

@@ -1,6 +1,6 @@
 """A cold start by layer: its weights, what loading and copying them took, first run and warm."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -27,8 +27,6 @@ from services.analyzer.tables.table import (
 )
 
 _Row = dict[str, Any]
-_Times = Mapping[str, Sequence[float]]
-"""By layer: a time an opening, in ns."""
 
 
 def cold_layers(frames: Frames) -> Table:
@@ -80,19 +78,24 @@ def _rows(cold: Openings, warm: Openings) -> Iterator[_Row]:
     loads, places = (_moves(runs, action) for action in (LOAD, PLACE))
     copies = _copies(cold.at(SYSTEM_LEVEL))
     sizes = _weight_bytes(runs)
-    first, again = (_by_name(layer_times(each.at(level))) for each in (cold, warm))
-    for layer in dict.fromkeys((*first, *loads, *places, *sizes)):
-        before, after = _mean(first, layer), _mean(again, layer)
+    first, again = (layer_times(each.at(level)) for each in (cold, warm))
+    untold = dict.fromkeys((*loads, *places, *sizes))
+    for node, name in (*first, *((None, name) for name in _without_layer(untold, first))):
+        # Of layers that share a module, or only its name, the first one has the weights.
+        is_told = name in untold
+        untold.pop(name, None)
+        before, after = _mean(first, (node, name)), _mean(again, (node, name))
         yield {
             "agent": cold.agent,
             "batch_size": cold.batch_size,
             "run": runs[0].row.run,
-            "layer": layer,
+            "index": None if node is None or node < 0 else node,
+            "layer": name,
             "openings": len(runs),
-            "weight_bytes": sizes.get(layer),
-            "load": _mean(loads, layer),
-            "place": _mean(places, layer),
-            "copy": _mean(copies, layer),
+            "weight_bytes": sizes.get(name) if is_told else None,
+            "load": _mean(loads, name) if is_told else None,
+            "place": _mean(places, name) if is_told else None,
+            "copy": _mean(copies, name) if is_told else None,
             "first": before,
             "warm": after,
             "extra": None if before is None or after is None else before - after,
@@ -100,19 +103,15 @@ def _rows(cold: Openings, warm: Openings) -> Iterator[_Row]:
         }
 
 
-def _by_name(times: Mapping[tuple[int, str], Sequence[float]]) -> dict[str, list[float]]:
-    """Return times by name alone, as weights have no index: those of one name are added up."""
-    found: dict[str, list[float]] = {}
-    for (_, name), values in times.items():
-        known = found.get(name)
-        found[name] = (
-            list(values) if known is None else [*map(sum, zip(known, values, strict=False))]
-        )
-    return found
+def _without_layer(modules: Iterable[str], layers: Iterable[tuple[int, str]]) -> list[str]:
+    """Return the modules with weights that no layer is called like."""
+    known = {name for _, name in layers}
+    return [name for name in modules if name not in known]
 
 
-def _mean(times: _Times, layer: str) -> float | None:
-    values = times.get(layer)
+def _mean(times: Mapping[Any, Sequence[float]], key: object) -> float | None:
+    """Return the mean over openings of a layer's times in ns, None where it has none."""
+    values = times.get(key)
     return fmean(values) if values else None
 
 
@@ -182,6 +181,7 @@ ANALYSIS = Analysis(
         text("agent", "Where it ran."),
         whole("batch_size", "Samples in a query."),
         text("run", "The first of the runs that it is from."),
+        whole("index", "The layer's index in its model; null of a module that is no layer."),
         text("layer", "The layer's, or the module's, name."),
         whole("openings", "Openings it is over."),
         whole("weight_bytes", "Bytes of its own weights; null: unknown, or none.", "By"),

@@ -102,3 +102,18 @@ def test_openings_that_were_not_looked_into_have_no_rows(level: int) -> None:
 
 def test_warm_runs_alone_are_no_opening() -> None:
     assert table_of(ANALYSIS, layer_run((0, "stem", 7000))).rows == ()
+
+
+def test_layers_of_one_name_stay_apart_and_the_first_has_the_weights() -> None:
+    twice = [*_first(70_000, 20_000), span(92, 3, "stem", 500, of=0, layer=2)]
+    moves = [_weights(1, "load", "stem", 10, 99), _weights(2, "load", "token", 200, 7)]
+    told = [_size("load", "stem", 4 * KB), _size("load", "token", 8)]
+    opening = _opening("c0", 3, *moves, *twice, series=told)
+    opening["layers"] = [*LAYERS, [2, "stem"]]
+    rows = rows_of(table_of(ANALYSIS, opening))
+    assert [(r["index"], r["layer"], r["weight_bytes"], r["load"], r["first"]) for r in rows] == [
+        (0, "stem", 4 * KB, 99.0, 70_000),
+        (1, "head", None, None, 20_000),
+        (2, "stem", None, None, 500),
+        (None, "token", 8, 7.0, None),
+    ]
