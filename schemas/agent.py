@@ -7,6 +7,7 @@ from pydantic import Field
 from schemas.identity import Token
 from schemas.level import Level, LevelField
 from schemas.message import Fact, Message
+from schemas.run import Ceiling
 
 
 class Accelerator(Message):
@@ -22,6 +23,14 @@ class Accelerator(Message):
     compute_capability: str = ""
     multiprocessors: int = 0
     l2_bytes: int = 0
+    #: what NVML calls this very device by
+    uuid: str = ""
+    #: what it computes (FLOP/s by precision) and moves (bytes/s) at most: as measured once, when
+    #: layers were first asked for on it, and as its datasheet says
+    peak_flops: dict[str, Ceiling] = Field(default_factory=dict)
+    memory_bandwidth: Ceiling | None = None
+    #: what of that could not be measured, and why
+    roof_note: str = ""
 
 
 class Hardware(Message):
@@ -38,6 +47,10 @@ class Hardware(Message):
     host_memory_bytes: int = 0
     accelerators: tuple[Accelerator, ...] = ()
     interconnect: str = ""
+    #: what the cores that the agent may use compute (FLOP/s by precision) and move (bytes/s) at
+    #: most together; empty until layers were first asked for there
+    peak_flops: dict[str, Ceiling] = Field(default_factory=dict)
+    memory_bandwidth: Ceiling | None = None
 
 
 class Runtime(Message):

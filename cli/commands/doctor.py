@@ -92,6 +92,7 @@ def all_findings() -> Iterator[Finding]:
     yield _perf()
     yield _disk()
     yield _gpu()
+    yield from _roofs()
     yield from _unverified()
 
 
@@ -276,6 +277,24 @@ def _gpu() -> Finding:
         advice = "where there is one: NVIDIA's driver, then pip install nvidia-ml-py cuda-bindings"
         return Finding("gpu", "note", "none seen", advice)
     return Finding("gpu", "ok", ", ".join(names))
+
+
+def _roofs() -> Iterator[Finding]:
+    """Say what devices compute and move at most: as kept here, and as their datasheets say."""
+    from cli.roofs import roof_lines
+    from services.agent.machine import this_machine
+    from services.agent.roofs import FOLDER, NOT_YET, with_roofs
+
+    try:
+        folder = Settings.read(os.environ).data_folder.resolve() / FOLDER
+    except InvalidSetting:
+        return  # what it is was told already
+    for device, figures, note in roof_lines(with_roofs(this_machine(), folder)):
+        if figures and note != NOT_YET:
+            yield Finding(f"roof {device}", "ok", f"{figures} (of: datasheet)", note)
+        else:
+            advice = "the first run that asks for layers on it measures it"
+            yield Finding(f"roof {device}", "note", figures or "not measured yet", note or advice)
 
 
 def _unverified() -> Iterator[Finding]:

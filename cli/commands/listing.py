@@ -13,6 +13,7 @@ from cli.commands.asking import client_of
 from cli.failures import Misused
 from cli.output import Rows, rows_of, write_rows
 from cli.request import system_of, texts_of
+from cli.roofs import roof_records
 from mlscope.client.quantities import counted, shown
 from mlscope.manifests.figures import figures_of
 from mlscope.manifests.variants import frameworks_of
@@ -177,6 +178,7 @@ def _agent(agent: AgentStatus) -> Record:
         "memory": shown(has.memory_bytes, "By"),
         "host_memory": shown(has.host_memory_bytes or None, "By"),
         "accelerators": ", ".join(each.name for each in has.accelerators),
+        "roofs": roof_records(has),
         "labels": labelled(told.labels),
     }
 
@@ -242,7 +244,7 @@ def _software(software: SoftwareManifest) -> Record:
 
 _AGENT_COLUMNS = (
     *("agent", "state", "frameworks", "devices", "cpu", "cores", "host_cores"),
-    *("memory", "host_memory", "accelerators", "labels"),
+    *("memory", "host_memory", "accelerators", "roofs", "labels"),
 )
 _MODEL_COLUMNS = (
     *("model", "version", "task", "framework", "dataset", "accuracy", "metric"),

@@ -20,6 +20,7 @@ from schemas.plan import OfflinePlan
 from schemas.run import RunCompleted, RunFailed
 from services.agent.allowances import Allowances
 from services.agent.offline import Means, run_plan
+from services.agent.roofs import FOLDER as ROOFS
 
 
 def agent(arguments: argparse.Namespace) -> int:
@@ -38,6 +39,7 @@ def agent(arguments: argparse.Namespace) -> int:
         assets=settings,
         allowed=Allowances.of(settings),
         memory_bytes=settings.worker_memory_bytes,
+        roofs_folder=settings.data_folder / ROOFS,
     )
     outcomes = run_plan(plan, arguments.out, means, told=_teller())
     failed = [each for each in outcomes if isinstance(each, RunFailed)]

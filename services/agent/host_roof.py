@@ -1,73 +1,140 @@
-"""The host's roof as an agent has it: measured once a start of it, kept in the start's own folder.
+"""The host's roof, measured: products and copies by 1, 2, 4 … threads, up to all usable cores.
 
-Before the worker of the first order that asks for layers is started or told of it, so while the
-agent measures no run; a process of its own, which is gone before the order is done.
+    python -m services.agent.host_roof
+
+A process of its own, for what it takes must not count as a worker's memory (`roofs` starts it).
+Each thread multiplies for itself, in a library held to one thread: what so many cores can reach,
+however well a framework shares its work out. Each figure is the best of a few tries.
 """
 
-import asyncio
 import json
-import subprocess
+import os
 import sys
-from contextlib import suppress
-from pathlib import Path
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from time import perf_counter_ns
+from typing import Any
 
-from schemas.level import Level
-from schemas.plan import WorkOrder
-from services.agent.ceilings import NO_ROOF, Roof
-from services.agent.process import worker_environment
+from schemas.run import Ceiling
+from services.agent.ceilings import Roof
+from services.agent.noise import noise_between, reading
+from services.agent.quotas import usable_cores
 
-FILE = "ceilings.json"
-TIMEOUT_S = 60.0
-_MOST_REASON = 200
+SIZE = 512
+"""Rows and columns of a product's factors: 2 * SIZE^3 FLOP."""
+PRODUCTS = 2
+"""Products of a thread in a try."""
+COPIED_BYTES = 128 << 20
+"""Copied from one array to another by all threads together; each byte is read and written."""
+TRIES = 6
+_ONE_THREAD = (
+    *("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS"),
+    "VECLIB_MAXIMUM_THREADS",
+)
+_NOT_HERE = "NumPy multiplies no such numbers fast"
+
+Act = Callable[[], object]
 
 
-async def roof_for(order: WorkOrder, folder: Path) -> Roof:
-    """Return the roof as kept in `folder`, else measured, for an order of layers on a CPU.
+def measured(cores: int) -> Roof:
+    """Measure FLOP/s and bytes/s on up to `cores` threads. Raises MemoryError."""
+    counts, before = list(thread_counts(cores)), reading()
+    peaks = {
+        name: {threads: _product(name, threads) for threads in counts}
+        for name in ("float32", "float64")
+    }
+    bandwidths = _copies(counts)
+    noise = noise_between(before, reading())
+    return Roof(
+        "cpu",
+        peaks=peaks,
+        bandwidths=bandwidths,
+        others=noise.get("others_cpu_s", 0.0) / (noise["elapsed_s"] * noise["cores"]),
+        lacking=dict.fromkeys(("float16", "bfloat16", "int8"), _NOT_HERE),
+    )
 
-    That it could not be measured is kept, too; what can't be kept is measured again.
-    """
-    levels = (run.level for run in order.session.runs if run.run in order.runs)
-    if order.subject.device != "cpu" or max(levels, default=Level.NONE) < Level.FRAMEWORK:
-        return NO_ROOF
-    kept = folder / FILE
-    # A torn file is none.
-    with suppress(OSError, KeyError, ValueError, TypeError, AttributeError):
-        return Roof.of(json.loads(kept.read_text()))
-    found = await measured_apart()
-    with suppress(OSError):
-        kept.write_text(json.dumps(found.words()))
+
+def thread_counts(cores: int) -> Iterator[int]:
+    """Yield 1, 2, 4 … and `cores`."""
+    threads = 1
+    while threads < cores:
+        yield threads
+        threads *= 2
+    yield cores
+
+
+def _product(precision: str, threads: int) -> Ceiling:
+    import numpy as np
+
+    factor = np.ones((SIZE, SIZE), precision)
+    products = [np.empty_like(factor) for _ in range(threads)]
+
+    def act_of(product: Any) -> Act:
+        def act() -> None:
+            for _ in range(PRODUCTS):
+                np.matmul(factor, factor, out=product)
+
+        return act
+
+    taken_ns = together_ns([act_of(product) for product in products])
+    method = f"{precision} products of {SIZE} x {SIZE} on {threads} threads, best of {TRIES}"
+    flops = 2.0 * SIZE**3 * PRODUCTS * threads
+    return Ceiling(measured=flops / taken_ns * 1e9, method=method)
+
+
+def _copies(counts: list[int]) -> dict[int, Ceiling]:
+    import numpy as np
+
+    source = np.ones(COPIED_BYTES // 8, np.float64)
+    target = np.zeros_like(source)
+    target.fill(0.0)
+    found = {}
+    for threads in counts:
+        parts = zip(np.array_split(target, threads), np.array_split(source, threads), strict=True)
+        taken_ns = together_ns([partial(np.copyto, *pair) for pair in parts])
+        method = f"copy of {COPIED_BYTES} bytes on {threads} threads, best of {TRIES}"
+        found[threads] = Ceiling(measured=2.0 * COPIED_BYTES / taken_ns * 1e9, method=method)
     return found
 
 
-async def measured_apart() -> Roof:
-    """Return what a process of its own measures; of one that fails, a note."""
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "services.agent.ceilings"),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=worker_environment(),
-        )
-    except OSError as error:
-        return _without(str(error))
-    try:
-        async with asyncio.timeout(TIMEOUT_S):
-            written, complaint = await process.communicate()
-    except TimeoutError:
-        return _without(f"not done in {TIMEOUT_S:g} s")
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode != 0:
-        lines = complaint.decode(errors="replace").strip().splitlines()
-        return _without(lines[-1] if lines else f"ended with {process.returncode}")
-    try:
-        return Roof.of(json.loads(written))
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        return _without(f"unreadable: {error}")
+def together_ns(acts: list[Act]) -> int:
+    """Return the least time of a few tries, from first begin to last end; one try to warm up.
+
+    Each act has a thread of its own; they begin each try together.
+    """
+    barrier = threading.Barrier(len(acts))
+    stamps: list[list[tuple[int, int]]] = [[] for _ in acts]
+
+    def go(act: Act, mine: list[tuple[int, int]]) -> None:
+        for _ in range(TRIES + 1):
+            barrier.wait()
+            began = perf_counter_ns()
+            act()
+            mine.append((began, perf_counter_ns()))
+
+    threads = [threading.Thread(target=go, args=pair) for pair in zip(acts, stamps, strict=True)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    tries = list(zip(*stamps, strict=True))[1:]
+    spans: list[int] = [
+        max(end for _, end in each) - min(began for began, _ in each) for each in tries
+    ]
+    return max(min(spans), 1)
 
 
-def _without(reason: str) -> Roof:
-    return Roof(note=f"the host's roof could not be measured: {reason[:_MOST_REASON]}")
+def main() -> None:
+    """Measure, and write what was found as JSON."""
+    # Before NumPy is imported: it reads these once.
+    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+    try:
+        found = measured(usable_cores())
+    except MemoryError as error:
+        sys.exit(f"no memory: {error}")
+    sys.stdout.write(json.dumps(found.words()))
+
+
+if __name__ == "__main__":
+    main()

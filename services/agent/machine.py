@@ -172,6 +172,7 @@ def nvidia_accelerators() -> Iterator[Accelerator]:
                 memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(device).total,
                 interconnect=_interconnect(pynvml, device),
                 driver=driver,
+                uuid=_text(pynvml.nvmlDeviceGetUUID(device)),
                 **cuda_facts(_text(pynvml.nvmlDeviceGetPciInfo(device).busId)),
             )
     except pynvml.NVMLError:

@@ -13,7 +13,7 @@ from schemas.level import Level
 from schemas.plan import RunPlan, WorkOrder
 from schemas.run import BlockStatistics, ClockOrigin, Conditions, RunCompleted, RunFailed, Tally
 from services.agent.blocks import block_statistics
-from services.agent.ceilings import NO_ROOF, Roof
+from services.agent.ceilings import NO_ROOF, Picked, Roof
 from services.agent.collecting import Collecting, Occasion, missing_levels, open_collecting
 from services.agent.control import Control, Deadline, RunName
 from services.agent.errors import AgentError, CodeFailed, CodeRaised, DeviceLost, PredictFailed
@@ -49,7 +49,7 @@ class Measurement:
     began: Reading
     error: AgentError | None = None
     collecting: Collecting = field(default_factory=Collecting)
-    #: the host's, told where layers are
+    #: its device's, told where layers are
     roof: Roof = NO_ROOF
     medians: list[float] = field(default_factory=list)
     #: see `Conditions.blocks_ended`
@@ -110,9 +110,8 @@ class Measurement:
             session, plan, name, load, level, note, origin, recorder, stages, deadline, reading()
         )
         run.collecting = collecting
-        is_on_cpu = occasion.opened.device == "cpu"
-        if reopening is not None and is_on_cpu and level >= Level.FRAMEWORK:
-            run.roof = reopening.roof
+        if reopening is not None and level >= Level.FRAMEWORK:
+            run.roof = _roof_for(reopening.roof, occasion.opened.device)
         return run
 
     @property
@@ -192,12 +191,16 @@ class Measurement:
         conditions = self.session.conditions(seed if isinstance(seed, int) else None, noise)
         conditions = conditions.model_copy(update={"blocks_ended": self.blocks_ended})
         told: dict[str, Any] = {"repeats_compared": self.stages.kept.compared}
-        return conditions.model_copy(update={**told, **self.roof.ceilings})
+        return conditions.model_copy(update={**told, **self._roofed().ceilings})
+
+    def _roofed(self) -> Picked:
+        opened = self.session.predictor.opened
+        return self.roof.of_run(opened.precision, opened.threads)
 
     def _notes(self, tally: Tally, origin: ClockOrigin) -> list[str]:
         notes = [*self.stages.notes, *self.collecting.notes]
-        if self.roof.note:
-            notes.append(self.roof.note)
+        if note := self._roofed().note:
+            notes.append(note)
         if tally.failed_queries:
             notes.append(failed_note(tally, self._first_error))
         if tally.failed_samples:
@@ -212,6 +215,11 @@ class Measurement:
         if abs(wall_step_ns(origin)) > STEP_NS:
             notes.append(f"the wall clock moved by {wall_step_ns(origin) / 1e6:.1f} ms")
         return notes
+
+
+def _roof_for(roof: Roof, device: str) -> Roof:
+    """Return a roof where it is of a device as was opened: one may be asked for, and not used."""
+    return roof if (roof.kind == "cpu") == (device == "cpu") else NO_ROOF
 
 
 def predicted_levels(session: Session) -> frozenset[Level]:

@@ -23,10 +23,10 @@ from services.agent.bringing import bring_for
 from services.agent.bundle import BundleWriter, read_bundle
 from services.agent.errors import AgentError
 from services.agent.execution import Execution
-from services.agent.host_roof import roof_for
 from services.agent.issued import Outcome
 from services.agent.machine import announcement
 from services.agent.process import WorkerLimits, WorkerProcess
+from services.agent.roofs import Roofs
 from services.agent.telling import Sink, Telling, cause_of
 from services.agent.variants import environment_of
 
@@ -51,10 +51,21 @@ class Means:
     allowed: Allowances = NO_MORE
     #: memory that a worker may hold; 0 is no bound
     memory_bytes: int = 0
+    #: where devices' roofs are kept; without, they are measured for this plan alone
+    roofs_folder: Path | None = None
 
 
 MODEST = Means()
 """What is shipped, and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every session of a plan works with."""
+
+    limits: WorkerLimits
+    means: Means
+    roofs: Roofs
 
 
 def run_plan(
@@ -80,14 +91,18 @@ async def _run_plan(
             told(fact)
 
     with BundleWriter(out_path, noted) as bundle, TemporaryDirectory(prefix="mlscope-") as folder:
-        await _introduce(plan, bundle, means.allowed)
+        roofs = Roofs(means.roofs_folder or Path(folder, "roofs"))
+        for session in plan.plan.sessions:
+            for order in orders_of(plan, session):
+                await roofs.of(order)
+        await _introduce(plan, bundle, means.allowed, roofs)
         limits = WorkerLimits(Path(folder), _RING_BYTES, _SPOOL_BYTES, means.memory_bytes)
         for session in plan.plan.sessions:
-            await _run_session(plan, session, bundle, limits, means)
+            await _run_session(plan, session, bundle, Surroundings(limits, means, roofs))
     return outcomes
 
 
-async def _introduce(plan: OfflinePlan, sink: Sink, allowed: Allowances) -> None:
+async def _introduce(plan: OfflinePlan, sink: Sink, allowed: Allowances, roofs: Roofs) -> None:
     """Say what was asked for, what is to be done, and on which machine."""
     cause = derived_id(plan.evaluation, "offline")
     if plan.request is not None:
@@ -99,18 +114,15 @@ async def _introduce(plan: OfflinePlan, sink: Sink, allowed: Allowances) -> None
     await sink.put(planned, id=derived_id(cause, "planned"), cause=cause)
     incarnation = secrets.token_hex(8)
     for agent in dict.fromkeys(session.agent for session in plan.plan.sessions):
-        told = announcement(agent, incarnation, allowed=allowed)
+        told = roofs.announced(announcement(agent, incarnation, allowed=allowed))
         fact = AgentAnnounced(agent=agent, announcement=told)
         await sink.put(fact, id=derived_id(incarnation, "announced", agent), cause=cause)
 
 
 async def _run_session(
-    plan: OfflinePlan,
-    session: SessionPlan,
-    sink: Sink,
-    limits: WorkerLimits,
-    means: Means,
+    plan: OfflinePlan, session: SessionPlan, sink: Sink, around: Surroundings
 ) -> None:
+    limits, means = around.limits, around.means
     worker: WorkerProcess | None = None
     try:
         for order in orders_of(plan, session):
@@ -118,7 +130,7 @@ async def _run_session(
             telling = Telling(order, sink)
             try:
                 environment = environment_of(session.variant)
-                roof = await roof_for(order, limits.folder)
+                roof = await around.roofs.of(order)
                 worker = worker or await WorkerProcess.start(session.session, limits, environment)
                 if not worker.has_goods and means.assets is not None:
                     worker.take(await bring_for(order.subject, means.assets))

@@ -46,7 +46,7 @@ class Reopening:
 
     @property
     def roof(self) -> Roof:
-        """Return the host's, as the agent measured it; a replay has no use for it."""
+        """Return its device's, as the agent measured it; a replay has no use for it."""
         told = self.words.get("roof")
         return NO_ROOF if told is None else Roof.of(told)
 

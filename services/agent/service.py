@@ -18,11 +18,11 @@ from services.agent.desk import Desk
 from services.agent.errors import AgentError, Stopped, WorkerDied
 from services.agent.execution import Execution
 from services.agent.folders import OwnFolder, clear_dead, own_folder
-from services.agent.host_roof import roof_for
 from services.agent.leasing import Claim, Tenure
 from services.agent.machine import announcement, package_version
 from services.agent.outbox import BusSink
 from services.agent.process import WorkerLimits
+from services.agent.roofs import FOLDER, Roofs
 from services.agent.sessions import Sessions, session_key
 from services.agent.settings import AgentSettings
 from services.agent.state import Ended, Stopping
@@ -85,6 +85,7 @@ class Agent:
         )
         self._sink = BusSink(bus)
         self._allowed = Allowances.of(settings)
+        self._roofs = Roofs(settings.data_folder / FOLDER)
         self._folder: OwnFolder | None = None
         self._times_announced = 0
         self.desk = Desk(self.id, self.incarnation)
@@ -111,10 +112,17 @@ class Agent:
             predictors=settings.agent_predictors,
             allowed=self._allowed,
         )
+        said = await asyncio.to_thread(self._roofs.announced, said)
         fact = AgentAnnounced(agent=self.id, announcement=said)
         fact_id = derived_id(self.incarnation, "announced", self._times_announced)
         self._times_announced += 1
         await self._sink.put(fact, id=fact_id, cause="")
+
+    async def _tell_roofs(self) -> None:
+        """Announce this agent anew where a roof was measured; its order goes on without."""
+        if self._roofs.has_news:
+            with contextlib.suppress(BusError):
+                await self._announce()
 
     async def leave(self) -> None:
         """End the workers, say goodbye and let the lease go."""
@@ -165,7 +173,8 @@ class Agent:
         key = self._sessions.working = session_key(order)
         try:
             environment = environment_of(order.session.variant)
-            roof = await roof_for(order, self._parent / self.incarnation)
+            roof = await self._roofs.of(order)
+            await self._tell_roofs()
             worker = await self._sessions.worker(key, environment)
             if not worker.has_goods:
                 with self.desk.bringing(order):

@@ -1,32 +1,104 @@
-"""The host's roof: what is measured, and how it is told."""
+"""A device's roof: what of it bounds a run, by its precision and threads."""
 
-import json
-import subprocess
-import sys
-
-import numpy as np
 import pytest
 
-from services.agent.ceilings import Roof, main
-from services.agent.process import worker_environment
+from schemas.run import Ceiling
+from services.agent.ceilings import NO_ROOF, Roof, arithmetic_of
+
+COPY = Ceiling(measured=4e12, method="copy")
 
 
-def test_the_roof_is_measured_and_says_how() -> None:
-    command = [sys.executable, "-m", "services.agent.ceilings"]
-    written = subprocess.check_output(command, env=worker_environment(), timeout=60)
-    found = Roof.of(json.loads(written))
-    assert found.note == ""
-    assert found.ceilings.keys() == {"peak_flops", "memory_bandwidth"}
-    # Any machine does a thousandth of a GFLOP and of a GB a second, none a million.
-    assert all(1e6 < (each.measured or 0.0) < 1e15 for each in found.ceilings.values())
-    assert "1024 x 1024" in found.ceilings["peak_flops"].method
-    assert Roof.of(found.words()) == found
+def gpu(lacking: dict[str, str] | None = None, **peaks: float) -> Roof:
+    told = {name: {0: Ceiling(measured=value, method=name)} for name, value in peaks.items()}
+    return Roof("gpu", "H200", told, {0: COPY}, lacking or {})
 
 
-def test_without_memory_it_ends_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_: object) -> None:
-        raise MemoryError("140 MB")
+def host(**peaks: float) -> Roof:
+    """Return a roof of one precision by threads: `of_2=` is what two reach."""
+    known = {
+        int(name.removeprefix("of_")): Ceiling(measured=each, method="m")
+        for name, each in peaks.items()
+    }
+    return Roof("cpu", "EPYC", {"float32": known}, known)
 
-    monkeypatch.setattr(np, "ones", none)
-    with pytest.raises(SystemExit, match="no memory: 140 MB"):
-        main()
+
+@pytest.mark.parametrize(
+    ("precision", "names"),
+    [
+        ("float32", ("float32",)),
+        ("float32 (tf32 allowed)", ("tf32",)),
+        ("float32 (bfloat16 allowed)", ("bfloat16",)),
+        ("float32 (bfloat16 products)", ("bfloat16",)),
+        ("int8 (quantized float32)", ("int8",)),
+        ("float16+float32", ("float16", "float32")),
+        ("unknown", ()),
+        ("as built (float32 in)", ()),
+        ("", ()),
+    ],
+)
+def test_a_precision_says_what_a_run_may_compute_in(precision: str, names: tuple[str, ...]) -> None:
+    assert arithmetic_of(precision) == names
+
+
+@pytest.mark.parametrize(
+    ("precision", "peak"),
+    [
+        ("float32", 50e12),
+        ("float32 (tf32 allowed)", 400e12),
+        ("bfloat16", 790e12),
+        ("bfloat16+float32", 790e12),
+    ],
+)
+def test_each_precision_has_its_own_peak(precision: str, peak: float) -> None:
+    picked = gpu(float32=50e12, tf32=400e12, bfloat16=790e12).of_run(precision, 8)
+    assert picked.ceilings["peak_flops"].measured == peak
+    assert picked.ceilings["memory_bandwidth"] == COPY
+    assert picked.note == ""
+
+
+def test_allowed_tf32_is_float32_where_there_is_none() -> None:
+    picked = gpu(float32=15e12).of_run("float32 (tf32 allowed)", 1)
+    assert picked.ceilings["peak_flops"].measured == 15e12
+
+
+def test_an_unknown_peak_is_not_another_precisions() -> None:
+    roof = gpu({"int8": "no such kernel"}, float32=50e12)
+    picked = roof.of_run("int8 (quantized float32)", 1)
+    assert "peak_flops" not in picked.ceilings
+    assert picked.note == "no roof: the peak of int8 is not known here (no such kernel)"
+    assert "peak_flops" not in roof.of_run("as built (float32 in)", 1).ceilings
+
+
+def test_a_host_is_bound_by_the_threads_of_the_run() -> None:
+    roof = host(of_1=10.0, of_2=18.0, of_8=60.0)
+    told = {n: roof.of_run("float32", n).ceilings["peak_flops"] for n in (1, 2, 4, 8, 64, 0)}
+    values = {n: each.measured for n, each in told.items()}
+    assert values == {1: 10.0, 2: 18.0, 4: pytest.approx(32.0), 8: 60.0, 64: 60.0, 0: 60.0}
+    assert told[4].method == "m; of 4 threads, on the line between 2 and 8"
+    assert roof.of_run("float32", 1).ceilings["memory_bandwidth"].measured == 10.0
+
+
+def test_nothing_known_bounds_nothing() -> None:
+    assert NO_ROOF.of_run("float32", 1).ceilings == {}
+    failed = Roof("cpu", note="the host's roof could not be measured: no memory")
+    assert failed.of_run("float32", 1).note == failed.note
+
+
+def test_a_roof_measured_beside_others_is_said_to_be_low() -> None:
+    known = {1: Ceiling(measured=10.0)}
+    roof = Roof("cpu", "EPYC", {"float32": known}, known, others=0.4)
+    picked = roof.of_run("float32", 1)
+    assert picked.ceilings["peak_flops"].measured == 10.0
+    assert picked.note.startswith("others had 40% of the cores while its roof was measured")
+    assert Roof.of(roof.words()) == roof
+
+
+def test_without_a_copy_there_is_no_roof() -> None:
+    roof = Roof("gpu", "T", {"float32": {0: COPY}}, lacking={"copy": "no memory"})
+    assert roof.of_run("float32", 1).ceilings == {}
+    assert roof.of_run("float32", 1).note == "no roof: no memory"
+
+
+def test_words_tell_all_of_it() -> None:
+    for roof in (gpu({"int8": "none"}, float32=1.0), host(of_1=1.0, of_2=2.0), NO_ROOF):
+        assert Roof.of(roof.words()) == roof
