@@ -4,7 +4,7 @@ Attainable throughput = min(peak, bandwidth x intensity) (Williams, Waterman and
 XSP's ideal intensity is peak / bandwidth, and memory-bound is an intensity below it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,35 @@ def ceiling_note(row: RunRow) -> str:
     if kind:
         return f"{row.run}: the roof is the datasheet's, nobody measured it on this machine"
     return f"{row.run}: peak and bandwidth of its device are unknown: no roof, no memory_bound"
+
+
+def roof_notes(rows: Iterable[RunRow]) -> list[str]:
+    """Return the runs' roofs in sentences, datasheets beside: one for those that have the same."""
+    names: dict[str, list[str]] = {}
+    notes = []
+    for row in rows:
+        if told := _roof_told(row):
+            names.setdefault(told, []).append(row.run)
+        else:
+            notes.append(ceiling_note(row))
+    return [*notes, *(f"{', '.join(runs)}: the roof is {told}" for told, runs in names.items())]
+
+
+def _roof_told(row: RunRow) -> str:
+    found = ceilings_of(row)
+    if not found.kind:
+        return ""
+    sheet = {
+        "FLOP/s": (found.peak, found.datasheet_peak),
+        "By/s": (found.bandwidth, found.datasheet_bandwidth),
+    }
+    told = [
+        f"{value:.3g} {unit}" + (f" (datasheet {says:.3g})" if says and says != value else "")
+        for unit, (value, says) in sheet.items()
+    ]
+    how = f" ({found.method})" if found.method else ""
+    note = "" if found.kind == "measured" else "; as its datasheet says, nobody measured it there"
+    return f"{' and '.join(told)}{how}{note}"
 
 
 def _told(value: Any) -> Mapping[str, Any]:

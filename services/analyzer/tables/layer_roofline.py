@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from schemas.analysis import Table
-from services.analyzer.ceilings import ceiling_note, ceilings_of
+from services.analyzer.ceilings import ceilings_of, roof_notes
 from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import roofline
 from services.analyzer.tables.kernel_frames import point_of
@@ -31,7 +31,7 @@ def layer_roofline(frames: Frames) -> Table:
     rows = layer_points(frames)
     told = {row["run"] for row in rows}
     runs = [run for stack in stacks for run in (stack.traced, stack.layered) if run]
-    notes = [note for run in runs if run.row.run in told and (note := ceiling_note(run.row))]
+    notes = roof_notes(run.row for run in runs if run.row.run in told)
     caveats = [*kernel_doubts(frames, traced_of(frames)), *notes]
     return made(ANALYSIS, rows, _verdict(rows, stacks), caveats)
 
@@ -55,7 +55,8 @@ def _of_stack(stack: Stack, found: Traced | None) -> list[dict[str, Any]]:
 def _counted(traced: Traced) -> Iterator[dict[str, Any]]:
     for row in layer_rows(traced):
         if row["intensity"] is not None and row["layer"] is not None:
-            yield _cells(traced.stack.cells(traced.run), row, "counters", "kernels")
+            told = traced.stack.cells(traced.run) | {"ridge": traced.ceilings.ideal_intensity}
+            yield _cells(told, row, "counters", "kernels")
 
 
 def static_points(stack: Stack, traced: Traced | None) -> Iterator[dict[str, Any]]:
@@ -63,20 +64,22 @@ def static_points(stack: Stack, traced: Traced | None) -> Iterator[dict[str, Any
     run = stack.layered
     if run is None:
         return
+    ceilings = ceilings_of(run.row)
     kernels = {row["layer"]: row for row in traced.sums("layer")} if traced else {}
     for layer in layers_of(run).drop_nulls(["flops", "time"]).to_dicts():
         calls = layer["spans"] / layer["queries"]
         moved = [_times(layer[name], calls) for name in ("bytes_read", "bytes_written")]
         time = kernels.get(layer["node"], layer)
         flops = layer["flops"] * calls
-        point = point_of(flops, (moved[0], moved[1]), time["time"], ceilings_of(run.row))
+        point = point_of(flops, (moved[0], moved[1]), time["time"], ceilings)
         if point["intensity"] is None:
             continue
         amounts = {"flops": flops, "dram_read_bytes": moved[0], "dram_write_bytes": moved[1]}
         row = {**layer, **amounts, **point, "layer": layer["node"]}
         row |= {name: time[name] for name in ("time", "time_low", "time_high", "queries")}
         of = "kernels" if layer["node"] in kernels else "layer"
-        yield _cells(stack.cells(traced.run if traced else run), row, "static", of)
+        told = stack.cells(traced.run if traced else run) | {"ridge": ceilings.ideal_intensity}
+        yield _cells(told, row, "static", of)
 
 
 def _times(amount: float | None, calls: float) -> float | None:
@@ -139,6 +142,7 @@ ANALYSIS = Analysis(
         real("throughput", "FLOP over its time.", "FLOP/s"),
         real("roof", "What its device attains at this intensity.", "FLOP/s"),
         real("of_roof", "Throughput over the roof.", "1"),
+        real("ridge", "The ideal intensity: peak over bandwidth.", "FLOP/By"),
         truth("memory_bound", "Whether intensity is below the ideal one; null where unknown."),
     ),
     compute=layer_roofline,

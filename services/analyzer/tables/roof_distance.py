@@ -1,14 +1,17 @@
 """Distance from the roof: how much faster the device could do a model's work, layer by layer."""
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 from schemas.analysis import Table
-from services.analyzer.ceilings import Ceilings, ceilings_of
-from services.analyzer.frames import Frames, Run
+from services.analyzer.ceilings import Ceilings, ceilings_of, roof_notes
+from services.analyzer.frames import PREDICT, Frames, Run, RunRow
 from services.analyzer.tables.charts import bars
-from services.analyzer.tables.layer_frames import NO_LAYERS, predict_ns
+from services.analyzer.tables.layer_frames import NO_LAYERS
 from services.analyzer.tables.layer_roofline import layer_points
 from services.analyzer.tables.stacks import STACK_COLUMNS, Stack, stacks_of
+from services.analyzer.tables.static_points import WORK, lacking_of, work_of
 from services.analyzer.tables.table import (
     Analysis,
     estimate,
@@ -18,6 +21,7 @@ from services.analyzer.tables.table import (
     share,
     text,
     trace_doubts,
+    trimmed_cells,
     whole,
 )
 
@@ -29,23 +33,40 @@ def roof_distance(frames: Frames) -> Table:
     """Return a row a layer and one of all: its time, and the least that the roof allows."""
     stacks = list(stacks_of(frames))
     points = layer_points(frames)
-    rows: list[dict[str, Any]] = []
+    groups: list[list[dict[str, Any]]] = []
+    runs: list[RunRow] = []
+    caveats = trace_doubts(frames)
     for stack in stacks:
         run = stack.traced or stack.layered
-        if run is not None:
-            mine = [each for each in points if each["run"] == run.row.run]
-            rows += _rows(stack, run, mine)
-    verdict = _verdict(rows, stacks)
-    return made(ANALYSIS, rows, verdict, trace_doubts(frames))
+        if run is None:
+            continue
+        mine = [each for each in points if each["run"] == run.row.run]
+        runs.append(run.row)
+        caveats += _notes(stack, run, mine)
+        if rows := _rows(stack, run, mine):
+            groups.append(rows)
+    caveats += roof_notes(runs)
+    verdict = _verdict(groups[0] if groups else [], stacks)
+    return made(ANALYSIS, itertools.chain(*groups), verdict, caveats)
+
+
+def _notes(stack: Stack, run: Run, points: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield which layers' work is not in the model's least time."""
+    told = {point["layer"] for point in points}
+    work = work_of(stack.layered) if stack.layered else []
+    # What counters tell of a layer, its shapes need not.
+    known = [each | dict.fromkeys(WORK, 0 if each["node"] in told else None) for each in work]
+    if lacking := lacking_of(known):
+        yield f"{run.row.run}: {lacking}: they add nothing to the model's least time"
 
 
 def _verdict(rows: list[dict[str, Any]], stacks: list[Stack]) -> str:
+    """Tell of the first stack's rows, its model's first."""
     if not rows:
         if not any(stack.layered or stack.traced for stack in stacks):
             return NO_LAYERS
         return "The roof of no device is known, or no layer says FLOP and bytes."
-    whole_ = next(row for row in rows if row["name"] == MODEL)
-    layers = [row for row in rows if row["run"] == whole_["run"] and row["name"] != MODEL]
+    whole_, *layers = rows
     most = max(layers, key=lambda row: row["lost"])
     return (
         f"Predict of {whole_['run']} takes {in_ms(whole_['time'])}, {whole_['times']:.3g} times "
@@ -73,6 +94,7 @@ def _row(
         **stack.cells(run),
         **{name: point[name] for name in (*names, "flops", "bytes")},
         **_distance(point["time"], least, sheet),
+        **_rate(point["flops"], point["time"], ceilings.peak),
         "roof_kind": ceilings.kind,
     }
 
@@ -81,6 +103,11 @@ def _least_ns(point: dict[str, Any], peak: float | None, bandwidth: float | None
     if peak is None or bandwidth is None:
         return None
     return float(1e9 * max(point["flops"] / peak, point["bytes"] / bandwidth))
+
+
+def _rate(flops: float | None, time: float, peak: float | None) -> dict[str, Any]:
+    throughput = share(flops, time * 1e-9)
+    return {"throughput": throughput, "peak": peak, "of_peak": share(throughput, peak)}
 
 
 def _distance(time: float, least: float, sheet: float | None) -> dict[str, Any]:
@@ -95,26 +122,37 @@ def _distance(time: float, least: float, sheet: float | None) -> dict[str, Any]:
 
 
 def _model(stack: Stack, run: Run, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return predict's time beside the sums of all layers that say FLOP; without an interval."""
+    """Return predict's time beside the sums of all layers that say FLOP.
+
+    Predict's is of the run that tells of it, which nothing deeper slowed.
+    """
     sums = {
         name: sum(row[name] for row in rows) if all(row[name] is not None for row in rows) else None
         for name in _SUMMED
     }
     # Layers that say no FLOP, and what lies between layers, take their time too.
-    sums["time"] = predict_ns(run) or sums["time"]
+    model = stack.model
+    values = model.operator_ns(PREDICT) if model else ()
+    cells, queries = trimmed_cells("time", values), len(values)
+    if model is None or cells["time"] is None:
+        model, cells = run, {"time": sums["time"], "time_low": None, "time_high": None}
+        queries = min(row["queries"] for row in rows)
+    sums["time"] = cells["time"]
     time, least, sheet = (sums[name] for name in ("time", "least_time", "datasheet_time"))
     assert time is not None
     assert least is not None
     return {
-        **stack.cells(run),
-        **dict.fromkeys(("layer", "time_low", "time_high")),
+        **stack.cells(model),
+        **cells,
+        "layer": None,
         "name": MODEL,
         "type": "",
-        "queries": min(row["queries"] for row in rows),
+        "queries": queries,
         "source": rows[0]["source"],
         "roof_kind": rows[0]["roof_kind"],
-        **{name: sums[name] for name in ("time", "flops", "bytes")},
+        **{name: sums[name] for name in ("flops", "bytes")},
         **_distance(time, least, sheet),
+        **_rate(sums["flops"], time, rows[0]["peak"]),
     }
 
 
@@ -140,6 +178,9 @@ ANALYSIS = Analysis(
         real("lost", "Time above that."),
         real("of_roof", "Least time over time.", "1"),
         real("times", "Time over least time.", "1"),
+        real("throughput", "FLOP over time.", "FLOP/s"),
+        real("peak", "The most that the device computes.", "FLOP/s"),
+        real("of_peak", "Throughput over that.", "1"),
         text("roof_kind", "measured, or datasheet."),
         real("datasheet_time", "The least time that the datasheet allows."),
         real("of_datasheet", "That over time.", "1"),

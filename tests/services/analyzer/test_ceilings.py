@@ -1,10 +1,11 @@
 """A device's roof: as measured, else its datasheet's; unknown is unknown, never zero."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from services.analyzer.ceilings import ceiling_note, ceilings_of
+from services.analyzer.ceilings import ceiling_note, ceilings_of, roof_notes
 from services.analyzer.frames import RunRow
 
 
@@ -29,6 +30,22 @@ def test_a_measured_peak_is_not_set_over_a_datasheets_bandwidth() -> None:
     found = ceilings_of(row)
     assert (found.peak, found.bandwidth, found.kind) == (15.7e12, 900e9, "datasheet")
     assert "datasheet" in ceiling_note(row)
+
+
+def test_a_roof_is_told_with_its_datasheet() -> None:
+    row = _row(
+        {"measured": 12e12, "datasheet": 15.7e12, "method": "tf32"},
+        {"measured": 600e9, "datasheet": None, "method": "copy"},
+    )
+    other = replace(row, run="s")
+    assert roof_notes([row, other]) == [
+        "r, s: the roof is 1.2e+13 FLOP/s (datasheet 1.57e+13) and 6e+11 By/s (tf32; copy)"
+    ]
+    sheet = _row({"datasheet": 15.7e12}, {"datasheet": 900e9})
+    (told,) = roof_notes([sheet])
+    assert told.endswith("By/s; as its datasheet says, nobody measured it there")
+    (unknown,) = roof_notes([_row(None, None)])
+    assert unknown == ceiling_note(_row(None, None))
 
 
 @pytest.mark.parametrize("peak", [None, {}, 0, -1, "fast", {"measured": None}, {"measured": True}])

@@ -3,8 +3,8 @@
 import pytest
 
 from services.analyzer.tables.roof_distance import ANALYSIS, MODEL
-from tests.services.analyzer.tables.reading import rows_of, table_of
-from tests.services.analyzer.tables.traced import kernel_run, layer_run, named
+from tests.services.analyzer.tables.reading import rows_of, span, table_of
+from tests.services.analyzer.tables.traced import kernel_run, layer_run, model_run, named
 
 ROOF = {"peak_flops": {"measured": 1e12}, "memory_bandwidth": {"measured": 1e11}}
 
@@ -22,6 +22,26 @@ def test_each_layer_is_bound_by_what_takes_longer() -> None:
     # Predict takes 10 us, whatever its layers add up to.
     assert rows[MODEL]["time"] == 10_000.0
     assert rows[MODEL]["times"] == pytest.approx(10 / 6)
+
+
+def test_the_models_time_is_of_the_run_that_looks_no_deeper() -> None:
+    natures = [[0, "dense", "T", "", "", None, None, 5_000_000, 1000, 1000]]
+    layers = layer_run((0, "dense", 10_000), layers=natures, conditions=ROOF)
+    quick = [span(1000 + n, 2, "predict", 8000, of=n) for n in range(3)]
+    rows = named(rows_of(table_of(ANALYSIS, model_run(spans=quick), layers)))
+    assert (rows[MODEL]["run"], rows["dense"]["run"]) == ("m", "l")
+    assert (rows[MODEL]["time"], rows[MODEL]["queries"]) == (8000.0, 3)
+    assert rows[MODEL]["throughput"] == pytest.approx(5_000_000 / 8e-6)
+    assert rows[MODEL]["of_peak"] == pytest.approx(0.625)
+
+
+def test_layers_without_flops_are_told() -> None:
+    natures = [[0, "dense", "T", "", "", None, None, 5_000_000, 1000, 1000]]
+    layers = layer_run((0, "dense", 3000), (1, "odd", 1000), layers=natures, conditions=ROOF)
+    table = table_of(ANALYSIS, layers)
+    told = "1 of 2 layers, 25.0% of their time, tell no work (odd)"
+    assert f"l: {told}: they add nothing to the model's least time" in table.caveats
+    assert "l: the roof is 1e+12 FLOP/s and 1e+11 By/s" in table.caveats
 
 
 def test_counters_go_before_shapes() -> None:

@@ -1,0 +1,76 @@
+"""Points of the roofline without counters: the work that layers' shapes tell, over kernels' time.
+
+Every input and output moved once: a bound, and no measurement.
+"""
+
+from collections import Counter
+from typing import Any
+
+from services.analyzer.frames import Run
+from services.analyzer.tables.kernel_frames import point_of
+from services.analyzer.tables.kernel_sums import Traced
+from services.analyzer.tables.layer_frames import layers_of
+
+WORK = ("flops", "bytes_read", "bytes_written")
+
+
+def kernel_points(traced: Traced, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return those of a stack's kernels that are alone in a layer, with that layer's point.
+
+    Whose layer has several kernels gets none: nothing tells which did how much of it.
+    """
+    work = {each["node"]: each for each in layer_work(traced)}
+    alone = Counter(row["layer"] for row in rows)
+    found = []
+    for row in rows:
+        told = work.get(row["layer"])
+        if told is None or alone[row["layer"]] > 1 or any(told[name] is None for name in WORK):
+            continue
+        moved = told["bytes_read"], told["bytes_written"]
+        point = point_of(told["flops"], moved, row["time"], traced.ceilings)
+        found.append({**row, "flops": told["flops"], **point})
+    return found
+
+
+def model_point(traced: Traced) -> tuple[dict[str, Any], str]:
+    """Return the point of all layers together, and which of them tell no work ('' for none)."""
+    work = layer_work(traced)
+    told = [each for each in work if all(each[name] is not None for name in WORK)]
+    flops, read, written = (sum(each[name] for each in told) if told else None for name in WORK)
+    time = sum(row["time"] for row in traced.sums())
+    point = point_of(flops, (read, written), time, traced.ceilings)
+    return {"flops": flops, **point}, lacking_of(work)
+
+
+def layer_work(traced: Traced) -> list[dict[str, Any]]:
+    """Return node, name, time, FLOP and bytes a query of each layer that ran; null where untold."""
+    run = traced.stack.layered
+    return [] if run is None else work_of(run)
+
+
+def work_of(run: Run) -> list[dict[str, Any]]:
+    """Return the same of the layers of a run."""
+    found = []
+    for layer in layers_of(run).to_dicts():
+        if not layer["queries"]:
+            continue
+        calls = layer["spans"] / layer["queries"]
+        amounts = {name: _times(layer[name], calls) for name in WORK}
+        found.append({name: layer[name] for name in ("node", "name", "time")} | amounts)
+    return found
+
+
+def lacking_of(work: list[dict[str, Any]]) -> str:
+    """Return which layers tell no FLOP or bytes, with their part of the layers' time; '' if all."""
+    untold = [each for each in work if any(each[name] is None for name in WORK)]
+    if not untold:
+        return ""
+    all_ns = sum(each["time"] or 0.0 for each in work)
+    part = sum(each["time"] or 0.0 for each in untold) / all_ns if all_ns else 0.0
+    names = [each["name"] for each in untold]
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"{len(untold)} of {len(work)} layers, {part:.1%} of their time, tell no work ({shown})"
+
+
+def _times(amount: float | None, calls: float) -> float | None:
+    return None if amount is None else amount * calls
