@@ -5,8 +5,8 @@
 1.1 M spans of a host with 1 M kernels are put into one tree, then every table is made of them, in
 a process of their own whose peak memory is printed: A1 to A15 with all that they need but the tree,
 and the others behind them. Wanted: 2 s, 5 s and 2 GB on two cores. Each is made a few times; the
-median counts, least and most stand beside it, and CPU time, which others' load changes less. Reading a database is no part of it (`stored_trace`), nor
-is a file (`against_hta`).
+median counts, least and most stand beside it, and CPU time, which others' load changes less.
+Reading a database is no part of it (`stored_trace`), nor is a file (`against_hta`).
 """
 
 import argparse
