@@ -1,10 +1,14 @@
 """CUPTI's records of an H200, replayed: JAX's jitted calls in a process without torch."""
 
+import ctypes
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from schemas.batch import SpanKind
+from services.agent.collectors.cupti import Subscription, graphed
 from services.agent.collectors.cupti_clock import ClockMap, Pair
 from services.agent.collectors.cupti_records import (
     Call,
@@ -14,6 +18,7 @@ from services.agent.collectors.cupti_records import (
     copy_name,
     spans_of,
 )
+from services.agent.predictors.xla_graphs import Graphable, Graphs
 from tests.gpu.recordings import recorded
 
 NAMES = {211: "cudaLaunchKernel_v7000"}
@@ -119,3 +124,67 @@ def test_names_of_calls_and_copies() -> None:
     assert api_name("cudaLaunchKernel_ptsz_v7000") == "cudaLaunchKernel"
     assert api_name("cuGraphLaunch") == "cuGraphLaunch"
     assert [copy_name(kind) for kind in (1, 2, 8, 99)] == ["HtoD", "DtoH", "DtoD", ""]
+
+
+def _graphs() -> Graphs:
+    return Graphs([Graphable("reduce.1", "pool"), Graphable("gemm.4", "dense")])
+
+
+def test_a_graphs_kernels_carry_the_layers_that_its_predictor_tells() -> None:
+    names = ("gemm_4", "reduce_1", "gemm_4")
+    works = [
+        Work(SpanKind.KERNEL, name, 100 - 10 * n, 200, 7, 0, 14, {"graph_node": n + 1} if n else {})
+        for n, name in enumerate(names)
+    ]
+    found = graphed(works, _graphs())
+    # In the order of their starts the reduction comes last: only one of the two matches.
+    assert [work.attributes.get("layer") for work in found] == [None, None, "dense"]
+    rising = [replace(work, start_ns=200 - work.start_ns) for work in works]
+    assert [work.attributes.get("layer") for work in graphed(rising, _graphs())] == [
+        None,
+        "pool",
+        "dense",
+    ]
+    assert graphed(works, Graphs()) == works
+
+
+class FakeCupti:
+    """What the collector uses of cupti-python; records come when buffers are flushed."""
+
+    ActivityKind = SimpleNamespace(CONCURRENT_KERNEL=10, MEMCPY=1, MEMSET=2, RUNTIME=5, DRIVER=4)
+
+    def __init__(self) -> None:
+        self.registered = 0
+        self.dropped = 3
+        self.on: set[int] = set()
+        self.records: list[Any] = []
+        self.activity_enable = self.on.add
+        self.activity_disable = self.on.discard
+
+    def activity_register_callbacks(self, _: Any, completed: Any) -> None:
+        """Keep who hears of records last."""
+        self.registered += 1
+        self._completed = completed
+
+    def activity_flush_all(self, _: int) -> None:
+        """Hand the records over."""
+        self._completed(self.records)
+
+    def activity_get_num_dropped_records(self, _context: int, _stream: int, address: int) -> None:
+        """Tell how many were lost since the last time asked."""
+        ctypes.c_size_t.from_address(address).value, self.dropped = self.dropped, 0
+
+
+def test_each_block_takes_the_records_back_and_counts_its_own_losses() -> None:
+    cupti = FakeCupti()
+    subscription = Subscription(cupti)
+    subscription.enable()
+    assert cupti.registered == 2
+    assert cupti.on == {1, 2, 4, 5, 10}
+    # Another client's kind of record, as XLA's profiler switches some on.
+    cupti.records = [SimpleNamespace(kind=17)]
+    assert subscription.take().dropped == 0
+    assert cupti.on == set()
+    subscription.enable()
+    cupti.dropped = 2
+    assert subscription.take().dropped == 2

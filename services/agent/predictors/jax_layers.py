@@ -1,7 +1,9 @@
 """Layers of JAX: XLA's own profile of a block, its instructions named by the model's scopes."""
 
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ _GRAPHED = (
     "their kernels are told by name and order"
 )
 _DEVICE = "/device:"
+_CALL = "PjitFunction"
 _BEGAN = "profile_start_time"
 _ENVIRONMENT = "Task Environment"
 
@@ -39,6 +42,7 @@ class ProfiledCapture:
         self._predict = predict
         self.notes: list[str] = [_FUSED]
         self._calls: list[tuple[int, int]] = []
+        self._thread = 0
         for inputs in warmed_with:
             predict(inputs)
         self._folder = tempfile.TemporaryDirectory(dir=scratch, prefix="layers-")
@@ -50,6 +54,7 @@ class ProfiledCapture:
         began = now_ns()
         outputs = self._predict(inputs)
         self._calls.append((began, now_ns()))
+        self._thread = threading.get_native_id()
         return outputs
 
     def close(self) -> list[list[Layer]]:
@@ -62,7 +67,8 @@ class ProfiledCapture:
             found = next(Path(self._folder.name).rglob("*.xplane.pb"), None)
             if found is None:
                 raise OSError("XLA's profiler wrote no file")
-            ran = instructions_in(ProfileData.from_file(str(found)), offset_ns, self._program)
+            profile = ProfileData.from_file(str(found))
+            ran = instructions_in(profile, offset_ns, self._program, self._thread)
         finally:
             self._folder.cleanup()
         graphed = with_graphed(ran, self._program)
@@ -71,22 +77,29 @@ class ProfiledCapture:
         return layers_by_call(graphed, self._calls, self._program)
 
 
-def instructions_in(profile: ProfileData, offset_ns: int, program: Program) -> list[Ran]:
+def instructions_in(
+    profile: ProfileData, offset_ns: int, program: Program, thread: int = 0
+) -> list[Ran]:
     """Return each instruction that ran on the host; `offset_ns` is the epoch's on our clock.
 
     On a CPU they run there. Of a GPU the host's part is what launches them, in events that are
-    named as they are; where neither is, what ran on the device itself.
+    named as they are; where neither is, what ran on the device itself. A line of the profile knows
+    no number of its thread: that on which calls were made is `thread`, so that what they launched
+    is found in them.
     """
     on_host, launching, on_device = list[Ran](), list[Ran](), list[Ran]()
-    began_ns = _began_ns(profile) - offset_ns
+    began_ns, calling = _began_ns(profile) - offset_ns, set[int]()
     for line, is_device, name, event in _events(profile):
         told = dict(event.stats)
-        start_ns = began_ns + round(event.start_ns)
+        times = (began_ns + round(event.start_ns), round(event.duration_ns))
         if "hlo_op" in told:
-            ran = Ran(str(told["hlo_op"]), start_ns, round(event.duration_ns), line)
+            ran = Ran(str(told["hlo_op"]), *times, line)
             (on_device if is_device else on_host).append(ran)
         elif not is_device and (program.knows(name) or name.startswith(COMMAND_BUFFER)):
-            launching.append(Ran(name, start_ns, round(event.duration_ns), line))
+            launching.append(Ran(name, *times, line))
+        elif name.startswith(_CALL):
+            calling.add(line)
+    launching = [replace(r, line=thread) if r.line in calling else r for r in launching]
     return on_host or launching or on_device
 
 

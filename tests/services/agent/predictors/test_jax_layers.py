@@ -3,6 +3,8 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,6 +13,9 @@ pytest.importorskip("jax")
 
 from mlscope.tracing.clock import now_ns
 from services.agent.predictors.jax import JaxPredictor, open_model
+from services.agent.predictors.jax_layers import instructions_in
+from services.agent.predictors.xla_layers import Ran
+from services.agent.predictors.xla_program import program_of
 from tests.services.agent.predictors.test_jax import _pool_of_one_thread, manifest, request
 
 # XLA's pool is the process's: one process has all tests of JAX.
@@ -64,3 +69,42 @@ def test_a_first_run_is_traced_without_a_text(scoped: JaxPredictor) -> None:
     capture.predict(ROWS)
     (call,) = capture.close()
     assert len(call) >= 2
+
+
+PROGRAM = program_of(
+    "ENTRY %main (x: f32[4]) -> f32[4] {\n  %gemm.4 = f32[4]{0} dot(%x)\n}\n", "XLA"
+)
+
+
+class Profile:
+    """A profile that began at 1000, of one host thread and one GPU's stream."""
+
+    def __init__(self, host: list[Any], device: list[Any]) -> None:
+        lines = [[SimpleNamespace(events=each)] for each in (host, device)]
+        names = ("/host:CPU", "/device:GPU:0")
+        self.planes = [
+            SimpleNamespace(name=name, lines=each) for name, each in zip(names, lines, strict=True)
+        ]
+
+    def find_plane_with_name(self, _: str) -> Any:
+        """Return what says when it began."""
+        return SimpleNamespace(stats=[("profile_start_time", 1000)])
+
+
+def event(name: str, start_ns: int, **stats: str) -> Any:
+    return SimpleNamespace(name=name, start_ns=start_ns, duration_ns=8, stats=list(stats.items()))
+
+
+def test_of_a_gpu_layers_are_what_launches_them_on_the_calling_thread() -> None:
+    host = [event("PjitFunction(f)", 0), event("gemm.4", 10), event("command_buffer.5", 20)]
+    host.append(event("Handle inputs", 5))
+    profile = cast("Any", Profile(host, [event("gemm_4", 50, hlo_op="gemm.4")]))
+    assert instructions_in(profile, 400, PROGRAM, thread=77) == [
+        Ran("gemm.4", 610, 8, 77),
+        Ran("command_buffer.5", 620, 8, 77),
+    ]
+
+
+def test_without_a_program_s_text_they_are_what_ran_on_the_gpu() -> None:
+    profile = cast("Any", Profile([event("gemm.4", 10)], [event("gemm_4", 50, hlo_op="gemm.4")]))
+    assert instructions_in(profile, 0, program_of("", "XLA")) == [Ran("gemm.4", 1050, 8, 2)]
