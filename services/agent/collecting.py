@@ -267,7 +267,7 @@ def _reasons(level: Level, collecting: Collecting) -> str:
 
 
 _LEVEL_OF: Mapping[Level, tuple[str, ...]] = {
-    Level.LIBRARY: ("onednn",),
+    Level.LIBRARY: ("onednn", "cudalibs"),
     Level.HARDWARE: ("ncu", "perf"),
 }
 """Shipped collectors whose absence explains that of a level."""

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -56,9 +57,12 @@ def test_calls_do_not_overlap_and_say_how_their_end_is_known(spans: list[Collect
     assert known == ["at most"] * 7 + ["at least"]
 
 
-def test_an_execution_is_told_twice_and_counted_once(messages: list[Message]) -> None:
+def test_an_execution_is_told_twice_and_counted_once(
+    messages: list[Message], spans: list[CollectedSpan]
+) -> None:
     executions = [each for each in messages if "cudnnBackendExecute()" in each.text]
     assert len(executions) == 6
+    assert spans[0].duration_ns == executions[1].at_ns - executions[0].at_ns
     elsewhere = [replace(each, thread=1) for each in executions[:1]]
     (span,) = spans_of(elsewhere)
     assert span.duration_ns == 0
@@ -93,7 +97,12 @@ def test_libraries_are_those_that_the_process_loaded() -> None:
 @pytest.mark.parametrize(
     ("level", "reason"), [(Level.LIBRARY, "loaded none of"), (Level.SYSTEM, "slows every call")]
 )
-def test_what_is_not_heard_says_why(level: Level, reason: str) -> None:
+def test_what_is_not_heard_says_why(
+    level: Level, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = tmp_path / "maps"
+    nothing.touch()
+    monkeypatch.setattr(cudalibs, "_MAPS", nothing)
     opened = Opened("litert", "2", (), (), "gpu", "", "float32", 1, {})
     with pytest.raises(CollectorUnavailable, match=reason):
         cudalibs.open_collector(CollectorRequest(opened, level))

@@ -157,6 +157,7 @@ class CollectorSource(Protocol):
 
 SHIPPED: Mapping[str, str] = MappingProxyType(
     {
+        "cudalibs": "services.agent.collectors.cudalibs",
         "cupti": "services.agent.collectors.cupti",
         "energy": "services.agent.collectors.energy",
         "kineto": "services.agent.collectors.kineto",
