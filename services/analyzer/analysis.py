@@ -15,7 +15,7 @@ from schemas.manifest import CODE_FIELDS
 from schemas.manifest import Sample as ManifestSample
 from schemas.message import Fact
 from services.analyzer.correlation import GRAPH
-from services.analyzer.devices import eager_of
+from services.analyzer.devices import eager_of, replayed_share
 from services.analyzer.frames import Aim, Frames, Run, Sample
 from services.analyzer.tables import ANALYSES
 
@@ -80,6 +80,12 @@ def _caveats(run: Run) -> Iterator[str]:
     if _has_devices(run) and run.unattributed_share > 0:
         lost = f"{run.unattributed_share:.2%} of the kernels' time"
         yield f"{name}: {lost} belongs to no known layer"
+    known = replayed_share(run.kernels) if _has_devices(run) else None
+    if known is not None:
+        yield (
+            f"{name}: CUDA graphs were replayed; {known:.1%} of their kernels' time has a layer, "
+            "by the graph's node, or by name and order in a call without the graph"
+        )
 
 
 def _tree_of(run: Run) -> pl.DataFrame:
