@@ -43,6 +43,9 @@ OPERATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "regions": ("threshold", "least", "score", "unclip", "label"),
         "segmentation": ("data_layout", *_LABELS),
         "ctc": ("blank", "data_layout", "space", *_LABELS),
+        "answer_span": (
+            *("end", "vocabulary", "lowercase", "most_pieces", "may_be_none", "null_threshold"),
+        ),
         "image": ("data_layout", "mean", "scale", "color_mode"),
         "raw": ("most",),
     }

@@ -13,7 +13,7 @@ ELEMENT_TYPES = (
 )
 _FIRST = ("decode", "audio_decode", "tokenize", "bytes", "constant")
 """Steps that read a file's bytes, or nothing: nothing comes before them."""
-_OTHERS = ("scores", "classes", "count")
+_OTHERS = ("scores", "classes", "count", "end")
 """Parameters of steps behind the model that name another of its outputs."""
 
 

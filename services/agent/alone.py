@@ -97,13 +97,16 @@ class Finished:
 
 
 def finished_alone(
-    operators: Sequence[Operator], outputs: Tensors, places: Iterable[int], count: int
+    operators: Sequence[Operator],
+    outputs: Tensors,
+    places: Iterable[int],
+    samples: Sequence[Any],
 ) -> Finished | None:
-    """Return what inline code makes of samples of a batch of `count`, each alone.
+    """Return what inline code makes of samples in some places of their batch, each alone.
 
     None where an output has not one part a sample.
     """
-    found = Finished()
+    found, count = Finished(), len(samples)
     for place in places:
         own = filled_with(outputs, place, count)
         if own is None:
@@ -112,7 +115,8 @@ def finished_alone(
         try:
             for operator in operators:
                 name = operator.name
-                value = operator.apply(value)
+                more = [[samples[place]] * count] if operator.wants_samples else []
+                value = operator.apply(value, *more)
             found.answers[place] = value[place]
         except UNUSABLE as error:
             found.raised[place] = name, error

@@ -6,7 +6,9 @@ name or a list in the manifest's order. Code behind it takes the outputs of one 
 or a map by name) and gives one answer a sample: a list of features, or an array. The `before_`
 and `after_` functions around it may change the data, or give nothing. The codes of a side share
 their names and one `env`, which tells model, framework, device, options, batch size, inputs and
-outputs, and has the manifest's further files as bytes in `assets`: code can open none itself.
+outputs, and has the manifest's further files as bytes in `assets`: code can open none itself. Code
+behind the model that has the word `samples` finds those of its batch in `env["samples"]`, as the
+dataset has them, None in the places of bad ones: sizes of pictures, contexts of questions.
 """
 
 import contextlib
@@ -23,6 +25,7 @@ from schemas.plan import Subject
 from services.agent.allowances import InlineLimits
 from services.agent.errors import CodeFailed, CodeRefused
 from services.agent.inline_process import InlineProcess
+from services.agent.inline_wire import SAMPLES
 from services.agent.pipeline import CODE_BEFORE, CODE_BEHIND
 from services.agent.steps import Operator
 
@@ -96,8 +99,8 @@ def open_inline(
         undo.pop_all()
     last_before, last_behind = partial(_inputs, supplied), partial(_answers, batch_size)
     return Inline(
-        _operators(processes[0], before, last_before) if before else (),
-        _operators(processes[-1], behind, last_behind) if behind else (),
+        _operators(processes[0], before, last_before, is_behind=False) if before else (),
+        _operators(processes[-1], behind, last_behind, is_behind=True) if behind else (),
         tuple(processes),
     )
 
@@ -133,20 +136,23 @@ class _Call:
         self._process, self._name, self._finish = process, name, finish
         self._is_first = first
 
-    def __call__(self, value: Any) -> Any:
-        given = (value,) if self._is_first else ()
+    def __call__(self, value: Any, *samples: Any) -> Any:
+        given = (value, *samples) if self._is_first else ()
         made = self._process.call(self._name, given, wants_answer=self._finish is not None)
         return made if self._finish is None else self._finish(made)
 
 
 def _operators(
-    process: InlineProcess, codes: Mapping[str, str], finish: Any
+    process: InlineProcess, codes: Mapping[str, str], finish: Any, *, is_behind: bool
 ) -> tuple[Operator, ...]:
+    """Return a side's functions; code behind that has the word `samples` gets those, too."""
     *_, last = codes
+    wants_samples = is_behind and any(SAMPLES in text for text in codes.values())
     return tuple(
         Operator(
             name,
             _Call(process, name, finish if name == last else None, first=number == 0),
+            wants_samples=wants_samples and number == 0,
         )
         for number, name in enumerate(codes)
     )

@@ -29,7 +29,15 @@ from typing import Any
 
 from mlscope.tracing.application import NOTEBOOK
 from services.agent.inline_filter import filter_calls
-from services.agent.inline_wire import Buffer, FrameTooLarge, WireBroken, packed, receive, send
+from services.agent.inline_wire import (
+    SAMPLES,
+    Buffer,
+    FrameTooLarge,
+    WireBroken,
+    packed,
+    receive,
+    send,
+)
 
 OK, KEPT, RAISED, FATAL = "ok", "kept", "raised", "fatal"
 """How an answer begins; `raised` and `fatal` are followed by a line (0: none) and a reason."""
@@ -87,6 +95,8 @@ class Codes:
         The functions around the middle one may give nothing: the data go on as they are.
         """
         data = given[0] if given else self._kept
+        if len(given) > 1:
+            self._env[SAMPLES] = given[1]
         made = self._functions[name](self._env, data)
         is_around = name.startswith(("before_", "after_"))
         self._kept = data if made is None and is_around else made

@@ -25,6 +25,9 @@ _NO_DATA = (ValueError, TypeError, OverflowError, SyntaxError, RecursionError)
 
 Buffer = bytes | memoryview
 
+SAMPLES = "samples"
+"""Where `env` has a batch's samples, of code behind the model that has this word."""
+
 
 class WireBroken(Exception):
     """What came is no frame, or the other side is gone."""

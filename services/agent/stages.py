@@ -211,6 +211,15 @@ class Stages:
             return query.payload[position]
         return self._supply.samples[query.samples[position]]
 
+    def _samples(self, query: Query) -> list[Any]:
+        """Return the samples of a batch as they were read, None in the places of bad ones."""
+        places = range(len(query.samples))
+        return [None if at in query.failed else self._sample(query, at) for at in places]
+
+    def _asked_for(self, query: Query, operator: Operator) -> tuple[Any, ...]:
+        """Return what an operator behind the model takes beside outputs."""
+        return (self._samples(query),) if operator.wants_samples else ()
+
     def _named(self, query: Query, position: int) -> str:
         """Return a sample's own name in brackets, where the dataset knows one."""
         samples = self._supply.samples
@@ -291,7 +300,8 @@ class Stages:
                 for number, operator in enumerate(port.steps):
                     name = operator.name
                     more = [output_named(outputs, other) for other in operator.others]
-                    value = self._apply(query, span + number, operator, (value, *more))
+                    given = (value, *more, *self._asked_for(query, operator))
+                    value = self._apply(query, span + number, operator, given)
             except UNUSABLE as error:
                 found = self._one_by_one(query, port, outputs)
                 if found is None:
@@ -309,7 +319,8 @@ class Stages:
         try:
             for operator in self._codes_behind:
                 name = operator.name
-                value = self._apply(query, span, operator, (value,))
+                given = (value, *self._asked_for(query, operator))
+                value = self._apply(query, span, operator, given)
                 span += 1
         except UNUSABLE as error:
             query.raised = error if isinstance(error, CodeRaised) else query.raised
@@ -329,7 +340,7 @@ class Stages:
         places = [each for each in range(count) if each not in query.failed]
         if len(places) < 2 or not self._finishing.are_of_use:
             return None
-        found = finished_alone(self._codes_behind, outputs, places, count)
+        found = finished_alone(self._codes_behind, outputs, places, self._samples(query))
         is_found = found is not None and bool(found.answers) and bool(found.raised)
         self._finishing.note(found=is_found)
         if found is None or not is_found:
@@ -357,7 +368,10 @@ class Stages:
             try:
                 for operator in port.steps:
                     name = operator.name
-                    value = operator.apply(value, *(own[other] for other in operator.others))
+                    more = [own[other] for other in operator.others]
+                    if operator.wants_samples:
+                        more.append([self._sample(query, position)])
+                    value = operator.apply(value, *more)
                 found[position] = value[0]
             except UNUSABLE as error:
                 unfit[position] = self._unusable(query, position, name, error)

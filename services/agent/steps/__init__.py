@@ -14,6 +14,7 @@ from typing import Any
 
 from schemas.manifest import Step
 from services.agent.errors import UnknownStep
+from services.agent.steps.answer_span import answer_span
 from services.agent.steps.boxes import boxes, masks
 from services.agent.steps.cast import cast
 from services.agent.steps.constant import constant
@@ -49,6 +50,8 @@ class Operator:
     others: tuple[str, ...] = ()
     #: the manifest's own words; none of inline code
     step: Step | None = None
+    #: `apply` takes the samples of the batch at last, None in the places of bad ones
+    wants_samples: bool = False
 
 
 MAKERS: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
@@ -77,6 +80,7 @@ MAKERS: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
         "regions": regions,
         "segmentation": segmentation,
         "ctc": ctc,
+        "answer_span": answer_span,
         "image": image,
         "raw": raw,
     }
@@ -95,4 +99,4 @@ def operator_of(step: Step, labels: LabelReader) -> Operator:
     parameters = Parameters(step.operator, step.parameters, labels)
     apply = maker(parameters)
     parameters.done()
-    return Operator(step.operator, apply, parameters.outputs, step)
+    return Operator(step.operator, apply, parameters.outputs, step, parameters.wants_samples)

@@ -27,6 +27,8 @@ class Parameters:
         self._label_file = ""
         #: the outputs that the step reads beside its own, in the order asked for
         self.outputs: tuple[str, ...] = ()
+        #: whether the step behind the model takes the samples of its batch, too
+        self.wants_samples = False
 
     def done(self) -> None:
         """Raise BadParameter when a parameter is left that the step does not know."""
@@ -122,6 +124,10 @@ class Parameters:
         if value:
             self.outputs += (value,)
         return value
+
+    def want_samples(self) -> None:
+        """Say that the step takes the samples of the batch, as they were read, at last."""
+        self.wants_samples = True
 
     def _take(self, name: str, default: object) -> Any:
         self._known.append(name)

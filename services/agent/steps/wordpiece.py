@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
@@ -16,6 +17,28 @@ _MOST_CHARACTERS = 100
 _NEEDED = ("[UNK]", "[CLS]", "[SEP]", "[PAD]")
 
 
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Pieces of words with their numbers, and whether text is made lower case."""
+
+    numbers: Mapping[str, int]
+    lowercase: bool
+
+    @classmethod
+    def read(cls, parameters: Parameters) -> "Vocabulary":
+        """Return what `vocabulary` (a file, a piece a line) and `lowercase` say.
+
+        Raises BadParameter.
+        """
+        lines = parameters.labels(("vocabulary",))
+        numbers = {piece: index for index, piece in enumerate(lines)}
+        missing = [piece for piece in _NEEDED if piece not in numbers]
+        if missing:
+            expected = "a file with [UNK], [CLS]…"
+            raise BadParameter(parameters.operator, "vocabulary", missing[0], expected)
+        return cls(numbers, parameters.flag("lowercase", default=True))
+
+
 def tokenize(parameters: Parameters) -> Callable[[Text], npt.NDArray[np.int64]]:
     """Return text (str, UTF-8 bytes, or a pair of texts) -> int64 (length,).
 
@@ -24,28 +47,20 @@ def tokenize(parameters: Parameters) -> Callable[[Text], npt.NDArray[np.int64]]:
     [SEP], cut to `length` from the longer text's end, then [PAD]. `lowercase` also takes accents
     away. Equal to BERT's own BertTokenizer (basic, then greedy longest match).
     """
-    lines = parameters.labels(("vocabulary",))
-    vocabulary = {piece: index for index, piece in enumerate(lines)}
+    vocabulary = Vocabulary.read(parameters)
+    numbers = vocabulary.numbers
     length = parameters.whole("length", default=128, least=3)
     gives = parameters.choice("gives", ("ids", "mask", "types"), "ids")
-    lowercase = parameters.flag("lowercase", default=True)
-    missing = [piece for piece in _NEEDED if piece not in vocabulary]
-    if missing:
-        raise BadParameter("tokenize", "vocabulary", missing[0], "a file with [UNK], [CLS]…")
 
     def apply(text: Text) -> npt.NDArray[np.int64]:
-        texts = _texts(text)
-        pieces = [
-            [vocabulary[each] for each in _pieces(one, vocabulary, lowercase=lowercase)]
-            for one in texts
-        ]
-        _cut(pieces, length - 1 - len(pieces))
-        ids, types = [vocabulary["[CLS]"]], [0]
+        pieces = [pieces_of(one, vocabulary) for one in _texts(text)]
+        cut(pieces, length - 1 - len(pieces))
+        ids, types = [numbers["[CLS]"]], [0]
         for kind, each in enumerate(pieces):
-            ids += [*each, vocabulary["[SEP]"]]
+            ids += [*(numbers[piece] for piece in each), numbers["[SEP]"]]
             types += [kind] * (len(each) + 1)
         found = {"ids": ids, "mask": [1] * len(ids), "types": types}[gives]
-        row = np.full(length, vocabulary["[PAD]"] if gives == "ids" else 0, np.int64)
+        row = np.full(length, numbers["[PAD]"] if gives == "ids" else 0, np.int64)
         row[: len(found)] = found
         return row
 
@@ -62,14 +77,16 @@ def _texts(text: Text) -> list[str]:
     return list(text)
 
 
-def _cut(pieces: list[list[int]], most: int) -> None:
+def cut(pieces: Sequence[list[str]], most: int) -> None:
+    """Take pieces from the end of the longest text until there are at most `most`."""
     while sum(map(len, pieces)) > most:
         max(reversed(pieces), key=len).pop()
 
 
-def _pieces(text: str, vocabulary: Mapping[str, int], *, lowercase: bool) -> Iterator[str]:
-    for word in _words(text, lowercase=lowercase):
-        yield from _of_word(word, vocabulary)
+def pieces_of(text: str, vocabulary: Vocabulary) -> list[str]:
+    """Return a text's pieces, as BERT's BertTokenizer finds them."""
+    words = _words(text, lowercase=vocabulary.lowercase)
+    return [piece for word in words for piece in _of_word(word, vocabulary.numbers)]
 
 
 def _of_word(word: str, vocabulary: Mapping[str, int]) -> list[str]:

@@ -16,7 +16,10 @@ from services.analyzer.predictions import Prediction
 
 
 def texts(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:
-    """Return exact match and F1 of questions' answers, error rates of transcripts."""
+    """Return exact match and F1 of questions' answers, error rates of transcripts.
+
+    They are answers where the model's `task` has the word question, as `question answering`.
+    """
     known = [answer for answer in answers if answer.texts is not None]
     if not known:
         return []

@@ -111,6 +111,17 @@ def test_what_is_no_span_within_its_call_is_left_out(note: Any) -> None:
     ]
 
 
+def test_code_behind_gets_the_samples_it_speaks_of() -> None:
+    code = "def fun(env, data):\n    return [str(len(each or '')) for each in env['samples']]\n"
+    with opened(preprocess=code, before_postprocess=ECHO, postprocess=code) as inline:
+        assert [each.wants_samples for each in (*inline.before, *inline.behind)] == [0, 1, 0]
+        first, second = inline.behind
+        second_made = second.apply(first.apply(np.zeros(2), [b"seven", None]))
+        assert [feature["text"] for (feature,) in second_made] == ["5", "0"]
+    with opened(postprocess=ECHO) as inline:
+        assert not inline.behind[0].wants_samples
+
+
 def test_code_gets_the_models_further_files() -> None:
     code = "def fun(env, data):\n    return env['assets']['words.txt'].split()[data]\n"
     subject, files = with_code(preprocess=code), {"words.txt": b"one two"}
@@ -176,7 +187,7 @@ def test_what_is_no_answer_is_told(code: str, match: str) -> None:
 def test_code_behind_the_model_is_asked_of_each_sample_alone() -> None:
     code = "def fun(env, data):\n    return [str(1 // int(each)) for each in data]\n"
     with opened(batch_size=3, postprocess=code) as inline:
-        found = finished_alone(inline.behind, {"y": np.array([1.0, 0.0, -1.0])}, range(3), 3)
+        found = finished_alone(inline.behind, {"y": np.array([1.0, 0.0, -1.0])}, range(3), "abc")
     assert found is not None
     assert found.answers == {n: [{"type": "text", "text": t}] for n, t in ((0, "1"), (2, "-1"))}
     ((place, (name, error)),) = found.raised.items()

@@ -202,6 +202,19 @@ def test_a_sample_that_was_torn_is_not_finished_again() -> None:
     assert columns_of(run.flushed(OutputsPredicted))["sample"].tolist() == [2]
 
 
+def test_a_step_behind_may_take_the_samples_of_its_batch() -> None:
+    seen: list[Any] = []
+
+    def asking(value: Any, samples: Sequence[Any]) -> Any:
+        seen.append(samples)
+        return even(value)
+
+    step = Operator("even", asking, wants_samples=True)
+    run = Run([None, 5, 4], batch_size=3, pipeline=pipeline(TWO, step))
+    assert run.ask(0, 0, 1, 2).failed == {0, 1}
+    assert seen == [[None, 5, 4], [5], [4]]
+
+
 def test_what_all_samples_fail_of_is_said_once() -> None:
     run = Run([5, 7], batch_size=2, pipeline=pipeline(TWO, Operator("even", even)))
     query = run.ask(0, 0, 1)

@@ -13,6 +13,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     **{name: {"dimensions": [8, 8]} for name in ("resize", "crop", "pad")},
     **{name: {"scores": "scores"} for name in ("boxes", "masks")},
     "tokenize": {"vocabulary": "vocabulary.txt"},
+    "answer_span": {"end": "ends", "vocabulary": "vocabulary.txt"},
     "ctc": {"labels": "alphabet.txt"},
 }
 

@@ -16,7 +16,7 @@ def no_labels(name: str) -> tuple[str, ...]:
 
 
 def test_an_unknown_step_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownStep, match="unknown step 'blur'; known: argsort, "):
+    with pytest.raises(UnknownStep, match="unknown step 'blur'; known: answer_span, argsort, "):
         operator_of(Step(operator="blur"), no_labels)
 
 
