@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.flow.clusters import Cluster, running
+pytest.importorskip("psycopg")
+
+from tests.flow.clusters import Cluster, running  # noqa: E402
 
 FOLDER = os.environ.get("BUNDLES", "")
 PATHS = sorted(Path(FOLDER).glob("*.bundle")) if FOLDER else []

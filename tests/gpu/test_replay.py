@@ -1,14 +1,15 @@
 """Bundles that agents made on an H200, analysed again: ResNet-50 at batch 32, BERT-base at 16."""
 
-import polars as pl
 import pytest
 
-from benchmarks.survey.bundles import frames_of
-from benchmarks.survey.residuals import blocks_of, residual_of
-from schemas.level import Level
-from services.analyzer.analysis import Analyzed, analyze
-from services.analyzer.frames import Frames, Run
-from tests.gpu.recordings import recorded_bundle
+pl = pytest.importorskip("polars")
+
+from benchmarks.survey.bundles import frames_of  # noqa: E402
+from benchmarks.survey.residuals import blocks_of, residual_of  # noqa: E402
+from schemas.level import Level  # noqa: E402
+from services.analyzer.analysis import Analyzed, analyze  # noqa: E402
+from services.analyzer.frames import Frames, Run  # noqa: E402
+from tests.gpu.recordings import recorded_bundle  # noqa: E402
 
 
 @pytest.fixture(scope="module")
