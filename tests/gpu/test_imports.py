@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("psycopg")
 
-from tests.flow.clusters import Cluster, running  # noqa: E402
+from tests.flow.clusters import Cluster, running
 
 FOLDER = os.environ.get("BUNDLES", "")
 PATHS = sorted(Path(FOLDER).glob("*.bundle")) if FOLDER else []
