@@ -18,7 +18,7 @@ from services.analyzer.tables.kernel_sums import (
 )
 from services.analyzer.tables.kernels import kernel_rows
 from services.analyzer.tables.stacks import STACK_COLUMNS
-from services.analyzer.tables.static_points import kernel_points
+from services.analyzer.tables.static_points import above_roof, kernel_points
 from services.analyzer.tables.table import (
     Analysis,
     estimate,
@@ -44,7 +44,7 @@ def kernel_roofline(frames: Frames) -> Table:
             doubts.append(_left_out(each, len(mine)))
     told = {row["run"] for row in rows}
     roofs = roof_notes(each.run.row for each in traced if each.run.row.run in told)
-    return made(ANALYSIS, rows, verdict, [*doubts, *roofs])
+    return made(ANALYSIS, rows, verdict, [*doubts, *roofs, *above_roof(rows)])
 
 
 def _left_out(traced: Traced, shown: int) -> str:

@@ -12,6 +12,7 @@ from services.analyzer.tables.kernel_sums import Traced, kernel_doubts, traced_o
 from services.analyzer.tables.kernels_by_layer import layer_rows
 from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
 from services.analyzer.tables.stacks import STACK_COLUMNS, Stack, stacks_of
+from services.analyzer.tables.static_points import above_roof
 from services.analyzer.tables.table import (
     Analysis,
     estimate,
@@ -32,7 +33,7 @@ def layer_roofline(frames: Frames) -> Table:
     told = {row["run"] for row in rows}
     runs = [run for stack in stacks for run in (stack.traced, stack.layered) if run]
     notes = roof_notes(run.row for run in runs if run.row.run in told)
-    caveats = [*kernel_doubts(frames, traced_of(frames)), *notes]
+    caveats = [*kernel_doubts(frames, traced_of(frames)), *notes, *above_roof(rows)]
     return made(ANALYSIS, rows, _verdict(rows, stacks), caveats)
 
 

@@ -11,7 +11,7 @@ from services.analyzer.tables.charts import bars
 from services.analyzer.tables.layer_frames import NO_LAYERS
 from services.analyzer.tables.layer_roofline import layer_points
 from services.analyzer.tables.stacks import STACK_COLUMNS, Stack, stacks_of
-from services.analyzer.tables.static_points import WORK, lacking_of, work_of
+from services.analyzer.tables.static_points import WORK, above_roof, lacking_of, work_of
 from services.analyzer.tables.table import (
     Analysis,
     estimate,
@@ -45,7 +45,7 @@ def roof_distance(frames: Frames) -> Table:
         caveats += _notes(stack, run, mine)
         if rows := _rows(stack, run, mine):
             groups.append(rows)
-    caveats += roof_notes(runs)
+    caveats += [*roof_notes(runs), *above_roof(itertools.chain(*groups))]
     verdict = _verdict(groups[0] if groups else [], stacks)
     return made(ANALYSIS, itertools.chain(*groups), verdict, caveats)
 

@@ -4,6 +4,7 @@ Every input and output moved once: a bound, and no measurement.
 """
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from services.analyzer.frames import Run
@@ -70,6 +71,21 @@ def lacking_of(work: list[dict[str, Any]]) -> str:
     names = [each["name"] for each in untold]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return f"{len(untold)} of {len(work)} layers, {part:.1%} of their time, tell no work ({shown})"
+
+
+def above_roof(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield of each run how many of its rows, by `of_roof`, do more than its roof allows."""
+    parts: dict[str, list[float]] = {}
+    for row in rows:
+        if row["of_roof"] is not None:
+            parts.setdefault(row["run"], []).append(row["of_roof"])
+    for run, shares in parts.items():
+        if above := [each for each in shares if each > 1.0]:
+            yield (
+                f"{run}: {len(above)} of {len(shares)} rows are above the roof, by up to "
+                f"{max(above):.3g} times: caches served bytes that count as moved, or a faster "
+                "algorithm or arithmetic did the work"
+            )
 
 
 def _times(amount: float | None, calls: float) -> float | None:
