@@ -1,0 +1,100 @@
+"""Measures a GPU's roof with each library that can, and prints it beside the datasheet.
+
+`python -m benchmarks.gpu_roofs [NUMBER] [--words FILE]`
+
+One process a library, as an agent measures: PyTorch, JAX, CUDA's driver (the copy alone). FILE
+takes what the first of them found, as an agent keeps it.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from services.agent import gpu_roof
+from services.agent.ceilings import PRECISIONS, WHOLE, Roof
+from services.agent.datasheets import gpu_datasheet
+from services.agent.process import worker_environment
+
+_ONE = """
+import json, sys
+from services.agent import gpu_roof
+opener = gpu_roof.OPENERS[int(sys.argv[1])]
+print(json.dumps(gpu_roof.measured(int(sys.argv[2]), [opener]).words()))
+"""
+_TERA = 1e12
+
+
+def measured_with(place: int, number: int) -> tuple[Roof, float]:
+    """Return what the library of a place in `OPENERS` measures, and the seconds it took."""
+    began = time.monotonic()
+    ended = subprocess.run(
+        [sys.executable, "-c", _ONE, str(place), str(number)],
+        env=worker_environment({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    took_s = time.monotonic() - began
+    if ended.returncode:
+        return Roof(note=ended.stderr.strip()[-300:]), took_s
+    return Roof.of(json.loads(ended.stdout.splitlines()[-1])), took_s
+
+
+def lines_of(found: dict[str, tuple[Roof, float]]) -> list[str]:
+    """Return a Markdown table: a row a precision, a column a library, TFLOP/s and TB/s."""
+    device = next((roof.device for roof, _ in found.values() if roof.device), "")
+    sheet = gpu_datasheet(device)
+    lines = [
+        f"| {device} | datasheet | {' | '.join(found)} |",
+        f"| --- |{' ---: |' * (len(found) + 1)}",
+    ]
+    for name in PRECISIONS:
+        cells = [
+            _cell(roof.peaks.get(name, {}).get(WHOLE), sheet.peaks.get(name), roof, name)
+            for roof, _ in found.values()
+        ]
+        lines.append(f"| {name}, TFLOP/s | {_tera(sheet.peaks.get(name))} | {' | '.join(cells)} |")
+    cells = [
+        _cell(roof.bandwidths.get(WHOLE), sheet.bandwidth, roof, "copy")
+        for roof, _ in found.values()
+    ]
+    lines.append(f"| copy, TB/s | {_tera(sheet.bandwidth)} | {' | '.join(cells)} |")
+    took = [f"{took_s:.1f}" for _, took_s in found.values()]
+    lines.append(f"| seconds, start and imports included | | {' | '.join(took)} |")
+    return lines
+
+
+def _cell(ceiling: object, sheet: float | None, roof: Roof, name: str) -> str:
+    value = getattr(ceiling, "measured", None)
+    if value is None:
+        return roof.note or roof.lacking.get(name, "not measured")
+    return _tera(value) + (f" ({value / sheet:.0%})" if sheet else "")
+
+
+def _tera(value: float | None) -> str:
+    return "" if value is None else f"{value / _TERA:.4g}"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("number", nargs="?", type=int, default=0)
+    parser.add_argument("--words", type=Path)
+    arguments = parser.parse_args()
+    found = {
+        opener.__name__: measured_with(place, arguments.number)
+        for place, opener in enumerate(gpu_roof.OPENERS)
+    }
+    print("\n".join(lines_of(found)))
+    methods = next(iter(found.values()))[0]
+    for each in (*methods.peaks.values(), methods.bandwidths):
+        print(f"- {each[WHOLE].method}" if WHOLE in each else "")
+    if arguments.words is not None:
+        arguments.words.write_text(json.dumps(methods.words(), indent=1))
+
+
+if __name__ == "__main__":
+    main()
