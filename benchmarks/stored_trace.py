@@ -8,7 +8,7 @@ spans of a host and 1 M kernels, 5,000 are 10.5 M spans; beside it a run at leve
 process of its own does what the analyzer does when an evaluation was measured: read, analyze,
 write. Printed are the time of each, the peak memory of that process and of its server's, and what
 the tables say of spans that were left out: above `--most-spans` (4 M unless set) they are. Wanted:
-2 GB or less for 1 M + 1 M; for 10 M bounded, and said.
+2 GB or less for 1 M + 1 M; for 10 M bounded (3 GB as shipped), and said.
 """
 
 import argparse
@@ -33,7 +33,8 @@ from services.analyzer.analysis import analyze
 from services.analyzer.bounds import Bounds
 from services.analyzer.store import Store
 
-WANTED_BYTES = 2e9
+WANTED_BYTES, BOUNDED_BYTES = 2e9, 3e9
+"""Of 1 M spans and 1 M kernels; and of the most that is read with the bound as it is shipped."""
 _SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -124,10 +125,11 @@ def printed(found: dict[str, Any], bounds: Bounds) -> bool:
     print("what the tables say of it:" if is_cut else "nothing was left out")
     for caveat in found["caveats"] if is_cut else ():
         print(f"  {caveat}")
-    is_small = bool(found["memory"]["write"] <= WANTED_BYTES)
-    print(f"wanted: {WANTED_BYTES / 1e9:g} GB or less: {'yes' if is_small else 'no'}")
     if is_cut and found["silent"]:
         print(f"tables that do not say so: {', '.join(found['silent'])}")
+    most = BOUNDED_BYTES if is_cut else WANTED_BYTES
+    is_small = bool(found["memory"]["write"] <= most)
+    print(f"wanted: {most / 1e9:g} GB or less: {'yes' if is_small else 'no'}")
     return is_small
 
 
