@@ -1,5 +1,6 @@
 """Which reader a folder or file is for, by what lies in it."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +28,7 @@ _HOLDING: tuple[tuple[str, str], ...] = (
     ("raw/*-images*idx3-ubyte*", "mnist"),
     ("MNIST/raw/*-images*idx3-ubyte*", "mnist"),
     ("*.tfrecord*", "tfrecord"),
+    ("*-[0-9]*[0-9]-of-[0-9]*[0-9]", "tfrecord"),
     ("*.rec", "recordio"),
     ("dev-*.json", "squad"),
     ("ILSVRC2012*", "imagenet"),
@@ -37,6 +39,9 @@ _HOLDING: tuple[tuple[str, str], ...] = (
 )
 """What one finds in a layout, the surest first."""
 
+_HEAD_BYTES = 4096
+_SQUAD = re.compile(rb'\s*\{\s*("version"\s*:\s*"[^"]*"\s*,\s*)?"data"\s*:\s*\[')
+
 
 def reader_for(path: Path) -> tuple[str, Mapping[str, Any]]:
     """Return the reader for a folder or file, and the options that follow from what is there.
@@ -46,6 +51,8 @@ def reader_for(path: Path) -> tuple[str, Mapping[str, Any]]:
     if path.is_file():
         if path.suffix.lower() in PICTURES:
             return "files", {}
+        if path.suffix.lower() == ".json" and is_squad(path):
+            return "squad", {}
         if path.suffix.lower() not in _SUFFIXES:
             raise LayoutUnknown(path.name, "a file's reader shows in its ending")
         return _SUFFIXES[path.suffix.lower()], {}
@@ -56,6 +63,16 @@ def reader_for(path: Path) -> tuple[str, Mapping[str, Any]]:
         if any(path.glob(pattern)):
             return reader, {}
     return _pictures(path)
+
+
+def is_squad(path: Path) -> bool:
+    """Tell a file of SQuAD, a map with a list `data`, by how it begins; nothing else is read."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError:
+        return False
+    return _SQUAD.match(head) is not None
 
 
 def _pictures(folder: Path) -> tuple[str, Mapping[str, Any]]:

@@ -7,6 +7,7 @@ data; data when a sample is read.
 
 import math
 import os
+import re
 import struct
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ from mlscope.datasets.truth import Classes, Truth, Where
 
 _HEAD = struct.Struct("<QI")
 _FOOT = struct.Struct("<I")
+_SHARD = re.compile(r"-\d{5}-of-\d{5}$")
+"""The end of a shard's name as TensorFlow's own scripts write it, without any ending."""
 _ENDINGS = (".tfrecord", ".tfrecords", ".tfrec", ".records")
 
 Example = Mapping[str, Feature]
@@ -213,7 +216,9 @@ def _shards(place: Place) -> list[Path]:
     found = [
         path
         for path in paths_below(place.path, ())
-        if path.suffix in _ENDINGS or any(f"{each}-" in path.name for each in _ENDINGS)
+        if path.suffix in _ENDINGS
+        or any(f"{each}-" in path.name for each in _ENDINGS)
+        or _SHARD.search(path.name)
     ]
     if not found:
         raise LayoutMissing(place.path.name, "has no *.tfrecord*", place.options.reader)

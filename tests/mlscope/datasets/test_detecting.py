@@ -19,6 +19,7 @@ from tests.mlscope.datasets.layouts import written
         (["train-images-idx3-ubyte.gz"], "mnist", {}),
         (["MNIST/raw/t10k-images-idx3-ubyte"], "mnist", {}),
         (["val-00000-of-00002.tfrecord"], "tfrecord", {}),
+        (["validation-00000-of-00128", "validation-00001-of-00128"], "tfrecord", {}),
         (["val.rec", "val.idx"], "recordio", {}),
         (["dev-v2.0.json", "train-v2.0.json"], "squad", {}),
         (["val/n01440764/a.JPEG"], "imagenet", {}),
@@ -49,3 +50,10 @@ def test_what_is_not_guessed_at(tmp_path: Path, name: str) -> None:
         reader_for(written(tmp_path / name, "x"))
     with pytest.raises(LayoutUnknown, match="neither pictures nor a known layout"):
         reader_for(tmp_path)
+
+
+@pytest.mark.parametrize("head", ['{"version": "v2.0", "data": [', '{\n  "data" : [{'])
+def test_questions_are_told_by_how_they_begin(tmp_path: Path, head: str) -> None:
+    assert reader_for(written(tmp_path / "dev-v2.0.json", head)) == ("squad", {})
+    with pytest.raises(LayoutUnknown):
+        reader_for(written(tmp_path / "mine.json", '{"kind": "dataset", "data": ['))

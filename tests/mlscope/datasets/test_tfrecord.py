@@ -20,20 +20,22 @@ def shard(path: Path, *records: bytes) -> Path:
     return written(path, tfrecord_of(*records))
 
 
-def pictures(folder: Path) -> list[bytes]:
+def pictures(folder: Path, ending: str = ".tfrecord") -> list[bytes]:
     """Write two shards of three pictures, labelled 1, 2 and 3; return the pictures."""
     bodies = [picture(seed) for seed in range(3)]
     records = [
         example(image__encoded=body, image__class__label=[number + 1])
         for number, body in enumerate(bodies)
     ]
-    shard(folder / "validation-00000-of-00002.tfrecord", *records[:2])
-    shard(folder / "validation-00001-of-00002.tfrecord", *records[2:])
+    shard(folder / f"validation-00000-of-00002{ending}", *records[:2])
+    shard(folder / f"validation-00001-of-00002{ending}", *records[2:])
     return bodies
 
 
-def test_pictures_of_all_shards_with_their_labels(tmp_path: Path) -> None:
-    bodies = pictures(tmp_path)
+@pytest.mark.parametrize("ending", [".tfrecord", ""])
+def test_pictures_of_all_shards_with_their_labels(tmp_path: Path, ending: str) -> None:
+    bodies = pictures(tmp_path, ending)
+    written(tmp_path / "notes.txt", "x")
     dataset = open_dataset("tfrecord", tmp_path, {"label_offset": -1, "classes": 3})
     assert list(dataset) == bodies
     assert [truth.classes for truth in dataset.truths if truth] == [(0,), (1,), (2,)]
