@@ -23,6 +23,7 @@ def softmax(parameters: Parameters) -> Callable[[Scores], Scores]:  # noqa: ARG0
         exact = scores.astype(np.float64)
         raised = np.exp(exact - exact.max(axis=-1, keepdims=True))
         probabilities = raised / raised.sum(axis=-1, keepdims=True)
-        return probabilities.astype(float_type(scores.dtype), copy=False)
+        found: Scores = probabilities.astype(float_type(scores.dtype), copy=False)
+        return found
 
     return apply

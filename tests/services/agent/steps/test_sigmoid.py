@@ -26,6 +26,6 @@ def test_it_is_the_logistic_function(
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int32, np.bool_])
 def test_whole_numbers_are_scores_too(kind: type) -> None:
-    scores = np.array([[0, 1, 3, 127], [-128, -2, 0, 5]], np.int16).astype(kind)
+    scores: np.ndarray = np.array([[0, 1, 3, 127], [-128, -2, 0, 5]], np.int16).astype(kind)
     found = apply("sigmoid", scores)
     assert np.allclose(found, 1 / (1 + np.exp(-scores.astype(np.float64))), atol=1e-6)

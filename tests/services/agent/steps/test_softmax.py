@@ -22,7 +22,7 @@ def test_rows_add_up_to_one_in_the_same_order(scores: np.ndarray) -> None:
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int32, np.bool_, np.float16])
 def test_whole_numbers_are_scores_too(kind: type) -> None:
-    scores = np.array([[0, 1, 3, 127]]).astype(kind)
+    scores: np.ndarray = np.array([[0, 1, 3, 127]]).astype(kind)
     found = apply("softmax", scores)
     expected = special.softmax(scores.astype(np.float64), axis=1)
     assert np.allclose(found, expected, atol=1e-6)
