@@ -5,25 +5,21 @@ in the request, and what is not is put up as an archive (`cli.uploading`).
 """
 
 import argparse
-import asyncio
 import base64
-import hashlib
+import csv
 import os
-import sys
-import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from cli.failures import Misused
-from cli.transfers import TransferLine
-from cli.uploading import opened_shelf
+from cli.uploading import members_of, put_archive, put_file
 from mlscope.client.errors import NoCluster
 from mlscope.datasets.dataset import Dataset
 from mlscope.datasets.detecting import reader_for
 from mlscope.datasets.errors import DatasetError
-from mlscope.datasets.folder import paths_below
 from mlscope.datasets.opening import open_dataset
 from mlscope.settings import Settings
 
@@ -34,6 +30,8 @@ _INLINE_READERS = ("files", "image_folder", "imagenet")
 """Readers whose samples are files as they are, and whose truths are classes."""
 
 Manifest = dict[str, Any]
+
+_NONE: Mapping[str, Path] = MappingProxyType({})
 
 
 def given_dataset(path: Path, arguments: argparse.Namespace) -> Manifest:
@@ -61,15 +59,19 @@ def settled(manifest: Manifest, file: Path, arguments: argparse.Namespace) -> Ma
     ClientError.
     """
     source = manifest.get("source")
-    if source and (found := _beside(source["address"], file)) is not None:
+    if source and (found := beside(source["address"], file)) is not None:
         if source.get("archive") or source.get("reader") == "urls":
             raise Misused(f"{file}: source: put it up first: mlscope artifacts put {found}")
-        return {**manifest, "source": {**source, **_sent(found, arguments)}}
+        return {
+            **manifest,
+            "source": {**source, **_sent(found, arguments, _named_in(source, found))},
+        }
     samples = [_with_content(each, file) for each in manifest.get("samples", ())]
     whole = sum(len(each.get("content", "")) for each in samples) * 3 // 4
     if whole > INLINE_BYTES:
         allowed = f"up to {INLINE_BYTES}; give the folder as a source instead"
         raise Misused(f"{file}: samples: {whole} bytes of files, allowed: {allowed}")
+    samples = [_with_inputs(each, file, arguments) for each in samples]
     return {**manifest, "samples": samples} if samples else manifest
 
 
@@ -85,51 +87,51 @@ def is_in_place(path: Path, folders: tuple[str, ...]) -> bool:
     return any(path.resolve().is_relative_to(root) for root in roots)
 
 
-def packed(path: Path, into: Path) -> str:
-    """Write a folder (or one file) as a tar archive and return its sha256.
-
-    The same files give the same archive: names in order, no times, no owners.
-    """
-    with tarfile.open(into, "w", format=tarfile.PAX_FORMAT) as archive:
-        for name, file in _members(path):
-            member = tarfile.TarInfo(name)
-            member.size = file.stat().st_size
-            with file.open("rb") as body:
-                archive.addfile(member, body)
-    with into.open("rb") as whole:
-        return hashlib.file_digest(whole, "sha256").hexdigest()
-
-
 def _folders() -> tuple[str, ...]:
     return Settings.read(os.environ).dataset_folders
 
 
-def _sent(path: Path, arguments: argparse.Namespace) -> Manifest:
-    """Return where agents find a dataset: in place, or in the archive that was put up for them."""
+def _sent(path: Path, arguments: argparse.Namespace, more: Mapping[str, Path] = _NONE) -> Manifest:
+    """Return where agents find a dataset: in place, or in the archive that was put up for them.
+
+    `more` are files that go with a file, by their paths from its folder.
+    """
     if is_in_place(path, _folders()):
         return {"address": f"file:{path.resolve()}"}
+    members = dict(members_of(path)) if path.is_dir() else {**more, path.name: path}
     try:
-        address, sha256 = asyncio.run(_put(arguments, path))
+        address, checksum = put_archive(arguments, "datasets", members)
     except NoCluster:
         # A plan for a machine without broker: its own owner says what may be read there.
         return {"address": f"file:{path.resolve()}"}
     below = "" if path.is_dir() else path.name
-    source = {"address": address, "checksum": f"sha256:{sha256}"}
-    return {**source, "archive": True, "path": below}
+    return {"address": address, "checksum": checksum, "archive": True, "path": below}
 
 
-async def _put(arguments: argparse.Namespace, path: Path) -> tuple[str, str]:
-    """Put a dataset's archive where agents find it; return address and sha256.
+def _named_in(source: Manifest, path: Path) -> dict[str, Path]:
+    """Return the files that a CSV names in its rows, or its options name, by their paths."""
+    if path.is_dir():
+        return {}
+    options = source.get("options", {})
+    names = [options.get("class_names"), options.get("labels")]
+    columns = {each.get("file") for each in (options, *_maps_in(options.get("inputs")))} - {None}
+    if source.get("reader") == "csv" and columns:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file, delimiter=options.get("delimiter", ","))
+            names += [row.get(column) for row in rows for column in columns]
+    found = {name: path.parent / name for name in names if isinstance(name, str) and name}
+    root = path.parent.resolve()
+    return {
+        each.resolve().relative_to(root).as_posix(): each
+        for each in found.values()
+        if each.is_file() and each.resolve().is_relative_to(root)
+    }
 
-    Raises NoCluster.
-    """
-    async with opened_shelf(arguments) as shelf:
-        with tempfile.TemporaryDirectory(prefix="mlscope-") as folder:
-            archive = Path(folder, "dataset.tar")
-            sha256 = await asyncio.to_thread(packed, path, archive)
-            name = f"datasets/{sha256}.tar"
-            with TransferLine(sys.stderr, name) as line:
-                return await shelf.put(name, archive, line.show), sha256
+
+def _maps_in(value: Any) -> list[Mapping[str, Any]]:
+    """Return the maps in a map; of anything else none."""
+    each = value.values() if isinstance(value, Mapping) else ()
+    return [one for one in each if isinstance(one, Mapping)]
 
 
 def _inlined(dataset: Dataset, reader: str) -> list[Manifest]:
@@ -148,7 +150,7 @@ def _inlined(dataset: Dataset, reader: str) -> list[Manifest]:
     return samples
 
 
-def _beside(address: str, file: Path) -> Path | None:
+def beside(address: str, file: Path) -> Path | None:
     """Return the file or folder that an address leads to beside a manifest, if there is one."""
     if ":" in address and not address.startswith("file:"):
         return None
@@ -157,7 +159,7 @@ def _beside(address: str, file: Path) -> Path | None:
 
 
 def _with_content(sample: Manifest, file: Path) -> Manifest:
-    found = _beside(sample["path"], file) if sample.get("path") else None
+    found = beside(sample["path"], file) if sample.get("path") else None
     if found is None:
         return sample
     body = found.read_bytes()
@@ -165,9 +167,14 @@ def _with_content(sample: Manifest, file: Path) -> Manifest:
     return {**rest, "content": base64.b64encode(body).decode()}
 
 
-def _members(path: Path) -> Iterator[tuple[str, Path]]:
-    if path.is_file():
-        yield path.name, path
-        return
-    for each in paths_below(path, ()):
-        yield each.relative_to(path).as_posix(), each
+def _with_inputs(sample: Manifest, file: Path, arguments: argparse.Namespace) -> Manifest:
+    """Return a sample of several inputs, each file of it put up that lies beside the manifest."""
+    sent = {}
+    for name, said in sample.get("inputs", {}).items():
+        found = beside(said["path"], file)
+        try:
+            address = put_file(arguments, "datasets", found)[0] if found else said["path"]
+        except NoCluster:
+            address = said["path"]
+        sent[name] = {**said, "path": address}
+    return {**sample, "inputs": sent} if sent else sample

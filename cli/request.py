@@ -40,7 +40,20 @@ def request_from(arguments: argparse.Namespace) -> Evaluate:
         "labels": texts_of("--label", arguments.label),
     }
     asked = {name: value for name, value in fields.items() if value not in (None, "", [], {})}
-    return request_of(named_or_read(arguments.model), asked)
+    return request_of(model_from(arguments), asked)
+
+
+def model_from(arguments: argparse.Namespace) -> str | dict[str, Any]:
+    """Return the model asked for: a name, or a manifest's content, its files sent along.
+
+    Raises Misused, ClientError.
+    """
+    found = named_or_read(arguments.model)
+    if isinstance(found, str):
+        return found
+    from cli.sending import with_files
+
+    return with_files(found, Path(arguments.model), arguments)
 
 
 def dataset_from(arguments: argparse.Namespace) -> str | dict[str, Any]:
@@ -49,8 +62,11 @@ def dataset_from(arguments: argparse.Namespace) -> str | dict[str, Any]:
     A path has a slash in it, so that no folder hides a name. Raises Misused, ClientError.
     """
     text: str = arguments.dataset
-    found = named_or_read(text, "dataset")
-    if isinstance(found, str) and "/" not in text:
+    from mlscope.datasets.detecting import is_squad
+
+    if text.endswith(".json") and is_squad(Path(text)):
+        found: str | dict[str, Any] = text
+    elif isinstance(found := named_or_read(text, "dataset"), str) and "/" not in text:
         return text
     from cli.datasets import given_dataset, settled
 

@@ -14,7 +14,7 @@ from cli import exits
 from cli.commands.asking import client_of
 from cli.failures import Misused
 from cli.output import Rows, write_json, write_rows
-from cli.request import named_or_read, pairs_of
+from cli.request import model_from, pairs_of
 from cli.uploading import opened_shelf
 from mlscope.answers import lines_of
 from mlscope.client.predicting import MOST_INLINE_BYTES, Predicted, Upload
@@ -24,11 +24,11 @@ _COLUMNS = ("file", "rank", "answer", "probability", "detail")
 
 def predict(arguments: argparse.Namespace) -> int:
     """Print what a model answers to each file; exit code 1 when one has no answer."""
-    return asyncio.run(_predict(arguments))
+    model = model_from(arguments)
+    return asyncio.run(_predict(arguments, model))
 
 
-async def _predict(arguments: argparse.Namespace) -> int:
-    model = named_or_read(arguments.model)
+async def _predict(arguments: argparse.Namespace, model: str | dict[str, Any]) -> int:
     async with _uploads(arguments) as uploads, client_of(arguments) as client:
         found = await client.predict(model, uploads, **_request(arguments))
     if arguments.output == "json":

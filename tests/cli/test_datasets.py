@@ -12,9 +12,10 @@ import pytest
 
 from cli import datasets
 from cli.arguments import build_parser
-from cli.datasets import given_dataset, is_in_place, name_of, packed, settled
+from cli.datasets import given_dataset, is_in_place, name_of, settled
 from cli.failures import Misused
 from cli.request import request_from
+from cli.uploading import members_of, packed
 from schemas.manifest import DatasetManifest
 from tests.mlscope.datasets.layouts import mnist_in, picture, written
 
@@ -115,12 +116,17 @@ def test_the_same_files_give_the_same_archive(tmp_path: Path) -> None:
         for name in names:
             written(tmp_path / folder / name, name)
     os.utime(tmp_path / "two" / "a", (1, 1))
-    sums = {packed(tmp_path / each, tmp_path / f"{each}.tar") for each in ("one", "two")}
+    sums = {archived(tmp_path / each) for each in ("one", "two")}
     assert len(sums) == 1
     with tarfile.open(tmp_path / "one.tar") as archive:
         assert archive.getnames() == ["a", "b/c"]
     written(tmp_path / "two" / "a", "other")
-    assert packed(tmp_path / "two", tmp_path / "two.tar") not in sums
+    assert archived(tmp_path / "two") not in sums
+
+
+def archived(folder: Path) -> str:
+    """Return the digest of a folder's archive, which lies beside it."""
+    return packed(dict(members_of(folder)), folder.with_suffix(".tar"))
 
 
 def own(tmp_path: Path, **said: Any) -> DatasetManifest:
@@ -164,3 +170,60 @@ def test_more_files_than_a_request_carries_are_refused(
 @pytest.mark.parametrize(("path", "name"), [("My Pets/", "my-pets"), ("x.tar.gz", "x-tar")])
 def test_names_are_those_of_manifests(path: str, name: str) -> None:
     assert name_of(Path(path)) == name
+
+
+def put(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return what is put up, in place of putting it."""
+    found: list[Any] = []
+
+    def archived(_: object, kind: str, members: dict[str, Path]) -> tuple[str, str]:
+        found.append(sorted(members))
+        return f"artifact://{kind}/whole.tar", "sha256:1"
+
+    def alone(_: object, kind: str, path: Path) -> tuple[str, str]:
+        found.append(path.name)
+        return f"artifact://{kind}/{path.name}", "sha256:2"
+
+    monkeypatch.setattr(datasets, "put_archive", archived)
+    monkeypatch.setattr(datasets, "put_file", alone)
+    return found
+
+
+def test_files_of_several_inputs_go_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = put(monkeypatch)
+    written(tmp_path / "a.bin", "x")
+    inputs = {name: {"path": f"{name}.bin", "sha256": "1" * 64} for name in ("a", "b")}
+    (sample,) = own(tmp_path, samples=[{"inputs": inputs}]).samples
+    assert sent == ["a.bin"]
+    paths = {name: each.path for name, each in sample.inputs.items()}
+    assert paths == {"a": "artifact://datasets/a.bin", "b": "b.bin"}
+    assert sample.inputs["a"].sha256 == "1" * 64
+
+
+@pytest.mark.parametrize("options", [{"file": "path"}, {"inputs": {"x": {"file": "path"}}}])
+def test_what_a_csv_names_goes_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    sent = put(monkeypatch)
+    for name in ("p/a.jpg", "p/unnamed.jpg", "names.txt", "../out.jpg"):
+        written(tmp_path / "d" / name, "x")
+    written(
+        tmp_path / "d" / "rows.csv", "path,label\np/a.jpg,cat\nmissing.jpg,dog\n../out.jpg,cat\n"
+    )
+    options = {**options, "label": "label", "class_names": "names.txt"}
+    source = {"address": "file:d/rows.csv", "reader": "csv", "options": options}
+    found = own(tmp_path, source=source).source
+    assert sent == [["names.txt", "p/a.jpg", "rows.csv"]]
+    assert found is not None
+    assert (found.archive, found.path) == (True, "rows.csv")
+
+
+def test_questions_in_json_are_no_manifest(tmp_path: Path) -> None:
+    path = tmp_path / "dev-v2.0.json"
+    path.write_text('{"version": "v2.0", "data": [{"paragraphs": [{"context": "c", "qas": [')
+    with path.open("a") as file:
+        file.write('{"id": "1", "question": "q", "answers": [{"text": "c"}]}]}]}]}')
+    dataset = request_from(arguments("--dataset", str(path))).dataset
+    assert isinstance(dataset, DatasetManifest)
+    assert dataset.source is not None
+    assert dataset.source.reader == "squad"

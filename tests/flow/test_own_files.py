@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
+from cli.uploading import digest_of
 from tests.flow.clusters import Cluster, assert_well
 from tests.services.agent.predictors.doubling import doubling
 
@@ -49,3 +51,77 @@ def test_a_model_on_a_server_needs_no_file(cluster: Cluster, tmp_path: Path) -> 
     with doubling() as url:
         told = ran(cluster, path, "--option", f"url={url}")
     assert "doubler 2.1" in json.dumps(told["tables"])
+
+
+RANKER = {
+    "kind": "model",
+    "name": "ranker",
+    "version": "1.0.0",
+    "framework": {"name": "onnxruntime"},
+    "inputs": [{"type": "raw", "layer_name": "x", "element_type": "float32", "shape": [-1, 4]}],
+    "outputs": [
+        {
+            "type": "classification",
+            "layer_name": "y",
+            "element_type": "uint8",
+            "steps": [{"topk": None, "k": 2, "labels": "names.txt"}],
+        }
+    ],
+}
+
+
+def quantized_in(folder: Path) -> dict[str, Any]:
+    """Write a model whose scores are whole numbers beside its names, and its manifest's rest."""
+    written_graph(folder / "nets" / "ranker.onnx")
+    (folder / "nets" / "names.txt").write_text("ant\nbee\ncat\ndog\n")
+    return {**RANKER, "model": {"base_url": "nets", "graph_path": "ranker.onnx"}}
+
+
+def written_graph(path: Path) -> None:
+    """Write an ONNX graph that makes uint8 of four numbers, message by message."""
+    cast = [(1, b"x"), (2, b"y"), (4, b"Cast"), (5, [(1, b"to"), (3, 2), (20, 2)])]
+    graph = [(1, cast), (2, b"ranker"), (11, place("x", 1)), (12, place("y", 2))]
+    path.parent.mkdir()
+    path.write_bytes(message([(1, 8), (7, graph), (8, [(2, 17)])]))
+
+
+def place(name: str, element_type: int) -> list[Any]:
+    """Return an input or output of any batch and four numbers."""
+    sizes = [(1, [(2, b"batch")]), (1, [(1, 4)])]
+    return [(1, name.encode()), (2, [(1, [(1, element_type), (2, sizes)])])]
+
+
+def message(fields: list[Any]) -> bytes:
+    """Return a protobuf message of fields, all of them shorter than 128 bytes."""
+    out = b""
+    for number, value in fields:
+        key, more = (number << 3, []) if isinstance(value, int) else (number << 3 | 2, value)
+        body = message(more) if isinstance(more, list) else more
+        key_bytes = bytes([key]) if key < 128 else bytes([key & 127 | 128, key >> 7])
+        out += key_bytes + (bytes([value]) if isinstance(value, int) else bytes([len(body)]) + body)
+    return out
+
+
+def test_a_quantized_model_beside_its_manifest_is_right(cluster: Cluster, tmp_path: Path) -> None:
+    model = quantized_in(tmp_path)
+    model["model"]["assets"] = {"names.txt": ""}
+    scores = np.array([[0, 5, 200, 100], [9, 0, 3, 250], [255, 1, 2, 254]], np.float32)
+    np.savez(tmp_path / "six.npz", samples=np.tile(scores, (2, 1)), labels=[2, 3, 0] * 2)
+    path = written(tmp_path / "ranker.yml", model)
+    told = ran(cluster, path, "--dataset", str(tmp_path / "six.npz"))
+    (row,) = told["tables"]["accuracy"]
+    assert (row["metric"], row["value"]) == ("top-1", 1.0), row
+
+
+def test_files_here_and_elsewhere_go_together(cluster: Cluster, tmp_path: Path) -> None:
+    model = quantized_in(tmp_path)
+    names = tmp_path / "nets" / "names.txt"
+    held = cluster.mlscope("artifacts", "put", str(names)).split()[0]
+    (tmp_path / "here.txt").write_text(names.read_text())
+    model["model"] = {
+        "graph_path": f"file://{tmp_path}/nets/ranker.onnx",
+        "assets": {"here.txt": "", held: f"sha256:{digest_of(names)}"},
+    }
+    model["outputs"][0]["steps"][0]["labels"] = "here.txt"
+    told = ran(cluster, written(tmp_path / "ranker.yml", model), "--outputs", "3")
+    assert {row["label"] for row in told["tables"]["outputs"]} <= {"ant", "bee", "cat", "dog"}
