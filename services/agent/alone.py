@@ -5,7 +5,7 @@ other size, and inline code is told what size to expect.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from mlscope.datasets.errors import DatasetError
 from services.agent.errors import CodeRaised, PredictFailed
 from services.agent.finite import output_named
 from services.agent.lost import tells_of_lost_device
+from services.agent.pipeline import PREDICT, PortOperators
 from services.agent.predictors import Tensors
 from services.agent.query import Slot
 from services.agent.steps import Operator
@@ -118,6 +119,33 @@ def finished_alone(
                 more = [[samples[place]] * count] if operator.wants_samples else []
                 value = operator.apply(value, *more)
             found.answers[place] = value[place]
+        except UNUSABLE as error:
+            found.raised[place] = name, error
+    return found
+
+
+def stepped_alone(
+    port: PortOperators,
+    outputs: Mapping[str, Any],
+    places: Iterable[int],
+    sample: Callable[[int], Any],
+) -> Finished:
+    """Return what an output's steps make of samples in some places, each a batch of its own.
+
+    `outputs` have one part a sample; `sample` reads the one in a place.
+    """
+    found = Finished()
+    for place in places:
+        own = {name: values[place : place + 1] for name, values in outputs.items()}
+        value, name = own[port.name], PREDICT
+        try:
+            for operator in port.steps:
+                name = operator.name
+                more = [own[other] for other in operator.others]
+                if operator.wants_samples:
+                    more.append([sample(place)])
+                value = operator.apply(value, *more)
+            found.answers[place] = value[0]
         except UNUSABLE as error:
             found.raised[place] = name, error
     return found

@@ -101,6 +101,11 @@ class Query:
         self.failed |= frozenset(reasons)
 
     @property
+    def good(self) -> list[int]:
+        """Return the places in the batch of samples that have not failed."""
+        return [place for place in range(len(self.samples)) if place not in self.failed]
+
+    @property
     def is_answered(self) -> bool:
         """Say whether some of its samples have an answer."""
         return len(self.failed) < len(self.samples)

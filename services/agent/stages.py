@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from mlscope.datasets.truth import Truth
@@ -17,6 +18,7 @@ from services.agent.alone import (
     for_code,
     is_of_device,
     parted,
+    stepped_alone,
 )
 from services.agent.errors import CodeRaised, PredictFailed, SampleUnusable
 from services.agent.finite import are_finite, failed_by, faults_of, output_named
@@ -261,7 +263,7 @@ class Stages:
 
         Where none or all of them do, or it is the device's own trouble, no sample has an answer.
         """
-        places = [each for each in range(len(query.samples)) if each not in query.failed]
+        places = query.good
         if len(places) < 2 or is_of_device(error) or not self._predicting.are_of_use:
             query.fail(str(error))
             return
@@ -269,11 +271,9 @@ class Stages:
             bad = culprits(slot, places, self._try)
             self._predicting.note(found=0 < len(bad) < len(places))
             if not 0 < len(bad) < len(places):
-                query.fail(str(error))
-                return
-            query.fail_samples(
-                {at: self._unusable(query, at, PREDICT, why.reason) for at, why in bad.items()}
-            )
+                raise error
+            told = bad.items()
+            query.fail_samples({at: self._unusable(query, at, PREDICT, e.reason) for at, e in told})
             slot.lend(query.failed, len(query.samples))
             self._busy.since_ns = now_ns()
             query.outputs = self._predict(slot.inputs)
@@ -336,8 +336,7 @@ class Stages:
         None when outputs can't be told apart by sample, or it raises over none or all of them. The
         time it takes is the query's own; it has no spans.
         """
-        count = len(query.samples)
-        places = [each for each in range(count) if each not in query.failed]
+        places = query.good
         if len(places) < 2 or not self._finishing.are_of_use:
             return None
         found = finished_alone(self._codes_behind, outputs, places, self._samples(query))
@@ -347,7 +346,7 @@ class Stages:
             return None
         told = found.raised.items()
         query.fail_samples({at: self._unusable(query, at, *why) for at, why in told})
-        return [found.answers.get(place) for place in range(count)]
+        return [found.answers.get(place) for place in range(len(query.samples))]
 
     def _one_by_one(self, query: Query, port: PortOperators, outputs: Tensors) -> list[Any] | None:
         """Finish each sample of a batch alone after its steps raised; those that raise fail.
@@ -360,25 +359,12 @@ class Stages:
         values = parted(outputs, names, count)
         if count == 1 or values is None:
             return None
-        found: list[Any] = [None] * count
-        unfit: dict[int, str] = {}
-        for position in (each for each in range(count) if each not in query.failed):
-            own = {name: value[position : position + 1] for name, value in values.items()}
-            value, name = own[port.name], PREDICT
-            try:
-                for operator in port.steps:
-                    name = operator.name
-                    more = [own[other] for other in operator.others]
-                    if operator.wants_samples:
-                        more.append([self._sample(query, position)])
-                    value = operator.apply(value, *more)
-                found[position] = value[0]
-            except UNUSABLE as error:
-                unfit[position] = self._unusable(query, position, name, error)
-        if len(query.failed) + len(unfit) >= count:
+        found = stepped_alone(port, values, query.good, partial(self._sample, query))
+        if not found.answers:
             return None
-        query.fail_samples(unfit)
-        return found
+        told = found.raised.items()
+        query.fail_samples({at: self._unusable(query, at, *why) for at, why in told})
+        return [found.answers.get(place) for place in range(count)]
 
     def _doubt(self, query: Query, outputs: Tensors) -> None:
         """Fail the samples whose outputs are no numbers, where these are no answer."""
