@@ -33,6 +33,14 @@ TOGETHER = 8
 Found = Mapping[str, Any]
 
 
+class NothingMeasured(RuntimeError):
+    """No run of a model ended well: why, by run."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        self.reasons = reasons
+        super().__init__("; ".join(sorted(set(reasons.values()))) or "nothing was planned")
+
+
 class Subjected(Protocol):
     """A model to measure."""
 
@@ -140,6 +148,8 @@ def _sweep(model: Subjected) -> Callable[[Survey, float], Found]:
             for size in model.batch_sizes
             if f"b{size}-online-model" in medians
         }
+        if not of_size:
+            raise NothingMeasured(failures(outcomes))
         return {
             "medians_ms": of_size,
             "single_ms": medians.get(measuring.SINGLE),
@@ -191,7 +201,9 @@ def _counts(models: Sequence[tuple[str, int]], number: int) -> Callable[[Survey,
             survey.state.note(_counted(name, size), asdict(found))
         missing = [name for name, size in left if _counted(name, size) not in survey.state.done]
         if missing:
-            raise RuntimeError(f"not counted: {', '.join(missing)}; {said[-600:]}")
+            raise NothingMeasured(
+                {name: f"{name} was not counted: {said[-600:]}" for name in missing}
+            )
         return {"models": sized}
 
     return act
