@@ -5,6 +5,8 @@ import asyncio
 import contextlib
 import hashlib
 import secrets
+import tempfile
+import zipfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,10 +17,11 @@ from cli.commands.asking import client_of
 from cli.failures import Misused
 from cli.output import Rows, write_json, write_rows
 from cli.request import model_from, pairs_of
-from cli.uploading import opened_shelf
+from cli.uploading import digest_of, opened_shelf
 from mlscope.answers import lines_of
-from mlscope.client.predicting import MOST_INLINE_BYTES, Predicted, Upload
+from mlscope.client.predicting import MOST_INLINE_BYTES, ONLY, Predicted, Upload
 
+_ARRAYS = (".npy", ".npz")
 _COLUMNS = ("file", "rank", "answer", "probability", "detail")
 
 
@@ -84,6 +87,8 @@ async def _upload(
         body = await asyncio.to_thread(path.read_bytes)
     except OSError as error:
         raise Misused(f"{path}: {error.strerror}") from None
+    if path.suffix.lower() in _ARRAYS:
+        return await _tensors(arguments, path, stack)
     if len(body) <= MOST_INLINE_BYTES:
         return Upload(str(path), body)
     shelf = await stack.enter_async_context(opened_shelf(arguments))
@@ -91,3 +96,25 @@ async def _upload(
     stack.push_async_callback(shelf.rm, address)
     sha256 = hashlib.sha256(body).hexdigest()
     return Upload(str(path), address=address, sha256=f"sha256:{sha256}")
+
+
+async def _tensors(
+    arguments: argparse.Namespace, path: Path, stack: contextlib.AsyncExitStack
+) -> Upload:
+    """Put one sample's tensors up: of an .npy the model's one input, of an .npz several by name."""
+    import numpy as np
+
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise Misused(f"{path}: no {path.suffix} of numbers: {error}") from None
+    arrays: dict[str, Any] = {ONLY: found} if isinstance(found, np.ndarray) else dict(found)
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mlscope-"))
+    batch = Path(folder, "sample.npz")
+    batched: dict[str, Any] = {name: array[np.newaxis] for name, array in arrays.items()}
+    np.savez(batch, **batched)
+    shelf = await stack.enter_async_context(opened_shelf(arguments))
+    address = await shelf.put(f"predict-{secrets.token_hex(8)}.npz", batch, lambda *_: None)
+    stack.push_async_callback(shelf.rm, address)
+    sha256 = f"sha256:{digest_of(batch)}"
+    return Upload(str(path), address=address, sha256=sha256, tensors=tuple(arrays))

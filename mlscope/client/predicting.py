@@ -19,6 +19,9 @@ from schemas.status import EvaluationStatus
 
 _ANSWER_S = 60.0
 
+ONLY = "x"
+"""What an array is called that has no name: it is the model's one input."""
+
 MOST_FILES = 64
 """Files of one evaluation; more are several."""
 
@@ -97,6 +100,20 @@ class Upload:
     #: as `artifact://NAME`, with its checksum
     address: str = ""
     sha256: str = ""
+    #: the inputs that an .npz at the address holds, each with a first dimension of 1; '' is the one
+    tensors: tuple[str, ...] = ()
+
+    def dataset(self) -> dict[str, Any]:
+        """Return the tensors of an .npz as a dataset of one sample."""
+        options = {"inputs": {name: name for name in self.tensors}}
+        source = {
+            "address": self.address,
+            "checksum": self.sha256,
+            "reader": "npz",
+            "samples": 1,
+            "options": options if self.tensors != (ONLY,) else {"samples": ONLY},
+        }
+        return {"kind": "dataset", "name": "uploads", "source": source}
 
     def sample(self) -> dict[str, Any]:
         """Return the file as a sample of a dataset."""
@@ -138,20 +155,27 @@ def requests_of(
                 "batch_sizes": [1],
                 "scenarios": [queries],
                 "outputs": len(some),
-                "dataset": {
-                    "kind": "dataset",
-                    "name": "uploads",
-                    "description": "Files handed in to be predicted.",
-                    "samples": [each.sample() for each in some],
-                },
+                "dataset": some[0].dataset() if some[0].tensors else _dataset_of(some),
             },
         )
+
+
+def _dataset_of(uploads: Sequence[Upload]) -> dict[str, Any]:
+    return {
+        "kind": "dataset",
+        "name": "uploads",
+        "description": "Files handed in to be predicted.",
+        "samples": [each.sample() for each in uploads],
+    }
 
 
 def _shared_out(uploads: Sequence[Upload]) -> Iterator[list[Upload]]:
     some: list[Upload] = []
     size = 0
     for each in uploads:
+        if each.tensors:
+            yield [each]
+            continue
         if some and (len(some) == MOST_FILES or size + len(each.body) > MOST_INLINE_BYTES):
             yield some
             some, size = [], 0

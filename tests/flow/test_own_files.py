@@ -125,3 +125,14 @@ def test_files_here_and_elsewhere_go_together(cluster: Cluster, tmp_path: Path) 
     model["outputs"][0]["steps"][0]["labels"] = "here.txt"
     told = ran(cluster, written(tmp_path / "ranker.yml", model), "--outputs", "3")
     assert {row["label"] for row in told["tables"]["outputs"]} <= {"ant", "bee", "cat", "dog"}
+
+
+def test_arrays_are_asked_about(cluster: Cluster, tmp_path: Path) -> None:
+    model = quantized_in(tmp_path)
+    model["model"]["assets"] = {"names.txt": ""}
+    path = written(tmp_path / "ranker.yml", model)
+    np.save(tmp_path / "a.npy", np.array([0, 5, 200, 100], np.float32))
+    np.savez(tmp_path / "b.npz", x=np.array([9, 0, 3, 250], np.float32))
+    files = [str(tmp_path / name) for name in ("a.npy", "b.npz")]
+    told = json.loads(cluster.mlscope("predict", path, *files, "-o", "json", timeout=100))
+    assert [each["features"][0]["label"] for each in told] == ["cat", "dog"]
