@@ -15,6 +15,8 @@ from cli.output import Rows, rows_of, write_rows
 from cli.request import system_of, texts_of
 from cli.roofs import roof_records
 from mlscope.client.quantities import counted, shown
+from mlscope.manifests.constraints import constraint_of, meet
+from mlscope.manifests.errors import BadConstraint
 from mlscope.manifests.figures import figures_of
 from mlscope.manifests.variants import frameworks_of
 from schemas.agent import Announcement
@@ -49,7 +51,10 @@ async def _ls(arguments: argparse.Namespace) -> int:
                 rows = shown_evaluations(rows)
         else:
             catalog = await client.catalog(arguments.kind.removesuffix("s"))
-            rows = sought(catalog_rows(catalog, arguments.kind), _wanted(arguments))
+            listed = catalog.model_copy(
+                update={"models": offered(catalog.models, arguments.framework)}
+            )
+            rows = sought(catalog_rows(listed, arguments.kind), _wanted(arguments))
             if arguments.output == "table":
                 rows = _SHOWN.get(arguments.kind, replace)(rows)
     write_rows(rows, arguments.output)
@@ -86,7 +91,28 @@ def _check_options(arguments: argparse.Namespace) -> None:
 
 def _wanted(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the words sought, by column; those of `` may be in any."""
-    return {"": arguments.search, "task": arguments.task, "framework": arguments.framework}
+    return {"": arguments.search, "task": arguments.task}
+
+
+def offered(models: Sequence[ModelManifest], framework: str) -> tuple[ModelManifest, ...]:
+    """Return the models that are no secret and run on `NAME[:CONSTRAINT]`, '' for any.
+
+    NAME may be a part of a framework's. Raises Misused for no constraint.
+    """
+    name, _, text = framework.partition(":")
+    try:
+        constraint = constraint_of(text)
+    except BadConstraint as error:
+        raise Misused(f"--framework {framework}: {error}") from None
+
+    def fits(model: ModelManifest) -> bool:
+        return any(
+            name.casefold() in need.name.casefold()
+            and meet(constraint_of(need.version), constraint)
+            for need in frameworks_of(model)
+        )
+
+    return tuple(model for model in models if not model.hidden and fits(model))
 
 
 def sought(rows: Rows, wanted: Mapping[str, str]) -> Rows:

@@ -29,6 +29,7 @@ SHAPE_DRAWS = 200
 """Draws of images for average precision, which are dear."""
 
 
+_BOX, _MASK = "boundingbox", "instancesegment"
 _UNKNOWN = "nobody knows what of the picture the model saw: code makes it, or its inputs differ"
 
 _MOST_SHARE = 1.5
@@ -42,13 +43,33 @@ class _Unplaced(AccuracyError):
 
 
 def shapes(answers: Sequence[Prediction], aim: Aim) -> list[Judgement]:
-    """Return COCO's average precision and recall of boxes or masks."""
+    """Return COCO's average precision and recall of boxes or masks; of answers with both, of each.
+
+    Those of masks beside boxes are called `mask mAP`, and are there where true masks are known.
+    """
     known = [answer for answer in answers if "objects" in answer.truth]
     if not known:
         return []
-    numbers = _Numbers(known)
     # One that found nothing has no kind.
-    has_masks = any(each.kind == "instancesegment" for each in known)
+    kinds = {each.get("type") for answer in known for each in answer.features}
+    if not {_BOX, _MASK} <= kinds:
+        return _precision(known, aim, has_masks=_MASK in kinds)
+    told = _precision([_only(_BOX, each) for each in known], aim, has_masks=False)
+    if any(each.truth["objects"].get("segmentations") for each in known):
+        masks = _precision([_only(_MASK, each) for each in known], aim, has_masks=True)
+        for each in masks:
+            outcome = replace(each.outcome, name=f"mask {each.outcome.name}")
+            told.append(replace(each, outcome=outcome))
+    return told
+
+
+def _only(kind: str, answer: Prediction) -> Prediction:
+    kept = [e for e in answer.features if e.get("type") == kind or "left_out_features" in e]
+    return replace(answer, features=kept)
+
+
+def _precision(known: Sequence[Prediction], aim: Aim, *, has_masks: bool) -> list[Judgement]:
+    numbers = _Numbers(known)
     tried = [_pair(each, numbers, aim, has_masks=has_masks) for each in known]
     reasons = [each for each in tried if isinstance(each, str)]
     whole = [each for each in tried if not isinstance(each, str)]

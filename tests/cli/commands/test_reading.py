@@ -12,11 +12,13 @@ from cli import exits
 from cli.commands.listing import (
     catalog_rows,
     evaluation_rows,
+    offered,
     shown_agents,
     shown_evaluations,
     shown_models,
     sought,
 )
+from cli.failures import Misused
 from cli.output import Rows, table_lines
 from mlscope.client.story import unheard
 from schemas.evaluation import EvaluationAnalyzed
@@ -69,6 +71,31 @@ MODELS = Rows(
 )
 def test_rows_are_sought_by_column(wanted: dict[str, str], models: list[str]) -> None:
     assert [row[0] for row in sought(MODELS, wanted).rows] == models
+
+
+@pytest.mark.parametrize(
+    ("framework", "is_offered"),
+    [
+        ("", True),
+        ("onnxruntime", True),
+        ("ONNX", True),
+        ("onnxruntime:>=1.16", True),
+        ("onnxruntime:<1.0", False),
+        ("pytorch", False),
+    ],
+)
+def test_models_are_offered_by_framework_and_version(framework: str, is_offered: bool) -> None:
+    model = a_model()
+    needy = model.framework.model_copy(update={"version": ">=1.2 <2"})
+    model = model.model_copy(update={"framework": needy})
+    assert offered([model], framework) == ((model,) if is_offered else ())
+
+
+def test_hidden_models_are_not_offered_and_a_constraint_is_read() -> None:
+    hidden = a_model().model_copy(update={"hidden": True})
+    assert offered([hidden], "") == ()
+    with pytest.raises(Misused, match="--framework onnxruntime:new"):
+        offered([hidden], "onnxruntime:new")
 
 
 async def test_models_are_sought_by_framework_and_word(

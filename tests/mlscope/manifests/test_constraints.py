@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
+from mlscope.manifests.constraints import constraint_of, meet, newest_first, satisfies
 from mlscope.manifests.errors import BadConstraint
 
 
@@ -91,3 +91,23 @@ def test_any_versions_have_an_order(versions: list[str]) -> None:
     assert [newest_first(each)[0] for each in ordered] == sorted(
         newest_first(each)[0] for each in ordered
     )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "do"),
+    [
+        ("", "", True),
+        ("", ">=2.0", True),
+        (">=1.12.0 <2.0", ">=2.0", False),
+        (">=1.12.0 <2.0", ">1.12", True),
+        ("<2", ">1", True),
+        ("==1.15.*", "1.15.3", True),
+        ("==1.15.*", ">=1.16", False),
+        ("!=1.5", "1.5", False),
+        ("<1.0", "<=0.5", True),
+        ("~=1.4", "<1.4", False),
+    ],
+)
+def test_constraints_meet_where_a_version_fits_both(one: str, other: str, do: bool) -> None:
+    both = constraint_of(one), constraint_of(other)
+    assert (meet(*both), meet(*reversed(both))) == (do, do)

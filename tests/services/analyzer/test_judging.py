@@ -153,6 +153,29 @@ def test_polygons_are_drawn_and_judged_as_masks(outline: Any) -> None:
     assert other["mAP"].outcome.value == 0.0
 
 
+@pytest.mark.parametrize(("counts", "value"), [(UPPER["counts"], 1.0), ([4], 0.0)])
+def test_boxes_and_masks_of_one_answer_are_each_judged(counts: Any, value: float) -> None:
+    told = _told(
+        [_answer([_box([0, 0, 2, 1]) | {"index": 1}, _mask(counts)], objects=_true(UPPER))]
+    )
+    assert told["mAP"].outcome.value == pytest.approx(1.0)
+    assert told["mask mAP"].outcome.value == pytest.approx(value)
+    assert {"mAP", "mask mAP50", "mask AR100"} <= set(told)
+
+
+def test_masks_beside_boxes_are_not_judged_where_none_are_true() -> None:
+    told = _told(
+        [
+            _answer(
+                [_box([0, 0, 2, 1]) | {"index": 1}, _mask([4])],
+                objects={**_true(UPPER), "segmentations": []},
+            )
+        ]
+    )
+    assert not any(name.startswith("mask") for name in told)
+    assert told["mAP"].outcome.value == pytest.approx(1.0)
+
+
 def test_a_picture_in_which_no_mask_is_found_counts_as_misses() -> None:
     nothing = _answer([], 0, objects=_true(UPPER))
     found = _answer([_mask(UPPER["counts"])], 1, objects=_true(UPPER))
