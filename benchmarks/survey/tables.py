@@ -155,7 +155,7 @@ def sections(out: Path) -> Iterator[str]:
     names = [
         name
         for name in state.get("survey", {}).get("models", [])
-        if (out / f"sweep-{name}.bundle").exists()
+        if f"sweep {name}" in state and (out / f"sweep-{name}.bundle").exists()
     ]
     if names:
         yield from _online(out, names, state)
