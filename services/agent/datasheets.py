@@ -1,4 +1,4 @@
-"""What makers say of devices: read from `manifests/datasheets`, and set beside what was measured.
+"""What makers say of devices: read from `makers/`, and set beside what was measured.
 
 A GPU is known by the name that NVML gives. A CPU's peak is computed: FLOP a cycle and core, cores,
 and the highest clock that the kernel tells; where one of them is unknown there is none.
@@ -15,7 +15,7 @@ import yaml
 from schemas.run import Ceiling
 from services.agent.ceilings import WHOLE, Roof, Threads
 
-FOLDER = Path(__file__).resolve().parent.parent.parent / "manifests" / "datasheets"
+FOLDER = Path(__file__).resolve().parent / "makers"
 _CPUS = Path("/sys/devices/system/cpu")
 _MAKER = re.compile(r"^(NVIDIA |Tesla )+")
 
