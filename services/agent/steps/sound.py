@@ -14,6 +14,8 @@ from services.agent.steps.parameters import Parameters
 Samples = npt.NDArray[np.float32]
 _AT_ONCE = 1 << 14
 """Samples resampled at a time: bounds the windows of a long recording."""
+_PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
+"""Kinds of samples as WAV files number them; the last says the kind further on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +27,10 @@ class Sound:
 
 
 def audio_decode(parameters: Parameters) -> Callable[[bytes], Sound]:
-    """Return WAV bytes (PCM of 8, 16, 24 or 32 bits) -> `Sound`, each sample from -1 up to 1.
+    """Return WAV bytes (PCM of 8, 16, 24, 32 bits, or floats) -> `Sound`, samples from -1 to 1.
 
-    Whole numbers are divided by 2^(bits - 1), 8 bits first moved by -128. `channels` mono takes
+    Whole numbers are divided by 2^(bits - 1), 8 bits first moved by -128; floats of 32 or 64 bits
+    are taken as they are. `channels` mono takes
     the mean of all channels, all keeps them. A broken file raises ValueError.
     """
     mono = parameters.choice("channels", ("mono", "all"), "mono") == "mono"
@@ -87,6 +90,10 @@ def one_channel(sound: Sound) -> Samples:
 
 
 def _read(body: bytes) -> Sound:
+    at, kind = _format(body)
+    if at:
+        # The reader knows whole numbers alone, and reads the bytes of floats as well.
+        body = body[:at] + _PCM.to_bytes(2, "little") + body[at + 2 :]
     try:
         with wave.open(io.BytesIO(body)) as file:
             width, channels, rate_hz = file.getsampwidth(), file.getnchannels(), file.getframerate()
@@ -95,7 +102,32 @@ def _read(body: bytes) -> Sound:
         raise ValueError(f"not a readable WAV file: {error}") from error
     if rate_hz < 1 or len(frames) < width * channels:
         raise ValueError(f"a WAV file of {len(frames)} bytes of sound at {rate_hz} Hz")
-    raw = np.frombuffer(frames[: len(frames) // width * width], np.uint8).reshape(-1, width)
+    scaled = _scaled(frames[: len(frames) // width * width], width, is_float=kind == _FLOAT)
+    usable = len(scaled) // channels * channels
+    return Sound(np.ascontiguousarray(scaled[:usable].reshape(-1, channels).T), rate_hz)
+
+
+def _format(body: bytes) -> tuple[int, int]:
+    """Return where a WAV file says what its samples are, and what: 0, 0 where it does not."""
+    at = 12
+    while at + 26 <= len(body):
+        size = int.from_bytes(body[at + 4 : at + 8], "little")
+        if body[at : at + 4] == b"fmt ":
+            kind = int.from_bytes(body[at + 8 : at + 10], "little")
+            if kind == _EXTENSIBLE and size >= 40:
+                kind = int.from_bytes(body[at + 32 : at + 34], "little")
+            return (at + 8, kind) if kind in (_PCM, _FLOAT) else (0, 0)
+        at += 8 + size + size % 2
+    return 0, 0
+
+
+def _scaled(frames: bytes, width: int, *, is_float: bool) -> Samples:
+    """Return the samples of all channels in turn. Raises ValueError."""
+    if is_float:
+        if width not in (4, 8):
+            raise ValueError(f"a WAV file of floats of {8 * width} bits")
+        return np.frombuffer(frames, f"<f{width}").astype(np.float32)
+    raw = np.frombuffer(frames, np.uint8).reshape(-1, width)
     if width == 1:
         whole = raw[:, 0].astype(np.int32) - 128
     else:
@@ -103,9 +135,8 @@ def _read(body: bytes) -> Sound:
         wide = np.zeros((len(raw), 4), np.uint8)
         wide[:, 4 - width :] = raw
         whole = wide.view("<i4")[:, 0] >> (32 - 8 * width)
-    scaled = (whole / 2.0 ** (8 * width - 1)).astype(np.float32)
-    usable = len(scaled) // channels * channels
-    return Sound(np.ascontiguousarray(scaled[:usable].reshape(-1, channels).T), rate_hz)
+    scaled: Samples = (whole / 2.0 ** (8 * width - 1)).astype(np.float32)
+    return scaled
 
 
 def _resampled(row: Samples, up: int, down: int) -> Samples:

@@ -1,6 +1,7 @@
 """audio_decode, resample, waveform: files of sound."""
 
 import io
+import struct
 import wave
 from typing import Any
 
@@ -78,3 +79,21 @@ def test_a_waveform_has_its_length(length: int, values: list[Any]) -> None:
 def test_two_channels_are_no_waveform() -> None:
     with pytest.raises(ValueError, match="2 channels of sound, one is needed"):
         apply("waveform", Sound(np.zeros((2, 3), np.float32), 8000))
+
+
+@pytest.mark.parametrize(("width", "kind"), [(4, 3), (8, 3), (2, 1)])
+@pytest.mark.parametrize("is_extensible", [False, True])
+def test_floats_and_longer_heads_are_read(width: int, kind: int, is_extensible: bool) -> None:
+    values = [-1.0, 0.0, 0.5, 0.25]
+    made = np.array(values, f"<f{width}") if kind == 3 else (np.array(values) * 32768).astype("<i2")
+    head = [0xFFFE if is_extensible else kind, 2, 8000, 16000 * width, 2 * width, 8 * width]
+    told = struct.pack("<HHIIHH", *head)
+    if is_extensible:
+        rest = bytes.fromhex("000000001000800000aa00389b71")
+        told += struct.pack("<HHIH", 22, 8 * width, 3, kind) + rest
+    chunks = [(b"fmt ", told), (b"data", made.tobytes())]
+    body = b"".join(name + struct.pack("<I", len(each)) + each for name, each in chunks)
+    sound = apply(
+        "audio_decode", b"RIFF" + struct.pack("<I", 4 + len(body)) + b"WAVE" + body, channels="all"
+    )
+    assert sound.samples.tolist() == [[-1.0, 0.5], [0.0, 0.25]]
