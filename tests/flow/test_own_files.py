@@ -1,5 +1,6 @@
 """What a user has in files, from the command line: models elsewhere, files beside a manifest."""
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,8 @@ def quantized_in(folder: Path) -> dict[str, Any]:
     """Write a model whose scores are whole numbers beside its names, and its manifest's rest."""
     written_graph(folder / "nets" / "ranker.onnx")
     (folder / "nets" / "names.txt").write_text("ant\nbee\ncat\ndog\n")
-    return {**RANKER, "model": {"base_url": "nets", "graph_path": "ranker.onnx"}}
+    own = {"base_url": "nets", "graph_path": "ranker.onnx"}
+    return {**copy.deepcopy(RANKER), "model": own}
 
 
 def written_graph(path: Path) -> None:
