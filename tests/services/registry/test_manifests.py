@@ -82,7 +82,8 @@ def test_manifests_lie_in_folders_below_that_of_their_kind(tmp_path: Path) -> No
     for kind, name in (("dataset", "a"), ("hardware", "b"), ("software", "c")):
         folder = tmp_path / folder_of(kind) / "deeper"
         folder.mkdir(parents=True)
-        (folder / f"{name}.yml").write_text(f"name: {name}\n")
+        more = "synthetic: {}\n" if kind == "dataset" else ""
+        (folder / f"{name}.yml").write_text(f"name: {name}\n{more}")
     assert [getattr(each, "kind", "") for each in read_manifests(tmp_path)] == [
         *("dataset", "hardware", "software")
     ]
