@@ -13,6 +13,7 @@ from services.analyzer.tables.device_use import ANALYSIS as DEVICE_USE
 from services.analyzer.tables.energy import ANALYSIS as ENERGY
 from services.analyzer.tables.failures import ANALYSIS as FAILURES
 from services.analyzer.tables.gpu_and_rest import ANALYSIS as GPU_AND_REST
+from services.analyzer.tables.host_counters import ANALYSIS as HOST_COUNTERS
 from services.analyzer.tables.kernel_roofline import ANALYSIS as KERNEL_ROOFLINE
 from services.analyzer.tables.kernels import ANALYSIS as KERNELS
 from services.analyzer.tables.kernels_by_layer import ANALYSIS as KERNELS_BY_LAYER
@@ -69,6 +70,7 @@ ANALYSES: tuple[Analysis, ...] = (
     STATIC_WORK,
     ROOF_DISTANCE,
     DEVICE_USE,
+    HOST_COUNTERS,
     MEMORY,
     COLD_START,
     COLD_LAYERS,
