@@ -65,7 +65,7 @@ RANKER = {
             "type": "classification",
             "layer_name": "y",
             "element_type": "uint8",
-            "steps": [{"topk": None, "k": 2, "labels": "names.txt"}],
+            "steps": [{"topk": None, "k": 1, "labels": "names.txt"}],
         }
     ],
 }
