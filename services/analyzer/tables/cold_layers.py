@@ -10,9 +10,9 @@ from mlscope.tracing.weights import LOAD, PLACE, weights_prefix
 from schemas.analysis import Table
 from schemas.batch import SpanKind
 from services.analyzer.frames import LAYER_LEVEL, Frames, Run
+from services.analyzer.own_devices import HOST
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.openings import Openings, layer_times, openings_of
-from services.analyzer.tables.own_devices import HOST
 from services.analyzer.tables.stacks import SYSTEM_LEVEL
 from services.analyzer.tables.table import (
     Analysis,

@@ -15,9 +15,9 @@ import polars as pl
 from schemas.analysis import Table
 from schemas.level import Level
 from services.analyzer.frames import OPERATOR_LEVEL, Frames, Run
+from services.analyzer.own_devices import own_series
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.levels import UNTIMED
-from services.analyzer.tables.own_devices import own_series
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,

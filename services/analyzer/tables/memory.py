@@ -6,9 +6,9 @@ import polars as pl
 
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
+from services.analyzer.own_devices import own_series
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.layer_frames import layers_of
-from services.analyzer.tables.own_devices import own_series
 from services.analyzer.tables.table import RUN_COLUMNS, Analysis, made, run_cells, text, whole
 
 MB = 1e6
