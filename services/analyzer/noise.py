@@ -6,6 +6,7 @@
 | others' share of its cores | 5 % | below, its own threads took the cores from each other |
 | major page faults a query | 0.01 | then the p99 is the disk's |
 | p99 of issue lateness | 1 ms | then the load was not the one planned |
+| time in which power or heat held a GPU's clocks down | 1 % | then its times are of other clocks |
 | spread of medians of a run's parts | 10 % | twice the 5 % that a comparison must tell |
 
 Load averages and clocks are conditions without a threshold: they count our own load too.
@@ -18,11 +19,14 @@ import numpy as np
 import polars as pl
 
 from services.analyzer.frames import Ns, Run
+from services.analyzer.own_devices import own_series
+from services.analyzer.throttling import REASONS_SERIES, reasons_in, throttled_share
 
 MOST_SWITCHES_HZ = 25.0
 MOST_OTHERS = 0.05
 MOST_FAULTS_A_QUERY = 0.01
 MOST_LATE_NS = 1_000_000
+MOST_THROTTLED = 0.01
 MOST_SPREAD = 0.10
 PARTS = 10
 LEAST_PARTS = 3
@@ -33,7 +37,13 @@ def noise_of(run: Run) -> list[str]:
     """Return a sentence for every figure of noise that is beyond its threshold."""
     told = run.row.conditions.get("noise")
     noise = told if isinstance(told, Mapping) else {}
-    found = (_preempted(noise), _paged(noise, run.queries.height), _late(noise), _unsteady(run))
+    found = (
+        _preempted(noise),
+        _paged(noise, run.queries.height),
+        _late(noise),
+        _throttled(run),
+        _unsteady(run),
+    )
     return [note for note in found if note]
 
 
@@ -107,6 +117,16 @@ def _late(noise: Mapping[str, Any]) -> str:
     if late_ns <= MOST_LATE_NS:
         return ""
     return f"noisy: 1 % of queries were issued {late_ns / 1e6:.3g} ms late or later (over 1 ms)"
+
+
+def _throttled(run: Run) -> str:
+    """Say that a GPU was slowed: NVML is sampled from level system on, its session's runs alike."""
+    masks = own_series(run, REASONS_SERIES)
+    share = throttled_share(masks)
+    if share <= MOST_THROTTLED:
+        return ""
+    by = ", ".join(name for name, _, slows in reasons_in(masks) if slows)
+    return f"noisy: its GPU's clocks were held down for {share:.0%} of the time, by {by} (over 1 %)"
 
 
 def _unsteady(run: Run) -> str:

@@ -9,6 +9,7 @@ from services.analyzer.tables.attempts import ANALYSIS as ATTEMPTS
 from services.analyzer.tables.cold_layers import ANALYSIS as COLD_LAYERS
 from services.analyzer.tables.cold_start import ANALYSIS as COLD_START
 from services.analyzer.tables.conditions import ANALYSIS as CONDITIONS
+from services.analyzer.tables.device_conditions import ANALYSIS as DEVICE_CONDITIONS
 from services.analyzer.tables.device_use import ANALYSIS as DEVICE_USE
 from services.analyzer.tables.energy import ANALYSIS as ENERGY
 from services.analyzer.tables.failures import ANALYSIS as FAILURES
@@ -70,6 +71,7 @@ ANALYSES: tuple[Analysis, ...] = (
     STATIC_WORK,
     ROOF_DISTANCE,
     DEVICE_USE,
+    DEVICE_CONDITIONS,
     HOST_COUNTERS,
     MEMORY,
     COLD_START,
