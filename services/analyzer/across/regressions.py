@@ -1,13 +1,19 @@
 """Regressions between versions: run against run of like conditions, with intervals.
 
 Paired are runs of the same agent, scenario, parameters, batch size and level. What else must be
-alike and is not refuses the pair, and is named: a number under other conditions is no regression.
+alike and is not refuses the pair, and is named: a number under other conditions, or of another
+model, is no regression; another version of the same model may be one.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from math import sqrt
 
+import numpy as np
+
+from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
+from services.analyzer.across.likeness import clocks_apart
 from services.analyzer.across.source import Cells, Comparison, Source, Terms
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.table import (
@@ -21,10 +27,14 @@ from services.analyzer.tables.table import (
 
 _PAIRED_BY = ("agent", "scenario", "parameters", "batch_size", "level")
 _ALIKE = ("device", "provider", "precision", "threads", "options", "pacing", "dataset", "seed")
-"""Conditions that must be alike; model, framework, mlscope and Python may be other versions."""
+"""Conditions that must be alike beside the model's name; what is in `_VERSIONS` may differ."""
 _VERSIONS = ("model", "framework", "mlscope_version", "python_version", "checksums")
 LEAST = 0.01
 """A change below this is the same, however sure it is."""
+LEAST_BLOCKS = 3
+"""Blocks that both runs have, below which whole runs are compared."""
+
+_Change = tuple[float, float | None, float | None]
 
 
 def regressions(sources: Sequence[Source], _: Terms) -> Table:
@@ -32,8 +42,9 @@ def regressions(sources: Sequence[Source], _: Terms) -> Table:
     rows: list[Cells] = []
     notes: list[str] = []
     for other in sources[1:]:
-        mine, lonely = _compared(sources[0], other)
-        rows += mine
+        pairs, lonely = _paired(sources[0], other)
+        rows += [_cells(sources[0], other, *pair) for pair in pairs]
+        notes += [n for pair in pairs if (n := clocks_apart(sources[0], other, *pair))]
         if lonely:
             notes.append(
                 f"{other.evaluation}: {lonely} runs have no partner of the same agent, "
@@ -63,16 +74,24 @@ def _verdict(rows: Sequence[Cells]) -> str:
     )
 
 
-def _compared(first: Source, other: Source) -> tuple[list[Cells], int]:
-    before = {_pair(first, row): row for row in first.rows("latency")}
+def _paired(first: Source, other: Source) -> tuple[list[tuple[Cells, Cells]], int]:
+    """Return rows of latency that belong together, those of one key in their order."""
+    before: dict[tuple[object, ...], list[Cells]] = defaultdict(list)
+    for row in _timed(first):
+        before[_pair(first, row)].append(row)
     found, lonely = [], 0
-    for row in other.rows("latency"):
-        old = before.get(_pair(other, row))
-        if old is None:
-            lonely += 1
+    for row in _timed(other):
+        mine = before[_pair(other, row)]
+        if mine:
+            found.append((mine.pop(0), row))
         else:
-            found.append(_cells(first, other, old, row))
+            lonely += 1
     return found, lonely
+
+
+def _timed(source: Source) -> list[Cells]:
+    rows = source.rows("latency")
+    return [r for r in rows if source.conditions.get(r["run"], {}).get("variant") != _REPLAY]
 
 
 def _pair(source: Source, row: Cells) -> tuple[object, ...]:
@@ -82,7 +101,8 @@ def _pair(source: Source, row: Cells) -> tuple[object, ...]:
 
 def _cells(first: Source, other: Source, old: Cells, new: Cells) -> Cells:
     were, are = first.conditions.get(old["run"], {}), other.conditions.get(new["run"], {})
-    unlike = [name for name in _ALIKE if were.get(name) != are.get(name)]
+    unlike = ["model"] if _model_name(were) != _model_name(are) else []
+    unlike += [name for name in _ALIKE if were.get(name) != are.get(name)]
     unlike += [f"end of {row['run']}" for row, told in ((old, were), (new, are)) if _is_bad(told)]
     change = None if unlike else _change(old, new)
     return {
@@ -92,27 +112,45 @@ def _cells(first: Source, other: Source, old: Cells, new: Cells) -> Cells:
         "first_run": old["run"],
         "second_run": new["run"],
         "changed": ", ".join(n for n in _VERSIONS if were.get(n) != are.get(n)),
-        "unlike": ", ".join(unlike),
+        "unlike": ", ".join(refused),
         **_ends("first_latency", old),
         "first_count": old["count"],
         **_ends("second_latency", new),
         "second_count": new["count"],
+        "paired": "blocks" if by_block else "runs",
+        "pairs": len(ratios) if by_block else 1,
         "change": change[0] if change else None,
         "change_low": change[1] if change else None,
         "change_high": change[2] if change else None,
-        "result": "refused" if unlike else _result(change),
+        "result": "refused" if refused else _result(change),
     }
 
 
-def _is_bad(told: Cells) -> bool:
-    return bool(told) and told.get("end") != "completed"
+def _model_name(told: Cells) -> str:
+    """Return a model's name without its version."""
+    return str(told.get("model") or "").rpartition(":")[0]
 
 
 def _ends(name: str, row: Cells) -> Cells:
     return {f"{name}{end}": row[f"trimmed_mean{end}"] for end in ("", "_low", "_high")}
 
 
-def _change(old: Cells, new: Cells) -> tuple[float, float | None, float | None] | None:
+def _ratios(first: Source, other: Source, old: Cells, new: Cells) -> list[float]:
+    """Return new over old of each block that both runs have."""
+    before, after = (
+        {row["block"]: row["trimmed_mean"] for row in source.rows("blocks") if row["run"] == run}
+        for source, run in ((first, old["run"]), (other, new["run"]))
+    )
+    both = sorted(before.keys() & after.keys())
+    return [after[block] / before[block] for block in both if before[block]]
+
+
+def _of_blocks(ratios: Sequence[float]) -> _Change:
+    interval = blocks_interval(np.array(ratios) - 1.0)
+    return float(np.mean(ratios)) - 1.0, interval.low, interval.high
+
+
+def _change(old: Cells, new: Cells) -> _Change | None:
     """Return new over old less 1 and its interval: relative errors add as squares."""
     ratio = share(new["trimmed_mean"], old["trimmed_mean"])
     if ratio is None:
@@ -130,7 +168,7 @@ def _reach(row: Cells) -> float | None:
     return None if low is None or high is None else (high - low) / 2 / row["trimmed_mean"]
 
 
-def _result(change: tuple[float, float | None, float | None] | None) -> str:
+def _result(change: _Change | None) -> str:
     """Return slower or faster where the whole interval says so and the change is worth a word."""
     value, low, high = change or (0.0, None, None)
     if low is None or high is None:
@@ -144,7 +182,8 @@ COMPARISON = Comparison(
     name="regressions",
     title="Regressions between versions",
     source=(
-        "Trimmed mean latency of paired runs, new over old less 1; its interval adds the two "
+        "Trimmed mean latency, new over old less 1: the mean over blocks that both runs have, "
+        f"Student's t over blocks; below {LEAST_BLOCKS} of whole runs, whose interval adds the two "
         "relative half-widths as squares (independent runs). Slower or faster where the interval "
         f"leaves 0 out and the change is {LEAST:.0%} or more."
     ),
@@ -163,6 +202,8 @@ COMPARISON = Comparison(
         whole("first_count", "Queries it is over."),
         *estimate("second_latency", "Trimmed mean latency after."),
         whole("second_count", "Queries it is over."),
+        text("paired", "blocks, or runs where both have too few blocks."),
+        whole("pairs", "Pairs that the change is over."),
         *estimate("change", "After over before, less 1; null where refused.", "1"),
         text("result", "slower, faster, same, unknown (no interval) or refused."),
     ),

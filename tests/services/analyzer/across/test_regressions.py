@@ -43,6 +43,7 @@ def test_noise_wider_than_the_change_is_no_regression() -> None:
         ({"dataset": "other:1"}, "dataset"),
         ({"pacing": "remote"}, "pacing"),
         ({"end": "failed"}, "end of b1"),
+        ({"model": "another"}, "model"),
     ],
 )
 def test_unlike_conditions_refuse_the_pair_and_are_named(more: dict[str, Any], named: str) -> None:
@@ -50,6 +51,11 @@ def test_unlike_conditions_refuse_the_pair_and_are_named(more: dict[str, Any], n
     (row,) = rows(COMPARISON, *sources)
     assert (row["result"], row["change"], row["unlike"]) == ("refused", None, named)
     assert named in table_of(COMPARISON, sources).verdict
+
+
+def test_another_version_of_the_same_model_is_compared() -> None:
+    (row,) = rows(COMPARISON, _version("1.0", MS), _version("2.0", 2 * MS, model_version="2"))
+    assert (row["result"], row["changed"], row["unlike"]) == ("slower", "model, framework", "")
 
 
 @pytest.mark.parametrize(
