@@ -1,7 +1,6 @@
 """A cold start by layer: its weights, what loading and copying them took, first run and warm."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import fmean
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import polars as pl
@@ -12,11 +11,13 @@ from schemas.batch import SpanKind
 from services.analyzer.frames import LAYER_LEVEL, Frames, Run
 from services.analyzer.own_devices import HOST
 from services.analyzer.tables.charts import bars
+from services.analyzer.tables.margins import UNKNOWN, difference, each_trimmed
 from services.analyzer.tables.openings import Openings, layer_times, openings_of
 from services.analyzer.tables.stacks import SYSTEM_LEVEL
 from services.analyzer.tables.table import (
     Analysis,
     doubts,
+    estimate,
     in_ms,
     made,
     many,
@@ -75,16 +76,18 @@ def _rows(cold: Openings, warm: Openings) -> Iterator[_Row]:
     if level is None:
         return
     runs = cold.at(level)
-    loads, places = (_moves(runs, action) for action in (LOAD, PLACE))
-    copies = _copies(cold.at(SYSTEM_LEVEL))
+    loads, places = (each_trimmed(_moves(runs, action)) for action in (LOAD, PLACE))
+    copies = each_trimmed(_copies(cold.at(SYSTEM_LEVEL)))
     sizes = _weight_bytes(runs)
-    first, again = (layer_times(each.at(level)) for each in (cold, warm))
+    first, again = (each_trimmed(layer_times(each.at(level))) for each in (cold, warm))
     untold = dict.fromkeys((*loads, *places, *sizes))
     for node, name in (*first, *((None, name) for name in _without_layer(untold, first))):
         # Of layers that share a module, or only its name, the first one has the weights.
         is_told = name in untold
         untold.pop(name, None)
-        before, after = _mean(first, (node, name)), _mean(again, (node, name))
+        before, after = (each.get((node, name), UNKNOWN) for each in (first, again))
+        moves = {"load": loads, "place": places, "copy": copies} if is_told else {}
+        told = {each: moves.get(each, {}).get(name, UNKNOWN) for each in ("load", "place", "copy")}
         yield {
             "agent": cold.agent,
             "batch_size": cold.batch_size,
@@ -93,13 +96,11 @@ def _rows(cold: Openings, warm: Openings) -> Iterator[_Row]:
             "layer": name,
             "openings": len(runs),
             "weight_bytes": sizes.get(name) if is_told else None,
-            "load": _mean(loads, name) if is_told else None,
-            "place": _mean(places, name) if is_told else None,
-            "copy": _mean(copies, name) if is_told else None,
-            "first": before,
-            "warm": after,
-            "extra": None if before is None or after is None else before - after,
-            "times": share(before, after),
+            **{cell: value for each in told for cell, value in told[each].cells(each).items()},
+            **before.cells("first"),
+            **after.cells("warm"),
+            **difference(before, after).cells("extra"),
+            "times": share(before.value, after.value),
         }
 
 
@@ -107,12 +108,6 @@ def _without_layer(modules: Iterable[str], layers: Iterable[tuple[int, str]]) ->
     """Return the modules with weights that no layer is called like."""
     known = {name for _, name in layers}
     return [name for name in modules if name not in known]
-
-
-def _mean(times: Mapping[Any, Sequence[float]], key: object) -> float | None:
-    """Return the mean over openings of a layer's times in ns, None where it has none."""
-    values = times.get(key)
-    return fmean(values) if values else None
 
 
 def _named(run: Run, action: str) -> pl.DataFrame:
@@ -173,7 +168,8 @@ ANALYSIS = Analysis(
     name="cold_layers",
     title="Cold start by layer",
     source=(
-        "Of runs of the scenario `cold`, means over openings. Weights: spans around each module's "
+        "Of runs of the scenario `cold`, trimmed means over openings, with intervals by Student's "
+        "t (none of one opening; an extra's by both's). Weights: spans around each module's "
         "loading and moving; copies: those of the device that were launched in them (level "
         "system); first and warm: the layer's time in the very first run, and trimmed mean after."
     ),
@@ -185,12 +181,12 @@ ANALYSIS = Analysis(
         text("layer", "The layer's, or the module's, name."),
         whole("openings", "Openings it is over."),
         whole("weight_bytes", "Bytes of its own weights; null: unknown, or none.", "By"),
-        real("load", "Reading its weights into it; null where that is not seen."),
-        real("place", "Moving its weights to the device, as the host waits; null on a host."),
-        real("copy", "The same on the device: its copies' own time."),
-        real("first", "Its time in the first run."),
-        real("warm", "Trimmed mean of its time warm."),
-        real("extra", "First less warm."),
+        *estimate("load", "Reading its weights into it; null where that is not seen."),
+        *estimate("place", "Moving its weights to the device, as the host waits; null on a host."),
+        *estimate("copy", "The same on the device: its copies' own time."),
+        *estimate("first", "Its time in the first run."),
+        *estimate("warm", "Trimmed mean of its time warm, over all queries."),
+        *estimate("extra", "First less warm."),
         real("times", "First over warm.", "1"),
     ),
     compute=cold_layers,

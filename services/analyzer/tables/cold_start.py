@@ -1,24 +1,29 @@
 """Cold start: opening, the first run and its copies, against the same model warm."""
 
 from collections.abc import Iterator, Sequence
-from statistics import fmean
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from mlscope.load.scenarios import COLD
-from mlscope.statistics import trimmed_mean
 from schemas.analysis import Table
 from schemas.batch import SpanKind
-from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Ns, Run
+from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Run
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.kernel_frames import device_work
+from services.analyzer.tables.margins import (
+    UNKNOWN,
+    Margin,
+    difference,
+    each_trimmed,
+    trimmed_margin,
+)
 from services.analyzer.tables.openings import Openings, layer_times, openings_of
 from services.analyzer.tables.stacks import Stack, stacks_of
 from services.analyzer.tables.table import (
     Analysis,
     doubts,
+    estimate,
     in_ms,
     made,
     real,
@@ -69,27 +74,30 @@ def _measured(cold: Openings, warm: Openings) -> Iterator[dict[str, Any]]:
         runs = cold.at(level)
         spans = pl.concat(run.spans_at(OPERATOR_LEVEL) for run in runs)
         for name in spans["name"].unique(maintain_order=True):
-            times = np.concatenate([run.operator_ns(name) for run in runs])
-            known = [ns for run in warm.at(level) for ns in run.operator_ns(name)]
-            again = trimmed_mean(known) if known else None
-            yield _cells(cold, runs[0], name, "", len(times), float(times.mean()), again)
+            first, again = (_operator_ns(each, name) for each in (runs, warm.at(level)))
+            margins = trimmed_margin(first), trimmed_margin(again)
+            yield _cells(cold, runs[0], (name, ""), len(first), margins)
     deepest = max(cold.by_level)
-    copies = _copies_of(cold.at(deepest))
+    copies, again = (_copies_of(each.at(deepest)) for each in (cold, warm))
     if copies:
-        again = fmean(told) if (told := _copies_of(warm.at(deepest))) else None
-        first = cold.at(deepest)[0]
-        yield _cells(cold, first, "copies", "", len(copies), fmean(copies), again)
+        margins = trimmed_margin(copies), trimmed_margin(again)
+        yield _cells(cold, cold.at(deepest)[0], ("copies", ""), len(copies), margins)
     yield from _layer_rows(cold, warm)
+
+
+def _operator_ns(runs: Sequence[Run], name: str) -> list[float]:
+    return [float(ns) for run in runs for ns in run.operator_ns(name)]
 
 
 def _layer_rows(cold: Openings, warm: Openings) -> Iterator[dict[str, Any]]:
     level = cold.shallowest(LAYER_LEVEL)
     if level is None:
         return
-    again = layer_times(warm.at(level))
-    for key, times in layer_times(cold.at(level)).items():
-        warmed = fmean(again[key]) if key in again else None
-        yield _cells(cold, cold.at(level)[0], "layer", key[1], len(times), fmean(times), warmed)
+    times = layer_times(cold.at(level))
+    again = each_trimmed(layer_times(warm.at(level)))
+    for key, margin in each_trimmed(times).items():
+        margins = margin, again.get(key, UNKNOWN)
+        yield _cells(cold, cold.at(level)[0], ("layer", key[1]), len(times[key]), margins)
 
 
 def _copies_of(runs: Sequence[Run]) -> list[float]:
@@ -108,34 +116,33 @@ def _copies_ns(run: Run) -> float | None:
 def _noted(stack: Stack) -> Iterator[dict[str, Any]]:
     """Yield what a warm run's conditions say of how it was opened."""
     run = stack.timed
-    values: Sequence[int] | Ns = stack.model.operator_ns(PREDICT) if stack.model else ()
-    again = trimmed_mean(values) if len(values) else None
-    for part, name, warm in ((OPEN, "load_ns", None), (PREDICT, "first_run_ns", again)):
+    again = trimmed_margin(stack.model.operator_ns(PREDICT)) if stack.model else UNKNOWN
+    for part, name, warm in ((OPEN, "load_ns", UNKNOWN), (PREDICT, "first_run_ns", again)):
         told = run.row.conditions.get(name)
         if isinstance(told, int | float) and told > 0:
-            yield _cells(stack, run, part, "", 1, float(told), warm)
+            yield _cells(stack, run, (part, ""), 1, (Margin(float(told)), warm))
 
 
 def _cells(
     stack: Stack | Openings,
     run: Run,
-    part: str,
-    layer: str,
+    part: tuple[str, str],
     count: int,
-    cold: float,
-    warm: float | None,
+    margins: tuple[Margin, Margin],
 ) -> dict[str, Any]:
+    """Return a row of a part and its layer; `margins` are cold and warm, the count is cold's."""
+    cold, warm = margins
     return {
         "agent": stack.agent,
         "batch_size": stack.batch_size,
         "run": run.row.run,
-        "part": part,
-        "layer": layer,
+        "part": part[0],
+        "layer": part[1],
         "count": count,
-        "cold": cold,
-        "warm": warm,
-        "extra": None if warm is None else cold - warm,
-        "times": share(cold, warm),
+        **cold.cells("cold"),
+        **warm.cells("warm"),
+        **difference(cold, warm).cells("extra"),
+        "times": share(cold.value, warm.value),
     }
 
 
@@ -143,7 +150,8 @@ ANALYSIS = Analysis(
     name="cold_start",
     title="Cold start against warm",
     source=(
-        "Of runs of the scenario `cold`: mean over openings, beside the trimmed mean warm; without "
+        "Of runs of the scenario `cold`: trimmed mean over openings, beside that over queries "
+        "warm, with intervals by Student's t (none of one opening; an extra's by both's); without "
         "such a run what opening and the first run took as the agent noted it, once: no interval."
     ),
     columns=(
@@ -153,9 +161,9 @@ ANALYSIS = Analysis(
         text("part", "open, predict or another operator; copies; layer."),
         text("layer", "The layer's name."),
         whole("count", "Openings it is over."),
-        real("cold", "Mean time cold."),
-        real("warm", "Trimmed mean of the same warm; null where it is not there."),
-        real("extra", "Cold less warm."),
+        *estimate("cold", "Trimmed mean of its time cold."),
+        *estimate("warm", "Trimmed mean of the same warm; null where it is not there."),
+        *estimate("extra", "Cold less warm."),
         real("times", "Cold over warm.", "1"),
     ),
     compute=cold_start,

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from schemas.analysis import Table
@@ -13,12 +12,14 @@ from services.analyzer.grouped import trimmed
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.kernel_frames import device_work
 from services.analyzer.tables.kernel_sums import NO_KERNELS, Traced, kernel_doubts, traced_of
+from services.analyzer.tables.margins import UNKNOWN, Margin, difference, mean_margin
 from services.analyzer.tables.stacks import STACK_COLUMNS
 from services.analyzer.tables.table import (
     Analysis,
     estimate,
     in_percent,
     made,
+    percentile_cells,
     real,
     share,
     text,
@@ -49,10 +50,9 @@ def _row(traced: Traced) -> dict[str, Any]:
     work = device_work(traced.run)
     unions = busy_ns(work, ["query"])
     busy = trimmed(unions, [], "busy_ns").to_dicts()[0]
-    of_kind = {kind: _kind_ns(work, kind) for kind in SpanKind}
-    gaps = _gaps(work)
     values = traced.run.operator_ns(PREDICT)
     predict = trimmed_cells("predict", values)
+    idle = difference(_margin(predict, "predict"), Margin(busy["mid"], busy["low"], busy["high"]))
     part = share(busy["mid"], predict["predict"])
     return {
         **traced.stack.cells(traced.run),
@@ -62,12 +62,9 @@ def _row(traced: Traced) -> dict[str, Any]:
         "busy_low": busy["low"],
         "busy_high": busy["high"],
         "busy_share": part,
-        "kernels": of_kind[SpanKind.KERNEL],
-        "copies": of_kind[SpanKind.COPY],
-        "sets": of_kind[SpanKind.SET],
-        "overlap": sum(of_kind.values()) - float(unions["busy_ns"].sum()) / unions.height,
-        "idle": None if predict["predict"] is None else predict["predict"] - busy["mid"],
-        **gaps,
+        **_kinds(work, unions),
+        **idle.cells("idle"),
+        **_gaps(work),
         "unattributed_share": traced.run.unattributed_share,
         "bound": _bound(part),
     }
@@ -81,10 +78,27 @@ def _bound(part: float | None) -> str:
     )
 
 
-def _kind_ns(work: pl.DataFrame, kind: SpanKind) -> float:
-    """Return the mean time a query in one kind of device work."""
-    total = work.filter(pl.col("kind") == int(kind))["duration_ns"].sum()
-    return float(total) / max(work["query"].n_unique(), 1)
+def _margin(cells: dict[str, Any], name: str) -> Margin:
+    return Margin(*(cells[each] for each in (name, f"{name}_low", f"{name}_high")))
+
+
+def _kinds(work: pl.DataFrame, unions: pl.DataFrame) -> dict[str, Any]:
+    """Return mean times a query in each kind of device work, and what of them overlaps."""
+    kinds = {"kernels": SpanKind.KERNEL, "copies": SpanKind.COPY, "sets": SpanKind.SET}
+    spent = pl.col("duration_ns")
+    sums = work.group_by("query").agg(
+        *(
+            spent.filter(pl.col("kind") == int(kind)).sum().alias(name)
+            for name, kind in kinds.items()
+        ),
+        overlap=spent.sum(),
+    )
+    told = sums.join(unions, on="query").with_columns(pl.col("overlap") - pl.col("busy_ns"))
+    return {
+        cell: value
+        for name in (*kinds, "overlap")
+        for cell, value in mean_margin(told[name].to_numpy()).cells(name).items()
+    }
 
 
 def _gaps(work: pl.DataFrame) -> dict[str, Any]:
@@ -99,15 +113,22 @@ def _gaps(work: pl.DataFrame) -> dict[str, Any]:
     found = found.filter(pl.col("reached").is_not_null())
     late = found.filter(pl.col("launch_ns") >= pl.col("reached"))
     delay = (work["start_ns"] - work["launch_ns"]).drop_nulls().to_numpy()
-    queries = max(work["query"].n_unique(), 1)
-    between = found.filter(pl.col("gap") > 0)["gap"]
+    queries = work.select("query").unique()
+    between = found.filter(pl.col("gap") > 0)
+    waiting = _a_query(queries, late) if len(delay) else UNKNOWN
     return {
-        "gaps": len(between) / queries,
-        "gap_total": float(between.sum()) / queries,
-        "gap_median": float(np.median(between.to_numpy())) if len(between) else None,
-        "waiting": float(late["gap"].sum()) / queries if len(delay) else None,
-        "launch_delay": float(np.median(delay)) if len(delay) else None,
+        "gaps": between.height / max(queries.height, 1),
+        **_a_query(queries, between).cells("gap_total"),
+        **percentile_cells("gap_median", between["gap"].to_numpy(), 0.5),
+        **waiting.cells("waiting"),
+        **percentile_cells("launch_delay", delay, 0.5),
     }
+
+
+def _a_query(queries: pl.DataFrame, gaps: pl.DataFrame) -> Margin:
+    """Return the mean over queries of the summed gaps in each, 0 where it has none."""
+    sums = gaps.group_by("query").agg(pl.col("gap").sum())
+    return mean_margin(queries.join(sums, on="query", how="left")["gap"].fill_null(0).to_numpy())
 
 
 ANALYSIS = Analysis(
@@ -117,7 +138,8 @@ ANALYSIS = Analysis(
         "XSP IV's GPU share, by the union of device work and not its sum: streams overlap. Gaps "
         "lie between device work of a query; waiting is those whose next work was launched only "
         f"after the device had run dry. Busy for {DEVICE_BOUND:.0%} of predict or more is "
-        f"device-bound, for {HOST_BOUND:.0%} or less host-bound."
+        f"device-bound, for {HOST_BOUND:.0%} or less host-bound. Means a query have Student's t, "
+        "medians order statistics, idle the margins of both that it lies between."
     ),
     columns=(
         *STACK_COLUMNS,
@@ -125,16 +147,16 @@ ANALYSIS = Analysis(
         *estimate("predict", "Trimmed mean of predict in the same, traced run."),
         *estimate("busy", "Trimmed mean of the time a query in which some device work ran."),
         real("busy_share", "Busy over predict.", "1"),
-        real("kernels", "Mean summed time of kernels a query."),
-        real("copies", "Mean summed time of copies a query."),
-        real("sets", "Mean summed time of memory sets a query."),
-        real("overlap", "Summed time less the union: work side by side."),
-        real("idle", "Predict less busy; negative where work outlasts predict."),
+        *estimate("kernels", "Mean summed time of kernels a query."),
+        *estimate("copies", "Mean summed time of copies a query."),
+        *estimate("sets", "Mean summed time of memory sets a query."),
+        *estimate("overlap", "Summed time less the union: work side by side."),
+        *estimate("idle", "Predict less busy; negative where work outlasts predict."),
         real("gaps", "Idle stretches between device work a query.", "1"),
-        real("gap_total", "Their time a query."),
-        real("gap_median", "Median of one."),
-        real("waiting", "Time of those that waited for a launch, a query."),
-        real("launch_delay", "Median time from launch to start."),
+        *estimate("gap_total", "Their time a query."),
+        *estimate("gap_median", "Median of one."),
+        *estimate("waiting", "Time of those that waited for a launch, a query."),
+        *estimate("launch_delay", "Median time from launch to start."),
         real("unattributed_share", "Share of the kernels' time without a known layer.", "1"),
         text("bound", "device-bound, mixed or host-bound."),
     ),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from mlscope.load.scenarios import COLD
 from services.analyzer.frames import Frames, Run
+from services.analyzer.tables.layer_frames import layer_times as layer_spans
 from services.analyzer.tables.layer_frames import layers_of
 from services.analyzer.tables.stacks import Stack, stacks_of
 
@@ -50,11 +51,12 @@ def _openings(stacks: Sequence[Stack]) -> dict[tuple[str, int], Openings]:
     return {key: Openings(*key, by_level=levels) for key, levels in found.items()}
 
 
-def layer_times(runs: Sequence[Run]) -> dict[tuple[int, str], list[float]]:
-    """Return each layer's time in every run that has it, in the order of the layers."""
-    found: dict[tuple[int, str], list[float]] = {}
+def layer_times(runs: Sequence[Run]) -> dict[tuple[int, str], list[int]]:
+    """Return each layer's time (ns) in every query of runs, in the order of the layers."""
+    found: dict[tuple[int, str], list[int]] = {}
     for run in runs:
-        known = layers_of(run).drop_nulls("time").select("node", "name", "time")
-        for node, name, time in known.iter_rows():
-            found.setdefault((node, name), []).append(time)
+        places = layers_of(run).select("place", "node", "name")
+        told = layer_spans(run).join(places, on="place", maintain_order="left")
+        for node, name, time_ns in told.select("node", "name", "time_ns").iter_rows():
+            found.setdefault((node, name), []).append(time_ns)
     return found

@@ -7,11 +7,13 @@ import polars as pl
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import heat
-from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
+from services.analyzer.tables.layer_frames import NO_LAYERS, layer_times, layers_of
+from services.analyzer.tables.margins import UNKNOWN, trimmed_margins
 from services.analyzer.tables.stacks import depth_doubts, layered_runs
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
+    estimate,
     made,
     real,
     run_cells,
@@ -52,13 +54,27 @@ def _rows(run: Run) -> list[dict[str, Any]]:
         (pl.int_range(pl.len()) * 3 // max(count, 1)).alias("third"),
         (pl.col("bytes_read") + pl.col("bytes_written")).alias("moved_bytes"),
     )
+    thirds = amounts.select("place", "third")
+    spent = layer_times(run).join(thirds, on="place").group_by("third", "query")
+    times = trimmed_margins(spent.agg(pl.col("time_ns").sum()), ["third"], "time_ns")
+    queries = int(ran["queries"].max() or 0)  # type: ignore[arg-type]
     found = []
     for number, stage in enumerate(STAGES):
         part = amounts.filter(pl.col("third") == number)
-        sums = {name: _sum(part[name]) for name in QUANTITIES}
+        sums = times.get(number, UNKNOWN).cells("time")
+        sums |= {name: _sum(part[name]) for name in QUANTITIES[1:]}
         places = part["place"]
         ends = {"first": places.min(), "last": places.max()}
-        found.append({**run_cells(run.row), "stage": stage, "layers": part.height, **ends, **sums})
+        found.append(
+            {
+                **run_cells(run.row),
+                "stage": stage,
+                "layers": part.height,
+                "queries": queries,
+                **ends,
+                **sums,
+            }
+        )
     return [row | _shares(row, found) for row in found]
 
 
@@ -84,15 +100,17 @@ ANALYSIS = Analysis(
     title="Stages of a model",
     source=(
         "XSP IV: layers by index in execution order in thirds, and the third that dominates each "
-        "quantity. Sums of layers' trimmed means; memory, FLOP and bytes as shapes tell."
+        "quantity. Time is the trimmed mean of the layers' sum a query; memory, FLOP "
+        "and bytes as shapes tell."
     ),
     columns=(
         *RUN_COLUMNS,
         text("stage", "beginning, middle or end."),
         whole("layers", "Layers in it."),
+        whole("queries", "Queries that its time is over."),
         whole("first", "Place of its first layer."),
         whole("last", "Place of its last layer."),
-        real("time", "Sum of its layers' trimmed means."),
+        *estimate("time", "Trimmed mean of its layers' summed time a query."),
         real("memory_bytes", "Bytes that its layers allocate, where they say so.", "By"),
         real("flops", "Floating-point operations of its layers' shapes, a call.", "FLOP"),
         real("moved_bytes", "Bytes that its layers read and write, as shapes tell.", "By"),

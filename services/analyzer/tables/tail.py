@@ -8,10 +8,12 @@ import polars as pl
 from schemas.analysis import Table
 from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, Frames, Run
 from services.analyzer.tables.charts import bars
+from services.analyzer.tables.margins import Margin, difference, mean_margin
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
     doubts,
+    estimate,
     in_ms,
     in_percent,
     made,
@@ -55,9 +57,9 @@ def _rows(run: Run) -> list[dict[str, Any]]:
     count = max(round(SLOWEST * frame.height), 1)
     low, high = (int(each * frame.height) for each in TYPICAL)
     groups = rising.tail(count)["query"], rising[low:high]["query"]
-    whole_ = _excess(frame.select("query", ns="latency"), groups)
-    parts = [("query", "query", whole_), *((k, n, _excess(f, groups)) for k, n, f in _parts(run))]
-    layers = sorted((p for p in parts if p[0] == "layer"), key=lambda part: -part[2][2])
+    whole_ = _sides(frame.select("query", ns="latency"), groups)
+    parts = [("query", "query", whole_), *((k, n, _sides(f, groups)) for k, n, f in _parts(run))]
+    layers = sorted((p for p in parts if p[0] == "layer"), key=lambda part: -_less(part[2]))
     kept = [p for p in parts if p[0] != "layer"] + layers[:MOST_LAYERS]
     return [
         {
@@ -67,23 +69,30 @@ def _rows(run: Run) -> list[dict[str, Any]]:
             "queries": frame.height,
             "slow_queries": count,
             "typical_queries": high - low,
-            "slow": slow,
-            "typical": typical,
-            "excess": excess,
-            "share": share(excess, whole_[2]),
+            **slow.cells("slow"),
+            **typical.cells("typical"),
+            **difference(slow, typical).cells("excess"),
+            "share": share(_less((slow, typical)), _less(whole_)),
         }
-        for kind, name, (slow, typical, excess) in kept
+        for kind, name, (slow, typical) in kept
     ]
 
 
-def _excess(part: pl.DataFrame, groups: tuple[pl.Series, pl.Series]) -> tuple[float, float, float]:
-    """Return mean times of a part (query, ns) in slow and in typical queries, and their difference.
+_Sides = tuple[Margin, Margin]
+"""A part's mean time in slow and in typical queries."""
 
-    A query without the part spent nothing in it.
-    """
-    sums = [float(part.filter(pl.col("query").is_in(g.to_list()))["ns"].sum()) for g in groups]
-    slow, typical = (total / len(group) for total, group in zip(sums, groups, strict=True))
-    return slow, typical, slow - typical
+
+def _less(sides: _Sides) -> float:
+    return (sides[0].value or 0.0) - (sides[1].value or 0.0)
+
+
+def _sides(part: pl.DataFrame, groups: tuple[pl.Series, pl.Series]) -> _Sides:
+    """Return mean times of a part (query, ns) in each group; a query without it spent 0 in it."""
+    slow, typical = (
+        group.to_frame("query").join(part, on="query", how="left")["ns"].fill_null(0).to_numpy()
+        for group in groups
+    )
+    return mean_margin(slow), mean_margin(typical)
 
 
 def _parts(run: Run) -> Iterator[tuple[str, str, pl.DataFrame]]:
@@ -114,7 +123,8 @@ ANALYSIS = Analysis(
     source=(
         f"The slowest {SLOWEST:.0%} of a run's queries, at least one, against those between the "
         "40th and 60th percentile of latency: mean time in each part, and which part has the "
-        "difference. Layers: the five with most. A description of these queries, not an estimate."
+        "difference. Layers: the five with most. Intervals are of the mean over queries "
+        "like these, by Student's t; one slow query has none."
     ),
     columns=(
         *RUN_COLUMNS,
@@ -123,9 +133,9 @@ ANALYSIS = Analysis(
         whole("queries", "Queries answered."),
         whole("slow_queries", "Slow ones among them."),
         whole("typical_queries", "Typical ones among them."),
-        real("slow", "Mean time in slow queries."),
-        real("typical", "Mean time in typical queries."),
-        real("excess", "Slow less typical; negative where slow ones spend less in it."),
+        *estimate("slow", "Mean time in slow queries."),
+        *estimate("typical", "Mean time in typical queries."),
+        *estimate("excess", "Slow less typical; negative where slow ones spend less in it."),
         real("share", "Share of what slow queries take more.", "1"),
     ),
     compute=tail,

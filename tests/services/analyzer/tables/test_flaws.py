@@ -162,11 +162,32 @@ def test_bytes_are_bytes_everywhere() -> None:
             assert (column.unit == "By") == is_bytes, f"{analysis.name}.{column.name}"
 
 
-def test_every_estimate_of_time_has_its_interval_and_count() -> None:
-    for analysis in ANALYSES:
-        names = [column.name for column in analysis.columns]
-        if analysis.id and "time" in names:
-            assert {"time_low", "time_high", "queries"} <= set(names), analysis.name
+#: times no interval belongs to: noted once, the least and most, a box, begins, totals, computed ones
+NO_ESTIMATES = {
+    "conditions": {"load_ns", "first_run_ns"},
+    "latency": {"min", "max"},
+    "lateness": {"max"},
+    "layer_latency": {"min", "q1", "median", "q3", "max"},
+    "throughput": {"busy_ns"},
+    "blocks": {"began", "median"},
+    "energy": {"busy"},
+    # The row's latency, which has one, over a constant or less one.
+    "optimal_batch": {"latency_per_sample"},
+    "roof_distance": {"least_time", "lost", "datasheet_time"},
+    # What the row's overhead, which has one, is a share of.
+    "layer_overheads": {"time"},
+}
+COUNTS = {"queries", "latency_queries", "blocks", "count", "openings", "calls"}
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda each: each.name)
+def test_every_estimate_of_time_has_its_interval_and_count(analysis: Analysis) -> None:
+    names = {column.name for column in analysis.columns}
+    ends = {f"{name}_{end}" for name in names for end in ("low", "high")}
+    times = {column.name for column in analysis.columns if column.unit == "ns"} - ends
+    bare = {name for name in times if not {f"{name}_low", f"{name}_high"} <= names}
+    assert bare == NO_ESTIMATES.get(analysis.name, set())
+    assert not times or names & COUNTS or analysis.name == "energy"
 
 
 def test_a_latency_that_throughput_contradicts_is_told() -> None:
