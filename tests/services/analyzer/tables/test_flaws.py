@@ -162,7 +162,7 @@ def test_bytes_are_bytes_everywhere() -> None:
             assert (column.unit == "By") == is_bytes, f"{analysis.name}.{column.name}"
 
 
-#: times no interval belongs to: noted once, the least and most, a box, begins, totals, computed ones
+#: times without an interval: noted once, least and most, a box, begins, totals, computed ones
 NO_ESTIMATES = {
     "conditions": {"load_ns", "first_run_ns"},
     "latency": {"min", "max"},
