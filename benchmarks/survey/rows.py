@@ -22,9 +22,6 @@ from services.analyzer.tables.throughput import samples_rate
 
 Row = dict[str, Any]
 
-H200 = (67e12, 4.8e12)
-"""fp32 FLOP/s outside of tensor cores and bytes/s of an H200 SXM, by its datasheet."""
-
 
 def run_at(frames: Frames, level: Level) -> Run | None:
     """Return the first run of a level."""
@@ -66,7 +63,8 @@ def system_row(frames: Frames, counted: Mapping[str, float] | None) -> Row:
     """Return a model's row of layers, and on a GPU kernels, at one batch size.
 
     FLOP and bytes are counted ones where there are some, else the layers' own: 2 a multiply-add,
-    tensors read and written once.
+    tensors read and written once. Memory-bound is below the ridge of the roof that the run of
+    layers was told, null where it was told none.
     """
     plain, layered = run_at(frames, Level.MODEL), run_at(frames, Level.FRAMEWORK)
     deep = run_at(frames, Level.SYSTEM)
@@ -99,7 +97,7 @@ def system_row(frames: Frames, counted: Mapping[str, float] | None) -> Row:
             "counted": counted["counted"],
             "stands_for": counted["kernels"],
         }
-    return row | _point(flops, moved, busy_in, _ideal(layered, deep is not None))
+    return row | _point(flops, moved, busy_in, ceilings_of(layered.row).ideal_intensity)
 
 
 def _point(flops: float, moved: float, busy_in: float, ideal: float | None) -> Row:
@@ -107,12 +105,6 @@ def _point(flops: float, moved: float, busy_in: float, ideal: float | None) -> R
     bound = None if intensity is None or ideal is None else intensity < ideal
     rate = flops / busy_in / 1e3 if busy_in and flops else None
     return {"intensity": intensity, "tflops": rate, "memory_bound": bound, "ideal": ideal}
-
-
-def _ideal(run: Run, is_gpu: bool) -> float | None:
-    """Return FLOP per byte of the roof's ridge: as measured there, else an H200's datasheet."""
-    found = ceilings_of(run.row).ideal_intensity
-    return H200[0] / H200[1] if found is None and is_gpu else found
 
 
 def _only_kernels(deep: Run) -> pl.DataFrame:
@@ -151,9 +143,9 @@ def _most(sums: pl.DataFrame, name: str) -> str:
     return "BME"[int(most["third"][0])]
 
 
-def counters_row(name: str, path: Path) -> Row:
+def counters_row(name: str, frames: Frames) -> Row:
     """Return what a counted replay of every kernel says of a whole model."""
-    (run,) = frames_of(path).measured
+    (run,) = frames.measured
     found = run.kernels.filter(pl.col("flops").is_not_null())
     flops, reads = _total(found, "flops"), _total(found, "dram_read_bytes")
     writes, time_ns = _total(found, "dram_write_bytes"), _total(found, "duration_ns")
@@ -167,7 +159,7 @@ def counters_row(name: str, path: Path) -> Row:
         "reads_gb": reads / 1e9,
         "writes_gb": writes / 1e9,
         "occupancy": _total(weighted, "weighted") / time_ns,
-        **_point(flops, reads + writes, 0.0, H200[0] / H200[1]),
+        **_point(flops, reads + writes, 0.0, ceilings_of(run.row).ideal_intensity),
     }
 
 

@@ -1,6 +1,9 @@
 """Tables of what a survey left: like XSP's Table IX, and like the platform paper's Table 2.
 
-`python -m benchmarks.survey.tables OUT [--markdown FILE]` reads bundles and state; needs no GPU.
+`python -m benchmarks.survey.tables OUT [--markdown FILE] [--roof FILE]` reads bundles and state;
+needs no GPU. Bundles of agents that measured no roof are set against that of the roof's file (as
+`python -m benchmarks.gpu_roofs --words FILE` writes it; OUT/roof.json) where it is of a GPU of the
+same name, else against the datasheet; without either no model is said to be memory-bound.
 Latencies are trimmed means (20 % cut at each end, the papers' statistic). The data of the platform
 paper's Figures 4 to 7 are in them: accuracy (as published, of the catalog's manifests) beside
 latency, throughput and size, throughput and speed-up over batch sizes.
@@ -19,6 +22,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.survey.bundles import frames_of
+from benchmarks.survey.roofs import FILE, kept_roof, roofed_frames
 from benchmarks.survey.rows import (
     Row,
     counted_row,
@@ -33,6 +37,7 @@ from cli.commands.planning import shipped_catalog
 from mlscope.manifests.figures import figures_of
 from mlscope.settings import Settings
 from schemas.level import Level
+from services.agent.ceilings import NO_ROOF, Roof
 from services.analyzer.frames import LAYER_LEVEL
 
 ONLINE = (
@@ -141,16 +146,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--roof", type=Path)
     options = parser.parse_args(arguments)
-    text = "\n".join(sections(options.out))
+    roof = kept_roof(options.roof or options.out / FILE)
+    text = "\n".join(sections(options.out, roof))
     if options.markdown is not None:
         options.markdown.write_text(text)
     print(text)
     return 0
 
 
-def sections(out: Path) -> Iterator[str]:
-    """Yield the tables, each below its title."""
+def sections(out: Path, roof: Roof = NO_ROOF) -> Iterator[str]:
+    """Yield the tables, each below its title; `roof` is of runs that were told none."""
     state = json.loads((out / "state.json").read_text()) if (out / "state.json").exists() else {}
     names = [
         name
@@ -162,14 +169,16 @@ def sections(out: Path) -> Iterator[str]:
     systems = [
         {
             "model": name,
-            **system_row(frames_of(path), state.get(f"counted {name} {state[step]['batch']}")),
+            **system_row(
+                roofed_frames(path, roof), state.get(f"counted {name} {state[step]['batch']}")
+            ),
         }
         for name in names
         if (step := f"system {name}") in state and (path := out / f"system-{name}.bundle").exists()
     ]
     if systems:
         yield "## Layers and kernels at the optimal batch\n\n" + markdown(systems, SYSTEM)
-    yield from _deep(out, state)
+    yield from _deep(out, state, roof)
     if (out / "truth.json").exists():
         yield "## Beside layers of known length\n\n" + _truth(out)
 
@@ -198,9 +207,12 @@ def _online(out: Path, names: Sequence[str], state: Row) -> Iterator[str]:
     yield "## Speed-up over batch sizes\n\n" + markdown(ups, columns)
 
 
-def _deep(out: Path, state: Row) -> Iterator[str]:
+def _deep(out: Path, state: Row, roof: Roof) -> Iterator[str]:
     deep = [
-        {"model": net.name, **system_row(frames_of(path), state.get(f"counted {net.name} {size}"))}
+        {
+            "model": net.name,
+            **system_row(roofed_frames(path, roof), state.get(f"counted {net.name} {size}")),
+        }
         for net in DEEP
         for size in net.batch_sizes
         if (path := out / f"deep-{net.name}-{size}.bundle").exists()
@@ -219,13 +231,15 @@ def _deep(out: Path, state: Row) -> Iterator[str]:
     counted = []
     for net in DEEP:
         path = out / f"counters-{net.name}.bundle"
-        row = counters_row(net.name, path) if path.exists() else {"model": net.name}
+        told: Row = {"model": net.name}
+        if path.exists():
+            told = counters_row(net.name, roofed_frames(path, roof))
         for step in (each for each in state if each.startswith(f"counted {net.name} ")):
             size = int(step.rpartition(" ")[2])
-            if row.setdefault("batch", size) == size:
-                row |= counted_row(state[step])
-        if len(row) > 1:
-            counted.append(row)
+            if told.setdefault("batch", size) == size:
+                told |= counted_row(state[step])
+        if len(told) > 1:
+            counted.append(told)
     if counted:
         yield "## Hardware counters (ncu)\n\n" + markdown(counted, COUNTERS)
 
