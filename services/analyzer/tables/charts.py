@@ -79,7 +79,9 @@ def pie(share: tuple[str, str], kind: str, facet: str = "run") -> Chart:
     )
 
 
-def stacked(x: tuple[str, str], parts: Mapping[str, str], title: str, *shown: str) -> Chart:
+def stacked(
+    x: tuple[str, str], parts: Mapping[str, str], title: str, *shown: str, facet: str = "run"
+) -> Chart:
     """Return bars of parts on each other, normalised; `parts` are columns and what they show."""
     named = " : ".join(f"datum.part == '{c}' ? '{t}'" for c, t in parts.items())
     return _whole(
@@ -98,6 +100,7 @@ def stacked(x: tuple[str, str], parts: Mapping[str, str], title: str, *shown: st
                 "title": title,
             },
             "color": kinds("what"),
+            "row": kinds(facet),
             "tooltip": tips(x[0], "what", *shown),
         },
     )

@@ -1,19 +1,34 @@
-"""GPU and non-GPU latency (A13): what of each layer's latency its kernels do not explain."""
+"""GPU and non-GPU latency (A13): what of each layer's latency its kernels do not explain.
 
+Where launches return at once a layer's latency is theirs, and its kernels run on after it. Only of
+a serialised run, in which each launch is waited for, is the difference non-GPU time, as in XSP's
+own runs (CUDA_LAUNCH_BLOCKING=1); else predict as a whole tells.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from schemas.analysis import Table
 from services.analyzer.frames import LAYER_LEVEL, Frames
 from services.analyzer.tables.charts import stacked
-from services.analyzer.tables.kernel_sums import NO_KERNELS, Traced, kernel_doubts, traced_of
+from services.analyzer.tables.kernel_sums import (
+    NO_KERNELS,
+    Traced,
+    kernel_doubts,
+    run_named,
+    telling,
+    traced_beside,
+)
 from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
-from services.analyzer.tables.stacks import STACK_COLUMNS
+from services.analyzer.tables.stacks import SERIALISED, STACK_COLUMNS, VARIANT_COLUMN
 from services.analyzer.tables.table import (
     Analysis,
     estimate,
     in_ms,
     in_percent,
     made,
+    many,
     real,
     share,
     text,
@@ -25,18 +40,42 @@ _NOTHING = {"queries": 0, "calls": 0.0, "time": 0.0, "time_low": None, "time_hig
 
 
 def gpu_and_rest(frames: Frames) -> Table:
-    """Return a row a layer: its latency, its kernels', and the difference, negative as it is."""
-    traced = traced_of(frames)
+    """Return a row a layer: its latency, its kernels', and the difference, negative as it is.
+
+    Serialised runs' rows come behind plain ones'; the verdict is of theirs where there are some.
+    """
+    traced = traced_beside(frames)
     rows = [row for each in traced for row in _rows(each)]
-    verdict = _verdict(rows) if rows else NO_LAYERS if traced else NO_KERNELS
-    caveats = kernel_doubts(frames, traced)
-    negative = sum(row["is_negative"] for row in rows)
-    if negative:
-        caveats.append(
-            f"{negative} layers have negative non-GPU time: their kernels run on after the host's "
-            "call returned, or side by side; shown as it is"
+    verdict = _verdict(rows, traced) if rows else NO_LAYERS if traced else NO_KERNELS
+    notes = [*_asynchronous(traced), *_negative(rows), *_depths(traced)]
+    return made(ANALYSIS, rows, verdict, [*kernel_doubts(frames, traced), *notes])
+
+
+def _asynchronous(traced: list[Traced]) -> Iterator[str]:
+    """Yield which plain runs' difference may not be non-GPU time, and what tells it."""
+    alone = {
+        (each.stack.agent, each.stack.batch_size): each.run.row.run
+        for each in traced
+        if each.stack.variant == SERIALISED
+    }
+    for each in traced:
+        if each.stack.variant == SERIALISED or each.stack.layered is None:
+            continue
+        told = alone.get((each.stack.agent, each.stack.batch_size))
+        remedy = f"{told}, serialised, tells" if told else "request it serialised, which tells"
+        yield (
+            f"{each.run.row.run}: nobody waited for launches, so that a layer's latency may be "
+            f"that of its launches alone, not of its kernels: {remedy}"
         )
-    return made(ANALYSIS, rows, verdict, [*caveats, *_depths(traced)])
+
+
+def _negative(rows: list[dict[str, Any]]) -> Iterator[str]:
+    counts = Counter(row["run"] for row in rows if row["is_negative"])
+    for run, count in counts.items():
+        yield (
+            f"{run}: {many(count, 'layer')} with negative non-GPU time: kernels run on after the "
+            "host's call returned, or side by side; shown as it is"
+        )
 
 
 def _depths(traced: list[Traced]) -> list[str]:
@@ -48,8 +87,10 @@ def _depths(traced: list[Traced]) -> list[str]:
     ]
 
 
-def _verdict(rows: list[dict[str, Any]]) -> str:
-    first = [row for row in rows if row["run"] == rows[0]["run"]]
+def _verdict(rows: list[dict[str, Any]], traced: list[Traced]) -> str:
+    first = telling(rows)
+    if not first[0]["variant"] and any(row["is_negative"] for row in first):
+        return _of_predict(next(each for each in traced if each.run.row.run == first[0]["run"]))
     latency, gpu = (sum(row[name] for row in first) for name in ("latency", "gpu"))
     most = max(first, key=lambda row: row["non_gpu"])
     rest = f"{most['name']} has most non-GPU time, {in_ms(most['non_gpu'])}"
@@ -57,7 +98,17 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
         rest = "in none of them is time left beside its kernels'"
     return (
         f"Kernels take {in_percent(share(gpu, latency))} of the latency of {len(first)} layers in "
-        f"{first[0]['run']}; {rest}."
+        f"{run_named(first[0])}; {rest}."
+    )
+
+
+def _of_predict(traced: Traced) -> str:
+    """Return what is known where kernels outlast the calls of their layers."""
+    (whole_query,) = traced.sums()
+    part = share(whole_query["time"], traced.model_ns)
+    return (
+        f"Non-GPU time by layer is unknown in {traced.run.row.run}, which is not serialised: its "
+        f"kernels outlast their layers' calls; they take {in_percent(part)} of predict."
     )
 
 
@@ -73,7 +124,7 @@ def _rows(traced: Traced) -> list[dict[str, Any]]:
         # Kernels know a layer's index; of layers that share one, the first has them.
         own = kernels.get(layer["node"], _NOTHING) if layer["node"] not in seen else _NOTHING
         seen.add(layer["node"])
-        rows.append({**traced.stack.cells(traced.run), **_cells(layer, own)})
+        rows.append({**traced.stack.cells_beside(traced.run), **_cells(layer, own)})
     return rows
 
 
@@ -120,10 +171,12 @@ ANALYSIS = Analysis(
     source=(
         "XSP A13: non-GPU = layer latency - sum of kernel latency. The layer's is of the run whose "
         "deepest level is framework, the kernels' of level system; each has its own interval, the "
-        "difference spans the ends of both."
+        "difference spans the ends of both. XSP's runs were serialised (CUDA_LAUNCH_BLOCKING=1): "
+        "such runs have rows of their own, with both times from them."
     ),
     columns=(
         *STACK_COLUMNS,
+        VARIANT_COLUMN,
         whole("index", "Place in execution order, from 0."),
         whole("layer", "The framework's own number for it; -1 when it has none."),
         text("name", "The layer's name."),

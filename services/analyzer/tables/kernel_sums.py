@@ -1,6 +1,6 @@
 """What tables of kernels share: the columns of a sum, the runs it is from, and its doubts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from services.analyzer.tables.kernel_frames import (
     sums,
 )
 from services.analyzer.tables.layer_frames import predict_ns
-from services.analyzer.tables.stacks import Stack, stacks_of
+from services.analyzer.tables.stacks import SERIALISED, Stack, stacks_beside, stacks_of
 from services.analyzer.tables.table import estimate, real, trace_doubts, truth, whole
 
 NO_KERNELS = "No run at level system has kernels."
@@ -89,7 +89,30 @@ class Traced:
 
 def traced_of(frames: Frames) -> list[Traced]:
     """Return the stacks that have kernels."""
-    return [Traced(s, s.traced) for s in stacks_of(frames) if s.traced is not None]
+    return _traced_in(stacks_of(frames))
+
+
+def traced_beside(frames: Frames) -> list[Traced]:
+    """Return the plain stacks that have kernels, and behind them the serialised ones."""
+    return _traced_in(stacks_beside(frames))
+
+
+def _traced_in(stacks: Iterable[Stack]) -> list[Traced]:
+    return [Traced(s, s.traced) for s in stacks if s.traced is not None]
+
+
+def telling(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of the first serialised run, else of the first one, for a verdict.
+
+    Only where each launch is waited for do a layer's own time and its kernels' compare.
+    """
+    first = next((row for row in rows if row["variant"] == SERIALISED), rows[0])
+    return [row for row in rows if row["run"] == first["run"]]
+
+
+def run_named(row: dict[str, Any]) -> str:
+    """Return how a verdict calls a row's run."""
+    return f"{row['run']}, {row['variant']}" if row["variant"] else str(row["run"])
 
 
 def kernel_doubts(frames: Frames, traced: Sequence[Traced]) -> list[str]:

@@ -11,10 +11,10 @@ from services.analyzer.tables.kernel_sums import (
     SUM_COLUMNS,
     Traced,
     kernel_doubts,
-    traced_of,
+    traced_beside,
     without_counters,
 )
-from services.analyzer.tables.stacks import STACK_COLUMNS
+from services.analyzer.tables.stacks import STACK_COLUMNS, VARIANT_COLUMN
 from services.analyzer.tables.table import (
     Analysis,
     in_ms,
@@ -29,7 +29,7 @@ from services.analyzer.tables.table import (
 
 def kernels(frames: Frames) -> Table:
     """Return a row a kernel: layer, name, and which of that name in its layer it is."""
-    traced = traced_of(frames)
+    traced = traced_beside(frames)
     rows = [row for each in traced for row in kernel_rows(each)]
     verdict = NO_KERNELS
     if rows:
@@ -48,7 +48,7 @@ def kernel_rows(traced: Traced) -> list[dict[str, Any]]:
     """Return the rows of one stack."""
     rows = [
         {
-            **traced.stack.cells(traced.run),
+            **traced.stack.cells_beside(traced.run),
             **row,
             "layer_name": traced.names.get(row["layer"], ""),
             "share": share(row["time"], traced.model_ns),
@@ -69,6 +69,7 @@ ANALYSIS = Analysis(
     ),
     columns=(
         *STACK_COLUMNS,
+        VARIANT_COLUMN,
         whole("layer", "Index of its layer; null where none is known."),
         text("layer_name", "That layer's name."),
         text("name", "The kernel's name."),

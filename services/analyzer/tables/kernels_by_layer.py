@@ -10,27 +10,32 @@ from services.analyzer.tables.kernel_sums import (
     SUM_COLUMNS,
     Traced,
     kernel_doubts,
-    traced_of,
+    run_named,
+    telling,
+    traced_beside,
     without_counters,
 )
 from services.analyzer.tables.layer_frames import layers_of
-from services.analyzer.tables.stacks import STACK_COLUMNS
+from services.analyzer.tables.stacks import STACK_COLUMNS, VARIANT_COLUMN
 from services.analyzer.tables.table import Analysis, estimate, in_ms, made, text, whole
 
 
 def kernels_by_layer(frames: Frames) -> Table:
-    """Return a row a layer with kernels, and one of the kernels without a layer."""
-    traced = traced_of(frames)
+    """Return a row a layer with kernels, and one of the kernels without a layer.
+
+    Serialised runs' rows come behind plain ones'; the verdict is of theirs: they tell parents.
+    """
+    traced = traced_beside(frames)
     rows = [row for each in traced for row in layer_rows(each)]
     verdict = NO_KERNELS
     if rows:
-        first = [row for row in rows if row["run"] == rows[0]["run"] and row["layer"] is not None]
+        first = [row for row in telling(rows) if row["layer"] is not None]
         verdict = "No kernel belongs to a known layer."
         if first:
             top = max(first, key=lambda row: row["time"])
             verdict = (
                 f"Of {len(first)} layers with kernels {top['name']} takes most, "
-                f"{in_ms(top['time'])} a query in {top['calls']:g} kernels ({top['run']})."
+                f"{in_ms(top['time'])} a query in {top['calls']:g} kernels ({run_named(top)})."
                 + without_counters(traced)
             )
     return made(ANALYSIS, rows, verdict, kernel_doubts(frames, traced))
@@ -49,7 +54,7 @@ def layer_rows(traced: Traced) -> list[dict[str, Any]]:
         layer = own.get(row["layer"], {})
         rows.append(
             {
-                **traced.stack.cells(traced.run),
+                **traced.stack.cells_beside(traced.run),
                 "name": traced.names.get(row["layer"], ""),
                 "type": layer.get("type", ""),
                 "latency": layer.get("time"),
@@ -68,10 +73,12 @@ ANALYSIS = Analysis(
     title="Kernels by layer (A11)",
     source=(
         "XSP A11: sums over a query's kernels of one layer, trimmed mean over queries; the layer's "
-        "own latency is of the run whose deepest level is framework."
+        "own latency is of the run whose deepest level is framework. "
+        "Serialised runs have rows of their own, with both times from them."
     ),
     columns=(
         *STACK_COLUMNS,
+        VARIANT_COLUMN,
         whole("layer", "The layer's index; null: of kernels that belong to no known layer."),
         text("name", "The layer's name."),
         text("type", "Its type."),

@@ -9,16 +9,18 @@ from services.analyzer.tables.kernel_sums import (
     NO_COUNTERS,
     NO_KERNELS,
     kernel_doubts,
-    traced_of,
+    run_named,
+    telling,
+    traced_beside,
 )
 from services.analyzer.tables.kernels_by_layer import layer_rows
-from services.analyzer.tables.stacks import STACK_COLUMNS
+from services.analyzer.tables.stacks import STACK_COLUMNS, VARIANT_COLUMN
 from services.analyzer.tables.table import Analysis, in_percent, made, real, share, text, whole
 
 
 def layer_counters(frames: Frames) -> Table:
     """Return a row a layer whose kernels were counted, the first layer among them."""
-    traced = traced_of(frames)
+    traced = traced_beside(frames)
     names = [column.name for column in ANALYSIS.columns]
     rows = [
         {name: row[name] for name in names}
@@ -31,7 +33,7 @@ def layer_counters(frames: Frames) -> Table:
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
-    first = [row for row in rows if row["run"] == rows[0]["run"]]
+    first = telling(rows)
     told = []
     for name, what in (("flops", "FLOP"), ("dram_read_bytes", "DRAM reads")):
         known = [row for row in first if row[name] is not None]
@@ -39,7 +41,7 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
             top = max(known, key=lambda row: row[name])
             part = share(top[name], sum(row[name] for row in known))
             told.append(f"{in_percent(part)} of {what} in {top['name']}")
-    return f"Most of what {len(first)} layers do in {first[0]['run']}: {', '.join(told)}."
+    return f"Most of what {len(first)} layers do in {run_named(first[0])}: {', '.join(told)}."
 
 
 ANALYSIS = Analysis(
@@ -52,6 +54,7 @@ ANALYSIS = Analysis(
     ),
     columns=(
         *STACK_COLUMNS,
+        VARIANT_COLUMN,
         whole("layer", "The layer's index; null: of kernels that belong to no known layer."),
         text("name", "The layer's name."),
         text("type", "Its type."),

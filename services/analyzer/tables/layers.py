@@ -6,7 +6,12 @@ from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of, predict_ns
-from services.analyzer.tables.stacks import depth_doubts, layered_runs
+from services.analyzer.tables.stacks import (
+    VARIANT_COLUMN,
+    deeper_than_layers,
+    layered_in,
+    stacks_beside,
+)
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
@@ -24,8 +29,12 @@ from services.analyzer.tables.table import (
 
 
 def layers(frames: Frames) -> Table:
-    """Return a row a layer, from runs whose deepest level is framework where there are such."""
-    rows = [row for run in layered_runs(frames) for row in _rows(run)]
+    """Return a row a layer, from runs whose deepest level is framework where there are such.
+
+    Serialised runs' layers come behind those of plain ones.
+    """
+    runs = list(layered_in(stacks_beside(frames)))
+    rows = [row for run in runs for row in _rows(run)]
     verdict = NO_LAYERS
     if rows:
         first = [row for row in rows if row["run"] == rows[0]["run"] and row["queries"]]
@@ -35,7 +44,7 @@ def layers(frames: Frames) -> Table:
             f"({slowest['type']}): {in_ms(slowest['time'])} a query, "
             f"{in_percent(slowest['share'])} of predict in {slowest['run']}."
         )
-    caveats = [*trace_doubts(frames), *depth_doubts(frames), *never_ran(rows)]
+    caveats = [*trace_doubts(frames), *deeper_than_layers(runs), *never_ran(rows)]
     return made(ANALYSIS, rows, verdict, caveats)
 
 
@@ -53,7 +62,12 @@ def _rows(run: Run) -> list[dict[str, Any]]:
     found = layers_of(run).rename({"place": "index"})
     kept = [each.name for each in ANALYSIS.columns if each.name in found.columns]
     return [
-        {**run_cells(run.row), **row, "share": share(row["time"], whole_ns)}
+        {
+            **run_cells(run.row),
+            "variant": run.row.variant,
+            **row,
+            "share": share(row["time"], whole_ns),
+        }
         for row in found.select(kept).to_dicts()
     ]
 
@@ -65,10 +79,11 @@ ANALYSIS = Analysis(
     source=(
         "XSP A2: from runs whose deepest level is framework; trimmed mean over queries of a "
         "layer's summed spans, interval by winsorised variance (Tukey and McLaughlin 1963). "
-        "Predict holds the cost of tracing too."
+        "Predict holds the cost of tracing too. Serialised runs have rows of their own."
     ),
     columns=(
         *RUN_COLUMNS,
+        VARIANT_COLUMN,
         whole("index", "Place in execution order, from 0."),
         text("name", "The layer's name."),
         whole("node", "The framework's own number for it; -1 when it has none."),

@@ -6,8 +6,7 @@ import polars as pl
 
 from services.analyzer.derived import once
 from services.analyzer.frames import LAYER_LEVEL, Run
-
-_ALONE = "serialised"
+from services.analyzer.tables.stacks import SERIALISED
 
 
 def are_side_by_side(run: Run) -> bool:
@@ -27,9 +26,11 @@ def _are_side_by_side(run: Run) -> bool:
 
 def ambiguous_parents(runs: Sequence[Run]) -> Iterator[str]:
     """Yield which runs have layers side by side, and how to tell them apart."""
-    serialised = {(run.row.agent, run.row.batch_size) for run in runs if run.row.variant == _ALONE}
+    serialised = {
+        (run.row.agent, run.row.batch_size) for run in runs if run.row.variant == SERIALISED
+    }
     for run in runs:
-        if run.row.variant != _ALONE and are_side_by_side(run):
+        if run.row.variant != SERIALISED and are_side_by_side(run):
             is_told = (run.row.agent, run.row.batch_size) in serialised
             remedy = "the serialised runs tell" if is_told else "request it serialised, which tells"
             yield (

@@ -6,7 +6,7 @@ there, as in an imported trace, the shallowest deeper one stands for it, and its
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,14 @@ STACK_COLUMNS = (
 )
 """What rows made of several levels' runs begin with."""
 
+SERIALISED = "serialised"
+"""The variant whose layers and launches wait for each other: it tells what lies in which."""
+
+VARIANT_COLUMN = text(
+    "variant", "Empty, or serialised: one thread, each launch waited for; never mixed in a row."
+)
+"""What tables that have rows of serialised runs beside plain ones say of each row."""
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -40,6 +48,7 @@ class Stack:
     scenario: str
     batch_size: int
     parameters: str
+    variant: str
     by_level: Mapping[int, Run]
     #: runs of the same agent and batch size that may hold hardware counters
     counted: tuple[Run, ...] = field(default=())
@@ -78,6 +87,10 @@ class Stack:
             "run": run.row.run,
         }
 
+    def cells_beside(self, run: Run) -> dict[str, Any]:
+        """Return the cells of `STACK_COLUMNS` and `VARIANT_COLUMN`."""
+        return {**self.cells(run), "variant": self.variant}
+
     def _shallowest(self, level: int, tells: Any) -> Run | None:
         return next(
             (r for at, r in sorted(self.by_level.items()) if at >= level and tells(r)), None
@@ -89,7 +102,7 @@ def stacks_of(frames: Frames, variants: Collection[str] = ("",)) -> Iterator[Sta
 
     Only those of `variants`: plain ones, unless told; counters are read of replays all the same.
     """
-    groups: dict[tuple[str, str, str, int, str], dict[int, Run]] = defaultdict(dict)
+    groups: dict[tuple[str, str, str, int, str, str], dict[int, Run]] = defaultdict(dict)
     counted: dict[tuple[str, int], list[Run]] = defaultdict(list)
     for run in frames.measured:
         row = run.row
@@ -101,21 +114,36 @@ def stacks_of(frames: Frames, variants: Collection[str] = ("",)) -> Iterator[Sta
         if row.variant not in variants:
             continue
         parameters = json.dumps(dict(row.parameters), sort_keys=True, default=str)
-        key = (row.agent, row.session, row.scenario, row.batch_size, parameters)
+        key = (row.agent, row.session, row.scenario, row.batch_size, parameters, row.variant)
         groups[key].setdefault(row.level, run)
     for key, runs in groups.items():
         if set(runs) != {HARDWARE_LEVEL}:
             yield Stack(*key, by_level=runs, counted=tuple(counted[key[0], key[3]]))
 
 
+def stacks_beside(frames: Frames) -> list[Stack]:
+    """Return the plain stacks, and behind them those of serialised runs."""
+    return [*stacks_of(frames), *stacks_of(frames, (SERIALISED,))]
+
+
 def layered_runs(frames: Frames) -> Iterator[Run]:
-    """Yield the runs that tell of layers, one a load."""
-    return (stack.layered for stack in stacks_of(frames) if stack.layered is not None)
+    """Yield the plain runs that tell of layers, one a load."""
+    return layered_in(stacks_of(frames))
+
+
+def layered_in(stacks: Iterable[Stack]) -> Iterator[Run]:
+    """Yield the runs of these stacks that tell of layers."""
+    return (stack.layered for stack in stacks if stack.layered is not None)
 
 
 def depth_doubts(frames: Frames) -> Iterator[str]:
-    """Yield which layers' times hold the cost of tracing deeper than layers."""
-    for run in layered_runs(frames):
+    """Yield which plain layers' times hold the cost of tracing deeper than layers."""
+    return deeper_than_layers(layered_runs(frames))
+
+
+def deeper_than_layers(runs: Iterable[Run]) -> Iterator[str]:
+    """Yield which of these runs' layers' times hold the cost of tracing deeper."""
+    for run in runs:
         if run.row.level > LAYER_LEVEL:
             yield (
                 f"{run.row.run}: no run stops at level framework; its layers' times hold the cost "

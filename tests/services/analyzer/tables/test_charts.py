@@ -49,5 +49,5 @@ def test_numbers_are_drawn_from_columns_of_numbers(analysis: Analysis) -> None:
 def test_a_strange_field_is_found_in_channels_folds_and_expressions() -> None:
     assert fields_of(bars(("a", "A"), ("b", "B"), "c")) == {"a", "b", "c", "run"}
     parts = fields_of(stacked(("a", "A"), {"b": "B", "c": "C"}, "title"))
-    assert parts == {"a", "b", "c"}
+    assert parts == {"a", "b", "c", "run"}
     assert fields_of({"transform": [{"filter": "datum.x > 0"}]}) == {"x"}

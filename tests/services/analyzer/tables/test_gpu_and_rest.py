@@ -1,0 +1,80 @@
+"""GPU and non-GPU: told by runs whose launches are waited for, else by predict as a whole."""
+
+from typing import Any
+
+from services.analyzer.tables.gpu_and_rest import ANALYSIS
+from services.analyzer.tables.kernels_by_layer import ANALYSIS as BY_LAYER
+from services.analyzer.tables.layers import ANALYSIS as LAYERS
+from tests.services.analyzer.tables.reading import rows_of, table_of
+from tests.services.analyzer.tables.traced import kernel_run, layer_run, model_run, named
+
+LAUNCHES = (0, "conv", 100), (1, "relu", 50)
+KERNELS = (0, "gemm", 2000), (1, "max", 500)
+PLAIN = (model_run(), layer_run(*LAUNCHES), kernel_run(*KERNELS))
+
+
+def waited(*layers: tuple[int, str, int], **more: Any) -> dict[str, Any]:
+    """Return a run in which each launch is waited for, one level deep: layers and kernels."""
+    told = {"run": "b", "session": "b1-serialised", "variant": "serialised", "level": 5}
+    return layer_run(*layers) | {"kernels": kernel_run(*KERNELS)["kernels"]} | told | more
+
+
+def test_without_a_serialised_run_predict_alone_tells() -> None:
+    table = table_of(ANALYSIS, *PLAIN)
+    assert table.verdict == (
+        "Non-GPU time by layer is unknown in s, which is not serialised: its kernels outlast "
+        "their layers' calls; they take 25.0% of predict."
+    )
+    assert any("request it serialised" in caveat for caveat in table.caveats)
+
+
+def test_the_serialised_runs_own_layers_and_kernels_tell_non_gpu_time() -> None:
+    table = table_of(ANALYSIS, waited((0, "conv", 2600), (1, "relu", 525)), *PLAIN)
+    plain, alone = rows_of(table)[:2], named(rows_of(table)[2:])
+    assert [(row["run"], row["variant"], row["non_gpu"]) for row in plain] == [
+        ("s", "", -1900),
+        ("s", "", -450),
+    ]
+    assert [(alone[name]["non_gpu"], alone[name]["variant"]) for name in ("conv", "relu")] == [
+        (600, "serialised"),
+        (25, "serialised"),
+    ]
+    assert table.verdict.startswith(
+        "Kernels take 80.0% of the latency of 2 layers in b, serialised"
+    )
+    assert any("b, serialised, tells" in caveat for caveat in table.caveats)
+
+
+def test_runs_of_one_session_are_never_mixed_in_a_row() -> None:
+    # An import may put both into one session.
+    both = waited((0, "conv", 2600), (1, "relu", 525), session="")
+    rows = rows_of(table_of(ANALYSIS, both, *PLAIN))
+    assert {(row["variant"], row["run"], row["latency"]) for row in rows} == {
+        ("", "s", 100),
+        ("", "s", 50),
+        ("serialised", "b", 2600),
+        ("serialised", "b", 525),
+    }
+
+
+def test_kernels_by_layer_and_layers_have_serialised_rows_behind_plain_ones() -> None:
+    both = waited((0, "conv", 2600), (1, "relu", 525)), *PLAIN
+    by_layer, layers = table_of(BY_LAYER, *both), table_of(LAYERS, *both)
+    assert [(row["variant"], row["latency"]) for row in rows_of(by_layer)] == [
+        ("", 100),
+        ("", 50),
+        ("serialised", 2600),
+        ("serialised", 525),
+    ]
+    assert "(b, serialised)" in by_layer.verdict
+    told = [(row["run"], row["variant"], row["time"]) for row in rows_of(layers)]
+    assert told[:2] == [("l", "", 100), ("l", "", 50)]
+    assert told[2:] == [("b", "serialised", 2600), ("b", "serialised", 525)]
+    assert layers.verdict.endswith("in l.")
+
+
+def test_cold_runs_and_replays_for_counters_stay_out() -> None:
+    cold = waited((0, "conv", 9), run="c", session="c", variant="cold")
+    replay = waited((0, "conv", 9), run="h", session="h", variant="counters", level=6)
+    rows = rows_of(table_of(ANALYSIS, cold, replay, *PLAIN))
+    assert {row["run"] for row in rows} == {"s"}
