@@ -6,6 +6,7 @@ function and its `ANALYSIS`, and a line here.
 
 from services.analyzer.tables.accuracy import ANALYSIS as ACCURACY
 from services.analyzer.tables.attempts import ANALYSIS as ATTEMPTS
+from services.analyzer.tables.blocks import ANALYSIS as BLOCKS
 from services.analyzer.tables.cold_layers import ANALYSIS as COLD_LAYERS
 from services.analyzer.tables.cold_start import ANALYSIS as COLD_START
 from services.analyzer.tables.conditions import ANALYSIS as CONDITIONS
@@ -47,6 +48,7 @@ from services.analyzer.tables.work_kinds import ANALYSIS as WORK_KINDS
 ANALYSES: tuple[Analysis, ...] = (
     CONDITIONS,
     LATENCY,
+    BLOCKS,
     THROUGHPUT,
     OPTIMAL_BATCH,
     LEVELS,
