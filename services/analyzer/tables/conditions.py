@@ -45,6 +45,7 @@ def _cells(run: Run) -> dict[str, Any]:
     return {
         **run_cells(row),
         "level_asked": Level(row.level_asked).name.lower(),
+        "variant": row.variant,
         "session": row.session,
         "attempt": row.attempt,
         "end": row.end,
@@ -84,6 +85,7 @@ ANALYSIS = Analysis(
     columns=(
         *RUN_COLUMNS,
         text("level_asked", "The trace level asked for."),
+        text("variant", "What was special about the process: serialised, counters, cold, nothing."),
         text("session", "The session: one opened predictor."),
         whole("attempt", "Which attempt counts."),
         text("end", "How it ended: completed, failed, incomplete or cancelled."),
