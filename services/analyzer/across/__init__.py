@@ -24,5 +24,13 @@ COMPARISONS: tuple[Comparison, ...] = (
 )
 """Every comparison, in the order of a report."""
 
-READ = ("conditions", "latency", "optimal_batch", "accuracy", "memory")
+READ = (
+    "conditions",
+    "latency",
+    "blocks",
+    "device_conditions",
+    "optimal_batch",
+    "accuracy",
+    "memory",
+)
 """The tables that comparisons read."""

@@ -1,7 +1,8 @@
-"""Regressions between versions: run against run of like conditions, with intervals.
+"""Regressions between versions: block against block of like conditions, with intervals.
 
-Paired are runs of the same agent, scenario, parameters, batch size and level. What else must be
-alike and is not refuses the pair, and is named: a number under other conditions, or of another
+Paired are runs of the same agent, scenario, parameters, batch size, level and variant, and of
+these their blocks by number. What else must be alike (`likeness`) and is not refuses the pair, and
+is named: a number under other conditions, or of another
 model, is no regression; another version of the same model may be one.
 """
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
-from services.analyzer.across.likeness import clocks_apart
+from services.analyzer.across.likeness import clocks_apart, unlike
 from services.analyzer.across.source import Cells, Comparison, Source, Terms
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.table import (
@@ -25,9 +26,9 @@ from services.analyzer.tables.table import (
     whole,
 )
 
-_PAIRED_BY = ("agent", "scenario", "parameters", "batch_size", "level")
-_ALIKE = ("device", "provider", "precision", "threads", "options", "pacing", "dataset", "seed")
-"""Conditions that must be alike beside the model's name; what is in `_VERSIONS` may differ."""
+_PAIRED_BY = ("agent", "scenario", "parameters", "batch_size", "level", "variant")
+_REPLAY = "counters"
+"""The variant of runs whose times are a profiler's."""
 _VERSIONS = ("model", "framework", "mlscope_version", "python_version", "checksums")
 LEAST = 0.01
 """A change below this is the same, however sure it is."""
@@ -101,10 +102,10 @@ def _pair(source: Source, row: Cells) -> tuple[object, ...]:
 
 def _cells(first: Source, other: Source, old: Cells, new: Cells) -> Cells:
     were, are = first.conditions.get(old["run"], {}), other.conditions.get(new["run"], {})
-    unlike = ["model"] if _model_name(were) != _model_name(are) else []
-    unlike += [name for name in _ALIKE if were.get(name) != are.get(name)]
-    unlike += [f"end of {row['run']}" for row, told in ((old, were), (new, are)) if _is_bad(told)]
-    change = None if unlike else _change(old, new)
+    refused = unlike(first, other, old, new)
+    ratios = _ratios(first, other, old, new)
+    by_block = len(ratios) >= LEAST_BLOCKS
+    change = None if refused else _of_blocks(ratios) if by_block else _change(old, new)
     return {
         "first": first.evaluation,
         "second": other.evaluation,
@@ -124,11 +125,6 @@ def _cells(first: Source, other: Source, old: Cells, new: Cells) -> Cells:
         "change_high": change[2] if change else None,
         "result": "refused" if refused else _result(change),
     }
-
-
-def _model_name(told: Cells) -> str:
-    """Return a model's name without its version."""
-    return str(told.get("model") or "").rpartition(":")[0]
 
 
 def _ends(name: str, row: Cells) -> Cells:

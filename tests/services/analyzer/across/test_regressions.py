@@ -78,3 +78,49 @@ def test_each_later_evaluation_is_set_against_the_first() -> None:
     told = rows(COMPARISON, *sources)
     assert [(row["first"], row["second"]) for row in told] == [("1.0", "2.0"), ("1.0", "3.0")]
     assert table_of(COMPARISON, sources).verdict.startswith("2 of 2 pairs are slower")
+
+
+def _blocked(name: str, *blocks_ns: int, **more: Any) -> Source:
+    """Return an evaluation of one run whose blocks' queries take so long each."""
+    queries = [
+        [5 * b + n, b, 1, None, at, at, at + ns, ns, 0]
+        for b, ns in enumerate(blocks_ns)
+        for n, at in enumerate(range(100 * b * MS, 100 * b * MS + 50 * MS, 10 * MS))
+    ]
+    return source(name, batch(1, MS, queries=queries, **more))
+
+
+def test_blocks_are_paired_by_number_where_both_have_them() -> None:
+    # Blocks drift alike: each is 2 % slower, which whole runs can't tell from the drift.
+    drift = [MS, 2 * MS, 4 * MS, 8 * MS]
+    slower = [ns * 51 // 50 for ns in drift]
+    (row,) = rows(COMPARISON, _blocked("1.0", *drift), _blocked("2.0", *slower, 99 * MS))
+    assert (row["paired"], row["pairs"], row["result"]) == ("blocks", 4, "slower")
+    assert row["change"] == pytest.approx(0.02)
+    assert row["change_low"] == pytest.approx(0.02)
+
+
+def test_blocks_that_change_both_ways_are_no_regression() -> None:
+    before, after = [MS] * 4, [MS * 13 // 10, MS * 9 // 10, MS * 13 // 10, MS]
+    (row,) = rows(COMPARISON, _blocked("1.0", *before), _blocked("2.0", *after))
+    assert row["change"] == pytest.approx(0.125)
+    assert (row["paired"], row["result"]) == ("blocks", "same")
+
+
+def test_too_few_blocks_leave_whole_runs() -> None:
+    (row,) = rows(COMPARISON, _blocked("1.0", MS, MS), _blocked("2.0", MS, MS, MS))
+    assert (row["paired"], row["pairs"]) == ("runs", 1)
+
+
+def test_runs_of_another_variant_are_no_pair_and_replays_are_no_times() -> None:
+    plain, serialised = _version("1.0", MS), _version("2.0", MS, variant="serialised")
+    assert table_of(COMPARISON, [plain, serialised]).rows == ()
+    replays = [_version(name, MS, variant="counters") for name in ("1.0", "2.0")]
+    assert table_of(COMPARISON, replays).rows == ()
+
+
+def test_openings_of_one_load_are_paired_in_their_order() -> None:
+    before = source("1.0", batch(1, MS, run="a"), batch(1, 2 * MS, run="b"))
+    after = source("2.0", batch(1, MS, run="c"), batch(1, 2 * MS, run="d"))
+    told = rows(COMPARISON, before, after)
+    assert [(row["first_run"], row["second_run"]) for row in told] == [("a", "c"), ("b", "d")]
