@@ -97,7 +97,8 @@ def _timed(source: Source) -> list[Cells]:
 
 def _pair(source: Source, row: Cells) -> tuple[object, ...]:
     told = source.conditions.get(row["run"], {})
-    return tuple({**told, **row}.get(name) for name in _PAIRED_BY)
+    # Tables of before there were variants have none: no variant is what they mean.
+    return tuple({"variant": "", **told, **row}.get(name) for name in _PAIRED_BY)
 
 
 def _cells(first: Source, other: Source, old: Cells, new: Cells) -> Cells:

@@ -124,3 +124,18 @@ def test_openings_of_one_load_are_paired_in_their_order() -> None:
     after = source("2.0", batch(1, MS, run="c"), batch(1, 2 * MS, run="d"))
     told = rows(COMPARISON, before, after)
     assert [(row["first_run"], row["second_run"]) for row in told] == [("a", "c"), ("b", "d")]
+
+
+def test_tables_stored_before_there_were_variants_are_paired_still() -> None:
+    old, new = _version("1.0", MS), _version("2.0", MS)
+    told = old.tables["conditions"]
+    at = [column.name for column in told.columns].index("variant")
+    without = told.model_copy(
+        update={
+            "columns": told.columns[:at] + told.columns[at + 1 :],
+            "rows": tuple(row[:at] + row[at + 1 :] for row in told.rows),
+        }
+    )
+    stored = Source("1.0", {"conditions": without, "latency": old.tables["latency"]})
+    (row,) = rows(COMPARISON, stored, new)
+    assert (row["result"], row["paired"]) == ("same", "runs")
