@@ -107,8 +107,8 @@ def _of_predict(traced: Traced) -> str:
     (whole_query,) = traced.sums()
     part = share(whole_query["time"], traced.model_ns)
     return (
-        f"Non-GPU time by layer is unknown in {traced.run.row.run}, which is not serialised: its "
-        f"kernels outlast their layers' calls; they take {in_percent(part)} of predict."
+        f"Kernels take {in_percent(part)} of predict; non-GPU time by layer is unknown in "
+        f"{traced.run.row.run}, which is not serialised: kernels outlast their layers' calls."
     )
 
 
