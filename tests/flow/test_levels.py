@@ -1,7 +1,7 @@
 """Levels end to end: collectors, variants and cold starts, from the request to rows and tables."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
@@ -33,6 +33,12 @@ def differences(cluster: Cluster, evaluation: str) -> list[str]:
     return [row["part"] for row in rows if row["kind"] == "difference" and "query" in row["part"]]
 
 
+def layers_by_run(cluster: Cluster, evaluation: str) -> dict[tuple[str, str], int]:
+    """Return how many layers the table of them has, by run and variant."""
+    sql = "SELECT run, variant FROM analysis_layers WHERE evaluation = %s"
+    return Counter(cluster.rows(sql, evaluation))
+
+
 def test_a_deep_request_measures_each_level_on_its_own(cluster: Cluster) -> None:
     status = run(
         cluster,
@@ -50,6 +56,12 @@ def test_a_deep_request_measures_each_level_on_its_own(cluster: Cluster) -> None
         ("b1-online-system", "", Level.SYSTEM),
         ("b1-serialised-online-system", "serialised", Level.SYSTEM),
     ]
+    found = layers_by_run(cluster, status.evaluation)
+    assert found.keys() == {
+        ("b1-online-framework", ""),
+        ("b1-serialised-online-system", "serialised"),
+    }
+    assert len(set(found.values())) == 1
     assert cluster.rows(SERIES, status.evaluation) == [("resource",)]
     assert differences(cluster, status.evaluation) == [
         "tracing framework over model, on query",
