@@ -5,7 +5,7 @@ layers opens a twin session with ORT's profiler on, for one block, and reads the
 """
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -198,13 +198,18 @@ class LayerTwin:
     def close(self) -> list[list[Layer]]:
         """End profiling; return the layers of each call, and leave no file."""
         self._end()
-        calls = [
-            [self._names.layer(event, began_ns) for event in events]
-            for path, began_ns in self._profiles
-            for events in _runs_in(path)[len(self._warmed_with) :]
-        ]
+        calls = [call for profile in self._profiles for call in self._calls_in(*profile)]
         self._folder.cleanup()
         return calls
+
+    def _calls_in(self, path: Path, began_ns: int) -> Iterator[list[Layer]]:
+        """Yield the layers of each call of a session's profile."""
+        runs = _runs_in(path)
+        # Of nodes side by side, each would have what the others allocate.
+        if runs and self._options.mode != "parallel":
+            self._names.measure(runs[0])
+        for events in runs[len(self._warmed_with) :]:
+            yield [self._names.layer(event, began_ns) for event in events]
 
     def _open(self) -> None:
         settings = _session_options(self._options)

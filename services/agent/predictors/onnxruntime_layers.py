@@ -3,6 +3,10 @@
 The profile is a JSON list with one event a line. `Node` events ending in `_kernel_time` come in
 the order they ended, those of one run before the run's `model_run` event. `ts` (from the start
 of profiling) and `dur` are whole microseconds, both cut: sums of layers are biased low.
+
+Newer ones' events also tell by how much the bytes asked of its allocator grew while the
+node ran (`mem_requested_in_use_delta`): what it allocated and kept, 0 where it works in place or
+into a caller's array. Only a session's first run tells it: later ones plan all memory ahead.
 """
 
 import json
@@ -56,6 +60,16 @@ class LayerNames:
         self._windows = {node.name: prod(node.window) for node in executed}
         #: what a node's spans carry, by its name and number; in order of their first run
         self._texts: dict[tuple[str, int], bytes] = {}
+        #: bytes that nodes allocated in a session's first run, by the same
+        self._allocated: dict[tuple[str, int], int] = {}
+
+    def measure(self, events: Iterable[Event]) -> None:
+        """Learn what nodes allocate from a session's first run, one node after the other."""
+        for event in events:
+            args = event.get("args", {})
+            grown = _whole(args, "mem_requested_in_use_delta")
+            if grown is not None:
+                self._allocated.setdefault(_key(event["name"], args), max(grown, 0))
 
     def layer(self, event: Event, started_ns: int) -> Layer:
         """Return a node event as a layer; `started_ns` is when profiling began (monotonic)."""
@@ -65,21 +79,23 @@ class LayerNames:
             start_ns=started_ns + int(event["ts"]) * 1000,
             duration_ns=int(event["dur"]) * 1000,
             thread=int(event.get("tid", 0)),
-            attributes=self._attributes(event["name"].removesuffix(_KERNEL), args),
+            attributes=self._attributes(_key(event["name"], args), args),
         )
 
-    def _attributes(self, name: str, args: Mapping[str, Any]) -> bytes:
-        key = (name, _whole(args, "node_index") or 0)
+    def _attributes(self, key: tuple[str, int], args: Mapping[str, Any]) -> bytes:
         if key not in self._texts:
-            self._texts[key] = self._nature(name, args, len(self._texts)).text()
+            self._texts[key] = self._nature(key, args, len(self._texts)).text()
         return self._texts[key]
 
-    def _nature(self, name: str, args: Mapping[str, Any], index: int) -> Nature:
+    def _nature(self, key: tuple[str, int], args: Mapping[str, Any], index: int) -> Nature:
+        name = key[0]
         kind = str(args.get("op_name", ""))
         inputs, outputs = _shapes(args, "input_type_shape"), _shapes(args, "output_type_shape")
         parameters, activations = _whole(args, "parameter_size"), _whole(args, "activation_size")
         known = None not in (parameters, activations)
         written = _whole(args, "output_size")
+        allocated = self._allocated.get(key)
+        how = "measured" if allocated is not None else "" if written is None else "outputs"
         return Nature(
             index=index,
             type=kind,
@@ -87,8 +103,8 @@ class LayerNames:
             input_shapes=inputs,
             provider=str(args.get("provider", "")),
             original=self._origin.get(name, ()),
-            memory_bytes=written,
-            memory_kind="" if written is None else "outputs",
+            memory_bytes=written if allocated is None else allocated,
+            memory_kind=how,
             flops=flops_of(kind, inputs, outputs, self._windows.get(name, 1)),
             bytes_read=(parameters or 0) + (activations or 0) if known else None,
             bytes_written=written,
@@ -127,6 +143,11 @@ def _ends(originals: Sequence[Node], executed: Sequence[Node]) -> dict[str, str]
         if node.name not in ends and last and last not in taken:
             ends[node.name] = last
     return ends
+
+
+def _key(name: str, args: Mapping[str, Any]) -> tuple[str, int]:
+    """Return a node's name in the graph and its number: what its events have in common."""
+    return name.removesuffix(_KERNEL), _whole(args, "node_index") or 0
 
 
 def _shapes(args: Mapping[str, Any], name: str) -> list[list[int]]:

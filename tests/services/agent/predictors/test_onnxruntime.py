@@ -1,5 +1,6 @@
 """ONNX Runtime on real models."""
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -176,6 +177,32 @@ def test_layers_lie_in_their_call_in_order(tiny: Predictor) -> None:
         assert starts == sorted(starts)
         assert began - SLACK_NS < starts[0] <= layers[-1].start_ns < ended + SLACK_NS
         assert sum(layer.duration_ns for layer in layers) <= ended - began
+
+
+@pytest.mark.parametrize("warm", [0, 1])
+def test_memory_is_measured_in_the_twins_first_run(tiny: Predictor, warm: int) -> None:
+    assert isinstance(tiny, LayerSource)
+    capture = tiny.layers([images()] * warm)
+    for _ in range(2):
+        capture.predict(images())
+    told = [[json.loads(layer.attributes) for layer in call] for call in capture.close()]
+    assert told[0] == told[1]
+    assert {each["memory_kind"] for each in told[0]} == {"measured"}
+    kept = {each["type"]: (each["memory_bytes"], each["bytes_written"]) for each in told[0]}
+    # A view of its input, and what is written into our own array, are not allocated.
+    assert kept["Flatten"] == (0, 128)
+    assert kept["Gemm"] == (0, 40)
+    assert kept["Conv"] == (8192, 8192)
+
+
+def test_nodes_side_by_side_have_no_memory_of_their_own() -> None:
+    parallel = open_model(request(options={"threads": 1, "inter_threads": 2, "mode": "parallel"}))
+    assert isinstance(parallel, LayerSource)
+    capture = parallel.layers([images()])
+    capture.predict(images())
+    (call,) = capture.close()
+    parallel.close()
+    assert {json.loads(layer.attributes)["memory_kind"] for layer in call} == {"outputs"}
 
 
 def test_fused_layers_name_their_origins(tiny: Predictor) -> None:

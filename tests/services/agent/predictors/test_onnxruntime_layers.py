@@ -1,6 +1,7 @@
 """ORT's profile, line by line."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,28 @@ def test_a_layer_is_told_in_nanoseconds_of_our_clock() -> None:
         "bytes_read": 432,
         "bytes_written": 32,
     }
+
+
+def test_memory_is_what_the_first_run_allocated() -> None:
+    def ran(name: str, grown: object) -> Any:
+        given: dict[str, Any] = {
+            "node_index": "4",
+            "output_size": "32",
+            "mem_requested_in_use_delta": grown,
+        }
+        return json.loads(event(f"{name}_kernel_time", 7, **given).rstrip(","))
+
+    names = LayerNames([], [])
+    names.measure([ran("a", "48"), ran("in_place", "0"), ran("frees", "-8")])
+    names.measure([ran("a", "0")])
+
+    def told(name: str) -> tuple[object, ...]:
+        nature = json.loads(names.layer(ran(name, "0"), 0).attributes)
+        return nature["memory_bytes"], nature["memory_kind"], nature["bytes_written"]
+
+    assert told("a") == (48, "measured", 32)
+    assert told("in_place") == told("frees") == (0, "measured", 32)
+    assert told("not seen") == (32, "outputs", 32)
 
 
 def test_a_reorder_does_not_claim_another_s_work() -> None:
