@@ -6,29 +6,20 @@ import polars as pl
 
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
-from services.analyzer.grouped import trimmed
 from services.analyzer.tables.charts import pie
 from services.analyzer.tables.layer_frames import (
     NO_LAYERS,
-    layer_times,
     layers_of,
-    predict_ns,
 )
 from services.analyzer.tables.stacks import depth_doubts, layered_runs
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
-    estimate,
     in_percent,
     made,
-    ranked,
-    real,
-    run_cells,
-    share,
-    text,
     trace_doubts,
-    whole,
 )
+from services.analyzer.tables.type_sums import time_columns, time_rows
 
 
 def layer_types(frames: Frames) -> Table:
@@ -46,30 +37,12 @@ def layer_types(frames: Frames) -> Table:
 
 def _rows(run: Run) -> list[dict[str, Any]]:
     layers = layers_of(run).filter(pl.col("queries") > 0)
-    kinds = layers.group_by("type", maintain_order=True).agg(pl.len().alias("layers"))
-    numbered = kinds.with_row_index("kind")
-    of_place = layers.select("place", "type").join(numbered, on="type").select("place", "kind")
-    summed = (
-        layer_times(run)
-        .join(of_place, on="place")
-        .group_by("kind", "query")
-        .agg(pl.col("time_ns").sum())
+    types = layers["type"].unique(maintain_order=True)
+    numbered = types.to_frame("name").with_row_index("type")
+    of_place = layers.join(numbered, left_on="type", right_on="name", suffix="_number")
+    return time_rows(
+        run, of_place.select("place", pl.col("type_number").alias("type")), "type", types.to_list()
     )
-    whole_ns = predict_ns(run)
-    rows = [
-        {
-            **run_cells(run.row),
-            "type": kinds["type"][row["kind"]],
-            "layers": kinds["layers"][row["kind"]],
-            "queries": row["n"],
-            "time": row["mid"],
-            "time_low": row["low"],
-            "time_high": row["high"],
-            "share": share(row["mid"], whole_ns),
-        }
-        for row in trimmed(summed, ["kind"], "time_ns").to_dicts()
-    ]
-    return ranked(rows, "share_of_layers")
 
 
 ANALYSIS = Analysis(
@@ -82,12 +55,7 @@ ANALYSIS = Analysis(
     ),
     columns=(
         *RUN_COLUMNS,
-        text("type", "The layers' type."),
-        whole("layers", "Layers of it."),
-        whole("queries", "Queries they served."),
-        *estimate("time", "Trimmed mean of their time a query."),
-        real("share_of_layers", "Share of the types' summed trimmed means.", "1"),
-        real("share", "Share of predict's trimmed mean in the same run.", "1"),
+        *time_columns("type", "The layers' type."),
     ),
     compute=layer_types,
     chart=pie(("time", "Time a query (ns)"), "type"),

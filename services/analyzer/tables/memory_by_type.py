@@ -16,12 +16,11 @@ from services.analyzer.tables.table import (
     in_percent,
     made,
     real,
-    run_cells,
-    share,
     text,
     trace_doubts,
     whole,
 )
+from services.analyzer.tables.type_sums import count_rows
 
 
 def memory_by_type(frames: Frames) -> Table:
@@ -42,18 +41,8 @@ def memory_by_type(frames: Frames) -> Table:
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:
-    summed = (
-        layers_of(run)
-        .drop_nulls("memory_bytes")
-        .group_by("type", maintain_order=True)
-        .agg(pl.len().alias("layers"), pl.col("memory_bytes").sum())
-        .sort("memory_bytes", descending=True, maintain_order=True)
-    )
-    total = int(summed["memory_bytes"].sum())
-    return [
-        {**run_cells(run.row), **row, "share": share(row["memory_bytes"], total)}
-        for row in summed.to_dicts()
-    ]
+    layers = layers_of(run).drop_nulls("memory_bytes")
+    return count_rows(run, layers, "memory_bytes", pl.col("memory_bytes").sum())
 
 
 ANALYSIS = Analysis(

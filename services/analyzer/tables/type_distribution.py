@@ -15,12 +15,11 @@ from services.analyzer.tables.table import (
     in_percent,
     made,
     real,
-    run_cells,
-    share,
     text,
     trace_doubts,
     whole,
 )
+from services.analyzer.tables.type_sums import count_rows
 
 
 def type_distribution(frames: Frames) -> Table:
@@ -38,17 +37,7 @@ def type_distribution(frames: Frames) -> Table:
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:
-    counted = (
-        layers_of(run)
-        .group_by("type", maintain_order=True)
-        .agg(pl.len().alias("layers"), (pl.col("queries") > 0).sum().alias("ran"))
-        .sort("layers", descending=True, maintain_order=True)
-    )
-    total = int(counted["layers"].sum())
-    return [
-        {**run_cells(run.row), **row, "share": share(row["layers"], total)}
-        for row in counted.to_dicts()
-    ]
+    return count_rows(run, layers_of(run), "layers", (pl.col("queries") > 0).sum().alias("ran"))
 
 
 ANALYSIS = Analysis(

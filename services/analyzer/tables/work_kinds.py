@@ -6,29 +6,21 @@ import polars as pl
 
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
-from services.analyzer.grouped import trimmed
 from services.analyzer.tables.charts import pie
 from services.analyzer.tables.layer_frames import (
     NO_LAYERS,
-    layer_times,
     layers_of,
-    predict_ns,
 )
 from services.analyzer.tables.stacks import depth_doubts, layered_runs
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
-    estimate,
     in_percent,
     made,
-    ranked,
-    real,
     run_cells,
-    share,
-    text,
     trace_doubts,
-    whole,
 )
+from services.analyzer.tables.type_sums import time_columns, time_rows
 
 KINDS = (
     ("attention", r"(?i)attention|sdpa|mha\b"),
@@ -72,33 +64,13 @@ def _rows(run: Run) -> list[dict[str, Any]]:
     for place, (_, pattern) in reversed(list(enumerate(KINDS[:-1]))):
         number = pl.when(pl.col("type").str.contains(pattern)).then(place).otherwise(number)
     of_place = ran.select("place", number.cast(pl.Int64).alias("kind"))
-    counts = dict(of_place.group_by("kind").len().iter_rows())
-    summed = (
-        layer_times(run)
-        .join(of_place, on="place")
-        .group_by("kind", "query")
-        .agg(pl.col("time_ns").sum())
-    )
-    whole_ns = predict_ns(run)
-    rows = [
-        {
-            **run_cells(run.row),
-            "kind": KINDS[row["kind"]][0],
-            "layers": counts[row["kind"]],
-            "queries": row["n"],
-            "time": row["mid"],
-            "time_low": row["low"],
-            "time_high": row["high"],
-            "share": share(row["mid"], whole_ns),
-        }
-        for row in trimmed(summed, ["kind"], "time_ns").to_dicts()
-    ]
-    return [*ranked(rows, "share_of_layers"), *_unknown(run, ran, counts)]
+    rows = time_rows(run, of_place, "kind", [name for name, _ in KINDS])
+    return [*rows, *_unknown(run, ran, of_place)]
 
 
-def _unknown(run: Run, ran: pl.DataFrame, counts: dict[int, int]) -> list[dict[str, Any]]:
+def _unknown(run: Run, ran: pl.DataFrame, of_place: pl.DataFrame) -> list[dict[str, Any]]:
     """Return attention's row where it may be there in parts: a softmax before a matrix product."""
-    if 0 in counts:
+    if 0 in of_place["kind"]:
         return []
     at = {
         what: ran.filter(pl.col("type").str.contains(pattern))["place"]
@@ -121,12 +93,10 @@ ANALYSIS = Analysis(
     ),
     columns=(
         *RUN_COLUMNS,
-        text("kind", "attention, convolution, matrix product, normalisation, pooling or other."),
-        whole("layers", "Layers of it."),
-        whole("queries", "Queries they served."),
-        *estimate("time", "Trimmed mean of their time a query."),
-        real("share_of_layers", "Share of the kinds' summed trimmed means.", "1"),
-        real("share", "Share of predict's trimmed mean in the same run.", "1"),
+        *time_columns(
+            "kind",
+            "attention, convolution, matrix product, normalisation, pooling or other.",
+        ),
     ),
     compute=work_kinds,
     chart=pie(("time", "Time a query (ns)"), "kind"),
