@@ -1,7 +1,7 @@
 """What a manifest that parses may still have wrong. Pure."""
 
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
 from packaging.version import InvalidVersion, Version
@@ -91,7 +91,8 @@ def _in_dataset(dataset: DatasetManifest) -> Iterator[Fault]:
 def _reader(name: str) -> Iterator[Fault]:
     """Yield a reader's name that is misspelt; another may be known where the dataset is read."""
     known = reader_names()
-    if name not in known and get_close_matches(name.lower().replace("-", "_"), known, n=1):
+    spelt = name.lower().replace("-", "_")
+    if name not in known and get_close_matches(spelt, known, n=1, cutoff=0.92):
         yield Fault("source.reader", repr(name), ", ".join(known))
 
 
@@ -105,12 +106,16 @@ def _synthetic(said: Synthetic) -> Iterator[Fault]:
 
 def _in_framework(framework: FrameworkManifest) -> Iterator[Fault]:
     for architecture, images in framework.containers.items():
-        if architecture.lower() not in _ARCHITECTURES:
-            yield Fault(f"containers.{architecture}", repr(architecture), ", ".join(_ARCHITECTURES))
+        place = f"containers.{architecture}"
+        yield from _misspelt(place, architecture, _ARCHITECTURES)
         for device in images:
-            if device.lower() not in _DEVICES:
-                place = f"containers.{architecture}.{device}"
-                yield Fault(place, repr(device), ", ".join(_DEVICES))
+            yield from _misspelt(f"{place}.{device}", device, _DEVICES)
+
+
+def _misspelt(place: str, name: str, known: Sequence[str]) -> Iterator[Fault]:
+    """Yield a name that is only nearly a known one; there are others, as fpga and armv7l."""
+    if name.lower() not in known and get_close_matches(name.lower(), known, n=1, cutoff=0.7):
+        yield Fault(place, repr(name), ", ".join(known))
 
 
 def _is_base64(text: str) -> bool:

@@ -43,7 +43,9 @@ def meet(one: SpecifierSet, other: SpecifierSet) -> bool:
     """Tell whether some version may fit both: a bound of either, or one just below or above it."""
     bounds = [each.version.removesuffix(".*") for each in (*one, *other)]
     near = [f"{bound}{end}" for bound in bounds for end in ("", ".dev0", ".0.1")]
-    return any(satisfies(version, one) and satisfies(version, other) for version in near or ["1"])
+    return any(
+        satisfies(version, one) and satisfies(version, other) for version in (*near, "0", "1")
+    )
 
 
 def newest_first(version: str) -> tuple[int, Version | str]:

@@ -36,8 +36,11 @@ def _in_assets(place: str, framework: str, assets: Assets, model: ModelManifest)
         yield from _checksum(f"{place}.{field}", getattr(assets, field))
     for name, checksum in assets.assets.items():
         yield from _checksum(f"{place}.assets.{name}", checksum)
-    if framework.lower() in _BY_FILE and not (assets.graph_path or assets.builder):
-        yield Fault(place, "neither graph_path nor builder", "where the model is: one of them")
+    if framework.lower() in _BY_FILE and not (
+        assets.graph_path or assets.builder or assets.archive
+    ):
+        found = "neither graph_path nor builder nor archive"
+        yield Fault(place, found, "where the model is: one of them")
     if not assets.archive:
         yield from _unnamed(place, assets, model)
 

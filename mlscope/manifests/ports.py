@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from mlscope.manifests.errors import Fault
 from schemas.manifest import CODE_FIELDS, PLACEHOLDERS, ModelManifest, Port
@@ -11,6 +12,8 @@ ELEMENT_TYPES = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("bool", "string"),
 )
+_NEAR = 0.8
+"""How alike (difflib) a name must be to one that is known to be called misspelt."""
 _FIRST = ("decode", "audio_decode", "tokenize", "bytes", "constant")
 """Steps that read a file's bytes, or nothing: nothing comes before them."""
 _OTHERS = ("scores", "classes", "count", "end")
@@ -19,9 +22,9 @@ _OTHERS = ("scores", "classes", "count", "end")
 
 def port_faults(model: ModelManifest) -> Iterator[Fault]:
     """Yield what no model has: no inputs, twins, odd types and shapes, steps in a wrong place."""
+    if not model.inputs:
+        yield Fault("inputs", "none", "one or more")
     for side, ports in (("inputs", model.inputs), ("outputs", model.outputs)):
-        if not ports:
-            yield Fault(side, "none", "one or more")
         seen: set[str] = set()
         for number, port in enumerate(ports):
             if port.layer_name in seen:
@@ -43,10 +46,10 @@ def code_faults(model: ModelManifest) -> Iterator[Fault]:
             continue
         try:
             parsed = ast.parse(text, f"<{field}>")
-        except (SyntaxError, ValueError) as error:
-            yield Fault(field, str(error), "Python: def fun(env, data)")
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            yield Fault(field, str(error) or type(error).__name__, "Python: def fun(env, data)")
             continue
-        if not {"fun", field} & {name for node in parsed.body for name in _names(node)}:
+        if not {"fun", field} & {name for node in ast.walk(parsed) for name in _names(node)}:
             yield Fault(field, "no function of that name", "def fun(env, data)")
 
 
@@ -65,18 +68,23 @@ def _late(place: str, port: Port) -> Iterator[Fault]:
 
 
 def _unknown(place: str, port: Port, model: ModelManifest) -> Iterator[Fault]:
+    """Yield a misspelt output; a model may have more of them than its manifest describes."""
     known = [each.layer_name for each in model.outputs if each.layer_name]
     for number, step in enumerate(port.steps):
         for parameter in _OTHERS:
             name = step.parameters.get(parameter)
-            if isinstance(name, str) and name and name not in known:
+            if not isinstance(name, str) or name in known:
+                continue
+            if get_close_matches(name, known, n=1, cutoff=_NEAR):
                 field = f"{place}.steps.{number}.{step.operator}.{parameter}"
                 yield Fault(field, repr(name), f"an output's layer_name: {', '.join(known)}")
 
 
-def _names(node: ast.stmt) -> Iterator[str]:
+def _names(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         yield node.name
+    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        yield node.target.id
     elif isinstance(node, ast.Assign):
         yield from (each.id for each in node.targets if isinstance(each, ast.Name))
     elif isinstance(node, ast.Import | ast.ImportFrom):

@@ -59,7 +59,7 @@ def read_manifest_text(
 
 
 def _path(field: str) -> Path:
-    return tuple(int(part) if part.isdigit() else part for part in field.split("."))
+    return tuple(int(part) if part.isdecimal() else part for part in field.split("."))
 
 
 def kinds() -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mlscope.assets.addresses import HttpSource, HubSource, joined, parse
+from mlscope.assets.addresses import HttpSource, HubSource, address_of, parse
 from mlscope.assets.errors import BadAddress
 from schemas.manifest import Assets
 
@@ -32,7 +32,7 @@ class Unverifiable:
 def unverifiable_in(assets: Assets, *, random_weights: bool = False) -> Iterator[Unverifiable]:
     """Yield a model's files that can't be verified; with random weights, weights are none."""
     for field, name, checksum in _files(assets, random_weights or assets.weights == RANDOM):
-        address = joined(assets.base_url, name)
+        address = address_of(assets, name)
         if not checksum and _may_change(address):
             yield Unverifiable(field, address)
 

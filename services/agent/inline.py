@@ -7,10 +7,11 @@ or a map by name) and gives one answer a sample: a list of features, or an array
 and `after_` functions around it may change the data, or give nothing. The codes of a side share
 their names and one `env`, which tells model, framework, device, options, batch size, inputs and
 outputs, and has the manifest's further files as bytes in `assets`: code can open none itself. Code
-behind the model that has the word `samples` finds those of its batch in `env["samples"]`, as the
+behind the model that has the text `samples` finds those of its batch in `env["samples"]`, as the
 dataset has them, None in the places of bad ones: sizes of pictures, contexts of questions.
 """
 
+import ast
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -145,9 +146,9 @@ class _Call:
 def _operators(
     process: InlineProcess, codes: Mapping[str, str], finish: Any, *, is_behind: bool
 ) -> tuple[Operator, ...]:
-    """Return a side's functions; code behind that has the word `samples` gets those, too."""
+    """Return a side's functions; code behind that has the text `samples` gets those, too."""
     *_, last = codes
-    wants_samples = is_behind and any(SAMPLES in text for text in codes.values())
+    wants_samples = is_behind and any(map(_asks_for_samples, codes.values()))
     return tuple(
         Operator(
             name,
@@ -155,6 +156,17 @@ def _operators(
             wants_samples=wants_samples and number == 0,
         )
         for number, name in enumerate(codes)
+    )
+
+
+def _asks_for_samples(code: str) -> bool:
+    """Tell whether code has the text `samples`: sending a batch is dear where nobody reads it."""
+    try:
+        parsed = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False  # said when it is run
+    return any(
+        isinstance(each, ast.Constant) and each.value == SAMPLES for each in ast.walk(parsed)
     )
 
 

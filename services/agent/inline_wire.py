@@ -26,7 +26,7 @@ _NO_DATA = (ValueError, TypeError, OverflowError, SyntaxError, RecursionError)
 Buffer = bytes | memoryview
 
 SAMPLES = "samples"
-"""Where `env` has a batch's samples, of code behind the model that has this word."""
+"""Where `env` has a batch's samples, of code behind the model that has this text."""
 
 
 class WireBroken(Exception):

@@ -141,7 +141,7 @@ async def test_every_field_travels(mlscope: CommandLine, standing: StandIns) -> 
         "dataset": "photos",
         "options": {"threads": 2},
         "warmup": 1,
-        "blocks": {"least": 2, "most": 5, "interval": 0.1},
+        "blocks": {"least": 2, "most": 5, "interval": 0.1, "budget_s": 0.0},
         "pacing": "local",
         "outputs": 3,
         "run_timeout_s": 9.0,
@@ -149,6 +149,7 @@ async def test_every_field_travels(mlscope: CommandLine, standing: StandIns) -> 
         "labels": {"why": "test"},
         "collectors": {"perf": False},
         "serialised": True,
+        "variants": [],
     }
 
 
@@ -158,7 +159,7 @@ async def test_a_manifest_s_file_travels_inline(
     path = tmp_path / "mine.yml"
     path.write_text(
         "{name: mine, version: 1.0.0, framework: {name: onnxruntime},"
-        " inputs: [], outputs: [], model: {graph_path: m.onnx}}"
+        " inputs: [{type: raw}], outputs: [], model: {graph_path: m.onnx}}"
     )
     ended = await mlscope("run", str(path), "--detach")
     assert (await _status(mlscope, ended.out.strip())).model == "mine:1.0.0"

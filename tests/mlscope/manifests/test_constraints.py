@@ -101,6 +101,7 @@ def test_any_versions_have_an_order(versions: list[str]) -> None:
         (">=1.12.0 <2.0", ">=2.0", False),
         (">=1.12.0 <2.0", ">1.12", True),
         ("<2", ">1", True),
+        ("<2", "<3", True),
         ("==1.15.*", "1.15.3", True),
         ("==1.15.*", ">=1.16", False),
         ("!=1.5", "1.5", False),

@@ -118,7 +118,7 @@ def test_code_behind_gets_the_samples_it_speaks_of() -> None:
         first, second = inline.behind
         second_made = second.apply(first.apply(np.zeros(2), [b"seven", None]))
         assert [feature["text"] for (feature,) in second_made] == ["5", "0"]
-    with opened(postprocess=ECHO) as inline:
+    with opened(postprocess=f"{ECHO}    # of all samples\n") as inline:
         assert not inline.behind[0].wants_samples
 
 
