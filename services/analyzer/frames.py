@@ -120,9 +120,14 @@ SERIES_SCHEMA: Schema = MappingProxyType(
         "device": pl.Int32,
         "value": pl.Float64,
         "unit": pl.String,
+        "counted_share": pl.Float64,
     }
 )
-"""A row a value of a sampled series: spans of the kind SAMPLE."""
+"""A row a value of a sampled series: spans of the kind SAMPLE.
+
+`counted_share`: of a counter that took turns with others the share of the time that it counted,
+its value is scaled by it; else null.
+"""
 
 
 def _no_series() -> pl.DataFrame:

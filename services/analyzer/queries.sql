@@ -135,7 +135,9 @@ SELECT
     CASE WHEN jsonb_typeof(span.attributes -> 'device') = 'number'
         THEN (span.attributes ->> 'device')::numeric::int4 END AS device,
     (span.attributes ->> 'value')::numeric::float8 AS value,
-    coalesce(span.attributes ->> 'unit', '') AS unit
+    coalesce(span.attributes ->> 'unit', '') AS unit,
+    CASE WHEN jsonb_typeof(span.attributes -> 'counted_share') = 'number'
+        THEN (span.attributes ->> 'counted_share')::numeric::float8 END AS counted_share
 FROM span
 INNER JOIN span_name ON span_name.run_key = span.run_key AND span_name.name = span.name
 WHERE span.run_key = %(run_key)s AND span.ts = %(ts)s AND span.kind = 6

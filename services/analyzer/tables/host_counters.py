@@ -21,6 +21,7 @@ from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
     estimate,
+    in_percent,
     made,
     many,
     real,
@@ -75,6 +76,9 @@ def _notes(frames: Frames, rows: Sequence[_Cells]) -> Iterator[str]:
         is_counted = any(each == name for each, _ in counted)
         if is_counted and run.row.level >= Level.HARDWARE and (name, "cycles") not in counted:
             yield f"{name}: its processor's counters are not there: no cycles, so no IPC"
+        for row in (each for each in rows if each["run"] == name and each["counted"] < 1.0):
+            seen = in_percent(row["counted"])
+            yield f"{name}: {row['event']}: counted for {seen} of the time at least, and scaled"
         if is_counted and run.failed:
             yield f"{name}: its counters hold what its {many(run.failed, 'failed query')} took"
 
@@ -114,6 +118,7 @@ def _row(run: Run, name: str, part: pl.DataFrame, sums: Mapping[str, float]) -> 
         "blocks": part.height,
         "queries": int(part["queries"].sum()),
         **with_interval("per_query", float(each.mean()), interval),
+        "counted": float(part["counted_share"].fill_null(1.0).min()),  # type: ignore[arg-type]
         "per_second": share(sums[name], float(part["ns"].sum()) * 1e-9) if is_timed else None,
         "ratio": ratio,
         "over": over if ratio is not None else "",
@@ -145,6 +150,11 @@ ANALYSIS = Analysis(
         whole("queries", "Queries of these blocks, failed ones among them."),
         *estimate("per_query", "Mean count a query, in its unit.", "1"),
         real("per_second", "Count a second of these blocks; null of replays and openings.", "1/s"),
+        real(
+            "counted",
+            "Least share of a block in which it counted; below 1 counters took turns.",
+            "1",
+        ),
         real("ratio", "Count over that of `over` in the same blocks: of instructions IPC.", "1"),
         text(
             "over", "What the ratio is to: cycles, cache-references, branch-instructions, nothing."

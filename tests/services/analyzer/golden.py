@@ -77,7 +77,8 @@ def with_kernels(run: Run, rows: Any) -> Run:
 
 def _run(run_key: int, value: dict[str, Any]) -> Run:
     kernels = value.pop("kernels", None)
-    series = pl.DataFrame(value.pop("series", []), schema=dict(SERIES_SCHEMA), orient="row")
+    sampled = [[*row, *[None] * (len(SERIES_SCHEMA) - len(row))] for row in value.pop("series", [])]
+    series = pl.DataFrame(sampled, schema=dict(SERIES_SCHEMA), orient="row")
     frames = [
         _frame(run_key, value.pop(name, ()), schema)
         for name, schema in (

@@ -125,13 +125,16 @@ def test_device_rows_are_read_with_what_their_sources_say(rows_url: str, store: 
 
 
 def test_sampled_series_are_read_with_their_values(rows_url: str, store: Store) -> None:
-    told = (b'{"value": 120.5, "unit": "W", "device": 1}', b'{"value": "high", "unit": "W"}')
+    told = (
+        b'{"value": 120.5, "unit": "W", "device": 1, "counted_share": 0.5}',
+        b'{"value": "high", "unit": "W"}',
+    )
     batch = a_linked_trace(9, kind=bytes([6, 6]), attribute_rows=(0, 1), attribute_texts=told)
     with closing(collector.Store(rows_url)) as rows:
         rows.save([prepared_of(batch, REQUESTED_NS)])
     (run,) = store.read("e1", [MEASURED]).measured
-    values = run.series.select("device", "value", "unit").rows()
-    assert values == [(1, 120.5, "W")]
+    values = run.series.select("device", "value", "unit", "counted_share").rows()
+    assert values == [(1, 120.5, "W", 0.5)]
 
 
 def test_spans_of_half_read_queries_are_left_out_and_it_is_said(rows_url: str) -> None:

@@ -60,3 +60,12 @@ def test_a_run_at_level_hardware_without_cycles_says_so() -> None:
     told = table_of(ANALYSIS, _run(clock, level=6)).caveats
     assert "s: its processor's counters are not there: no cycles, so no IPC" in told
     assert not any("processor's" in each for each in table_of(ANALYSIS, _run(clock)).caveats)
+
+
+def test_a_counter_that_took_turns_is_said_to_be_scaled() -> None:
+    shared = [[*_total("perf.cycles", 8, block), part] for block, part in ((0, 0.5), (1, None))]
+    table = table_of(ANALYSIS, _run(*shared, _total("perf.page-faults", 1)))
+    told = {row["event"]: row["counted"] for row in rows_of(table)}
+    assert told == {"cycles": 0.5, "page-faults": 1.0}
+    scaled = "s: cycles: counted for 50.0% of the time at least, and scaled"
+    assert [each for each in table.caveats if "scaled" in each] == [scaled]
