@@ -21,6 +21,7 @@ from services.analyzer.tables.kernel_sums import (
     traced_beside,
 )
 from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
+from services.analyzer.tables.side_by_side import ambiguous_parents
 from services.analyzer.tables.stacks import SERIALISED, STACK_COLUMNS, VARIANT_COLUMN
 from services.analyzer.tables.table import (
     Analysis,
@@ -47,7 +48,8 @@ def gpu_and_rest(frames: Frames) -> Table:
     traced = traced_beside(frames)
     rows = [row for each in traced for row in _rows(each)]
     verdict = _verdict(rows, traced) if rows else NO_LAYERS if traced else NO_KERNELS
-    notes = [*_asynchronous(traced), *_negative(rows), *_depths(traced)]
+    unclear = ambiguous_parents([each.run for each in traced])
+    notes = [*unclear, *_asynchronous(traced), *_negative(rows), *_depths(traced)]
     return made(ANALYSIS, rows, verdict, [*kernel_doubts(frames, traced), *notes])
 
 

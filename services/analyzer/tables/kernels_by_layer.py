@@ -16,6 +16,7 @@ from services.analyzer.tables.kernel_sums import (
     without_counters,
 )
 from services.analyzer.tables.layer_frames import layers_of
+from services.analyzer.tables.side_by_side import ambiguous_parents
 from services.analyzer.tables.stacks import STACK_COLUMNS, VARIANT_COLUMN
 from services.analyzer.tables.table import Analysis, estimate, in_ms, made, text, whole
 
@@ -38,7 +39,8 @@ def kernels_by_layer(frames: Frames) -> Table:
                 f"{in_ms(top['time'])} a query in {top['calls']:g} kernels ({run_named(top)})."
                 + without_counters(traced)
             )
-    return made(ANALYSIS, rows, verdict, kernel_doubts(frames, traced))
+    unclear = ambiguous_parents([each.run for each in traced])
+    return made(ANALYSIS, rows, verdict, [*kernel_doubts(frames, traced), *unclear])
 
 
 def layer_rows(traced: Traced) -> list[dict[str, Any]]:

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from services.analyzer.tables.gpu_and_rest import ANALYSIS
 from services.analyzer.tables.kernels_by_layer import ANALYSIS as BY_LAYER
 from services.analyzer.tables.layers import ANALYSIS as LAYERS
+from services.analyzer.tables.table import Analysis
 from tests.services.analyzer.tables.reading import rows_of, table_of
 from tests.services.analyzer.tables.traced import kernel_run, layer_run, model_run, named
 
@@ -71,6 +74,18 @@ def test_kernels_by_layer_and_layers_have_serialised_rows_behind_plain_ones() ->
     assert told[:2] == [("l", "", 100), ("l", "", 50)]
     assert told[2:] == [("b", "serialised", 2600), ("b", "serialised", 525)]
     assert layers.verdict.endswith("in l.")
+
+
+@pytest.mark.parametrize("analysis", [ANALYSIS, BY_LAYER], ids=lambda each: each.name)
+def test_overlapping_layers_are_told_beside_their_kernels(analysis: Analysis) -> None:
+    overlapping = layer_run((0, "conv", 100), (1, "relu", 50), run="s", level=5)
+    for place, row in enumerate(overlapping["spans"]):
+        row[6] = place % 2
+    overlapping["kernels"] = kernel_run(*KERNELS)["kernels"]
+    alone = table_of(analysis, overlapping)
+    assert any("parents are ambiguous: request it serialised" in each for each in alone.caveats)
+    both = table_of(analysis, overlapping, waited((0, "conv", 2600), (1, "relu", 525)))
+    assert any("ambiguous: the serialised runs tell" in each for each in both.caveats)
 
 
 def test_cold_runs_and_replays_for_counters_stay_out() -> None:
