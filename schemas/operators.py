@@ -52,6 +52,9 @@ OPERATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Parameter names by operator; `argsort` is what the papers' listings call `topk`."""
 
+OTHER_OUTPUTS = ("scores", "classes", "count", "end")
+"""Parameters of steps behind the model that name another of its outputs."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepFault:

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 from mlscope.manifests.errors import Fault
 from schemas.manifest import CODE_FIELDS, PLACEHOLDERS, ModelManifest, Port
+from schemas.operators import OTHER_OUTPUTS
 
 ELEMENT_TYPES = (
     *("float16", "bfloat16", "float32", "float64"),
@@ -16,8 +17,6 @@ _NEAR = 0.8
 """How alike (difflib) a name must be to one that is known to be called misspelt."""
 _FIRST = ("decode", "audio_decode", "tokenize", "bytes", "constant")
 """Steps that read a file's bytes, or nothing: nothing comes before them."""
-_OTHERS = ("scores", "classes", "count", "end")
-"""Parameters of steps behind the model that name another of its outputs."""
 
 
 def port_faults(model: ModelManifest) -> Iterator[Fault]:
@@ -71,7 +70,7 @@ def _unknown(place: str, port: Port, model: ModelManifest) -> Iterator[Fault]:
     """Yield a misspelt output; a model may have more of them than its manifest describes."""
     known = [each.layer_name for each in model.outputs if each.layer_name]
     for number, step in enumerate(port.steps):
-        for parameter in _OTHERS:
+        for parameter in OTHER_OUTPUTS:
             name = step.parameters.get(parameter)
             if not isinstance(name, str) or name in known:
                 continue

@@ -5,6 +5,7 @@ from typing import Any
 
 from mlscope.manifests.errors import NoVariant
 from schemas.manifest import FrameworkNeed, ModelManifest, Port, Step, Variant
+from schemas.operators import OTHER_OUTPUTS
 
 _LAYOUT_PARAMETERS = ("data_layout", "layout")
 
@@ -49,11 +50,24 @@ def _port(port: Port, variant: Variant) -> Port:
     changes: dict[str, Any] = {}
     if port.layer_name in variant.layer_names:
         changes["layer_name"] = variant.layer_names[port.layer_name]
+    if variant.layer_names and port.steps:
+        changes["steps"] = tuple(_step_renamed(step, variant.layer_names) for step in port.steps)
     layout = variant.layouts.get(port.layer_name, "")
     if layout:
         changes["shape"] = _in_layout(port.shape, layout)
-        changes["steps"] = tuple(_step_in_layout(step, layout) for step in port.steps)
+        steps = changes.get("steps", port.steps)
+        changes["steps"] = tuple(_step_in_layout(step, layout) for step in steps)
     return port.model_copy(update=changes) if changes else port
+
+
+def _step_renamed(step: Step, names: Mapping[str, str]) -> Step:
+    """Return a step that reads other outputs by the variant's names of them."""
+    own = {
+        parameter: names.get(value, value)
+        for parameter, value in step.parameters.items()
+        if parameter in OTHER_OUTPUTS and isinstance(value, str)
+    }
+    return step.model_copy(update={"parameters": {**step.parameters, **own}}) if own else step
 
 
 def _in_layout(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:

@@ -71,3 +71,26 @@ def test_a_framework_without_a_variant_is_refused_with_the_known(model: ModelMan
     with pytest.raises(NoVariant) as caught:
         variant_for(model, "jax")
     assert caught.value.known == ("onnxruntime", "tensorflow")
+
+
+def test_steps_read_other_outputs_by_the_variant_s_names() -> None:
+    boxes = {"boxes": {"scores": "scores", "count": "elsewhere", "score": 0.5}}
+    outputs = [
+        {"type": "boundingbox", "layer_name": "boxes", "steps": [boxes]},
+        {"type": "raw", "layer_name": "scores"},
+    ]
+    own = {"name": "tensorflow", "layer_names": {"scores": "Identity:1"}}
+    model = ModelManifest.model_validate(
+        {
+            "name": "detector",
+            "version": "1.0.0",
+            "framework": {"name": "onnxruntime"},
+            "frameworks": [own],
+            "inputs": [{"type": "image"}],
+            "outputs": outputs,
+        }
+    )
+    (step,) = variant_for(model, "tensorflow").outputs[0].steps
+    assert step.parameters == {"scores": "Identity:1", "count": "elsewhere", "score": 0.5}
+    (first,) = variant_for(model).outputs[0].steps
+    assert first.parameters["scores"] == "scores"
