@@ -1,10 +1,12 @@
 """Measures many models on this machine, a step at a time.
 
-`python -m benchmarks.survey OUT [--device gpu|cpu] [--models NAME,…] [--seconds 460] [PHASE …]`
+`python -m benchmarks.survey OUT [--device gpu|cpu] [--models NAME,…] [--seconds 400] [PHASE …]`
 
 OUT holds `state.json` and a bundle a step; what is in the state is not done again, so the same
-command goes on where the last one ended, also on another machine that OUT was copied to. It
-begins no step after `--seconds`. `python -m benchmarks.survey.tables OUT` makes the tables.
+command goes on where the last one ended, also on another machine that OUT was copied to. After
+`--seconds` it begins no step, and the one under way is cut off, to be done again: what is left of
+the time is its runs' and its tools' time-out. `python -m benchmarks.survey.tables OUT` makes the
+tables. Roofs are measured once, into OUT/roofs.
 
 Models: without `--models` the survey's own 24 of torchvision and timm, made here with random
 weights; else any of the catalog, of any framework this machine has, by the names of `mlscope ls
@@ -26,6 +28,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.survey import measuring
+from benchmarks.survey.bounds import Bound, TimeIsUp
 from benchmarks.survey.steps import PHASES, State, Step, Subjected, Survey, steps
 from benchmarks.survey.subjects import SURVEYED
 
@@ -35,15 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     survey = survey_of(options)
-    until = time.monotonic() + options.seconds
+    bound = Bound.after(options.seconds)
     left = 0
     for step in steps(survey, options.phases or PHASES[options.device]):
         if step.name in survey.state.done or options.only not in step.name:
             continue
-        if time.monotonic() > until:
+        if not bound.left_s:
             left += 1
             continue
-        left += not _is_done(survey, step, until)
+        left += not _is_done(survey, step, bound)
     print(f"{left} steps left", flush=True)
     return 1 if left else 0
 
@@ -77,16 +80,19 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--models", default="", help="names of the catalog, with commas between")
     parser.add_argument("--random-weights", action="store_true", help="of builders' models")
     parser.add_argument("--batch-sizes", default="", help="of --models, as 1,2,4")
-    parser.add_argument("--seconds", type=float, default=460.0)
+    parser.add_argument("--seconds", type=float, default=400.0)
     parser.add_argument("--only", default="", help="steps with this in their name")
     return parser.parse_args(arguments)
 
 
-def _is_done(survey: Survey, step: Step, until: float) -> bool:
+def _is_done(survey: Survey, step: Step, bound: Bound) -> bool:
     """Do a step and keep what it found; a model that fails is not the survey's end."""
     began = time.monotonic()
     try:
-        found = step.act(survey, until - began)
+        found = step.act(survey, bound)
+    except TimeIsUp:
+        print(f"{step.name}: cut off, the time is up", flush=True)
+        return False
     except Exception as error:  # noqa: BLE001 - see above
         traceback.print_exc()
         print(f"{step.name}: {type(error).__name__}: {error}", flush=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.survey.bounds import TimeIsUp
 from services.agent.collectors.ncu import tool
 from services.agent.collectors.ncu_flops import flops_of
 from services.agent.collectors.ncu_metrics import (
@@ -53,20 +54,22 @@ def command_of(report: Path, order: Path) -> list[str]:
 def run(out: Path, number: int, models: Sequence[tuple[str, int]], seconds: float) -> str:
     """Count models for so long; leave a report and answers in `out`, and return what was said.
 
-    A model that fails or outlasts the time loses nothing of those before it.
+    A model that fails or outlasts the time loses nothing of those before it. None is begun in the
+    last `OPENING_S`. Raises TimeIsUp where that is all there is.
     """
+    if seconds <= OPENING_S:
+        raise TimeIsUp
     report, answers = (out / f"counts-{number}.{kind}" for kind in ("csv", "jsonl"))
     order = out / f"counts-{number}.json"
     answers.unlink(missing_ok=True)
-    order.write_text(
-        json.dumps({"models": models, "seconds": seconds, "answers": str(answers.resolve())})
-    )
+    told = {"models": models, "seconds": seconds - OPENING_S, "answers": str(answers.resolve())}
+    order.write_text(json.dumps(told))
     # Ended by SIGINT, ncu still writes down what it counted.
     with subprocess.Popen(
         command_of(report, order), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         try:
-            said, _ = process.communicate(timeout=seconds + OPENING_S)
+            said, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)
             try:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.survey.measuring import ALLOWED, Outcome
+from benchmarks.survey.bounds import NO_BOUND, Bound
+from benchmarks.survey.measuring import ALLOWED, ROOFS, Outcome
 from cli.commands.planning import offline_plan, offline_request, shipped_catalog
 from mlscope.settings import Settings
 from schemas.manifest import ModelManifest
@@ -45,10 +46,17 @@ def _redrawn(model: ModelManifest) -> ModelManifest:
     return model.model_copy(update={"model": model.model.model_copy(update=nowhere)})
 
 
-def measure(plan: OfflinePlan, path: Path) -> list[Outcome]:
-    """Measure a plan by workers of their own, files fetched as an agent would."""
+def measure(plan: OfflinePlan, path: Path, bound: Bound = NO_BOUND) -> list[Outcome]:
+    """Measure a plan by workers of their own, files fetched as an agent would. Raises TimeIsUp."""
     settings = Settings.read(os.environ)
     own = Allowances.of(settings)
     allowed = ALLOWED if own.builders == Allowances().builders else own
-    means = Means(manifests_folder=settings.manifests_folder, assets=settings, allowed=allowed)
-    return run_plan(plan, path, means)
+    means = Means(
+        manifests_folder=settings.manifests_folder,
+        assets=settings,
+        allowed=allowed,
+        roofs_folder=path.parent / ROOFS,
+    )
+    outcomes = run_plan(bound.on(plan), path, means, told=bound.check)
+    bound.judge(outcomes)
+    return outcomes

@@ -5,10 +5,12 @@ the same with a worker process for each session.
 """
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.survey.bounds import NO_BOUND, Bound, TimeIsUp
 from mlscope.statistics.throughput import optimal_batch as best_of
 from schemas.agent import AgentAnnounced
 from schemas.batch import Batch
@@ -22,6 +24,7 @@ from schemas.request import Blocks
 from schemas.run import RunCompleted, RunFailed
 from services.agent.allowances import Allowances
 from services.agent.bundle import BundleWriter
+from services.agent.ceilings import Roof
 from services.agent.control import Control
 from services.agent.group import Group
 from services.agent.machine import announcement
@@ -29,6 +32,7 @@ from services.agent.offline import SHIPPED_MANIFESTS, orders_of
 from services.agent.predictors import BUILDERS
 from services.agent.recorder import unpack_batch
 from services.agent.reopening import Reopening
+from services.agent.roofs import Roofs
 from services.agent.telling import Telling, cause_of
 
 AGENT = "here"
@@ -36,6 +40,8 @@ ALLOWED = Allowances(builders=(*BUILDERS, "benchmarks.survey"))
 LEVELS = (Level.MODEL, Level.FRAMEWORK, Level.SYSTEM)
 SINGLE = "b1-single-model"
 """The run of single samples, whose latency is the online one."""
+ROOFS = "roofs"
+"""In a survey's folder: the roofs that were measured, each once."""
 
 Outcome = RunCompleted | RunFailed
 
@@ -73,8 +79,10 @@ def online_first(plan: OfflinePlan, queries: int) -> OfflinePlan:
     return plan.model_copy(update={"plan": plan.plan.model_copy(update={"sessions": sessions})})
 
 
-def counters_plan(subject: Subject, batch_size: int) -> OfflinePlan:
-    """Return a plan of one counted replay: a session of its own, never timed."""
+def counters_plan(subject: Subject, batch_size: int, seconds: float) -> OfflinePlan:
+    """Return a plan of one counted replay, ended after `seconds`: a session apart, never timed."""
+    ncu = {"ncu": {"timeout_s": seconds}}
+    subject = subject.model_copy(update={"collectors": {**subject.collectors, **ncu}})
     made = plan_of(subject, [batch_size], 1, [Level.HARDWARE])
     (session,) = made.plan.sessions
     apart = session.model_copy(update={"variant": "counters", "session": f"b{batch_size}-counters"})
@@ -92,26 +100,49 @@ def _run(scenario: str, size: int, level: Level, queries: int) -> RunPlan:
     )
 
 
-def measure(plan: OfflinePlan, path: Path) -> list[Outcome]:
-    """Measure a plan here and write its bundle; return how each run ended."""
-    return asyncio.run(_measure(plan, path))
+def measure(plan: OfflinePlan, path: Path, bound: Bound = NO_BOUND) -> list[Outcome]:
+    """Measure a plan here and write its bundle; return how each run ended. Raises TimeIsUp."""
+    return asyncio.run(_measure(plan, path, bound))
 
 
-async def _measure(plan: OfflinePlan, path: Path) -> list[Outcome]:
+async def _measure(plan: OfflinePlan, path: Path, bound: Bound) -> list[Outcome]:
     outcomes: list[Outcome] = []
     cause = derived_id(plan.evaluation, "offline")
+    roofs = await roofs_of(plan, path.parent / ROOFS, bound)
     with BundleWriter(path) as bundle, TemporaryDirectory(prefix="mlscope-") as folder:
         planned = EvaluationPlanned(evaluation=plan.evaluation, plan=plan.plan)
         await bundle.put(planned, id=derived_id(cause, "planned"), cause=cause)
-        told = AgentAnnounced(agent=AGENT, announcement=announcement(AGENT, "one", allowed=ALLOWED))
+        said = roofs.announced(announcement(AGENT, "one", allowed=ALLOWED))
+        told = AgentAnnounced(agent=AGENT, announcement=said)
         await bundle.put(told, id=derived_id(cause, "announced"), cause=cause)
-        for session in plan.plan.sessions:
-            for order in orders_of(plan, session):
-                outcomes += await _order(order, bundle, Path(folder))
+        for number in range(len(plan.plan.sessions)):
+            bounded = bound.on(plan)
+            for order in orders_of(bounded, bounded.plan.sessions[number]):
+                roof = await roofs.of(order)
+                outcomes += await _order(order, bundle, Path(folder), roof)
+                bound.judge(outcomes)
     return outcomes
 
 
-async def _order(order: WorkOrder, bundle: BundleWriter, scratch: Path) -> list[Outcome]:
+async def roofs_of(plan: OfflinePlan, folder: Path, bound: Bound) -> Roofs:
+    """Return roofs that a folder keeps, those of a plan measured if need be. Raises TimeIsUp.
+
+    Before the plan's first session, whose memory on the device would be in the way.
+    """
+    roofs = Roofs(folder)
+    try:
+        async with asyncio.timeout(None if bound.until == math.inf else bound.left_s):
+            for session in plan.plan.sessions:
+                for order in orders_of(plan, session):
+                    await roofs.of(order)
+    except TimeoutError as error:
+        raise TimeIsUp from error
+    return roofs
+
+
+async def _order(
+    order: WorkOrder, bundle: BundleWriter, scratch: Path, roof: Roof
+) -> list[Outcome]:
     """Open, do and close one session's only order."""
     telling = Telling(order, bundle)
     for number, run in enumerate(order.runs):
@@ -130,6 +161,7 @@ async def _order(order: WorkOrder, bundle: BundleWriter, scratch: Path) -> list[
         "manifests_folder": str(SHIPPED_MANIFESTS),
         "brought": {},
         "allowed": ALLOWED.words(),
+        "roof": roof.words(),
     }
     reopening = Reopening(words, scratch)
     session = reopening.open()

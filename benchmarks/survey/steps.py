@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.survey import counts, measuring
+from benchmarks.survey.bounds import Bound
 from benchmarks.survey.measuring import Outcome
 from benchmarks.survey.subjects import DEEP, Net
 from schemas.level import Level
@@ -94,7 +95,7 @@ class Survey:
     state: State
     device: str
     models: Sequence[Subjected]
-    measure: Callable[[OfflinePlan, Path], list[Outcome]]
+    measure: Callable[[OfflinePlan, Path, Bound], list[Outcome]]
 
     def path(self, step: str) -> Path:
         """Return where a step's bundle lies."""
@@ -106,7 +107,8 @@ class Step:
     """One thing to do once."""
 
     name: str
-    act: Callable[[Survey, float], Found]
+    #: raises TimeIsUp where the bound comes first
+    act: Callable[[Survey, Bound], Found]
 
 
 def steps(survey: Survey, phases: Sequence[str]) -> Iterator[Step]:
@@ -134,14 +136,14 @@ def _counting(survey: Survey) -> Iterator[Step]:
         yield Step(f"counts {number}", _counts(models, number))
 
 
-def _sweep(model: Subjected) -> Callable[[Survey, float], Found]:
+def _sweep(model: Subjected) -> Callable[[Survey, Bound], Found]:
     """Latency of single samples, and medians over batch sizes."""
 
-    def act(survey: Survey, _: float) -> Found:
+    def act(survey: Survey, bound: Bound) -> Found:
         subject = model.subject(survey.device)
         plan = measuring.plan_of(subject, model.batch_sizes, SWEEP_QUERIES, [Level.MODEL])
         plan = measuring.online_first(plan, ONLINE_QUERIES)
-        outcomes = survey.measure(plan, survey.path(f"sweep {model.name}"))
+        outcomes = survey.measure(plan, survey.path(f"sweep {model.name}"), bound)
         medians = measuring.medians_ms(outcomes)
         of_size = {
             size: medians[f"b{size}-online-model"]
@@ -160,10 +162,10 @@ def _sweep(model: Subjected) -> Callable[[Survey, float], Found]:
     return act
 
 
-def _throughput(model: Subjected) -> Callable[[Survey, float], Found]:
+def _throughput(model: Subjected) -> Callable[[Survey, Bound], Found]:
     """Measure samples a second in scenario batched, at the optimal and the fastest batch."""
 
-    def act(survey: Survey, _: float) -> Found:
+    def act(survey: Survey, bound: Bound) -> Found:
         medians = survey.state.medians(model.name)
         fastest = max(medians, key=lambda size: size / medians[size])
         subject, outcomes = model.subject(survey.device), []
@@ -171,32 +173,32 @@ def _throughput(model: Subjected) -> Callable[[Survey, float], Found]:
             least, most = RATE_QUERIES
             queries = round(min(max(RATE_S * 1e3 / medians[size], least), most))
             plan = measuring.plan_of(subject, [size], queries, [Level.MODEL], scenario="batched")
-            outcomes += survey.measure(plan, survey.path(f"throughput {model.name} {size}"))
+            outcomes += survey.measure(plan, survey.path(f"throughput {model.name} {size}"), bound)
         return {"medians_ms": measuring.medians_ms(outcomes), "failed": failures(outcomes)}
 
     return act
 
 
-def _system(model: Subjected) -> Callable[[Survey, float], Found]:
+def _system(model: Subjected) -> Callable[[Survey, Bound], Found]:
     """Layers, and on a GPU kernels, at the optimal batch."""
 
-    def act(survey: Survey, _: float) -> Found:
+    def act(survey: Survey, bound: Bound) -> Found:
         size = survey.state.optimal(model.name)
         levels = measuring.LEVELS if survey.device == "gpu" else measuring.LEVELS[:2]
         plan = measuring.plan_of(model.subject(survey.device), [size], DEEP_QUERIES, levels, 2)
-        outcomes = survey.measure(plan, survey.path(f"system {model.name}"))
+        outcomes = survey.measure(plan, survey.path(f"system {model.name}"), bound)
         return {"batch": size, "medians_ms": measuring.medians_ms(outcomes), **_told(outcomes)}
 
     return act
 
 
-def _counts(models: Sequence[tuple[str, int]], number: int) -> Callable[[Survey, float], Found]:
+def _counts(models: Sequence[tuple[str, int]], number: int) -> Callable[[Survey, Bound], Found]:
     """Counters of whole models (0: at its optimal batch); each counted one is noted of its own."""
 
-    def act(survey: Survey, seconds: float) -> Found:
+    def act(survey: Survey, bound: Bound) -> Found:
         sized = [(name, size or survey.state.optimal(name)) for name, size in models]
         left = [each for each in sized if _counted(*each) not in survey.state.done]
-        said = counts.run(survey.out, number, left, seconds)
+        said = counts.run(survey.out, number, left, bound.left_s)
         for name, (size, found) in counts.read(survey.out, number).items():
             survey.state.note(_counted(name, size), asdict(found))
         missing = [name for name, size in left if _counted(name, size) not in survey.state.done]
@@ -213,20 +215,20 @@ def _counted(name: str, size: int) -> str:
     return f"counted {name} {size}"
 
 
-def _deep(net: Net, size: int) -> Callable[[Survey, float], Found]:
-    def act(survey: Survey, _: float) -> Found:
+def _deep(net: Net, size: int) -> Callable[[Survey, Bound], Found]:
+    def act(survey: Survey, bound: Bound) -> Found:
         subject = net.subject(survey.device)
         plan = measuring.plan_of(subject, [size], DEEP_QUERIES, measuring.LEVELS, BLOCKS)
-        outcomes = survey.measure(plan, survey.path(f"deep {net.name} {size}"))
+        outcomes = survey.measure(plan, survey.path(f"deep {net.name} {size}"), bound)
         return {"medians_ms": measuring.medians_ms(outcomes), **_told(outcomes)}
 
     return act
 
 
-def _residual(net: Net, size: int) -> Callable[[Survey, float], Found]:
+def _residual(net: Net, size: int) -> Callable[[Survey, Bound], Found]:
     """Many short blocks of levels model and framework in turn."""
 
-    def act(survey: Survey, _: float) -> Found:
+    def act(survey: Survey, bound: Bound) -> Found:
         deep = survey.state.done.get(f"deep {net.name} {size}", {}).get("medians_ms", {})
         spent_s = deep.get(f"b{size}-online-model", 20.0) * 1e-3
         queries = 10 if spent_s < 0.01 else 6
@@ -235,20 +237,22 @@ def _residual(net: Net, size: int) -> Callable[[Survey, float], Found]:
         blocks = 3 * round(min(max(blocks, least), most) / 3)
         subject = net.subject(survey.device)
         plan = measuring.plan_of(subject, [size], queries, measuring.LEVELS[:2], blocks)
-        outcomes = survey.measure(plan, survey.path(f"residual {net.name} {size}"))
+        outcomes = survey.measure(plan, survey.path(f"residual {net.name} {size}"), bound)
         return {"blocks": blocks, "medians_ms": measuring.medians_ms(outcomes), **_told(outcomes)}
 
     return act
 
 
-def _counters(net: Net) -> Callable[[Survey, float], Found]:
+def _counters(net: Net) -> Callable[[Survey, Bound], Found]:
     """Counters by the agent itself: a worker of its own, and ncu under that."""
 
-    def act(survey: Survey, _: float) -> Found:
+    def act(survey: Survey, bound: Bound) -> Found:
         size = COUNTED.get(net.name, 16)
-        plan = measuring.counters_plan(net.subject("gpu"), size)
+        plan = measuring.counters_plan(net.subject("gpu"), size, bound.left_s)
         path = survey.path(f"counters {net.name}")
-        outcomes = run_plan(plan, path, Means(allowed=measuring.ALLOWED))
+        means = Means(allowed=measuring.ALLOWED, roofs_folder=survey.out / measuring.ROOFS)
+        outcomes = run_plan(bound.on(plan), path, means, told=bound.check)
+        bound.judge(outcomes)
         return {"batch": size, **_told(outcomes)}
 
     return act

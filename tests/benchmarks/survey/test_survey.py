@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.survey.__main__ import main
+from benchmarks.survey.bounds import NO_BOUND
 from benchmarks.survey.listed import Listed
 from benchmarks.survey.steps import NothingMeasured, State, Survey, steps
 from benchmarks.survey.tables import sections
@@ -71,7 +72,7 @@ def test_a_model_of_which_nothing_was_measured_stays_to_be_done(tmp_path: Path) 
     )
     (sweep,) = steps(survey, ["sweep"])
     with pytest.raises(NothingMeasured):
-        sweep.act(survey, 1.0)
+        sweep.act(survey, NO_BOUND)
 
 
 def test_published_weights_are_left_out_where_they_can_be_drawn() -> None:

@@ -1,0 +1,109 @@
+"""A survey's time: a step that it cuts off is left to be done, and every run knows what is left."""
+
+import json
+import sys
+from collections.abc import Sequence
+from functools import cache
+from itertools import chain, repeat
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks.survey import bounds, counts, listed, measuring
+from benchmarks.survey.__main__ import main
+from benchmarks.survey.bounds import NO_BOUND, Bound, TimeIsUp
+from benchmarks.survey.listed import Listed
+from schemas.level import Level
+from schemas.plan import OfflinePlan, Subject
+from schemas.run import Ceiling, RunCompleted
+from services.agent import roofs as keeping
+from services.agent.ceilings import Roof
+
+pytestmark = pytest.mark.xdist_group("survey")
+ONE = {0: Ceiling(measured=2.0, method="told")}
+
+
+@cache
+def subject() -> Subject:
+    return Listed("tiny-cnn").subject("cpu")
+
+
+def plan(level: Level = Level.MODEL) -> OfflinePlan:
+    return measuring.plan_of(subject(), [1, 2], 3, [level])
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the times that bounds see in turn, the last one for good."""
+    times = [0.0]
+    told = chain(iter(times), repeat(1e9))
+    monkeypatch.setattr(bounds, "time", SimpleNamespace(monotonic=lambda: next(told)))
+    return times
+
+
+def test_a_step_that_is_under_way_when_the_time_is_up_is_left(tmp_path: Path) -> None:
+    asked = ("--device", "cpu", "--models", "tiny-cnn", "--batch-sizes", "1")
+    # Less than a worker's start takes anywhere.
+    assert main([str(tmp_path), "sweep", *asked, "--seconds", "0.2"]) == 1
+    assert set(json.loads((tmp_path / "state.json").read_text())) == {"survey"}
+
+
+def test_every_run_has_what_is_left_for_its_time_out() -> None:
+    runs = [run for each in Bound.after(50.0).on(plan()).plan.sessions for run in each.runs]
+    assert len(runs) == 2
+    assert all(0 < run.timeout_s <= 50.0 for run in runs)
+    unbound = NO_BOUND.on(plan()).plan.sessions
+    assert [run.timeout_s for each in unbound for run in each.runs] == [600.0, 600.0]
+
+
+def test_no_session_begins_and_no_fact_is_kept_after_it(tmp_path: Path, clock: list[float]) -> None:
+    clock += [0.0] * 5  # the two runs' time-outs, and the first facts
+    with pytest.raises(TimeIsUp):
+        listed.measure(plan(), tmp_path / "cut.bundle", Bound(1.0))
+    assert not (tmp_path / "cut.bundle").exists()
+
+
+def test_a_run_that_was_cut_off_is_no_result(tmp_path: Path) -> None:
+    endless = measuring.plan_of(subject(), [1], 10**6, [Level.MODEL])
+    with pytest.raises(TimeIsUp):
+        measuring.measure(endless, tmp_path / "endless.bundle", Bound.after(3.0))
+
+
+def test_ncu_has_what_is_left_and_the_switches_that_were_asked_for() -> None:
+    asked = subject().model_copy(update={"collectors": {"perf": False}})
+    found = measuring.counters_plan(asked, 1, 77.0).plan.subject.collectors
+    assert found == {"perf": False, "ncu": {"timeout_s": 77.0}}
+
+
+def sleeping(*_: Path) -> Sequence[str]:
+    return (sys.executable, "-c", "import time; time.sleep(20); print('whole')")
+
+
+def test_counting_ends_with_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counts, "command_of", sleeping)
+    monkeypatch.setattr(counts, "OPENING_S", 0.5)
+    said = counts.run(tmp_path, 0, [("net", 8)], 2.0)
+    assert "whole" not in said
+    assert json.loads((tmp_path / "counts-0.json").read_text())["seconds"] == 1.5
+    with pytest.raises(TimeIsUp):
+        counts.run(tmp_path, 0, [("net", 8)], 0.4)
+
+
+def test_runs_of_layers_are_told_their_devices_roof(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = []
+
+    async def measure(*asked: object) -> Roof:
+        measured.append(asked)
+        return Roof("cpu", "C", {"float32": ONE}, ONE)
+
+    monkeypatch.setattr(keeping, "measured_apart", measure)
+    outcomes = []
+    for name in ("one", "two"):
+        path = tmp_path / f"{name}.bundle"
+        outcomes += measuring.measure(plan(Level.FRAMEWORK), path)
+    told = [each.conditions.peak_flops for each in outcomes if isinstance(each, RunCompleted)]
+    assert [each.measured for each in told if each is not None] == [2.0] * 4
+    assert len(measured) == 1
