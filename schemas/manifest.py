@@ -115,6 +115,8 @@ class Assets(Message):
     seed: Whole = Field(default=0, ge=0)
     #: further files by path, to checksum: labels, vocabularies
     assets: dict[str, str] = Field(default_factory=dict)
+    #: where the file of a name is, if not where the name says: steps and code keep the name
+    addresses: dict[str, str] = Field(default_factory=dict)
 
 
 class Variant(Message):

@@ -12,9 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from posixpath import normpath
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
 from mlscope.assets.errors import BadAddress
+
+if TYPE_CHECKING:
+    from schemas.manifest import Assets
 
 _LONGEST = 4096
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
@@ -136,6 +140,11 @@ def joined(base: str, path: str) -> str:
     if not base or _SCHEME.match(path) is not None or path.startswith("/"):
         return path
     return f"{base.rstrip('/')}/{path}" if path else base
+
+
+def address_of(assets: "Assets", name: str) -> str:
+    """Return the address of a model's file, by the name that its manifest gives it."""
+    return assets.addresses.get(name) or joined(assets.base_url, name)
 
 
 def _file(address: str, rest: str) -> FileSource:

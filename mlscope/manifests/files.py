@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from mlscope.assets.addresses import FileSource, joined, parse
+from mlscope.assets.addresses import FileSource, address_of, parse
 from mlscope.assets.checksums import parse_checksum
 from mlscope.assets.errors import BadAddress, BadChecksum
 from mlscope.manifests.errors import Fault
@@ -46,7 +46,7 @@ def _in_assets(place: str, framework: str, assets: Assets, model: ModelManifest)
 
 
 def _address(field: str, assets: Assets, name: str) -> Iterator[Fault]:
-    address = joined(assets.base_url, name)
+    address = address_of(assets, name)
     if not name or _LEFT_OUT in address:
         return
     try:

@@ -22,7 +22,7 @@ from mlscope.assets.addresses import (
     HubSource,
     PackageSource,
     Source,
-    joined,
+    address_of,
     parse,
 )
 from mlscope.assets.checksums import Checksum, parse_checksum
@@ -207,7 +207,7 @@ class ModelFiles:
 def source_of(assets: Assets, name: str) -> Source:
     """Return where a model's file is. Raises AssetUnusable."""
     try:
-        return parse(joined(assets.base_url, name))
+        return parse(address_of(assets, name))
     except BadAddress as error:
         raise AssetUnusable(str(error)) from error
 
@@ -279,7 +279,8 @@ def _named(path: Path, scratch: Path, name: str, source: Source) -> Path:
     did.
     """
     relative = PurePosixPath(name)
-    if name == source.address or relative.is_absolute() or ".." in relative.parts:
+    is_address = name == source.address or name.startswith("file:")
+    if is_address or relative.is_absolute() or ".." in relative.parts:
         place, own_name = _origin(source)
         digest = hashlib.sha256(place.encode()).hexdigest()
         relative = PurePosixPath(digest[:_PLACE_DIGITS], own_name)

@@ -91,6 +91,7 @@ def test_what_no_model_has_is_told(changes: dict[str, Any], field: str) -> None:
         ({"checksum": "sha256:zz"}, "model.checksum"),
         ({"graph_path": "../../etc/passwd"}, "model.graph_path"),
         ({"graph_path": "s3://bucket/m.onnx"}, "model.graph_path"),
+        ({"addresses": {"m.onnx": "../m.onnx"}}, "model.graph_path"),
         ({"assets": {"names.txt": "md5:1"}}, "model.assets.names.txt"),
         ({"graph_path": ""}, "model"),
     ],

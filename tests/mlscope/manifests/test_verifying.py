@@ -48,6 +48,12 @@ def test_every_file_that_is_fetched_counts() -> None:
     assert fields(**base, assets={"labels.txt": ""}) == ["assets.labels.txt"]
 
 
+def test_a_file_counts_by_where_it_is() -> None:
+    web = {"m": "https://e.org/m"}
+    assert fields(graph_path="m", addresses=web) == ["checksum"]
+    assert fields(base_url="https://e.org/", graph_path="m", addresses={"m": "artifact://m"}) == []
+
+
 def test_random_weights_are_not_fetched() -> None:
     web: dict[str, Any] = {"base_url": "https://e.org/", "weights_path": "w", "builder": "a.b"}
     assert fields(True, **web) == fields(weights="random", **web) == []

@@ -7,6 +7,7 @@ import pytest
 
 from schemas.manifest import Assets
 from services.agent.assets import AssetFolder, Brought, ModelFiles
+from services.agent.bringing import needs_of
 from services.agent.errors import (
     AssetMissing,
     AssetUnchecked,
@@ -79,6 +80,23 @@ def test_other_addresses_are_not_fetched(folder: AssetFolder) -> None:
     named = files(folder, base_url="https://example.org/", graph_path="m.onnx")
     with pytest.raises(AssetMissing, match=r"example\.org/m\.onnx: was not brought"):
         named.graph()
+
+
+def test_a_file_that_is_elsewhere_keeps_its_name(folder: AssetFolder, tmp_path: Path) -> None:
+    (tmp_path / "cafe").write_bytes(BODY)
+    brought = {"artifact://models/cafe.txt": Brought(tmp_path / "cafe", SUM)}
+    assets = {
+        "base_url": "https://e.org",
+        "graph_path": "m.onnx",
+        "assets": {"l/names.txt": SUM},
+        "addresses": dict.fromkeys(("m.onnx", "l/names.txt"), "artifact://models/cafe.txt"),
+    }
+    model = model_named("identity").model_copy(update={"model": Assets.model_validate(assets)})
+    named = ModelFiles(folder, model, brought, tmp_path / "scratch")
+    assert named.further() == {"l/names.txt": BODY}
+    assert named.labels("l/names.txt") == ("cat", "dog")
+    assert named.graph()[0].name == "m.onnx"
+    assert {each.source.address for each in needs_of(model)} == set(brought)
 
 
 @pytest.mark.parametrize("base", ["ftp://example.org", "https://user:word@example.org"])
