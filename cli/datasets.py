@@ -6,6 +6,7 @@ in the request, and what is not is put up as an archive (`cli.uploading`).
 
 import argparse
 import base64
+import contextlib
 import csv
 import os
 import tempfile
@@ -15,7 +16,9 @@ from types import MappingProxyType
 from typing import Any
 
 from cli.failures import Misused
-from cli.uploading import members_of, put_archive, put_file
+from cli.uploading import members_of, put_archive, put_file, stay
+from mlscope.assets.addresses import FileSource, parse
+from mlscope.assets.errors import BadAddress
 from mlscope.client.errors import NoCluster
 from mlscope.datasets.dataset import Dataset
 from mlscope.datasets.detecting import reader_for
@@ -59,19 +62,27 @@ def settled(manifest: Manifest, file: Path, arguments: argparse.Namespace) -> Ma
     ClientError.
     """
     source = manifest.get("source")
-    if source and (found := beside(source["address"], file)) is not None:
+    if source and (found := _source_beside(source["address"], file)) is not None:
         if source.get("archive") or source.get("reader") == "urls":
+            if stay(arguments):
+                return manifest
             raise Misused(f"{file}: source: put it up first: mlscope artifacts put {found}")
         return {
             **manifest,
             "source": {**source, **_sent(found, arguments, _named_in(source, found))},
         }
-    samples = [_with_content(each, file) for each in manifest.get("samples", ())]
+    samples = [
+        _with_content(each, file, f"samples.{number}.path")
+        for number, each in enumerate(manifest.get("samples", ()))
+    ]
     whole = sum(len(each.get("content", "")) for each in samples) * 3 // 4
     if whole > INLINE_BYTES:
         allowed = f"up to {INLINE_BYTES}; give the folder as a source instead"
         raise Misused(f"{file}: samples: {whole} bytes of files, allowed: {allowed}")
-    samples = [_with_inputs(each, file, arguments) for each in samples]
+    samples = [
+        _with_inputs(each, file, f"samples.{number}.inputs", arguments)
+        for number, each in enumerate(samples)
+    ]
     return {**manifest, "samples": samples} if samples else manifest
 
 
@@ -96,13 +107,12 @@ def _sent(path: Path, arguments: argparse.Namespace, more: Mapping[str, Path] = 
 
     `more` are files that go with a file, by their paths from its folder.
     """
-    if is_in_place(path, _folders()):
+    if is_in_place(path, _folders()) or stay(arguments):
         return {"address": f"file:{path.resolve()}"}
     members = dict(members_of(path)) if path.is_dir() else {**more, path.name: path}
     try:
         address, checksum = put_archive(arguments, "datasets", members)
     except NoCluster:
-        # A plan for a machine without broker: its own owner says what may be read there.
         return {"address": f"file:{path.resolve()}"}
     below = "" if path.is_dir() else path.name
     return {"address": address, "checksum": checksum, "archive": True, "path": below}
@@ -150,16 +160,39 @@ def _inlined(dataset: Dataset, reader: str) -> list[Manifest]:
     return samples
 
 
-def beside(address: str, file: Path) -> Path | None:
-    """Return the file or folder that an address leads to beside a manifest, if there is one."""
-    if ":" in address and not address.startswith("file:"):
+def beside(address: str, file: Path, field: str) -> Path | None:
+    """Return the file or folder that an address leads to beside a manifest, if there is one.
+
+    Whoever wrote the manifest need not be who sends it, so none is taken from elsewhere: raises
+    Misused, which names the `field`, for what is here but not below the manifest's folder.
+    """
+    path = _place_of(address, file)
+    if path is None or not path.exists():
         return None
-    path = file.parent / address.removeprefix("file:")
-    return path if path.exists() else None
+    if not path.resolve().is_relative_to(file.parent.resolve()):
+        allowed = f"a file below {file.parent}/, or an address that `mlscope artifacts put` prints"
+        raise Misused(f"{file}: {field}: {address} leads to {path.resolve()}, allowed: {allowed}")
+    return path
 
 
-def _with_content(sample: Manifest, file: Path) -> Manifest:
-    found = beside(sample["path"], file) if sample.get("path") else None
+def _source_beside(address: str, file: Path) -> Path | None:
+    """Return where a source lies beside its manifest, or below what agents read in place."""
+    path = _place_of(address, file)
+    if path is not None and path.exists() and is_in_place(path, _folders()):
+        return path
+    return beside(address, file, "source.address")
+
+
+def _place_of(address: str, file: Path) -> Path | None:
+    try:
+        source = parse(address)
+    except BadAddress:
+        return None
+    return file.parent / source.path if isinstance(source, FileSource) else None
+
+
+def _with_content(sample: Manifest, file: Path, field: str) -> Manifest:
+    found = beside(sample["path"], file, field) if sample.get("path") else None
     if found is None:
         return sample
     body = found.read_bytes()
@@ -167,14 +200,15 @@ def _with_content(sample: Manifest, file: Path) -> Manifest:
     return {**rest, "content": base64.b64encode(body).decode()}
 
 
-def _with_inputs(sample: Manifest, file: Path, arguments: argparse.Namespace) -> Manifest:
+def _with_inputs(
+    sample: Manifest, file: Path, field: str, arguments: argparse.Namespace
+) -> Manifest:
     """Return a sample of several inputs, each file of it put up that lies beside the manifest."""
     sent = {}
     for name, said in sample.get("inputs", {}).items():
-        found = beside(said["path"], file)
-        try:
-            address = put_file(arguments, "datasets", found)[0] if found else said["path"]
-        except NoCluster:
-            address = said["path"]
+        address, found = said["path"], beside(said["path"], file, f"{field}.{name}.path")
+        if found is not None and not stay(arguments):
+            with contextlib.suppress(NoCluster):
+                address, _ = put_file(arguments, "datasets", found)
         sent[name] = {**said, "path": address}
     return {**sample, "inputs": sent} if sent else sample

@@ -1,4 +1,7 @@
-"""A model of one's own: the files beside its manifest, put where agents find them."""
+"""A model of one's own: the files beside its manifest, put where agents find them.
+
+Files keep the names that the manifest gives them, for its steps and code name them so.
+"""
 
 import argparse
 import os
@@ -8,7 +11,7 @@ from typing import Any
 
 from cli.datasets import beside, is_in_place
 from cli.failures import Misused
-from cli.uploading import members_of, put_archive, put_file
+from cli.uploading import digest_of, members_of, put_archive, put_file, stay
 from mlscope.assets.addresses import joined
 from mlscope.client.errors import NoCluster
 from mlscope.settings import Settings
@@ -27,52 +30,59 @@ def with_files(manifest: Manifest, file: Path, arguments: argparse.Namespace) ->
     if is_in_place(file, (str(Settings.read(os.environ).manifests_folder),)):
         return manifest
     sent = Sending(file, arguments)
+    changed = dict(manifest)
     try:
         if manifest.get("model"):
-            manifest = {**manifest, "model": sent.assets(manifest["model"])}
+            changed["model"] = sent.assets(manifest["model"], "model")
         if manifest.get("frameworks"):
-            variants = [
-                {**each, "model": sent.assets(each["model"])} if each.get("model") else each
-                for each in manifest["frameworks"]
+            changed["frameworks"] = [
+                {**each, "model": sent.assets(each["model"], f"frameworks.{number}.model")}
+                if each.get("model")
+                else each
+                for number, each in enumerate(manifest["frameworks"])
             ]
-            manifest = {**manifest, "frameworks": variants}
     except NoCluster:
-        # A plan for a machine without broker: the manifests folder there has them.
         return manifest
-    return {
-        name: _renamed(value, sent.renamed) if name in ("inputs", "outputs") else value
-        for name, value in manifest.items()
-    }
+    return changed
 
 
 class Sending:
-    """Puts up the files of one manifest; `renamed` are further files by what they were called."""
+    """Puts up the files of one manifest, or only says what they are where they stay."""
 
     def __init__(self, file: Path, arguments: argparse.Namespace) -> None:
         self._file, self._arguments = file, arguments
-        self.renamed: dict[str, str] = {}
 
-    def assets(self, assets: Mapping[str, Any]) -> Manifest:
-        """Return the files of one variant as agents find them. Raises Misused, ClientError."""
+    def assets(self, assets: Mapping[str, Any], field: str) -> Manifest:
+        """Return the files of one variant as agents find them; `field` is where it is.
+
+        Raises Misused, ClientError.
+        """
         if assets.get("archive"):
-            return self._archived(assets)
+            return self._archived(assets, field)
         named = [assets[each] for each in _CHECKSUMS if assets.get(each)]
         named += list(assets.get("assets", ()))
-        found = {name: path for name in named if (path := self._local(assets, name)) is not None}
+        places = {assets.get(each): f"{field}.{each}" for each in _CHECKSUMS}
+        found = {
+            name: path
+            for name in named
+            if name not in assets.get("addresses", ())
+            and (path := self._local(assets, name, places.get(name, f"{field}.assets.{name}")))
+        }
         if not found:
             return dict(assets)
-        if set(found) == set(named) and all(map(_is_plain, named)):
+        is_whole = set(found) == set(named) and all(map(_is_plain, named))
+        if is_whole and not stay(self._arguments):
             return self._together(assets, found)
-        return self._each(assets, found)
+        return self._each(assets, found, field)
 
-    def _local(self, assets: Mapping[str, Any], name: str) -> Path | None:
-        return beside(joined(assets.get("base_url", ""), name), self._file)
+    def _local(self, assets: Mapping[str, Any], name: str, field: str) -> Path | None:
+        return beside(joined(assets.get("base_url", ""), name), self._file, field)
 
-    def _archived(self, assets: Mapping[str, Any]) -> Manifest:
-        found = self._local(assets, assets["archive"])
+    def _archived(self, assets: Mapping[str, Any], field: str) -> Manifest:
+        found = self._local(assets, assets["archive"], f"{field}.archive")
         if found is None:
             return dict(assets)
-        address, sha256 = put_file(self._arguments, "models", found)
+        address, sha256 = self._put(assets["archive"], found)
         checksum = assets.get("archive_checksum") or sha256
         return {**assets, "archive": address, "archive_checksum": checksum}
 
@@ -85,36 +95,34 @@ class Sending:
         rest = {name: value for name, value in assets.items() if name != "base_url"}
         return {**rest, "archive": address, "archive_checksum": sha256}
 
-    def _each(self, assets: Mapping[str, Any], found: Mapping[str, Path]) -> Manifest:
+    def _each(self, assets: Mapping[str, Any], found: Mapping[str, Path], field: str) -> Manifest:
         """Send files one by one, for others of the model are elsewhere."""
-        changed = dict(assets)
+        addresses, sums = dict(assets.get("addresses", {})), {}
         for name, path in found.items():
             if path.is_dir():
-                raise Misused(f"{self._file}: model: {name} is a folder, others are no files here")
-        for field, checksum in _CHECKSUMS.items():
-            if (name := assets.get(field, "")) in found:
-                changed[field], sha256 = put_file(self._arguments, "models", found[name])
-                changed[checksum] = assets.get(checksum) or sha256
-        further = {}
-        for name, checksum in assets.get("assets", {}).items():
-            address, sha256 = name, checksum
-            if name in found:
-                address, sha256 = put_file(self._arguments, "models", found[name])
-                self.renamed[name] = address
-            further[address] = checksum or sha256
-        return {**changed, "assets": further} if further else changed
+                advice = "is a folder: name an archive of the model's files (`archive: FILE.tar`)"
+                raise Misused(f"{self._file}: {field}: {name} {advice}")
+            address, sums[name] = self._put(name, path)
+            if address != name:
+                addresses[name] = address
+        changed = {**assets, "addresses": addresses} if addresses else dict(assets)
+        for each, checksum in _CHECKSUMS.items():
+            if (named := assets.get(each, "")) in sums:
+                changed[checksum] = assets.get(checksum) or sums[named]
+        if further := assets.get("assets"):
+            changed["assets"] = {
+                name: checksum or sums.get(name, "") for name, checksum in further.items()
+            }
+        return changed
+
+    def _put(self, name: str, path: Path) -> tuple[str, str]:
+        """Return where agents find a file, and its checksum."""
+        if stay(self._arguments):
+            return name, f"sha256:{digest_of(path)}"
+        return put_file(self._arguments, "models", path)
 
 
 def _is_plain(name: str) -> bool:
     """Say whether a name may be one of a member of an archive."""
     path = PurePosixPath(name)
     return ":" not in name and not path.is_absolute() and ".." not in path.parts
-
-
-def _renamed(value: Any, renamed: Mapping[str, str]) -> Any:
-    """Return steps that name files by what they are called now."""
-    if isinstance(value, Mapping):
-        return {name: _renamed(each, renamed) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_renamed(each, renamed) for each in value]
-    return renamed.get(value, value) if isinstance(value, str) else value

@@ -17,10 +17,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cli.failures import Misused
 from cli.transfers import TransferLine
 from mlscope.assets.partial import Progress
 from mlscope.bus.permissions import CURATOR
 from mlscope.client.connection import REQUESTER, find_settings
+from mlscope.datasets.errors import DatasetError
 from mlscope.datasets.folder import paths_below
 
 if TYPE_CHECKING:
@@ -126,9 +128,18 @@ def packed(members: Members, into: Path) -> str:
 
 
 def members_of(path: Path) -> Iterator[tuple[str, Path]]:
-    """Yield what is below a folder by its name there; a file alone by ''."""
+    """Yield what is below a folder by its name there; a file alone by ''. Raises Misused."""
     if path.is_file():
         yield "", path
         return
-    for each in paths_below(path, ()):
-        yield each.relative_to(path).as_posix(), each
+    try:
+        for each in paths_below(path, ()):
+            yield each.relative_to(path).as_posix(), each
+    except DatasetError as error:
+        advice = f"send a copy without links: cp -rL {path} COPY"
+        raise Misused(f"{path}: {error}; {advice}") from None
+
+
+def stay(arguments: argparse.Namespace) -> bool:
+    """Say whether files stay where they are: a plan is for a machine without broker."""
+    return bool(getattr(arguments, "stays", False))

@@ -38,6 +38,7 @@ def add_offline(commands: Parsers) -> None:
     plan = command(commands, "plan", "planning", "write a plan for a machine without broker")
     plan.add_argument("model", metavar="MODEL", help="a shipped model's name, or a manifest's file")
     add_request(plan)
+    plan.set_defaults(stays=True)
     plan.add_argument("--key", default="", metavar="TEXT", help="same key, same evaluation")
     plan.add_argument("--out", type=Path, metavar="FILE", help="default: standard output")
     bring = command(

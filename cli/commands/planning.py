@@ -1,6 +1,7 @@
 """`mlscope plan`: an evaluation planned here, to be run on a machine without broker or database."""
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Iterable
@@ -9,6 +10,8 @@ from typing import TypeVar
 
 from cli import exits
 from cli.request import request_from
+from mlscope.assets.addresses import FileSource, address_of, parse
+from mlscope.assets.errors import BadAddress
 from mlscope.client.errors import EvaluationRefused
 from mlscope.manifests.constraints import constraint_of, satisfies
 from mlscope.manifests.errors import BadConstraint, ManifestFaulty
@@ -58,7 +61,43 @@ def plan(arguments: argparse.Namespace) -> int:
         arguments.out.write_text(text, "utf-8")
         runs = sum(len(session.runs) for session in made.plan.sessions)
         print(f"{arguments.out}: {runs} runs; now there: mlscope agent --plan …", file=sys.stderr)
+    for line in brought_along(request):
+        print(line, file=sys.stderr)
     return exits.OK
+
+
+def brought_along(request: Evaluate) -> list[str]:
+    """Return a line for each place where files must lie that are named in a plan, not in it."""
+    lines = []
+    if isinstance(request.model, ModelManifest):
+        folder = "below models/ of the manifests there (MLSCOPE_MANIFESTS)"
+        lines += _line(_model_addresses(request.model), folder)
+    if isinstance(dataset := request.dataset, DatasetManifest):
+        samples = [each.path for each in dataset.samples]
+        samples += [one.path for each in dataset.samples for one in each.inputs.values()]
+        folder = "below datasets/ of the manifests there (MLSCOPE_MANIFESTS)"
+        lines += _line(samples, folder)
+        source = [dataset.source.address] if dataset.source else []
+        lines += _line(source, f"at that path, below MLSCOPE_DATASET_FOLDERS there, or {folder}")
+    return lines
+
+
+def _model_addresses(model: ModelManifest) -> Iterable[str]:
+    for assets in (model.model, *(each.model for each in model.frameworks)):
+        named = [assets.graph_path, assets.weights_path, *assets.assets]
+        for name in [assets.archive] if assets.archive else named:
+            if name:
+                yield address_of(assets, name)
+
+
+def _line(addresses: Iterable[str], place: str) -> list[str]:
+    """Return what is said of the files among some addresses; nothing where there is none."""
+    paths = []
+    for address in addresses:
+        with contextlib.suppress(BadAddress):
+            if isinstance(source := parse(address), FileSource):
+                paths.append(source.path)
+    return [f"bring along, {place}: {', '.join(dict.fromkeys(paths))}"] if paths else []
 
 
 def offline_request(request: Evaluate) -> Evaluate:

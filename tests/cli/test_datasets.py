@@ -2,6 +2,7 @@
 
 import argparse
 import base64
+import json
 import os
 import tarfile
 from pathlib import Path
@@ -170,6 +171,63 @@ def test_more_files_than_a_request_carries_are_refused(
 @pytest.mark.parametrize(("path", "name"), [("My Pets/", "my-pets"), ("x.tar.gz", "x-tar")])
 def test_names_are_those_of_manifests(path: str, name: str) -> None:
     assert name_of(Path(path)) == name
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        ({"source": {"address": "file:OUT", "reader": "csv"}}, "source.address"),
+        ({"samples": [{"content": ""}, {"path": "../out.txt"}]}, "samples.1.path"),
+        ({"samples": [{"inputs": {"x": {"path": "OUT"}}}]}, "samples.0.inputs.x.path"),
+    ],
+)
+def test_nothing_goes_from_outside_a_manifests_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], field: str
+) -> None:
+    sent = put(monkeypatch)
+    written(tmp_path / "out.txt", "private")
+    (tmp_path / "d").mkdir()
+    told = json.loads(json.dumps(said).replace("OUT", str(tmp_path / "out.txt")))
+    with pytest.raises(Misused, match=rf"own\.yml: {field}: .*out\.txt, allowed: a file below"):
+        own(tmp_path / "d", **told)
+    assert sent == []
+
+
+def test_a_source_elsewhere_is_read_where_agents_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path / "shared" / "cat" / "a.jpg", picture())
+    monkeypatch.setenv("MLSCOPE_DATASET_FOLDERS", str(tmp_path / "shared"))
+    address = f"file:{tmp_path}/shared"
+    found = own(tmp_path / "d", source={"address": address, "reader": "image_folder"}).source
+    assert found is not None
+    assert found.address == address
+
+
+def test_a_source_with_a_link_out_of_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(monkeypatch)
+    written(tmp_path / "blob", picture())
+    (tmp_path / "pets" / "cat").mkdir(parents=True)
+    (tmp_path / "pets" / "cat" / "a.jpg").symlink_to(tmp_path / "blob")
+    with pytest.raises(Misused, match=r"leads out of .*cp -rL"):
+        own(tmp_path, source={"address": "file:pets", "reader": "image_folder"})
+
+
+def test_nothing_of_a_plan_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = put(monkeypatch)
+    mnist_in(tmp_path / "digits")
+    planned = build_parser().parse_args(["plan", "tiny-cnn"])
+    source = {"address": "file:digits", "reader": "mnist"}
+    inputs = {"x": {"path": "own.yml", "sha256": "1" * 64}}
+    written(tmp_path / "own.yml", "x")
+    made = settled({"source": source}, tmp_path / "own.yml", planned)
+    assert made["source"]["address"] == f"file:{tmp_path / 'digits'}"
+    assert given_dataset(tmp_path / "digits", planned)["source"]["address"].startswith("file:")
+    (sample,) = settled({"samples": [{"inputs": inputs}]}, tmp_path / "own.yml", planned)["samples"]
+    assert sample == {"inputs": inputs}
+    assert sent == []
 
 
 def put(monkeypatch: pytest.MonkeyPatch) -> list[Any]:

@@ -1,13 +1,17 @@
 """`plan`, `manifest check`, `schemas`, `doctor`: no broker is needed."""
 
+import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import yaml
 
 from cli import exits
 from schemas.plan import OfflinePlan
 from tests.cli.commands.conftest import CommandLine
+from tests.stories import StandIns
 
 SHIPPED = sorted(str(path) for path in Path("manifests").glob("*/*.yml"))
 
@@ -37,6 +41,29 @@ async def test_a_plan_presumes_the_machine_it_asks_for(alone: CommandLine, devic
     ended = await alone("plan", "identity", "--device", device, *(need if device != "cpu" else ()))
     assert ended.code == exits.OK, ended.err
     assert json.loads(ended.out)["plan"]["subject"]["device"] == device
+
+
+def own_in(folder: Path) -> str:
+    """Write a model and samples of one's own; return the manifest's path."""
+    model = yaml.safe_load(Path("manifests/models/identity.yml").read_text())
+    model["model"] = {"graph_path": "m.onnx"}
+    (folder / "m.onnx").write_text("graph")
+    (folder / "own.yml").write_text(yaml.safe_dump(model))
+    np.save(folder / "x.npy", np.zeros((3, 2), np.float32))
+    return str(folder / "own.yml")
+
+
+async def test_a_plan_tells_what_must_be_brought_along(
+    mlscope: CommandLine, standing: StandIns, tmp_path: Path
+) -> None:
+    ended = await mlscope("plan", own_in(tmp_path), "--dataset", str(tmp_path / "x.npy"))
+    assert ended.code == exits.OK, ended.err
+    assert "artifact:" not in ended.out
+    made = OfflinePlan.model_validate_json(ended.out).plan.subject.model.model
+    digest = hashlib.sha256(b"graph").hexdigest()
+    assert (made.graph_path, made.checksum) == ("m.onnx", f"sha256:{digest}")
+    assert "bring along, below models/ of the manifests there" in ended.err
+    assert f"(MLSCOPE_MANIFESTS): {tmp_path / 'x.npy'}" in ended.err
 
 
 async def test_a_plan_refuses_what_the_scheduler_would(alone: CommandLine) -> None:
