@@ -7,6 +7,7 @@ import hashlib
 import secrets
 import tempfile
 import zipfile
+import zlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ from mlscope.answers import lines_of
 from mlscope.client.predicting import MOST_INLINE_BYTES, ONLY, Predicted, Upload
 
 _ARRAYS = (".npy", ".npz")
+_NO_ARRAYS = (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+"""What reading arrays raises; TypeError is of a member that is no array."""
 _COLUMNS = ("file", "rank", "answer", "probability", "detail")
 
 
@@ -106,12 +109,12 @@ async def _tensors(
 
     try:
         found = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        arrays: dict[str, Any] = {ONLY: found} if isinstance(found, np.ndarray) else dict(found)
+        batched: dict[str, Any] = {name: array[np.newaxis] for name, array in arrays.items()}
+    except _NO_ARRAYS as error:
         raise Misused(f"{path}: no {path.suffix} of numbers: {error}") from None
-    arrays: dict[str, Any] = {ONLY: found} if isinstance(found, np.ndarray) else dict(found)
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mlscope-"))
     batch = Path(folder, "sample.npz")
-    batched: dict[str, Any] = {name: array[np.newaxis] for name, array in arrays.items()}
     np.savez(batch, **batched)
     shelf = await stack.enter_async_context(opened_shelf(arguments))
     address = await shelf.put(f"predict-{secrets.token_hex(8)}.npz", batch, lambda *_: None)

@@ -1,9 +1,17 @@
-"""Answers as rows for people."""
+"""Answers as rows for people, and files that are no question."""
 
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli import exits
 from cli.commands import predictions
 from cli.commands.predict import rows_of
 from mlscope.client.predicting import Predicted
 from schemas.analysis import FailedQuery, Prediction, Predictions
+from tests.cli.commands.conftest import CommandLine
 
 CATS = tuple({"label": f"cat{n}", "probability": 0.5} for n in range(9))
 
@@ -31,3 +39,16 @@ def test_predictions_tell_what_is_right_once_and_failed_queries_last() -> None:
     assert len(rows) == 5 + 1 + 1
     assert rows[5][1:7] == (5, "", None, "nothing was found", None, "hello")
     assert rows[6][2:5] == ("query 7", None, "no answer: torn")
+
+
+@pytest.mark.parametrize("name", ["objects.npz", "text.npz", "objects.npy"])
+async def test_a_file_without_numbers_is_refused(tmp_path: Path, name: str) -> None:
+    objects = np.array([{}, None], object)
+    np.save(tmp_path / "objects.npy", objects)
+    np.savez(tmp_path / "objects.npz", x=objects)
+    with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive:
+        archive.writestr("x.txt", "text")
+    alone = CommandLine(MLSCOPE_DATA=str(tmp_path))
+    ended = await alone("predict", "tiny-cnn", str(tmp_path / name))
+    assert (ended.code, "Traceback" in ended.err) == (exits.USAGE, False), ended.err
+    assert f"{name}: no {Path(name).suffix} of numbers" in ended.err
