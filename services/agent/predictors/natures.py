@@ -42,7 +42,8 @@ class Nature:
     provider: str = ""
     original: Sequence[str] = ()
     memory_bytes: int | None = None
-    #: measured, or outputs: the bytes of the new tensors it returns
+    #: measured: what the framework's allocator was asked for (by ONNX Runtime what of it was kept);
+    #: or outputs: the bytes of the new tensors it returns
     memory_kind: str = ""
     flops: int | None = None
     bytes_read: int | None = None

@@ -17,7 +17,7 @@ from mlscope.tracing.clock import epoch_offset_ns, now_ns
 from services.agent.predictors import Layer, Tensors
 from services.agent.predictors.natures import Nature
 from services.agent.predictors.pytorch_kernels import Origins, origins_of
-from services.agent.predictors.pytorch_probe import Operator
+from services.agent.predictors.pytorch_probe import Operator, memory_of
 from services.agent.predictors.pytorch_profiler import PROFILER, SharedProfiler
 
 _TAKEN = "another user took PyTorch's profiler over during a block: its layers are missing"
@@ -75,6 +75,7 @@ class EventNames:
         known = _nth(self.operators.get(event.name, ()), nth, total)
         place = _nth(self.places.get(event.name, ()), nth, total)
         fused = _FUSED.search(event.name)
+        memory_bytes, memory_kind = memory_of([known], known.new_bytes) if known else (None, "")
         nature = Nature(
             index=len(self._rows),
             type=f"{fused['kind']} kernel" if fused else event.name,
@@ -82,8 +83,8 @@ class EventNames:
             input_shapes=known.input_shapes if known else None,
             provider=self.provider,
             original=origins_of(self.origins, event.name, nth),
-            memory_bytes=known.new_bytes if known else None,
-            memory_kind="outputs" if known else "",
+            memory_bytes=memory_bytes,
+            memory_kind=memory_kind,
             flops=known.flops if known else None,
             bytes_read=known.bytes_read if known else None,
             bytes_written=known.bytes_written if known else None,

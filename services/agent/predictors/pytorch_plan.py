@@ -14,7 +14,14 @@ import torch
 
 from services.agent.predictors import Layer
 from services.agent.predictors.natures import Nature
-from services.agent.predictors.pytorch_probe import ModuleCall, Operator, Seen, names_of, wrappable
+from services.agent.predictors.pytorch_probe import (
+    ModuleCall,
+    Operator,
+    Seen,
+    memory_of,
+    names_of,
+    wrappable,
+)
 
 ROOT = -1
 _MOST_NAMED = 5
@@ -133,6 +140,7 @@ def plan_of(model: torch.nn.Module, seen: Seen, provider: str) -> LayerPlan:
 
 def _layer_row(plan: LayerPlan, call: ModuleCall, operators: Sequence[Operator]) -> Row:
     names = plan._names.get(id(call.module), ())  # noqa: SLF001
+    memory_bytes, memory_kind = memory_of(operators, call.new_bytes)
     more: dict[str, Any] = {"operators": _listed(operators)}
     if len(names) > 1:
         more["shared_as"] = list(names)
@@ -142,8 +150,8 @@ def _layer_row(plan: LayerPlan, call: ModuleCall, operators: Sequence[Operator])
         shapes=call.shapes,
         input_shapes=call.input_shapes,
         provider=plan.provider,
-        memory_bytes=call.new_bytes,
-        memory_kind="outputs",
+        memory_bytes=memory_bytes,
+        memory_kind=memory_kind,
         flops=_flops_in(operators),
         bytes_read=sum(each.bytes_read for each in operators),
         bytes_written=sum(each.bytes_written for each in operators),
@@ -163,6 +171,7 @@ def _add_between(plan: LayerPlan, seen: Seen, operators: Sequence[Operator]) -> 
     inside = [each for each in operators if each.call >= 0]
     if not inside:
         return
+    memory_bytes, memory_kind = memory_of(inside, sum(each.new_bytes for each in inside))
     costly = max(inside, key=lambda each: (each.flops or 0, each.bytes_read + each.bytes_written))
     nature = Nature(
         index=len(plan.rows),
@@ -170,8 +179,8 @@ def _add_between(plan: LayerPlan, seen: Seen, operators: Sequence[Operator]) -> 
         shapes=inside[-1].shapes,
         input_shapes=inside[0].input_shapes,
         provider=plan.provider,
-        memory_bytes=sum(each.new_bytes for each in inside),
-        memory_kind="outputs",
+        memory_bytes=memory_bytes,
+        memory_kind=memory_kind,
         flops=_flops_in(inside),
         bytes_read=sum(each.bytes_read for each in inside),
         bytes_written=sum(each.bytes_written for each in inside),

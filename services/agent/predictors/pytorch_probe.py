@@ -6,8 +6,8 @@ whose shapes depend on data, and costs a call. It is never around a timed or a c
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from services.agent.predictors.pytorch_flops import has_formula, operator_flops
+from services.agent.predictors.pytorch_memory import Allocations
 
 Shape = tuple[int, ...]
 
@@ -34,6 +35,8 @@ class Operator:
     bytes_written: int
     #: bytes of outputs that are not one of its inputs again
     new_bytes: int
+    #: bytes that it allocated, those that it freed again too; None where PyTorch does not tell
+    allocated_bytes: int | None = None
 
 
 @dataclass(slots=True)
@@ -63,9 +66,19 @@ class Seen:
 def probe(model: Any, call: Callable[[], Any]) -> Seen:
     """Return what one call of a model does. Raises what the model raises."""
     watch = _Watch()
-    with _wrapped(_modules_in(model), watch.around), watch:
+    with watch.allocations.watching(), _wrapped(_modules_in(model), watch.around), watch:
         call()
-    return watch.seen
+    seen = watch.seen
+    told = (watch.allocations.within([number]) for number in range(len(seen.operators)))
+    pairs = zip(seen.operators, told, strict=True)
+    seen.operators = [replace(each, allocated_bytes=grown) for each, grown in pairs]
+    return seen
+
+
+def memory_of(operators: Sequence[Operator], outputs: int) -> tuple[int, str]:
+    """Return the bytes operators allocate, and how that is known: else `outputs`, by their size."""
+    known = [each.allocated_bytes for each in operators if each.allocated_bytes is not None]
+    return (outputs, "outputs") if len(known) < len(operators) else (sum(known), "measured")
 
 
 def wrap(module: torch.nn.Module, forward: Callable[..., Any]) -> Callable[[], None]:
@@ -115,6 +128,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.seen = Seen()
+        self.allocations = Allocations()
         self._open: list[int] = []
         self._depth = 0
         self._flops: int | None = 0
@@ -143,9 +157,11 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if self._depth == 0:
             self._flops = 0
+        is_own = self._depth == 0
         self._depth += 1
         try:
-            answer = self._run(func, args, kwargs)
+            with self.allocations.mark(len(self.seen.operators)) if is_own else nullcontext():
+                answer = self._run(func, args, kwargs)
         finally:
             self._depth -= 1
         if self._depth == 0:

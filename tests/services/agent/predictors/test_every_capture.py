@@ -97,6 +97,20 @@ def test_frameworks_agree_on_what_is_computed(told: dict[str, Any], framework: s
     assert sum(each.get("bytes_read") or 0 for _, _, _, each in layers) > 4 * 4_600_000
 
 
+@pytest.mark.parametrize("framework", TRACED)
+def test_memory_is_measured_where_the_framework_tells_it(
+    told: dict[str, Any], framework: str
+) -> None:
+    _, _, layers = next(calls_of(told[framework]))
+    known = [each for _, _, _, each in layers if "memory_bytes" in each]
+    assert {each["memory_kind"] for each in known} == {
+        "outputs" if framework == "openvino" else "measured"
+    }
+    assert len(known) > 50
+    # 112 x 112 x 32 floats leave its first convolution.
+    assert max(each["memory_bytes"] for each in known) >= 4 * 112 * 112 * 32
+
+
 @pytest.mark.parametrize("framework", FILES)
 def test_a_capture_changes_nothing(told: dict[str, Any], framework: str) -> None:
     found = told[framework]
