@@ -1,8 +1,10 @@
-"""Layers of TensorFlow: a full trace of each call of a v1 session beside the measured model.
+"""Layers of TensorFlow: a trace of each call of a v1 session beside the measured model.
 
 The tracing of `tf.function` is broken (it returns nothing), that of a session is not: a frozen or
 saved model gets a session of its own, a Keras model is frozen into one. A row is a node that
-computes; constants, variables' handles and the like are left out.
+computes; constants, variables' handles and the like are left out. It is TensorFlow's software
+trace, which has the same nodes as a full one: that would start a device tracer, a second client of
+CUPTI beside the collector that tells the kernels.
 """
 
 from collections import Counter
@@ -23,6 +25,10 @@ _PLUMBING = frozenset({
     *("PartitionedCall", "_SOURCE", "_SINK"),
 })  # fmt: skip
 _CALLED = ("StatefulPartitionedCall", "PartitionedCall")
+_ON_HOST = (
+    "nodes on a GPU are timed on the host, by launch: TensorFlow's own device tracer is left off, "
+    "kernels are the collector cupti's"
+)
 _LEFT_OUT = "constants, variables and calls of functions are no layers, though they take time"
 
 TracedCall = Callable[[Sequence[Any], Any, Any], Sequence[Any]]
@@ -95,7 +101,7 @@ class NodeNames:
 
 
 class TracedCapture:
-    """One block of predict calls on a twin, each traced in full."""
+    """One block of predict calls on a twin, each traced."""
 
     def __init__(
         self,
@@ -107,7 +113,10 @@ class TracedCapture:
         self._names = names
         self._predict = predict
         self.notes: list[str] = [_LEFT_OUT]
-        self._options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+        if "GPU" in names.provider:
+            self.notes.append(_ON_HOST)
+        level = tf.compat.v1.RunOptions.SOFTWARE_TRACE
+        self._options = tf.compat.v1.RunOptions(trace_level=level)
         self._calls: list[tuple[Any, int]] = []
         for inputs in warmed_with:
             predict(inputs, self._options, tf.compat.v1.RunMetadata())

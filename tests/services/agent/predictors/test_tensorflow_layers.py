@@ -1,4 +1,4 @@
-"""Layers of TensorFlow models: a session's full trace, or XLA's profile."""
+"""Layers of TensorFlow models: a session's trace, or XLA's profile."""
 
 import json
 from pathlib import Path
@@ -9,9 +9,16 @@ import pytest
 
 pytest.importorskip("tensorflow")
 
+import tensorflow as tf
+
 from mlscope.tracing.clock import now_ns
 from services.agent.predictors import LayerSource
-from services.agent.predictors.tensorflow_layers import _flops, readable_name
+from services.agent.predictors.tensorflow_layers import (
+    NodeNames,
+    TracedCapture,
+    _flops,
+    readable_name,
+)
 from tests.pools import tensorflow_pool
 from tests.services.agent.predictors.test_tensorflow import (
     batch,
@@ -70,6 +77,22 @@ def test_memory_is_what_a_session_allocated(folder: Path) -> None:
     (product,) = [each for each in told.values() if each.get("input_shapes") == [[2, 6], [6, 8]]]
     assert str(product["type"]).endswith("MatMul")
     assert (product["memory_bytes"], product["memory_kind"]) == (2 * 8 * 4, "measured")
+
+
+@pytest.mark.parametrize(("provider", "is_noted"), [("CPU:0", False), ("GPU:0", True)])
+def test_no_call_starts_tensorflows_device_tracer(provider: str, is_noted: bool) -> None:
+    seen = []
+
+    def predict(inputs: Any, options: Any, _: Any) -> Any:
+        seen.append(options.trace_level)
+        return inputs
+
+    capture = TracedCapture(NodeNames(provider), predict, [batch()])
+    capture.predict(batch())
+    capture.close()
+    # From HARDWARE_TRACE on TensorFlow is a client of CUPTI, beside the collector.
+    assert seen == [tf.compat.v1.RunOptions.SOFTWARE_TRACE] * 2
+    assert any("device tracer is left off" in each for each in capture.notes) == is_noted
 
 
 def test_names_lose_the_functions_they_were_inlined_from() -> None:
