@@ -57,8 +57,9 @@ def test_every_kernel_of_a_query_has_a_layer(name: str, kernels: int, folder: Pa
 @pytest.mark.parametrize("name", ["vit-b-16", "detector"])
 def test_tables_of_layers_and_kernels_have_rows(name: str, folder: Path) -> None:
     analyzed = analyze(frames(name, folder))
-    counted = {"A9", "A12", "A14"}
-    assert all(rows_of(analyzed, f"A{n}") for n in range(1, 16) if f"A{n}" not in counted)
+    # A12 is of counters, which nobody read here; A9 and A14 go by the layers' shapes.
+    empty = [f"A{n}" for n in range(1, 16) if not rows_of(analyzed, f"A{n}")]
+    assert empty == ["A12"]
 
 
 @pytest.mark.parametrize(("name", "replayed"), [("graph", 16), ("compiled-graph", 21), ("jax", 5)])

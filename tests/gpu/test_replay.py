@@ -57,7 +57,9 @@ def test_the_model_is_its_layers_and_what_is_between_less_what_tracing_costs(
     blocks = blocks_of(run_at(frames, Level.MODEL), run_at(frames, Level.FRAMEWORK))
     found = residual_of(blocks)
     assert found is not None
-    assert found.residual == pytest.approx(0.0, abs=0.08)
+    # Within 3 % by one triple of blocks: these recordings are too short for an interval.
+    assert (found.triples, found.interval.low) == (1, None)
+    assert found.residual == pytest.approx(0.0, abs=0.03)
 
 
 def test_each_kernel_takes_its_counters_from_the_replay(analyzed: Analyzed) -> None:
