@@ -5,6 +5,7 @@ of launching it.
 """
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +77,33 @@ def _frame(events: list[dict[str, Any]]) -> pl.DataFrame:
 
 def _layers(nodes: list[dict[str, Any]]) -> pl.DataFrame:
     """Return nodes as layers; their index is the node's own in the graph."""
-    texts = [json.dumps(_nature(node.get("args", {}))) for node in nodes]
+    allocated = _allocated(nodes)
+    texts = [
+        json.dumps(_nature(node.get("args", {})) | allocated.get(_key(node), {})) for node in nodes
+    ]
     return _frame(nodes).with_columns(
         pl.Series("name", [str(e["name"]).removesuffix(_KERNEL) for e in nodes], pl.String),
         pl.Series("attributes", texts, pl.String),
         pl.lit(int(Level.FRAMEWORK)).alias("level"),
     )
+
+
+def _key(node: dict[str, Any]) -> tuple[str, str]:
+    return str(node["name"]), str(node.get("args", {}).get("node_index", ""))
+
+
+def _allocated(nodes: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return what nodes allocated in their first run, later ones plan it; {} if any overlap."""
+    rising = sorted(nodes, key=lambda node: int(node["ts"]))
+    if any(int(a["ts"]) + int(a["dur"]) > int(b["ts"]) for a, b in pairwise(rising)):
+        return {}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for node in rising:
+        grown = str(node.get("args", {}).get("mem_requested_in_use_delta", ""))
+        if grown.removeprefix("-").isdigit():
+            told = {"memory_bytes": max(int(grown), 0), "memory_kind": "measured"}
+            found.setdefault(_key(node), told)
+    return found
 
 
 def _nature(args: dict[str, Any]) -> dict[str, Any]:

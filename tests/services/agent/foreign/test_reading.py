@@ -98,6 +98,21 @@ def test_onnx_runtimes_profile_has_runs_and_nodes() -> None:
     assert first["provider"] == "CPUExecutionProvider"
 
 
+def test_onnx_runtimes_first_run_tells_what_nodes_allocate(tmp_path: Path) -> None:
+    layers = _at(read_foreign(ORT), Level.FRAMEWORK)
+    told = [json.loads(text) for text in layers["attributes"]]
+    assert {each["memory_kind"] for each in told} == {"measured"}
+    kept = [each["memory_bytes"] for each in told]
+    assert kept == [65536, 32768, 16384, 8192, 128, 128, 0, 40] * 3
+    # Of nodes side by side nobody can tell whose it is.
+    events = json.loads(ORT.read_text())
+    for each in events:
+        each["dur"] *= 1000 if each["cat"] == "Node" else 1
+    (tmp_path / "parallel.json").write_text(json.dumps(events))
+    beside = _at(read_foreign(tmp_path / "parallel.json"), Level.FRAMEWORK)
+    assert {json.loads(text)["memory_kind"] for text in beside["attributes"]} == {"outputs"}
+
+
 def test_an_onnx_profile_at_its_cap_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("services.agent.foreign.onnx.MOST_EVENTS", 10)
     assert "later runs are missing" in read_foreign(ORT).notes[0]
