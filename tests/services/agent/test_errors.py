@@ -21,7 +21,7 @@ def test_a_kind_is_one_of_the_contract_s(kind: type[AgentError]) -> None:
 
 def test_only_a_lost_worker_may_be_tried_again() -> None:
     retried = {kind.__name__ for kind in EVERY if kind.kind == "worker_died"}
-    assert retried == {"WorkerDied", "RingBroken"}
+    assert retried == {"WorkerDied", "RingBroken", "DeviceLost"}
 
 
 def test_a_message_names_what_a_reader_must_know() -> None:

@@ -42,7 +42,8 @@ async def _answers(bus: Bus) -> None:
 
 
 def _model(**changes: Any) -> dict[str, Any]:
-    return {**a_model().model_dump(mode="json"), **changes}
+    own = {"inputs": [{"type": "raw"}], "model": {"graph_path": "tiny.onnx"}}
+    return {**a_model().model_dump(mode="json"), **own, **changes}
 
 
 async def _publish(web: httpx.AsyncClient, manifest: dict[str, Any]) -> httpx.Response:
