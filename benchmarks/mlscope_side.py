@@ -20,7 +20,7 @@ from services.agent.foreign.kineto import recording_of
 from services.analyzer.busy import busy_ns
 from services.analyzer.correlation import correlated
 from services.analyzer.devices import kernels_of, launches_of, no_natures
-from services.analyzer.frames import SPAN_SCHEMA
+from services.analyzer.row_schemas import SPAN_SCHEMA
 
 _NEEDED = ("correlation", "stream", "device")
 _KERNEL_WAIT_NS = 30_000

@@ -13,14 +13,8 @@ import polars as pl
 
 from schemas.batch import SpanKind
 from schemas.level import Level
-from services.analyzer.frames import (
-    LAYER_SCHEMA,
-    OUTPUT_SCHEMA,
-    QUERY_SCHEMA,
-    SPAN_SCHEMA,
-    Run,
-    RunRow,
-)
+from services.analyzer.frames import Run, RunRow
+from services.analyzer.row_schemas import LAYER_SCHEMA, OUTPUT_SCHEMA, QUERY_SCHEMA, SPAN_SCHEMA
 
 Columns = dict[str, npt.NDArray[np.int64]]
 
@@ -53,7 +47,7 @@ class Shape:
 
 
 def spans_of(shape: Shape, run_key: int = 1, seed: int = 7) -> pl.DataFrame:
-    """Return the spans (frames.SPAN_SCHEMA) in the order of their starts; no parent is known."""
+    """Return the spans (row_schemas.SPAN_SCHEMA) by their starts; no parent is known."""
     random = np.random.default_rng(seed)
     launch = _launches(shape, random)
     layer = _around(launch, shape.launches)

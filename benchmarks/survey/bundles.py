@@ -14,15 +14,8 @@ from schemas.batch import QueriesAnswered, SpanKind, TraceCaptured
 from schemas.level import Level
 from schemas.run import RunCompleted, RunFailed
 from services.analyzer.devices import NATURE_SCHEMA
-from services.analyzer.frames import (
-    LAYER_SCHEMA,
-    OUTPUT_SCHEMA,
-    QUERY_SCHEMA,
-    SPAN_SCHEMA,
-    Frames,
-    Run,
-    RunRow,
-)
+from services.analyzer.frames import Frames, Run, RunRow
+from services.analyzer.row_schemas import LAYER_SCHEMA, OUTPUT_SCHEMA, QUERY_SCHEMA, SPAN_SCHEMA
 
 _DEVICE_KINDS = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.SET)
 _STAMPS = ("due_ns", "issued_ns", "started_ns", "ended_ns", "service_ns", "failed")

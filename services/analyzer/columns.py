@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from services.analyzer.devices import NATURE_SCHEMA
-from services.analyzer.frames import Schema
+from services.analyzer.row_schemas import Schema
 
 _WIRE: dict[type[pl.DataType], str] = {pl.Int16: ">i2", pl.Int32: ">i4", pl.Int64: ">i8"}
 _REAL = ">f8"

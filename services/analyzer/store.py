@@ -28,21 +28,16 @@ from services.analyzer.bounds import Bounds
 from services.analyzer.columns import frame_of, natures_of, with_names
 from services.analyzer.divergence import Side
 from services.analyzer.errors import DatabaseAway, NoRuns, NoSuchRun
-from services.analyzer.frames import (
+from services.analyzer.frames import LAYER_LEVEL, ROOT_LEVEL, Frames, Run, RunRow, whole_queries
+from services.analyzer.predictions import Prediction, prediction_of
+from services.analyzer.row_schemas import (
     FAILURE_SCHEMA,
-    LAYER_LEVEL,
     LAYER_SCHEMA,
     OUTPUT_SCHEMA,
     QUERY_SCHEMA,
-    ROOT_LEVEL,
     SERIES_SCHEMA,
     SPAN_SCHEMA,
-    Frames,
-    Run,
-    RunRow,
-    whole_queries,
 )
-from services.analyzer.predictions import Prediction, prediction_of
 from services.analyzer.tables import ANALYSES
 from services.analyzer.views import migrations_of
 

@@ -1,5 +1,8 @@
 """The user's own spans and markers: `from mlscope.tracing import span, marker`."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from mlscope.tracing.application import NOTEBOOK, Note
 from schemas.batch import SpanKind
 from schemas.level import Level
@@ -34,14 +37,15 @@ class MarkerCollector:
         """Close the notebook and return what it has."""
         NOTEBOOK.is_open = False
         notes, dropped = NOTEBOOK.take()
-        return Collected(nested([_span(note) for note in notes]), dropped)
+        return Collected(nested([span_of(note, note.attributes) for note in notes]), dropped)
 
     def close(self) -> None:
         """Close the notebook where a block was left in its middle."""
         NOTEBOOK.is_open = False
 
 
-def _span(note: Note) -> CollectedSpan:
+def span_of(note: Note, attributes: Mapping[str, Any]) -> CollectedSpan:
+    """Return what somebody noted as a span, or a marker without length."""
     return CollectedSpan(
         Level.APPLICATION,
         note.name,
@@ -49,5 +53,5 @@ def _span(note: Note) -> CollectedSpan:
         max(note.duration_ns, 0),
         note.thread,
         SpanKind.MARKER if note.is_marker else SpanKind.HOST,
-        attributes=note.attributes or None,
+        attributes=attributes or None,
     )

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from mlscope.tracing.application import Note, Notebook
-from schemas.batch import SpanKind
+from mlscope.tracing.application import Notebook
 from schemas.level import Level
-from services.agent.collectors import Availability, Collected, CollectedSpan, CollectorRequest
+from services.agent.collectors import Availability, Collected, CollectorRequest
+from services.agent.collectors.markers import span_of
 from services.agent.collectors.nesting import nested
 from services.agent.collectors.nvtx_ears import Ears
 from services.agent.collectors.nvtx_package import listen_to_decorators, listening_to_package
@@ -77,7 +77,9 @@ class NvtxCollector:
         self._stop()
         heard, dropped, unended = self._ears.close()
         notes = (f"{unended} ranges did not end in their block",) if unended else ()
-        return Collected(nested([_span(each) for each in heard]), dropped, notes)
+        return Collected(
+            nested([span_of(each, dict(_plain(each.attributes))) for each in heard]), dropped, notes
+        )
 
     def close(self) -> None:
         """Listen no more where a block was left in its middle."""
@@ -87,18 +89,6 @@ class NvtxCollector:
     def _stop(self) -> None:
         while self._undo:
             self._undo.pop().__exit__(None, None, None)
-
-
-def _span(note: Note) -> CollectedSpan:
-    return CollectedSpan(
-        Level.APPLICATION,
-        note.name,
-        note.start_ns,
-        max(note.duration_ns, 0),
-        note.thread,
-        SpanKind.MARKER if note.is_marker else SpanKind.HOST,
-        attributes=dict(_plain(note.attributes)),
-    )
 
 
 def _plain(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

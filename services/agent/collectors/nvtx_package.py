@@ -89,8 +89,6 @@ def _functions(module: Any, ears: Ears) -> dict[str, Callable[..., Any]]:
     push, pop, mark = (
         module.libnvtx_push_range, module.libnvtx_pop_range, module.libnvtx_mark
     )  # fmt: skip
-    start, end = module.libnvtx_start_range, module.libnvtx_end_range
-    nowhere = sys.modules["nvtx._lib.lib"].DomainHandle(None)
 
     def get_domain(name: str | None = None) -> Any:
         found = real_domain(name)
@@ -116,6 +114,20 @@ def _functions(module: Any, ears: Ears) -> dict[str, Callable[..., Any]]:
         ears.mark(name, kept)
         return mark(real, handle.real.handle) if handle.real else None
 
+    return {
+        "get_domain": get_domain,
+        "libnvtx_push_range": pushed,
+        "libnvtx_pop_range": popped,
+        "libnvtx_mark": marked,
+        **_process_ranges(module, ears),
+    }
+
+
+def _process_ranges(module: Any, ears: Ears) -> dict[str, Callable[..., Any]]:
+    """Return what replaces the functions of ranges that another thread may end, by name."""
+    start, end = module.libnvtx_start_range, module.libnvtx_end_range
+    nowhere = sys.modules["nvtx._lib.lib"].DomainHandle(None)
+
     def started(attributes: Any, handle: Any) -> Any:
         said, real = attributes
         name, _, kept = _told(said)
@@ -128,14 +140,7 @@ def _functions(module: Any, ears: Ears) -> dict[str, Callable[..., Any]]:
         ears.end(number)
         return end(number, handle)
 
-    return {
-        "get_domain": get_domain,
-        "libnvtx_push_range": pushed,
-        "libnvtx_pop_range": popped,
-        "libnvtx_mark": marked,
-        "libnvtx_start_range": started,
-        "libnvtx_end_range": ended,
-    }
+    return {"libnvtx_start_range": started, "libnvtx_end_range": ended}
 
 
 def _methods(module: Any, ears: Ears) -> dict[str, Callable[..., Any]]:

@@ -67,7 +67,7 @@ class Correlated:
 
 
 def correlate(spans: pl.DataFrame) -> pl.DataFrame:
-    """Return span, parent, layer and method of one attempt's spans (frames.SPAN_SCHEMA).
+    """Return span, parent, layer and method of one attempt's spans (row_schemas.SPAN_SCHEMA).
 
     `layer` is the layer span it is or lies in, null above the layers. `method` says how the
     parent is known: captured, containment (`hosts.host_parents`, of users' spans

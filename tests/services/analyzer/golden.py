@@ -13,18 +13,14 @@ from typing import Any
 import polars as pl
 
 from schemas.analysis import Table
-from services.analyzer.frames import (
+from services.analyzer.frames import Aim, Frames, Run, RunRow, Sample
+from services.analyzer.row_schemas import (
     FAILURE_SCHEMA,
     LAYER_SCHEMA,
     OUTPUT_SCHEMA,
     QUERY_SCHEMA,
     SERIES_SCHEMA,
     SPAN_SCHEMA,
-    Aim,
-    Frames,
-    Run,
-    RunRow,
-    Sample,
     Schema,
 )
 from services.analyzer.tables import ANALYSES

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.analyzer.columns import frame_of, with_names
-from services.analyzer.frames import QUERY_SCHEMA, SPAN_SCHEMA
+from services.analyzer.row_schemas import QUERY_SCHEMA, SPAN_SCHEMA
 
 _WIDTHS: dict[type[pl.DataType], str] = {pl.Int16: ">i2", pl.Int32: ">i4", pl.Int64: ">i8"}
 _SMALL = st.lists(st.integers(-(2**15), 2**15 - 1), max_size=20)

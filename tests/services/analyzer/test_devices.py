@@ -19,7 +19,7 @@ from services.analyzer.devices import (
     replayed_share,
     unattributed_share,
 )
-from services.analyzer.frames import SPAN_SCHEMA
+from services.analyzer.row_schemas import SPAN_SCHEMA
 
 _LAYERS: list[dict[str, Any]] = [
     {"span": 1, "level": 2, "start_ns": 0, "duration_ns": 100, "query": 3, "name": "predict"},
