@@ -33,7 +33,8 @@ FEW = 100
 def accuracy(frames: Frames) -> Table:
     """Return what each metric says of each opened model's answers."""
     if frames.aim.hopeless:
-        return made(ANALYSIS, [], f"Accuracy is not available: {frames.aim.hopeless}.")
+        verdict = f"Accuracy is not available: {frames.aim.hopeless}."
+        return made(ANALYSIS, [], verdict, frames.caveats)
     rows: list[dict[str, Any]] = []
     caveats = list(frames.caveats)
     lost: dict[tuple[str, str], int] = {}

@@ -39,7 +39,7 @@ def attempts(frames: Frames) -> Table:
     verdict = f"{len(bad)} of {len(frames.attempts)} attempts ended badly or were repeated."
     if not bad:
         verdict = f"All {len(frames.attempts)} attempts went through at the first try."
-    return made(ANALYSIS, rows, verdict)
+    return made(ANALYSIS, rows, verdict, frames.caveats)
 
 
 ANALYSIS = Analysis(

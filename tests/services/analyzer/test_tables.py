@@ -59,6 +59,14 @@ def test_little_or_nothing_still_makes_every_table(runs: list[dict[str, object]]
         assert all(len(row) == len(table.columns) for row in table.rows)
 
 
+@pytest.mark.parametrize("aim", [{}, {"hopeless": "the weights are random"}], ids=["", "hopeless"])
+def test_every_table_says_of_what_it_was_not_made(aim: dict[str, object]) -> None:
+    cut = "r0: the first 3 of 5 spans were read"
+    frames = frames_in({"runs": [{"run": "r0", "queries": _ONE}], "caveats": [cut], "aim": aim})
+    silent = [each.name for each in ANALYSES if cut not in each.compute(frames).caveats]
+    assert silent == []
+
+
 def test_the_same_rows_give_the_same_digest() -> None:
     value = {"runs": [{"run": "r0", "queries": _ONE}]}
     assert analyze(frames_in(value)).digest == analyze(frames_in(value)).digest
