@@ -1,5 +1,6 @@
 """Runs of a group in one process: interleaved, fed, stopped."""
 
+import gc
 import queue
 import threading
 from collections.abc import Iterator
@@ -55,6 +56,27 @@ class Room:
     def heard(self) -> Words:
         """Return the next that was said."""
         return self.said.get(timeout=30)
+
+
+def test_what_frameworks_made_is_collected_once_not_in_every_block(session: Session) -> None:
+    frozen: list[int] = []
+
+    def note(phase: str, told: dict[str, int]) -> None:
+        if phase == "start" and told["generation"] == 2:
+            frozen.append(gc.get_freeze_count())
+
+    before = gc.get_freeze_count()
+    gc.callbacks.append(note)
+    try:
+        Room(session, a_run("r0")).perform()
+    finally:
+        gc.callbacks.remove(note)
+    first, *of_blocks = frozen
+    assert first == before
+    assert len(of_blocks) == BLOCKS.most
+    assert min(of_blocks) > before
+    assert gc.isenabled()
+    assert gc.get_freeze_count() <= before
 
 
 def test_local_runs_end_together_after_as_many_blocks(session: Session) -> None:
