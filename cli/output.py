@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
-from mlscope.client.quantities import head_of, shown, unit_of
+from mlscope.client.quantities import heads_of, shown, unit_of
 from mlscope.layout import folded, laid_out
 from schemas.analysis import Table
 
@@ -91,7 +91,7 @@ def table_lines(rows: Rows, *, is_tty: bool = False, fit: int = 0) -> list[str]:
     ]
     to_right = [_is_numeric(column) for column in zip(*rows.rows, strict=True)]
     lay_out = folded if rows.folds else laid_out
-    heads = [head_of(name, unit) for name, unit in zip(rows.columns, units, strict=True)]
+    heads = heads_of(list(zip(rows.columns, units, strict=True)))
     layout = lay_out(heads, cells, to_right or [False] * len(heads), fit)
     head = [f"{_BOLD}{line}{_PLAIN}" for line in layout.head] if is_tty else layout.head
     return head + layout.body

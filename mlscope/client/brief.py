@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from mlscope.client.quantities import head_of, shown, unit_of
+from mlscope.client.quantities import heads_of, shown, unit_of
 from mlscope.layout import Layout, laid_out, wrapped
 from schemas.analysis import Table
 
@@ -54,7 +54,7 @@ def table_layout(table: Table, fit: int = 0) -> Layout:
         [shown(value, unit) for value, unit in zip(row, units, strict=True)] for row in table.rows
     ]
     to_right = [column.type in ("int", "float") for column in table.columns]
-    heads = [head_of(column.name, column.unit) for column in table.columns]
+    heads = heads_of([(column.name, column.unit) for column in table.columns])
     return laid_out(heads, cells, to_right, fit)
 
 

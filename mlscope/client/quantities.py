@@ -1,7 +1,7 @@
 """Numbers with units as people read them: `5.12 ms`, `1 234.5 /s`, `3.2 MB`. For eyes only."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -9,17 +9,22 @@ from schemas.analysis import Column
 
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
-_SHARES = ("share", "probability")
+_WORK = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_SHARES = ("share", "probability", "of_")
+_PARTS = ("gain", "counted", "change", "change_low", "change_high")
 
 
 def unit_of(column: Column) -> str:
     """Return the unit a column's numbers are shown in; what is a share of one becomes percent."""
     if column.type not in ("int", "float"):
         return ""
-    is_share = column.type == "float" and column.name.startswith(_SHARES)
-    return "share" if is_share and column.unit in ("", "1") else column.unit
+    name = column.name
+    is_share = name.startswith(_SHARES) or name.endswith("_share") or name in _PARTS
+    is_share = is_share and column.type == "float" and column.unit in ("", "1")
+    return "share" if is_share else column.unit
 
 
+_SAID: Mapping[str, str] = MappingProxyType({"FLOP/By": "FLOP/B"})
 _IN_NAMES: Mapping[str, str] = MappingProxyType({"ns": "_ns", "By": "_bytes"})
 
 
@@ -27,6 +32,15 @@ def head_of(name: str, unit: str) -> str:
     """Return a column's heading: its cells say their unit themselves, so that `_ns` is dropped."""
     ending = _IN_NAMES.get(unit, "")
     return name.removesuffix(ending) or name
+
+
+def heads_of(columns: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the headings of columns, each a name and a unit; no two become alike."""
+    heads = [head_of(name, unit) for name, unit in columns]
+    return [
+        name if heads.count(head) > 1 else head
+        for (name, _), head in zip(columns, heads, strict=True)
+    ]
 
 
 def shown(value: Any, unit: str = "") -> str:
@@ -41,13 +55,16 @@ def shown(value: Any, unit: str = "") -> str:
         return _scaled(value, _TIMES)
     if unit in ("By", "B", "bytes"):
         return _scaled(value, _BYTES)
+    if unit in ("FLOP", "FLOP/s"):
+        factor, prefix = _scale_of(value, _WORK)
+        return f"{_number(value / factor)} {prefix}{unit}"
     if unit == "share":
-        return f"{value:.1%}"
+        return f"{value:z.1%}"
     if unit == "%":
         return f"{_number(value)} %"
     if unit == "1/s":
         return f"{_number(value)} /s"
-    return _number(value) if unit in ("", "1") else f"{_number(value)} {unit}"
+    return _number(value) if unit in ("", "1") else f"{_number(value)} {_SAID.get(unit, unit)}"
 
 
 def counted(count: int | None) -> str:
@@ -61,8 +78,12 @@ def counted(count: int | None) -> str:
 
 
 def _scaled(value: float, scales: tuple[tuple[float, str], ...]) -> str:
-    factor, unit = next((s for s in scales if abs(value) >= s[0]), scales[-1])
+    factor, unit = _scale_of(value, scales)
     return f"{_number(value / factor)} {unit}"
+
+
+def _scale_of(value: float, scales: tuple[tuple[float, str], ...]) -> tuple[float, str]:
+    return next((each for each in scales if abs(value) >= each[0]), scales[-1])
 
 
 def _number(value: float) -> str:

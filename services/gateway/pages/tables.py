@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mlscope.client.brief import COLUMNS, caveat_lines, parted_caveats
-from mlscope.client.quantities import head_of, shown, unit_of
+from mlscope.client.quantities import heads_of, shown, unit_of
 from schemas.analysis import Column, Table, Tables
 from services.gateway.pages.markup import Markup, element, text_of
 
@@ -114,10 +114,13 @@ def _parted(table: Table, columns: Sequence[Column]) -> tuple[list[Column], list
 
 
 def _told_once(table: Table, columns: Sequence[Column]) -> Markup:
-    told = [(column, _text(_values(table, column)[0], column)) for column in columns]
+    told = [
+        (column, head, _text(_values(table, column)[0], column))
+        for column, head in zip(columns, _heads(columns), strict=True)
+    ]
     pairs = [
-        (element("dt", _head_text(column), title=column.description or None), element("dd", text))
-        for column, text in told
+        (element("dt", head, title=column.description or None), element("dd", text))
+        for column, head, text in told
         if text not in ("", shown(None))
     ]
     return element(
@@ -129,7 +132,8 @@ def _told_once(table: Table, columns: Sequence[Column]) -> Markup:
 
 
 def _drawn(table: Table, columns: Sequence[Column]) -> Markup:
-    heads = element("tr", *(_head(column) for column in columns))
+    named = zip(columns, _heads(columns), strict=True)
+    heads = element("tr", *(_head(column, text) for column, text in named))
     rows = element("tbody", *(element("tr", *_cells(table, columns, row)) for row in table.rows))
     has_run = any(column.name == _RUN for column in columns)
     kind = "wide named" if has_run else "wide"
@@ -146,13 +150,14 @@ def _is_bound(name: str) -> bool:
     return name.endswith(("_low", "_high"))
 
 
-def _head(column: Column) -> Markup:
+def _head(column: Column, text: str) -> Markup:
     title = column.description or None
-    return element("th", _head_text(column), title=title, class_=_class_of(column, ""))
+    return element("th", text, title=title, class_=_class_of(column, ""))
 
 
-def _head_text(column: Column) -> str:
-    return head_of(column.name, column.unit).replace("_", " ")
+def _heads(columns: Sequence[Column]) -> list[str]:
+    heads = heads_of([(column.name, column.unit) for column in columns])
+    return [head.replace("_", " ") for head in heads]
 
 
 def _cells(table: Table, columns: Sequence[Column], row: Sequence[Any]) -> Iterator[Markup]:

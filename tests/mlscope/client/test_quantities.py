@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from mlscope.client.quantities import counted, head_of, shown
+from mlscope.client.quantities import counted, head_of, heads_of, shown, unit_of
+from schemas.analysis import Column
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,11 @@ from mlscope.client.quantities import counted, head_of, shown
         (18_700_000, "By", "18.7 MB"),
         (123456.7, "1/s", "123457 /s"),
         (0.12345, "share", "12.3%"),
+        (-0.0001, "share", "0.0%"),
+        (21_676_032, "FLOP", "21.68 MFLOP"),
+        (53_908_557_533.0, "FLOP/s", "53.91 GFLOP/s"),
+        (12.0, "FLOP", "12 FLOP"),
+        (9.802, "FLOP/By", "9.802 FLOP/B"),
         (True, "", "yes"),
         (42, "", "42"),
         ("conv1", "", "conv1"),
@@ -49,3 +55,22 @@ def test_parameters_are_counted_as_people_do(count: int | None, text: str) -> No
 )
 def test_a_heading_leaves_the_unit_to_its_cells(name: str, unit: str, head: str) -> None:
     assert head_of(name, unit) == head
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("share_of_query", "share"),
+        ("gpu_share", "share"),
+        ("of_roof", "share"),
+        ("change_low", "share"),
+        ("times", "1"),
+    ],
+)
+def test_a_share_of_one_is_shown_as_percent(name: str, unit: str) -> None:
+    assert unit_of(Column(name=name, type="float", unit="1", description="")) == unit
+
+
+def test_no_two_headings_become_alike() -> None:
+    columns = [("layers_bytes", "By"), ("layers", "1"), ("process_bytes", "By")]
+    assert heads_of(columns) == ["layers_bytes", "layers", "process"]
