@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 from benchmarks.survey.bounds import NO_BOUND, Bound, TimeIsUp
 from mlscope.statistics.throughput import optimal_batch as best_of
 from schemas.agent import AgentAnnounced
-from schemas.batch import Batch
 from schemas.codec import encode_body
 from schemas.evaluation import EvaluationPlanned, RunStarted
 from schemas.identity import new_evaluation_id
@@ -165,10 +164,11 @@ async def _order(
     }
     reopening = Reopening(words, scratch)
     session = reopening.open()
-    batches: list[Batch] = []
+    # Packed, as in an agent's ring: rows unpacked would be looked at by each block's collection.
+    batches: list[bytes] = []
 
     def take(body: bytes) -> bool:
-        batches.append(unpack_batch(body))
+        batches.append(body)
         return True
 
     group = Group(session, order, Control(), take, lambda _: None, reopening)
@@ -176,8 +176,8 @@ async def _order(
         outcomes = list(group.perform())
     finally:
         session.close()
-    for batch in batches:
-        await telling.batch(batch)
+    for body in batches:
+        await telling.batch(unpack_batch(body))
     for outcome in outcomes:
         await telling.outcome(outcome)
     return outcomes

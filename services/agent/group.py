@@ -21,7 +21,7 @@ from services.agent.issuing import closed_loop, is_inline, open_loop, paced
 from services.agent.measurement import Measurement, failed
 from services.agent.pipeline import steps_before, steps_behind
 from services.agent.predictors import LayerCapture, LayerSource
-from services.agent.query import Query
+from services.agent.query import Query, Slot
 from services.agent.recorder import HandOver
 from services.agent.reopening import Reopening
 from services.agent.session import Session
@@ -99,6 +99,9 @@ class Group:
                     yield self._ended(run)
             active = [run for run in active if run.error is None]
             block += 1
+            if block == 1:
+                # What looked at the model for its first capture imported more.
+                _set_aside()
             passed_s = (now_ns() - began_ns) * 1e-9
             if not another_block(rule, [run.medians for run in active], passed_s):
                 break
@@ -132,9 +135,19 @@ class Group:
         predictor = self._session.predictor
         if not run.captures_layers or not isinstance(predictor, LayerSource):
             return None
-        capture = predictor.layers([slot.inputs for slot in self._session.slots])
+        capture = predictor.layers([slot.inputs for slot in self._slots_of(run)])
         run.stages.predict_with(capture.predict)
         return capture
+
+    def _slots_of(self, run: Measurement) -> Sequence[Slot]:
+        """Return the slots that a run's queries go through: one where each waits for the last."""
+        slots, is_local = self._session.slots, run.plan.pacing != "remote"
+        return slots[:1] if self._is_stepless or (is_local and is_inline(run.load)) else slots
+
+    @property
+    def _is_stepless(self) -> bool:
+        pipeline = self._session.supply.pipeline
+        return not (steps_before(pipeline) or steps_behind(pipeline))
 
     def _local(self, run: Measurement, block: int) -> None:
         load, first = run.load, block * run.load.queries
@@ -167,12 +180,12 @@ class Group:
         self, run: Measurement, queries: Iterator[Query], done: Callable[[Query], None]
     ) -> None:
         """Take queries through the stages; without steps nothing overlaps, so without threads."""
-        pipeline, slots = self._session.supply.pipeline, self._session.slots
-        if steps_before(pipeline) or steps_behind(pipeline):
+        slots = self._session.slots
+        if self._is_stepless:
+            run_inline(queries, run.stages, slots[0], run.recorder, done)
+        else:
             check = run.deadline.check
             run_streaming(queries, run.stages, list(slots), run.recorder, done, check)
-        else:
-            run_inline(queries, run.stages, slots[0], run.recorder, done)
 
     def _arriving(
         self, run: Measurement, waiting: "queue.SimpleQueue[RemoteQuery | None]"
@@ -238,12 +251,16 @@ def _settled() -> Iterator[None]:
 
     A million objects of imports cost each block 0.15 s otherwise.
     """
-    gc.collect()
-    gc.freeze()
+    _set_aside()
     try:
         yield
     finally:
         gc.unfreeze()
+
+
+def _set_aside() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 @contextlib.contextmanager

@@ -71,12 +71,31 @@ def test_what_frameworks_made_is_collected_once_not_in_every_block(session: Sess
         Room(session, a_run("r0")).perform()
     finally:
         gc.callbacks.remove(note)
-    first, *of_blocks = frozen
+    first, in_first, after_first, *of_blocks = frozen
     assert first == before
-    assert len(of_blocks) == BLOCKS.most
-    assert min(of_blocks) > before
+    assert len(of_blocks) == BLOCKS.most - 1
+    assert in_first > before
+    assert min(of_blocks) > after_first
     assert gc.isenabled()
     assert gc.get_freeze_count() <= before
+
+
+def test_a_capture_is_warmed_with_the_one_slot_that_its_run_uses(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = type(session.predictor)
+    warmed: list[int] = []
+    layers = kind.layers  # type: ignore[attr-defined]
+
+    def noted(self: Any, inputs: Any) -> Any:
+        warmed.append(len(inputs))
+        return layers(self, inputs)
+
+    monkeypatch.setattr(kind, "layers", noted)
+    (outcome,) = Room(session, a_run("r0", level="framework")).perform()
+    assert isinstance(outcome, RunCompleted)
+    assert len(session.slots) > 1
+    assert warmed == [1] * BLOCKS.most
 
 
 def test_local_runs_end_together_after_as_many_blocks(session: Session) -> None:
