@@ -6,9 +6,9 @@ https://docs.nvidia.com/nsight-systems/UserGuide/index.html#sqlite-schema-refere
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,12 +22,17 @@ MOST_ROWS = 10_000_000
 RUNTIME, NVTX = "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"
 KERNEL, GRAPH = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 MEMCPY, MEMSET = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"
+CUDNN, CUBLAS = "CUDNN_EVENTS", "CUBLAS_EVENTS"
+THREADS = 1 << 24
+"""Of a process's global ids."""
 _TEXTS = "StringIds"
+_OWN = ("PROFILER_OVERHEAD",)
+"""Tables of what nsys itself did."""
 _DEVICE = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
 _SIZES = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 _SHARED = ("staticSharedMemory", "dynamicSharedMemory")
 
-_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         RUNTIME: ("start", "end", "globalTid", "correlationId", "nameId"),
         KERNEL: (
@@ -37,6 +42,8 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         MEMCPY: (*_DEVICE, "bytes", "copyKind", "graphNodeId"),
         MEMSET: (*_DEVICE, "bytes", "graphNodeId"),
         GRAPH: (*_DEVICE, "graphId"),
+        CUDNN: ("start", "end", "globalTid", "nameId"),
+        CUBLAS: ("start", "end", "globalTid", "nameId"),
         NVTX: ("start", "end", "eventType", "globalTid", "domainId", "textId", "text"),
     }
 )
@@ -45,7 +52,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report's rows by table, each with `_COLUMNS` of it, and what it says of the machine."""
+    """A report's rows by table, each with its `COLUMNS`, and what it says of the machine."""
 
     tables: Mapping[str, pl.DataFrame]
     #: texts by their ids
@@ -56,16 +63,21 @@ class Report:
     epoch_ns: int = 0
     #: tables of which only the first rows were read
     cut: tuple[str, ...] = ()
+    #: what nsys says is the end of that which had none when the trace was over
+    open_ends: tuple[int, ...] = ()
+    #: rows of tables of events that are not read
+    unread: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_report(path: Path) -> Report:
     """Return what an export holds. Raises ForeignFileBroken, sqlite3.Error."""
     address = path.resolve().as_uri()
     with closing(sqlite3.connect(f"{address}?mode=ro&immutable=1", uri=True)) as base:
-        known = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
-        if not known & {*_COLUMNS}:
+        tabled = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        known = {name for (name,) in base.execute(tabled)}
+        if not known & {*COLUMNS}:
             raise ForeignFileBroken(str(path), "is a database without tables of nsys")
-        tables = {name: _table(base, name) for name in _COLUMNS}
+        tables = {name: _table(base, name) for name in COLUMNS}
         return Report(
             tables,
             dict(base.execute(f"SELECT id, value FROM {_TEXTS}")) if _TEXTS in known else {},  # noqa: S608
@@ -73,12 +85,52 @@ def read_report(path: Path) -> Report:
             accelerator=_one(base, "TARGET_INFO_GPU", "name") or "",
             epoch_ns=_one(base, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs") or 0,
             cut=tuple(name for name, rows in tables.items() if rows.height >= MOST_ROWS),
+            open_ends=_open_ends(base),
+            unread=_unread(base, known - {*COLUMNS, *_OWN}),
         )
+
+
+def _open_ends(base: sqlite3.Connection) -> tuple[int, ...]:
+    """Return the trace's length, which nsys 2023 writes, and its last moment."""
+    told = (_one(base, "ANALYSIS_DETAILS", name) for name in ("duration", "stopTime"))
+    return tuple(each for each in told if each)
+
+
+def _unread(base: sqlite3.Connection, names: Iterable[str]) -> dict[str, int]:
+    """Return how many rows tables of timed events have, by name; those without any are left out."""
+    timed = sorted(each for each in names if {"start", "globalTid"} <= _columns(base, each))
+    quoted = {name: name.replace('"', '""') for name in timed}
+    counts = {
+        name: int(base.execute(f'SELECT count(*) FROM "{each}"').fetchone()[0])  # noqa: S608
+        for name, each in quoted.items()
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+def timed(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows that have an end, with `start_ns` and `duration_ns`."""
+    whole = rows.filter(pl.col("end") >= pl.col("start"))
+    duration = (pl.col("end") - pl.col("start")).alias("duration_ns")
+    return whole.with_columns(pl.col("start").alias("start_ns"), duration)
+
+
+def named(report: Report, *columns: str) -> pl.Expr:
+    """Return the text of the first of some columns of ids that has one."""
+    texts = report.texts
+    return pl.coalesce(
+        pl.col(column).replace_strict(texts, default=None, return_dtype=pl.String)
+        for column in columns
+    )
+
+
+def thread() -> pl.Expr:
+    """Return the thread's number, as the system has it, of a global id."""
+    return (pl.col("globalTid").fill_null(0) % THREADS).alias("thread")
 
 
 def _table(base: sqlite3.Connection, name: str) -> pl.DataFrame:
     """Return a table's rows by start, none where there is no such table."""
-    wanted = _COLUMNS[name]
+    wanted = COLUMNS[name]
     schema = {each: pl.String if each == "text" else pl.Int64 for each in wanted}
     there = _columns(base, name)
     if "start" not in there:
@@ -95,7 +147,7 @@ def _value(column: str) -> str:
 
 
 def _columns(base: sqlite3.Connection, name: str) -> set[str]:
-    return {row[1] for row in base.execute(f"PRAGMA table_info({name})")}
+    return {each for (each,) in base.execute("SELECT name FROM pragma_table_info(?)", (name,))}
 
 
 def _one(base: sqlite3.Connection, name: str, column: str, where: str = "1") -> Any:
