@@ -46,12 +46,14 @@ test-compose: $(READY)  ## the compose cluster in a real engine, on stand-in bas
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[compose]"
 	$(BIN)/python -m pytest -m compose --timeout 3600 tests/compose
 
-# On a machine with a GPU: collectors and an agent's sessions, its own PyTorch (GPU_PYTHON) beside;
-# MLSCOPE_GPU_BUNDLES=FOLDER keeps the sessions' bundles. Elsewhere its recordings are replayed alone.
-# BUNDLES=FOLDER: kept bundles are imported into a cluster here and analysed.
+# On a machine with a GPU: collectors and an agent's sessions, its own PyTorch (GPU_PYTHON) beside,
+# whose warnings are its own; MLSCOPE_GPU_BUNDLES=FOLDER keeps the sessions' bundles. Elsewhere its
+# recordings are replayed alone. BUNDLES=FOLDER: kept bundles are imported into a cluster here and
+# analysed.
 test-gpu: $(if $(GPU_PYTHON),,$(READY))  ## on a GPU machine, and anywhere with BUNDLES=FOLDER
-	BUNDLES="$(BUNDLES)" $(or $(GPU_PYTHON),$(BIN)/python) -m pytest -ra $(GPU_OPTIONS) \
-	  $(if $(BUNDLES),tests/gpu/test_imports.py,$(or $(GPU_TESTS),tests/gpu))
+	BUNDLES="$(BUNDLES)" $(or $(GPU_PYTHON),$(BIN)/python) -m pytest -ra \
+	  $(if $(GPU_PYTHON),-o filterwarnings=default -p no:cacheprovider) $(GPU_OPTIONS) \
+	  $(if $(BUNDLES),-s tests/gpu/test_imports.py,$(or $(GPU_TESTS),tests/gpu))
 
 schemas: $(READY)  ## write schemas/v1 from the messages
 	$(BIN)/mlscope schemas --write

@@ -1,17 +1,22 @@
-"""Real servers for tests: one nats-server and one PostgreSQL a session, a fresh database a test."""
+"""Real servers for tests: one nats-server and one PostgreSQL a session, a fresh database a test.
+
+Their packages are imported by who asks for one: a GPU's machine (tests/gpu) has none of them.
+"""
 
 import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
-import psycopg
 import pytest
 
-from cli.cluster.nats_server import NatsServer
-from cli.cluster.postgres import Postgres
 from tests.places import lent_folder
+
+if TYPE_CHECKING:
+    from cli.cluster.nats_server import NatsServer
+    from cli.cluster.postgres import Postgres
 
 # A slow machine is no failure: no test of this suite judges time. The desk explores; CI judges a
 # change by the same examples every time.
@@ -32,22 +37,28 @@ def data_folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def nats_server() -> Iterator[NatsServer]:
+def nats_server() -> "Iterator[NatsServer]":
     """Run a nats-server with JetStream and every user's permissions; nothing is provisioned."""
+    from cli.cluster.nats_server import NatsServer
+
     with lent_folder("nats") as folder, NatsServer(folder) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
+def postgres() -> "Iterator[Postgres]":
     """Run a PostgreSQL; take `database_url` for a database of one's own."""
+    from cli.cluster.postgres import Postgres
+
     with lent_folder("postgres") as folder, Postgres(folder, durable=False) as server:
         yield server
 
 
 @pytest.fixture
-def database_url(postgres: Postgres) -> Iterator[str]:
+def database_url(postgres: "Postgres") -> Iterator[str]:
     """Make a fresh, empty database for one test: a superuser's URL with its password."""
+    import psycopg
+
     name = f"test_{uuid.uuid4().hex}"
     with psycopg.connect(postgres.admin_url(), autocommit=True) as session:
         session.execute(f'CREATE DATABASE "{name}"')

@@ -34,3 +34,13 @@ def scoped(seed: int = 0) -> tuple[Any, Any]:
             return jax.nn.softmax(hidden)
 
     return apply, {"kernel": kernel, "wide": wide}
+
+
+def keras_tower() -> Any:
+    """Return a Keras model of a convolution and a dense layer, channels last."""
+    import keras
+
+    inputs = keras.Input((32, 32, 3), name="x")
+    hidden = keras.layers.Conv2D(32, 3, activation="relu")(inputs)
+    hidden = keras.layers.GlobalAveragePooling2D()(hidden)
+    return keras.Model(inputs, keras.layers.Dense(10, name="dense")(hidden))

@@ -1,93 +1,123 @@
-"""Plans of small sessions on a GPU, run as an agent runs an offline plan: a worker for each."""
+"""Small sessions on a GPU, planned as a scheduler plans requests, run as an agent runs a plan.
+
+The plan comes from the machine's own announcement: which runs and variants there are, and what they
+are called, is `services.scheduler`'s doing.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from schemas.agent import Announcement
 from schemas.identity import new_evaluation_id
 from schemas.level import Level
-from schemas.manifest import DatasetManifest, ModelManifest
-from schemas.plan import OfflinePlan, Plan, RunPlan, SessionPlan, Subject
-from schemas.request import Blocks
+from schemas.plan import OfflinePlan
+from schemas.request import Evaluate
 from schemas.run import RunCompleted
+from schemas.status import AgentStatus, Catalog
 from services.agent.allowances import Allowances
+from services.agent.machine import announcement
 from services.agent.offline import Means, run_plan
 from services.agent.predictors import BUILDERS
+from services.scheduler.matching import match
+from services.scheduler.planning import plan
 
 AGENT = "gpu"
 PICTURE = (3, 32, 32)
+IMAGENET = (3, 224, 224)
 ALLOWED = Allowances(builders=(*BUILDERS, "tests.gpu.nets"))
+NO_LIBRARY: Mapping[str, Any] = MappingProxyType({"cudalibs": False})
+"""Collectors of a wish that needs no run at level library."""
+OFTEN: Mapping[str, Any] = MappingProxyType({"nvml": {"rate_hz": 100}})
+"""Collectors of a wish that wants many samples of a short run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What to measure: a builder's model with random weights, at which levels, how often."""
+    """What to measure: a builder's model with random weights, how deep, how often."""
 
     name: str
     builder: str
-    levels: Sequence[Level] = (Level.MODEL, Level.FRAMEWORK, Level.SYSTEM)
+    level: Level = Level.SYSTEM
     framework: str = "pytorch"
     shape: Sequence[int] = PICTURE
     batch_size: int = 4
+    scenario: str = "online"
     queries: int = 3
     blocks: int = 2
     arguments: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+    collectors: Mapping[str, Any] = field(default_factory=lambda: NO_LIBRARY)
     output: str = "y"
-    counted: bool = False
+    serialised: bool = False
+    device: str = "gpu"
 
-    def plan(self) -> OfflinePlan:
-        """Return one session with a run a level, and where counters are wanted one for them."""
-        sessions = [self._session("plain", self.levels)]
-        if self.counted:
-            apart = self._session("counters", [Level.HARDWARE])
-            sessions.append(apart.model_copy(update={"variant": "counters"}))
-        plan = Plan(subject=self._subject(), sessions=tuple(sessions))
-        return OfflinePlan(evaluation=new_evaluation_id(), plan=plan)
-
-    def _session(self, name: str, levels: Sequence[Level]) -> SessionPlan:
-        runs = tuple(
-            RunPlan(
-                run=f"{name}-{level.name.lower()}",
-                group=0,
-                scenario="online",
-                parameters={"queries": self.queries},
-                level=level,
-                queries=self.queries,
-            )
-            for level in levels
+    def request(self) -> Evaluate:
+        """Return what one would ask a cluster for."""
+        return Evaluate.model_validate(
+            {
+                "model": self._model(),
+                "dataset": self._dataset(),
+                "system": {"device": self.device},
+                "scenarios": [{"name": self.scenario, "parameters": {"queries": self.queries}}],
+                "batch_sizes": [self.batch_size],
+                "trace_level": self.level,
+                "options": dict(self.options),
+                "collectors": dict(self.collectors),
+                "serialised": self.serialised,
+                "blocks": {"least": self.blocks, "most": self.blocks},
+                "outputs": 0,
+            }
         )
-        size = self.batch_size
-        return SessionPlan(session=name, agent=AGENT, batch_size=size, runs=runs)
 
-    def _subject(self) -> Subject:
-        port = {"type": "raw", "layer_name": "x", "shape": [-1, *self.shape]}
-        manifest = {
+    def plan(self, machine: Announcement) -> OfflinePlan:
+        """Return the plan of a scheduler that knows one machine alone."""
+        catalog = Catalog(agents=(AgentStatus(announcement=machine),))
+        request = self.request()
+        found = match(request, catalog, {})
+        assert found.agents, found.reasons
+        planned = plan(request, found, catalog)
+        return OfflinePlan(evaluation=new_evaluation_id(), plan=planned, request=request)
+
+    def run(self, level: Level, variant: str = "") -> str:
+        """Return what its run of a level is called."""
+        prefix = f"b{self.batch_size}-{variant}" if variant else f"b{self.batch_size}"
+        return f"{prefix}-{self.scenario}-{level.name.lower()}"
+
+    def _model(self) -> Mapping[str, Any]:
+        return {
+            "kind": "model",
             "name": self.name,
             "version": "1.0.0",
             "framework": {"name": self.framework},
-            "inputs": [port],
+            "inputs": [{"type": "raw", "layer_name": "x", "shape": [-1, *self.shape]}],
             "outputs": [{"type": "raw", "layer_name": self.output}],
-            "model": {"builder": self.builder, "arguments": self.arguments, "weights": "random"},
+            "model": {
+                "builder": self.builder,
+                "arguments": dict(self.arguments),
+                "weights": "random",
+            },
         }
+
+    def _dataset(self) -> Mapping[str, Any]:
         made = {"samples": 8, "shape": list(self.shape), "seed": 1}
-        dataset = {"name": f"made-up-{self.name}", "version": "1.0.0", "synthetic": made}
-        return Subject(
-            model=ModelManifest.model_validate(manifest),
-            dataset=DatasetManifest.model_validate(dataset),
-            framework=self.framework,
-            device="gpu",
-            options=dict(self.options),
-            warmup=3,
-            blocks=Blocks(least=self.blocks, most=self.blocks),
-            outputs=0,
-        )
+        return {
+            "kind": "dataset",
+            "name": f"made-up-{self.name}",
+            "version": "1.0.0",
+            "synthetic": made,
+        }
 
 
-def measure(wish: Wish, path: Path) -> dict[str, RunCompleted]:
-    """Run a wish's plan into a bundle and return how each run ended; each must have completed."""
-    outcomes = run_plan(wish.plan(), path, Means(allowed=ALLOWED))
+def measure(wish: Wish, path: Path, roofs: Path | None = None) -> dict[str, RunCompleted]:
+    """Run a wish's plan into a bundle and return how each run ended; each must have completed.
+
+    `roofs` keeps the device's roof from plan to plan.
+    """
+    machine = announcement(AGENT, "tests", allowed=ALLOWED)
+    outcomes = run_plan(wish.plan(machine), path, Means(allowed=ALLOWED, roofs_folder=roofs))
     broken = [each for each in outcomes if not isinstance(each, RunCompleted)]
     assert not broken, broken
     return {each.run: each for each in outcomes if isinstance(each, RunCompleted)}
@@ -95,44 +125,73 @@ def measure(wish: Wish, path: Path) -> dict[str, RunCompleted]:
 
 _DETECTOR = "torchvision.models.detection.fasterrcnn_resnet50_fpn"
 _NO_WEIGHTS: Mapping[str, Any] = {"weights": None}
-_ALL = (Level.MODEL, Level.FRAMEWORK, Level.LIBRARY, Level.SYSTEM)
 
 WISHES: Mapping[str, Wish] = {
     each.name: each
     for each in (
-        Wish("library", "tests.gpu.nets.tower", _ALL),
-        Wish("graph", "tests.gpu.nets.tower", options={"graphs": True}),
-        Wish("compiled", "tests.gpu.nets.tower", options={"compile": "default"}),
-        Wish("compiled-graph", "tests.gpu.nets.tower", options={"compile": "reduce-overhead"}),
-        Wish("jax", "tests.gpu.nets.scoped", _ALL, framework="jax"),
         Wish(
             "resnet50-full",
             "torchvision.models.resnet50",
-            _ALL,
-            shape=(3, 224, 224),
+            Level.FULL,
+            shape=IMAGENET,
             batch_size=8,
             queries=2,
+            blocks=3,
             arguments=_NO_WEIGHTS,
-            counted=True,
+            collectors=OFTEN,
         ),
         Wish(
-            "vit-b-16",
-            "torchvision.models.vit_b_16",
-            shape=(3, 224, 224),
+            "cold",
+            "torchvision.models.resnet18",
+            shape=IMAGENET,
             batch_size=1,
+            scenario="cold",
             queries=2,
             arguments=_NO_WEIGHTS,
+        ),
+        Wish(
+            "serialised",
+            "torchvision.models.resnet18",
+            shape=IMAGENET,
+            batch_size=256,
+            queries=12,
+            arguments=_NO_WEIGHTS,
+            collectors={**NO_LIBRARY, **OFTEN},
+            serialised=True,
+        ),
+        Wish("library", "tests.gpu.nets.tower", Level.SYSTEM, collectors={}),
+        Wish("graph", "tests.gpu.nets.tower", options={"graphs": True}),
+        Wish("jax", "tests.gpu.nets.scoped", framework="jax", collectors={}),
+        Wish(
+            "tensorflow",
+            "tests.gpu.nets.keras_tower",
+            framework="tensorflow",
+            shape=(32, 32, 3),
+            output="dense",
         ),
         Wish(
             "detector",
             _DETECTOR,
+            Level.FULL,
             shape=(3, 320, 320),
             batch_size=1,
             queries=1,
             arguments={**_NO_WEIGHTS, "weights_backbone": None},
             options={"call": "list"},
+            collectors=NO_LIBRARY,
             output="0.boxes",
         ),
+        Wish(
+            "vit-b-16",
+            "torchvision.models.vit_b_16",
+            Level.FULL,
+            shape=IMAGENET,
+            batch_size=1,
+            queries=2,
+            arguments=_NO_WEIGHTS,
+        ),
+        Wish("compiled-graph", "tests.gpu.nets.tower", options={"compile": "reduce-overhead"}),
+        Wish("compiled", "tests.gpu.nets.tower", options={"compile": "default"}),
     )
 }
 """What `make test-gpu` measures on a machine with a GPU, by the name of its bundle."""

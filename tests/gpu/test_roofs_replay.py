@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("polars")
+
 from benchmarks.survey.bundles import frames_of
 from schemas.level import Level
 from services.agent.ceilings import Roof
