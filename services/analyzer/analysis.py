@@ -21,6 +21,8 @@ from services.analyzer.tables import ANALYSES
 
 MOST_IN_A_TREE = 100_000
 """Spans of one run whose place in the tree is kept: those that begin first."""
+_COUNTERS = "counters"
+"""The variant of runs that are replayed for their counters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Analyzed:
 def analyze(frames: Frames) -> Analyzed:
     """Compute every table and every tree of an evaluation."""
     frames = replace(frames, measured=with_eager(frames.measured))
-    caveats = [caveat for run in frames.measured for caveat in _caveats(run)]
+    caveats = [caveat for run in frames.measured for caveat in _caveats(run, frames.measured)]
     frames = replace(frames, caveats=(*frames.caveats, *caveats))
     tables = tuple(analysis.compute(frames) for analysis in ANALYSES)
     trees = {run.row.run_key: _tree_of(run) for run in frames.measured if run.spans.height}
@@ -70,14 +72,25 @@ def _has_graphs(run: Run) -> bool:
     return _has_devices(run) and bool((run.kernels["method"] == GRAPH).any())
 
 
-def _caveats(run: Run) -> Iterator[str]:
+def _is_replay_of(run: Run, runs: Sequence[Run]) -> bool:
+    """Say whether a run only brings counters to the kernels of another one.
+
+    They join these by name and order, whatever layers they have; tables tell which ones do not.
+    """
+    others = (
+        each for each in runs if each.row.variant != _COUNTERS and _alike(each) == _alike(run)
+    )
+    return run.row.variant == _COUNTERS and any(_has_devices(each) for each in others)
+
+
+def _caveats(run: Run, runs: Sequence[Run]) -> Iterator[str]:
     """Yield what a reader must know of a run's tree."""
     name = run.row.run
     if run.spans.height > MOST_IN_A_TREE:
         yield f"{name}: the tree holds the first {MOST_IN_A_TREE} of {run.spans.height} spans"
     if run.correlated.cut:
         yield f"{name}: {run.correlated.cut} spans were cut at an edge of the recording: left out"
-    if _has_devices(run) and run.unattributed_share > 0:
+    if _has_devices(run) and not _is_replay_of(run, runs) and run.unattributed_share > 0:
         lost = f"{run.unattributed_share:.2%} of the kernels' time"
         yield f"{name}: {lost} belongs to no known layer"
     known = replayed_share(run.kernels) if _has_devices(run) else None

@@ -57,6 +57,20 @@ def test_what_is_cut_or_without_launch_is_a_caveat() -> None:
     assert lost in done.tables[0].caveats
 
 
+def test_a_replay_for_counters_needs_no_layers_where_another_run_has_them() -> None:
+    kernel = [3, None, 5, "gemm", 60, 20, 7, -1, 0, None, 2, 3, 0, 7]
+    launch = [2, None, 5, "cudaLaunchKernel", 5, 3, 0, 0, 0, None, 1, 3]
+    layer = [4, None, 3, "fc", 4, 6, 0, 0, 0, 0]
+    replay = {**_RUN, "run": "counted", "variant": "counters", "spans": [launch, kernel]}
+    lost = "counted: 100.00% of the kernels' time belongs to no known layer"
+    alone = analyze(frames_in({"runs": [replay]})).tables[0].caveats
+    assert lost in alone
+    plain = {**_RUN, "spans": [launch, kernel, layer]}
+    for model, is_told in (("", False), ("another", True)):
+        beside = analyze(frames_in({"runs": [{**plain, "model": model}, replay]}))
+        assert (lost in beside.tables[0].caveats) is is_told
+
+
 def test_a_graphs_kernels_learn_their_layers_from_a_run_without_graphs() -> None:
     layer = [1, None, 3, "conv1", 0, 50, 0, 0, 0, 4]
     launches = [[n, None, 5, "cudaLaunchKernel", n, 1, 0, -1, 0, None, 1, n] for n in (10, 11)]
