@@ -15,9 +15,9 @@ models`, each on its own dataset (`--random-weights` where published ones can't 
 Phases: `sweep` (level model, every batch size), `throughput` (scenario batched at the optimal and
 the fastest batch), `system` (layers, and on a GPU kernels, at the optimal batch). On a GPU also, of
 the survey's own models: `counts` (hardware counters of whole models at their optimal batch, one
-call of each kind of operator, by ncu), and of four looked at deeply `deep` (levels model to
-system), `residual` (blocks of levels model and framework in turn), `counters` (by the agent
-itself, each kernel).
+call of each kind of operator, by ncu), and of four looked at deeply `deep` (level full in one
+evaluation: levels in turn, and ncu on each kernel), `energy` (of untraced queries), `residual`
+(many short blocks of levels model and framework in turn).
 """
 
 import argparse

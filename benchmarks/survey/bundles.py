@@ -1,8 +1,9 @@
 """Bundles as the analyzer's frames: what the collector would store, without a database."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,13 @@ from schemas.level import Level
 from schemas.run import RunCompleted, RunFailed
 from services.analyzer.devices import NATURE_SCHEMA
 from services.analyzer.frames import Frames, Run, RunRow
-from services.analyzer.row_schemas import LAYER_SCHEMA, OUTPUT_SCHEMA, QUERY_SCHEMA, SPAN_SCHEMA
+from services.analyzer.row_schemas import (
+    LAYER_SCHEMA,
+    OUTPUT_SCHEMA,
+    QUERY_SCHEMA,
+    SERIES_SCHEMA,
+    SPAN_SCHEMA,
+)
 
 _DEVICE_KINDS = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.SET)
 _STAMPS = ("due_ns", "issued_ns", "started_ns", "ended_ns", "service_ns", "failed")
@@ -79,6 +86,8 @@ def _run(facts: Iterator[Any], row: RunRow) -> Run:
                     caveats=fact.caveats,
                     spans=fact.tally.spans,
                     queries=fact.tally.queries,
+                    dropped_records=fact.tally.dropped_records,
+                    blocks=[each.model_dump() for each in fact.blocks],
                 )
             case RunFailed():
                 row = replace(row, end="failed", outcome="failed", error=fact.error)
@@ -91,12 +100,20 @@ def _run(facts: Iterator[Any], row: RunRow) -> Run:
         outputs=pl.DataFrame(schema=dict(OUTPUT_SCHEMA)),
         natures=_natures(found),
         named_layers=_named(found),
+        series=_series(found),
     )
 
 
-def _told(frame: pl.DataFrame) -> Iterator[tuple[int, dict[str, Any]]]:
+@lru_cache(maxsize=1 << 16)
+def _parsed(text: str | None) -> Mapping[str, Any]:
+    """Return attributes; those of a layer are the same in each query."""
+    told: dict[str, Any] = json.loads(text) if text else {}
+    return told
+
+
+def _told(frame: pl.DataFrame) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for span, text in frame.select("span", "attributes").iter_rows():
-        yield span, json.loads(text) if text else {}
+        yield span, _parsed(text)
 
 
 def _layers(spans: pl.DataFrame) -> pl.DataFrame:
@@ -109,7 +126,21 @@ def _layers(spans: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.lit(0, pl.Int64).alias("run_key")).select(*LAYER_SCHEMA)
 
 
-def _only(told: dict[str, Any]) -> dict[str, Any]:
+def _series(spans: pl.DataFrame) -> pl.DataFrame:
+    """Return what was sampled (SERIES_SCHEMA), in the order of time; what has no value is none."""
+    sampled = spans.filter(pl.col("kind") == int(SpanKind.SAMPLE)).sort("start_ns")
+    rows = [
+        (name, at_ns, block, told.get("device"), told["value"], told.get("unit", ""), counted)
+        for (name, at_ns, block), (_, told) in zip(
+            sampled.select("name", "start_ns", "block").iter_rows(), _told(sampled), strict=True
+        )
+        if isinstance(told.get("value"), int | float)
+        for counted in [told.get("counted_share")]
+    ]
+    return pl.DataFrame(rows, schema=dict(SERIES_SCHEMA), orient="row")
+
+
+def _only(told: Mapping[str, Any]) -> dict[str, Any]:
     known = set(LAYER_SCHEMA) - {"run_key", "layer", "name", "shape", "original"}
     return {name: told.get(name) for name in known}
 
@@ -151,7 +182,7 @@ def _spans(fact: TraceCaptured, names: dict[int, str]) -> pl.DataFrame:
 
 def _spans_of(columns: dict[str, list[Any]], texts: list[str | None]) -> pl.DataFrame:
     columns = columns or {name: [] for name in SPAN_SCHEMA}
-    told = [json.loads(text) if text else {} for text in texts]
+    told = [_parsed(text) for text in texts]
     on_device = [kind in _DEVICE_KINDS for kind in columns["kind"]]
     is_layer = [level == Level.FRAMEWORK for level in columns["level"]]
     columns |= {

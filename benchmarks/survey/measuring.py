@@ -78,16 +78,6 @@ def online_first(plan: OfflinePlan, queries: int) -> OfflinePlan:
     return plan.model_copy(update={"plan": plan.plan.model_copy(update={"sessions": sessions})})
 
 
-def counters_plan(subject: Subject, batch_size: int, seconds: float) -> OfflinePlan:
-    """Return a plan of one counted replay, ended after `seconds`: a session apart, never timed."""
-    ncu = {"ncu": {"timeout_s": seconds}}
-    subject = subject.model_copy(update={"collectors": {**subject.collectors, **ncu}})
-    made = plan_of(subject, [batch_size], 1, [Level.HARDWARE])
-    (session,) = made.plan.sessions
-    apart = session.model_copy(update={"variant": "counters", "session": f"b{batch_size}-counters"})
-    return made.model_copy(update={"plan": made.plan.model_copy(update={"sessions": (apart,)})})
-
-
 def _run(scenario: str, size: int, level: Level, queries: int) -> RunPlan:
     return RunPlan(
         run=f"b{size}-{scenario}-{level.name.lower()}",

@@ -145,7 +145,8 @@ def _most(sums: pl.DataFrame, name: str) -> str:
 
 def counters_row(name: str, frames: Frames) -> Row:
     """Return what a counted replay of every kernel says of a whole model."""
-    (run,) = frames.measured
+    run = run_at(frames, Level.HARDWARE)
+    assert run is not None, "planned"
     found = run.kernels.filter(pl.col("flops").is_not_null())
     flops, reads = _total(found, "flops"), _total(found, "dram_read_bytes")
     writes, time_ns = _total(found, "dram_write_bytes"), _total(found, "duration_ns")

@@ -6,28 +6,32 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from benchmarks.survey import counts, measuring
+from benchmarks.survey import counts, full, measuring
 from benchmarks.survey.bounds import Bound
 from benchmarks.survey.measuring import Outcome
 from benchmarks.survey.subjects import DEEP, Net
 from schemas.level import Level
 from schemas.plan import OfflinePlan, Subject
 from schemas.run import RunFailed
+from services.agent.machine import announcement
 from services.agent.offline import Means, run_plan
 
-GPU_PHASES = ("sweep", "throughput", "system", "counts", "deep", "residual", "counters")
+GPU_PHASES = ("sweep", "throughput", "system", "counts", "deep", "energy", "residual")
 PHASES: Mapping[str, tuple[str, ...]] = {
     "gpu": GPU_PHASES,
     "cpu": ("sweep", "throughput", "system"),
 }
 SWEEP_QUERIES, ONLINE_QUERIES, DEEP_QUERIES = 8, 40, 4
-BLOCKS = 3
 RATE_S, RATE_QUERIES = 1.5, (8, 200)
 """How long throughput is measured at a batch size, and in how many queries."""
-RESIDUAL_S, RESIDUAL_BLOCKS, BLOCK_COST_S = 11.0, (18, 45), 0.3
+RESIDUAL_S, RESIDUAL_BLOCKS, BLOCK_COST_S = 22.0, (18, 600), 0.04
 """How long and in how many blocks a level the residual is looked for; what two blocks cost."""
+ENERGY_S = 2.0
+"""How long energy is measured, in one block: NVML's counter changes 11 times a second."""
+NCU_S = 400.0
+"""The most that a replay for counters may take."""
 COUNTED = {"resnet50": 32, "fasterrcnn-resnet50-fpn": 1}
-"""Batch sizes of counted replays; 16 of others."""
+"""Batch sizes of the deep models' counts by kinds; 16 of others."""
 TOGETHER = 8
 """Models that one ncu counts."""
 
@@ -119,12 +123,10 @@ def steps(survey: Survey, phases: Sequence[str]) -> Iterator[Step]:
             yield from (Step(f"{phase} {m.name}", single[phase](m)) for m in survey.models)
         elif phase == "counts":
             yield from _counting(survey)
-        elif phase in ("deep", "residual"):
-            act = _deep if phase == "deep" else _residual
+        else:
+            act = {"deep": _deep, "energy": _energy, "residual": _residual}[phase]
             for net in DEEP:
                 yield from (Step(f"{phase} {net.name} {s}", act(net, s)) for s in net.batch_sizes)
-        elif phase == "counters":
-            yield from (Step(f"counters {net.name}", _counters(net)) for net in DEEP)
 
 
 def _counting(survey: Survey) -> Iterator[Step]:
@@ -216,44 +218,54 @@ def _counted(name: str, size: int) -> str:
 
 
 def _deep(net: Net, size: int) -> Callable[[Survey, Bound], Found]:
+    """One evaluation at level full, by workers of their own, ncu under one of them."""
+
     def act(survey: Survey, bound: Bound) -> Found:
-        subject = net.subject(survey.device)
-        plan = measuring.plan_of(subject, [size], DEEP_QUERIES, measuring.LEVELS, BLOCKS)
-        outcomes = survey.measure(plan, survey.path(f"deep {net.name} {size}"), bound)
+        machine = announcement(measuring.AGENT, "one", allowed=measuring.ALLOWED)
+        plan = full.plan_of(net, size, machine, min(NCU_S, bound.left_s))
+        path = survey.path(f"deep {net.name} {size}")
+        means = Means(allowed=measuring.ALLOWED, roofs_folder=survey.out / measuring.ROOFS)
+        outcomes = run_plan(bound.on(plan), path, means, told=bound.check)
+        bound.judge(outcomes)
+        if failed := failures(outcomes):
+            raise NothingMeasured(failed)
         return {"medians_ms": measuring.medians_ms(outcomes), **_told(outcomes)}
 
     return act
 
 
-def _residual(net: Net, size: int) -> Callable[[Survey, Bound], Found]:
-    """Many short blocks of levels model and framework in turn."""
+def _energy(net: Net, size: int) -> Callable[[Survey, Bound], Found]:
+    """Energy of untraced queries, by the counter read around one block of them."""
 
     def act(survey: Survey, bound: Bound) -> Found:
-        deep = survey.state.done.get(f"deep {net.name} {size}", {}).get("medians_ms", {})
-        spent_s = deep.get(f"b{size}-online-model", 20.0) * 1e-3
-        queries = 10 if spent_s < 0.01 else 6
-        least, most = RESIDUAL_BLOCKS
-        blocks = RESIDUAL_S / (2 * queries * spent_s + BLOCK_COST_S)
-        blocks = 3 * round(min(max(blocks, least), most) / 3)
-        subject = net.subject(survey.device)
-        plan = measuring.plan_of(subject, [size], queries, measuring.LEVELS[:2], blocks)
-        outcomes = survey.measure(plan, survey.path(f"residual {net.name} {size}"), bound)
-        return {"blocks": blocks, "medians_ms": measuring.medians_ms(outcomes), **_told(outcomes)}
+        queries = max(8, round(ENERGY_S / _query_s(survey, net, size)))
+        plan = measuring.plan_of(net.subject(survey.device), [size], queries, [Level.MODEL])
+        outcomes = survey.measure(plan, survey.path(f"energy {net.name} {size}"), bound)
+        return {"medians_ms": measuring.medians_ms(outcomes), **_told(outcomes)}
 
     return act
 
 
-def _counters(net: Net) -> Callable[[Survey, Bound], Found]:
-    """Counters by the agent itself: a worker of its own, and ncu under that."""
+def _query_s(survey: Survey, net: Net, size: int) -> float:
+    """Return what a query takes, as the deep look found."""
+    deep = survey.state.done.get(f"deep {net.name} {size}", {}).get("medians_ms", {})
+    return float(deep.get(f"b{size}-online-model", 20.0)) * 1e-3
+
+
+def _residual(net: Net, size: int) -> Callable[[Survey, Bound], Found]:
+    """Many short blocks of levels model and framework in turn, as fast as that goes."""
 
     def act(survey: Survey, bound: Bound) -> Found:
-        size = COUNTED.get(net.name, 16)
-        plan = measuring.counters_plan(net.subject("gpu"), size, bound.left_s)
-        path = survey.path(f"counters {net.name}")
-        means = Means(allowed=measuring.ALLOWED, roofs_folder=survey.out / measuring.ROOFS)
-        outcomes = run_plan(bound.on(plan), path, means, told=bound.check)
-        bound.judge(outcomes)
-        return {"batch": size, **_told(outcomes)}
+        spent_s = _query_s(survey, net, size)
+        queries = 6 if spent_s < 0.01 else 5
+        least, most = RESIDUAL_BLOCKS
+        # Each block of level framework warms its capture with one more.
+        blocks = RESIDUAL_S / ((2 * queries + 1) * spent_s + BLOCK_COST_S)
+        blocks = 3 * round(min(max(blocks, least), most) / 3)
+        subject = net.subject(survey.device).model_copy(update={"collectors": {"energy": False}})
+        plan = measuring.plan_of(subject, [size], queries, measuring.LEVELS[:2], blocks)
+        outcomes = survey.measure(plan, survey.path(f"residual {net.name} {size}"), bound)
+        return {"blocks": blocks, "medians_ms": measuring.medians_ms(outcomes), **_told(outcomes)}
 
     return act
 

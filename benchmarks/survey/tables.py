@@ -13,15 +13,24 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from benchmarks.survey.bundles import frames_of
+from benchmarks.survey.columns import (
+    COUNTERS,
+    ENERGIES,
+    NUMBERED_ROWS,
+    ONLINE,
+    RESIDUAL,
+    SYSTEM,
+    markdown,
+)
+from benchmarks.survey.full_rows import counted_in, energy_row, numbered_row, optimal_verdict
 from benchmarks.survey.roofs import FILE, kept_roof, roofed_frames
 from benchmarks.survey.rows import (
     Row,
@@ -38,88 +47,7 @@ from mlscope.manifests.figures import figures_of
 from mlscope.settings import Settings
 from schemas.level import Level
 from services.agent.ceilings import NO_ROOF, Roof
-from services.analyzer.frames import LAYER_LEVEL
-
-ONLINE = (
-    ("model", "model", ""),
-    ("framework", "framework", ""),
-    ("accuracy", "accuracy, published (%)", ".2f"),
-    ("megabytes", "size (MB)", ".0f"),
-    ("online_ms", "online trimmed mean (ms)", ".2f"),
-    ("p90_ms", "p90 (ms)", ".2f"),
-    ("best_per_s", "max throughput (1/s)", ".0f"),
-    ("best_batch", "at batch", ""),
-    ("optimal", "optimal batch", ""),
-    ("predict_per_s", "max of predict alone (1/s)", ".0f"),
-)
-SYSTEM = (
-    ("model", "model", ""),
-    ("batch", "optimal batch", ""),
-    ("latency_ms", "latency (ms)", ".2f"),
-    ("gpu_share", "GPU share", ".1%"),
-    ("gflop", "GFLOP (counted)", ".4g"),
-    ("static_gflop", "GFLOP (static)", ".4g"),
-    ("reads_gb", "DRAM reads (GB)", ".3g"),
-    ("writes_gb", "DRAM writes (GB)", ".3g"),
-    ("occupancy", "occupancy (%)", ".1f"),
-    ("intensity", "FLOP/byte", ".1f"),
-    ("tflops", "TFLOP/s", ".3g"),
-    ("memory_bound", "memory-bound", ""),
-    ("stages", "stages", ""),
-    ("layers", "layers", ""),
-    ("kernels", "kernels", ""),
-    ("stands_for", "kernels counted for", ""),
-    ("unattributed", "unattributed", ".2%"),
-    ("overhead", "L - M", "+.1%"),
-    ("deep_overhead", "G - M", "+.1%"),
-)
-COUNTERS = (
-    ("model", "model", ""),
-    ("batch", "batch", ""),
-    ("kernels", "kernels", ""),
-    ("kinds_kernels", "by kinds", ""),
-    ("counted", "of them run", ""),
-    ("gflop", "GFLOP", ".1f"),
-    ("kinds_gflop", "by kinds", ".1f"),
-    ("static_gflop", "static", ".1f"),
-    ("reads_gb", "DRAM reads (GB)", ".3g"),
-    ("kinds_reads_gb", "by kinds", ".2f"),
-    ("writes_gb", "DRAM writes (GB)", ".3g"),
-    ("kinds_writes_gb", "by kinds", ".2f"),
-    ("occupancy", "occupancy (%)", ".1f"),
-    ("kinds_occupancy", "by kinds", ".1f"),
-)
-RESIDUAL = (
-    ("model", "model", ""),
-    ("batch", "batch", ""),
-    ("model_ms", "M (ms)", ".3f"),
-    ("layers_ms", "layers (ms)", ".3f"),
-    ("between_ms", "between (ms)", ".3f"),
-    ("overhead_ms", "L - M (ms)", "+.3f"),
-    ("residual", "residual", "+.2%"),
-    ("low", "from", "+.2%"),
-    ("high", "to", "+.2%"),
-    ("scatter", "scatter of one", ".2%"),
-    ("blocks", "pairs of blocks", ""),
-    ("quiet", "undisturbed", ""),
-    ("calm", "residual of these", "+.2%"),
-)
-
-
-def markdown(rows: Sequence[Row], columns: Sequence[tuple[str, str, str]]) -> str:
-    """Return rows as a table; columns are (key, heading, format)."""
-    head = "| " + " | ".join(heading for _, heading, _ in columns) + " |"
-    rule = "|" + "---|" * len(columns)
-    lines = ["| " + " | ".join(_cell(row.get(k), f) for k, _, f in columns) + " |" for row in rows]
-    return "\n".join((head, rule, *lines)) + "\n"
-
-
-def _cell(value: Any, form: str) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return format(value, form) if form else str(value)
+from services.analyzer.frames import LAYER_LEVEL, Frames
 
 
 def truth_rows(folder: Path) -> Iterator[Row]:
@@ -178,6 +106,7 @@ def sections(out: Path, roof: Roof = NO_ROOF) -> Iterator[str]:
     ]
     if systems:
         yield "## Layers and kernels at the optimal batch\n\n" + markdown(systems, SYSTEM)
+    yield from _energy(out, names)
     yield from _deep(out, state, roof)
     if (out / "truth.json").exists():
         yield "## Beside layers of known length\n\n" + _truth(out)
@@ -207,18 +136,40 @@ def _online(out: Path, names: Sequence[str], state: Row) -> Iterator[str]:
     yield "## Speed-up over batch sizes\n\n" + markdown(ups, columns)
 
 
+def _energy(out: Path, names: Sequence[str]) -> Iterator[str]:
+    """Yield energy of untraced queries: of models at their fastest, of deep ones at each batch."""
+    paths = [
+        *((name, path) for name in names for path in sorted(out.glob(f"throughput-{name}-*"))),
+        *(
+            (net.name, out / f"energy-{net.name}-{size}.bundle")
+            for net in DEEP
+            for size in net.batch_sizes
+        ),
+    ]
+    rows = [energy_row(name, path) for name, path in paths if path.exists()]
+    known = [{**row, "seconds": row["busy"] / 1e9} for row in rows if row is not None]
+    if known:
+        yield "## Energy of an inference\n\n" + markdown(known, ENERGIES)
+
+
 def _deep(out: Path, state: Row, roof: Roof) -> Iterator[str]:
-    deep = [
-        {
-            "model": net.name,
-            **system_row(roofed_frames(path, roof), state.get(f"counted {net.name} {size}")),
-        }
+    looked = {
+        (net.name, size): path
         for net in DEEP
         for size in net.batch_sizes
         if (path := out / f"deep-{net.name}-{size}.bundle").exists()
-    ]
-    if deep:
+    }
+    found = {key: roofed_frames(path, roof) for key, path in looked.items()}
+    if found:
+        deep = [
+            {
+                "model": name,
+                **system_row(frames, counted_in(frames) or state.get(f"counted {name} {size}")),
+            }
+            for (name, size), frames in found.items()
+        ]
         yield "## Looked at deeply\n\n" + markdown(deep, SYSTEM)
+        yield "## Level full: rows of A1 to A15\n\n" + _numbered(looked, state)
     residuals = [
         row
         for net in DEEP
@@ -228,20 +179,31 @@ def _deep(out: Path, state: Row, roof: Roof) -> Iterator[str]:
     ]
     if residuals:
         yield "## Layers + between - (L - M) beside M\n\n" + markdown(residuals, RESIDUAL)
-    counted = []
-    for net in DEEP:
-        path = out / f"counters-{net.name}.bundle"
-        told: Row = {"model": net.name}
-        if path.exists():
-            told = counters_row(net.name, roofed_frames(path, roof))
-        for step in (each for each in state if each.startswith(f"counted {net.name} ")):
-            size = int(step.rpartition(" ")[2])
-            if told.setdefault("batch", size) == size:
-                told |= counted_row(state[step])
-        if len(told) > 1:
-            counted.append(told)
+    counted = list(_counted(found, state))
     if counted:
         yield "## Hardware counters (ncu)\n\n" + markdown(counted, COUNTERS)
+
+
+def _numbered(looked: Mapping[tuple[str, int], Path], state: Row) -> str:
+    """Return the rows of each table, as the agent's own bundle gives them, and the optimum."""
+    rows = [
+        {**numbered_row(name, frames_of(path)), **state.get(f"deep {name} {size}", {})}
+        for (name, size), path in looked.items()
+    ]
+    first = next(iter(looked))[0]
+    several = [path for (name, _), path in looked.items() if name == first]
+    said = f"\n{first}, A1 over its evaluations: {optimal_verdict(several)}\n"
+    return markdown([{**row, "levels": row["traced"]} for row in rows], NUMBERED_ROWS) + said
+
+
+def _counted(found: Mapping[tuple[str, int], Frames], state: Row) -> Iterator[Row]:
+    """Yield what ncu counted kernel by kernel, beside one call of each kind of operator."""
+    for (name, size), frames in found.items():
+        if counted_in(frames) is None:
+            continue
+        told = counters_row(name, frames)
+        kinds = state.get(f"counted {name} {size}")
+        yield told if kinds is None else told | counted_row(kinds)
 
 
 def _published() -> dict[str, Row]:

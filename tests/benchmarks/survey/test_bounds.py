@@ -70,12 +70,6 @@ def test_a_run_that_was_cut_off_is_no_result(tmp_path: Path) -> None:
         measuring.measure(endless, tmp_path / "endless.bundle", Bound.after(3.0))
 
 
-def test_ncu_has_what_is_left_and_the_switches_that_were_asked_for() -> None:
-    asked = subject().model_copy(update={"collectors": {"perf": False}})
-    found = measuring.counters_plan(asked, 1, 77.0).plan.subject.collectors
-    assert found == {"perf": False, "ncu": {"timeout_s": 77.0}}
-
-
 def sleeping(*_: Path) -> Sequence[str]:
     return (sys.executable, "-c", "import time; time.sleep(20); print('whole')")
 

@@ -1,0 +1,80 @@
+"""Rows of what was asked of models at level full, and of energy: the analyzer's own tables read."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.survey.bundles import frames_of
+from benchmarks.survey.rows import Row, run_at
+from schemas.analysis import Table
+from schemas.level import Level
+from services.analyzer.analysis import analyze
+from services.analyzer.frames import Frames, Run
+from services.analyzer.tables.energy import ANALYSIS as ENERGY
+from services.analyzer.tables.optimal_batch import ANALYSIS as OPTIMAL_BATCH
+
+NUMBERED = tuple(f"A{number}" for number in range(1, 16))
+_NUMBER = re.compile(r"A\d+")
+
+
+def numbered_row(name: str, frames: Frames) -> Row:
+    """Return how many rows each of A1 to A15 has of one evaluation, and what they stand on."""
+    tables = {each.id: each for each in analyze(frames).tables if _NUMBER.fullmatch(each.id)}
+    deep, counted = run_at(frames, Level.SYSTEM), run_at(frames, Level.HARDWARE)
+    plain = run_at(frames, Level.MODEL)
+    assert plain is not None, "planned"
+    found: Row = {"model": name, "batch": plain.row.batch_size}
+    found |= {number: len(tables[number].rows) for number in NUMBERED}
+    return found | {
+        "complete": all(found[number] for number in NUMBERED),
+        "traced": ", ".join(run.row.level_name for run in frames.measured),
+        "unattributed": None if deep is None else deep.unattributed_share,
+        "counted": None if counted is None else _counted(counted),
+        "dropped": sum(run.row.dropped_records for run in frames.measured),
+    }
+
+
+def _counted(run: Run) -> int:
+    return run.kernels["flops"].count()
+
+
+def optimal_verdict(paths: Sequence[Path]) -> str:
+    """Return what A1 says of a model's evaluations at several batch sizes."""
+    return OPTIMAL_BATCH.compute(frames_of(*paths)).verdict
+
+
+def energy_row(name: str, path: Path) -> Row | None:
+    """Return joules an inference and mean power of a bundle's GPU; None where nobody knows them.
+
+    Of the table `energy`: by the counter read around blocks, so of untraced queries.
+    """
+    frames = frames_of(path)
+    rows = [row for row in cells_of(ENERGY.compute(frames)) if row["part"] == "gpu"]
+    known = [row for row in rows if row["per_sample"] is not None]
+    if not known:
+        return None
+    return {"model": name, "queries": frames.measured[0].answered.height, **known[0]}
+
+
+def cells_of(table: Table) -> list[Row]:
+    """Return a table's rows by the names of their columns."""
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in table.rows]
+
+
+def counted_in(frames: Frames) -> Mapping[str, float] | None:
+    """Return the counters of a whole call, each kernel's own; None where none were read."""
+    run = run_at(frames, Level.HARDWARE)
+    if run is None or not _counted(run):
+        return None
+    found = run.kernels.drop_nulls("flops")
+    return {
+        "flops": float(found["flops"].sum()),
+        "read_bytes": float(found["dram_read_bytes"].sum()),
+        "written_bytes": float(found["dram_write_bytes"].sum()),
+        "occupancy": float(np.average(found["occupancy"], weights=found["duration_ns"])),
+        "counted": found.height,
+        "kernels": found.height,
+    }
