@@ -5,10 +5,12 @@ with is heard as well, and put back afterwards; at other times they are as they 
 ranges that begin and end within a block, as spans of level application with domain, colour,
 category and payload, and marks as markers.
 
-Where no profiler is attached, `nvtx.annotate` gives a decorated function back as it is: those are
-heard only where a request switches the collector on by name (`--collector nvtx`), as it is then
-there before the model's code is. `nvtx.Domain`'s own methods are not heard, and neither is what C
-and C++ do (the libraries of CUDA among them): `nsys` sees that, and `mlscope import` its export.
+Where no profiler is attached, `nvtx.annotate` gives a decorated function back as it is, and
+`nvtx.get_domain` a domain that knows not even its name: such functions are heard, and domains that
+were got before a block named, only where a request switches the collector on by name (`--collector
+nvtx`), as it is then there before the model's code is. Inline code of a manifest is always heard so
+(`inline_ranges`). What C and C++ do (the libraries of CUDA among them) is not heard: `nsys` sees
+that, and `mlscope import` its export.
 """
 
 import importlib.util
@@ -22,6 +24,7 @@ from schemas.level import Level
 from services.agent.collectors import Availability, Collected, CollectorRequest
 from services.agent.collectors.markers import span_of
 from services.agent.collectors.nesting import nested
+from services.agent.collectors.nvtx_domains import listen_to_names, listening_to_domains
 from services.agent.collectors.nvtx_ears import Ears
 from services.agent.collectors.nvtx_package import listen_to_decorators, listening_to_package
 from services.agent.collectors.nvtx_torch import listening_to_torch
@@ -44,12 +47,15 @@ def prepare(_: Mapping[str, Any]) -> None:
     """Import the package, where it is installed, and hear functions that it decorates from now."""
     if importlib.util.find_spec("nvtx") and not _is_off():
         listen_to_decorators(EARS)
+        listen_to_names()
 
 
 def open_collector(_: CollectorRequest) -> "NvtxCollector":
     """Open the worker's ears at each block."""
     return NvtxCollector(EARS)
 
+
+_LISTENING = (listening_to_package, listening_to_domains, listening_to_torch)
 
 EARS = Ears(Notebook())
 """The process's: decorated functions keep them."""
@@ -68,7 +74,7 @@ class NvtxCollector:
     def begin(self) -> None:
         """Listen to those of the modules that are loaded."""
         self._ears.open()
-        self._undo = [listening_to_package(self._ears), listening_to_torch(self._ears)]
+        self._undo = [listening(self._ears) for listening in _LISTENING]
         for each in self._undo:
             each.__enter__()
 

@@ -1,8 +1,9 @@
 """What hears NVTX's ranges and marks: stacks of open ranges, and a notebook of those that ended."""
 
+import contextlib
 import itertools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mlscope.tracing.application import Note, Notebook, now_ns
@@ -83,3 +84,24 @@ class Ears:
         self._stacks.clear()
         self._started.clear()
         self._notebook.take()
+
+
+@contextlib.contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Give a module or class another function for a while."""
+    kept = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, kept)
+
+
+def said_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was said by the package, without what was not; payloads may be anything."""
+    kept = {
+        name: value
+        for name, value in attributes.items()
+        if value is not None and not (isinstance(value, str) and value == "")
+    }
+    return {"source": "nvtx", **kept}

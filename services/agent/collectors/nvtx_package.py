@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from services.agent.collectors.nvtx_ears import Ears
+from services.agent.collectors.nvtx_ears import Ears, replaced, said_of
 
 _MODULE = "nvtx.nvtx"
 _SAID = ("message", "color", "domain", "category", "payload")
@@ -27,9 +27,9 @@ def listening_to_package(ears: Ears) -> Iterator[None]:
         return
     with contextlib.ExitStack() as undo:
         for name, heard in _functions(module, ears).items():
-            undo.enter_context(_replaced(module, name, heard))
+            undo.enter_context(replaced(module, name, heard))
         for name, heard in _methods(module, ears).items():
-            undo.enter_context(_replaced(module.annotate, name, heard))
+            undo.enter_context(replaced(module.annotate, name, heard))
         yield
 
 
@@ -179,16 +179,6 @@ class _Making(threading.local):
 _MAKING = _Making()
 
 
-@contextlib.contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    kept = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, kept)
-
-
 def _said_by(arguments: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(_SAID, arguments, strict=True))
 
@@ -200,8 +190,7 @@ def _told(arguments: tuple[Any, ...]) -> tuple[str, str, dict[str, Any]]:
 
 
 def _attributes(said: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in said.items() if name != "message" and value is not None}
-    return {"source": "nvtx", **{name: value for name, value in kept.items() if value != ""}}
+    return said_of({name: value for name, value in said.items() if name != "message"})
 
 
 def _message(attributes: Any) -> str:
