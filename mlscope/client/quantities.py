@@ -55,7 +55,7 @@ def shown(value: Any, unit: str = "") -> str:
         return _scaled(value, _TIMES)
     if unit in ("By", "B", "bytes"):
         return _scaled(value, _BYTES)
-    if unit in ("FLOP", "FLOP/s"):
+    if unit in ("FLOP", "FLOP/s", "B/s"):
         factor, prefix = _scale_of(value, _WORK)
         return f"{_number(value / factor)} {prefix}{unit}"
     if unit == "share":

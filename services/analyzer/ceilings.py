@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mlscope.client.quantities import shown
 from services.analyzer.frames import RunRow
 
 
@@ -82,10 +83,10 @@ def _roof_told(row: RunRow) -> str:
         return ""
     sheet = {
         "FLOP/s": (found.peak, found.datasheet_peak),
-        "By/s": (found.bandwidth, found.datasheet_bandwidth),
+        "B/s": (found.bandwidth, found.datasheet_bandwidth),
     }
     told = [
-        f"{value:.3g} {unit}" + (f" (datasheet {says:.3g})" if says and says != value else "")
+        shown(value, unit) + (f" (datasheet {shown(says, unit)})" if says and says != value else "")
         for unit, (value, says) in sheet.items()
     ]
     how = f" ({found.method})" if found.method else ""

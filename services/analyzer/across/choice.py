@@ -14,7 +14,7 @@ from services.analyzer.across.source import (
     rates,
 )
 from services.analyzer.tables.charts import points
-from services.analyzer.tables.table import in_ms, made, real, text, truth
+from services.analyzer.tables.table import in_time, made, real, text, truth
 
 
 def choice(sources: Sequence[Source], terms: Terms) -> Table:
@@ -51,7 +51,7 @@ def _verdict(terms: Terms, rows: Sequence[Cells], best: Cells | None) -> str:
 def _wanted(terms: Terms) -> str:
     told = []
     if terms.most_latency_ns is not None:
-        told.append(f"{in_ms(terms.most_latency_ns)}")
+        told.append(f"{in_time(terms.most_latency_ns)}")
     if terms.most_cost is not None:
         told.append(f"${terms.most_cost:g} a million")
     if terms.least_accuracy is not None:

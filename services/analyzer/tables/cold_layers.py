@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from mlscope.client.quantities import shown
 from mlscope.tracing.weights import LOAD, PLACE, weights_prefix
 from schemas.analysis import Table
 from schemas.batch import SpanKind
@@ -18,7 +19,7 @@ from services.analyzer.tables.table import (
     Analysis,
     doubts,
     estimate,
-    in_ms,
+    in_time,
     made,
     many,
     real,
@@ -47,14 +48,13 @@ def _verdict(rows: Sequence[_Row]) -> str:
     weights = sum(row["weight_bytes"] or 0 for row in rows)
     spent = [sum(row[name] or 0.0 for row in rows) for name in ("load", "place")]
     cold = [row for row in rows if row["extra"] is not None]
-    told = f"{many(len(rows), 'layer')} with {weights / 1e6:.3g} MB of weights"
-    moved = f"{in_ms(spent[0])} to load them, {in_ms(spent[1])} to move them"
+    told = f"{many(len(rows), 'layer')} with {shown(weights, 'By')} of weights"
+    moved = f"{in_time(spent[0])} to load them, {in_time(spent[1])} to move them"
     if not cold:
         return f"{told}: {moved}."
     worst = max(cold, key=lambda row: row["extra"])
-    return (
-        f"{told}: {moved}; {worst['layer']} loses most, {in_ms(worst['extra'])}, by its first run."
-    )
+    lost = f"{worst['layer']} loses most, {in_time(worst['extra'])}, by its first run"
+    return f"{told}: {moved}; {lost}."
 
 
 def _unknown(cold: Openings, rows: Sequence[_Row]) -> Iterator[str]:

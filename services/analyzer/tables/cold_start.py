@@ -24,7 +24,7 @@ from services.analyzer.tables.table import (
     Analysis,
     doubts,
     estimate,
-    in_ms,
+    in_time,
     made,
     real,
     share,
@@ -55,11 +55,11 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     first = found.get(PREDICT)
     if first is None:
         return "No run says what a cold start took."
-    opened = f"Opening takes {in_ms(found[OPEN]['cold'])}, the" if OPEN in found else "The"
+    opened = f"Opening takes {in_time(found[OPEN]['cold'])}, the" if OPEN in found else "The"
     if first["times"] is None:
-        return f"{opened} first run {in_ms(first['cold'])} ({first['run']})."
+        return f"{opened} first run {in_time(first['cold'])} ({first['run']})."
     return (
-        f"{opened} first run {in_ms(first['cold'])}, {first['times']:.3g} times a warm one "
+        f"{opened} first run {in_time(first['cold'])}, {first['times']:.3g} times a warm one "
         f"({first['run']})."
     )
 

@@ -26,8 +26,8 @@ from services.analyzer.tables.stacks import SERIALISED, STACK_COLUMNS, VARIANT_C
 from services.analyzer.tables.table import (
     Analysis,
     estimate,
-    in_ms,
     in_percent,
+    in_time,
     made,
     many,
     real,
@@ -95,7 +95,7 @@ def _verdict(rows: list[dict[str, Any]], traced: list[Traced]) -> str:
         return _of_predict(next(each for each in traced if each.run.row.run == first[0]["run"]))
     latency, gpu = (sum(row[name] for row in first) for name in ("latency", "gpu"))
     most = max(first, key=lambda row: row["non_gpu"])
-    rest = f"{most['name']} has most non-GPU time, {in_ms(most['non_gpu'])}"
+    rest = f"{most['name']} has most non-GPU time, {in_time(most['non_gpu'])}"
     if most["is_negative"]:
         rest = "in none of them is time left beside its kernels'"
     return (

@@ -17,7 +17,7 @@ from services.analyzer.tables.layer_frames import predict_ns
 from services.analyzer.tables.stacks import SERIALISED, Stack, stacks_beside, stacks_of
 from services.analyzer.tables.table import estimate, real, trace_doubts, truth, whole
 
-NO_KERNELS = "No run at level system has kernels."
+NO_KERNELS = "No kernels: no run at level system traced a GPU."
 NO_COUNTERS = "No run at level hardware has counters of kernels."
 
 MOST_UNATTRIBUTED = 0.005

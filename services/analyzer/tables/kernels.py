@@ -17,8 +17,8 @@ from services.analyzer.tables.kernel_sums import (
 from services.analyzer.tables.stacks import STACK_COLUMNS, VARIANT_COLUMN
 from services.analyzer.tables.table import (
     Analysis,
-    in_ms,
     in_percent,
+    in_time,
     made,
     real,
     share,
@@ -38,7 +38,7 @@ def kernels(frames: Frames) -> Table:
         verdict = (
             f"{len(first)} kernels of {len({row['name'] for row in first})} names run a query in "
             f"{top['run']}; the longest, {top['name']} in layer {top['layer_name']}, takes "
-            f"{in_ms(top['time'])}, {in_percent(top['share'])} of predict."
+            f"{in_time(top['time'])}, {in_percent(top['share'])} of predict."
             + without_counters(traced)
         )
     return made(ANALYSIS, rows, verdict, kernel_doubts(frames, traced))

@@ -18,7 +18,7 @@ from services.analyzer.tables.kernel_sums import (
 from services.analyzer.tables.layer_frames import layers_of
 from services.analyzer.tables.side_by_side import ambiguous_parents
 from services.analyzer.tables.stacks import STACK_COLUMNS, VARIANT_COLUMN
-from services.analyzer.tables.table import Analysis, estimate, in_ms, made, text, whole
+from services.analyzer.tables.table import Analysis, estimate, in_time, made, text, whole
 
 
 def kernels_by_layer(frames: Frames) -> Table:
@@ -36,7 +36,7 @@ def kernels_by_layer(frames: Frames) -> Table:
             top = max(first, key=lambda row: row["time"])
             verdict = (
                 f"Of {len(first)} layers with kernels {top['name']} takes most, "
-                f"{in_ms(top['time'])} a query in {top['calls']:g} kernels ({run_named(top)})."
+                f"{in_time(top['time'])} a query in {top['calls']:g} kernels ({run_named(top)})."
                 + without_counters(traced)
             )
     unclear = ambiguous_parents([each.run for each in traced])

@@ -13,7 +13,7 @@ from services.analyzer.tables.table import (
     Analysis,
     doubts,
     estimate,
-    in_ms,
+    in_time,
     made,
     percentile_cells,
     real,
@@ -125,11 +125,11 @@ def _result(run: Run, cells: dict[str, Any]) -> str:
     if run.is_open_loop:
         offered_hz = spaced_hz(run.queries, "due_ns")
         under = f" at {offered_hz:.4g} queries/s" if offered_hz else ""
-        return f"99th percentile {in_ms(cells['p99'])}{under}"
+        return f"99th percentile {in_time(cells['p99'])}{under}"
     rate = samples_rate(run)
     if run.row.scenario == _BATCHED and rate:
         return f"{rate.rate_hz:.4g} samples/s"
-    return f"trimmed mean {in_ms(cells['trimmed_mean'])}, 90th percentile {in_ms(cells['p90'])}"
+    return f"trimmed mean {in_time(cells['trimmed_mean'])}, 90th percentile {in_time(cells['p90'])}"
 
 
 ANALYSIS = Analysis(

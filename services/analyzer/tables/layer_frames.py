@@ -1,14 +1,19 @@
 """A run's layers as frames: their time by query, and one row each with its statistics."""
 
+from collections.abc import Iterable, Iterator
+
 import polars as pl
 
 from mlscope.statistics import trimmed_mean
 from services.analyzer.derived import once
 from services.analyzer.frames import LAYER_LEVEL, PREDICT, Run
 from services.analyzer.grouped import trimmed
+from services.analyzer.tables.table import in_time
 
 NO_LAYERS = "No run at level framework has layers."
 
+MOST_TRIMMED = 0.1
+"""What layers' trimmed means may lack of their sum before it is said."""
 _NATURE = ("type", "shape", "provider", "original", "memory_kind")
 _AMOUNTS = ("memory_bytes", "flops", "bytes_read", "bytes_written")
 
@@ -104,6 +109,23 @@ def _layers_of(run: Run) -> pl.DataFrame:
     )
     both = pl.concat([ran, idle], how="diagonal")
     return both.with_columns(pl.col("type", "shape", "provider", "original").fill_null(""))
+
+
+def trimmed_off(runs: Iterable[Run]) -> Iterator[str]:
+    """Yield of which runs' layers the trimmed means add up to far less than all layers took.
+
+    A delay that hits another layer in each query is cut off every layer, but stays in their sum.
+    """
+    for run in runs:
+        sums = layer_times(run).group_by("query").agg(pl.col("time_ns").sum())["time_ns"]
+        whole = trimmed_mean(sums.to_numpy()) if sums.len() else 0.0
+        parts = float(layers_of(run)["time"].sum())
+        if parts < (1 - MOST_TRIMMED) * whole:
+            yield (
+                f"{run.row.run}: layers' trimmed means add up to {in_time(parts)}, all layers of a "
+                f"query take {in_time(whole)}: delays that hit now this layer, now that one are "
+                "trimmed off each, so that its share of predict is low"
+            )
 
 
 def predict_ns(run: Run) -> float | None:

@@ -5,7 +5,7 @@ from typing import Any
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import boxes
-from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
+from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of, trimmed_off
 from services.analyzer.tables.stacks import depth_doubts, layered_runs
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
@@ -26,8 +26,9 @@ SHORT_NS = 1e6
 
 def layer_latency(frames: Frames) -> Table:
     """Return a row a layer that ran: its trimmed mean, and the five numbers of its box."""
-    rows = [row for run in layered_runs(frames) for row in _rows(run)]
-    caveats = [*trace_doubts(frames), *depth_doubts(frames)]
+    runs = list(layered_runs(frames))
+    rows = [row for run in runs for row in _rows(run)]
+    caveats = [*trace_doubts(frames), *depth_doubts(frames), *trimmed_off(runs)]
     return made(ANALYSIS, rows, _verdict(rows), caveats)
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from mlscope.client.quantities import shown
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
@@ -16,9 +17,6 @@ from services.analyzer.tables.table import (
     trace_doubts,
     whole,
 )
-
-MB = 1e6
-"""Layers' memory is told in decimal megabytes, as XSP's 256 x 512 x 7 x 7 x 4 B = 25.69 MB."""
 
 
 def layer_memory(frames: Frames) -> Table:
@@ -46,8 +44,8 @@ def _verdict(rows: list[dict[str, Any]], has_layers: bool) -> str:
     total = sum(row["memory_bytes"] for row in first)
     how = "by the size of its outputs" if most["memory_kind"] == "outputs" else "as measured"
     return (
-        f"{most['name']} allocates most, {most['memory_bytes'] / MB:.4g} MB a call {how}; all "
-        f"{len(first)} layers together {total / MB:.4g} MB in {first[0]['run']}."
+        f"{most['name']} allocates most, {shown(most['memory_bytes'], 'By')} a call {how}; all "
+        f"{len(first)} layers together {shown(total, 'By')} in {first[0]['run']}."
     )
 
 

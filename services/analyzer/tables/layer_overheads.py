@@ -18,6 +18,7 @@ import polars as pl
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from services.analyzer.frames import LAYER_LEVEL, Frames, Run
+from services.analyzer.grouped import CONFIDENCE
 from services.analyzer.tables.levels import (
     BEYOND_WHOLE,
     UNTIMED,
@@ -31,7 +32,9 @@ from services.analyzer.tables.table import (
     Analysis,
     estimate,
     in_percent,
+    in_time,
     made,
+    many,
     real,
     share,
     text,
@@ -115,11 +118,18 @@ def _layer_ns(run: Run) -> pl.DataFrame:
 def _verdict(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return "No run looks deeper than one at level framework beside it."
-    worst = max(rows, key=lambda row: row["share"] or 0.0)
     wrong = sum(not row["valid"] for row in rows)
+    held = f"; {many(wrong, 'row')} {'does' if wrong == 1 else 'do'} not hold" if wrong else ""
+    known = [row for row in rows if row["valid"] and (row["overhead_low"] or 0.0) > 0]
+    if not known:
+        return f"Looking deeper adds time beyond doubt in none of {many(len(rows), 'row')}{held}."
+    worst = max(known, key=lambda row: row["overhead"])
+    by_chance = round(len(rows) * (1 - CONFIDENCE) / 2)
+    chance = f" (about {by_chance} would seem so by chance)" if by_chance else ""
     return (
-        f"Level {worst['level']} costs layer {worst['name']} most, {in_percent(worst['share'])} of"
-        f" its time; {wrong} of {len(rows)} differences do not hold."
+        f"Looking deeper adds time beyond doubt in {len(known)} of {many(len(rows), 'row')}"
+        f"{chance}, most to {worst['name']} at level {worst['level']}: "
+        f"{in_time(worst['overhead'])}, {in_percent(worst['share'])} of its time{held}."
     )
 
 

@@ -17,6 +17,7 @@ from services.analyzer.tables.table import (
     Analysis,
     in_percent,
     made,
+    many,
     trace_doubts,
 )
 from services.analyzer.tables.type_sums import time_columns, time_rows
@@ -30,7 +31,7 @@ def layer_types(frames: Frames) -> Table:
         most = rows[0]
         verdict = (
             f"{most['type']} takes {in_percent(most['share_of_layers'])} of the layers' time "
-            f"in {most['run']}, with {most['layers']} layers."
+            f"in {most['run']}, with {many(most['layers'], 'layer')}."
         )
     return made(ANALYSIS, rows, verdict, [*trace_doubts(frames), *depth_doubts(frames)])
 

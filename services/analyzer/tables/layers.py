@@ -5,7 +5,7 @@ from typing import Any
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
-from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of, predict_ns
+from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of, predict_ns, trimmed_off
 from services.analyzer.tables.stacks import (
     VARIANT_COLUMN,
     deeper_than_layers,
@@ -16,9 +16,10 @@ from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
     estimate,
-    in_ms,
     in_percent,
+    in_time,
     made,
+    many,
     real,
     run_cells,
     share,
@@ -40,12 +41,21 @@ def layers(frames: Frames) -> Table:
         first = [row for row in rows if row["run"] == rows[0]["run"] and row["queries"]]
         slowest = max(first, key=lambda row: row["time"])
         verdict = (
-            f"The slowest of {len(first)} layers is {slowest['name']} "
-            f"({slowest['type']}): {in_ms(slowest['time'])} a query, "
-            f"{in_percent(slowest['share'])} of predict in {slowest['run']}."
+            f"The slowest of {many(len(first), 'layer')} is {_named(slowest, first)}: "
+            f"{in_time(slowest['time'])} a query, {in_percent(slowest['share'])} of predict "
+            f"in {slowest['run']}."
         )
     caveats = [*trace_doubts(frames), *deeper_than_layers(runs), *never_ran(rows)]
+    caveats += trimmed_off(runs)
     return made(ANALYSIS, rows, verdict, caveats)
+
+
+def _named(row: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+    """Return a layer's name, with its place where others have the same, and its type."""
+    is_alone = sum(each["name"] == row["name"] for each in rows) == 1
+    told = ["" if is_alone else f"layer {row['index']}", row["type"]]
+    said = ", ".join(each for each in told if each)
+    return f"{row['name']} ({said})" if said else str(row["name"])
 
 
 def never_ran(rows: list[dict[str, Any]]) -> list[str]:

@@ -33,8 +33,8 @@ from services.analyzer.tables.side_by_side import ambiguous_parents, are_side_by
 from services.analyzer.tables.table import (
     Analysis,
     estimate,
-    in_ms,
     in_percent,
+    in_time,
     made,
     real,
     share,
@@ -89,7 +89,7 @@ def _verdict(rows: list[_Cells]) -> str:
         return "No run at level model says where the time went."
     first = parts[0]
     return (
-        f"Predict takes {in_ms(first['median'])} of a query, {in_percent(first['share'])} of it, "
+        f"Predict takes {in_time(first['median'])} of a query, {in_percent(first['share'])} of it, "
         f"in {first['run']} ({first['scenario']}, batch {first['batch_size']})."
     )
 

@@ -4,14 +4,13 @@ from typing import Any
 
 import polars as pl
 
+from mlscope.client.quantities import shown
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.own_devices import own_series
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.layer_frames import layers_of
 from services.analyzer.tables.table import RUN_COLUMNS, Analysis, made, run_cells, text, whole
-
-MB = 1e6
 
 
 def memory(frames: Frames) -> Table:
@@ -31,7 +30,7 @@ def _said(row: dict[str, Any]) -> str:
         "process_bytes": "its process",
         "device_bytes": "on its device",
     }
-    return ", ".join(f"{what} {row[n] / MB:.4g} MB" for n, what in names.items() if row[n])
+    return ", ".join(f"{what} {shown(row[n], 'By')}" for n, what in names.items() if row[n])
 
 
 def _row(run: Run) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from typing import Any
 
 import polars as pl
 
+from mlscope.client.quantities import shown
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import pie
 from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
-from services.analyzer.tables.layer_memory import MB, memory_note
+from services.analyzer.tables.layer_memory import memory_note
 from services.analyzer.tables.stacks import layered_runs
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
@@ -32,7 +33,7 @@ def memory_by_type(frames: Frames) -> Table:
         most = rows[0]
         verdict = (
             f"{most['type']} layers allocate {in_percent(most['share'])} of the layers' memory, "
-            f"{most['memory_bytes'] / MB:.4g} MB in {most['run']}."
+            f"{shown(most['memory_bytes'], 'By')} in {most['run']}."
         )
     elif runs:
         verdict = "No layer says how much memory it allocates."

@@ -15,7 +15,7 @@ from services.analyzer.tables.static_points import WORK, above_roof, lacking_of,
 from services.analyzer.tables.table import (
     Analysis,
     estimate,
-    in_ms,
+    in_time,
     made,
     real,
     share,
@@ -65,12 +65,15 @@ def _verdict(rows: list[dict[str, Any]], stacks: list[Stack]) -> str:
     if not rows:
         if not any(stack.layered or stack.traced for stack in stacks):
             return NO_LAYERS
-        return "The roof of no device is known, or no layer says FLOP and bytes."
+        known = [stack.traced or stack.layered for stack in stacks]
+        if any(run and ceilings_of(run.row).kind for run in known):
+            return "No layer says FLOP and bytes: no distance from the roof is known."
+        return "The roof of no device is known: `mlscope doctor` tells how it is measured."
     whole_, *layers = rows
     most = max(layers, key=lambda row: row["lost"])
     return (
-        f"Predict of {whole_['run']} takes {in_ms(whole_['time'])}, {whole_['times']:.3g} times "
-        f"what the roof allows; most is lost in {most['name']}, {in_ms(most['lost'])}."
+        f"Predict of {whole_['run']} takes {in_time(whole_['time'])}, {whole_['times']:.3g} times "
+        f"what the roof allows; most is lost in {most['name']}, {in_time(most['lost'])}."
     )
 
 

@@ -36,15 +36,10 @@ def stages(frames: Frames) -> Table:
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
-    told = [
-        f"{said} in the {row['stage']}"
-        for said in _SAID
-        for row in rows
-        if said in row["dominates"].split(", ")
-    ]
+    told = [f"{row['dominates']} in the {row['stage']}" for row in rows if row["dominates"]]
     if not told:
         return f"Layers of {rows[0]['run']} took no time."
-    return f"In {rows[0]['run']} most lies: {', '.join(told)}."
+    return f"Where most lies in {rows[0]['run']}: {'; '.join(told)}."
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import polars as pl
 
+from mlscope.client.quantities import shown
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
@@ -46,8 +47,8 @@ def _verdict(rows: list[dict[str, Any]], has_layers: bool) -> str:
     moved = sum(row["moved_bytes"] or 0 for row in first)
     size = first[0]["batch_size"]
     return (
-        f"Layers of {first[0]['run']} compute {flops / 1e9:.4g} GFLOP (2 a multiply-add) and move "
-        f"at least {moved / 1e6:.4g} MB a query of {many(size, 'sample')}."
+        f"Layers of {first[0]['run']} compute {shown(flops, 'FLOP')} (2 a multiply-add) and move "
+        f"at least {shown(moved, 'By')} a query of {many(size, 'sample')}."
     )
 
 

@@ -200,11 +200,14 @@ def made(
     )
 
 
-def in_ms(value_ns: float | None) -> str:
-    """Return a time for a sentence, three digits that count: milliseconds, or from 1 s seconds."""
+def in_time(value_ns: float | None) -> str:
+    """Return a time for a sentence, three digits that count, in the unit that tables show it in."""
     if value_ns is None:
         return "no time"
-    return f"{value_ns / 1e9:.3g} s" if abs(value_ns) >= 999.5e6 else f"{value_ns / 1e6:.3g} ms"
+    size = abs(value_ns)
+    units = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+    scale, unit = next((each for each in units if size >= 0.9995 * each[0]), (1.0, "ns"))
+    return f"{value_ns / scale:.3g} {unit}"
 
 
 def in_percent(value: float | None) -> str:

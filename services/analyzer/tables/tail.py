@@ -14,8 +14,8 @@ from services.analyzer.tables.table import (
     Analysis,
     doubts,
     estimate,
-    in_ms,
     in_percent,
+    in_time,
     made,
     real,
     run_cells,
@@ -38,15 +38,19 @@ def tail(frames: Frames) -> Table:
     if rows:
         whole_ = rows[0]
         mine = [r for r in rows if r["run"] == whole_["run"] and r["kind"] in ("wait", "operator")]
-        verdict = (
-            f"The slowest {whole_['slow_queries']} queries of {whole_['run']} take "
-            f"{in_ms(whole_['excess'])} more than typical ones"
-        )
+        verdict = f"{_slowest(whole_)} {in_time(whole_['excess'])} more than typical ones"
         top = max(mine, key=lambda row: row["excess"], default=None)
         is_told = top is not None and whole_["excess"] > 0
         part = f", {in_percent(top['share'])} of it in {top['part']}" if top and is_told else ""
         verdict += f"{part}."
     return made(ANALYSIS, rows, verdict, doubts(frames))
+
+
+def _slowest(whole_: dict[str, Any]) -> str:
+    count, run = whole_["slow_queries"], whole_["run"]
+    if count == 1:
+        return f"The slowest query of {run} takes"
+    return f"The slowest {count} queries of {run} take on average"
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from services.analyzer.tables.table import (
     Analysis,
     in_percent,
     made,
+    many,
     real,
     text,
     trace_doubts,
@@ -30,8 +31,9 @@ def type_distribution(frames: Frames) -> Table:
         most = rows[0]
         kinds = sum(row["run"] == most["run"] for row in rows)
         verdict = (
-            f"{most['layers']} layers are {most['type'] or 'of unknown type'}, "
-            f"{in_percent(most['share'])} of all in {most['run']}, which has {kinds} types."
+            f"{many(most['layers'], 'layer')} {'is' if most['layers'] == 1 else 'are'} "
+            f"{most['type'] or 'of unknown type'}, "
+            f"{in_percent(most['share'])} of all in {most['run']}, which has {many(kinds, 'type')}."
         )
     return made(ANALYSIS, rows, verdict, trace_doubts(frames))
 

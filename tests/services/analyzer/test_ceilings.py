@@ -39,11 +39,11 @@ def test_a_roof_is_told_with_its_datasheet() -> None:
     )
     other = replace(row, run="s")
     assert roof_notes([row, other]) == [
-        "r, s: the roof is 1.2e+13 FLOP/s (datasheet 1.57e+13) and 6e+11 By/s (tf32; copy)"
+        "r, s: the roof is 12 TFLOP/s (datasheet 15.7 TFLOP/s) and 600 GB/s (tf32; copy)"
     ]
     sheet = _row({"datasheet": 15.7e12}, {"datasheet": 900e9})
     (told,) = roof_notes([sheet])
-    assert told.endswith("By/s; as its datasheet says, nobody measured it there")
+    assert told.endswith("GB/s; as its datasheet says, nobody measured it there")
     (unknown,) = roof_notes([_row(None, None)])
     assert unknown == ceiling_note(_row(None, None))
 

@@ -144,7 +144,7 @@ def test_times_of_a_replay_for_counters_are_no_times() -> None:
     (row,) = rows_of(table_of(KERNELS, kernel_run((0, "k", 100)), replay))
     assert (row["time"], row["flops"]) == (100.0, 5.0)
     alone = table_of(KERNELS, replay)
-    assert (alone.rows, alone.verdict) == ((), "No run at level system has kernels.")
+    assert (alone.rows, alone.verdict) == ((), "No kernels: no run at level system traced a GPU.")
 
 
 def test_kernels_are_not_recompiled_into_a_layers_mean_of_means() -> None:

@@ -68,3 +68,13 @@ def test_a_layer_behind_another_may_cost_more_than_predict() -> None:
         for span in run["spans"]:
             span[6] = span[9] if len(span) > 9 else 0
     assert all(row["valid"] for row in rows_of(table_of(ANALYSIS, own, deep)))
+
+
+def test_what_may_be_noise_costs_nothing_beyond_doubt() -> None:
+    deep = _run("s", 5, (100, 450), (230, 60))
+    assert "beyond doubt in none of 2 rows." in table_of(ANALYSIS, OWN, deep).verdict
+
+
+def test_the_most_costly_layer_is_one_beyond_doubt() -> None:
+    table = table_of(ANALYSIS, OWN, _run("s", 5, (105, 450), (205, 60)))
+    assert "in 1 of 2 rows, most to conv0 at level system: 5 ns" in table.verdict

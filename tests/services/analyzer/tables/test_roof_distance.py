@@ -41,7 +41,7 @@ def test_layers_without_flops_are_told() -> None:
     table = table_of(ANALYSIS, layers)
     told = "1 of 2 layers, 25.0% of their time, tell no work (odd)"
     assert f"l: {told}: they add nothing to the model's least time" in table.caveats
-    assert "l: the roof is 1e+12 FLOP/s and 1e+11 By/s" in table.caveats
+    assert "l: the roof is 1 TFLOP/s and 100 GB/s" in table.caveats
 
 
 def test_counters_go_before_shapes() -> None:

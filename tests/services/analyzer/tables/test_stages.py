@@ -33,4 +33,4 @@ def test_each_quantity_has_its_own_stage() -> None:
     table = table_of(ANALYSIS, run)
     told = [row["dominates"] for row in rows_of(table)]
     assert told == ["FLOP", "memory", "latency"]
-    assert "latency in the end, memory in the middle, FLOP in the beginning" in table.verdict
+    assert "FLOP in the beginning; memory in the middle; latency in the end." in table.verdict

@@ -40,7 +40,7 @@ def test_a9_says_what_shapes_leave_out_and_what_its_roof_is() -> None:
     table = table_of(A9, *RUNS)
     assert "as shapes tell, not as counted" in table.verdict
     assert any("2 of 4 kernels are alone in a layer" in each for each in table.caveats)
-    assert "s: the roof is 1e+12 FLOP/s and 1e+11 By/s" in table.caveats
+    assert "s: the roof is 1 TFLOP/s and 100 GB/s" in table.caveats
 
 
 def test_a_model_has_the_point_of_all_its_layers() -> None:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from services.analyzer.tables.table import (
     Analysis,
     estimate,
-    in_ms,
     in_percent,
+    in_time,
     made,
     percentile_cells,
     ranked,
@@ -70,6 +70,12 @@ def test_a_share_of_nothing_is_none() -> None:
 
 
 def test_sentences_have_units() -> None:
-    assert (in_ms(1_234_567.0), in_ms(None)) == ("1.23 ms", "no time")
-    assert [in_ms(ns) for ns in (999.4e6, 999.6e6, 3.059e9)] == ["999 ms", "1 s", "3.06 s"]
+    assert (in_time(1_234_567.0), in_time(None)) == ("1.23 ms", "no time")
+    assert [in_time(ns) for ns in (999.4e6, 999.6e6, 3.059e9)] == ["999 ms", "1 s", "3.06 s"]
+    assert [in_time(ns) for ns in (-4980, 999.6e3, 12, 0.0)] == [
+        "-4.98 µs",
+        "1 ms",
+        "12 ns",
+        "0 ns",
+    ]
     assert (in_percent(0.1234), in_percent(None)) == ("12.3%", "an unknown share")

@@ -49,5 +49,11 @@ def test_few_queries_have_no_tail() -> None:
 
 def test_queries_all_alike_have_no_reason() -> None:
     table = table_of(ANALYSIS, _run(30, {}))
-    assert table.verdict.endswith("0 ms more than typical ones.")
+    assert table.verdict.endswith("0 ns more than typical ones.")
     assert rows_of(table)[0]["share"] is None
+
+
+def test_one_slow_query_is_one() -> None:
+    assert table_of(ANALYSIS, _run(40, {7: (9000, 100, 1000)})).verdict.startswith(
+        "The slowest query of r takes "
+    )
