@@ -13,7 +13,7 @@ from services.analyzer.frames import LAYER_LEVEL, Frames, Run
 from services.analyzer.own_devices import HOST
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.margins import UNKNOWN, difference, each_trimmed
-from services.analyzer.tables.openings import Openings, layer_times, openings_of
+from services.analyzer.tables.openings import Openings, alike, layer_times, openings_of
 from services.analyzer.tables.stacks import SYSTEM_LEVEL
 from services.analyzer.tables.table import (
     Analysis,
@@ -67,6 +67,11 @@ def _unknown(cold: Openings, rows: Sequence[_Row]) -> Iterator[str]:
         yield f"{where}: {runs[0].row.framework} does not tell what weights cost layer by layer"
     elif all(row["load"] is None for row in rows):
         yield f"{where}: its weights were not loaded layer by layer: only moving them is known"
+    if untimed := sum(row["first"] is None for row in rows):
+        yield (
+            f"{where}: {many(untimed, 'module')} with weights of {len(rows)} rows have no time of "
+            "their own in a first run"
+        )
     if runs[0].row.device.partition(":")[0] != HOST and not cold.at(SYSTEM_LEVEL):
         yield f"{where}: no cold run at level system tells what copies took on the device"
 
@@ -80,12 +85,14 @@ def _rows(cold: Openings, warm: Openings) -> Iterator[_Row]:
     copies = each_trimmed(_copies(cold.at(SYSTEM_LEVEL)))
     sizes = _weight_bytes(runs)
     first, again = (each_trimmed(layer_times(each.at(level))) for each in (cold, warm))
+    same = alike(first, again)
     untold = dict.fromkeys((*loads, *places, *sizes))
     for node, name in (*first, *((None, name) for name in _without_layer(untold, first))):
         # Of layers that share a module, or only its name, the first one has the weights.
         is_told = name in untold
         untold.pop(name, None)
-        before, after = (each.get((node, name), UNKNOWN) for each in (first, again))
+        before = first.get((node, name), UNKNOWN)
+        after = again[same[node, name]] if (node, name) in same else UNKNOWN
         moves = {"load": loads, "place": places, "copy": copies} if is_told else {}
         told = {each: moves.get(each, {}).get(name, UNKNOWN) for each in ("load", "place", "copy")}
         yield {

@@ -18,7 +18,7 @@ from services.analyzer.tables.margins import (
     each_trimmed,
     trimmed_margin,
 )
-from services.analyzer.tables.openings import Openings, layer_times, openings_of
+from services.analyzer.tables.openings import Openings, alike, layer_times, openings_of
 from services.analyzer.tables.stacks import Stack, stacks_of
 from services.analyzer.tables.table import (
     Analysis,
@@ -95,8 +95,9 @@ def _layer_rows(cold: Openings, warm: Openings) -> Iterator[dict[str, Any]]:
         return
     times = layer_times(cold.at(level))
     again = each_trimmed(layer_times(warm.at(level)))
+    same = alike(times, again)
     for key, margin in each_trimmed(times).items():
-        margins = margin, again.get(key, UNKNOWN)
+        margins = margin, again[same[key]] if key in same else UNKNOWN
         yield _cells(cold, cold.at(level)[0], ("layer", key[1]), len(times[key]), margins)
 
 

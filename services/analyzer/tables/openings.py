@@ -1,6 +1,7 @@
 """Runs of the scenario `cold`, opening by opening, beside what the same takes warm."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlscope.load.scenarios import COLD
@@ -59,4 +60,25 @@ def layer_times(runs: Sequence[Run]) -> dict[tuple[int, str], list[int]]:
         told = layer_spans(run).join(places, on="place", maintain_order="left")
         for node, name, time_ns in told.select("node", "name", "time_ns").iter_rows():
             found.setdefault((node, name), []).append(time_ns)
+    return found
+
+
+def alike(
+    first: Iterable[tuple[int, str]], again: Iterable[tuple[int, str]]
+) -> dict[tuple[int, str], tuple[int, str]]:
+    """Return which layer of warm runs is which of cold ones: those of a name in their order.
+
+    Their numbers may differ: what a framework finds in its first run is numbered from the next on.
+    """
+    known = {told: key for key, told in _numbered(again).items()}
+    return {key: known[told] for key, told in _numbered(first).items() if told in known}
+
+
+def _numbered(layers: Iterable[tuple[int, str]]) -> dict[tuple[int, str], tuple[str, int]]:
+    """Return each layer's name, and which of the layers of that name it is."""
+    seen: Counter[str] = Counter()
+    found = {}
+    for key in sorted(layers):
+        found[key] = key[1], seen[key[1]]
+        seen[key[1]] += 1
     return found

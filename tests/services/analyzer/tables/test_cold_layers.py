@@ -117,3 +117,19 @@ def test_layers_of_one_name_stay_apart_and_the_first_has_the_weights() -> None:
         (2, "stem", None, None, 500),
         (None, "token", 8, 7.0, None),
     ]
+
+
+def test_a_layer_that_is_numbered_anew_after_the_first_run_is_still_itself() -> None:
+    layers = ((0, "stem"), (1, "stem/conv"), (2, "act"), (3, "head"), (4, "act"))
+    warm = layer_run(*((n, name, 1000 + n) for n, name in layers), session="c0", variant="cold")
+    named_so = [[0, "stem"], [1, "act"], [2, "head"], [3, "act"]]
+    first = [span(90 + n, 3, name, 9000, of=0, layer=n) for n, name in named_so]
+    table = table_of(ANALYSIS, _opening("c0", 3, *first, layers=named_so), warm)
+    told = [(row["index"], row["layer"], row["warm"]) for row in rows_of(table)]
+    assert told == [(0, "stem", 1000), (1, "act", 1002), (2, "head", 1003), (3, "act", 1004)]
+
+
+def test_modules_without_a_time_in_the_first_run_are_counted() -> None:
+    spans = [_weights(1, "load", "stem", 10, 100), span(90, 3, "head", 5, of=0, layer=1)]
+    table = table_of(ANALYSIS, _opening("c0", 3, *spans, layers=[[1, "head"]]))
+    assert any("1 module with weights of 2 rows" in note for note in table.caveats)
