@@ -5,12 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-_FOLDER = Path(__file__).parent / "recorded"
+FOLDER = Path(__file__).parent / "recorded"
 
 
 def recorded_text(name: str) -> str:
     """Return a recording's text."""
-    with gzip.open(_FOLDER / f"{name}.gz", "rt", encoding="utf-8") as file:
+    with gzip.open(FOLDER / f"{name}.gz", "rt", encoding="utf-8") as file:
         return file.read()
 
 
@@ -22,6 +22,6 @@ def recorded(name: str) -> Any:
 def recorded_bundle(name: str, folder: Path) -> Path:
     """Return a recorded bundle as a file in a folder."""
     path = folder / f"{name}.bundle"
-    with gzip.open(_FOLDER / f"{name}.bundle.gz") as file:
+    with gzip.open(FOLDER / f"{name}.bundle.gz") as file:
         path.write_bytes(file.read())
     return path

@@ -12,17 +12,25 @@ import pytest
 
 pytest.importorskip("psycopg")
 
+from schemas.analysis import Table
 from tests.flow.clusters import Cluster, running
+from tests.gpu.tables import NUMBERED, ROOFED, empty_in, rows_of
 
 FOLDER = os.environ.get("BUNDLES", "")
 PATHS = sorted(Path(FOLDER).glob("*.bundle")) if FOLDER else []
-NUMBERED = {f"A{number}" for number in range(1, 16)}
 COUNTED = {"A12"}
 """What is of hardware counters alone: A9 and A14 go by layers' shapes where a bundle has none."""
 NO_MEMORY = COUNTED | {"A4", "A7", "A9", "A14"}
 NO_LAYERS = NO_MEMORY | {"A2", "A3", "A5", "A6", "A13"}
-EMPTY = {"compiled": NO_MEMORY, "compiled-graph": NO_MEMORY, "graph": NO_LAYERS}
-"""Which may be empty, by bundle: compiled layers say no memory and no FLOP, a graph has none."""
+EMPTY = {
+    **dict.fromkeys(("resnet50-full", "detector", "vit-b-16"), frozenset[str]()),
+    "compiled": NO_MEMORY,
+    "compiled-graph": NO_MEMORY,
+    "graph": NO_LAYERS,
+    "cold": set(NUMBERED),
+}
+"""Which may be empty, by bundle: compiled layers say no memory and no FLOP, a graph has none; cold
+starts have tables of their own."""
 
 pytestmark = [
     pytest.mark.skipif(not PATHS, reason="no BUNDLES: name a folder with *.bundle"),
@@ -36,19 +44,51 @@ def cluster() -> Iterator[Cluster]:
         yield lent
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.stem))
-def test_a_bundle_becomes_an_evaluation_with_every_numbered_table(
-    cluster: Cluster, path: Path
-) -> None:
+@pytest.fixture(scope="module", params=PATHS, ids=lambda path: str(path.stem))
+def path(request: pytest.FixtureRequest) -> Path:
+    return Path(request.param)
+
+
+@pytest.fixture(scope="module")
+def tables(cluster: Cluster, path: Path) -> list[Table]:
+    """Import a bundle; return its evaluation's tables, each told in a line."""
     evaluation = cluster.mlscope("import", str(path)).strip()
     with cluster.client() as client:
         status = client.evaluation(evaluation).status()
         found = [each.table for each in client.tables(evaluation).values()]
-    tables = [each for each in found if each.id in NUMBERED]
-    assert status.state == "analyzed"
-    assert {each.id for each in tables} == NUMBERED
     print(f"\n== {path.name} ({path.stat().st_size} bytes): {evaluation}, {status.state}")  # noqa: T201
-    for each in sorted(tables, key=lambda one: int(one.id[1:])):
-        print(f"{each.id:4}{len(each.rows):6} rows  {each.verdict}")  # noqa: T201
-    empty = {each.id for each in tables if not each.rows}
-    assert empty <= (set() if "full" in path.stem else EMPTY.get(path.stem, COUNTED))
+    numbered = [each for name in NUMBERED for each in found if each.id == name]
+    for each in (*numbered, *(one for one in found if not one.id)):
+        print(f"{each.id or each.name:18}{len(each.rows):6} rows  {each.verdict}")  # noqa: T201
+    assert status.state == "analyzed"
+    return found
+
+
+def test_every_numbered_table_that_can_be_has_rows(path: Path, tables: list[Table]) -> None:
+    assert {each.id for each in tables if each.id} == set(NUMBERED)
+    assert empty_in(tables) <= EMPTY.get(path.stem, COUNTED)
+
+
+def test_the_roof_is_beside_what_is_held_to_it(path: Path, tables: list[Table]) -> None:
+    rows = [row for name in ROOFED for row in rows_of(tables, name)]
+    if not rows:
+        pytest.skip("has no such tables")
+    with_work = [row for row in rows if row["intensity"] is not None]
+    assert all(row["roof"] is not None and row["memory_bound"] is not None for row in with_work)
+
+
+def test_conditions_and_energy_have_rows(path: Path, tables: list[Table]) -> None:
+    for name in ("device_conditions", "energy"):
+        assert rows_of(tables, name), name
+
+
+def test_cold_layers_have_copies(path: Path, tables: list[Table]) -> None:
+    rows = [row for row in rows_of(tables, "cold_layers") if row["weight_bytes"]]
+    assert bool(rows) is (path.stem == "cold")
+    assert all(row["copy"] > 0 for row in rows)
+
+
+def test_serialised_layers_last_longer_than_their_kernels(path: Path, tables: list[Table]) -> None:
+    rows = [row for row in rows_of(tables, "A13") if row["variant"] == "serialised"]
+    assert bool(rows) is (path.stem == "serialised")
+    assert all(row["non_gpu"] > 0 for row in rows if row["kernels"])

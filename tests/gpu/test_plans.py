@@ -1,6 +1,5 @@
 """What `make test-gpu` asks for, planned for an H200's machine as it announced itself."""
 
-
 import pytest
 
 from cli.commands.bundle import read

@@ -1,0 +1,178 @@
+"""A bundle's first queries: `python -m tests.gpu.trimming BLOCKS QUERIES BUNDLE…`.
+
+Of each run the first blocks stay, of these the first queries, and what was traced of them; what was
+sampled in these blocks stays whole. Writes `recorded/NAME.bundle.gz`.
+"""
+
+import asyncio
+import gzip
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mlscope.tracing.batches import LINKED_COLUMNS, QUERY_COLUMNS
+from schemas.batch import QueriesAnswered, SpanKind, TraceCaptured
+from schemas.codec import decode
+from schemas.level import Level
+from schemas.message import Fact
+from schemas.run import RunCompleted
+from services.agent.bundle import BundleWriter, read_bundle
+from tests.gpu.recordings import FOLDER
+
+B = TypeVar("B", QueriesAnswered, TraceCaptured)
+_ON_DEVICE = [int(kind) for kind in (SpanKind.KERNEL, SpanKind.COPY, SpanKind.SET)]
+_COUNTED = ("spans", "queries", "trace_batches", "query_batches")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much of each run stays."""
+
+    blocks: int
+    queries: int
+
+
+@dataclass(slots=True)
+class Kept:
+    """What stays of one run: its queries, and how many rows of each kind."""
+
+    queries: set[int] = field(default_factory=set)
+    #: when they were under way
+    spells_ns: list[tuple[int, int]] = field(default_factory=list)
+    #: ids of the calls made then
+    correlations: set[int] = field(default_factory=set)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+def trimmed(facts: list[Fact], bounds: Bounds) -> Iterator[Fact]:
+    """Yield facts with the first queries of the first blocks alone, tallies made to fit."""
+    runs: dict[str, Kept] = {}
+    for fact in facts:
+        if isinstance(fact, QueriesAnswered):
+            _choose(fact, bounds, runs.setdefault(fact.run, Kept()))
+    for fact in facts:
+        if isinstance(fact, TraceCaptured) and fact.kind and fact.correlation:
+            _note_calls(fact, runs.setdefault(fact.run, Kept()))
+    for fact in facts:
+        if isinstance(fact, QueriesAnswered | TraceCaptured):
+            cut = _batch(fact, bounds, runs.setdefault(fact.run, Kept()))
+            if cut.count:
+                yield cut
+        elif isinstance(fact, RunCompleted):
+            counts = runs.get(fact.run, Kept()).counts
+            tally = fact.tally.model_copy(update={name: counts[name] for name in _COUNTED})
+            yield fact.model_copy(update={"tally": tally, "blocks": fact.blocks[: bounds.blocks]})
+        else:
+            yield fact
+
+
+def _batch(
+    fact: QueriesAnswered | TraceCaptured, bounds: Bounds, kept: Kept
+) -> QueriesAnswered | TraceCaptured:
+    """Return what stays of a batch, counted."""
+    if isinstance(fact, QueriesAnswered):
+        queries = _queries(fact, kept)
+        kept.counts += Counter(queries=queries.count, query_batches=int(queries.count > 0))
+        return queries
+    spans = _spans(fact, bounds, kept)
+    kept.counts += Counter(spans=spans.count, trace_batches=int(spans.count > 0))
+    return spans
+
+
+def _column(fact: Fact, name: str, kind: str) -> Any:
+    return np.frombuffer(getattr(fact, name), dtype=kind)
+
+
+def _choose(fact: QueriesAnswered, bounds: Bounds, kept: Kept) -> None:
+    names = ("query", "block", "started_ns", "ended_ns")
+    columns = [_column(fact, name, QUERY_COLUMNS[name]).tolist() for name in names]
+    rows = sorted(zip(*columns, strict=True))
+    for block in range(bounds.blocks):
+        for query, _, start_ns, end_ns in [row for row in rows if row[1] == block][
+            : bounds.queries
+        ]:
+            kept.queries.add(query)
+            kept.spells_ns.append((start_ns, end_ns))
+
+
+def _note_calls(fact: TraceCaptured, kept: Kept) -> None:
+    calls = _column(fact, "kind", LINKED_COLUMNS["kind"]) == int(SpanKind.LAUNCH)
+    found = _column(fact, "correlation", LINKED_COLUMNS["correlation"])
+    kept.correlations.update(found[calls & _then(fact, kept)].tolist())
+
+
+def _then(fact: TraceCaptured, kept: Kept) -> Any:
+    """Say which spans began while a query that stays was under way."""
+    starts_ns = _column(fact, "start_ns", LINKED_COLUMNS["start_ns"])
+    found = np.zeros(fact.count, dtype=bool)
+    for start_ns, end_ns in kept.spells_ns:
+        found |= (starts_ns >= start_ns) & (starts_ns <= end_ns)
+    return found
+
+
+def _queries(fact: QueriesAnswered, kept: Kept) -> QueriesAnswered:
+    assert not fact.error_rows, "queries that failed are no recording"
+    numbers = _column(fact, "query", QUERY_COLUMNS["query"])
+    stays = np.isin(numbers, [*kept.queries])
+    return _cut(fact, QUERY_COLUMNS, stays, {})
+
+
+def _spans(fact: TraceCaptured, bounds: Bounds, kept: Kept) -> TraceCaptured:
+    """Return what stays: a query's own, and of what has none what was made or called then."""
+    queries = _column(fact, "query", LINKED_COLUMNS["query"])
+    levels = _column(fact, "level", LINKED_COLUMNS["level"])
+    stays = np.isin(queries, [*kept.queries]) | ((queries < 0) & _then(fact, kept))
+    if fact.kind:
+        kinds = _column(fact, "kind", LINKED_COLUMNS["kind"])
+        known = _column(fact, "correlation", LINKED_COLUMNS["correlation"])
+        of_call = np.isin(known, [*kept.correlations])
+        stays = np.where((queries < 0) & np.isin(kinds, _ON_DEVICE) & (known >= 0), of_call, stays)
+        stays |= kinds == int(SpanKind.SAMPLE)
+    stays |= levels == int(Level.HARDWARE)
+    stays &= _column(fact, "block", LINKED_COLUMNS["block"]) < bounds.blocks
+    places = {int(row): place for place, row in enumerate(np.flatnonzero(stays))}
+    noted = [
+        (places[row], text)
+        for row, text in zip(fact.attribute_rows, fact.attribute_texts, strict=True)
+        if row in places
+    ]
+    rows, texts = zip(*noted, strict=True) if noted else ((), ())
+    return _cut(fact, LINKED_COLUMNS, stays, {"attribute_rows": rows, "attribute_texts": texts})
+
+
+def _cut(fact: B, columns: Mapping[str, str], stays: Any, more: dict[str, Any]) -> B:
+    """Return a batch with the rows that stay."""
+    packed = {
+        name: _column(fact, name, kind)[stays].tobytes()
+        for name, kind in columns.items()
+        if getattr(fact, name)
+    }
+    return fact.model_copy(update={**packed, "count": int(stays.sum()), **more})
+
+
+async def _write(path: Path, facts: Iterator[Fact]) -> None:
+    with BundleWriter(path) as bundle:
+        for number, fact in enumerate(facts):
+            await bundle.put(fact, id=f"trimmed-{number}", cause="trimmed")
+
+
+def main(blocks: int, queries: int, *paths: str) -> None:
+    """Keep the first queries of bundles as recordings."""
+    for path in map(Path, paths):
+        facts = [decode(body)[1] for body in read_bundle(path)]
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder, path.name)
+            asyncio.run(_write(out, trimmed(facts, Bounds(blocks, queries))))
+            # No time of the day in it: the same bundle gives the same file.
+            packed = gzip.compress(out.read_bytes(), 9, mtime=0)
+        (FOLDER / f"{path.name}.gz").write_bytes(packed)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
