@@ -24,6 +24,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib.machinery import BuiltinImporter
 from typing import Any
 
@@ -42,8 +43,8 @@ from services.agent.inline_wire import (
 OK, KEPT, RAISED, FATAL = "ok", "kept", "raised", "fatal"
 """How an answer begins; `raised` and `fatal` are followed by a line (0: none) and a reason."""
 
-WANTS_ANSWER, WANTS_NOTES = 1, 2
-"""What a call wishes for, added: the data, and the spans that the code says (mlscope.tracing)."""
+WANTS_ANSWER, WANTS_NOTES, WANTS_RANGES = 1, 2, 4
+"""What a call wishes for, added: the data, and what the code says by mlscope.tracing, by NVTX."""
 
 _MOST_ORDER_BYTES = 1 << 40
 _MOST_NOTES = 1000
@@ -247,8 +248,10 @@ def work(channel: socket.socket) -> None:
     limits, codes = order["limits"], Codes(order["codes"], order["env"])
     try:
         names = tuple(imports_in(order["codes"]))
+        ears = _ears_module(names)
         restrict(limits["memory_bytes"])
         bring_modules(names)
+        ranges = ears.Ranges() if ears else None
         close_files(limits["memory_bytes"])
         allow_cpu(limits["cpu_s"])
         codes.define()
@@ -259,18 +262,32 @@ def work(channel: socket.socket) -> None:
     while True:
         name, wishes, *given = receive(channel, _MOST_ORDER_BYTES)
         allow_cpu(limits["cpu_s"])
-        send(channel, _answer(codes, name, given, limits["output_bytes"], wishes))
+        hearing = ranges.heard() if ranges and wishes & WANTS_RANGES else nullcontext([])
+        send(channel, _answer(codes, name, given, limits["output_bytes"], wishes, hearing))
+
+
+def _ears_module(names: Sequence[str]) -> Any:
+    """Return what hears NVTX, where the code imports it: more modules than others need."""
+    if not any(name.split(".")[0] == "nvtx" for name in names):
+        return None
+    return importlib.import_module("services.agent.inline_ranges")
 
 
 def _answer(
-    codes: Codes, name: str, given: list[Any], most_bytes: int, wishes: int
+    codes: Codes,
+    name: str,
+    given: list[Any],
+    most_bytes: int,
+    wishes: int,
+    hearing: AbstractContextManager[list[Any]],
 ) -> list[Buffer]:
     try:
         _notebook(is_open=bool(wishes & WANTS_NOTES))
-        made = codes.call(name, tuple(given))
-        notes = _notebook(is_open=False)
+        with hearing as heard:
+            made = codes.call(name, tuple(given))
+        notes = [_notebook(is_open=False), *heard]
         return packed(
-            [OK, made, notes] if wishes & WANTS_ANSWER else [KEPT, None, notes], most_bytes
+            [OK, made, *notes] if wishes & WANTS_ANSWER else [KEPT, None, *notes], most_bytes
         )
     except FrameTooLarge as error:
         told: tuple[int, str] = (0, f"its answer has {error}")

@@ -16,8 +16,17 @@ from typing import Any
 
 from mlscope.tracing.application import NOTEBOOK, Note, now_ns
 from services.agent.allowances import InlineLimits
+from services.agent.collectors.nvtx import EARS
 from services.agent.errors import CodeFailed, CodeRaised
-from services.agent.inline_child import FATAL, KEPT, OK, RAISED, WANTS_ANSWER, WANTS_NOTES
+from services.agent.inline_child import (
+    FATAL,
+    KEPT,
+    OK,
+    RAISED,
+    WANTS_ANSWER,
+    WANTS_NOTES,
+    WANTS_RANGES,
+)
 from services.agent.inline_wire import FrameTooLarge, WireBroken, packed, receive, send
 
 _START_S = 60.0
@@ -74,13 +83,16 @@ class InlineProcess:
         if self._process is None:
             self.start()
         wishes = WANTS_ANSWER * wants_answer + WANTS_NOTES * NOTEBOOK.is_open
+        wishes += WANTS_RANGES * EARS.is_open
         began_ns = now_ns()
         told = self._exchange(name, [name, wishes, *given], self._limits.timeout_s)
         if told[0] == RAISED:
             raise CodeRaised(name, _at(told))
         if NOTEBOOK.is_open:
-            for note in notes_of(told, began_ns, now_ns()):
+            for note in notes_of(told[2:3], began_ns, now_ns()):
                 NOTEBOOK.add(note)
+        if EARS.is_open:
+            EARS.hear_of(notes_of(told[3:4], began_ns, now_ns()), _count(told[4:5]))
         return told[1] if told[0] == OK else None
 
     def close(self) -> None:
@@ -179,8 +191,11 @@ class InlineProcess:
 
 
 def notes_of(told: list[Any], began_ns: int, ended_ns: int) -> Iterator[Note]:
-    """Yield the spans that code said within its call; what is none, or lies outside, is not."""
-    notes = told[2] if len(told) > 2 and isinstance(told[2], list) else ()
+    """Yield the spans that code said within its call; what is none, or lies outside, is not.
+
+    `told` has their rows as its one value, where they came.
+    """
+    notes = told[0] if told and isinstance(told[0], list) else ()
     thread = threading.get_native_id()
     for note in notes:
         if not isinstance(note, list) or list(map(type, note)) != [str, int, int, dict]:
@@ -188,6 +203,10 @@ def notes_of(told: list[Any], began_ns: int, ended_ns: int) -> Iterator[Note]:
         name, start_ns, duration_ns, attributes = note
         if began_ns <= start_ns and start_ns + max(duration_ns, 0) <= ended_ns:
             yield Note(name[:_MOST_NAME], start_ns, max(duration_ns, -1), thread, attributes)
+
+
+def _count(told: list[Any]) -> int:
+    return told[0] if told and type(told[0]) is int and 0 <= told[0] < _MOST_LINES else 0
 
 
 def _at(told: list[Any]) -> str:

@@ -15,8 +15,7 @@ that, and `mlscope import` its export.
 
 import importlib.util
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Any
 
 from mlscope.tracing.application import Notebook
@@ -25,12 +24,11 @@ from services.agent.collectors import Availability, Collected, CollectorRequest
 from services.agent.collectors.markers import span_of
 from services.agent.collectors.nesting import nested
 from services.agent.collectors.nvtx_domains import listen_to_names, listening_to_domains
-from services.agent.collectors.nvtx_ears import Ears
+from services.agent.collectors.nvtx_ears import Ears, plain
 from services.agent.collectors.nvtx_package import listen_to_decorators, listening_to_package
 from services.agent.collectors.nvtx_torch import listening_to_torch
 
 OPTIONS: tuple[str, ...] = ()
-_MOST_TEXT = 200
 _UNHEARD = "ranges of C and C++ are not heard: import an export of nsys"
 
 
@@ -84,7 +82,7 @@ class NvtxCollector:
         heard, dropped, unended = self._ears.close()
         notes = (f"{unended} ranges did not end in their block",) if unended else ()
         return Collected(
-            nested([span_of(each, dict(_plain(each.attributes))) for each in heard]), dropped, notes
+            nested([span_of(each, plain(each.attributes)) for each in heard]), dropped, notes
         )
 
     def close(self) -> None:
@@ -95,18 +93,6 @@ class NvtxCollector:
     def _stop(self) -> None:
         while self._undo:
             self._undo.pop().__exit__(None, None, None)
-
-
-def _plain(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what was said; payloads may be anything, arrays among them."""
-    for name, value in attributes.items():
-        if value is None or isinstance(value, int | float | str):
-            yield name, value
-        elif isinstance(value, list | tuple | range) and len(value) <= _MOST_TEXT:
-            yield name, list(value)
-        else:
-            with suppress(Exception):  # a payload's own words may fail
-                yield name, repr(value)[:_MOST_TEXT]
 
 
 def _is_off() -> bool:

@@ -3,11 +3,12 @@
 import contextlib
 import itertools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mlscope.tracing.application import Note, Notebook, now_ns
 
+_MOST_TEXT = 200
 _Open = tuple[str, int, dict[str, Any]]
 
 
@@ -18,6 +19,7 @@ class Ears:
         self._notebook = notebook
         self._stacks: dict[tuple[int, str], list[_Open]] = {}
         self._started: dict[int, _Open] = {}
+        self._unended_elsewhere = 0
         self._ids = itertools.count(1 << 62)
 
     @property
@@ -35,6 +37,7 @@ class Ears:
         self._notebook.is_open = False
         notes, dropped = self._notebook.take()
         unended = sum(map(len, self._stacks.values())) + len(self._started)
+        unended += self._unended_elsewhere
         self._forget()
         return notes, dropped, unended
 
@@ -72,6 +75,12 @@ class Ears:
         """Hear that something happened now."""
         self._notebook.add(Note(name, now_ns(), -1, threading.get_native_id(), dict(attributes)))
 
+    def hear_of(self, notes: Iterable[Note], unended: int) -> None:
+        """Keep what another process heard in this block."""
+        for note in notes:
+            self._notebook.add(note)
+        self._unended_elsewhere += unended
+
     def _note(self, opened: _Open, ended_ns: int) -> None:
         name, began_ns, attributes = opened
         thread = threading.get_native_id()
@@ -83,6 +92,7 @@ class Ears:
     def _forget(self) -> None:
         self._stacks.clear()
         self._started.clear()
+        self._unended_elsewhere = 0
         self._notebook.take()
 
 
@@ -105,3 +115,19 @@ def said_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
         if value is not None and not (isinstance(value, str) and value == "")
     }
     return {"source": "nvtx", **kept}
+
+
+def plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was said as JSON can have it; payloads may be anything, arrays among them."""
+    return dict(_plain(attributes))
+
+
+def _plain(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in attributes.items():
+        if value is None or isinstance(value, int | float | str):
+            yield name, value
+        elif isinstance(value, list | tuple | range) and len(value) <= _MOST_TEXT:
+            yield name, list(value)
+        else:
+            with contextlib.suppress(Exception):  # a payload's own words may fail
+                yield name, repr(value)[:_MOST_TEXT]

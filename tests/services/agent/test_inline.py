@@ -15,20 +15,25 @@ import numpy as np
 import pytest
 
 from mlscope.tracing.application import NOTEBOOK, Note, now_ns
+from schemas.level import Level
 from schemas.manifest import Step
 from schemas.plan import Subject
 from services.agent.allowances import InlineLimits
 from services.agent.alone import finished_alone
+from services.agent.collectors import CollectorRequest
+from services.agent.collectors.nvtx import open_collector
 from services.agent.errors import CodeFailed, CodeRaised, CodeRefused
 from services.agent.inline import Inline, check_code, open_inline
 from services.agent.inline_filter import FilterMissing, filter_calls
 from services.agent.inline_process import notes_of
+from services.agent.predictors import Opened
 from tests.seccomp import needs_filter
 from tests.services.agent.builders import a_subject
 
 pytestmark = needs_filter
 
 LIMITS = InlineLimits(timeout_s=30.0, cpu_s=30)
+OPENED = Opened("onnxruntime", "1", (), (), "cpu", "", "float32", 1, {})
 ECHO = "def fun(env, data):\n    return data\n"
 
 
@@ -106,9 +111,57 @@ def test_spans_of_code_come_with_its_answer_while_somebody_notes_them() -> None:
     ["x", ["a", 10, 5], ["a", 10, 5.0, {}], [b"a", 10, 5, {}], ["a", 0, 5, {}], ["a", 18, 5, {}]],
 )
 def test_what_is_no_span_within_its_call_is_left_out(note: Any) -> None:
-    assert list(notes_of(["ok", None, [note, ["good", 10, -1, {}]]], 5, 20)) == [
+    assert list(notes_of([[note, ["good", 10, -1, {}]]], 5, 20)) == [
         Note("good", 10, -1, threading.get_native_id(), {})
     ]
+
+
+RANGES = """
+import nvtx
+DOMAIN = nvtx.get_domain("shop")
+LOOK_UP = DOMAIN.get_event_attributes("look up")
+@nvtx.annotate("decorated")
+def decorated():
+    nvtx.mark("here", payload=object())
+def fun(env, data):
+    with nvtx.annotate("tokenise", payload=3):
+        DOMAIN.push_range(LOOK_UP)
+        decorated()
+        DOMAIN.pop_range()
+    nvtx.push_range("left open")
+    return data
+"""
+
+
+def test_ranges_of_code_are_those_of_the_collector() -> None:
+    collector = open_collector(CollectorRequest(OPENED, Level.APPLICATION))
+    with opened(preprocess=RANGES) as inline:
+        prepared(inline, 1)
+        collector.begin()
+        try:
+            assert prepared(inline, 1) == 1
+            collected = collector.end()
+        finally:
+            collector.close()
+    names = [each.name for each in collected.spans]
+    assert names == ["tokenise", "look up", "decorated", "here"]
+    assert [each.parent for each in collected.spans] == [-1, 0, 1, 2]
+    tokenise, look_up, _, here = (dict(each.attributes or {}) for each in collected.spans)
+    assert (tokenise, look_up["domain"]) == ({"source": "nvtx", "payload": 3}, "shop")
+    assert here["payload"].startswith("<object")
+    assert {each.thread for each in collected.spans} == {threading.get_native_id()}
+    assert collected.notes == ("1 ranges did not end in their block",)
+
+
+def test_ranges_of_code_are_not_heard_where_nobody_listens() -> None:
+    with opened(preprocess=RANGES) as inline:
+        NOTEBOOK.take()
+        NOTEBOOK.is_open = True
+        try:
+            prepared(inline, 1)
+        finally:
+            NOTEBOOK.is_open = False
+        assert NOTEBOOK.take() == ([], 0)
 
 
 def test_code_behind_gets_the_samples_it_speaks_of() -> None:
