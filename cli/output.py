@@ -9,10 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
+from cli.narrow import Cells, bounded, is_wide, parted, turned
 from mlscope.client.quantities import heads_of, shown, unit_of
 from mlscope.layout import folded, laid_out
 from schemas.analysis import Table
 
+MOST_TURNED = 4
+"""Rows that stand side by side, a line a column, where a table is too wide for a terminal."""
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
@@ -90,11 +93,20 @@ def table_lines(rows: Rows, *, is_tty: bool = False, fit: int = 0) -> list[str]:
         [shown(value, unit) for value, unit in zip(row, units, strict=True)] for row in rows.rows
     ]
     to_right = [_is_numeric(column) for column in zip(*rows.rows, strict=True)]
-    lay_out = folded if rows.folds else laid_out
     heads = heads_of(list(zip(rows.columns, units, strict=True)))
-    layout = lay_out(heads, cells, to_right or [False] * len(heads), fit)
+    table = Cells(tuple(heads), tuple(map(tuple, cells)), tuple(to_right or [False] * len(heads)))
+    above: list[str] = []
+    if is_wide(table, fit) and rows.title and rows.rows:
+        table = bounded(table)
+        if len(rows.rows) == 1:
+            return turned(table, fit)
+        above, table = parted(table, fit)
+        if is_wide(table, fit) and len(rows.rows) <= MOST_TURNED:
+            return above + turned(table, fit)
+    lay_out = folded if rows.folds else laid_out
+    layout = lay_out(table.heads, table.rows, table.to_right, fit)
     head = [f"{_BOLD}{line}{_PLAIN}" for line in layout.head] if is_tty else layout.head
-    return head + layout.body
+    return above + head + layout.body
 
 
 def width_of(stream: TextIO) -> int:

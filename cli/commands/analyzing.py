@@ -2,13 +2,20 @@
 
 import argparse
 import asyncio
+import sys
+from collections.abc import Mapping, Sequence
 
 from cli import exits
 from cli.commands.asking import client_of, write_tables
-from cli.output import Rows, rows_of, write_json, write_rows
+from cli.output import Rows, rows_of, width_of, write_json, write_rows
 from mlscope.client import ResultTables
 from mlscope.client.brief import brief
+from mlscope.layout import wrapped
 
+_AROUND_NAME = 16
+"""Terminal columns beside a table's name: its number, its rows, and gaps."""
+LEAST_VERDICT = 40
+"""Terminal columns that a verdict has at least."""
 _COLUMNS = ("id", "table", "rows", "verdict")
 
 
@@ -25,8 +32,22 @@ async def _analyze(arguments: argparse.Namespace) -> int:
     elif arguments.output == "json":
         write_json([_record(found, name) for name in found])
     else:
-        write_rows(rows_of([_line(found, name) for name in found], _COLUMNS), arguments.output)
+        lines = [_line(found, name) for name in found]
+        fit = width_of(sys.stdout) if arguments.output == "table" else 0
+        write_rows(folded_lines(lines, fit) if fit else rows_of(lines, _COLUMNS), arguments.output)
     return exits.OK
+
+
+def folded_lines(lines: Sequence[Mapping[str, object]], fit: int) -> Rows:
+    """Return a line an analysis, whose verdict goes on below where it is longer than a terminal."""
+    name_size = max(len(str(line["table"])) for line in lines) if lines else 0
+    left = max(fit - name_size - _AROUND_NAME, LEAST_VERDICT)
+    folded: list[tuple[str, ...]] = []
+    for line in lines:
+        first, *more = wrapped(str(line["verdict"]), left)
+        folded.append((str(line["id"]), str(line["table"]), f"{line['rows']:>4}", first))
+        folded += [("", "", "", each) for each in more]
+    return Rows(_COLUMNS, tuple(folded))
 
 
 def _print_tables(found: ResultTables, names: list[str], form: str) -> None:

@@ -1,5 +1,6 @@
 """A result as text: the columns that say most, aligned, with its verdict and its caveats. Pure."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -27,6 +28,11 @@ SUMMARY = tuple(COLUMNS)
 
 FAILURES = "failures"
 """The table that says why queries failed; it belongs to the result when it has rows."""
+
+LEAST_MERGED = 3
+"""Runs that say the same with other numbers, from which on it is said once."""
+MOST_NAMED = 4
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 _UNLESS_EMPTY = ("failed", "offered_per_s")
 _UNLESS_ALIKE = ("agent",)
@@ -67,14 +73,41 @@ def parted_caveats(tables: Sequence[Table]) -> tuple[list[str], dict[str, list[s
 
 
 def caveat_lines(caveats: Sequence[str]) -> list[str]:
-    """Return caveats, those that differ in their run alone as one."""
+    """Return caveats, those that differ in their run alone as one.
+
+    What several runs say with numbers of their own is said once, each number from least to most.
+    """
     runs: dict[str, list[str]] = {}
     for caveat in caveats:
         run, colon, text = caveat.partition(": ")
         if not colon or (" " in run and ": " in text):
             run, text = "", caveat
         runs.setdefault(text, []).append(run)
-    return [f"{', '.join(names)}: {text}" if names[0] else text for text, names in runs.items()]
+    kinds: dict[tuple[str, bool], list[str]] = {}
+    for text, names in runs.items():
+        kinds.setdefault((_NUMBER.sub("", text), bool(names[0])), []).append(text)
+    lines = []
+    for (_, has_runs), texts in kinds.items():
+        if has_runs and len(texts) >= LEAST_MERGED:
+            every = list(dict.fromkeys(name for text in texts for name in runs[text]))
+            lines.append(f"{_listed(every)}: {_spread(texts)}")
+        else:
+            lines += [f"{_listed(runs[t])}: {t}" if has_runs else t for t in texts]
+    return lines
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) <= MOST_NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[: MOST_NAMED - 1])} and {len(names) - MOST_NAMED + 1} other runs"
+
+
+def _spread(texts: Sequence[str]) -> str:
+    """Return texts that differ in numbers alone as one: `3…9 of 12`."""
+    columns = zip(*(_NUMBER.findall(text) for text in texts), strict=True)
+    ends = [(min(each, key=float), max(each, key=float)) for each in columns]
+    told = iter(low if low == high else f"{low}\N{HORIZONTAL ELLIPSIS}{high}" for low, high in ends)
+    return _NUMBER.sub(lambda _: next(told), texts[0])
 
 
 def text_of(table: Table, fit: int = 0) -> str:

@@ -80,3 +80,14 @@ def test_a_result_prints_as_a_table() -> None:
 
 def test_the_summary_is_latency_and_throughput() -> None:
     assert SUMMARY == ("latency", "throughput")
+
+
+def test_what_runs_say_with_their_own_numbers_is_said_once() -> None:
+    noisy = [f"b{n}: noisy: {70 + n}% of 2, {n}.5 s" for n in range(3)]
+    to = "\N{HORIZONTAL ELLIPSIS}"
+    assert caveat_lines(noisy) == [f"b0, b1, b2: noisy: 70{to}72% of 2, 0.5{to}2.5 s"]
+    assert caveat_lines(noisy[:2]) == noisy[:2]
+
+
+def test_many_runs_are_not_all_named() -> None:
+    assert caveat_lines([f"b{n}: slow" for n in range(6)]) == ["b0, b1, b2 and 3 other runs: slow"]
