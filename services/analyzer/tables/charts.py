@@ -66,6 +66,56 @@ def boxes(x: tuple[str, str], title: str, *shown: str) -> Chart:
     )
 
 
+def estimates(
+    x: tuple[str, str],
+    y: tuple[str, str],
+    color: str,
+    *shown: str,
+    keep: str = "",
+    is_in_order: bool = False,
+) -> Chart:
+    """Return a point a row, and its 95 % interval as a line through it; a `color` beside the other.
+
+    `y` is a column that has `_low` and `_high` beside it; `keep` says which rows there are. `x` is
+    sorted, unless its order is the table's own (sort null).
+    """
+    unsorted: Chart = {"sort": None} if is_in_order else {}
+    place = {"field": x[0], "type": "ordinal", "title": x[1], **unsorted}
+    where = {"x": place, "xOffset": {"field": color}, "color": kinds(color)}
+    ends = {"y": number(f"{y[0]}_low", y[1]), "y2": {"field": f"{y[0]}_high"}}
+    seen = tips(x[0], *y[:1], f"{y[0]}_low", f"{y[0]}_high", color, *shown)
+    return _whole(
+        **({"transform": [{"filter": keep}]} if keep else {}),
+        layer=[
+            {"mark": {"type": "rule"}, "encoding": {**where, **ends}},
+            {
+                "mark": {"type": "point", "filled": True},
+                "encoding": {**where, "y": number(*y), "tooltip": seen},
+            },
+        ],
+    )
+
+
+def percentiles(x: tuple[str, str], parts: Mapping[str, str], title: str, *shown: str) -> Chart:
+    """Return points above each other at a row's `x`; `parts` are columns and what they show."""
+    named = " : ".join(f"datum.part == '{c}' ? '{t}'" for c, t in parts.items())
+    place = {"field": x[0], "type": "ordinal", "title": x[1], "axis": {"labelOverlap": True}}
+    return _whole(
+        transform=[
+            {"fold": list(parts), "as": ["part", "amount"]},
+            {"calculate": f"{named} : ''", "as": "what"},
+            {"filter": "isValid(datum.amount)"},
+        ],
+        mark={"type": "point", "filled": True, "tooltip": True},
+        encoding={
+            "x": place,
+            "y": number("amount", title),
+            "color": {**kinds("what"), "sort": list(parts.values())},
+            "tooltip": tips(x[0], "what", "amount", *shown),
+        },
+    )
+
+
 def pie(share: tuple[str, str], kind: str, facet: str = "run") -> Chart:
     """Return a pie a run: `share` is the number of a slice, `kind` what it is of."""
     return _whole(

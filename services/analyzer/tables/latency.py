@@ -7,6 +7,7 @@ from typing import Any
 from mlscope.statistics import mean_interval, minimum_count
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Ns, Run, spaced_hz
+from services.analyzer.tables.charts import percentiles
 from services.analyzer.tables.failures import first_reason
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
@@ -160,4 +161,20 @@ ANALYSIS = Analysis(
         text("result", "The scenario's final performance result."),
     ),
     compute=latency,
+    chart=percentiles(
+        ("run", "Run"),
+        {
+            "min": "least",
+            "trimmed_mean": "trimmed mean",
+            "median": "median",
+            "p90": "90th percentile",
+            "p99": "99th percentile",
+            "max": "most",
+        },
+        "Latency (ns)",
+        "scenario",
+        "batch_size",
+        "level",
+        "count",
+    ),
 )

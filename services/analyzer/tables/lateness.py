@@ -8,6 +8,7 @@ from typing import Any
 
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run, spaced_hz
+from services.analyzer.tables.charts import percentiles
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
@@ -81,4 +82,20 @@ ANALYSIS = Analysis(
         ),
     ),
     compute=lateness,
+    chart=percentiles(
+        ("run", "Run"),
+        {
+            "p50": "issued: median",
+            "p90": "issued: 90th percentile",
+            "p99": "issued: 99th percentile",
+            "max": "issued: most",
+            "begun_p50": "begun: median",
+            "begun_p99": "begun: 99th percentile",
+        },
+        "Behind the due time (ns)",
+        "scenario",
+        "pacing",
+        "count",
+        "early",
+    ),
 )

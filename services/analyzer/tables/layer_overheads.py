@@ -19,6 +19,7 @@ from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from services.analyzer.frames import LAYER_LEVEL, Frames, Run
 from services.analyzer.grouped import CONFIDENCE
+from services.analyzer.tables.charts import estimates
 from services.analyzer.tables.levels import (
     BEYOND_WHOLE,
     UNTIMED,
@@ -153,4 +154,10 @@ ANALYSIS = Analysis(
         text("doubt", "Why it does not."),
     ),
     compute=layer_overheads,
+    chart=estimates(
+        ("index", "Layer"),
+        ("overhead", "What the deeper level adds (ns)"),
+        "deeper",
+        *("name", "run", "time", "share", "doubt"),
+    ),
 )

@@ -29,6 +29,7 @@ from mlscope.statistics import Interval, blocks_interval, percentile_interval
 from schemas.analysis import Table
 from schemas.level import Level
 from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Ns, Run
+from services.analyzer.tables.charts import estimates
 from services.analyzer.tables.side_by_side import ambiguous_parents, are_side_by_side
 from services.analyzer.tables.table import (
     Analysis,
@@ -321,4 +322,12 @@ ANALYSIS = Analysis(
         text("variant", "What was special about the process: serialised, cold, or nothing."),
     ),
     compute=levels,
+    chart=estimates(
+        ("part", "Part"),
+        ("median", "Time a query (ns)"),
+        "session",
+        *("run", "level", "share", "doubt", "variant"),
+        keep="datum.kind == 'measured'",
+        is_in_order=True,
+    ),
 )

@@ -7,6 +7,7 @@ from mlscope.statistics import throughput as rate_of
 from schemas.analysis import Table
 from schemas.level import level_of
 from services.analyzer.frames import Frames, Run, contiguous_ends_ns, spaced_hz
+from services.analyzer.tables.charts import estimates
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
@@ -96,4 +97,12 @@ ANALYSIS = Analysis(
         real("offered_per_s", "Queries due a second, in an open loop.", "1/s"),
     ),
     compute=throughput,
+    chart=estimates(
+        ("batch_size", "Batch size"),
+        ("samples_per_s", "Samples per second"),
+        "run",
+        "scenario",
+        "level",
+        "agent",
+    ),
 )

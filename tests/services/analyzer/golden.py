@@ -1,5 +1,6 @@
 """Golden tables: `input.json` and what it must become, `table.csv`, both to be read by people.
 
+Charts, which say the same of every table, are beside them, one a name.
 `python -m tests.services.analyzer.golden` writes the tables anew; then read the difference.
 """
 
@@ -24,8 +25,10 @@ from services.analyzer.row_schemas import (
     Schema,
 )
 from services.analyzer.tables import ANALYSES
+from services.analyzer.tables.table import Analysis
 
 FOLDER = Path(__file__).parents[2] / "golden" / "tables"
+CHARTS = FOLDER.with_name("charts")
 
 
 def frames_in(value: dict[str, Any]) -> Frames:
@@ -124,6 +127,13 @@ def made_of(folder: Path) -> str:
     return as_csv(analysis.compute(frames))
 
 
+def chart_text(analysis: Analysis) -> str:
+    """Return an analysis' chart as its golden file has it."""
+    return json.dumps(analysis.chart, indent=1) + "\n"
+
+
 if __name__ == "__main__":
+    for charted in (each for each in ANALYSES if each.chart):
+        (CHARTS / f"{charted.name}.json").write_text(chart_text(charted))
     for each in sorted(FOLDER.iterdir()):
         (each / "table.csv").write_text(made_of(each))

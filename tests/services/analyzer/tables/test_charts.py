@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from services.analyzer.tables import ANALYSES
-from services.analyzer.tables.charts import bars, fields_of, stacked
+from services.analyzer.tables.charts import bars, estimates, fields_of, stacked
 from services.analyzer.tables.table import Analysis
+from tests.services.analyzer.golden import CHARTS, chart_text
 
 NUMBERED = [each for each in ANALYSES if each.id]
 CHARTED = [each for each in ANALYSES if each.chart]
@@ -44,6 +45,30 @@ def test_numbers_are_drawn_from_columns_of_numbers(analysis: Analysis) -> None:
         for channel in encoding.values():
             if isinstance(channel, dict) and channel.get("type") == "quantitative":
                 assert types.get(channel["field"], "float") in ("int", "float")
+
+
+@pytest.mark.parametrize("analysis", CHARTED, ids=lambda each: each.name)
+def test_golden_chart(analysis: Analysis) -> None:
+    assert chart_text(analysis) == (CHARTS / f"{analysis.name}.json").read_text()
+
+
+def test_every_golden_chart_is_of_an_analysis() -> None:
+    assert {path.stem for path in CHARTS.iterdir()} == {each.name for each in CHARTED}
+
+
+@pytest.mark.parametrize("name", ["latency", "throughput", "lateness", "levels", "layer_overheads"])
+def test_what_was_measured_has_a_chart(name: str) -> None:
+    assert name in [each.name for each in CHARTED]
+
+
+def test_an_estimate_is_drawn_with_its_interval() -> None:
+    chart = estimates(("part", "Part"), ("median", "ns"), "run", keep="datum.kind == 'x'")
+    assert fields_of(chart) == {"part", "median", "median_low", "median_high", "run", "kind"}
+    line, point = chart["layer"]
+    assert (line["encoding"]["y"]["field"], line["encoding"]["y2"]) == (
+        "median_low", {"field": "median_high"},
+    )  # fmt: skip
+    assert point["encoding"]["y"]["field"] == "median"
 
 
 def test_a_strange_field_is_found_in_channels_folds_and_expressions() -> None:
