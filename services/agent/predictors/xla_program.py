@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from services.agent.predictors.natures import Nature, plain_flops, product_flops
+from services.agent.predictors.natures import Nature, Shapes, plain_flops, product_flops
 from services.agent.predictors.xla_graphs import Graphable
 
 _COMPUTATION = re.compile(r"^(?:ENTRY )?%?(?P<name>[\w.\-]+) \(.*\{$")
@@ -23,6 +23,9 @@ _OP_NAME = re.compile(r'op_name="([^"]*)"')
 _WRAPPING = re.compile(r"p?jit\(|(?:Stateful)?PartitionedCall|main$")
 _CALLS = re.compile(r"calls=%?([\w.\-]+)")
 _CONTRACTED = re.compile(r"lhs_contracting_dims=\{([\d,]*)\}")
+_GEMM = re.compile(r'custom_call_target="__cublas.*"lhs_contracting_dimensions":\[([\d,"]*)\]')
+"""cuBLAS' and cuBLASLt's products say in `backend_config` what they sum over."""
+_SCRATCH = ("u8", "s8")
 _KERNEL = re.compile(r"dim_labels=\w+_(\w+)->")
 _WINDOW = re.compile(r"window=\{size=([\dx]+)")
 _BITS = re.compile(r"\d+")
@@ -132,7 +135,7 @@ class Program:
             memory_kind="outputs",
             flops=self._flops(one),
             bytes_read=sum(_bytes(each.results) for each in given),
-            bytes_written=written,
+            bytes_written=_bytes(_products(one)),
             more={"instruction": name},
         )
         own = one.op_name or next((each.op_name for each in inside if each.is_root), "")
@@ -200,9 +203,7 @@ def _own_flops(one: Instruction, owner: Computation) -> int | None:
         axes = [int(axis) for axis in contracted[1].split(",") if axis] if contracted else []
         return product_flops(outputs, prod(given[0][axis] for axis in axes))
     if one.opcode == "convolution" and len(given) > 1:
-        labels = _KERNEL.search(one.rest)
-        place = labels[1].index("o") if labels else -1
-        return product_flops(outputs, prod(given[1]) // max(1, given[1][place]))
+        return _convolution_flops(one, given, outputs)
     if one.opcode == "reduce" and given:
         return prod(given[0])
     if one.opcode == "reduce-window":
@@ -210,9 +211,41 @@ def _own_flops(one: Instruction, owner: Computation) -> int | None:
         return (
             product_flops(outputs, 1) // 2 * prod(map(int, window[1].split("x")) if window else ())
         )
-    if one.opcode in ("custom-call", *HOLDING):
+    if one.opcode == "custom-call":
+        return _library_flops(one, given, outputs)
+    if one.opcode in HOLDING:
         return None
     return plain_flops(_PLAIN.get(one.opcode, one.opcode), given, outputs) or 0
+
+
+def _convolution_flops(one: Instruction, given: Shapes, outputs: Shapes) -> int:
+    labels = _KERNEL.search(one.rest)
+    place = labels[1].index("o") if labels else -1
+    return product_flops(outputs, prod(given[1]) // max(1, given[1][place]))
+
+
+def _library_flops(one: Instruction, given: Shapes, outputs: Shapes) -> int | None:
+    """Return the FLOPs of cuDNN's convolutions and cuBLAS' products; None of other libraries'.
+
+    What they add or activate behind the product is not counted, as it is less than 1 %.
+    """
+    if len(given) > 1 and _KERNEL.search(one.rest):
+        return _convolution_flops(one, given, outputs)
+    if given and (summed := _GEMM.search(one.rest)):
+        axes = [int(axis) for axis in summed[1].replace('"', "").split(",") if axis]
+        return product_flops(outputs, prod(given[0][axis] for axis in axes))
+    return None
+
+
+def _products(one: Instruction) -> Sequence[tuple[str, Sequence[int]]]:
+    """Return an instruction's results without the working memory that a library was lent."""
+    if one.opcode != "custom-call":
+        return one.results
+    return [
+        each
+        for at, each in enumerate(one.results)
+        if not at or each[0] not in _SCRATCH or len(each[1]) != 1
+    ]
 
 
 def _type_of(one: Instruction, inside: Sequence[Instruction]) -> str:

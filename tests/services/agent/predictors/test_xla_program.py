@@ -32,6 +32,21 @@ ENTRY %main.7 (x: f32[64,512], w: f32[512,256], k: f32[3,3,4,8], i: f32[1,9,9,4]
 }
 """  # noqa: E501
 
+LIBRARIES = """HloModule jit_f, is_scheduled=true
+
+ENTRY %main.9 (a: f32[4,32,32,3], k: f32[32,3,3,3], g: f32[4,4,5,5], h: f32[8,2,3,3], x: f32[8,512], w: f32[10,512]) -> f32[8,10] {
+  %a = f32[4,32,32,3]{3,2,1,0} parameter(0)
+  %k = f32[32,3,3,3]{3,2,1,0} parameter(1)
+  %g = f32[4,4,5,5]{3,2,1,0} parameter(2)
+  %h = f32[8,2,3,3]{3,2,1,0} parameter(3)
+  %x = f32[8,512]{1,0} parameter(4)
+  %w = f32[10,512]{1,0} parameter(5)
+  %conv.1 = (f32[4,32,32,32]{3,2,1,0}, u8[4096]{0}) custom-call(%a, %k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_o01i->b01f, custom_call_target="__cudnn$convBiasActivationForward", backend_config={"cudnn_conv_backend_config":{"activation_mode":"kRelu"}}
+  %grouped.2 = (f32[4,8,5,5]{3,2,1,0}, u8[0]{0}) custom-call(%g, %h), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01, feature_group_count=2, custom_call_target="__cudnn$convForward"
+  ROOT %gemm.3 = (f32[8,10]{1,0}, s8[4194304]{0}) custom-call(%x, %w), custom_call_target="__cublas$gemm", backend_config={"operation_queue_id":"0","gemm_backend_config":{"alpha_real":1,"beta":0,"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["1"],"lhs_batch_dimensions":[],"rhs_batch_dimensions":[]}}}
+}
+"""  # noqa: E501
+
 
 def described(program: Program, name: str) -> Any:
     found, attributes = program.row(name, 0)
@@ -58,7 +73,17 @@ def test_a_library_s_call_has_unknown_flops_and_several_results() -> None:
     assert name == "custom.4"
     assert "flops" not in told
     assert told["shape"] == [[64, 256], [16]]
-    assert told["bytes_written"] == 4 * 64 * 256 + 16
+    assert told["bytes_written"] == 4 * 64 * 256
+    assert told["memory_bytes"] == 4 * 64 * 256 + 16
+
+
+def test_products_of_cudnn_and_cublas_count_what_their_labels_say() -> None:
+    program = program_of(LIBRARIES, "XLA NVIDIA H200")
+    told = {name: described(program, name)[1] for name in ("conv.1", "grouped.2", "gemm.3")}
+    assert told["conv.1"]["flops"] == 2 * (4 * 32 * 32 * 32) * (3 * 3 * 3)
+    assert told["conv.1"]["bytes_written"] == 4 * (4 * 32 * 32 * 32)
+    assert told["grouped.2"]["flops"] == 2 * (4 * 8 * 5 * 5) * (2 * 3 * 3)
+    assert told["gemm.3"]["flops"] == 2 * (8 * 10) * 512
 
 
 def test_an_instruction_that_is_not_in_the_text_is_still_a_layer() -> None:
