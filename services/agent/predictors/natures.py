@@ -17,7 +17,8 @@ _PER_ELEMENT: Mapping[str, int] = {
     "pow": 1, "max": 1, "min": 1, "softmax": 5, "logsoftmax": 5, "batchnorm": 2,
     "batchnormalization": 2, "layernorm": 7, "layernormalization": 7, "groupnorm": 7,
     "instancenormalization": 7, "biasadd": 1, "addv2": 1,
-    "addn": 1, "maximum": 1, "minimum": 1,
+    "addn": 1, "maximum": 1, "minimum": 1, "quickgelu": 6, "fastgelu": 8, "biasgelu": 9,
+    "skiplayernormalization": 8,
 }  # fmt: skip
 """FLOPs per element of the output; transcendental functions are counted as a few operations."""
 _PER_INPUT: Mapping[str, int] = {
@@ -25,6 +26,12 @@ _PER_INPUT: Mapping[str, int] = {
     "globalmaxpool": 1, "adaptiveavgpool2d": 1, "adaptivemaxpool2d": 1,
 }  # fmt: skip
 """FLOPs per element of the input: each is added or compared once."""
+_TAKING: Mapping[str, Sequence[int]] = {
+    "gather": (0,), "gatherv2": (0,), "gathernd": (0,), "gatherelements": (0,),
+    "resourcegather": (0,), "embedding": (0,), "index": (0,), "indexselect": (0,), "take": (0,),
+    "slice": (0,), "stridedslice": (0,), "dynamicslice": (0,), "embedlayernormalization": (2, 3, 4),
+}  # fmt: skip
+"""Operators that read of a table what their indices name, and the tables' places in the inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +83,24 @@ def plain_flops(kind: str, inputs: Shapes, outputs: Shapes, window: int = 1) -> 
     `window` is the elements under a pool's kernel. Source: one operation an element for
     arithmetic, comparisons and clipping by bound; the rest by `_PER_ELEMENT`.
     """
-    name = kind.lower().replace("_", "").removesuffix("inplace")
+    name = _plain_name(kind)
     written = sum(prod(shape) for shape in outputs[:1])
     if name in _PER_INPUT:
         return _PER_INPUT[name] * sum(prod(shape) for shape in inputs[:1])
     if "pool" in name:
         return window * written
     return _PER_ELEMENT[name] * written if name in _PER_ELEMENT else None
+
+
+def spared_bytes(kind: str, given_bytes: Sequence[int], written_bytes: int) -> int:
+    """Return the bytes of an operator's inputs that it does not read.
+
+    An embedding, gather or slice reads the rows that it returns, so of each table no more bytes
+    than it writes, and its indices; any other operator reads all. Source: XLA's HloCostAnalysis
+    (HandleGather counts the indices and the output's size, HandleSlice the output's).
+    """
+    tables = _TAKING.get(_plain_name(kind), ())
+    return sum(max(0, given_bytes[at] - written_bytes) for at in tables if at < len(given_bytes))
 
 
 def summed_in(left: Sequence[int], out: Sequence[int]) -> int:
@@ -100,3 +118,7 @@ def summed_in(left: Sequence[int], out: Sequence[int]) -> int:
 def product_flops(outputs: Shapes, summed: int) -> int:
     """Return the FLOPs of a convolution or matrix product: 2 for each of `summed` an element."""
     return 2 * prod(outputs[0]) * summed if outputs else 0
+
+
+def _plain_name(kind: str) -> str:
+    return kind.lower().replace("_", "").replace("-", "").removesuffix("inplace")

@@ -1,18 +1,40 @@
-"""The nodes of an ONNX file, read without the onnx package.
+"""The nodes and weights of an ONNX file, read without the onnx package.
 
 Format: protobuf wire format; field numbers from onnx.proto3 (ModelProto.graph = 7,
-GraphProto.node = 1, NodeProto.input = 1, output = 2, name = 3, op_type = 4, attribute = 5,
-AttributeProto.name = 1, ints = 8).
+GraphProto.node = 1, initializer = 5, NodeProto.input = 1, output = 2, name = 3, op_type = 4,
+attribute = 5, domain = 7, AttributeProto.name = 1, i = 3, s = 4, t = 5, g = 6, ints = 8,
+TensorProto.dims = 1, data_type = 2, name = 8).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from types import MappingProxyType
 
-_GRAPH, _NODE = 7, 1
-_INPUT, _OUTPUT, _NAME, _OP_TYPE, _ATTRIBUTE = 1, 2, 3, 4, 5
-_ATTRIBUTE_NAME, _ATTRIBUTE_INTS = 1, 8
-_WINDOW = b"kernel_shape"
+_GRAPH, _NODE, _INITIALIZER = 7, 1, 5
+_INPUT, _OUTPUT, _NAME, _OP_TYPE, _ATTRIBUTE, _DOMAIN = 1, 2, 3, 4, 5, 7
+_ATTRIBUTE_NAME, _INTEGER, _TEXT, _TENSOR, _BODY, _INTEGERS = 1, 3, 4, 5, 6, 8
+_DIMS, _DATA_TYPE, _TENSOR_NAME = 1, 2, 8
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+_BITS: Mapping[int, int] = MappingProxyType({
+    1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 9: 8, 10: 16, 11: 64, 12: 32, 13: 64, 14: 64,
+    15: 128, 16: 16, 17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4, 23: 4, 24: 8, 25: 2, 26: 2,
+})  # fmt: skip
+"""Bits of an element by TensorProto.DataType; texts (8) have no size of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A tensor that lies in the file: its shape in elements, and the bits of one."""
+
+    shape: tuple[int, ...]
+    bits: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of all its elements."""
+        return -(-prod(self.shape) * self.bits // 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,68 +45,123 @@ class Node:
     op_type: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    #: the sizes of a convolution's or pool's kernel, where it says them
-    window: tuple[int, ...] = ()
+    domain: str = ""
+    #: its whole numbers by attribute
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    #: its texts by attribute
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def window(self) -> tuple[int, ...]:
+        """Return the sizes of a convolution's or pool's kernel, where it says them."""
+        return self.sizes.get("kernel_shape", ())
+
+    @property
+    def label(self) -> str:
+        """Return its name; that of its first output where it has none."""
+        return self.name or next(iter(self.outputs), "")
 
 
-def nodes_of(model: bytes) -> list[Node]:
-    """Return the nodes of the main graph, in file order. Raises ValueError when it is no ONNX."""
-    view = memoryview(model)
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What an ONNX file holds: nodes in file order, and the shapes of its weights by tensor."""
+
+    nodes: tuple[Node, ...] = ()
+    weights: Mapping[str, Weights] = field(default_factory=dict)
+    #: nodes in the bodies of others (loops, branches)
+    inner: tuple[Node, ...] = ()
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the nodes of a graph hold beside themselves, as they are read."""
+
+    weights: dict[str, Weights] = field(default_factory=dict)
+    inner: list[Node] = field(default_factory=list)
+
+
+def graph_of(model: bytes) -> Graph:
+    """Return the main graph and what is in its nodes. Raises ValueError when it is no ONNX."""
+    found, nodes = _Found(), list[Node]()
     try:
-        return [_node(node) for graph in _parts(view, _GRAPH) for node in _parts(graph, _NODE)]
+        for body in _parts(memoryview(model), _GRAPH):
+            nodes += _graph(body, found)
     except IndexError as error:
         raise ValueError("not an ONNX model") from error
+    return Graph(tuple(nodes), found.weights, tuple(found.inner))
 
 
-def originals_of(originals: Sequence[Node], kept: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return, for each executed node, the names of the original nodes it does the work of.
-
-    `kept` maps an executed node's name to the original node that ends it. Its region is found
-    by walking back from there through the graph up to the ends of other executed nodes.
-    """
-    by_name = {node.name: node for node in originals}
-    maker = {output: node for node in originals for output in node.outputs}
-    ends = {by_name[last].name for last in kept.values() if last in by_name}
-    order = {node.name: index for index, node in enumerate(originals)}
-    return {
-        executed: tuple(sorted(_region(by_name[last], maker, ends), key=order.__getitem__))
-        for executed, last in kept.items()
-        if last in by_name
-    }
+def _graph(body: memoryview, found: _Found) -> list[Node]:
+    """Return a graph's nodes; note its weights and what its nodes hold."""
+    for tensor in _parts(body, _INITIALIZER):
+        name, weights = _weights(tensor)
+        found.weights.setdefault(name, weights)
+    return [_node(node, found) for node in _parts(body, _NODE)]
 
 
-def _region(end: Node, maker: Mapping[str, Node], ends: set[str]) -> set[str]:
-    found, waiting = {end.name}, [end]
-    while waiting:
-        for tensor in waiting.pop().inputs:
-            node = maker.get(tensor)
-            if node is not None and node.name not in ends and node.name not in found:
-                found.add(node.name)
-                waiting.append(node)
-    return found
+def _node(body: memoryview, found: _Found) -> Node:
+    texts: dict[int, list[str]] = {_INPUT: [], _OUTPUT: []}
+    texts |= {each: [""] for each in (_NAME, _OP_TYPE, _DOMAIN)}
+    sizes, words = dict[str, tuple[int, ...]](), dict[str, str]()
+    held = list[Weights]()
+    for number, value in _fields(body):
+        if number in texts and isinstance(value, memoryview):
+            texts[number].append(_text(value))
+        elif number == _ATTRIBUTE and isinstance(value, memoryview):
+            held += _attribute(value, sizes, words, found)
+    node = Node(
+        texts[_NAME][-1],
+        texts[_OP_TYPE][-1],
+        tuple(texts[_INPUT]),
+        tuple(texts[_OUTPUT]),
+        texts[_DOMAIN][-1],
+        sizes,
+        words,
+    )
+    if node.op_type == "Constant" and node.outputs and held:
+        found.weights.setdefault(node.outputs[0], held[0])
+    return node
 
 
-def _node(body: memoryview) -> Node:
-    texts: dict[int, list[str]] = {_INPUT: [], _OUTPUT: [], _NAME: [""], _OP_TYPE: [""]}
-    window: tuple[int, ...] = ()
-    for field, value in _fields(body):
-        if field in texts and isinstance(value, memoryview):
-            texts[field].append(bytes(value).decode("utf-8", errors="replace"))
-        elif field == _ATTRIBUTE and isinstance(value, memoryview):
-            window = _window(value) or window
-    name, kind = texts[_NAME][-1], texts[_OP_TYPE][-1]
-    return Node(name, kind, tuple(texts[_INPUT]), tuple(texts[_OUTPUT]), window)
+def _attribute(
+    body: memoryview, sizes: dict[str, tuple[int, ...]], words: dict[str, str], found: _Found
+) -> Iterator[Weights]:
+    """Note an attribute's numbers, text and body; yield its tensor."""
+    name, numbers, text = "", list[int](), ""
+    for number, value in _fields(body):
+        if number in (_INTEGER, _INTEGERS):
+            numbers += [value] if isinstance(value, int) else _varints(value)
+        elif isinstance(value, int):
+            continue
+        elif number == _ATTRIBUTE_NAME:
+            name = _text(value)
+        elif number == _TEXT:
+            text = _text(value)
+        elif number == _TENSOR:
+            yield _weights(value)[1]
+        elif number == _BODY:
+            found.inner += _graph(value, found)
+    if numbers:
+        sizes[name] = tuple(numbers)
+    if text:
+        words[name] = text
 
 
-def _window(attribute: memoryview) -> tuple[int, ...]:
-    """Return a kernel's sizes from one attribute; () for any other."""
-    name, sizes = b"", list[int]()
-    for field, value in _fields(attribute):
-        if field == _ATTRIBUTE_NAME and isinstance(value, memoryview):
-            name = bytes(value)
-        elif field == _ATTRIBUTE_INTS and name == _WINDOW:
-            sizes += [value] if isinstance(value, int) else _varints(value)
-    return tuple(sizes) if name == _WINDOW else ()
+def _weights(body: memoryview) -> tuple[str, Weights]:
+    """Return a tensor's name and shape; its elements are not looked at."""
+    name, kind, dims = "", 0, list[int]()
+    for number, value in _fields(body):
+        if number == _DIMS:
+            dims += [value] if isinstance(value, int) else _varints(value)
+        elif number == _DATA_TYPE and isinstance(value, int):
+            kind = value
+        elif number == _TENSOR_NAME and isinstance(value, memoryview):
+            name = _text(value)
+    return name, Weights(tuple(dims), _BITS.get(kind, 0))
+
+
+def _text(body: memoryview) -> str:
+    return bytes(body).decode("utf-8", errors="replace")
 
 
 def _varints(packed: memoryview) -> Iterator[int]:
@@ -95,8 +172,8 @@ def _varints(packed: memoryview) -> Iterator[int]:
 
 
 def _parts(body: memoryview, wanted: int) -> Iterator[memoryview]:
-    for field, value in _fields(body):
-        if field == wanted and isinstance(value, memoryview):
+    for number, value in _fields(body):
+        if number == wanted and isinstance(value, memoryview):
             yield value
 
 

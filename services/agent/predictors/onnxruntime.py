@@ -24,7 +24,7 @@ from services.agent.predictors import (
     TensorPlace,
     Tensors,
 )
-from services.agent.predictors.onnx_graph import nodes_of
+from services.agent.predictors.onnx_graph import graph_of
 from services.agent.predictors.onnxruntime_layers import LayerNames, runs_of
 from services.agent.predictors.onnxruntime_options import Options, options_of
 from services.agent.predictors.opening import Opening
@@ -277,13 +277,13 @@ def _session(
 
 def _layer_names(request: OpenRequest, options: Options) -> LayerNames:
     """Return names by the original graph and the one ORT makes of it (saved once, read back)."""
-    originals = nodes_of(request.graph)
+    originals = graph_of(request.graph)
     with tempfile.TemporaryDirectory(dir=request.scratch) as folder:
         path = Path(folder) / "executed.onnx"
         settings = _session_options(options)
         settings.optimized_model_filepath = str(path)
         _session(request, options, settings)
-        executed = nodes_of(path.read_bytes())
+        executed = graph_of(path.read_bytes())
     return LayerNames(originals, executed)
 
 

@@ -10,13 +10,15 @@ into a caller's array. Only a session's first run tells it: later ones plan all 
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import prod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from services.agent.predictors import Layer
-from services.agent.predictors.natures import Nature, Shapes, plain_flops, product_flops, summed_in
-from services.agent.predictors.onnx_graph import Node, originals_of
+from services.agent.predictors.natures import Nature
+from services.agent.predictors.onnx_graph import Graph
+from services.agent.predictors.onnx_origins import named_as_profiled, origins_of
+from services.agent.predictors.onnxruntime_work import NodeWork, Ran
 
 _KERNEL = "_kernel_time"
 _RUN = "model_run"
@@ -53,11 +55,13 @@ def runs_of(lines: Iterable[str]) -> Iterator[list[Event]]:
 class LayerNames:
     """Names and attributes of a model's executed nodes, worked out once for each."""
 
-    def __init__(self, originals: Sequence[Node], executed: Sequence[Node]) -> None:
+    def __init__(self, originals: Graph, executed: Graph) -> None:
+        """Take the graph that was given and the one that the optimiser made of it."""
         #: how many nodes a run executes
-        self.nodes = len(executed)
-        self._origin = originals_of(originals, _ends(originals, executed))
-        self._windows = {node.name: prod(node.window) for node in executed}
+        self.nodes = len(executed.nodes)
+        nodes = named_as_profiled(originals.nodes, executed.nodes)
+        self._origins = origins_of(originals.nodes, nodes)
+        self._work = NodeWork(originals, replace(executed, nodes=nodes), self._origins)
         #: what a node's spans carry, by its name and number; in order of their first run
         self._texts: dict[tuple[str, int], bytes] = {}
         #: bytes that nodes allocated in a session's first run, by the same
@@ -91,9 +95,9 @@ class LayerNames:
         name = key[0]
         kind = str(args.get("op_name", ""))
         inputs, outputs = _shapes(args, "input_type_shape"), _shapes(args, "output_type_shape")
-        parameters, activations = _whole(args, "parameter_size"), _whole(args, "activation_size")
-        known = None not in (parameters, activations)
         written = _whole(args, "output_size")
+        given = _whole(args, "activation_size"), _whole(args, "parameter_size")
+        work = self._work.of(name, Ran(kind, inputs, outputs, *given, written))
         allocated = self._allocated.get(key)
         how = "measured" if allocated is not None else "" if written is None else "outputs"
         return Nature(
@@ -102,47 +106,14 @@ class LayerNames:
             shapes=outputs,
             input_shapes=inputs,
             provider=str(args.get("provider", "")),
-            original=self._origin.get(name, ()),
+            original=[node.label for node in self._origins.get(name, ())],
             memory_bytes=written if allocated is None else allocated,
             memory_kind=how,
-            flops=flops_of(kind, inputs, outputs, self._windows.get(name, 1)),
-            bytes_read=(parameters or 0) + (activations or 0) if known else None,
+            flops=work.flops,
+            bytes_read=work.bytes_read,
             bytes_written=written,
+            more={} if work.channels is None else {"channels": work.channels},
         )
-
-
-def flops_of(kind: str, inputs: Shapes, outputs: Shapes, window: int = 1) -> int | None:
-    """Return the FLOPs of an ONNX operator, one of ORT's own or quantized ones included.
-
-    Weights of convolutions are (out, in / groups, kernel…), so what is summed for an element is
-    all of them for one output; `window` is the elements under a pool's kernel.
-    """
-    kernels = [shape for shape in inputs[1:] if len(shape) > 2]
-    if kind.endswith(("Conv", "ConvInteger")) and kernels:
-        return product_flops(outputs, prod(kernels[0][1:]))
-    if kind.endswith("ConvTranspose") and kernels and outputs:
-        # Each element of the input is spread over the weights of its channel.
-        return product_flops(inputs[:1], prod(kernels[0][1:]))
-    if kind.endswith(("MatMul", "MatMulInteger", "Gemm")) and inputs and inputs[0] and outputs:
-        return product_flops(outputs, summed_in(inputs[0], outputs[0]))
-    return plain_flops(kind, inputs, outputs, window)
-
-
-def _ends(originals: Sequence[Node], executed: Sequence[Node]) -> dict[str, str]:
-    """Return which original node ends each executed one: by its name, else by its output.
-
-    A node of ORT's own (a reorder) ends nothing when another already stands for its output.
-    """
-    names = {node.name for node in originals}
-    maker = {output: node.name for node in originals for output in node.outputs}
-    ends = {node.name: readable_name(node.name) for node in executed}
-    ends = {name: last for name, last in ends.items() if last in names}
-    taken = set(ends.values())
-    for node in executed:
-        last = next((maker[output] for output in node.outputs if output in maker), "")
-        if node.name not in ends and last and last not in taken:
-            ends[node.name] = last
-    return ends
 
 
 def _key(name: str, args: Mapping[str, Any]) -> tuple[str, int]:

@@ -4,7 +4,13 @@ import json
 
 import pytest
 
-from services.agent.predictors.natures import Nature, plain_flops, product_flops, summed_in
+from services.agent.predictors.natures import (
+    Nature,
+    plain_flops,
+    product_flops,
+    spared_bytes,
+    summed_in,
+)
 
 
 def test_what_is_unknown_is_left_out() -> None:
@@ -61,3 +67,21 @@ def test_a_product_sums_over_its_left_operand_s_last_axis(
     left: tuple[int, ...], out: tuple[int, ...], summed: int
 ) -> None:
     assert summed_in(left, out) == summed
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "spared"),
+    [
+        ("Gather", [64_000, 80], 64_000 - 640),
+        ("index_select", [64_000, 80], 64_000 - 640),
+        ("dynamic-slice", [64_000], 64_000 - 640),
+        ("embedding", [320, 80], 0),
+        ("EmbedLayerNormalization", [40, 40, 64_000, 3200, 128], 63_360 + 2560),
+        ("Add", [64_000, 640], 0),
+        ("Gather", [], 0),
+    ],
+)
+def test_a_table_of_which_rows_are_taken_is_not_read_whole(
+    kind: str, given: list[int], spared: int
+) -> None:
+    assert spared_bytes(kind, given, 640) == spared

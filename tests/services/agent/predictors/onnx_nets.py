@@ -1,0 +1,122 @@
+"""Small ONNX models, written as bytes without the onnx package; zeros are their weights.
+
+Field numbers from onnx.proto3; all tensors are floats but those of `WHOLE`.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schemas.manifest import Assets, ModelManifest
+from services.agent.predictors import OpenRequest
+from services.agent.predictors.onnxruntime import open_model
+
+FLOAT, WHOLE = 1, 7
+Sizes = tuple[int, ...]
+
+
+def varint(value: int) -> bytes:
+    """Return a number of protobuf's."""
+    low, rest = value & 0x7F, value >> 7
+    return bytes((low | 0x80,)) + varint(rest) if rest else bytes((low,))
+
+
+def field(number: int, value: bytes | str | int) -> bytes:
+    """Return one field."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    body = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(body)) + body
+
+
+def attribute(name: str, value: int | str | bytes | Sequence[int]) -> bytes:
+    """Return an attribute of a number, text, tensor (bytes) or numbers."""
+    if isinstance(value, int):
+        return field(1, name) + field(3, value) + field(20, 2)
+    if isinstance(value, str):
+        return field(1, name) + field(4, value) + field(20, 3)
+    if isinstance(value, bytes):
+        return field(1, name) + field(5, value) + field(20, 4)
+    return field(1, name) + b"".join(field(8, each) for each in value) + field(20, 7)
+
+
+def node(kind: str, inputs: str, output: str, name: str = "", **attributes: Any) -> bytes:
+    """Return a node; `inputs` are names with spaces between, `-` for one that is left out."""
+    given = [each.replace("-", "") if each == "-" else each for each in inputs.split()]
+    return b"".join((
+        *(field(1, each) for each in given),
+        *(field(2, each) for each in output.split()),
+        field(3, name),
+        field(4, kind),
+        *(field(5, attribute(key, value)) for key, value in attributes.items()),
+    ))  # fmt: skip
+
+
+def tensor(name: str, shape: Sizes, values: Sequence[int] = ()) -> bytes:
+    """Return a tensor of zeros, or of whole numbers."""
+    array = np.array(values, np.int64) if values else np.zeros(shape, np.float32)
+    dims = b"".join(field(1, size) for size in shape)
+    kind = field(2, WHOLE if values else FLOAT)
+    return dims + kind + field(8, name) + field(9, array.tobytes())
+
+
+def place(name: str, shape: Sizes, kind: int = FLOAT) -> bytes:
+    """Return an input or output of a model."""
+    dims = b"".join(field(1, field(1, size)) for size in shape)
+    return field(1, name) + field(2, field(1, field(1, kind) + field(2, dims)))
+
+
+def model(
+    nodes: Sequence[bytes],
+    inputs: Sequence[bytes],
+    outputs: Sequence[bytes],
+    weights: Sequence[bytes] = (),
+) -> bytes:
+    """Return a model of opset 17."""
+    graph = b"".join((
+        *(field(1, each) for each in nodes),
+        field(2, "g"),
+        *(field(5, each) for each in weights),
+        *(field(11, each) for each in inputs),
+        *(field(12, each) for each in outputs),
+    ))  # fmt: skip
+    return field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 17))
+
+
+def captured(
+    folder: Path, body: bytes, inputs: dict[str, Any], outputs: Sequence[str], **options: Any
+) -> dict[str, dict[str, Any]]:
+    """Return the attributes of each layer that ONNX Runtime executes, by its name."""
+    path = folder / "net.onnx"
+    path.write_bytes(body)
+    batch_size = len(next(iter(inputs.values())))
+    ports = [
+        {"type": "raw", "layer_name": name, "shape": each.shape, "element_type": str(each.dtype)}
+        for name, each in inputs.items()
+    ]
+    manifest = {
+        "name": "net",
+        "version": "1.0.0",
+        "framework": {"name": "onnxruntime"},
+        "inputs": ports,
+        "outputs": [{"type": "raw", "layer_name": name} for name in outputs],
+        "model": Assets(graph_path="net.onnx"),
+    }
+    request = OpenRequest(
+        ModelManifest.model_validate(manifest),
+        graph_path=path,
+        graph=body,
+        batch_size=batch_size,
+        options={"threads": 1, **options},
+    )
+    predictor = open_model(request)
+    try:
+        capture = predictor.layers([inputs])
+        capture.predict(inputs)
+        (layers,) = capture.close()
+    finally:
+        predictor.close()
+    return {layer.name: json.loads(layer.attributes) for layer in layers}
