@@ -27,6 +27,9 @@ def accuracy(sources: Sequence[Source], _: Terms) -> Table:
         verdict = f"None is both faster and more accurate than: {names}."
     metrics = sorted({row["metric"] for row in rows})
     notes = [f"metrics differ: {', '.join(metrics)}"] if len(metrics) > 1 else []
+    datasets = sorted({row["dataset"] for row in rows})
+    if len(datasets) > 1:
+        notes.append(f"datasets differ: {', '.join(datasets)}: only those of one are set in order")
     return made(COMPARISON, told, verdict, notes)
 
 
@@ -37,7 +40,14 @@ def _rows(source: Source) -> list[Cells]:
         told = known.get((row["agent"], row["batch_size"]))
         if told is not None:
             values = {f"accuracy{end}": told[f"value{end}"] for end in ("", "_low", "_high")}
-            cells = {"metric": told["metric"], "n": told["n"], "size_bytes": size, **values}
+            dataset = told.get("dataset") or ""
+            cells = {
+                "metric": told["metric"],
+                "dataset": dataset,
+                "n": told["n"],
+                "size_bytes": size,
+                **values,
+            }
             found.append({**{name: row[name] for name in _OF_RATES}, **cells})
     return found
 
@@ -52,7 +62,7 @@ def _is_on_front(row: Cells, rows: Sequence[Cells]) -> bool:
 
 
 def _is_alike(one: Cells, other: Cells) -> bool:
-    return bool(one["metric"] == other["metric"] and one["batch_size"] == other["batch_size"])
+    return all(one[name] == other[name] for name in ("metric", "dataset", "batch_size"))
 
 
 _SPEED = (
@@ -70,6 +80,7 @@ COMPARISON = Comparison(
         *PLACE_COLUMNS,
         *_SPEED,
         text("metric", "What accuracy is."),
+        text("dataset", "Of whose samples."),
         *estimate("accuracy", "Its value.", "1"),
         whole("n", "Samples it is over."),
         whole("size_bytes", "What the opened model added to its process; null unknown.", "By"),

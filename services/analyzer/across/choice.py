@@ -42,21 +42,22 @@ def _verdict(terms: Terms, rows: Sequence[Cells], best: Cells | None) -> str:
     if best is None:
         return f"None of {len(rows)} meets {wanted}."
     why = "the cheapest" if best["cost"] is not None else "of most throughput"
+    met = f" that meets {wanted}" if wanted else "; no target was given"
     return (
         f"Choose {best['model'] or best['evaluation']} on {best['agent']} at batch "
-        f"{best['batch_size']}, {why} that meets {wanted}."
+        f"{best['batch_size']}, {why}{met}."
     )
 
 
 def _wanted(terms: Terms) -> str:
     told = []
     if terms.most_latency_ns is not None:
-        told.append(f"{in_time(terms.most_latency_ns)}")
+        told.append(f"a latency of {in_time(terms.most_latency_ns)}")
     if terms.most_cost is not None:
         told.append(f"${terms.most_cost:g} a million")
     if terms.least_accuracy is not None:
         told.append(f"accuracy {terms.least_accuracy:g}")
-    return " and ".join(told) or "no target at all"
+    return " and ".join(told)
 
 
 def _rows(source: Source, terms: Terms) -> list[Cells]:

@@ -23,11 +23,15 @@ def speedup(sources: Sequence[Source], _: Terms) -> Table:
     told = [row for row in rows if row["batch_size"] != row["base_batch_size"]]
     if told:
         best = max(told, key=lambda row: row["speedup"])
-        verdict = (
-            f"{best['model'] or best['evaluation']} on {best['agent']} gains most: at batch "
-            f"{best['batch_size']} {best['speedup']:.3g} times the throughput of batch "
-            f"{best['base_batch_size']}."
+        where = f"{best['model'] or best['evaluation']} on {best['agent']}"
+        found = (
+            f"at batch {best['batch_size']} {best['speedup']:.3g} times the throughput of batch "
+            f"{best['base_batch_size']}"
         )
+        if best["speedup"] > 1:
+            verdict = f"{where} gains most: {found}."
+        else:
+            verdict = f"Larger batches gain nothing; {where} loses least: {found}."
     return made(COMPARISON, rows, verdict)
 
 

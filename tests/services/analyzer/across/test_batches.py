@@ -48,3 +48,26 @@ def test_unlike_models_and_batch_sizes_are_told() -> None:
         "models differ: m, n",
         "latencies are of batch sizes 1, 8: of a query each",
     )
+
+
+def test_systems_are_told_apart_by_what_differs() -> None:
+    verdict = table_of(SYSTEMS, [FAST, SLOW]).verdict
+    assert verdict == "Least latency: a (fast); most throughput: a (fast)."
+    other = source("other", batch(1, MS // 2, model="n"))
+    verdict = table_of(SYSTEMS, [FAST, other]).verdict
+    assert verdict.startswith("Least latency: n:1 on a (other), 0.5 times that of m:1 on a (fast)")
+    again = source("again", batch(1, MS // 2, framework="ort"))
+    first = source("first", batch(1, MS, framework="ort"))
+    assert "a (ort) in again, 0.5 times" in table_of(SYSTEMS, [first, again]).verdict
+
+
+def test_unlike_scenarios_are_told() -> None:
+    other = source("other", batch(1, MS, scenario="batched"))
+    notes = table_of(SYSTEMS, [source("one", batch(1, MS, scenario="online")), other]).caveats
+    assert any(note.startswith("scenarios differ: batched, online") for note in notes)
+
+
+def test_no_gain_is_not_called_one() -> None:
+    table = table_of(SPEEDUP, [source("flat", batch(1, MS), batch(2, 4 * MS))])
+    assert table.verdict.startswith("Larger batches gain nothing; m:1 on a loses least: at batch 2")
+    assert "gains most: at batch 2 2 times" in table_of(SPEEDUP, [FAST]).verdict

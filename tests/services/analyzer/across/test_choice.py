@@ -61,9 +61,16 @@ def test_a_target_is_held_against_the_upper_end_of_latency() -> None:
     assert (row["misses"], row["meets"]) == ("latency", False)
 
 
-def _judged(name: str, ns: int, hits: int) -> Source:
+def test_without_a_target_none_is_met() -> None:
+    verdict = table_of(CHOICE, [FAST]).verdict
+    assert verdict.endswith("at batch 8, of most throughput; no target was given.")
+    met = table_of(CHOICE, [FAST], Terms(most_latency_ns=2 * MS)).verdict
+    assert met.endswith("of most throughput that meets a latency of 2 ms.")
+
+
+def _judged(name: str, ns: int, hits: int, **more: Any) -> Source:
     outputs = [[n, n, {"features": [_answer(n < hits)], "truth": _truth()}] for n in range(10)]
-    run: dict[str, Any] = batch(1, ns, count=10, outputs=outputs, model=name)
+    run: dict[str, Any] = batch(1, ns, count=10, outputs=outputs, model=name, **more)
     return source(name, run, aim={"task": "image classification"})
 
 
@@ -86,3 +93,10 @@ def test_what_is_slower_and_less_accurate_is_not_on_the_front() -> None:
     }
     assert [name for name, row in told.items() if row["on_front"]] == ["good", "quick"]
     assert told["good"]["n"] == 10
+
+
+def test_accuracies_of_unlike_datasets_are_not_set_in_order() -> None:
+    sources = [_judged("a", MS, 9, dataset="easy"), _judged("b", 4 * MS, 5, dataset="hard")]
+    table = table_of(ACCURACY, sources)
+    assert any(note.startswith("datasets differ: easy, hard") for note in table.caveats)
+    assert [row["on_front"] for row in rows(ACCURACY, *sources)] == [True, True]
