@@ -63,6 +63,9 @@ class Conditions(Message):
     framework_version: str = ""
     device: str = "cpu"
     provider: str = ""
+    #: what computed it: the processor's name, and on a GPU the names of the machine's GPUs
+    processor: str = ""
+    accelerator: str = ""
     precision: str = ""
     threads: int = 0
     options: dict[str, Any] = Field(default_factory=dict)

@@ -87,7 +87,7 @@ def this_machine() -> Hardware:
         architecture={"x86_64": "amd64", "aarch64": "arm64"}.get(
             platform.machine(), platform.machine()
         ),
-        cpu_model=_cpu_model(),
+        cpu_model=processor_name(),
         cores=usable_cores(),
         memory_bytes=usable_memory_bytes(host_bytes),
         host_cores=os.cpu_count() or 1,
@@ -193,7 +193,15 @@ def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _cpu_model() -> str:
+def accelerator_names(device: str) -> str:
+    """Return the names of this machine's GPUs, each once, for runs on one; '' for others."""
+    if device != "gpu":
+        return ""
+    return ", ".join(sorted({each.name for each in nvidia_accelerators()}))
+
+
+def processor_name() -> str:
+    """Return what the processor calls itself; '' where nothing tells."""
     try:
         lines = _CPU_FACTS.read_text().splitlines()
     except OSError:

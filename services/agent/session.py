@@ -22,7 +22,7 @@ from services.agent.datasets import load_samples, truths_of
 from services.agent.errors import DatasetUnusable, MemoryExhausted, PredictFailed
 from services.agent.inline import Inline, check_code, open_inline
 from services.agent.inputs import inputs_of
-from services.agent.machine import package_version
+from services.agent.machine import accelerator_names, package_version, processor_name
 from services.agent.noise import resident_bytes
 from services.agent.outputs import check_outputs
 from services.agent.pipeline import Pipeline, pipeline_of, steps_in, steps_of
@@ -78,6 +78,8 @@ class Session:
             framework_version=opened.framework_version,
             device=opened.device,
             provider=opened.provider,
+            processor=processor_name(),
+            accelerator=accelerator_names(opened.device),
             precision=opened.precision,
             threads=opened.threads,
             options=dict(opened.options),

@@ -88,7 +88,11 @@ def _completed(attempt: Attempt, recording: Recording, tally: Tally) -> RunCompl
         agent=attempt.agent,
         tally=tally,
         origin=ClockOrigin(monotonic_ns=0, epoch_start_ns=recording.epoch_ns),
-        conditions=Conditions(framework=recording.framework, device=recording.device),
+        conditions=Conditions(
+            framework=recording.framework,
+            device=recording.device,
+            accelerator=recording.accelerator,
+        ),
         level=recording.level,
         level_note=f"imported: one run of {recording.tool} tells of all its levels",
         blocks=tuple(

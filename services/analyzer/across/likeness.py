@@ -1,7 +1,7 @@
 """When runs of two evaluations have like conditions: what must be the same, and by how much."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from services.analyzer.across.source import Cells, Source
@@ -13,6 +13,8 @@ ALIKE = ("device", "provider", "precision", "threads", "options", "pacing", "dat
 and Python's may differ."""
 MACHINE = {"cores": "cores", "cpu_governor": "CPU governor"}
 """What runs tell of their machine as noise, and its name; it must be alike where both tell it."""
+HARDWARE = {"processor": "processor", "accelerator": "GPU model"}
+"""What runs tell of what computed them, and its name; likewise."""
 MOST_APART = 0.05
 """How far apart median SM clocks of two runs may be."""
 MOST_CPU_APART = 0.10
@@ -24,12 +26,8 @@ def unlike(first: Source, other: Source, old: Cells, new: Cells) -> list[str]:
     were, are = (s.conditions.get(r["run"], {}) for s, r in ((first, old), (other, new)))
     found = ["model"] if _model_name(were) != _model_name(are) else []
     found += [name for name in ALIKE if were.get(name) != are.get(name)]
-    ones, others = _noise(were), _noise(are)
-    found += [
-        called
-        for name, called in MACHINE.items()
-        if None not in (ones.get(name), others.get(name)) and ones[name] != others[name]
-    ]
+    found += _told_apart(HARDWARE, were, are)
+    found += _told_apart(MACHINE, _noise(were), _noise(are))
     found += _of_devices(_sampled(first, old), _sampled(other, new))
     return found + [f"end of {r['run']}" for r, told in ((old, were), (new, are)) if _is_bad(told)]
 
@@ -44,6 +42,16 @@ def clocks_apart(first: Source, other: Source, old: Cells, new: Cells) -> str:
         return ""
     told = " and ".join(f"{each / 1e6:.2f}" for each in (before, after))
     return f"{old['run']}, {new['run']}: at their ends the processor's clock was {told} GHz"
+
+
+def _told_apart(names: Mapping[str, str], ones: Cells, others: Cells) -> list[str]:
+    """Return what both sides tell, and differently."""
+    both = {name: (ones.get(name), others.get(name)) for name in names}
+    return [
+        names[name]
+        for name, (one, other) in both.items()
+        if one not in (None, "") and other not in (None, "") and one != other
+    ]
 
 
 def _model_name(told: Cells) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from schemas.analysis import Table
 from schemas.level import Level
+from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, Run
 from services.analyzer.noise import noise_of
 from services.analyzer.tables.table import (
@@ -21,7 +22,10 @@ def conditions(frames: Frames) -> Table:
     """Return one row a run that counts: what ran where, on what, how deep, and how it ended."""
     good = sum(row.end == "completed" for row in frames.runs)
     agents = sorted({row.agent for row in frames.runs})
-    verdict = f"{good} of {len(frames.runs)} runs completed, on {', '.join(agents) or 'no agent'}."
+    verdict = (
+        f"{good} of {many(len(frames.runs), 'run')} completed, "
+        f"on {', '.join(agents) or 'no agent'}."
+    )
     caveats = list(frames.caveats)
     for run in frames.measured:
         caveats += [f"{run.row.run}: {note}" for note in _notes(run)]
@@ -36,7 +40,8 @@ def _notes(run: Run) -> list[str]:
     if row.level_note:
         notes.append(row.level_note)
     if row.dropped_batches:
-        notes.append(f"{row.dropped_batches} batches were lost at the agent")
+        lost = many(row.dropped_batches, "batch")
+        notes.append(f"{lost} {verb(row.dropped_batches, 'was', 'were')} lost at the agent")
     return [*notes, *noise_of(run)]
 
 
@@ -57,6 +62,8 @@ def _cells(run: Run) -> dict[str, Any]:
         "framework": f"{row.framework} {row.framework_version}".strip(),
         "device": str(told.get("device") or row.device),
         "provider": str(told.get("provider") or ""),
+        "processor": str(told.get("processor") or ""),
+        "accelerator": str(told.get("accelerator") or ""),
         "precision": str(told.get("precision") or ""),
         "threads": told.get("threads"),
         "options": json.dumps(told.get("options") or {}, sort_keys=True, default=str),
@@ -97,6 +104,8 @@ ANALYSIS = Analysis(
         text("framework", "Framework and version."),
         text("device", "Device."),
         text("provider", "Execution provider in effect."),
+        text("processor", "The processor's name; '' where nothing told it."),
+        text("accelerator", "The names of the machine's GPUs, for runs on one."),
         text("precision", "Precision in effect."),
         whole("threads", "Threads of the framework; 0 is its default."),
         text("options", "Options of the predictor, JSON."),

@@ -16,6 +16,7 @@ from services.agent.errors import (
     OpenFailed,
     PredictFailed,
 )
+from services.agent.machine import processor_name
 from services.agent.predictors import Opened, Predictor, Tensors
 from services.agent.session import Session, open_session, warm_up
 from services.agent.streaming import SLOTS
@@ -40,6 +41,7 @@ def test_conditions_name_what_was_really_used(session: Session) -> None:
     conditions = session.conditions(7, {"load": 1})
     assert (conditions.seed, conditions.noise, conditions.warmup_queries) == (7, {"load": 1}, 4)
     assert list(conditions.checksums) == ["tiny_cnn/model.onnx"]
+    assert (conditions.processor, conditions.accelerator) == (processor_name(), "")
     assert conditions.first_run_ns > 0 < conditions.load_ns
     assert conditions.memory_bytes == session.predictor.opened.memory_bytes
 

@@ -37,6 +37,25 @@ def test_another_machine_refuses(before: Any, after: Any, named: str) -> None:
     assert row["unlike"] == named
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ({"processor": "A 1"}, {"processor": "B 2"}, "processor"),
+        ({"accelerator": "H100"}, {"accelerator": "H200"}, "GPU model"),
+        ({"accelerator": "H200"}, {"accelerator": "H200"}, ""),
+        ({"accelerator": ""}, {"accelerator": "H200"}, ""),
+        ({}, {"processor": "B 2"}, ""),
+    ],
+)
+def test_another_processor_or_gpu_refuses(before: Any, after: Any, named: str) -> None:
+    old, new = (
+        source(name, batch(1, MS, conditions=told))
+        for name, told in zip(("1.0", "2.0"), (before, after), strict=True)
+    )
+    (row,) = rows(COMPARISON, old, new)
+    assert row["unlike"] == named
+
+
 def test_another_clock_of_the_processor_is_told_and_refuses_nothing() -> None:
     slow, fast = _on("1.0", cpu_khz=2_000_000), _on("2.0", cpu_khz=3_000_000)
     table = table_of(COMPARISON, [slow, fast])
