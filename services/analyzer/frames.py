@@ -214,9 +214,21 @@ class Run:
         return unattributed_share(self.kernels.join(failed, on="query", how="anti"))
 
     def spans_at(self, level: int) -> pl.DataFrame:
-        """Spans of one level, of queries that were answered."""
-        return self.spans.filter(pl.col("level") == level).join(
-            self.answered.select("query"), on="query", how="semi"
+        """Spans of one level, of queries that were answered.
+
+        Layers of foreign traces that name no query belong to the one around them.
+        """
+        found = self.spans.filter(pl.col("level") == level)
+        if level == LAYER_LEVEL and (found["query"] < 0).any():
+            found = self._in_queries.filter(pl.col("level") == level)
+        return found.join(self.answered.select("query"), on="query", how="semi")
+
+    @cached_property
+    def _in_queries(self) -> pl.DataFrame:
+        """Spans with the query around them where they know none of their own."""
+        kind = self.spans.schema["query"]
+        return self.correlated.spans.with_columns(
+            pl.Series("query", self.correlated.query).cast(kind)
         )
 
 

@@ -80,3 +80,12 @@ def test_layers_that_a_source_names_are_found_by_name() -> None:
     natures = pl.DataFrame([[3, None, 8.0, 1.0, 2.0, 50.0]], dict(NATURE_SCHEMA), orient="row")
     told = replace(run, natures=natures, named_layers={3: "conv1", 77: "gone"})
     assert told.kernels.select("layer", "query", "flops").rows() == [(4, 5, 8.0)]
+
+
+def test_layers_that_name_no_query_belong_to_the_one_around_them() -> None:
+    queries = [[n, 0, 1, None, 100 * n, 100 * n, 100 * n + 50, 50, 0] for n in range(2)]
+    roots = [[n, None, 1, "query", 100 * n, 50, 0, n, 0] for n in range(2)]
+    layers = [[10 + n, None, 3, "conv", 100 * n + 5, 10, 0, -1, 0, 0] for n in range(2)]
+    outside = [20, None, 3, "conv", 900, 10, 0, -1, 0, 0]
+    run = _run(*queries, level=3, spans=[*roots, *layers, outside])
+    assert run.spans_at(3)["query"].to_list() == [0, 1]
