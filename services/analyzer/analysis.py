@@ -15,6 +15,7 @@ from schemas.manifest import CODE_FIELDS
 from schemas.manifest import Sample as ManifestSample
 from schemas.message import Fact
 from services.analyzer.correlation import GRAPH
+from services.analyzer.counts import many, verb
 from services.analyzer.devices import eager_of, replayed_share
 from services.analyzer.frames import Aim, Frames, Run, Sample
 from services.analyzer.tables import ANALYSES
@@ -89,7 +90,9 @@ def _caveats(run: Run, runs: Sequence[Run]) -> Iterator[str]:
     if run.spans.height > MOST_IN_A_TREE:
         yield f"{name}: the tree holds the first {MOST_IN_A_TREE} of {run.spans.height} spans"
     if run.correlated.cut:
-        yield f"{name}: {run.correlated.cut} spans were cut at an edge of the recording: left out"
+        cut = run.correlated.cut
+        was = verb(cut, "was", "were")
+        yield f"{name}: {many(cut, 'span')} {was} cut at an edge of the recording: left out"
     if _has_devices(run) and not _is_replay_of(run, runs) and run.unattributed_share > 0:
         lost = f"{run.unattributed_share:.2%} of the kernels' time"
         yield f"{name}: {lost} belongs to no known layer"

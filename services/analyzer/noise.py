@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from services.analyzer.counts import many
 from services.analyzer.frames import Ns, Run
 from services.analyzer.own_devices import own_series
 from services.analyzer.throttling import REASONS_SERIES, reasons_in, throttled_share
@@ -109,7 +110,8 @@ def _paged(noise: Mapping[str, Any], queries: int) -> str:
     faults = _number(noise, "major_faults")
     if faults <= MOST_FAULTS_A_QUERY * queries:
         return ""
-    return f"noisy: waited for the disk {faults:.0f} times in {queries} queries (over 1 %)"
+    waited, asked = many(round(faults), "time"), many(queries, "query")
+    return f"noisy: waited for the disk {waited} in {asked} (over 1 %)"
 
 
 def _late(noise: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from schemas.request import Compare, Refused, ShowPredictions, ShowTables
 from schemas.subjects import decisions_of
 from services.analyzer.across import COMPARISONS, READ
 from services.analyzer.across.source import Source, Terms
+from services.analyzer.counts import many
 from services.analyzer.divergence import compared
 from services.analyzer.errors import DatabaseAway, NoSuchRun, NotAlike
 from services.analyzer.store import Store
@@ -163,7 +164,7 @@ def shortened(found: Compared, most_bytes: int, *, json_text: bool) -> bytes:
 def _first(table: Table, kept: int) -> Table:
     if kept == len(table.rows):
         return table
-    caveat = f"the first {kept} of {len(table.rows)} rows"
+    caveat = f"the first {kept} of {many(len(table.rows), 'row')}"
     return table.model_copy(update={"rows": table.rows[:kept], "caveats": (*table.caveats, caveat)})
 
 

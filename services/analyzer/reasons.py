@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from services.analyzer.counts import many
+
 _SAMPLE = re.compile(r"(?:^|; )sample (\d+): ")
 _MORE = re.compile(r"; (\d+) more failed$")
 
@@ -16,7 +18,7 @@ def reasons_of(error: str) -> Iterator[tuple[int | None, str]]:
     for number, reason in zip(rest[::2], rest[1::2], strict=True):
         yield int(number), reason
     if more:
-        yield None, f"{more[1]} more samples, for which there was no room here"
+        yield None, f"{many(int(more[1]), 'more sample')}, for which there was no room here"
 
 
 def samples_in(error: str) -> list[int]:

@@ -26,6 +26,7 @@ from schemas.identity import run_key
 from schemas.request import ShowPredictions, ShowTables
 from services.analyzer.bounds import Bounds
 from services.analyzer.columns import frame_of, natures_of, with_names
+from services.analyzer.counts import many
 from services.analyzer.divergence import Side
 from services.analyzer.errors import DatabaseAway, NoRuns, NoSuchRun
 from services.analyzer.frames import LAYER_LEVEL, ROOT_LEVEL, Frames, Run, RunRow, whole_queries
@@ -312,7 +313,7 @@ def _bounded(run: Run, stored: Mapping[str, int], bounds: Bounds) -> tuple[Run, 
     if spans.height < run.spans.height:
         said.append(
             f"{run.row.run}: of those, the {spans.height} of whole queries count "
-            f"({spans.filter(pl.col('level') <= ROOT_LEVEL).height} queries)"
+            f"({many(spans.filter(pl.col('level') <= ROOT_LEVEL).height, 'query')})"
         )
     return replace(run, spans=spans), said
 
@@ -339,7 +340,7 @@ def _told(row: Mapping[str, Any]) -> schemas.analysis.Prediction:
 
 def _late(run: str, attempt: int, batches: int) -> str:
     return (
-        f"{run}, attempt {attempt}: {batches} batches came after its rows were counted;"
+        f"{run}, attempt {attempt}: {many(batches, 'batch')} came after its rows were counted;"
         " this table may lack theirs"
     )
 

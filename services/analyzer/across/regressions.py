@@ -16,6 +16,7 @@ from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from services.analyzer.across.likeness import clocks_apart, unlike
 from services.analyzer.across.source import Cells, Comparison, Source, Terms
+from services.analyzer.counts import be, many, verb
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.table import (
     estimate,
@@ -48,8 +49,8 @@ def regressions(sources: Sequence[Source], _: Terms) -> Table:
         notes += [n for pair in pairs if (n := clocks_apart(sources[0], other, *pair))]
         if lonely:
             notes.append(
-                f"{other.evaluation}: {lonely} runs have no partner of the same agent, "
-                "scenario, batch size and level"
+                f"{other.evaluation}: {many(lonely, 'run')} {verb(lonely, 'has', 'have')} no "
+                "partner of the same agent, scenario, batch size and level"
             )
     return made(COMPARISON, rows, _verdict(rows), notes)
 
@@ -60,16 +61,17 @@ def _verdict(rows: Sequence[Cells]) -> str:
     judged = [row for row in rows if row["result"] != "refused"]
     refused = len(rows) - len(judged)
     unlike = sorted({name for row in rows for name in row["unlike"].split(", ") if name})
-    told = f"; {refused} pairs refused: other {', '.join(unlike)}" if refused else ""
+    told = f"; {many(refused, 'pair')} refused: other {', '.join(unlike)}" if refused else ""
     if not judged:
         return f"No pair of runs has like conditions{told}."
     slower = [row for row in judged if row["result"] == "slower"]
     faster = sum(row["result"] == "faster" for row in judged)
     if not slower:
-        return f"None of {len(judged)} pairs is slower, {faster} are faster{told}."
+        none = f"None of {many(len(judged), 'pair')} is slower"
+        return f"{none}, {faster} {be(faster)} faster{told}."
     worst = max(slower, key=lambda row: row["change"])
     return (
-        f"{len(slower)} of {len(judged)} pairs are slower, at worst "
+        f"{len(slower)} of {many(len(judged), 'pair')} {be(len(slower))} slower, at worst "
         f"{worst['scenario']} at batch {worst['batch_size']} by "
         f"{in_percent(worst['change'])}{told}."
     )

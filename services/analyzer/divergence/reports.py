@@ -8,6 +8,7 @@ import numpy as np
 from mlscope.accuracy import Comparison, Outcome
 from mlscope.accuracy.comparison import AGREEMENT
 from schemas.analysis import Column, Table
+from services.analyzer.counts import be, many
 from services.analyzer.divergence.sides import Side
 from services.analyzer.tables.table import estimate, real, text, whole
 
@@ -36,7 +37,7 @@ def overall(first: Side, second: Side, found: Mapping[str, Comparison]) -> Table
         title=f"How far {first.name} and {second.name} are apart",
         columns=_OVERALL,
         rows=tuple(rows),
-        verdict=f"{samples} samples are in both.{said}",
+        verdict=f"{many(samples, 'sample')} {be(samples)} in both.{said}",
     )
 
 

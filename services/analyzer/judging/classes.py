@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from mlscope.accuracy import Outcome, UnknownLabel, top_k_of_admissible
+from services.analyzer.counts import be, many, verb
 from services.analyzer.frames import Aim
 from services.analyzer.judging.judgement import Judgement
 from services.analyzer.predictions import Prediction
@@ -41,7 +42,8 @@ def _with_strange(outcome: Outcome, strange: Sequence[str]) -> Outcome:
     if not strange:
         return outcome
     return outcome.warning(
-        f"{len(strange)} samples have a class that the model does not have and count as wrong,"
+        f"{many(len(strange), 'sample')} {verb(len(strange), 'has', 'have')} a class that the "
+        f"model does not have and {verb(len(strange), 'counts', 'count')} as wrong,"
         f" first: {strange[0]}"
     )
 
@@ -51,7 +53,7 @@ def _without_empty(outcome: Outcome, empty: int) -> Outcome:
     if not empty:
         return outcome
     outcome = replace(outcome, excluded=outcome.excluded + empty)
-    return outcome.warning(f"{empty} answers named no class and are excluded")
+    return outcome.warning(f"{many(empty, 'answer')} named no class and {be(empty)} excluded")
 
 
 def _top(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlscope.accuracy import Outcome
+from services.analyzer.counts import many
 from services.analyzer.frames import Aim
 from services.analyzer.predictions import Prediction
 
@@ -31,4 +32,4 @@ def warned(outcome: Outcome, failed: Sequence[str]) -> Outcome:
     """Return an outcome that says how many samples could not be judged, and why the first."""
     if not failed:
         return outcome
-    return outcome.warning(f"{len(failed)} samples could not be judged, first: {failed[0]}")
+    return outcome.warning(f"{many(len(failed), 'sample')} could not be judged, first: {failed[0]}")

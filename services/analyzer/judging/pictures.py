@@ -8,6 +8,7 @@ import numpy as np
 
 from mlscope.accuracy import Outcome, PixelCounts, mean_iou_of_images
 from mlscope.accuracy.outcome import mean
+from services.analyzer.counts import many
 from services.analyzer.frames import Aim
 from services.analyzer.judging.judgement import Judgement, unjudged, warned
 from services.analyzer.predictions import Prediction
@@ -66,8 +67,8 @@ def _cut(outcome: Outcome, told: Sequence[Mapping[str, Any]]) -> Outcome:
     seen = sum(row[2] for each in told for row in each["counts"])
     share = sum(unseen) / (sum(unseen) + seen)
     return outcome.warning(
-        f"the model saw a part of {len(unseen)} pictures alone: {share:.1%} of all labelled pixels"
-        " were cut off before it and are not judged"
+        f"the model saw a part of {many(len(unseen), 'picture')} alone: {share:.1%} of all "
+        "labelled pixels were cut off before it and are not judged"
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from mlscope.accuracy import AccuracyError, Outcome
 from schemas.analysis import Table
+from services.analyzer.counts import be, many, verb
 from services.analyzer.frames import Frames, RunRow
 from services.analyzer.judging import Judgement, judge
 from services.analyzer.predictions import Pool, pools_of
@@ -63,7 +64,7 @@ def _notes(pool: Pool, found: Sequence[Judgement], samples: int | None) -> Itera
     if pool.answers and pool.differing:
         other = sum(pool.differing.values())
         yield (
-            f"{len(pool.differing)} samples were answered otherwise when they came again,"
+            f"{many(len(pool.differing), 'sample')} got other answers when asked for again,"
             f" {other} of them with another first answer; the first one counts"
         )
     if not found:
@@ -73,16 +74,18 @@ def _notes(pool: Pool, found: Sequence[Judgement], samples: int | None) -> Itera
     judged = max(judgement.judged for judgement in found)
     if samples and judged < samples:
         yield (
-            f"{judged} of the dataset's {samples} samples were judged;"
-            " more queries, or `--outputs`, reach more"
+            f"{judged} of the dataset's {many(samples, 'sample')} {verb(judged, 'was', 'were')} "
+            "judged; more queries, or `--outputs`, reach more"
         )
     if pool.failed or pool.failed_samples:
-        what = f"{pool.failed} queries failed"
+        what = f"{many(pool.failed, 'query')} failed"
         if pool.failed_samples:
-            what += f", others were answered in part ({pool.failed_samples} samples were not)"
+            lost = many(pool.failed_samples, "sample")
+            was = verb(pool.failed_samples, "was", "were")
+            what += f", others were answered in part ({lost} {was} not)"
         yield (
             f"{what}: samples without an answer are not judged,"
-            f" {pool.lost} of the samples have none"
+            f" {pool.lost} of the samples {verb(pool.lost, 'has', 'have')} none"
         )
 
 
@@ -150,7 +153,7 @@ def _verdict(
     more = f"; other sessions are in the table: {others}" if others else ""
     head = "Smoke check" if first["kind"] == "smoke check" else "Accuracy"
     build = "same build as the times" if first["same_build"] else "of builds that differ"
-    of = f"{first['judged']} samples, {build}"
+    of = f"{many(first['judged'], 'sample')}, {build}"
     return f"{head} ({of}): {said}{more}."
 
 
@@ -158,10 +161,7 @@ def _failed(row: Mapping[str, Any], lost: int) -> str:
     """Return what to say of samples that failed, with the share if each of them were wrong."""
     if not lost:
         return ""
-    said = (
-        f"; {lost} {'sample' if lost == 1 else 'samples'} failed and {'is' if lost == 1 else 'are'}"
-    )
-    said += " not counted"
+    said = f"; {many(lost, 'sample')} failed and {be(lost)} not counted"
     if row["unit"] != "1" or row["hits"] is None:
         return said
     return f"{said}; counted as wrong: {row['metric']} {row['hits']} of {row['n'] + lost}"

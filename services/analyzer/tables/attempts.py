@@ -1,6 +1,7 @@
 """Attempts: those that do not count, kept and marked."""
 
 from schemas.analysis import Table
+from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
@@ -36,9 +37,12 @@ def attempts(frames: Frames) -> Table:
         }
         for row in bad
     ]
-    verdict = f"{len(bad)} of {len(frames.attempts)} attempts ended badly or were repeated."
+    tried = many(len(frames.attempts), "attempt")
+    were = verb(len(bad), "was", "were")
+    verdict = f"{len(bad)} of {tried} ended badly or {were} repeated."
     if not bad:
-        verdict = f"All {len(frames.attempts)} attempts went through at the first try."
+        every = f"All {tried}" if len(frames.attempts) != 1 else "The one attempt"
+        verdict = f"{every} went through at the first try."
     return made(ANALYSIS, rows, verdict, frames.caveats)
 
 

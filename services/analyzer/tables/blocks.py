@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from schemas.analysis import Table
+from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.grouped import trimmed
 from services.analyzer.tables.charts import bars
@@ -17,7 +18,6 @@ from services.analyzer.tables.table import (
     estimate,
     in_percent,
     made,
-    many,
     real,
     run_cells,
     share,

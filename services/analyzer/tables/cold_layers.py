@@ -9,6 +9,7 @@ from mlscope.client.quantities import shown
 from mlscope.tracing.weights import LOAD, PLACE, weights_prefix
 from schemas.analysis import Table
 from schemas.batch import SpanKind
+from services.analyzer.counts import many
 from services.analyzer.frames import LAYER_LEVEL, Frames, Run
 from services.analyzer.own_devices import HOST
 from services.analyzer.tables.charts import bars
@@ -21,7 +22,6 @@ from services.analyzer.tables.table import (
     estimate,
     in_time,
     made,
-    many,
     real,
     share,
     text,

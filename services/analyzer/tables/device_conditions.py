@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from schemas.analysis import Table
+from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.own_devices import own_series
 from services.analyzer.tables.charts import Chart, bars
@@ -18,7 +19,6 @@ from services.analyzer.tables.table import (
     Analysis,
     in_percent,
     made,
-    many,
     real,
     run_cells,
     share,

@@ -14,6 +14,7 @@ import polars as pl
 
 from schemas.analysis import Table
 from schemas.level import Level
+from services.analyzer.counts import many
 from services.analyzer.frames import OPERATOR_LEVEL, Frames, Run
 from services.analyzer.own_devices import own_series
 from services.analyzer.tables.charts import bars
@@ -23,7 +24,6 @@ from services.analyzer.tables.table import (
     Analysis,
     doubts,
     made,
-    many,
     real,
     run_cells,
     share,
@@ -86,7 +86,7 @@ def _level(row: _Row) -> int:
 def _rough(rows: Sequence[_Row]) -> Iterator[str]:
     for row in rows:
         if row["source"] == POWER and row["samples"] < FEW:
-            yield f"{row['run']}: power is the mean of {row['samples']} values only"
+            yield f"{row['run']}: power is the mean of {many(row['samples'], 'value')} only"
         elif row["energy"] is None:
             rate = 1 / UPDATE_S[row["part"]]
             yield (

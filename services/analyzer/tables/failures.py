@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from schemas.analysis import Table
+from services.analyzer.counts import many
 from services.analyzer.frames import ANSWERED, LOST, Frames, Run, Sample
 from services.analyzer.reasons import reasons_of
 from services.analyzer.tables.table import (
@@ -29,7 +30,8 @@ def failures(frames: Frames) -> Table:
             caveats.append(f"{run.row.run}: {MOST_REASONS} of {len(found)} reasons are shown")
         told = sum(run.failures.filter(run.failures["status"] != ANSWERED)["queries"])
         if told < run.failed:
-            caveats.append(f"{run.row.run}: reasons were read of {told} of {run.failed} queries")
+            of = many(run.failed, "query")
+            caveats.append(f"{run.row.run}: reasons were read of {told} of {of}")
         rows += found[:MOST_REASONS]
     return made(ANALYSIS, rows, _verdict(frames, rows), caveats)
 
@@ -47,8 +49,8 @@ def _verdict(frames: Frames, rows: list[dict[str, Any]]) -> str:
     samples = sum(run.failed_samples for run in frames.measured)
     if not failed and not samples:
         return "No query failed."
-    said = f"{failed} of {queries} queries failed"
-    said += f", and {samples} samples of others" if samples else ""
+    said = f"{failed} of {many(queries, 'query')} failed"
+    said += f", and {many(samples, 'sample')} of others" if samples else ""
     return f"{said}, first: {_told(rows[0]).removesuffix('.')}." if rows else f"{said}."
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from schemas.analysis import Table
+from services.analyzer.counts import many
 from services.analyzer.frames import LAYER_LEVEL, Frames
 from services.analyzer.tables.charts import stacked
 from services.analyzer.tables.kernel_sums import (
@@ -29,7 +30,6 @@ from services.analyzer.tables.table import (
     in_percent,
     in_time,
     made,
-    many,
     real,
     share,
     text,
@@ -99,8 +99,8 @@ def _verdict(rows: list[dict[str, Any]], traced: list[Traced]) -> str:
     if most["is_negative"]:
         rest = "in none of them is time left beside its kernels'"
     return (
-        f"Kernels take {in_percent(share(gpu, latency))} of the latency of {len(first)} layers in "
-        f"{run_named(first[0])}; {rest}."
+        f"Kernels take {in_percent(share(gpu, latency))} of the latency of "
+        f"{many(len(first), 'layer')} in {run_named(first[0])}; {rest}."
     )
 
 

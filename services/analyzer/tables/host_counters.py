@@ -14,6 +14,7 @@ import polars as pl
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from schemas.level import Level
+from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import Chart, bars
 from services.analyzer.tables.levels import UNTIMED
@@ -23,7 +24,6 @@ from services.analyzer.tables.table import (
     estimate,
     in_percent,
     made,
-    many,
     real,
     run_cells,
     share,

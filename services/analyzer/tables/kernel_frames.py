@@ -13,6 +13,7 @@ import polars as pl
 
 from schemas.batch import SpanKind
 from services.analyzer.ceilings import Ceilings
+from services.analyzer.counts import many, verb
 from services.analyzer.derived import once
 from services.analyzer.frames import Run
 from services.analyzer.grouped import Codes, numbered, trimmed
@@ -156,8 +157,9 @@ def _missing(run: Run, kernels: pl.DataFrame) -> list[str]:
     if not told.height:
         return []
     part = told["duration_ns"].sum() / max(int(kernels["duration_ns"].sum()), 1)
-    lacking = f"{told.height} of {kernels.height} kernels, {part:.1%} of their time"
-    return [f"{run.row.run}: {lacking}, lack some counter: sums hold those that have it"]
+    lacking = f"{told.height} of {many(kernels.height, 'kernel')}, {part:.1%} of their time"
+    lack = verb(told.height, "lacks", "lack")
+    return [f"{run.row.run}: {lacking}, {lack} some counter: sums hold those that have it"]
 
 
 def _is_complete() -> pl.Expr:

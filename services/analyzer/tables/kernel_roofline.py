@@ -7,6 +7,7 @@ from typing import Any
 
 from schemas.analysis import Table
 from services.analyzer.ceilings import roof_notes
+from services.analyzer.counts import be, many, verb
 from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import roofline
 from services.analyzer.tables.kernel_sums import (
@@ -50,8 +51,8 @@ def kernel_roofline(frames: Frames) -> Table:
 def _left_out(traced: Traced, shown: int) -> str:
     every = len(kernel_rows(traced))
     return (
-        f"{traced.run.row.run}: nobody counted; {shown} of {every} kernels are alone in a layer "
-        "whose shapes tell its work, the others are not shown"
+        f"{traced.run.row.run}: nobody counted; {shown} of {many(every, 'kernel')} "
+        f"{be(shown)} alone in a layer whose shapes tell its work, the others are not shown"
     )
 
 
@@ -60,12 +61,15 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     judged = [row for row in first if row["memory_bound"] is not None]
     how = "" if first[0]["source"] == "counters" else " (as shapes tell, not as counted)"
     if not judged:
-        return f"{len(first)} kernels have an intensity, and the roof of their device is unknown."
+        return (
+            f"{many(len(first), 'kernel')} {verb(len(first), 'has', 'have')} an intensity, and the "
+            "roof of their device is unknown."
+        )
     bound = [row for row in judged if row["memory_bound"]]
     part = share(sum(row["time"] for row in bound), sum(row["time"] for row in judged))
     return (
-        f"{len(bound)} of {len(judged)} kernels are memory-bound{how} in {first[0]['run']}, "
-        f"{in_percent(part)} of their time."
+        f"{len(bound)} of {many(len(judged), 'kernel')} {be(len(bound))} memory-bound{how} in "
+        f"{first[0]['run']}, {in_percent(part)} of their time."
     )
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from schemas.analysis import Table
+from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.kernel_frames import IDENTITY
@@ -34,10 +35,11 @@ def kernels(frames: Frames) -> Table:
     verdict = NO_KERNELS
     if rows:
         first = [row for row in rows if row["run"] == rows[0]["run"]]
-        top = first[0]
+        top, names = first[0], len({row["name"] for row in first})
         verdict = (
-            f"{len(first)} kernels of {len({row['name'] for row in first})} names run a query in "
-            f"{top['run']}; the longest, {top['name']} in layer {top['layer_name']}, takes "
+            f"{many(len(first), 'kernel')} of {many(names, 'name')} "
+            f"{verb(len(first), 'runs', 'run')} a query in {top['run']}; the longest, "
+            f"{top['name']} in layer {top['layer_name']}, takes "
             f"{in_time(top['time'])}, {in_percent(top['share'])} of predict."
             + without_counters(traced)
         )

@@ -3,6 +3,7 @@
 from typing import Any
 
 from schemas.analysis import Table
+from services.analyzer.counts import counted, many
 from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.kernel_sums import (
@@ -35,9 +36,9 @@ def kernels_by_layer(frames: Frames) -> Table:
         if first:
             top = max(first, key=lambda row: row["time"])
             verdict = (
-                f"Of {len(first)} layers with kernels {top['name']} takes most, "
-                f"{in_time(top['time'])} a query in {top['calls']:g} kernels ({run_named(top)})."
-                + without_counters(traced)
+                f"Of {many(len(first), 'layer')} with kernels {top['name']} takes most, "
+                f"{in_time(top['time'])} a query in {counted(top['calls'], 'kernel')} "
+                f"({run_named(top)})." + without_counters(traced)
             )
     unclear = ambiguous_parents([each.run for each in traced])
     return made(ANALYSIS, rows, verdict, [*kernel_doubts(frames, traced), *unclear])

@@ -3,6 +3,7 @@
 from typing import Any
 
 from schemas.analysis import Table
+from services.analyzer.counts import counted, many, verb
 from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import pie
 from services.analyzer.tables.kernel_sums import (
@@ -27,8 +28,8 @@ def kernels_by_name(frames: Frames) -> Table:
         names = sum(row["run"] == top["run"] for row in rows)
         verdict = (
             f"{top['name']} takes {in_percent(top['share_of_kernels'])} of the kernels' time in "
-            f"{top['run']} with {top['calls']:g} calls a query; {names} names run."
-            + without_counters(traced)
+            f"{top['run']} with {counted(top['calls'], 'call')} a query; "
+            f"{many(names, 'name')} {verb(names, 'runs', 'run')}." + without_counters(traced)
         )
     return made(ANALYSIS, rows, verdict, kernel_doubts(frames, traced))
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from mlscope.statistics import mean_interval, minimum_count
 from schemas.analysis import Table
+from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Ns, Run, spaced_hz
 from services.analyzer.tables.charts import percentiles
 from services.analyzer.tables.failures import first_reason
@@ -80,11 +81,12 @@ def _notes(run: Run, frames: Frames) -> list[str]:
     if run.failed:
         reason = first_reason(run, frames.samples)
         why = f", first: {reason}" if reason else ""
-        notes.append(f"{run.row.run}: {run.failed} of {run.queries.height} queries failed{why}")
+        asked = many(run.queries.height, "query")
+        notes.append(f"{run.row.run}: {run.failed} of {asked} failed{why}")
     if run.failed_samples:
         notes.append(
-            f"{run.row.run}: {run.failed_samples} samples failed in queries that were answered"
-            " in part, whose times count"
+            f"{run.row.run}: {many(run.failed_samples, 'sample')} failed in queries that were "
+            "answered in part, whose times count"
         )
     short = [f"p{100 * p:g} ({need})" for p, need in _CERTIFIED.items() if count < need]
     if count and short:

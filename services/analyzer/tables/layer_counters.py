@@ -3,6 +3,7 @@
 from typing import Any
 
 from schemas.analysis import Table
+from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import side_by_side
 from services.analyzer.tables.kernel_sums import (
@@ -41,7 +42,10 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
             top = max(known, key=lambda row: row[name])
             part = share(top[name], sum(row[name] for row in known))
             told.append(f"{in_percent(part)} of {what} in {top['name']}")
-    return f"Most of what {len(first)} layers do in {run_named(first[0])}: {', '.join(told)}."
+    return (
+        f"Most of what {many(len(first), 'layer')} {verb(len(first), 'does', 'do')} in "
+        f"{run_named(first[0])}: {', '.join(told)}."
+    )
 
 
 ANALYSIS = Analysis(

@@ -3,6 +3,7 @@
 from typing import Any
 
 from schemas.analysis import Table
+from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import boxes
 from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of, trimmed_off
@@ -40,9 +41,11 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     total = sum(row["time"] for row in first)
     top = sorted((row["time"] for row in first), reverse=True)[:5]
     part = in_percent(sum(top) / total if total else None)
+    takes = verb(short, "takes", "take")
+    slowest = "the slowest takes" if len(top) == 1 else f"the slowest {len(top)} take"
     return (
-        f"{short} of {len(first)} layers take less than 1 ms in {first[0]['run']}; the slowest "
-        f"{len(top)} take {part} of the layers' time."
+        f"{short} of {many(len(first), 'layer')} {takes} less than 1 ms in {first[0]['run']}; "
+        f"{slowest} {part} of the layers' time."
     )
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from mlscope.client.quantities import shown
 from schemas.analysis import Table
+from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
@@ -31,7 +32,10 @@ def memory_note(run: Run) -> str:
     """Say how many of a run's layers do not tell their memory; '' when all do."""
     missing = layers_of(run)["memory_bytes"].null_count()
     total = layers_of(run).height
-    return f"{run.row.run}: {missing} of {total} layers do not say their memory" if missing else ""
+    if not missing:
+        return ""
+    does = verb(missing, "does", "do")
+    return f"{run.row.run}: {missing} of {many(total, 'layer')} {does} not say their memory"
 
 
 def _verdict(rows: list[dict[str, Any]], has_layers: bool) -> str:
@@ -43,9 +47,10 @@ def _verdict(rows: list[dict[str, Any]], has_layers: bool) -> str:
     most = max(first, key=lambda row: row["memory_bytes"])
     total = sum(row["memory_bytes"] for row in first)
     how = "by the size of its outputs" if most["memory_kind"] == "outputs" else "as measured"
+    every = "the one layer" if len(first) == 1 else f"all {len(first)} layers together"
     return (
-        f"{most['name']} allocates most, {shown(most['memory_bytes'], 'By')} a call {how}; all "
-        f"{len(first)} layers together {shown(total, 'By')} in {first[0]['run']}."
+        f"{most['name']} allocates most, {shown(most['memory_bytes'], 'By')} a call {how}; "
+        f"{every} {shown(total, 'By')} in {first[0]['run']}."
     )
 
 

@@ -17,6 +17,7 @@ import polars as pl
 
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
+from services.analyzer.counts import many
 from services.analyzer.frames import LAYER_LEVEL, Frames, Run
 from services.analyzer.grouped import CONFIDENCE
 from services.analyzer.tables.charts import estimates
@@ -35,7 +36,6 @@ from services.analyzer.tables.table import (
     in_percent,
     in_time,
     made,
-    many,
     real,
     share,
     text,

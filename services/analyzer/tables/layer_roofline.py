@@ -5,6 +5,7 @@ from typing import Any
 
 from schemas.analysis import Table
 from services.analyzer.ceilings import ceilings_of, roof_notes
+from services.analyzer.counts import be, many, verb
 from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import roofline
 from services.analyzer.tables.kernel_frames import point_of
@@ -109,13 +110,14 @@ def _verdict(rows: list[dict[str, Any]], stacks: list[Stack]) -> str:
     judged = [row for row in first if row["memory_bound"] is not None]
     if not judged:
         return (
-            f"{len(first)} layers have an intensity ({how}); the roof of their device is unknown."
+            f"{many(len(first), 'layer')} {verb(len(first), 'has', 'have')} an intensity ({how}); "
+            "the roof of their device is unknown."
         )
     bound = [row for row in judged if row["memory_bound"]]
     part = share(sum(row["time"] for row in bound), sum(row["time"] for row in judged))
     return (
-        f"{len(bound)} of {len(judged)} layers are memory-bound ({how}) in {first[0]['run']}, "
-        f"{in_percent(part)} of their time."
+        f"{len(bound)} of {many(len(judged), 'layer')} {be(len(bound))} memory-bound ({how}) in "
+        f"{first[0]['run']}, {in_percent(part)} of their time."
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import polars as pl
 
 from schemas.analysis import Table
+from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import pie
 from services.analyzer.tables.layer_frames import (
@@ -17,7 +18,6 @@ from services.analyzer.tables.table import (
     Analysis,
     in_percent,
     made,
-    many,
     trace_doubts,
 )
 from services.analyzer.tables.type_sums import time_columns, time_rows

@@ -3,6 +3,7 @@
 from typing import Any
 
 from schemas.analysis import Table
+from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of, predict_ns, trimmed_off
@@ -19,7 +20,6 @@ from services.analyzer.tables.table import (
     in_percent,
     in_time,
     made,
-    many,
     real,
     run_cells,
     share,
@@ -64,7 +64,8 @@ def never_ran(rows: list[dict[str, Any]]) -> list[str]:
     if not idle:
         return []
     named = ", ".join(row["name"] for row in idle[:3])
-    return [f"{len(idle)} layers never ran: {named}{' and others' if len(idle) > 3 else ''}"]
+    others = " and others" if len(idle) > 3 else ""
+    return [f"{many(len(idle), 'layer')} never ran: {named}{others}"]
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from mlscope.answers import lines_of
 from schemas.analysis import Table
+from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, Run, Sample
 from services.analyzer.predictions import Feature, Prediction, predictions_of
 from services.analyzer.tables.table import (
@@ -47,8 +48,10 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     judged = [row for row in first if row["is_correct"] is not None]
     if judged:
         right = sum(row["is_correct"] for row in judged)
-        return f"The first label is right for {right} of {len(judged)} labelled samples."
-    return f"Outputs of {len(first)} samples were kept." if first else "No output was kept."
+        labelled = many(len(judged), "labelled sample")
+        return f"The first label is right for {right} of {labelled}."
+    kept = many(len(first), "sample")
+    return f"Outputs of {kept} were kept." if first else "No output was kept."
 
 
 def _first_by_sample(run: Run, samples: tuple[Sample, ...]) -> dict[int, Prediction]:
@@ -63,7 +66,10 @@ def _first_by_sample(run: Run, samples: tuple[Sample, ...]) -> dict[int, Predict
 def _disagreement(run: Run, shown: dict[int, str], best: dict[int, str]) -> list[str]:
     both = shown.keys() & best.keys()
     other = sum(shown[sample] != best[sample] for sample in both)
-    return [f"{run.row.run}: {other} of {len(both)} first labels differ"] if other else []
+    labels = many(len(both), "first label")
+    return (
+        [f"{run.row.run}: {other} of {labels} {verb(other, 'differs', 'differ')}"] if other else []
+    )
 
 
 def _rows(run: Run, found: Prediction) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import polars as pl
 
 from mlscope.client.quantities import shown
 from schemas.analysis import Table
+from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
@@ -14,7 +15,6 @@ from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
     made,
-    many,
     real,
     run_cells,
     share,

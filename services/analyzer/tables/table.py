@@ -16,6 +16,7 @@ from mlscope.statistics import (
     trimmed_mean_interval,
 )
 from schemas.analysis import Column, Table
+from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, RunRow
 from services.analyzer.noise import noise_of
 
@@ -166,7 +167,9 @@ def doubts(frames: Frames) -> list[str]:
         if row.end != "completed":
             notes.append(f"{row.run} ended {row.end}: its figures are over the rows there are")
         if row.dropped_batches:
-            notes.append(f"{row.run}: {row.dropped_batches} batches were lost at the agent")
+            lost = many(row.dropped_batches, "batch")
+            was = verb(row.dropped_batches, "was", "were")
+            notes.append(f"{row.run}: {lost} {was} lost at the agent")
     return [
         *notes,
         *(f"{run.row.run}: {note}" for run in frames.measured for note in noise_of(run)),
@@ -213,8 +216,3 @@ def in_time(value_ns: float | None) -> str:
 def in_percent(value: float | None) -> str:
     """Return a share for a sentence."""
     return "an unknown share" if value is None else f"{value:.1%}"
-
-
-def many(count: int, what: str) -> str:
-    """Return a count with its noun for a sentence: `1 layer`, `3 layers`."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

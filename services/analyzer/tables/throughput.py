@@ -6,6 +6,7 @@ from mlscope.statistics import Throughput
 from mlscope.statistics import throughput as rate_of
 from schemas.analysis import Table
 from schemas.level import level_of
+from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, Run, contiguous_ends_ns, spaced_hz
 from services.analyzer.tables.charts import estimates
 from services.analyzer.tables.table import (
@@ -36,8 +37,8 @@ def throughput(frames: Frames) -> Table:
             f"({best['scenario']}, batch {best['batch_size']}, level {best['level']})."
         )
     partial = [
-        f"{run.row.run}: {run.failed_samples} samples failed in queries that were answered in part;"
-        " they do not count"
+        f"{run.row.run}: {many(run.failed_samples, 'sample')} failed in queries that were answered "
+        f"in part; {verb(run.failed_samples, 'it does', 'they do')} not count"
         for run in frames.measured
         if run.failed_samples
     ]

@@ -5,6 +5,7 @@ from typing import Any
 import polars as pl
 
 from schemas.analysis import Table
+from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import pie
 from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
@@ -14,7 +15,6 @@ from services.analyzer.tables.table import (
     Analysis,
     in_percent,
     made,
-    many,
     real,
     text,
     trace_doubts,

@@ -52,7 +52,7 @@ def test_what_is_cut_or_without_launch_is_a_caveat() -> None:
     kernels = [[n, None, 5, "gemm", 60 + n, 20, 7, -1, 0, None, 2, n, 0, 7] for n in (3, 4)]
     launch = [2, None, 5, "cudaLaunchKernel", 5, 3, 0, 0, 0, None, 1, 3]
     done = analyze(frames_in({"runs": [{**_RUN, "spans": [cut, launch, *kernels]}]}))
-    assert "r0: 1 spans were cut at an edge of the recording: left out" in done.tables[0].caveats
+    assert "r0: 1 span was cut at an edge of the recording: left out" in done.tables[0].caveats
     lost = "r0: 100.00% of the kernels' time belongs to no known layer"
     assert lost in done.tables[0].caveats
 

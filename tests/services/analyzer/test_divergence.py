@@ -127,7 +127,7 @@ def test_each_sample_has_a_row_with_its_name() -> None:
     columns = [column.name for column in samples.columns]
     ((row),) = [dict(zip(columns, each, strict=True)) for each in samples.rows]
     assert (row["sample"], row["name"], row["top-1_agreement"]) == (4, "4.jpg", 0.0)
-    assert overall.verdict == "1 samples are in both. First answers agree for 0 of 1."
+    assert overall.verdict == "1 sample is in both. First answers agree for 0 of 1."
     assert _rows(overall)["KL"]["excluded"] == 2
 
 

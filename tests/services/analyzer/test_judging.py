@@ -113,7 +113,7 @@ def test_boxes_that_cannot_be_placed_say_why(aim: Aim, size: Any, why: str) -> N
     good = _objects([10.0, 20.0, 40.0, 40.0], size=size)
     outcome = _told([_answer([_box([1, 2, 3, 4])], 5, objects=good, **CAT)], aim)["mAP"].outcome
     assert (outcome.value, outcome.excluded) == (None, 1)
-    assert "1 samples could not be judged, first: sample 5: " in outcome.caveats[0]
+    assert "1 sample could not be judged, first: sample 5: " in outcome.caveats[0]
     assert why in outcome.caveats[0]
 
 
@@ -235,7 +235,7 @@ def test_one_odd_mask_is_one_picture_not_judged(found: Any, true: Any) -> None:
     told = _told([good, odd])["mAP"]
     assert (told.judged, told.outcome.excluded) == (1, 1)
     assert told.outcome.value == pytest.approx(1.0)
-    assert any(each.startswith("1 samples could not") for each in told.outcome.caveats)
+    assert any(each.startswith("1 sample could not") for each in told.outcome.caveats)
 
 
 def test_maps_are_judged_by_the_pixels_that_were_counted() -> None:
@@ -247,7 +247,7 @@ def test_maps_are_judged_by_the_pixels_that_were_counted() -> None:
     told = _told(answers)
     assert told["mIoU"].outcome.value == pytest.approx((3 / 4 + 0) / 2)
     assert told["pixel accuracy"].outcome.value == pytest.approx(3 / 4)
-    assert "1 samples could not be judged, first: torn" in told["mIoU"].outcome.caveats
+    assert "1 sample could not be judged, first: torn" in told["mIoU"].outcome.caveats
 
 
 def test_maps_that_were_stretched_are_said() -> None:
@@ -268,7 +268,7 @@ def test_what_was_cut_off_a_picture_is_said() -> None:
     pixels = {"counts": [[0, 0, 3]], "ignored": 0, "unseen": 1}
     told = _told([_answer(feature, 0, {"pixels": pixels})])["mIoU"].outcome
     assert told.value == 1.0
-    assert any("of 1 pictures alone: 25.0% of all" in each for each in told.caveats)
+    assert any("of 1 picture alone: 25.0% of all" in each for each in told.caveats)
 
 
 def test_pictures_too_small_for_one_metric_count_for_the_other() -> None:
@@ -368,7 +368,7 @@ def test_a_true_class_that_the_model_has_not_is_answered_wrongly(label: int) -> 
     assert (plain.outcome.value, plain.outcome.n, plain.outcome.caveats) == (1.0, 1, ())
     assert (told.outcome.value, told.outcome.n, told.judged) == (0.5, 2, 2)
     (caveat,) = told.outcome.caveats
-    assert caveat.startswith("1 samples have a class that the model does not have and count as")
+    assert caveat.startswith("1 sample has a class that the model does not have and counts as")
     assert f"sample 7 is labelled {label}, allowed is 0 to 2" in caveat
 
 

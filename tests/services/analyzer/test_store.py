@@ -219,7 +219,7 @@ def test_batches_that_come_late_are_a_caveat(rows_url: str, store: Store) -> Non
         assert store.tables(ALL).tables == done.tables
         rows.save([prepared_of(a_trace(7), REQUESTED_NS)])
     latency = store.tables(ALL).tables[0]
-    assert latency.caveats[-1].startswith("r0, attempt 1: 1 batches came after its rows")
+    assert latency.caveats[-1].startswith("r0, attempt 1: 1 batch came after its rows")
 
 
 def test_sql_users_select_typed_columns(rows_url: str, store: Store) -> None:

@@ -1,5 +1,6 @@
 """Every table: its golden files, its documentation, and that nothing at all breaks none of them."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,27 @@ def test_features_are_sorted_and_odd_ones_are_none() -> None:
 
 def test_a_level_has_a_name() -> None:
     assert [RunRow(1, "r", level=each).level_name for each in Level][:2] == ["none", "application"]
+
+
+_ALONE = {
+    "run": "r0",
+    "level": 5,
+    "queries": [[0, 0, 1, None, 0, 0, 5_000_000, 5_000_000, ANSWERED]],
+    "spans": [
+        [0, None, 1, "query", 0, 5_000_000, 0, 0, 0],
+        [1, 0, 2, "predict", 0, 4_000_000, 0, 0, 0],
+        [2, 1, 3, "conv", 0, 3_000_000, 0, 0, 0, 0],
+    ],
+    "layers": [[0, "conv", "Conv"]],
+    "kernels": [[0, 0, "gemm", 10, 900_000, 5.0]],
+    "dropped_batches": 1,
+}
+
+
+@pytest.mark.parametrize("queries", [_ALONE["queries"], _FAILED], ids=["answered", "failed"])
+def test_one_of_anything_is_one(queries: list[list[object]]) -> None:
+    done = analyze(frames_in({"runs": [_ALONE | {"queries": queries}]}))
+    said = [each for table in done.tables for each in (table.verdict, *table.caveats)]
+    wrong = re.compile(r"(?<![\d.,])1 (?:\w+ )?(?:[a-z]{3,}[^s\W]s|queries|batches)\b(?! most)")
+    assert [each for each in said if wrong.search(each)] == []
+    assert any("1 kernel of 1 name runs" in each for each in said) == (queries is not _FAILED)

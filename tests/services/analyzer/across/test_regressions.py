@@ -64,7 +64,7 @@ def test_another_version_of_the_same_model_is_compared() -> None:
 def test_runs_of_another_load_are_no_pair(more: dict[str, Any]) -> None:
     table = table_of(COMPARISON, [_version("1.0", MS), _version("2.0", MS, **more)])
     assert table.rows == ()
-    assert table.caveats[0].startswith("2.0: 1 runs have no partner")
+    assert table.caveats[0].startswith("2.0: 1 run has no partner")
 
 
 def test_a_single_query_has_no_interval_and_no_verdict() -> None:

@@ -38,9 +38,7 @@ def test_a_sample_that_comes_again_counts_once_and_its_first_answer_holds() -> N
     run["outputs"] += [[7, 0, _answer("dog", labels=["cat"])]]
     table = table_of(ANALYSIS, run)
     assert _told(table, "hits", "n", "samples_differing") == [(1, 1, 1)]
-    assert "s0: 1 samples were answered otherwise when they came again, 1 of them" in str(
-        table.caveats
-    )
+    assert "s0: 1 sample got other answers when asked for again, 1 of them" in str(table.caveats)
 
 
 def test_runs_of_one_opened_model_are_put_together() -> None:
@@ -68,7 +66,7 @@ def test_runs_of_different_builds_are_said_to_be() -> None:
     ]
     table = table_of(ANALYSIS, *runs)
     assert _told(table, "same_build") == [(False,)]
-    assert table.verdict.startswith("Smoke check (1 samples, of builds that differ)")
+    assert table.verdict.startswith("Smoke check (1 sample, of builds that differ)")
 
 
 def test_classes_are_compared_where_nobody_has_names() -> None:
@@ -124,8 +122,8 @@ def test_samples_that_were_not_reached_and_failed_queries_are_said() -> None:
     failed = [[9, 0, 1, None, 0, 0, 5, None, 1]]
     run = _run(_answer("cat", labels=["cat"]), queries=failed)
     caveats = table_of(ANALYSIS, run, aim={"samples": 9}).caveats
-    assert any("1 of the dataset's 9 samples were judged" in caveat for caveat in caveats)
-    assert any("1 queries failed" in caveat for caveat in caveats)
+    assert any("1 of the dataset's 9 samples was judged" in caveat for caveat in caveats)
+    assert any("1 query failed" in caveat for caveat in caveats)
 
 
 def test_labels_of_the_plan_judge_rows_without_truths() -> None:
@@ -146,7 +144,7 @@ def test_a_class_that_the_model_has_not_costs_its_sample_alone() -> None:
     told = [{"features": [feature], "truth": {"classes": [each]}} for each in (0, -1, 0)]
     table = table_of(ANALYSIS, _run(*told))
     assert _told(table, "metric", "hits", "n") == [("top-1", 2, 3)]
-    assert any("does not have and count as wrong" in caveat for caveat in table.caveats)
+    assert any("does not have and counts as wrong" in caveat for caveat in table.caveats)
 
 
 def test_an_odd_shape_keeps_its_metric_s_row() -> None:
@@ -208,4 +206,4 @@ def test_bad_samples_that_there_was_no_room_to_name_count_too() -> None:
 def test_an_answer_without_a_class_is_excluded_and_said() -> None:
     table = table_of(ANALYSIS, _run(_answer("cat", labels=["cat"]), _answer(labels=["cat"])))
     assert _told(table, "n", "excluded") == [(1, 1)]
-    assert any("1 answers named no class and are excluded" in each for each in table.caveats)
+    assert any("1 answer named no class and is excluded" in each for each in table.caveats)

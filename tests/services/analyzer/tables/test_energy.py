@@ -54,7 +54,7 @@ def test_few_values_are_called_few_and_none_has_no_row() -> None:
     run = {"run": "r", "device": "gpu", "queries": [_query(0, 0, 0, 1)]}
     assert "No run has counters of energy" in table_of(ANALYSIS, run).verdict
     table = table_of(ANALYSIS, run | {"series": [_power(0.5, 100)]})
-    assert any("mean of 1 values only" in caveat for caveat in table.caveats)
+    assert any("mean of 1 value only" in caveat for caveat in table.caveats)
     other = ["nvml.clock_sm", 0, 0, 0, 1980.0, "MHz"]
     assert table_of(ANALYSIS, run | {"series": [other]}).rows == ()
 

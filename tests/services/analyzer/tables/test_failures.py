@@ -79,4 +79,4 @@ def test_what_was_read_of_queries_answered_in_part_is_no_reason_of_those_that_fa
         "failures": [[0, "sample 4: decode: torn", 1, "0"]],
     }
     table = table_of(ANALYSIS, run)
-    assert table.caveats == ("r0: reasons were read of 0 of 1 queries",)
+    assert table.caveats == ("r0: reasons were read of 0 of 1 query",)

@@ -30,7 +30,7 @@ def test_failed_queries_are_told_with_the_first_reason() -> None:
     failed = [*query(0, 0, MS)[:-1], 1]
     run = {"run": "r0", "queries": [failed], "failures": [[1, "sample 0: decode: torn", 1, "0"]]}
     table = table_of(ANALYSIS, run, samples=[["a.jpg", [], "p/a.jpg"]])
-    told = "r0: 1 of 1 queries failed, first: sample 0 (p/a.jpg): decode: torn"
+    told = "r0: 1 of 1 query failed, first: sample 0 (p/a.jpg): decode: torn"
     assert told in table.caveats
 
 

@@ -19,7 +19,7 @@ def test_a_right_label_is_right_and_without_labels_nothing_is() -> None:
         ("a.jpg", 2, "dog", False),
         ("b.jpg", 1, "cup", None),
     ]
-    assert table.verdict == "The first label is right for 1 of 1 labelled samples."
+    assert table.verdict == "The first label is right for 1 of 1 labelled sample."
 
 
 def test_the_first_query_of_a_sample_tells() -> None:
@@ -34,7 +34,7 @@ def test_other_runs_of_a_session_are_compared() -> None:
     ]
     table = table_of(ANALYSIS, *runs)
     assert [row["run"] for row in rows_of(table)] == ["r0"]
-    assert "r1: 1 of 1 first labels differ" in table.caveats
+    assert "r1: 1 of 1 first label differs" in table.caveats
 
 
 def test_samples_and_labels_are_bounded_and_said_to_be() -> None:
