@@ -27,6 +27,8 @@ _GEMM = re.compile(r'custom_call_target="__cublas.*"lhs_contracting_dimensions":
 """cuBLAS' and cuBLASLt's products say in `backend_config` what they sum over."""
 _SCRATCH = ("u8", "s8")
 _KERNEL = re.compile(r"dim_labels=\w+_(\w+)->")
+_DILATED = re.compile(r"lhs_dilate=([\dx]+)")
+_TRANSPOSED = '"__cudnn$convBackwardInput"'
 _WINDOW = re.compile(r"window=\{size=([\dx]+)")
 _BITS = re.compile(r"\d+")
 _PLAIN: Mapping[str, str] = {
@@ -219,9 +221,13 @@ def _own_flops(one: Instruction, owner: Computation) -> int | None:
 
 
 def _convolution_flops(one: Instruction, given: Shapes, outputs: Shapes) -> int:
+    """Return a convolution's FLOPs; a transposed one's zeros between its inputs are not counted."""
     labels = _KERNEL.search(one.rest)
     place = labels[1].index("o") if labels else -1
-    return product_flops(outputs, prod(given[1]) // max(1, given[1][place]))
+    of = given if _TRANSPOSED in one.rest else outputs
+    dilated = _DILATED.search(one.rest)
+    zeros = prod(map(int, dilated[1].split("x"))) if dilated else 1
+    return product_flops(of, prod(given[1]) // max(1, given[1][place])) // zeros
 
 
 def _library_flops(one: Instruction, given: Shapes, outputs: Shapes) -> int | None:

@@ -77,6 +77,28 @@ def test_a_library_s_call_has_unknown_flops_and_several_results() -> None:
     assert told["memory_bytes"] == 4 * 64 * 256 + 16
 
 
+TRANSPOSED = """HloModule jit_t, is_scheduled=true
+
+ENTRY %main.3 (x: f32[1,6,6,4], k: f32[3,3,4,8], y: f32[2,16,6,6], l: f32[16,4,3,3]) -> f32[1,12,12,8] {
+  %x = f32[1,6,6,4]{3,2,1,0} parameter(0)
+  %k = f32[3,3,4,8]{3,2,1,0} parameter(1)
+  %y = f32[2,16,6,6]{3,2,1,0} parameter(2)
+  %l = f32[16,4,3,3]{3,2,1,0} parameter(3)
+  %library.1 = (f32[2,4,12,12]{3,2,1,0}, u8[0]{0}) custom-call(%y, %l), window={size=3x3 pad=0_1x0_1 stride=2x2}, dim_labels=bf01_oi01->bf01, custom_call_target="__cudnn$convBackwardInput"
+  ROOT %own.2 = f32[1,12,12,8]{3,2,1,0} convolution(%x, %k), window={size=3x3 pad=2_1x2_1 lhs_dilate=2x2}, dim_labels=b01f_01io->b01f
+}
+"""  # noqa: E501
+
+
+def test_a_transposed_convolution_sums_the_kernel_for_each_of_its_inputs() -> None:
+    program = program_of(TRANSPOSED, "")
+    told = {name: described(program, name)[1]["flops"] for name in ("library.1", "own.2")}
+    assert told == {
+        "library.1": 2 * (2 * 16 * 6 * 6) * (4 * 3 * 3),
+        "own.2": 2 * (6 * 6 * 4) * (8 * 3 * 3),
+    }
+
+
 def test_products_of_cudnn_and_cublas_count_what_their_labels_say() -> None:
     program = program_of(LIBRARIES, "XLA NVIDIA H200")
     told = {name: described(program, name)[1] for name in ("conv.1", "grouped.2", "gemm.3")}
