@@ -18,8 +18,11 @@ import polars as pl
 from services.agent.foreign.errors import ForeignFileBroken, ForeignFileUnknown
 from services.agent.foreign.lenient import frame_of
 from services.agent.foreign.pairs import INSTANTS, paired, with_chains
+from services.agent.foreign.recording import EARLIEST_NS, LATEST_NS, LONGEST_NS
 
 MOST_BYTES = 4 << 30
+MOST_LENIENT_BYTES = 1 << 30
+"""What takes ten times its size: events among which a value is not of the usual kind."""
 
 _ARGS = pl.Struct(
     {
@@ -68,9 +71,10 @@ _CHUNK_BYTES = 4 << 20
 _ONE_A_LINE = bytes.maketrans(b"\n\0", b" \n")
 _EVENTS = b'"traceEvents"'
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
-_LIST = re.compile(rb'\s*\[\s*\{[^{}]*"ph"\s*:')
+_LIST = re.compile(rb"(\xef\xbb\xbf)?\s*\[\s*\{")
 _TEXT = rb'"%s"\s*:\s*"([^"]*)"'
 _DEVICE = re.compile(rb'"deviceProperties"\s*:\s*\[\s*\{[^}]*?"name"\s*:\s*"([^"]*)"')
+_MARK = b"\xef\xbb\xbf"
 _NO_NAMES = pl.DataFrame(schema={"ph": pl.String, "name": pl.String, "pid": pl.String})
 
 
@@ -84,6 +88,8 @@ class Events:
     names: pl.DataFrame = field(default_factory=lambda: _NO_NAMES)
     #: begins without end, ends without begin
     unpaired: int = 0
+    #: complete ones whose times are none, or beyond what spans hold
+    untimed: int = 0
     base_ns: int = 0
     accelerator: str = ""
     host: str = ""
@@ -107,19 +113,23 @@ def read_events(path: Path, schema: Mapping[str, Any] = EVENT_SCHEMA) -> Events:
     start = body.find(_EVENTS)
     if start < 0:
         raise ForeignFileUnknown(str(path), "has no traceEvents")
-    head = body[:start]
-    events = _frame(path, body, start, schema)
+    head = body[:start] + body[body.rfind(b"]") :]
+    events = _frame(path, body, start, schema).with_columns(_stamp())
     kinds = pl.col("ph")
     halves = paired(events)
-    frame = pl.concat([events.filter(kinds == "X"), halves.frame])
+    whole = pl.concat([events.filter(kinds == "X"), halves.frame])
+    frame = whole.filter(_is_timed())
     if not frame.height:
-        raise ForeignFileBroken(str(path), "holds no complete event (ph X, or B and its E)")
+        raise ForeignFileBroken(
+            str(path), "holds no complete event (ph X, or B and its E) with a time"
+        )
     base, accelerator = _BASE.search(head), _DEVICE.search(head)
     return Events(
         frame,
         with_chains(events.filter(kinds.is_in(INSTANTS))),
         events.filter(kinds == "M"),
         halves.unpaired,
+        whole.height - frame.height,
         base_ns=int(base.group(1)) if base else 0,
         accelerator=accelerator.group(1).decode("utf-8", "replace") if accelerator else "",
         host=_text(head, b"host_name"),
@@ -130,9 +140,21 @@ def read_events(path: Path, schema: Mapping[str, Any] = EVENT_SCHEMA) -> Events:
     )
 
 
+def _stamp() -> pl.Expr:
+    """Return events' stamps, null where they are no times (NaN, infinite, centuries away)."""
+    is_time = pl.col("ts").is_between(EARLIEST_NS / 1000, LATEST_NS / 1000)
+    return pl.when(is_time).then("ts").alias("ts")
+
+
+def _is_timed() -> pl.Expr:
+    """Say of complete events whether they have a time; without a duration it is none."""
+    lasts = pl.col("dur").fill_null(0).is_between(0, LONGEST_NS / 1000)
+    return pl.col("ts").is_not_null() & lasts
+
+
 def _as_object(body: bytes) -> bytes:
     """Return a file that is a list of events, whose end may be missing, as the usual object."""
-    events = body.strip().removesuffix(b"]").rstrip().removesuffix(b",")
+    events = body.removeprefix(_MARK).strip().removesuffix(b"]").rstrip().removesuffix(b",")
     return b'{"traceEvents": ' + events + b"]}"
 
 
@@ -158,10 +180,14 @@ def _frame(path: Path, body: bytes, start: int, schema: Mapping[str, Any]) -> pl
         return pl.read_json(io.BytesIO(events), schema=dict(schema))
     except pl.exceptions.PolarsError:
         # One value of another kind is enough; tools put anything into arguments.
-        return _leniently(path, events, schema)
+        return _leniently(path, body[opening:], schema)
 
 
 def _leniently(path: Path, events: bytes, schema: Mapping[str, Any]) -> pl.DataFrame:
+    if len(events) > MOST_LENIENT_BYTES:
+        raise ForeignFileBroken(
+            str(path), f"holds values of other kinds, and more than {MOST_LENIENT_BYTES} bytes"
+        )
     try:
         return frame_of(events, schema)
     except (ValueError, pl.exceptions.PolarsError) as error:

@@ -89,7 +89,7 @@ def _stamped(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     ]
     return known.select(
         "cat",
-        "name",
+        pl.col("name").fill_null("?"),
         *ns,
         pl.col("tid").cast(pl.Int64, strict=False).fill_null(-1).alias("thread"),
         *(
@@ -199,13 +199,10 @@ def _outermost(thread: Ns, start: Ns, end: Ns) -> npt.NDArray[np.bool_]:
     """Return which lie in no other of their thread; sorted by thread, start, longest first."""
     if not len(start):
         return np.zeros(0, np.bool_)
-    begins = np.r_[True, thread[1:] != thread[:-1]]
-    low = int(start.min())
-    lift = np.cumsum(begins) * (int(end.max()) - low + 1) - low
-    reached = np.maximum.accumulate(end + lift)
-    before = np.r_[-1, reached[:-1]]
-    outermost: npt.NDArray[np.bool_] = start + lift >= before
-    return outermost
+    reached = pl.col("end").cum_max().shift(1).over("thread")
+    outermost = (pl.col("start") >= reached).fill_null(value=True)
+    spans = pl.DataFrame({"thread": thread, "start": start, "end": end})
+    return spans.select(outermost).to_series().to_numpy()
 
 
 def _query_at(roots: pl.DataFrame, start: Ns, end: Ns) -> Ns:

@@ -6,15 +6,20 @@ from typing import Any
 
 import polars as pl
 
+from mlscope.tracing.texts import plain_text
+
 
 def frame_of(body: bytes, schema: Mapping[str, Any]) -> pl.DataFrame:
-    """Return the objects of a JSON list, without what is none. Raises ValueError."""
+    """Return the objects of the JSON list that a text begins with. Raises ValueError.
+
+    What is no object is left out, as are bytes that are no UTF-8; whatever follows is not read.
+    """
+    whole = pl.Struct(dict(schema))
     try:
-        told = json.loads(body)
+        told, _ = json.JSONDecoder().raw_decode(body.decode("utf-8", "replace"))
+        rows = [fitted(each, whole) for each in told if isinstance(each, dict)]
     except RecursionError:
         raise ValueError("values lie too deep in each other") from None
-    whole = pl.Struct(dict(schema))
-    rows = [fitted(each, whole) for each in told if isinstance(each, dict)]
     return pl.DataFrame(rows, schema=dict(schema), orient="row")
 
 
@@ -29,7 +34,7 @@ def fitted(value: Any, kind: Any) -> Any:
     if isinstance(kind, pl.List):
         return [fitted(each, kind.inner) for each in value] if isinstance(value, list) else None
     if kind == pl.String:
-        return value if isinstance(value, str) else json.dumps(value)
+        return plain_text(value) if isinstance(value, str) else json.dumps(value)
     return _number(value, kind)
 
 

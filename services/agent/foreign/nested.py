@@ -17,6 +17,7 @@ from services.agent.foreign.chrome import Events
 from services.agent.foreign.errors import ForeignFileBroken
 from services.agent.foreign.pairs import INSTANTS
 from services.agent.foreign.recording import SPAN_SCHEMA, Recording, filled, rooted
+from services.agent.foreign.sound import is_attributes
 
 
 def is_ours(events: Events) -> bool:
@@ -38,6 +39,8 @@ def own_recording_of(path: Path, events: Events) -> Recording:
         raise ForeignFileBroken(str(path), f"is an altered export: {error}") from error
     if spans.select(pl.exclude("parent", "attributes").has_nulls()).to_numpy().any():
         raise ForeignFileBroken(str(path), "is an altered export: a span lacks a field")
+    if not all(map(is_attributes, spans["attributes"].drop_nulls())):
+        raise ForeignFileBroken(str(path), "is an altered export: attributes are no JSON object")
     return Recording(
         tool="mlscope",
         spans=spans,
@@ -83,7 +86,9 @@ def recording_of(events: Events) -> Recording:
 def doubts(events: Events) -> tuple[str, ...]:
     """Return what a reader must know of a file's events, whatever tool wrote them."""
     unpaired = f"{events.unpaired} begins without end, and ends without begin, were left out"
-    return (unpaired,) if events.unpaired else ()
+    untimed = f"{events.untimed} events whose times are none were left out"
+    told = ((events.unpaired, unpaired), (events.untimed, untimed))
+    return tuple(text for count, text in told if count)
 
 
 def _with_markers(spans: pl.DataFrame, instants: pl.DataFrame) -> pl.DataFrame:

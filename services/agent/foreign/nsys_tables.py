@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from services.agent.foreign.errors import ForeignFileBroken
+from services.agent.foreign.recording import EARLIEST_NS, LATEST_NS, LONGEST_NS
 
 MOST_ROWS = 10_000_000
 
@@ -77,13 +78,13 @@ def read_report(path: Path) -> Report:
         known = {name for (name,) in base.execute(tabled)}
         if not known & {*COLUMNS}:
             raise ForeignFileBroken(str(path), "is a database without tables of nsys")
-        tables = {name: _table(base, name) for name in COLUMNS}
+        tables = {name: _table(base, name, is_there=name in known) for name in COLUMNS}
         return Report(
             tables,
-            dict(base.execute(f"SELECT id, value FROM {_TEXTS}")) if _TEXTS in known else {},  # noqa: S608
-            host=_one(base, "TARGET_INFO_SYSTEM_ENV", "value", "name = 'Hostname'") or "",
-            accelerator=_one(base, "TARGET_INFO_GPU", "name") or "",
-            epoch_ns=_one(base, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs") or 0,
+            _texts(base) if _TEXTS in known else {},
+            host=_text(_one(base, "TARGET_INFO_SYSTEM_ENV", "value", "name = 'Hostname'")),
+            accelerator=_text(_one(base, "TARGET_INFO_GPU", "name")),
+            epoch_ns=_stamp(_one(base, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs")),
             cut=tuple(name for name, rows in tables.items() if rows.height >= MOST_ROWS),
             open_ends=_open_ends(base),
             unread=_unread(base, known - {*COLUMNS, *_OWN}),
@@ -93,7 +94,20 @@ def read_report(path: Path) -> Report:
 def _open_ends(base: sqlite3.Connection) -> tuple[int, ...]:
     """Return the trace's length, which nsys 2023 writes, and its last moment."""
     told = (_one(base, "ANALYSIS_DETAILS", name) for name in ("duration", "stopTime"))
-    return tuple(each for each in told if each)
+    return tuple(each for each in map(_stamp, told) if each)
+
+
+def _texts(base: sqlite3.Connection) -> dict[int, str]:
+    typed = "typeof(id) = 'integer' AND typeof(value) = 'text'"
+    return dict(base.execute(f"SELECT id, value FROM {_TEXTS} WHERE {typed}"))  # noqa: S608
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _stamp(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value <= LATEST_NS else 0
 
 
 def _unread(base: sqlite3.Connection, names: Iterable[str]) -> dict[str, int]:
@@ -108,8 +122,9 @@ def _unread(base: sqlite3.Connection, names: Iterable[str]) -> dict[str, int]:
 
 
 def timed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return rows that have an end, with `start_ns` and `duration_ns`."""
-    whole = rows.filter(pl.col("end") >= pl.col("start"))
+    """Return rows that have an end, with `start_ns` and `duration_ns`; both are times."""
+    times = [pl.col(each).is_between(EARLIEST_NS, LONGEST_NS) for each in ("start", "end")]
+    whole = rows.filter(pl.col("end") >= pl.col("start"), *times)
     duration = (pl.col("end") - pl.col("start")).alias("duration_ns")
     return whole.with_columns(pl.col("start").alias("start_ns"), duration)
 
@@ -128,12 +143,15 @@ def thread() -> pl.Expr:
     return (pl.col("globalTid").fill_null(0) % THREADS).alias("thread")
 
 
-def _table(base: sqlite3.Connection, name: str) -> pl.DataFrame:
-    """Return a table's rows by start, none where there is no such table."""
+def _table(base: sqlite3.Connection, name: str, *, is_there: bool) -> pl.DataFrame:
+    """Return a table's rows by start, none where there is no such table.
+
+    A view of its name is none: what that asks for, and for how long, is up to who wrote the file.
+    """
     wanted = COLUMNS[name]
     schema = {each: pl.String if each == "text" else pl.Int64 for each in wanted}
     there = _columns(base, name)
-    if "start" not in there:
+    if not is_there or "start" not in there:
         return pl.DataFrame(schema=schema)
     chosen = ", ".join(_value(each) if each in there else "NULL" for each in wanted)
     query = f'SELECT {chosen} FROM {name} ORDER BY "start" LIMIT ?'  # noqa: S608 - names of ours

@@ -5,12 +5,14 @@ of launching it.
 """
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from mlscope.tracing.texts import json_text, plain_text
 from schemas.level import Level
 from services.agent.foreign.errors import ForeignFileBroken
 from services.agent.foreign.recording import Recording, filled, rooted
@@ -43,10 +45,10 @@ def recording_of(path: Path) -> Recording:
             .drop("span")
             .sort("start_ns", "level", maintain_order=True)
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
         raise ForeignFileBroken(str(path), f"has an event without times: {error}") from error
     full = len(events) >= MOST_EVENTS
-    providers = {str(each.get("args", {}).get("provider", "")) for each in nodes}
+    providers = {str(each["args"].get("provider", "")) for each in nodes}
     notes = [f"the profile holds {MOST_EVENTS} events, its most: later runs are missing"]
     return Recording(
         tool="onnxruntime",
@@ -62,11 +64,16 @@ def _events(path: Path) -> list[dict[str, Any]]:
         if path.stat().st_size > MOST_BYTES:
             raise ForeignFileBroken(str(path), f"is larger than {MOST_BYTES} bytes")
         told = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ForeignFileBroken(str(path), f"is cut short or no JSON: {error}") from error
     except OSError as error:
         raise ForeignFileBroken(str(path), error.strerror or str(error)) from error
-    return [each for each in told if isinstance(each, dict)]
+    return [each | {"args": _args(each)} for each in told if isinstance(each, dict)]
+
+
+def _args(event: dict[str, Any]) -> dict[str, Any]:
+    args = event.get("args")
+    return args if isinstance(args, dict) else {}
 
 
 def _frame(events: list[dict[str, Any]]) -> pl.DataFrame:
@@ -79,17 +86,19 @@ def _layers(nodes: list[dict[str, Any]]) -> pl.DataFrame:
     """Return nodes as layers; their index is the node's own in the graph."""
     allocated = _allocated(nodes)
     texts = [
-        json.dumps(_nature(node.get("args", {})) | allocated.get(_key(node), {})) for node in nodes
+        json_text(_nature(node["args"]) | allocated.get(_key(node), {})).decode() for node in nodes
     ]
     return _frame(nodes).with_columns(
-        pl.Series("name", [str(e["name"]).removesuffix(_KERNEL) for e in nodes], pl.String),
+        pl.Series(
+            "name", [plain_text(str(e["name"])).removesuffix(_KERNEL) for e in nodes], pl.String
+        ),
         pl.Series("attributes", texts, pl.String),
         pl.lit(int(Level.FRAMEWORK)).alias("level"),
     )
 
 
 def _key(node: dict[str, Any]) -> tuple[str, str]:
-    return str(node["name"]), str(node.get("args", {}).get("node_index", ""))
+    return str(node["name"]), str(node["args"].get("node_index", ""))
 
 
 def _allocated(nodes: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -99,26 +108,25 @@ def _allocated(nodes: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, A
         return {}
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for node in rising:
-        grown = str(node.get("args", {}).get("mem_requested_in_use_delta", ""))
-        if grown.removeprefix("-").isdigit():
-            told = {"memory_bytes": max(int(grown), 0), "memory_kind": "measured"}
+        grown = _whole(node["args"].get("mem_requested_in_use_delta"))
+        if grown is not None:
+            told = {"memory_bytes": max(grown, 0), "memory_kind": "measured"}
             found.setdefault(_key(node), told)
     return found
 
 
 def _nature(args: dict[str, Any]) -> dict[str, Any]:
-    index = str(args.get("node_index", ""))
+    index, size = (_whole(args.get(name)) for name in ("node_index", "output_size"))
     nature: dict[str, Any] = {
-        "type": args.get("op_name"),
+        "type": _text(args.get("op_name")),
         "shape": _shapes(args.get("output_type_shape")),
         "input_shapes": _shapes(args.get("input_type_shape")),
-        "provider": args.get("provider"),
+        "provider": _text(args.get("provider")),
     }
-    size = str(args.get("output_size", ""))
-    if index.isdigit():
-        nature["index"] = int(index)
-    if size.isdigit():
-        nature["memory_bytes"], nature["memory_kind"] = int(size), "outputs"
+    if index is not None and index >= 0:
+        nature["index"] = index
+    if size is not None and size >= 0:
+        nature["memory_bytes"], nature["memory_kind"] = size, "outputs"
     return {name: value for name, value in nature.items() if value is not None}
 
 
@@ -127,4 +135,19 @@ def _shapes(told: Any) -> list[Any] | None:
     if not isinstance(told, list):
         return None
     found = [shape for each in told if isinstance(each, dict) for shape in each.values()]
+    if not all(isinstance(shape, list) and all(map(_is_size, shape)) for shape in found):
+        return None
     return found[0] if len(found) == 1 else found
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and value < 1 << 63
+
+
+def _text(value: Any) -> str | None:
+    return plain_text(value) if isinstance(value, str) else None
+
+
+def _whole(value: Any) -> int | None:
+    """Return a whole number that 64 bits hold, which texts tell here; None where there is none."""
+    return int(value) if re.fullmatch(r"-?[0-9]{1,18}", str(value)) else None

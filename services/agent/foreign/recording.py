@@ -32,6 +32,11 @@ Starts count from the recording's origin.
 
 ROOT, PREDICT = "query", "predict"
 
+EARLIEST_NS, LATEST_NS, LONGEST_NS = -(1 << 60), 1 << 62, 1 << 61
+"""Times of spans, from 1933 to 2116 where they count from 1970: sums of any three fit 64 bits."""
+_THREADS = 1 << 31
+"""More than a column of threads holds: ids above (macOS's, streams') are folded."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:
@@ -76,6 +81,12 @@ def filled(spans: pl.DataFrame) -> pl.DataFrame:
     numbered = spans.with_columns(*absent)
     if "span" not in spans.columns:
         numbered = numbered.with_columns(pl.int_range(1, pl.len() + 1).alias("span"))
+    if numbered.schema["thread"] != pl.Int32:
+        own = pl.col("thread").cast(pl.Int64)
+        fits = own.is_between(-_THREADS, _THREADS - 1)
+        numbered = numbered.with_columns(
+            pl.when(fits).then(own).otherwise(own % _THREADS).alias("thread")
+        )
     return numbered.select(pl.col(name).cast(kind) for name, kind in SPAN_SCHEMA.items())
 
 

@@ -4,12 +4,13 @@ NVTX ranges, where there are any, are layers: the innermost around a kernel. The
 end to end in the order of their launch; the report knows no other times.
 """
 
-import json
+import csv
 from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 
+from mlscope.tracing.texts import json_text
 from schemas.level import Level
 from services.agent.collectors.errors import ReportUnreadable
 from services.agent.collectors.ncu import spans_of
@@ -17,27 +18,39 @@ from services.agent.collectors.ncu_report import CountedKernel, kernels_of
 from services.agent.foreign.errors import ForeignFileBroken
 from services.agent.foreign.recording import Recording, filled, rooted
 
+MOST_BYTES = 1 << 30
+_MARK = b"\xef\xbb\xbf"
 _FIRST = b'"ID",'
 _METRIC_MARK = "__"
 
 
 def is_report(head: bytes) -> bool:
     """Say whether a file that begins like this is Nsight Compute's CSV."""
-    return any(line.startswith(_FIRST) and b"Kernel Name" in line for line in head.splitlines())
+    lines = head.removeprefix(_MARK).splitlines()
+    return any(line.startswith(_FIRST) and b"Kernel Name" in line for line in lines)
 
 
 def recording_of(path: Path) -> Recording:
     """Return a report as a recording. Raises ForeignFileBroken."""
     try:
-        lines = path.read_text("utf-8", "replace").splitlines(keepends=True)
+        if path.stat().st_size > MOST_BYTES:
+            raise ForeignFileBroken(str(path), f"is larger than {MOST_BYTES} bytes")
+        lines = path.read_text("utf-8-sig", "replace").splitlines(keepends=True)
         kernels = kernels_of(lines, _metrics(lines))
-    except (OSError, ReportUnreadable, ValueError) as error:
+    except (OSError, ReportUnreadable, ValueError, csv.Error) as error:
         raise ForeignFileBroken(str(path), f"is no whole report of ncu: {error}") from error
     if not kernels:
         raise ForeignFileBroken(str(path), "holds no kernel")
     counted = pl.DataFrame(
         [
-            (s.name, s.start_ns, s.duration_ns, s.thread, int(s.kind), json.dumps(s.attributes))
+            (
+                s.name,
+                s.start_ns,
+                s.duration_ns,
+                s.thread,
+                int(s.kind),
+                json_text(s.attributes).decode(),
+            )
             for s in spans_of(kernels, 0)
         ],
         ["name", "start_ns", "duration_ns", "thread", "kind", "attributes"],
