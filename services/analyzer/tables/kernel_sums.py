@@ -122,6 +122,8 @@ def kernel_doubts(frames: Frames, traced: Sequence[Traced]) -> list[str]:
 
 def _notes(traced: Traced) -> Iterator[str]:
     run = traced.run
+    if traced.stack.is_replay:
+        yield f"{run.row.run}: its times are those of a replay for counters: no latencies"
     yield from traced.counted.notes
     lost = run.unattributed_share
     if lost > MOST_UNATTRIBUTED:

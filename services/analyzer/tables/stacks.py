@@ -70,12 +70,22 @@ class Stack:
 
     @cached_property
     def traced(self) -> Run | None:
-        """The run that tells of kernels: never a replay for counters, its times are no times."""
+        """The run that tells of kernels: no replay for counters, unless there is nothing else.
+
+        A replay's times are no latencies; where a report of it was imported alone, it tells all.
+        """
         runs = [run for level, run in sorted(self.by_level.items()) if level >= SYSTEM_LEVEL]
         with_work = [
-            run for run in runs if run.row.level != HARDWARE_LEVEL and kernels_of(run).height
+            run
+            for run in runs
+            if (run.row.level != HARDWARE_LEVEL or self.is_replay) and kernels_of(run).height
         ]
         return with_work[0] if with_work else None
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether a replay for counters is all there is."""
+        return set(self.by_level) == {HARDWARE_LEVEL}
 
     def cells(self, run: Run) -> dict[str, Any]:
         """Return the cells of `STACK_COLUMNS`."""
@@ -116,9 +126,12 @@ def stacks_of(frames: Frames, variants: Collection[str] = ("",)) -> Iterator[Sta
         parameters = json.dumps(dict(row.parameters), sort_keys=True, default=str)
         key = (row.agent, row.session, row.scenario, row.batch_size, parameters, row.variant)
         groups[key].setdefault(row.level, run)
-    for key, runs in groups.items():
-        if set(runs) != {HARDWARE_LEVEL}:
-            yield Stack(*key, by_level=runs, counted=tuple(counted[key[0], key[3]]))
+    found = [
+        Stack(*key, by_level=runs, counted=tuple(counted[key[0], key[3]]))
+        for key, runs in groups.items()
+    ]
+    has_times = any(not stack.is_replay for stack in found)
+    yield from (stack for stack in found if not (stack.is_replay and has_times))
 
 
 def stacks_beside(frames: Frames) -> list[Stack]:

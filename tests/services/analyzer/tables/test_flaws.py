@@ -143,8 +143,15 @@ def test_times_of_a_replay_for_counters_are_no_times() -> None:
     replay = counter_run((0, "k", 700_000, 5.0, 1, 1, 10.0))
     (row,) = rows_of(table_of(KERNELS, kernel_run((0, "k", 100)), replay))
     assert (row["time"], row["flops"]) == (100.0, 5.0)
-    alone = table_of(KERNELS, replay)
+    alone = table_of(KERNELS, replay | {"variant": "counters"})
     assert (alone.rows, alone.verdict) == ((), "No kernels: no run at level system traced a GPU.")
+
+
+def test_an_imported_replay_tells_its_kernels_and_that_times_are_no_latencies() -> None:
+    table = table_of(KERNELS, counter_run((0, "k", 700_000, 5.0, 1, 1, 10.0)))
+    (row,) = rows_of(table)
+    assert (row["name"], row["flops"], row["occupancy"]) == ("k", 5.0, 10.0)
+    assert "h: its times are those of a replay for counters: no latencies" in table.caveats
 
 
 def test_kernels_are_not_recompiled_into_a_layers_mean_of_means() -> None:
