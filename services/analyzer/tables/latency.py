@@ -62,11 +62,13 @@ def _verdict(frames: Frames, results: dict[str, str]) -> str:
 
 
 def _telling(runs: list[Run]) -> Run:
-    """Return the run that stands for its load: whole, then traced least, then the fastest.
+    """Return the run that stands for its load: whole, then plain, traced least, the fastest.
 
-    Where latency is the result, the smallest batch stands for it.
+    Where latency is the result, the smallest batch stands for it. What a run that is serialised, or
+    warm behind a cold start, takes is only told where there is no other.
     """
     runs = [run for run in runs if run.row.end == "completed"] or runs
+    runs = [run for run in runs if not run.row.variant] or runs
     level = min(run.row.level for run in runs)
     least = [run for run in runs if run.row.level == level]
     if least[0].row.scenario != _BATCHED:

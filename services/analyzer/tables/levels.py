@@ -88,10 +88,11 @@ def _verdict(rows: list[_Cells]) -> str:
     parts = [row for row in rows if row["part"] == PREDICT and row["share"] is not None]
     if not parts:
         return "No run at level model says where the time went."
-    first = parts[0]
+    first = min(parts, key=lambda row: bool(row["variant"]))
+    special = f", {first['variant']}" if first["variant"] else ""
     return (
         f"Predict takes {in_time(first['median'])} of a query, {in_percent(first['share'])} of it, "
-        f"in {first['run']} ({first['scenario']}, batch {first['batch_size']})."
+        f"in {first['run']} ({first['scenario']}, batch {first['batch_size']}{special})."
     )
 
 

@@ -26,7 +26,9 @@ from services.analyzer.tables.table import (
 def throughput(frames: Frames) -> Table:
     """Return each run's rate; the time between its blocks, which others used, is taken out."""
     rows = [_cells(run) for run in frames.measured]
+    plain = {run.row.run for run in frames.measured if not run.row.variant}
     rated = [row for row in rows if row["samples_per_s"] is not None]
+    rated = [row for row in rated if row["run"] in plain] or rated
     verdict = "No query was answered."
     if rated:
         # An open loop's rate is its load's, not the system's: a closed loop tells more.

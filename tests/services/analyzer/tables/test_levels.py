@@ -158,3 +158,26 @@ def test_layers_one_after_the_other_are_not_ambiguous() -> None:
     inner = _side_by_side()
     inner["spans"][2][6] = 7
     assert not any("ambiguous" in caveat for caveat in table_of(ANALYSIS, inner).caveats)
+
+
+def _serial(run: str, level: int, *spans: list[Any]) -> dict[str, Any]:
+    return _run(run, level, 900, *spans) | {"session": "b1-serialised", "variant": "serialised"}
+
+
+def test_a_serialised_run_changes_nothing_of_the_plain_ones() -> None:
+    plain = [_run("m", 2, 100, span(0, 2, "predict", 50)), _run("s", 5, 130)]
+    serial = _serial("z", 5, span(0, 2, "predict", 800), span(1, 3, "layer", 700, layer=0))
+    alone, both = table_of(ANALYSIS, *plain), table_of(ANALYSIS, serial, *plain)
+    rows = rows_of(both)
+    assert [row for row in rows if not row["variant"]] == rows_of(alone)
+    (row,) = [row for row in rows if row["variant"]]
+    assert (row["part"], row["run"], row["level"]) == ("query", "z", "system")
+    assert both.verdict == alone.verdict
+
+
+def test_the_verdict_is_of_plain_runs_and_says_where_there_is_none() -> None:
+    predict = span(0, 2, "predict", 50)
+    serial = _serial("z", 2, predict)
+    table = table_of(ANALYSIS, serial, _run("m", 2, 100, predict))
+    assert table.verdict.endswith("50.0% of it, in m (online, batch 1).")
+    assert table_of(ANALYSIS, serial).verdict.endswith("in z (online, batch 1, serialised).")

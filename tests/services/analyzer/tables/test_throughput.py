@@ -26,6 +26,13 @@ def test_time_between_blocks_belongs_to_others() -> None:
     assert row["samples_per_s"] == pytest.approx(1000.0)
 
 
+def test_one_thread_of_a_serialised_run_is_not_the_verdict() -> None:
+    slow, fast = ([query(n, n * ms, (n + 1) * ms) for n in range(9)] for ms in (2 * MS, MS))
+    alone = {"run": "serial", "variant": "serialised", "queries": fast}
+    assert " in plain " in table_of(ANALYSIS, alone, {"run": "plain", "queries": slow}).verdict
+    assert " in serial " in table_of(ANALYSIS, alone).verdict
+
+
 def test_a_closed_loop_of_the_shallowest_level_is_the_verdict() -> None:
     fast = [query(n, n * MS, (n + 1) * MS) for n in range(9)]
     due = [query(n, n * MS, n * MS + 9, due=n * MS) for n in range(9)]
