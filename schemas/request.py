@@ -104,7 +104,10 @@ class Evaluate(Command):
     options: dict[str, Any] = Field(default_factory=dict)
     #: by collector of traces: switched off, on, or on with options; others as the level wants
     collectors: dict[str, bool | dict[str, Any]] = Field(default_factory=dict)
-    #: measure once more with one thread and each launch waited for, in a process of its own
+    #: measure once more with one thread and each launch waited for (CUDA_LAUNCH_BLOCKING), in a
+    #: process of its own: of each load one run at the level asked for, at most `system`. Its layers
+    #: and kernels are of the same run, as what lies in which is what it tells (A2, A8, A11 to A13,
+    #: column `variant`); its times are no level's, so no overhead is taken from them
     serialised: bool = False
     #: of the kinds of sessions that level and agents call for these alone, '' the plain ones, with
     #: which cold starts go; none named: all of them

@@ -94,6 +94,16 @@ def test_what_is_serialised_is_apart() -> None:
     assert told(timed)[2] == ["model", "framework", "system"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "serialised"),
+    [("model", "model"), ("framework", "framework"), ("full", "system"), ("hardware", "system")],
+)
+def test_layers_and_kernels_are_serialised_in_one_run(asked: str, serialised: str) -> None:
+    sessions = planned(COUNTERS, trace_level=asked, serialised=True).sessions
+    (serial,) = [each for each in sessions if each.variant == "serialised"]
+    assert told(serial)[2] == [serialised]
+
+
 def test_operators_side_by_side_are_serialised_unasked() -> None:
     overlapping = {"inter_threads": 2}
     deep = planned(SYSTEM, trace_level="system", options=overlapping)
