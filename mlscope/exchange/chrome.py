@@ -2,14 +2,18 @@
 
 Stamps are microseconds from the run's origin, which the head tells in epoch ns; the arguments hold
 every span as it is stored, so that `mlscope import` gets back the same. What sticks out of its
-parent is drawn clipped.
+parent is drawn clipped; what overlaps others of its thread, as queries do that wait, is drawn on a
+further row, since viewers take only slices that nest or follow one another.
 """
 
 import json
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
 from typing import IO, Any
 
-from mlscope.exchange.traces import DEVICES, Trace, clipped, level_name
+from mlscope.exchange.traces import DEVICES, Trace, clipped, lanes, level_name
 from schemas.analysis import SpanRow
 from schemas.batch import SpanKind
 
@@ -45,17 +49,45 @@ def _events(trace: Trace, stored: dict[int, SpanRow]) -> Iterator[dict[str, Any]
     yield _named("process_name", trace.run.agent or "host", _HOST_PID)
     for pid in sorted({_pid(span) for span in trace.spans} - {_HOST_PID}):
         yield _named("process_name", f"device {pid - _HOST_PID - 1}", pid)
+    rows = _rows(trace)
+    for (pid, thread, lane), tid in sorted(rows.numbers.items()):
+        title = f"{'thread' if pid == _HOST_PID else 'stream'} {thread}"
+        yield _named("thread_name", title + (f" ({lane})" if lane else ""), pid, tid)
     for drawn in clipped(trace.spans):
         span = stored[drawn.span]
-        yield _complete(drawn, span)
+        tid = rows.of_span.get(span.span, span.thread)
+        yield _complete(drawn, span, tid)
         if span.kind == SpanKind.SAMPLE:
             yield _counter(span)
         elif span.correlation >= 0:
-            yield from _arrow(drawn)
+            yield from _arrow(drawn, tid)
 
 
-def _named(kind: str, name: str, pid: int) -> dict[str, Any]:
-    return {"ph": "M", "name": kind, "pid": pid, "tid": 0, "args": {"name": name}}
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Numbers (`tid`) of rows by process, thread and lane, and the one each span is drawn on."""
+
+    numbers: Mapping[tuple[int, int, int], int]
+    of_span: Mapping[int, int]
+
+
+def _rows(trace: Trace) -> _Rows:
+    """Return the rows: a thread's first has its own number, further ones numbers beyond all."""
+    by_process: dict[int, list[SpanRow]] = defaultdict(list)
+    for span in trace.spans:
+        by_process[_pid(span)].append(span)
+    free = count(max((span.thread for span in trace.spans), default=0) + 1)
+    numbers: dict[tuple[int, int, int], int] = {}
+    of_span: dict[int, int] = {}
+    for pid, spans in by_process.items():
+        for (_, thread, lane), drawn in sorted(lanes(spans).items()):
+            tid = numbers[pid, thread, lane] = next(free) if lane else thread
+            of_span |= dict.fromkeys((span.span for span in drawn), tid)
+    return _Rows(numbers, of_span)
+
+
+def _named(kind: str, name: str, pid: int, tid: int = 0) -> dict[str, Any]:
+    return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}}
 
 
 def _pid(span: SpanRow) -> int:
@@ -66,7 +98,7 @@ def _pid(span: SpanRow) -> int:
     return _HOST_PID + 1 + (device if isinstance(device, int) and device >= 0 else 0)
 
 
-def _complete(drawn: SpanRow, span: SpanRow) -> dict[str, Any]:
+def _complete(drawn: SpanRow, span: SpanRow, tid: int) -> dict[str, Any]:
     args: dict[str, Any] = {
         "span": span.span,
         # what was found is not what was captured: it is found again after an import
@@ -87,7 +119,7 @@ def _complete(drawn: SpanRow, span: SpanRow) -> dict[str, Any]:
         "cat": level_name(span),
         "name": span.name,
         "pid": _pid(span),
-        "tid": span.thread,
+        "tid": tid,
         "ts": drawn.start_ns / 1000,
         "dur": drawn.duration_ns / 1000,
         "args": args,
@@ -105,13 +137,13 @@ def _counter(span: SpanRow) -> dict[str, Any]:
     }
 
 
-def _arrow(span: SpanRow) -> Iterator[dict[str, Any]]:
+def _arrow(span: SpanRow, tid: int) -> Iterator[dict[str, Any]]:
     shared = {
         "id": span.correlation,
         "cat": "ac2g",
         "name": "ac2g",
         "pid": _pid(span),
-        "tid": span.thread,
+        "tid": tid,
         "ts": span.start_ns / 1000,
     }
     if span.kind == SpanKind.LAUNCH:

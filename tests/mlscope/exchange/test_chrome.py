@@ -1,6 +1,8 @@
 """Chrome's trace events: what is exported is imported as it was."""
 
 import json
+from collections import defaultdict
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,6 +11,8 @@ from hypothesis import given, settings
 
 from mlscope.exchange.chrome import write
 from mlscope.exchange.traces import Trace
+from schemas.analysis import SpanRow
+from schemas.batch import SpanKind
 from services.agent.foreign.reading import read_foreign
 from services.agent.foreign.recording import SPAN_SCHEMA
 from tests.mlscope.exchange.traces import RUN, SMALL, TRACES
@@ -54,3 +58,39 @@ def test_children_are_drawn_in_their_parents_and_kernels_on_their_device() -> No
     assert arrows == [("s", 7), ("f", 7)]
     (counter,) = [each for each in events if each["ph"] == "C"]
     assert counter["args"] == {"value": 1.5}
+
+
+def _query(number: int, start_ns: int, duration_ns: int) -> SpanRow:
+    return SMALL.spans[0]._replace(
+        span=number, parent=None, start_ns=start_ns, duration_ns=duration_ns, name=f"q{number}"
+    )
+
+
+def test_queries_that_overlap_are_drawn_on_rows_of_their_own() -> None:
+    queries = [_query(1, 0, 50), _query(2, 10, 60), _query(3, 20, 20), _query(4, 80, 10)]
+    events = json.loads(_written(replace(SMALL, spans=queries)))["traceEvents"]
+    tids = {each["name"]: each["tid"] for each in events if each["ph"] == "X"}
+    thread = queries[0].thread
+    assert (tids["q1"], tids["q3"], tids["q4"]) == (thread, thread, thread)
+    assert tids["q2"] != thread
+    called = {each["tid"]: each["args"]["name"] for each in events if each["name"] == "thread_name"}
+    assert called == {thread: f"thread {thread}", tids["q2"]: f"thread {thread} (1)"}
+
+
+@settings(deadline=None, max_examples=60)
+@given(trace=TRACES)
+def test_slices_of_a_row_nest_or_follow_one_another(trace: Trace) -> None:
+    events = json.loads(_written(trace))["traceEvents"]
+    named = {(each["pid"], each["tid"]) for each in events if each["name"] == "thread_name"}
+    opened: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for each in events:
+        if each["ph"] == "X" and each["args"]["kind"] != SpanKind.SAMPLE:
+            row = (each["pid"], each["tid"])
+            begin = round(each["ts"] * 1000)
+            end = begin + round(each["dur"] * 1000)
+            ends = opened[row]
+            while ends and ends[-1] <= begin:
+                ends.pop()
+            assert not ends or end <= ends[-1]
+            ends.append(end)
+            assert row in named
