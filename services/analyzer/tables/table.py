@@ -16,6 +16,7 @@ from mlscope.statistics import (
     trimmed_mean_interval,
 )
 from schemas.analysis import Column, Table
+from schemas.level import Level
 from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, RunRow
 from services.analyzer.noise import noise_of
@@ -177,8 +178,18 @@ def doubts(frames: Frames) -> list[str]:
 
 
 def trace_doubts(frames: Frames) -> list[str]:
-    """Return `doubts`, and which runs could not look as deep as was asked."""
-    shallow = [f"{row.run}: {row.level_note}" for row in frames.runs if row.level_note]
+    """Return `doubts`, and which runs could not look as deep as was asked.
+
+    What others of its runs looked at is missing in none: counters have a process of their own.
+    """
+    is_counted = any(row.variant == "counters" and row.end == "completed" for row in frames.runs)
+    whole = [is_counted and row.level_asked == Level.FULL for row in frames.runs]
+    shallow = [
+        f"{row.run}: {row.level_note}"
+        for row, is_whole in zip(frames.runs, whole, strict=True)
+        if row.level_note and row.variant != "counters"
+        if not (is_whole and row.level == Level.SYSTEM)
+    ]
     return [*doubts(frames), *shallow]
 
 

@@ -131,6 +131,19 @@ def test_caveats_name_bad_ends_lost_batches_and_shallow_looks() -> None:
     assert set(notes[:2]) <= set(_tables(value)["latency"].caveats)
 
 
+def _full(**counters: Any) -> list[str]:
+    """Return the notes of a run that was asked for all, beside a replay that counts."""
+    value = _layered([1], level=5, level_asked=7, level_note="no deeper")
+    counted = _layered([1], run="h", session="c", level=6, level_note="no layers", **counters)
+    return trace_doubts(frames_in({"runs": [*value["runs"], *counted["runs"]]}))
+
+
+def test_all_that_was_asked_is_there_where_another_process_counted() -> None:
+    assert _full(variant="counters") == []
+    assert "r0: no deeper" in _full(variant="counters", end="failed")
+    assert _full(variant="serialised") == ["r0: no deeper", "h: no layers"]
+
+
 def test_an_attempt_that_does_not_count_enters_no_figure() -> None:
     value = _layered([1])
     lost = {"run": "r0", "attempt": 1, "outcome": "interrupted", "interrupted": "agent lost"}
