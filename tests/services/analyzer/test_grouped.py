@@ -37,7 +37,19 @@ def test_four_values_lose_none_three_give_their_median() -> None:
     four = [("a", ns) for ns in (1, 2, 3, 10)]
     assert trimmed(_frame(four), ["of"], "ns")["mid"].to_list() == [4.0]
     three = [("a", ns) for ns in (1, 2, 30)]
-    assert trimmed(_frame(three), ["of"], "ns").row(0)[:5] == ("a", 3, 2.0, 1.0, 30.0)
+    # t at 97.5 % with 2 degrees of freedom is 4.3027, s of 1, 2, 30 is 16.462.
+    high = pytest.approx(2.0 + 4.3027 * 16.462 / 3**0.5, rel=1e-4)
+    assert trimmed(_frame(three), ["of"], "ns").row(0)[:5] == ("a", 3, 2.0, 0.0, high)
+
+
+@pytest.mark.parametrize("count", [3, 4, 5])
+def test_few_values_of_a_normal_law_have_an_interval_that_holds_in_95_percent(count: int) -> None:
+    drawn = np.random.default_rng(7).normal(1e9, 1e7, (20_000, count)).astype(np.int64)
+    of = np.repeat(np.arange(len(drawn)), count)
+    found = trimmed(pl.DataFrame({"of": of, "ns": drawn.ravel()}), ["of"], "ns")
+    holds = ((found["low"] <= 1e9) & (found["high"] >= 1e9)).mean()
+    assert isinstance(holds, float)
+    assert 0.92 < holds < 0.98
 
 
 def test_the_interval_is_tukey_and_mclaughlins() -> None:
