@@ -45,16 +45,26 @@ def cold_layers(frames: Frames) -> Table:
 def _verdict(rows: Sequence[_Row]) -> str:
     if not rows:
         return "No run of the scenario cold at level framework tells of layers."
-    weights = sum(row["weight_bytes"] or 0 for row in rows)
-    spent = [sum(row[name] or 0.0 for row in rows) for name in ("load", "place")]
+    sizes = [row["weight_bytes"] for row in rows if row["weight_bytes"] is not None]
     cold = [row for row in rows if row["extra"] is not None]
-    told = f"{many(len(rows), 'layer')} with {shown(weights, 'By')} of weights"
-    moved = f"{in_time(spent[0])} to load them, {in_time(spent[1])} to move them"
+    told = f"{many(len(rows), 'layer')} with {_weights(sizes)}{_moved(rows)}"
     if not cold:
-        return f"{told}: {moved}."
+        return f"{told}."
     worst = max(cold, key=lambda row: row["extra"])
     lost = f"{worst['layer']} loses most, {in_time(worst['extra'])}, by its first run"
-    return f"{told}: {moved}; {lost}."
+    return f"{told}; {lost}."
+
+
+def _weights(sizes: Sequence[int]) -> str:
+    return f"{shown(sum(sizes), 'By')} of weights" if sizes else "weights of unknown size"
+
+
+def _moved(rows: Sequence[_Row]) -> str:
+    """Return what loading and moving the weights took, as far as that was seen; '' of none."""
+    verbs = {"load": "load", "place": "move"}
+    spent = {name: [row[name] for row in rows if row[name] is not None] for name in verbs}
+    told = [f"{in_time(sum(ns))} to {verbs[name]} them" for name, ns in spent.items() if ns]
+    return f": {', '.join(told)}" if told else ""
 
 
 def _unknown(cold: Openings, rows: Sequence[_Row]) -> Iterator[str]:

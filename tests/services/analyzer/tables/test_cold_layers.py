@@ -91,6 +91,14 @@ def test_a_framework_that_tells_nothing_is_named() -> None:
     assert [row["load"] for row in rows_of(table)] == [None, None]
     told = "a1, batch 1: openvino does not tell what weights cost layer by layer"
     assert told in table.caveats
+    assert table.verdict == "2 layers with weights of unknown size."
+
+
+def test_a_verdict_says_nothing_of_loading_that_was_not_seen() -> None:
+    moves = [_weights(1, "place", "stem", 10, 500)]
+    opening = _opening("c", 3, *moves, *_first(70, 20), series=[_size("place", "stem", 4 * KB)])
+    verdict = table_of(ANALYSIS, opening).verdict
+    assert verdict == "2 layers with 4 kB of weights: 500 ns to move them."
 
 
 @pytest.mark.parametrize("level", [0, 2])
@@ -122,7 +130,7 @@ def test_layers_of_one_name_stay_apart_and_the_first_has_the_weights() -> None:
 def test_a_layer_that_is_numbered_anew_after_the_first_run_is_still_itself() -> None:
     layers = ((0, "stem"), (1, "stem/conv"), (2, "act"), (3, "head"), (4, "act"))
     warm = layer_run(*((n, name, 1000 + n) for n, name in layers), session="c0", variant="cold")
-    named_so = [[0, "stem"], [1, "act"], [2, "head"], [3, "act"]]
+    named_so: list[list[Any]] = [[0, "stem"], [1, "act"], [2, "head"], [3, "act"]]
     first = [span(90 + n, 3, name, 9000, of=0, layer=n) for n, name in named_so]
     table = table_of(ANALYSIS, _opening("c0", 3, *first, layers=named_so), warm)
     told = [(row["index"], row["layer"], row["warm"]) for row in rows_of(table)]
