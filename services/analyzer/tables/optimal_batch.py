@@ -13,7 +13,7 @@ from mlscope.statistics import optimal_batch as optimum
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import lines
-from services.analyzer.tables.stacks import HARDWARE_LEVEL
+from services.analyzer.tables.stacks import HARDWARE_LEVEL, SERIALISED
 from services.analyzer.tables.table import (
     Analysis,
     doubts,
@@ -42,9 +42,7 @@ def optimal_batch(frames: Frames) -> Table:
     """Return closed-loop runs by agent and scenario: batch size against throughput (A1)."""
     groups: dict[_Group, list[Run]] = defaultdict(list)
     for run in frames.measured:
-        # An opening is no prediction, and a replay's times are no times.
-        is_other = run.row.scenario == COLD or run.row.level == HARDWARE_LEVEL
-        if not run.is_open_loop and run.answered.height and not is_other:
+        if not run.is_open_loop and run.answered.height and not _is_other(run):
             groups[_group_of(run)].append(run)
     rows: list[dict[str, Any]] = []
     verdicts: list[str] = []
@@ -65,6 +63,12 @@ def optimal_batch(frames: Frames) -> Table:
         rows += mine
     verdict = " ".join(verdicts) or "Fewer than two batch sizes were measured in a closed loop."
     return made(ANALYSIS, rows, verdict, caveats)
+
+
+def _is_other(run: Run) -> bool:
+    """Whether a run is an opening, a replay or serialised: its times are no plain predictions'."""
+    row = run.row
+    return row.scenario == COLD or row.level == HARDWARE_LEVEL or row.variant == SERIALISED
 
 
 def _group_of(run: Run) -> _Group:

@@ -61,7 +61,8 @@ def test_latency_and_throughput_that_contradict_each_other_are_told() -> None:
     assert caveat.startswith("r0: batch size over latency is 1000 samples/s, throughput 33")
 
 
-def test_openings_and_replays_are_no_batch_sizes() -> None:
+def test_openings_replays_and_serialised_runs_are_no_batch_sizes() -> None:
     cold, replay = _run(2, 900.0, scenario="cold"), _run(4, 900.0, level=6)
-    rows = rows_of(table_of(ANALYSIS, _run(1, 100.0), cold, replay))
+    serialised = _run(8, 900.0, variant="serialised")
+    rows = rows_of(table_of(ANALYSIS, _run(1, 100.0), cold, replay, serialised))
     assert [row["batch_size"] for row in rows] == [1]
