@@ -58,5 +58,11 @@ def ending_note(rule: Blocks, medians: Sequence[float], ended: str) -> str:
         return ""
     bound = f"{rule.most} blocks" if ended == "most" else f"the budget of {rule.budget_s:g} s"
     width = relative_interval(medians)
-    known = f"to {width:.1%}" if math.isfinite(width) else "without an interval"
-    return f"{bound} ended its blocks: the median is known {known}, not to {rule.interval:.1%}"
+    known = f"to {_percent(width)}" if math.isfinite(width) else "without an interval"
+    wanted = _percent(rule.interval)
+    return f"{bound} ended its blocks: the median is known {known}, not to {wanted}"
+
+
+def _percent(share: float) -> str:
+    """Return a share as percent; below one with two digits, however many noughts come first."""
+    return f"{share:.1%}" if share >= 0.01 else f"{share * 100:.2g}%"

@@ -68,6 +68,10 @@ def test_an_interval_that_was_not_reached_is_told() -> None:
     assert ending_note(rule, noisy, "budget").startswith("the budget of 60 s ended its blocks")
     assert "without an interval" in ending_note(rule, [100.0], "budget")
     assert ending_note(rule, noisy, "interval") == ""
+    fine = Blocks(least=2, most=2, interval=0.0001)
+    still = [100_000.0, 100_001.0]
+    told = "the median is known to 0.013%, not to 0.01%"
+    assert ending_note(fine, still, "most") == f"2 blocks ended its blocks: {told}"
     assert ending_note(Blocks(), noisy, "most") == ""
 
 
