@@ -42,7 +42,7 @@ _BUFFER_BYTES = 8 << 20
 _FORCED = 1
 """CUPTI_ACTIVITY_FLAG_FLUSH_FORCED: buffers that are not full too."""
 _KINDS = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "RUNTIME", "DRIVER")
-_FRAMEWORKS = ("jax", "onnxruntime", "tensorflow", "tensorrt")
+FRAMEWORKS = ("jax", "onnxruntime", "tensorflow", "tensorrt")
 _VERIFIED = "verified with JAX on an H200; not with other frameworks"
 _NO_DRIVER = "the CUDA driver (libcuda.so.1) is not found"
 
@@ -57,7 +57,7 @@ def availability() -> Availability:
         return Availability((), _NO_DRIVER)
     if outside := outside_holder():
         return Availability((), f"{outside} watches this process and holds CUPTI")
-    return Availability((Level.SYSTEM,), _VERIFIED, devices=("gpu",), frameworks=_FRAMEWORKS)
+    return Availability((Level.SYSTEM,), _VERIFIED, devices=("gpu",), frameworks=FRAMEWORKS)
 
 
 def open_collector(request: CollectorRequest) -> "CuptiCollector":  # noqa: ARG001
