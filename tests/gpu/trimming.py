@@ -1,7 +1,8 @@
 """A bundle's first queries: `python -m tests.gpu.trimming BLOCKS QUERIES BUNDLE…`.
 
-Of each run the first blocks stay, of these the first queries, and what was traced of them; what was
-sampled in these blocks stays whole. Writes `recorded/NAME.bundle.gz`.
+Of each run the first blocks stay, of these the first queries (at level model all), and what was
+traced of them; what was sampled in these blocks stays, but for joules of queries that are gone.
+Writes `recorded/NAME.bundle.gz`.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ import numpy as np
 from mlscope.tracing.batches import LINKED_COLUMNS, QUERY_COLUMNS
 from schemas.batch import QueriesAnswered, SpanKind, TraceCaptured
 from schemas.codec import decode
+from schemas.evaluation import EvaluationPlanned
 from schemas.level import Level
 from schemas.message import Fact
 from schemas.run import RunCompleted
@@ -47,29 +49,44 @@ class Kept:
     spells_ns: list[tuple[int, int]] = field(default_factory=list)
     #: ids of the calls made then
     correlations: set[int] = field(default_factory=set)
+    #: whether all of its queries stay
+    is_whole: bool = False
+    #: whether it is replayed for minutes, so that what is sampled meanwhile says nothing of it
+    is_replay: bool = False
     counts: Counter[str] = field(default_factory=Counter)
 
 
 def trimmed(facts: list[Fact], bounds: Bounds) -> Iterator[Fact]:
     """Yield facts with the first queries of the first blocks alone, tallies made to fit."""
-    runs: dict[str, Kept] = {}
-    for fact in facts:
-        if isinstance(fact, QueriesAnswered):
-            _choose(fact, bounds, runs.setdefault(fact.run, Kept()))
-    for fact in facts:
-        if isinstance(fact, TraceCaptured) and fact.kind and fact.correlation:
-            _note_calls(fact, runs.setdefault(fact.run, Kept()))
+    runs = _chosen(facts, bounds)
     for fact in facts:
         if isinstance(fact, QueriesAnswered | TraceCaptured):
-            cut = _batch(fact, bounds, runs.setdefault(fact.run, Kept()))
+            cut = _batch(fact, bounds, runs[fact.run])
             if cut.count:
                 yield cut
         elif isinstance(fact, RunCompleted):
-            counts = runs.get(fact.run, Kept()).counts
+            counts = runs[fact.run].counts
             tally = fact.tally.model_copy(update={name: counts[name] for name in _COUNTED})
             yield fact.model_copy(update={"tally": tally, "blocks": fact.blocks[: bounds.blocks]})
         else:
             yield fact
+
+
+def _chosen(facts: list[Fact], bounds: Bounds) -> dict[str, Kept]:
+    """Return what stays, by run."""
+    (planned,) = (each for each in facts if isinstance(each, EvaluationPlanned))
+    runs: dict[str, Kept] = {}
+    for session in planned.plan.sessions:
+        for run in session.runs:
+            is_whole = run.level <= Level.MODEL or run.queries <= bounds.queries
+            runs[run.run] = Kept(is_whole=is_whole, is_replay=session.variant == "counters")
+    for fact in facts:
+        if isinstance(fact, QueriesAnswered):
+            _choose(fact, bounds, runs[fact.run])
+    for fact in facts:
+        if isinstance(fact, TraceCaptured) and fact.kind and fact.correlation:
+            _note_calls(fact, runs[fact.run])
+    return runs
 
 
 def _batch(
@@ -93,12 +110,11 @@ def _choose(fact: QueriesAnswered, bounds: Bounds, kept: Kept) -> None:
     names = ("query", "block", "started_ns", "ended_ns")
     columns = [_column(fact, name, QUERY_COLUMNS[name]).tolist() for name in names]
     rows = sorted(zip(*columns, strict=True))
+    most = len(rows) if kept.is_whole else bounds.queries
     for block in range(bounds.blocks):
-        for query, _, start_ns, end_ns in [row for row in rows if row[1] == block][
-            : bounds.queries
-        ]:
-            kept.queries.add(query)
-            kept.spells_ns.append((start_ns, end_ns))
+        first = [row for row in rows if row[1] == block][:most]
+        kept.queries.update(query for query, *_ in first)
+        kept.spells_ns += [(start_ns, end_ns) for *_, start_ns, end_ns in first]
 
 
 def _note_calls(fact: TraceCaptured, kept: Kept) -> None:
@@ -133,8 +149,13 @@ def _spans(fact: TraceCaptured, bounds: Bounds, kept: Kept) -> TraceCaptured:
         known = _column(fact, "correlation", LINKED_COLUMNS["correlation"])
         of_call = np.isin(known, [*kept.correlations])
         stays = np.where((queries < 0) & np.isin(kinds, _ON_DEVICE) & (known >= 0), of_call, stays)
-        stays |= kinds == int(SpanKind.SAMPLE)
+        is_sample = kinds == int(SpanKind.SAMPLE)
+        is_told = is_sample & (levels > (Level.NONE if kept.is_whole else Level.APPLICATION))
+        stays &= ~is_sample
+        stays |= is_told & (not kept.is_replay)
     stays |= levels == int(Level.HARDWARE)
+    if kept.is_whole and not kept.is_replay:
+        stays[:] = True
     stays &= _column(fact, "block", LINKED_COLUMNS["block"]) < bounds.blocks
     places = {int(row): place for place, row in enumerate(np.flatnonzero(stays))}
     noted = [
