@@ -66,7 +66,7 @@ def open_model(request: OpenRequest) -> "OpenVinoPredictor":
         except RuntimeError as error:  # the only kind OpenVINO raises
             raise OpenFailed(request.model.name, first_line(error)) from error
 
-    predictor = OpenVinoPredictor(compiled(), options, lambda: compiled(PERF_COUNT=True))
+    predictor = OpenVinoPredictor(compiled(), options, lambda: compiled(**_counted(options)))
     opening.loaded()
     opening.run_first(predictor)
     predictor.forget_arrays()
@@ -80,8 +80,8 @@ class OpenVinoPredictor:
         self._compiled = compiled
         self._options = options
         self._twin = twin
-        #: what counts its layers, made by the first capture, and its nodes
-        self._counted: tuple[OpenVinoPredictor, NodeNames] | None = None
+        #: its nodes by the batch size that they are told for
+        self._names: dict[int, NodeNames] = {}
         self._outputs = {_name(port): port for port in compiled.outputs}
         self._bound: dict[int, tuple[Tensors, Any]] = {}
         self.opened = self._opened()
@@ -101,14 +101,13 @@ class OpenVinoPredictor:
             raise PredictFailed(first_line(error)) from error
 
     def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
-        """Begin a capture on a twin that counts. Raises OpenFailed, PredictFailed."""
-        if self._counted is None:
-            compiled = self._twin()
-            twin = OpenVinoPredictor(compiled, self._options, self._twin)
-            batch_size = len(next(iter(warmed_with[0].values()))) if warmed_with else -1
-            self._counted = (twin, nodes_of(compiled, batch_size))
-        twin, names = self._counted
-        return CountedCapture(twin.predict_told, names, warmed_with)
+        """Begin a capture on a twin of its own that counts. Raises OpenFailed, PredictFailed."""
+        compiled = self._twin()
+        batch_size = len(next(iter(warmed_with[0].values()))) if warmed_with else -1
+        if batch_size not in self._names:
+            self._names[batch_size] = nodes_of(compiled, batch_size)
+        twin = OpenVinoPredictor(compiled, self._options, self._twin)
+        return CountedCapture(twin.predict_told, self._names[batch_size], warmed_with)
 
     def predict_told(self, inputs: Tensors) -> tuple[Tensors, Any]:
         """Return the outputs and the request that made them. Raises PredictFailed."""
@@ -117,7 +116,6 @@ class OpenVinoPredictor:
 
     def close(self) -> None:
         """Let the compiled model go."""
-        self._counted = None
         self._bound.clear()
         self._outputs.clear()
         del self._compiled, self._twin
@@ -133,17 +131,19 @@ class OpenVinoPredictor:
 
     def _opened(self) -> Opened:
         hint = self._compiled.get_property("INFERENCE_PRECISION_HINT")
+        is_cpu = self._options.device == "CPU"
         return Opened(
             framework="openvino",
             framework_version=ov.__version__,
             inputs=tuple(_place(port) for port in self._compiled.inputs),
             outputs=tuple(_place(port) for port in self._compiled.outputs),
-            device="cpu" if self._options.device == "CPU" else self._options.device.lower(),
+            device="cpu" if is_cpu else self._options.device.lower(),
             provider=", ".join(self._compiled.get_property("EXECUTION_DEVICES")),
             precision=hint.to_dtype().name if hasattr(hint, "to_dtype") else str(hint),
             threads=int(self._compiled.get_property("INFERENCE_NUM_THREADS")),
             options=asdict(self._options),
-            deepest_level=Level.FRAMEWORK,
+            deepest_level=Level.FRAMEWORK if is_cpu else Level.MODEL,
+            level_reason="" if is_cpu else "what OpenVINO counts was looked into on CPUs only",
         )
 
 
@@ -165,6 +165,15 @@ def _settings(options: Options) -> dict[str, Any]:
     if options.device == "CPU":
         settings |= {"INFERENCE_NUM_THREADS": options.threads, "NUM_STREAMS": options.streams}
     return settings
+
+
+def _counted(options: Options) -> dict[str, Any]:
+    """Return what a twin is compiled with: streams count apart, so it has one of as many threads.
+
+    A request of its model goes to any stream, and tells that one's counts.
+    """
+    alone = max(1, options.threads // options.streams)
+    return {"PERF_COUNT": True, "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": alone}
 
 
 def _check_batch(model: Any, request: OpenRequest) -> None:

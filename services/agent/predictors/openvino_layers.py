@@ -1,7 +1,13 @@
-"""Layers of OpenVINO: its performance counts, read after each call of a twin compiled with them.
+"""Layers of OpenVINO: its performance counts, read around a block on a twin compiled with them.
 
-Counts are durations without begins: a call's layers are set one after the other in the order of
-execution from the call's begin, which their attributes say. They are whole microseconds.
+On a CPU a node's count is the mean of all calls since its model was compiled, the first and
+warm-up ones too, in whole microseconds rounded down (`PerfCount::avg` of its `perf_count.h`; seen
+so of 2026.4). So a block's own time is the difference of mean times calls behind and before it,
+and the twin is compiled anew for each: what rounding loses grows with the calls since. How a
+node's time varies between calls is not to be had: each call is given the block's shares.
+
+Counts have no begins: a call's layers are set one after the other in the order of execution from
+the call's begin, which their attributes say.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,14 +22,41 @@ from services.agent.predictors import Layer, Tensors
 from services.agent.predictors.natures import Nature, Shapes, plain_flops, product_flops
 
 _SET = (
-    "OpenVINO tells layers' durations in whole microseconds and not when they began: they are set "
-    "one after the other"
+    "OpenVINO tells layers' times as means over calls and not when they began: each call is given "
+    "the shares of its block, not what a layer took in it, and they are set one after the other"
 )
 _PRODUCTS = ("Convolution", "GroupConvolution", "FullyConnected", "MatMul")
 
 
-Timed = tuple[int, int, Sequence[Any]]
-"""A call: its begin and end (monotonic ns), and what OpenVINO told of its nodes."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What OpenVINO told after some calls of a compiled model."""
+
+    calls: int
+    #: by node, in whole microseconds rounded down; a node that never took one has 0
+    mean_us: Mapping[str, int]
+
+    def took_us(self, name: str, before: "Reading") -> int:
+        """Return a node's time in all calls since a reading, known to `rounding_us` each."""
+        behind_us = self.calls * self.mean_us.get(name, 0)
+        return max(0, behind_us - before.calls * before.mean_us.get(name, 0))
+
+
+UNREAD = Reading(0, {})
+"""Before a compiled model's first call."""
+
+
+def reading_of(calls: int, told: Sequence[Any]) -> Reading:
+    """Return what `InferRequest.profiling_info` told after some calls."""
+    return Reading(calls, {each.node_name: _microseconds(each.real_time) for each in told})
+
+
+def rounding_us(before: Reading, behind: Reading) -> int:
+    """Return by how many microseconds a layer's mean between two readings may be off.
+
+    A mean of n calls loses less than one, so their sum n - 1 at most; each call loses one more.
+    """
+    return 1 - (1 - behind.calls) // max(1, behind.calls - before.calls)
 
 
 @dataclass(slots=True)
@@ -33,34 +66,38 @@ class NodeNames:
     natures: Mapping[str, Nature]
     _rows: dict[str, bytes] = field(default_factory=dict)
 
-    def note(self, told: Sequence[Any]) -> None:
-        """Give a row to each node that ran and has none."""
-        ran = {each.node_name for each in told if str(each.status).endswith(".EXECUTED")}
+    def note(self, read: Reading) -> None:
+        """Give a row to each node that took a microsecond and has none."""
         for name, nature in self.natures.items():
-            if name in ran and name not in self._rows:
+            if read.mean_us.get(name, 0) and name not in self._rows:
                 self._rows[name] = replace(nature, index=len(self._rows)).text()
 
-    def layers_of(self, call: Timed, thread: int) -> list[Layer]:
-        """Return a call's nodes in order, one after the other within it.
+    def layers_of(
+        self, calls: Sequence[tuple[int, int]], before: Reading, behind: Reading, thread: int
+    ) -> list[list[Layer]]:
+        """Return the layers of each call (begin and end, monotonic ns) between two readings.
 
-        A node that took less than OpenVINO's microsecond is told as not run: it is a layer all
-        the same when it ran in another call.
+        A layer has the same share of every call, so its times sum to what it took in all of them,
+        and those of a call to no more than it. A node below OpenVINO's microsecond is a layer of
+        no time when it took one in other calls.
         """
-        start, ended, told = call
-        took = {each.node_name: _nanoseconds(each.real_time) for each in told}
-        layers = []
-        for name in self.natures:
-            if name in self._rows and name in took:
-                duration = min(took[name], ended - start)
-                layers.append(Layer(name, start, duration, thread, self._rows[name]))
+        took = {
+            name: 1000 * behind.took_us(name, before) for name in self.natures if name in self._rows
+        }
+        whole_ns = max(1, sum(ended - began for began, ended in calls), sum(took.values()))
+        layers: list[list[Layer]] = []
+        for start, ended in calls:
+            call_ns, call = ended - start, list[Layer]()
+            for name, took_ns in took.items():
+                duration = call_ns * took_ns // whole_ns
+                call.append(Layer(name, start, duration, thread, self._rows[name]))
                 start += duration
+            layers.append(call)
         return layers
 
 
 class CountedCapture:
-    """One block of predict calls on a twin that counts."""
-
-    notes: Sequence[str] = (_SET,)
+    """One block of predict calls on a twin that counts, compiled for it."""
 
     def __init__(
         self,
@@ -68,27 +105,34 @@ class CountedCapture:
         names: NodeNames,
         warmed_with: Sequence[Tensors],
     ) -> None:
-        """Take a predict that returns its request too. Raises PredictFailed."""
+        """Take a predict of no call yet that returns its request too. Raises PredictFailed."""
+        self.notes: list[str] = [_SET]
         self._predict = predict
         self._names = names
-        self._calls: list[Timed] = []
+        self._request: Any = None
+        self._calls: list[tuple[int, int]] = []
         for inputs in warmed_with:
-            predict(inputs)
+            _, self._request = predict(inputs)
+        self._before = self._read(len(warmed_with))
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
         began = now_ns()
-        outputs, request = self._predict(inputs)
-        # Read at once: the next call of the same request overwrites it.
-        self._calls.append((began, now_ns(), request.profiling_info))
+        outputs, self._request = self._predict(inputs)
+        self._calls.append((began, now_ns()))
         return outputs
 
     def close(self) -> list[list[Layer]]:
         """Return the layers of each call."""
-        for _, _, told in self._calls:
-            self._names.note(told)
-        thread = get_native_id()
-        return [self._names.layers_of(call, thread) for call in self._calls]
+        behind = self._read(self._before.calls + len(self._calls))
+        off_us = rounding_us(self._before, behind)
+        self.notes.append(f"OpenVINO's layers are known to {off_us} us, as a block's mean")
+        return self._names.layers_of(self._calls, self._before, behind, get_native_id())
+
+    def _read(self, calls: int) -> Reading:
+        read = reading_of(calls, self._request.profiling_info) if calls else UNREAD
+        self._names.note(read)
+        return read
 
 
 def nodes_of(compiled: Any, batch_size: int) -> NodeNames:
@@ -148,8 +192,8 @@ def _bytes(ports: Sequence[Any], shapes: Shapes) -> int:
     return sum(size * prod(shape) for size, shape in zip(sizes, shapes, strict=True))
 
 
-def _nanoseconds(time: timedelta) -> int:
-    return (time.days * 86_400 + time.seconds) * 1_000_000_000 + time.microseconds * 1_000
+def _microseconds(time: timedelta) -> int:
+    return time // timedelta(microseconds=1)
 
 
 def _told(operation: Any, name: str) -> str:

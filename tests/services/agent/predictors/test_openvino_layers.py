@@ -1,9 +1,8 @@
 """Layers of OpenVINO, from its performance counts."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,25 @@ import pytest
 pytest.importorskip("openvino")
 
 import openvino as ov
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mlscope.tracing.clock import now_ns
 from services.agent.predictors.natures import Nature
-from services.agent.predictors.openvino import OpenVinoPredictor, open_model
-from services.agent.predictors.openvino_layers import NodeNames, nodes_of
+from services.agent.predictors.openvino import (
+    OpenVinoPredictor,
+    _counted,
+    _settings,
+    open_model,
+    options_of,
+)
+from services.agent.predictors.openvino_layers import (
+    UNREAD,
+    NodeNames,
+    Reading,
+    nodes_of,
+    rounding_us,
+)
 from tests.services.agent.predictors.test_onnxruntime import images, request
 
 
@@ -28,13 +41,13 @@ def tiny() -> Iterator[OpenVinoPredictor]:
 
 
 def test_layers_follow_each_other_within_their_call(tiny: OpenVinoPredictor) -> None:
-    given = images(2)
-    expected = tiny.predict(given)["scores"].copy()
-    capture = tiny.layers([given])
+    inputs = images(2)
+    expected = tiny.predict(inputs)["scores"].copy()
+    capture = tiny.layers([inputs])
     stamps = []
     for _ in range(3):
         began = now_ns()
-        assert np.array_equal(capture.predict(given)["scores"], expected)
+        assert np.array_equal(capture.predict(inputs)["scores"], expected)
         stamps.append((began, now_ns()))
     for (began, ended), call in zip(stamps, capture.close(), strict=True):
         assert [json.loads(each.attributes)["index"] for each in call] == list(range(len(call)))
@@ -57,38 +70,108 @@ def test_a_layer_names_its_origins_and_counts_for_the_batch(tiny: OpenVinoPredic
 
 def test_the_measured_model_does_not_count(tiny: OpenVinoPredictor) -> None:
     tiny.layers([images(2)]).close()
-    given = images(2)
-    tiny.predict(given)
+    inputs = images(2)
+    tiny.predict(inputs)
     assert tiny._compiled.get_property("PERF_COUNT") in ("NO", False)
 
 
-def ran(name: str, microseconds: int, status: str = "Status.EXECUTED") -> Any:
-    real_time = timedelta(microseconds=microseconds)
-    return SimpleNamespace(node_name=name, real_time=real_time, status=status)
+def named(*names: str) -> NodeNames:
+    return NodeNames({name: Nature(0, "Relu") for name in names})
 
 
 def test_a_layer_below_a_microsecond_is_there_in_every_call() -> None:
-    names = NodeNames({name: Nature(0, "Relu") for name in ("a", "b", "folded")})
-    once = [ran("a", 3), ran("b", 1), ran("folded", 0, "Status.NOT_RUN")]
-    other = [ran("a", 3), ran("b", 0, "Status.NOT_RUN"), ran("folded", 0, "Status.NOT_RUN")]
-    names.note(once)
-    for told in (once, other):
-        assert [each.name for each in names.layers_of((0, 10_000, told), 1)] == ["a", "b"]
+    names = named("a", "b", "folded")
+    names.note(Reading(1, {"a": 3, "b": 1, "folded": 0}))
+    before, behind = Reading(1, {"a": 3, "b": 1}), Reading(3, {"a": 3, "b": 0})
+    calls = names.layers_of([(0, 10_000), (20_000, 30_000)], before, behind, 1)
+    assert [[each.name for each in call] for call in calls] == [["a", "b"]] * 2
+    assert [each.duration_ns for each in calls[1]] == [3000, 0]
 
 
-def test_durations_are_cut_to_the_call() -> None:
-    names = NodeNames({"a": Nature(0, "Relu"), "b": Nature(0, "Relu")})
-    told = [ran("a", 3), ran("b", 9)]
-    names.note(told)
-    layers = names.layers_of((1000, 6000, told), 1)
-    assert [(each.start_ns, each.duration_ns) for each in layers] == [(1000, 3000), (4000, 2000)]
+def test_layers_that_are_longer_than_their_calls_are_cut_alike() -> None:
+    names, behind = named("a", "b"), Reading(1, {"a": 3, "b": 9})
+    names.note(behind)
+    (call,) = names.layers_of([(1000, 7000)], UNREAD, behind, 1)
+    assert [(each.start_ns, each.duration_ns) for each in call] == [(1000, 1500), (2500, 4500)]
+
+
+def counted(calls_ns: list[int]) -> Reading:
+    """Return what OpenVINO's PerfCount tells of a node's calls: whole us, and their mean."""
+    total_us = sum(each // 1000 for each in calls_ns)
+    return Reading(len(calls_ns), {"a": total_us // len(calls_ns)}) if calls_ns else UNREAD
+
+
+@given(
+    warmed=st.lists(st.integers(0, 10**9), max_size=4),
+    block=st.lists(st.integers(0, 10**7), min_size=1, max_size=30),
+)
+def test_a_block_s_mean_is_known_as_well_as_is_said(warmed: list[int], block: list[int]) -> None:
+    before, behind = counted(warmed), counted([*warmed, *block])
+    off_ns = abs(1000 * behind.took_us("a", before) - sum(block)) / len(block)
+    assert off_ns <= 1000 * rounding_us(before, behind)
+    assert rounding_us(before, behind) < 3 + len(warmed) / len(block)
+
+
+#: the columns of two layers of the same work
+_WIDTH = 512
+
+
+def twice(threads: int, streams: int = 1) -> OpenVinoPredictor:
+    """Open a model of two products alike, of a free batch."""
+    start = ov.opset13.parameter([-1, _WIDTH], np.float32, name="x")
+    last = start
+    for seed, name in enumerate(("first", "second")):
+        drawn = np.random.default_rng(seed).standard_normal((_WIDTH, _WIDTH)) / _WIDTH
+        last = ov.opset13.matmul(last, drawn.astype(np.float32), False, False)
+        last.set_friendly_name(name)
+    model = ov.Model([last], [start], "twice")
+    options = options_of({"threads": threads, "streams": streams}, "cpu", ["CPU"])
+
+    def compiled(more: dict[str, Any]) -> Any:
+        return ov.Core().compile_model(model, "CPU", {**_settings(options), **more})
+
+    return OpenVinoPredictor(compiled({}), options, lambda: compiled(_counted(options)))
+
+
+def test_a_twin_has_one_stream_of_as_many_threads() -> None:
+    # Two would count apart, and a request tell of the one that it came to.
+    predictor = twice(2, streams=2)
+    twin = predictor._twin()
+    assert (twin.get_property("NUM_STREAMS"), twin.get_property("INFERENCE_NUM_THREADS")) == (1, 1)
+    predictor.close()
+
+
+def times_in(predictor: OpenVinoPredictor, batch: int, calls: int) -> tuple[int, dict[str, int]]:
+    """Return what a block's calls took (ns), and each layer's sum; none is beyond its call."""
+    inputs = {"x": np.ones((batch, _WIDTH), np.float32)}
+    capture, took, sums = predictor.layers([inputs]), [], Counter[str]()
+    for _ in range(calls):
+        began = now_ns()
+        capture.predict(inputs)
+        took.append(now_ns() - began)
+    for call_ns, layers in zip(took, capture.close(), strict=True):
+        assert 0 < sum(each.duration_ns for each in layers) <= call_ns
+        sums.update({each.name: each.duration_ns for each in layers})
+    return sum(took), sums
+
+
+@pytest.mark.parametrize(("threads", "streams"), [(1, 1), (2, 1), (2, 2)])
+def test_layers_take_what_their_work_does_at_each_size(threads: int, streams: int) -> None:
+    predictor = twice(threads, streams)
+    for batch, calls in ((2048, 6), (128, 10), (1024, 6)):
+        whole, sums = times_in(predictor, batch, calls)
+        # Layers of one work take like times, whatever ran before; not all is beside them.
+        assert 1 / 30 < sums["second"] / sums["first"] < 30
+        assert whole / 30 < sums["first"] + sums["second"]
+    times_in(predictor, 1, 1)
+    predictor.close()
 
 
 def test_a_grouped_convolution_counts_its_group_s_channels_alone() -> None:
-    given = ov.opset13.parameter([1, 8, 6, 6], np.float32)
+    start = ov.opset13.parameter([1, 8, 6, 6], np.float32)
     # 2 groups: 6 channels of 4 each
     kernels = ov.opset13.constant(np.ones((2, 6, 4, 3, 3), np.float32))
-    made = ov.opset13.group_convolution(given, kernels, [1, 1], [1, 1], [1, 1], [1, 1])
-    compiled = ov.Core().compile_model(ov.Model([made], [given]), "CPU")
+    made = ov.opset13.group_convolution(start, kernels, [1, 1], [1, 1], [1, 1], [1, 1])
+    compiled = ov.Core().compile_model(ov.Model([made], [start]), "CPU")
     told = [each.flops for each in nodes_of(compiled, 1).natures.values() if "Conv" in each.type]
     assert told == [2 * (12 * 6 * 6) * (4 * 3 * 3)]
