@@ -148,18 +148,40 @@ def session_of(graph: Any, feeds: Sequence[Any], fetches: Sequence[Any], setting
     return Twin(session, _traced(session, feeds, fetches))
 
 
-def saved_session(
-    folder: str, signature: str, inputs: Sequence[str], outputs: Sequence[str], settings: Any
-) -> Twin:
-    """Return a session of a SavedModel's signature; `inputs` and `outputs` are its own names."""
+def saved_session(folder: str, signature: str, loaded: Any, settings: Any) -> Twin:
+    """Return a session of a SavedModel's signature, `loaded` as a concrete function before."""
     graph = tf.Graph()
     with graph.as_default():
         session = tf.compat.v1.Session(graph=graph, config=settings)
         meta = tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], folder)
     known = meta.signature_def[signature]
+    inputs, outputs = loaded.structured_input_signature[1], loaded.structured_outputs
     feeds = [graph.get_tensor_by_name(known.inputs[name].name) for name in inputs]
     fetches = [graph.get_tensor_by_name(known.outputs[name].name) for name in outputs]
+    _fill(session, fetches[0].op, loaded)
     return Twin(session, _traced(session, feeds, fetches))
+
+
+def _fill(session: Any, called: Any, loaded: Any) -> None:
+    """Give the variables of a call that were not restored the values that they have loaded.
+
+    Keras 3 has each of its variables twice in a SavedModel; the loader of sessions makes both and
+    restores the one that the call may not take. A call takes what its function captured in order.
+    """
+    variables = {id(each.handle): each for each in loaded.variables}
+    captured = [variables.get(id(outer)) for outer, _ in loaded.graph.captures]
+    taken = [each for each in called.inputs if each.op.type != "Placeholder"]
+    if len(taken) != len(captured):
+        return
+    known = [(to, found) for to, found in zip(taken, captured, strict=True) if found is not None]
+    with session.graph.as_default():
+        checks = [tf.raw_ops.VarIsInitializedOp(resource=handle) for handle, _ in known]
+    missing = [pair for pair, there in zip(known, session.run(checks), strict=True) if not there]
+    for handle, variable in missing:
+        with session.graph.as_default():
+            value = tf.compat.v1.placeholder(variable.dtype)
+            assigned = tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+        session.run(assigned, {value: variable.numpy()})
 
 
 def frozen_session(concrete: Any, settings: Any) -> Twin:

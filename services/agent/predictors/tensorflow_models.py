@@ -102,7 +102,7 @@ def _saved_model(request: OpenRequest, options: Options) -> Loaded:
     folder = str(request.graph_path)
 
     def twin() -> Twin:
-        return saved_session(folder, options.signature, list(specs), answers, _settings(options))
+        return saved_session(folder, options.signature, function, _settings(options))
 
     return Loaded(call, places, outputs, precision, whole, twin)
 

@@ -61,13 +61,15 @@ def bare() -> Any:
     return keras_nets.dense()
 
 
-def manifest(output: str = "scores", **assets: Any) -> ModelManifest:
+def manifest(
+    output: str = "scores", shape: tuple[int, ...] = (-1, 6), **assets: Any
+) -> ModelManifest:
     return ModelManifest.model_validate(
         {
             "name": "net",
             "version": "1.0.0",
             "framework": {"name": "tensorflow"},
-            "inputs": [{"type": "raw", "layer_name": "x", "shape": [-1, 6]}],
+            "inputs": [{"type": "raw", "layer_name": "x", "shape": shape}],
             "outputs": [{"type": "raw", "layer_name": output}],
             "model": Assets(**assets),
         }

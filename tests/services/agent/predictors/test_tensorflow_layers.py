@@ -21,9 +21,11 @@ from services.agent.predictors.tensorflow_layers import (
 )
 from tests.pools import tensorflow_pool
 from tests.services.agent.predictors.test_tensorflow import (
+    bare,
     batch,
     first,
     folder,
+    manifest,
     opened,
     pytestmark,
 )
@@ -63,6 +65,74 @@ def test_layers_lie_in_their_call_and_change_no_answer(
         assert sum(each.get("flops") or 0 for each in told) >= 2 * 2 * 6 * 8 + 2 * 2 * 8 * 4
         assert any("MatMul" in str(each["original"]) for each in told) or name == "saved"
     assert np.array_equal(first(predictor.predict(given)), expected)
+    predictor.close()
+
+
+def holder(model: Any) -> Any:
+    """Return a module of a Keras model, which adds what a table has of a row's class."""
+    keys, values = tf.range(4, dtype=tf.int64), tf.constant([1.0, 2.0, 3.0, 4.0])
+    held = tf.Module()
+    filled = tf.lookup.KeyValueTensorInitializer(keys, values)
+    held.model, held.table = model, tf.lookup.StaticHashTable(filled, 0.0)
+
+    def run(x: Any) -> Any:
+        scores = held.model(x)
+        return {"scores": scores + held.table.lookup(tf.argmax(scores, -1))[:, None]}
+
+    spec = tf.TensorSpec([None, 6], tf.float32, name="x")
+    held.run = tf.function(run, input_signature=[spec])
+    return held
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_a_keras_model_saved_by_tensorflow_has_layers(tmp_path: Path, is_held: bool) -> None:
+    # Each of its variables is there twice, and a session's loader restores but one.
+    model = bare()
+    held = holder(model)
+    signatures = held.run if is_held else None
+    tf.saved_model.save(held if is_held else model, str(tmp_path / "saved"), signatures)
+    predictor = opened(tmp_path, "saved", model=manifest("scores" if is_held else "output_0"))
+    assert isinstance(predictor, LayerSource)
+    inputs = batch()
+    capture = predictor.layers([inputs])
+    answer = first(capture.predict(inputs))
+    expected = held.run(inputs["x"])["scores"] if is_held else model(inputs["x"])
+    assert np.allclose(answer, expected.numpy(), atol=1e-6)
+    (call,) = capture.close()
+    assert sum(json.loads(each.attributes).get("flops") or 0 for each in call) >= 2 * 2 * 6 * 8
+    predictor.close()
+
+
+def square(folder: Path) -> str:
+    """Save two products alike, of a free batch, behind each other."""
+    drawn = np.random.default_rng(1).standard_normal((2, 512, 512), np.float32) / 512
+    weights = [tf.Variable(each) for each in drawn]
+    whole = tf.Module()
+    whole.weights = weights
+    spec = tf.TensorSpec([None, 512], tf.float32, name="x")
+    run = tf.function(lambda x: {"y": x @ weights[0] @ weights[1]}, input_signature=[spec])
+    tf.saved_model.save(whole, str(folder / "square"), run)
+    return "square"
+
+
+def test_layers_take_what_their_work_does_at_each_size(tmp_path: Path) -> None:
+    predictor = opened(tmp_path, square(tmp_path), model=manifest("y", shape=(-1, 512)))
+    assert isinstance(predictor, LayerSource)
+    for size in (2048, 256, 1024):
+        inputs = {"x": np.ones((size, 512), np.float32)}
+        capture, whole = predictor.layers([inputs]), []
+        for _ in range(10):
+            began = now_ns()
+            capture.predict(inputs)
+            whole.append(now_ns() - began)
+        sums = [0, 0]
+        for call_ns, call in zip(whole, capture.close(), strict=True):
+            assert 0 < sum(each.duration_ns for each in call) <= call_ns
+            products = [each for each in call if "MatMul" in str(each.attributes)]
+            sums = [both + each.duration_ns for both, each in zip(sums, products, strict=True)]
+        # Layers of one work take like times, whatever ran before; not all is beside them.
+        assert 1 / 30 < sums[1] / sums[0] < 30
+        assert sum(whole) / 30 < sum(sums)
     predictor.close()
 
 
