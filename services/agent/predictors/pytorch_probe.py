@@ -14,7 +14,13 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from services.agent.predictors.pytorch_flops import has_formula, operator_flops
+from services.agent.predictors.natures import spared_bytes
+from services.agent.predictors.pytorch_flops import (
+    has_formula,
+    operator_flops,
+    packed_flops,
+    packed_in,
+)
 from services.agent.predictors.pytorch_memory import Allocations
 
 Shape = tuple[int, ...]
@@ -132,6 +138,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._open: list[int] = []
         self._depth = 0
         self._flops: int | None = 0
+        self._packed: Sequence[torch.Tensor] = ()
         self._thread = threading.get_ident()
 
     def around(self, module: torch.nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -157,6 +164,8 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if self._depth == 0:
             self._flops = 0
+            # Unpacked here, where what that allocates is not the operator's.
+            self._packed = packed_in((args, kwargs))
         is_own = self._depth == 0
         self._depth += 1
         try:
@@ -178,6 +187,8 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return answer
         answer = func(*args, **kwargs)
         flops = operator_flops(kind, packet, args, kwargs, answer)
+        if flops is None:
+            flops = packed_flops(kind, self._packed, answer)
         self._flops = None if self._flops is None or flops is None else self._flops + flops
         return answer
 
@@ -192,7 +203,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 input_shapes=tuple(tuple(each.shape) for each in given),
                 shapes=tuple(tuple(each.shape) for each in made),
                 flops=self._flops,
-                bytes_read=0 if is_view else _bytes(given),
+                bytes_read=0 if is_view else _bytes_read(_kind(func), given, self._packed, made),
                 bytes_written=0 if is_view else _bytes(made),
                 new_bytes=_bytes(fresh),
             )
@@ -243,3 +254,25 @@ def _fresh(made: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> list[
 
 def _bytes(tensors: Sequence[torch.Tensor]) -> int:
     return sum(each.numel() * each.element_size() for each in tensors)
+
+
+def _bytes_read(
+    kind: str,
+    given: Sequence[torch.Tensor],
+    packed: Sequence[torch.Tensor],
+    made: Sequence[torch.Tensor],
+) -> int:
+    """Return the bytes of an operator's inputs, what lies in one storage at most once.
+
+    Of a table only the rows that are taken count; a bag of them takes one an index.
+    """
+    held: dict[int, tuple[int, int]] = {}
+    for each in given:
+        storage = each.untyped_storage()
+        sizes = held.get(storage._cdata, (0, 0))  # noqa: SLF001
+        held[storage._cdata] = (storage.nbytes(), sizes[1] + _bytes([each]))  # noqa: SLF001
+    read = sum(min(sizes) for sizes in held.values()) + _bytes(packed)
+    if kind.removeprefix("_") == "embedding_bag":
+        table, rows = given[0], given[1].numel() * given[0].shape[-1] * given[0].element_size()
+        return read - max(0, _bytes([table]) - rows)
+    return read - spared_bytes(kind, [_bytes([each]) for each in given], _bytes(made[:1]))
