@@ -23,6 +23,7 @@ from services.gateway.constraints import figures_of, list_of
 from services.gateway.live import live_response
 from services.gateway.openapi import document
 
+_JSON = "json"
 _TOKEN: TypeAdapter[str] = TypeAdapter(Token)
 
 
@@ -100,20 +101,28 @@ async def analyses(request: Request) -> Response:
 async def table(request: Request) -> Response:
     """GET /api/evaluations/{id}/tables/{name}: one by name or number, as JSON, or as a file.
 
-    A suffix says which (see `FILES`); CSV comes to `Accept: text/csv` as well.
+    A suffix says which (see `FILES`), or `?format=`; CSV comes to `Accept: text/csv` as well.
     """
     name, dot, suffix = str(request.path_params["table"]).rpartition(".")
     if not dot:
         name, suffix = suffix, ""
+    form = _form_of(request, suffix)
     found = await tables_of(bus_of(request), evaluation_of(request), name)
     one = next((each for each in found.tables if name in (each.name, each.id)), None)
     if one is None:
         raise NoSuchTable(name, tuple(each.name for each in found.tables))
-    if not suffix and "text/csv" in request.headers.get("accept", ""):
-        suffix = "csv"
-    if suffix in FILES:
-        return await asyncio.to_thread(as_file, one, suffix)
+    if form != _JSON:
+        return await asyncio.to_thread(as_file, one, form)
     return as_json(one.model_dump(mode="json"))
+
+
+def _form_of(request: Request, suffix: str) -> str:
+    """Return what a table is asked for as: json, or one of FILES. Raises MalformedMessage."""
+    accepted = "csv" if "text/csv" in request.headers.get("accept", "") else _JSON
+    form = suffix or request.query_params.get("format") or accepted
+    if form != _JSON and form not in FILES:
+        raise MalformedMessage(field="format", found=form[:80], expected=", ".join((_JSON, *FILES)))
+    return form
 
 
 async def compare(request: Request) -> Response:

@@ -81,7 +81,7 @@ def _evaluation_paths() -> dict[str, Any]:
         f"{place}/analyses": {"get": _operation("what its tables say", None, [evaluation])},
         f"{place}/tables": {"get": _operation("its tables", Tables, [evaluation])},
         f"{place}/tables/{{table}}": {
-            "get": _with_files(_operation("one table", Table, [evaluation, table]))
+            "get": _with_files(_operation("one table", Table, [evaluation, table, *_of("format")]))
         },
     }
 

@@ -80,8 +80,20 @@ async def test_a_table_comes_as_json_and_csv(web: httpx.AsyncClient) -> None:
     assert (await web.get(place)).json()["rows"] == [["r0", 5e6], ["r1", None]]
     by_suffix = await web.get(f"{place}.csv")
     by_accept = await web.get(place, headers={"Accept": "text/csv"})
-    assert by_suffix.text == by_accept.text == "run,p50\r\nr0,5000000.0\r\nr1,nan\r\n"
+    by_name = await web.get(f"{place}?format=csv")
+    assert (
+        by_name.text == by_suffix.text == by_accept.text == "run,p50\r\nr0,5000000.0\r\nr1,nan\r\n"
+    )
     assert (await web.get(f"/api/evaluations/{E}/tables/none")).status_code == 404
+
+
+@pytest.mark.parametrize("form", [".xlsx", "?format=xlsx"])
+async def test_a_form_that_no_table_has_is_refused(web: httpx.AsyncClient, form: str) -> None:
+    answer = await web.get(f"/api/evaluations/{E}/tables/latency{form}")
+    assert answer.status_code == 400
+    assert (answer.json()["found"], answer.json()["allowed"]) == (
+        "xlsx", "json, csv, parquet, arrow",
+    )  # fmt: skip
 
 
 async def test_figures_are_asked_for_by_address(web: httpx.AsyncClient, standing: StandIns) -> None:
