@@ -20,6 +20,7 @@ from schemas.identity import run_key
 from schemas.request import ShowTables
 from services.analyzer.analysis import analyze
 from services.analyzer.bounds import Bounds
+from services.analyzer.correlation import METHODS
 from services.analyzer.errors import DatabaseAway, NoRuns
 from services.analyzer.store import MOST_ROWS, Store, migrate
 from services.analyzer.tables import ANALYSES
@@ -273,3 +274,11 @@ def test_the_first_question_after_a_restart_is_answered(data_folder: Path) -> No
             assert store.tables(ALL).tables == ()
     finally:
         server.stop()
+
+
+def test_every_way_to_a_parent_is_explained(rows_url: str) -> None:
+    told = "SELECT col_description('span_tree'::regclass, attnum) FROM pg_attribute"
+    ((comment,),) = _ask(
+        rows_url, f"{told} WHERE attrelid = 'span_tree'::regclass AND attname = 'method'"
+    )
+    assert [each for each in METHODS if each not in comment] == []
