@@ -11,7 +11,14 @@ from services.analyzer.frames import PREDICT, Frames
 from services.analyzer.grouped import trimmed
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.kernel_frames import device_work
-from services.analyzer.tables.kernel_sums import NO_KERNELS, Traced, kernel_doubts, traced_of
+from services.analyzer.tables.kernel_sums import (
+    NO_KERNELS,
+    REPLAY_ALONE,
+    Traced,
+    kernel_doubts,
+    timed_in,
+    traced_of,
+)
 from services.analyzer.tables.margins import UNKNOWN, Margin, difference, mean_margin
 from services.analyzer.tables.stacks import STACK_COLUMNS
 from services.analyzer.tables.table import (
@@ -35,8 +42,8 @@ at the second and below the host; between them neither alone."""
 def device_use(frames: Frames) -> Table:
     """Return a row a load: busy, idle and waiting time of its device a query."""
     traced = traced_of(frames)
-    rows = [_row(each) for each in traced]
-    verdict = NO_KERNELS
+    rows = [_row(each) for each in timed_in(traced)]
+    verdict = REPLAY_ALONE if traced else NO_KERNELS
     if rows:
         last = rows[-1]
         verdict = (

@@ -15,10 +15,12 @@ from services.analyzer.frames import LAYER_LEVEL, Frames
 from services.analyzer.tables.charts import stacked
 from services.analyzer.tables.kernel_sums import (
     NO_KERNELS,
+    REPLAY_ALONE,
     Traced,
     kernel_doubts,
     run_named,
     telling,
+    timed_in,
     traced_beside,
 )
 from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
@@ -45,9 +47,11 @@ def gpu_and_rest(frames: Frames) -> Table:
 
     Serialised runs' rows come behind plain ones'; the verdict is of theirs where there are some.
     """
-    traced = traced_beside(frames)
+    found = traced_beside(frames)
+    traced = timed_in(found)
     rows = [row for each in traced for row in _rows(each)]
-    verdict = _verdict(rows, traced) if rows else NO_LAYERS if traced else NO_KERNELS
+    none = REPLAY_ALONE if found else NO_KERNELS
+    verdict = _verdict(rows, traced) if rows else NO_LAYERS if traced else none
     unclear = ambiguous_parents([each.run for each in traced])
     notes = [*unclear, *_asynchronous(traced), *_negative(rows), *_depths(traced)]
     return made(ANALYSIS, rows, verdict, [*kernel_doubts(frames, traced), *notes])

@@ -76,7 +76,7 @@ class Traced:
     def model_ns(self) -> float | None:
         """Trimmed mean of predict, of the run that tells of it."""
         model = self.stack.model
-        return predict_ns(model) if model else None
+        return predict_ns(model) if model and not self.stack.is_replay else None
 
     def sums(self, *by: str) -> list[dict[str, Any]]:
         """Return the sums of its kernels; several tables ask for the same."""
@@ -85,6 +85,14 @@ class Traced:
             kept[by] = sums(self.counted.kernels, by, self.ceilings)
         found: list[dict[str, Any]] = kept[by]
         return found
+
+
+REPLAY_ALONE = "A replay for counters tells of no latency that its kernels are a part of."
+
+
+def timed_in(traced: Sequence[Traced]) -> list[Traced]:
+    """Return those whose kernels lie in queries as they were, not in a replay for counters."""
+    return [each for each in traced if not each.stack.is_replay]
 
 
 def traced_of(frames: Frames) -> list[Traced]:
@@ -127,7 +135,7 @@ def _notes(traced: Traced) -> Iterator[str]:
     yield from traced.counted.notes
     lost = run.unattributed_share
     if lost > MOST_UNATTRIBUTED:
-        yield f"{run.row.run}: {lost:.1%} of the kernels' time belongs to no known layer"
+        yield f"{run.row.run}: {lost:.2%} of the kernels' time belongs to no known layer"
     if traced.counted.has_counters and (note := ceiling_note(run.row)):
         yield note
 

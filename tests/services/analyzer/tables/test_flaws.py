@@ -13,8 +13,10 @@ from mlscope.statistics import trimmed_mean
 from services.analyzer.ceilings import ceilings_of
 from services.analyzer.frames import RunRow
 from services.analyzer.tables import ANALYSES
+from services.analyzer.tables.device_use import ANALYSIS as DEVICE_USE
 from services.analyzer.tables.gpu_and_rest import ANALYSIS as GPU_AND_REST
 from services.analyzer.tables.kernel_frames import point_of
+from services.analyzer.tables.kernel_sums import REPLAY_ALONE
 from services.analyzer.tables.kernels import ANALYSIS as KERNELS
 from services.analyzer.tables.kernels_by_layer import ANALYSIS as BY_LAYER
 from services.analyzer.tables.kernels_by_model import ANALYSIS as BY_MODEL
@@ -152,6 +154,10 @@ def test_an_imported_replay_tells_its_kernels_and_that_times_are_no_latencies() 
     (row,) = rows_of(table)
     assert (row["name"], row["flops"], row["occupancy"]) == ("k", 5.0, 10.0)
     assert "h: its times are those of a replay for counters: no latencies" in table.caveats
+    assert row["share"] is None
+    for other in (DEVICE_USE, GPU_AND_REST):
+        alone = table_of(other, counter_run((0, "k", 700_000, 5.0, 1, 1, 10.0)))
+        assert (alone.rows, alone.verdict) == ((), REPLAY_ALONE)
 
 
 def test_kernels_are_not_recompiled_into_a_layers_mean_of_means() -> None:
