@@ -4,7 +4,8 @@ On a CPU a node's count is the mean of all calls since its model was compiled, t
 warm-up ones too, in whole microseconds rounded down (`PerfCount::avg` of its `perf_count.h`; seen
 so of 2026.4). So a block's own time is the difference of mean times calls behind and before it,
 and the twin is compiled anew for each: what rounding loses grows with the calls since. How a
-node's time varies between calls is not to be had: each call is given the block's shares.
+node's time varies between calls is not to be had: it is the same in every call that is as long as
+its layers, and what does not fit into a shorter one is left to the others.
 
 Counts have no begins: a call's layers are set one after the other in the order of execution from
 the call's begin, which their attributes say.
@@ -22,8 +23,8 @@ from services.agent.predictors import Layer, Tensors
 from services.agent.predictors.natures import Nature, Shapes, plain_flops, product_flops
 
 _SET = (
-    "OpenVINO tells layers' times as means over calls and not when they began: each call is given "
-    "the shares of its block, not what a layer took in it, and they are set one after the other"
+    "OpenVINO tells layers' times as means over calls and not when they began: a layer's is its "
+    "block's mean, not what it took in each call, and they are set one after the other"
 )
 _PRODUCTS = ("Convolution", "GroupConvolution", "FullyConnected", "MatMul")
 
@@ -77,23 +78,34 @@ class NodeNames:
     ) -> list[list[Layer]]:
         """Return the layers of each call (begin and end, monotonic ns) between two readings.
 
-        A layer has the same share of every call, so its times sum to what it took in all of them,
-        and those of a call to no more than it. A node below OpenVINO's microsecond is a layer of
-        no time when it took one in other calls.
+        Over all calls a layer's times sum to what it took; within a call they are no longer than
+        it. A node below OpenVINO's microsecond is a layer of no time if it once took one.
         """
         took = {
             name: 1000 * behind.took_us(name, before) for name in self.natures if name in self._rows
         }
-        whole_ns = max(1, sum(ended - began for began, ended in calls), sum(took.values()))
+        took_ns = sum(took.values())
+        level_ns = filled_to([ended - began for began, ended in calls], took_ns)
         layers: list[list[Layer]] = []
         for start, ended in calls:
-            call_ns, call = ended - start, list[Layer]()
-            for name, took_ns in took.items():
-                duration = call_ns * took_ns // whole_ns
+            held_ns, call = min(ended - start, level_ns), list[Layer]()
+            for name, layer_ns in took.items():
+                duration = held_ns * layer_ns // max(1, took_ns)
                 call.append(Layer(name, start, duration, thread, self._rows[name]))
                 start += duration
             layers.append(call)
         return layers
+
+
+def filled_to(calls_ns: Sequence[int], took_ns: int) -> int:
+    """Return how much each call holds of a time spent in all of them, or its whole if shorter."""
+    left_ns = took_ns
+    for place, call_ns in enumerate(sorted(calls_ns)):
+        level_ns = left_ns // (len(calls_ns) - place)
+        if call_ns >= level_ns:
+            return level_ns
+        left_ns -= call_ns
+    return max(calls_ns, default=0)
 
 
 class CountedCapture:

@@ -27,6 +27,7 @@ from services.agent.predictors.openvino_layers import (
     UNREAD,
     NodeNames,
     Reading,
+    filled_to,
     nodes_of,
     rounding_us,
 )
@@ -93,6 +94,22 @@ def test_layers_that_are_longer_than_their_calls_are_cut_alike() -> None:
     names.note(behind)
     (call,) = names.layers_of([(1000, 7000)], UNREAD, behind, 1)
     assert [(each.start_ns, each.duration_ns) for each in call] == [(1000, 1500), (2500, 4500)]
+
+
+def test_layers_are_alike_in_calls_but_those_too_short_for_them() -> None:
+    names, behind = named("a", "b"), Reading(3, {"a": 3, "b": 1})
+    names.note(behind)
+    # 12 us in all, 4 a call; the second is shorter, its 2 us are the others'.
+    spans = [(0, 900_000), (1_000_000, 1_002_000), (2_000_000, 2_005_000)]
+    calls = names.layers_of(spans, UNREAD, behind, 1)
+    durations = [[each.duration_ns for each in call] for call in calls]
+    assert durations == [[3750, 1250], [1500, 500], [3750, 1250]]
+
+
+def test_one_slow_call_holds_what_the_others_cannot() -> None:
+    calls_ns = [100] * 19 + [2200]
+    assert filled_to(calls_ns, 19 * 100 + 2100) == 2100
+    assert filled_to(calls_ns, 20 * 50) == 50
 
 
 def counted(calls_ns: list[int]) -> Reading:
