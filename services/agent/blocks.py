@@ -56,11 +56,12 @@ def ending_note(rule: Blocks, medians: Sequence[float], ended: str) -> str:
     """Return what a reader must know of blocks that ended before their interval was reached."""
     if not rule.interval or ended not in ("most", "budget"):
         return ""
-    bound = f"{rule.most} blocks" if ended == "most" else f"the budget of {rule.budget_s:g} s"
+    bound = "the most allowed" if ended == "most" else f"its budget of {rule.budget_s:g} s spent"
+    count = f"{len(medians)} {'block' if len(medians) == 1 else 'blocks'}"
     width = relative_interval(medians)
-    known = f"to {_percent(width)}" if math.isfinite(width) else "without an interval"
+    found = f"an interval {_percent(width)} of it wide" if math.isfinite(width) else "no interval"
     wanted = _percent(rule.interval)
-    return f"{bound} ended its blocks: the median is known {known}, not to {wanted}"
+    return f"ended at {count}, {bound}: the median has {found}, {wanted} was wanted"
 
 
 def _percent(share: float) -> str:

@@ -98,8 +98,8 @@ class Roof:
             return Picked(found, f"no roof: the peak of {lacking} is not known here ({reason})")
         note = self.note
         if self.is_disturbed:
-            note = f"others had {self.others:.0%} of the cores while its roof was measured: it is "
-            note += "higher than that"
+            note = f"others had {self.others:.0%} of the cores while its roof was measured: the "
+            note += "true roof is higher"
         return Picked({**found, "peak_flops": max(peaks, key=_most)}, note)
 
     def whole(self) -> tuple[dict[str, Ceiling], Ceiling | None]:

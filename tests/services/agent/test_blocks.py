@@ -63,15 +63,16 @@ def test_with_a_budget_alone_there_are_as_many_blocks_as_fit_into_it() -> None:
 def test_an_interval_that_was_not_reached_is_told() -> None:
     rule = Blocks(least=2, most=2, interval=0.01, budget_s=60)
     noisy = [100.0, 110.0]
-    told = f"the median is known to {relative_interval(noisy):.1%}, not to 1.0%"
-    assert ending_note(rule, noisy, "most") == f"2 blocks ended its blocks: {told}"
-    assert ending_note(rule, noisy, "budget").startswith("the budget of 60 s ended its blocks")
-    assert "without an interval" in ending_note(rule, [100.0], "budget")
+    told = f"the median has an interval {relative_interval(noisy):.1%} of it wide, 1.0% was wanted"
+    assert ending_note(rule, noisy, "most") == f"ended at 2 blocks, the most allowed: {told}"
+    assert ending_note(rule, noisy, "budget").startswith("ended at 2 blocks, its budget of 60 s")
+    assert ending_note(rule, [100.0], "budget").startswith("ended at 1 block, its budget")
+    assert "has no interval" in ending_note(rule, [100.0], "budget")
     assert ending_note(rule, noisy, "interval") == ""
     fine = Blocks(least=2, most=2, interval=0.0001)
     still = [100_000.0, 100_001.0]
-    told = "the median is known to 0.013%, not to 0.01%"
-    assert ending_note(fine, still, "most") == f"2 blocks ended its blocks: {told}"
+    told = "an interval 0.013% of it wide, 0.01% was wanted"
+    assert told in ending_note(fine, still, "most")
     assert ending_note(Blocks(), noisy, "most") == ""
 
 

@@ -126,7 +126,7 @@ def test_a_budget_that_ended_too_early_is_a_caveat(session: Session) -> None:
     rule = Blocks(least=1, most=9, interval=1e-9, budget_s=1e-9)
     (outcome,) = Room(session, a_run("a"), blocks=rule).perform()
     assert isinstance(outcome, RunCompleted)
-    assert any("the budget of 1e-09 s ended its blocks" in each for each in outcome.caveats)
+    assert any("its budget of 1e-09 s spent" in each for each in outcome.caveats)
 
 
 def test_a_stopped_run_ends_first_and_takes_no_other_along(session: Session) -> None:
