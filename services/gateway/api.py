@@ -19,7 +19,7 @@ from schemas.status import Catalog
 from services.gateway.answers import FILES, as_file, as_json
 from services.gateway.asking import evaluations, status_of, tables_of
 from services.gateway.bodies import json_body
-from services.gateway.constraints import figures_of, list_of
+from services.gateway.constraints import check_is_plain, figures_of, list_of
 from services.gateway.live import live_response
 from services.gateway.openapi import document
 
@@ -65,6 +65,7 @@ async def evaluate(request: Request) -> Response:
 
 async def show(request: Request) -> Response:
     """GET /api/evaluations/{id}: where it is."""
+    check_is_plain(request.query_params.multi_items())
     status = await status_of(bus_of(request), evaluation_of(request))
     return as_json(status.model_dump(mode="json"))
 
@@ -85,12 +86,14 @@ async def events(request: Request) -> Response:
 
 async def tables(request: Request) -> Response:
     """GET /api/evaluations/{id}/tables: all of them."""
+    check_is_plain(request.query_params.multi_items())
     found = await tables_of(bus_of(request), evaluation_of(request))
     return as_json(found.model_dump(mode="json"))
 
 
 async def analyses(request: Request) -> Response:
     """GET /api/evaluations/{id}/analyses: what every table says, without its rows."""
+    check_is_plain(request.query_params.multi_items())
     found = await tables_of(bus_of(request), evaluation_of(request))
     told = [each.model_dump(mode="json", exclude={"rows"}) for each in found.tables]
     rows = {each.name: len(each.rows) for each in found.tables} | found.total_rows

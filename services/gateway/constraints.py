@@ -82,3 +82,11 @@ def _number(name: str, text: str) -> float:
         return float(text)
     except ValueError as error:
         raise MalformedMessage(field=name, found=text[:80], expected="a number") from error
+
+
+def check_is_plain(query: Iterable[tuple[str, str]]) -> None:
+    """Raise MalformedMessage where a query asks for what its place does not give."""
+    for name, value in query:
+        if (name, value) != ("format", "json"):
+            expected = "JSON, without parameters; one table by name comes as a file"
+            raise MalformedMessage(field=name, found=value[:80], expected=expected)

@@ -96,6 +96,18 @@ async def test_a_form_that_no_table_has_is_refused(web: httpx.AsyncClient, form:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("place", "field"),
+    [("/tables?format=csv", "format"), ("/analyses?format=csv", "format"), ("?sort=p50", "sort")],
+)
+async def test_what_a_place_does_not_give_is_refused(
+    web: httpx.AsyncClient, standing: StandIns, place: str, field: str
+) -> None:
+    await standing.tell(*whole_story())
+    response = await web.get(f"/api/evaluations/{E}{place}")
+    assert (response.status_code, response.json()["field"]) == (400, field)
+
+
 async def test_figures_are_asked_for_by_address(web: httpx.AsyncClient, standing: StandIns) -> None:
     query = "evaluation=e1&evaluation=e2&evaluation=e3&price=a=3.06"
     told = (await web.get(f"/api/compare?{query}")).json()
