@@ -26,6 +26,17 @@ _PER_INPUT: Mapping[str, int] = {
     "globalmaxpool": 1, "adaptiveavgpool2d": 1, "adaptivemaxpool2d": 1,
 }  # fmt: skip
 """FLOPs per element of the input: each is added or compared once."""
+_MOVING = frozenset({
+    *("reshape", "transpose", "flatten", "squeeze", "unsqueeze", "concat", "split", "slice", "pad"),
+    *("gather", "gathernd", "gatherelements", "scatternd", "scatterelements", "identity", "cast"),
+    *("expand", "tile", "shape", "size", "constantofshape", "depthtospace", "spacetodepth"),
+    *("where", "reversesequence", "onehot", "dropout", "reorderinput", "reorderoutput"),
+    *("memcpyfromhost", "memcpytohost", "concatv2", "stridedslice", "gatherv2", "resourcegather"),
+    *("pack", "unpack", "expanddims", "fill", "zeroslike", "oneslike", "padv2", "mirrorpad"),
+    *("broadcastto", "splitv", "select", "selectv2", "bitcast", "spacetobatchnd", "batchtospacend"),
+    *("reorder", "concatenation", "broadcast", "convert", "shapeof", "output", "result"),
+})  # fmt: skip
+"""What only moves, casts or chooses elements, by the names of ONNX, TensorFlow and OpenVINO."""
 _TAKING: Mapping[str, Sequence[int]] = {
     "gather": (0,), "gatherv2": (0,), "gathernd": (0,), "gatherelements": (0,),
     "resourcegather": (0,), "embedding": (0,), "index": (0,), "indexselect": (0,), "take": (0,),
@@ -81,9 +92,12 @@ def plain_flops(kind: str, inputs: Shapes, outputs: Shapes, window: int = 1) -> 
     """Return the FLOPs of an operator without products; None for one that is not known.
 
     `window` is the elements under a pool's kernel. Source: one operation an element for
-    arithmetic, comparisons and clipping by bound; the rest by `_PER_ELEMENT`.
+    arithmetic, comparisons and clipping by bound, none for what only moves; the rest by
+    `_PER_ELEMENT`.
     """
     name = _plain_name(kind)
+    if name in _MOVING:
+        return 0
     written = sum(prod(shape) for shape in outputs[:1])
     if name in _PER_INPUT:
         return _PER_INPUT[name] * sum(prod(shape) for shape in inputs[:1])

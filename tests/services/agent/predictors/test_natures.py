@@ -38,6 +38,10 @@ def test_no_flops_are_not_unknown_flops() -> None:
         ("ReduceMean", 1, 48),
         ("GlobalAveragePool", 1, 48),
         ("NonMaxSuppression", 1, None),
+        ("Transpose", 1, 0),
+        ("ReorderOutput", 1, 0),
+        ("GatherV2", 1, 0),
+        ("Concatenation", 1, 0),
     ],
 )
 def test_plain_operators_count_by_element(kind: str, window: int, flops: int | None) -> None:

@@ -186,6 +186,21 @@ def test_a_gather_reads_its_indices_and_the_rows_that_they_name(tmp_path: Path) 
     assert layers["words"]["bytes_read"] == 10 * 8 + 10 * 16 * 4
 
 
+def test_what_only_moves_has_no_flops_and_its_bytes(tmp_path: Path) -> None:
+    body = model(
+        [
+            node("Transpose", "x", "T", "turn", perm=(0, 2, 1)),
+            node("Concat", "T T", "y", "join", axis=1),
+        ],
+        [place("x", (2, 3, 5))],
+        [place("y", (2, 10, 3))],
+    )
+    given = {"x": np.zeros((2, 3, 5), np.float32)}
+    layers = captured(tmp_path, body, given, ["y"], graph_optimization="disable")
+    told = [(each["flops"], each["bytes_read"], each["bytes_written"]) for each in layers.values()]
+    assert told == [(0, 120, 120), (0, 240, 240)]
+
+
 def test_a_small_table_is_read_once() -> None:
     ran = Ran("Gather", [[3, 16], [2, 5]], [[2, 5, 16]], 80, 192, 640)
     assert bytes_read(ran, 192) == 80 + 192
