@@ -127,7 +127,7 @@ def _with_names(spans: pl.DataFrame, told: pl.DataFrame, names: pl.DataFrame) ->
 
 def _noted(spans: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
     """Return spans whose attributes (JSON) hold the names of their lanes, too."""
-    named = lanes.filter(pl.any_horizontal(pl.col("process", "thread_name").is_not_null()))
+    named = lanes.filter(pl.any_horizontal(pl.col("process", "thread_name") != ""))
     texts = {
         thread: json.dumps({name: value for name, value in called.items() if value})[1:-1]
         for thread, called in zip(

@@ -353,6 +353,14 @@ def test_events_without_a_time_are_left_out_and_said(tmp_path: Path) -> None:
     assert "5 events whose times are none were left out" in found.notes
 
 
+def test_processes_without_a_name_are_not_named(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    told = _chrome()
+    told[0]["args"]["name"] = ""
+    path.write_text(json.dumps(told))
+    assert _is_imported(path)
+
+
 @pytest.mark.parametrize("epoch_ns", [10**30, 1 << 63])
 def test_an_epoch_that_is_no_time_is_left_out(tmp_path: Path, epoch_ns: int) -> None:
     path = tmp_path / "trace.json"
