@@ -36,6 +36,8 @@ _PLAIN: Mapping[str, str] = {
     "multiply": "mul", "divide": "div", "logistic": "sigmoid", "power": "pow", "negate": "neg",
 }  # fmt: skip
 _HEAVY = ("convolution", "dot", "custom-call", "reduce-window", "reduce")
+_TAKING = ("gather", "dynamic-slice", "slice")
+_SAME_BYTES = ("bitcast", "reshape")
 HOLDING = ("while", "conditional", "call")
 """Instructions whose time is that of others."""
 _STARTING = frozenset(
@@ -136,7 +138,7 @@ class Program:
             memory_bytes=written,
             memory_kind="outputs",
             flops=self._flops(one),
-            bytes_read=sum(_bytes(each.results) for each in given),
+            bytes_read=self._bytes_read(one, owner),
             bytes_written=_bytes(_products(one)),
             more={"instruction": name},
         )
@@ -151,6 +153,27 @@ class Program:
             return
         for each in self.computations[called[1]].values():
             yield from self._inside(each)
+
+    def _bytes_read(self, one: Instruction, owner: Computation) -> int:
+        """Return the bytes of an instruction's operands; of those it only takes rows of, these.
+
+        Source: XLA's HloCostAnalysis, which counts of a gather and of slices what they return, in
+        a fusion where nothing else there uses that operand.
+        """
+        called = _CALLS.search(one.rest)
+        fused = self.computations.get(called[1]) if called else None
+        total = 0
+        for place, name in enumerate(one.operands):
+            whole = _bytes(owner[name].results) if name in owner else 0
+            taken = None
+            if fused is not None:
+                inner = (each for each in fused.values() if each.opcode == "parameter")
+                known = next((each for each in inner if each.rest.startswith(f"{place})")), None)
+                taken = _taken_bytes(known.name, fused) if known is not None else None
+            elif one.opcode in _TAKING and place == 0:
+                taken = _bytes(one.results)
+            total += whole if taken is None else min(whole, taken)
+        return total
 
     def _flops(self, one: Instruction) -> int | None:
         called = _CALLS.search(one.rest)
@@ -252,6 +275,23 @@ def _products(one: Instruction) -> Sequence[tuple[str, Sequence[int]]]:
         for at, each in enumerate(one.results)
         if not at or each[0] not in _SCRATCH or len(each[1]) != 1
     ]
+
+
+def _taken_bytes(name: str, fused: Computation) -> int | None:
+    """Return the bytes that a fusion takes of a tensor by rows; None where it uses the whole."""
+    total = 0
+    for user in fused.values():
+        if name not in user.operands:
+            continue
+        taken = None
+        if user.opcode in _TAKING and name not in user.operands[1:]:
+            taken = _bytes(user.results)
+        elif user.opcode in _SAME_BYTES and not user.is_root:
+            taken = _taken_bytes(user.name, fused)
+        if taken is None:
+            return None
+        total += taken
+    return total
 
 
 def _type_of(one: Instruction, inside: Sequence[Instruction]) -> str:

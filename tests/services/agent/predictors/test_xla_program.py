@@ -77,6 +77,38 @@ def test_a_library_s_call_has_unknown_flops_and_several_results() -> None:
     assert told["memory_bytes"] == 4 * 64 * 256 + 16
 
 
+TAKEN = """HloModule jit_g, is_scheduled=true
+
+%fused_rows (p0: f32[1000,16], p1: s32[10,1], p2: f32[8,4]) -> f32[10,16] {
+  %p0 = f32[1000,16]{1,0} parameter(0)
+  %p1 = s32[10,1]{1,0} parameter(1)
+  %p2 = f32[8,4]{1,0} parameter(2)
+  %flat = f32[16000]{0} bitcast(%p0)
+  %row = f32[16]{0} dynamic-slice(%flat, %p1), dynamic_slice_sizes={16}
+  %some = f32[2,4]{1,0} slice(%p2), slice={[0:2], [0:4]}
+  %all = f32[8,4]{1,0} negate(%p2)
+  ROOT %rows = f32[10,16]{1,0} gather(%p0, %p1), offset_dims={1}, slice_sizes={1,16}
+}
+
+ENTRY %main.3 (table: f32[1000,16], at: s32[10,1], w: f32[8,4]) -> f32[10,16] {
+  %table = f32[1000,16]{1,0} parameter(0)
+  %at = s32[10,1]{1,0} parameter(1)
+  %w = f32[8,4]{1,0} parameter(2)
+  %gather.1 = f32[10,16]{1,0} gather(%table, %at), offset_dims={1}, slice_sizes={1,16}
+  ROOT %fusion.2 = f32[10,16]{1,0} fusion(%table, %at, %w), kind=kLoop, calls=%fused_rows
+}
+"""
+
+
+def test_a_table_is_read_by_its_rows_in_a_fusion_and_alone() -> None:
+    program = program_of(TAKEN, "")
+    told = {name: described(program, name)[1]["bytes_read"] for name in ("gather.1", "fusion.2")}
+    rows, indices = 4 * 10 * 16, 4 * 10
+    assert told["gather.1"] == rows + indices
+    # Ten rows and a slice of one of the table, and all of what something else reads too.
+    assert told["fusion.2"] == (rows + 4 * 16) + indices + 4 * 8 * 4
+
+
 TRANSPOSED = """HloModule jit_t, is_scheduled=true
 
 ENTRY %main.3 (x: f32[1,6,6,4], k: f32[3,3,4,8], y: f32[2,16,6,6], l: f32[16,4,3,3]) -> f32[1,12,12,8] {
