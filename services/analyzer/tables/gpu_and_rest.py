@@ -23,7 +23,7 @@ from services.analyzer.tables.kernel_sums import (
     timed_in,
     traced_beside,
 )
-from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
+from services.analyzer.tables.layer_frames import layers_of, no_layers
 from services.analyzer.tables.side_by_side import ambiguous_parents
 from services.analyzer.tables.stacks import SERIALISED, STACK_COLUMNS, VARIANT_COLUMN
 from services.analyzer.tables.table import (
@@ -51,7 +51,7 @@ def gpu_and_rest(frames: Frames) -> Table:
     traced = timed_in(found)
     rows = [row for each in traced for row in _rows(each)]
     none = REPLAY_ALONE if found else NO_KERNELS
-    verdict = _verdict(rows, traced) if rows else NO_LAYERS if traced else none
+    verdict = _verdict(rows, traced) if rows else no_layers(frames) if traced else none
     unclear = ambiguous_parents([each.run for each in traced])
     notes = [*unclear, *_asynchronous(traced), *_negative(rows), *_depths(traced)]
     return made(ANALYSIS, rows, verdict, [*kernel_doubts(frames, traced), *notes])

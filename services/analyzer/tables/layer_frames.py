@@ -4,18 +4,31 @@ from collections.abc import Iterable, Iterator
 
 import polars as pl
 
+from mlscope.load.scenarios import COLD
 from mlscope.statistics import trimmed_mean
 from services.analyzer.derived import once
-from services.analyzer.frames import LAYER_LEVEL, PREDICT, Run
+from services.analyzer.frames import LAYER_LEVEL, PREDICT, Frames, Run
 from services.analyzer.grouped import trimmed
 from services.analyzer.tables.table import in_time
 
 NO_LAYERS = "No run at level framework has layers."
+NOT_ASKED = "No run was traced at level framework, which tells of layers."
+COLD_ALONE = "Layers were traced in cold starts alone: they are in cold_layers."
 
 MOST_TRIMMED = 0.1
 """What layers' trimmed means may lack of their sum before it is said."""
 _NATURE = ("type", "shape", "provider", "original", "memory_kind")
 _AMOUNTS = ("memory_bytes", "flops", "bytes_read", "bytes_written")
+
+
+def no_layers(frames: Frames) -> str:
+    """Return why a table of layers is empty: not asked for, of cold starts alone, or not shown."""
+    if not any(row.level >= LAYER_LEVEL for row in frames.runs):
+        return NOT_ASKED
+    is_cold = (run for run in frames.measured if run.row.variant == COLD)
+    if any(run.spans_at(LAYER_LEVEL).height for run in is_cold):
+        return COLD_ALONE
+    return NO_LAYERS
 
 
 def layer_times(run: Run) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from schemas.analysis import Table
 from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import boxes
-from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of, trimmed_off
+from services.analyzer.tables.layer_frames import layers_of, no_layers, trimmed_off
 from services.analyzer.tables.stacks import depth_doubts, layered_runs
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
@@ -30,12 +30,11 @@ def layer_latency(frames: Frames) -> Table:
     runs = list(layered_runs(frames))
     rows = [row for run in runs for row in _rows(run)]
     caveats = [*trace_doubts(frames), *depth_doubts(frames), *trimmed_off(runs)]
-    return made(ANALYSIS, rows, _verdict(rows), caveats)
+    verdict = _verdict(rows) if rows else no_layers(frames)
+    return made(ANALYSIS, rows, verdict, caveats)
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
-    if not rows:
-        return NO_LAYERS
     first = [row for row in rows if row["run"] == rows[0]["run"]]
     short = sum(row["time"] < SHORT_NS for row in first)
     total = sum(row["time"] for row in first)

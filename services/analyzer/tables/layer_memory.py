@@ -7,7 +7,7 @@ from schemas.analysis import Table
 from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
-from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
+from services.analyzer.tables.layer_frames import layers_of, no_layers
 from services.analyzer.tables.stacks import layered_runs
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
@@ -25,7 +25,8 @@ def layer_memory(frames: Frames) -> Table:
     runs = list(layered_runs(frames))
     rows = [row for run in runs for row in _rows(run)]
     unknown = [note for run in runs if (note := memory_note(run))]
-    return made(ANALYSIS, rows, _verdict(rows, bool(runs)), [*trace_doubts(frames), *unknown])
+    verdict = _verdict(rows) if runs else no_layers(frames)
+    return made(ANALYSIS, rows, verdict, [*trace_doubts(frames), *unknown])
 
 
 def memory_note(run: Run) -> str:
@@ -38,9 +39,7 @@ def memory_note(run: Run) -> str:
     return f"{run.row.run}: {missing} of {many(total, 'layer')} {does} not say their memory"
 
 
-def _verdict(rows: list[dict[str, Any]], has_layers: bool) -> str:
-    if not has_layers:
-        return NO_LAYERS
+def _verdict(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return "No layer says how much memory it allocates."
     first = [row for row in rows if row["run"] == rows[0]["run"]]

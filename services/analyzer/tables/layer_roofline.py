@@ -11,7 +11,7 @@ from services.analyzer.tables.charts import roofline
 from services.analyzer.tables.kernel_frames import point_of
 from services.analyzer.tables.kernel_sums import Traced, kernel_doubts, traced_of
 from services.analyzer.tables.kernels_by_layer import layer_rows
-from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
+from services.analyzer.tables.layer_frames import layers_of, no_layers
 from services.analyzer.tables.stacks import STACK_COLUMNS, Stack, stacks_of
 from services.analyzer.tables.static_points import above_roof
 from services.analyzer.tables.table import (
@@ -35,7 +35,7 @@ def layer_roofline(frames: Frames) -> Table:
     runs = [run for stack in stacks for run in (stack.traced, stack.layered) if run]
     notes = roof_notes(run.row for run in runs if run.row.run in told)
     caveats = [*kernel_doubts(frames, traced_of(frames)), *notes, *above_roof(rows)]
-    return made(ANALYSIS, rows, _verdict(rows, stacks), caveats)
+    return made(ANALYSIS, rows, _verdict(rows) if runs else no_layers(frames), caveats)
 
 
 def layer_points(frames: Frames) -> list[dict[str, Any]]:
@@ -100,10 +100,8 @@ def _cells(told: dict[str, Any], row: dict[str, Any], source: str, time_of: str)
     }
 
 
-def _verdict(rows: list[dict[str, Any]], stacks: list[Stack]) -> str:
+def _verdict(rows: list[dict[str, Any]]) -> str:
     if not rows:
-        if not any(stack.layered or stack.traced for stack in stacks):
-            return NO_LAYERS
         return "No run at level hardware counted, and no layer says, FLOP and bytes."
     first = [row for row in rows if row["run"] == rows[0]["run"]]
     how = "as counted" if first[0]["source"] == "counters" else "as shapes tell, not as counted"

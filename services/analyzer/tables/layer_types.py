@@ -9,8 +9,8 @@ from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import pie
 from services.analyzer.tables.layer_frames import (
-    NO_LAYERS,
     layers_of,
+    no_layers,
 )
 from services.analyzer.tables.stacks import depth_doubts, layered_runs
 from services.analyzer.tables.table import (
@@ -26,12 +26,12 @@ from services.analyzer.tables.type_sums import time_columns, time_rows
 def layer_types(frames: Frames) -> Table:
     """Return a row a type and run, most time first in a run."""
     rows = [row for run in layered_runs(frames) for row in _rows(run)]
-    verdict = NO_LAYERS
+    verdict = no_layers(frames)
     if rows:
         most = rows[0]
         verdict = (
-            f"{most['type']} takes {in_percent(most['share_of_layers'])} of the layers' time "
-            f"in {most['run']}, with {many(most['layers'], 'layer')}."
+            f"{most['type'] or 'An unknown type'} takes {in_percent(most['share_of_layers'])} of "
+            f"the layers' time in {most['run']}, with {many(most['layers'], 'layer')}."
         )
     return made(ANALYSIS, rows, verdict, [*trace_doubts(frames), *depth_doubts(frames)])
 

@@ -6,7 +6,7 @@ from schemas.analysis import Table
 from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
-from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of, predict_ns, trimmed_off
+from services.analyzer.tables.layer_frames import layers_of, no_layers, predict_ns, trimmed_off
 from services.analyzer.tables.stacks import (
     VARIANT_COLUMN,
     deeper_than_layers,
@@ -36,7 +36,7 @@ def layers(frames: Frames) -> Table:
     """
     runs = list(layered_in(stacks_beside(frames)))
     rows = [row for run in runs for row in _rows(run)]
-    verdict = NO_LAYERS
+    verdict = no_layers(frames)
     if rows:
         first = [row for row in rows if row["run"] == rows[0]["run"] and row["queries"]]
         slowest = max(first, key=lambda row: row["time"])

@@ -8,7 +8,7 @@ from mlscope.client.quantities import shown
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import pie
-from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
+from services.analyzer.tables.layer_frames import layers_of, no_layers
 from services.analyzer.tables.layer_memory import memory_note
 from services.analyzer.tables.stacks import layered_runs
 from services.analyzer.tables.table import (
@@ -28,12 +28,12 @@ def memory_by_type(frames: Frames) -> Table:
     """Return a row a type, most memory first in a run."""
     runs = list(layered_runs(frames))
     rows = [row for run in runs for row in _rows(run)]
-    verdict = NO_LAYERS
+    verdict = no_layers(frames)
     if rows:
         most = rows[0]
         verdict = (
-            f"{most['type']} layers allocate {in_percent(most['share'])} of the layers' memory, "
-            f"{shown(most['memory_bytes'], 'By')} in {most['run']}."
+            f"{most['type'] or 'Untyped'} layers allocate {in_percent(most['share'])} of the "
+            f"layers' memory, {shown(most['memory_bytes'], 'By')} in {most['run']}."
         )
     elif runs:
         verdict = "No layer says how much memory it allocates."

@@ -8,7 +8,7 @@ from schemas.analysis import Table
 from services.analyzer.ceilings import Ceilings, ceilings_of, roof_notes
 from services.analyzer.frames import PREDICT, Frames, Run, RunRow
 from services.analyzer.tables.charts import bars
-from services.analyzer.tables.layer_frames import NO_LAYERS
+from services.analyzer.tables.layer_frames import no_layers
 from services.analyzer.tables.layer_roofline import layer_points
 from services.analyzer.tables.stacks import STACK_COLUMNS, Stack, stacks_of
 from services.analyzer.tables.static_points import WORK, above_roof, lacking_of, work_of
@@ -46,7 +46,8 @@ def roof_distance(frames: Frames) -> Table:
         if rows := _rows(stack, run, mine):
             groups.append(rows)
     caveats += [*roof_notes(runs), *above_roof(itertools.chain(*groups))]
-    verdict = _verdict(groups[0] if groups else [], stacks)
+    has_layers = any(stack.layered or stack.traced for stack in stacks)
+    verdict = _verdict(groups[0] if groups else [], stacks) if has_layers else no_layers(frames)
     return made(ANALYSIS, itertools.chain(*groups), verdict, caveats)
 
 
@@ -63,8 +64,6 @@ def _notes(stack: Stack, run: Run, points: list[dict[str, Any]]) -> Iterator[str
 def _verdict(rows: list[dict[str, Any]], stacks: list[Stack]) -> str:
     """Tell of the first stack's rows, its model's first."""
     if not rows:
-        if not any(stack.layered or stack.traced for stack in stacks):
-            return NO_LAYERS
         known = [stack.traced or stack.layered for stack in stacks]
         if any(run and ceilings_of(run.row).kind for run in known):
             return "No layer says FLOP and bytes: no distance from the roof is known."

@@ -7,7 +7,7 @@ import polars as pl
 from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import heat
-from services.analyzer.tables.layer_frames import NO_LAYERS, layer_times, layers_of
+from services.analyzer.tables.layer_frames import layer_times, layers_of, no_layers
 from services.analyzer.tables.margins import UNKNOWN, trimmed_margins
 from services.analyzer.tables.stacks import depth_doubts, layered_runs
 from services.analyzer.tables.table import (
@@ -31,7 +31,7 @@ _SAID = ("latency", "memory", "FLOP", "memory access")
 def stages(frames: Frames) -> Table:
     """Return a row a stage: what its layers take, and which quantities it dominates."""
     rows = [row for run in layered_runs(frames) for row in _rows(run)]
-    verdict = _verdict(rows[:3]) if rows else NO_LAYERS
+    verdict = _verdict(rows[:3]) if rows else no_layers(frames)
     return made(ANALYSIS, rows, verdict, [*trace_doubts(frames), *depth_doubts(frames)])
 
 

@@ -9,7 +9,7 @@ from schemas.analysis import Table
 from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
-from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
+from services.analyzer.tables.layer_frames import layers_of, no_layers
 from services.analyzer.tables.stacks import layered_runs
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
@@ -29,7 +29,8 @@ def static_work(frames: Frames) -> Table:
     runs = list(layered_runs(frames))
     rows = [row for run in runs for row in _rows(run)]
     notes = [note for run in runs if rows and (note := _note(run))]
-    return made(ANALYSIS, rows, _verdict(rows, bool(runs)), [*trace_doubts(frames), *notes])
+    verdict = _verdict(rows) if runs else no_layers(frames)
+    return made(ANALYSIS, rows, verdict, [*trace_doubts(frames), *notes])
 
 
 def _note(run: Run) -> str:
@@ -37,9 +38,7 @@ def _note(run: Run) -> str:
     return f"{run.row.run}: {many(missing, 'layer')} of unknown FLOP" if missing else ""
 
 
-def _verdict(rows: list[dict[str, Any]], has_layers: bool) -> str:
-    if not has_layers:
-        return NO_LAYERS
+def _verdict(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return "No layer says its FLOP or bytes."
     first = [row for row in rows if row["run"] == rows[0]["run"]]

@@ -8,7 +8,7 @@ from schemas.analysis import Table
 from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import pie
-from services.analyzer.tables.layer_frames import NO_LAYERS, layers_of
+from services.analyzer.tables.layer_frames import layers_of, no_layers
 from services.analyzer.tables.stacks import layered_runs
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
@@ -26,7 +26,7 @@ from services.analyzer.tables.type_sums import count_rows
 def type_distribution(frames: Frames) -> Table:
     """Return a row a type, the most frequent first in a run."""
     rows = [row for run in layered_runs(frames) for row in _rows(run)]
-    verdict = NO_LAYERS
+    verdict = no_layers(frames)
     if rows:
         most = rows[0]
         kinds = sum(row["run"] == most["run"] for row in rows)

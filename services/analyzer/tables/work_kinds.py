@@ -8,8 +8,8 @@ from schemas.analysis import Table
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import pie
 from services.analyzer.tables.layer_frames import (
-    NO_LAYERS,
     layers_of,
+    no_layers,
 )
 from services.analyzer.tables.stacks import depth_doubts, layered_runs
 from services.analyzer.tables.table import (
@@ -37,7 +37,7 @@ _NO_SHARES = {"share_of_layers": None, "share": None}
 def work_kinds(frames: Frames) -> Table:
     """Return a row a kind of layer, most time first in a run."""
     rows = [row for run in layered_runs(frames) for row in _rows(run)]
-    verdict = NO_LAYERS
+    verdict = no_layers(frames)
     if rows:
         first = {row["kind"]: row for row in rows if row["run"] == rows[0]["run"]}
         told = [f"{name} {_said(first.get(name))}" for name in ("convolution", "attention")]

@@ -1,8 +1,9 @@
 """Layer types: layers of a type are summed query by query, then averaged."""
 
-from services.analyzer.tables.layer_frames import NO_LAYERS
+from services.analyzer.tables.layer_frames import COLD_ALONE, NO_LAYERS, NOT_ASKED
 from services.analyzer.tables.layer_types import ANALYSIS
 from tests.services.analyzer.tables.reading import query, rows_of, span, table_of
+from tests.services.analyzer.tables.traced import layer_run
 
 _NATURES = [[0, "a", "Conv"], [1, "b", "Relu"], [2, "c", "Conv"]]
 
@@ -40,4 +41,11 @@ def test_a_deeper_run_stands_in_only_where_no_run_stops_at_layers() -> None:
 def test_runs_above_layers_have_none() -> None:
     run = {"run": "r0", "level": 2, "queries": [query(0, 0, 500)], "spans": _spans(0)[-1:]}
     table = table_of(ANALYSIS, run)
-    assert (table.rows, table.verdict) == ((), NO_LAYERS)
+    assert (table.rows, table.verdict) == ((), NOT_ASKED)
+
+
+def test_why_there_are_no_layers_is_told() -> None:
+    silent = layer_run() | {"level": 5}
+    assert table_of(ANALYSIS, silent).verdict == NO_LAYERS
+    cold = layer_run((0, "a", 9), variant="cold", scenario="cold")
+    assert table_of(ANALYSIS, cold).verdict == COLD_ALONE
