@@ -7,13 +7,12 @@ further row, since viewers take only slices that nest or follow one another.
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import IO, Any
 
-from mlscope.exchange.traces import DEVICES, Trace, clipped, lanes, level_name
+from mlscope.exchange.traces import DEVICES, HOST, Trace, clipped, lanes, level_name
 from schemas.analysis import SpanRow
 from schemas.batch import SpanKind
 
@@ -47,42 +46,40 @@ def write(trace: Trace, file: IO[bytes]) -> None:
 
 def _events(trace: Trace, stored: dict[int, SpanRow]) -> Iterator[dict[str, Any]]:
     yield _named("process_name", trace.run.agent or "host", _HOST_PID)
-    for pid in sorted({_pid(span) for span in trace.spans} - {_HOST_PID}):
-        yield _named("process_name", f"device {pid - _HOST_PID - 1}", pid)
     rows = _rows(trace)
+    for pid in sorted({pid for pid, _, _ in rows.numbers} - {_HOST_PID}):
+        yield _named("process_name", f"device {pid - _HOST_PID - 1}", pid)
     for (pid, thread, lane), tid in sorted(rows.numbers.items()):
         title = f"{'thread' if pid == _HOST_PID else 'stream'} {thread}"
         yield _named("thread_name", title + (f" ({lane})" if lane else ""), pid, tid)
     for drawn in clipped(trace.spans):
         span = stored[drawn.span]
-        tid = rows.of_span.get(span.span, span.thread)
-        yield _complete(drawn, span, tid)
+        place = rows.of_span.get(span.span, {"pid": _HOST_PID, "tid": span.thread})
+        yield _complete(drawn, span, place)
         if span.kind == SpanKind.SAMPLE:
             yield _counter(span)
         elif span.correlation >= 0:
-            yield from _arrow(drawn, tid)
+            yield from _arrow(drawn, place)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Numbers (`tid`) of rows by process, thread and lane, and the one each span is drawn on."""
+    """Numbers (`tid`) of rows by process, thread and lane; and of each span its `pid` and `tid`."""
 
     numbers: Mapping[tuple[int, int, int], int]
-    of_span: Mapping[int, int]
+    of_span: Mapping[int, Mapping[str, int]]
 
 
 def _rows(trace: Trace) -> _Rows:
     """Return the rows: a thread's first has its own number, further ones numbers beyond all."""
-    by_process: dict[int, list[SpanRow]] = defaultdict(list)
-    for span in trace.spans:
-        by_process[_pid(span)].append(span)
     free = count(max((span.thread for span in trace.spans), default=0) + 1)
     numbers: dict[tuple[int, int, int], int] = {}
-    of_span: dict[int, int] = {}
-    for pid, spans in by_process.items():
-        for (_, thread, lane), drawn in sorted(lanes(spans).items()):
-            tid = numbers[pid, thread, lane] = next(free) if lane else thread
-            of_span |= dict.fromkeys((span.span for span in drawn), tid)
+    of_span: dict[int, Mapping[str, int]] = {}
+    for (device, thread, lane), drawn in sorted(lanes(trace.spans).items()):
+        pid = _HOST_PID if device == HOST else _HOST_PID + 1 + device
+        tid = numbers[pid, thread, lane] = next(free) if lane else thread
+        place = {"pid": pid, "tid": tid}
+        of_span |= {span.span: place for span in drawn}
     return _Rows(numbers, of_span)
 
 
@@ -90,15 +87,7 @@ def _named(kind: str, name: str, pid: int, tid: int = 0) -> dict[str, Any]:
     return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}}
 
 
-def _pid(span: SpanRow) -> int:
-    """Return the process a span is drawn in: the host, or its device."""
-    if span.kind not in DEVICES:
-        return _HOST_PID
-    device = json.loads(span.attributes or "{}").get("device")
-    return _HOST_PID + 1 + (device if isinstance(device, int) and device >= 0 else 0)
-
-
-def _complete(drawn: SpanRow, span: SpanRow, tid: int) -> dict[str, Any]:
+def _complete(drawn: SpanRow, span: SpanRow, place: Mapping[str, int]) -> dict[str, Any]:
     args: dict[str, Any] = {
         "span": span.span,
         # what was found is not what was captured: it is found again after an import
@@ -118,8 +107,7 @@ def _complete(drawn: SpanRow, span: SpanRow, tid: int) -> dict[str, Any]:
         "ph": "X",
         "cat": level_name(span),
         "name": span.name,
-        "pid": _pid(span),
-        "tid": tid,
+        **place,
         "ts": drawn.start_ns / 1000,
         "dur": drawn.duration_ns / 1000,
         "args": args,
@@ -137,13 +125,12 @@ def _counter(span: SpanRow) -> dict[str, Any]:
     }
 
 
-def _arrow(span: SpanRow, tid: int) -> Iterator[dict[str, Any]]:
+def _arrow(span: SpanRow, place: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     shared = {
         "id": span.correlation,
         "cat": "ac2g",
         "name": "ac2g",
-        "pid": _pid(span),
-        "tid": tid,
+        **place,
         "ts": span.start_ns / 1000,
     }
     if span.kind == SpanKind.LAUNCH:

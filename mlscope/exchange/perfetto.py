@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import IO
 
-from mlscope.exchange.traces import DEVICES, Trace, lanes, level_name, nested
+from mlscope.exchange.traces import DEVICES, HOST, Trace, lanes, level_name, nested
 from schemas.analysis import SpanRow
 from schemas.batch import SpanKind
 
@@ -18,7 +18,7 @@ _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _BEGIN, _END, _COUNTER = 1, 2, 4
 _SEQUENCE = 1
 _CLEARED, _NEEDED = 1, 2
-_PID, _HOST_TRACK, _DEVICE_TRACK, _FIRST_TRACK = 1, 1, 2, 16
+_PID, _HOST_TRACK = 1, 1
 
 
 def varint(value: int) -> bytes:
@@ -57,17 +57,22 @@ def write(trace: Trace, file: IO[bytes]) -> None:
 def _packets(trace: Trace) -> Iterator[bytes]:
     names: dict[str, int] = {}
     yield _descriptor(_HOST_TRACK, process=trace.run.agent or "host", pid=_PID)
-    yield _descriptor(_DEVICE_TRACK, process=f"device ({trace.run.device})", pid=_PID + 1)
     yield number(10, _SEQUENCE) + number(13, _CLEARED)
     drawn = sorted(lanes(trace.spans).items())
-    for track, ((place, thread, lane), spans) in enumerate(drawn, _FIRST_TRACK):
-        parent = _DEVICE_TRACK if place == "device" else _HOST_TRACK
-        kind = "stream" if place == "device" else "thread"
+    devices = sorted({device for (device, _, _), _ in drawn} - {HOST})
+    parents = {device: track for track, device in enumerate(devices, _HOST_TRACK + 1)}
+    for device, track in parents.items():
+        name = f"device {device} ({trace.run.device})"
+        yield _descriptor(track, process=name, pid=_PID + 1 + device)
+    first = _HOST_TRACK + 1 + len(parents)
+    for track, ((device, thread, lane), spans) in enumerate(drawn, first):
+        parent = parents.get(device, _HOST_TRACK)
+        kind = "thread" if device == HOST else "stream"
         title = f"{kind} {thread}" + (f" ({lane})" if lane else "")
         yield _descriptor(track, name=title, parent=parent)
         for opens, at_ns, span in nested(spans):
             yield _slice(track, at_ns, span, names) if opens else _event(at_ns, track, _END)
-    yield from _counters(trace, _FIRST_TRACK + len(drawn))
+    yield from _counters(trace, first + len(drawn))
 
 
 def _descriptor(

@@ -3,7 +3,7 @@
 import json
 from typing import IO
 
-from mlscope.exchange.traces import Trace, lanes, nested
+from mlscope.exchange.traces import HOST, Trace, lanes, nested
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -12,7 +12,7 @@ def write(trace: Trace, file: IO[bytes]) -> None:
     """Write one run; stamps are ns from its origin."""
     frames: dict[str, int] = {}
     profiles = []
-    for (place, thread, number), spans in sorted(lanes(trace.spans).items()):
+    for (device, thread, number), spans in sorted(lanes(trace.spans).items()):
         events = [
             {
                 "type": "O" if opens else "C",
@@ -21,10 +21,11 @@ def write(trace: Trace, file: IO[bytes]) -> None:
             }
             for opens, at_ns, span in nested(spans)
         ]
+        place = f"host {thread}" if device == HOST else f"device {device} stream {thread}"
         profiles.append(
             {
                 "type": "evented",
-                "name": f"{place} {thread}" + (f" ({number})" if number else ""),
+                "name": place + (f" ({number})" if number else ""),
                 "unit": "nanoseconds",
                 "startValue": events[0]["at"],
                 "endValue": max(event["at"] for event in events),

@@ -1,5 +1,6 @@
 """A run's spans as they are exported, and how they lie in each other on a screen."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +10,9 @@ from schemas.batch import SpanKind
 from schemas.level import Level
 
 DEVICES = frozenset({SpanKind.KERNEL, SpanKind.COPY, SpanKind.SET})
-Lane = tuple[str, int, int]
-"""What a span is drawn on: `host` or a device's name, thread or stream, and which of its rows."""
+HOST = -1
+Lane = tuple[int, int, int]
+"""What a span is drawn on: HOST or a device's number, thread or stream, and which of its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,14 @@ class Trace:
 def level_name(span: SpanRow) -> str:
     """Return a span's level by name."""
     return Level(span.level).name.lower() if span.level in set(Level) else str(span.level)
+
+
+def device_of(span: SpanRow) -> int:
+    """Return the number of the device that a span is of, the first where none is told, or HOST."""
+    if span.kind not in DEVICES:
+        return HOST
+    device = json.loads(span.attributes or "{}").get("device")
+    return device if isinstance(device, int) and device >= 0 else 0
 
 
 def clipped(spans: Sequence[SpanRow]) -> list[SpanRow]:
@@ -51,9 +61,9 @@ def clipped(spans: Sequence[SpanRow]) -> list[SpanRow]:
 def lanes(spans: Sequence[SpanRow]) -> Mapping[Lane, list[SpanRow]]:
     """Return spans by lane; in each they nest or follow one another, starts rising."""
     drawn: dict[Lane, list[SpanRow]] = defaultdict(list)
-    stacks: dict[tuple[str, int], list[list[int]]] = defaultdict(list)
+    stacks: dict[tuple[int, int], list[list[int]]] = defaultdict(list)
     for span in clipped([each for each in spans if each.kind != SpanKind.SAMPLE]):
-        place = ("device" if span.kind in DEVICES else "host", span.thread)
+        place = (device_of(span), span.thread)
         number = _lane(stacks[place], span.start_ns, span.start_ns + span.duration_ns)
         drawn[(*place, number)].append(span)
     return drawn

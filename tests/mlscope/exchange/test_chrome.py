@@ -15,7 +15,7 @@ from schemas.analysis import SpanRow
 from schemas.batch import SpanKind
 from services.agent.foreign.reading import read_foreign
 from services.agent.foreign.recording import SPAN_SCHEMA
-from tests.mlscope.exchange.traces import RUN, SMALL, TRACES
+from tests.mlscope.exchange.traces import ON_TWO_DEVICES, RUN, SMALL, TRACES
 
 
 def _written(trace: Trace) -> bytes:
@@ -58,6 +58,12 @@ def test_children_are_drawn_in_their_parents_and_kernels_on_their_device() -> No
     assert arrows == [("s", 7), ("f", 7)]
     (counter,) = [each for each in events if each["ph"] == "C"]
     assert counter["args"] == {"value": 1.5}
+
+
+def test_streams_of_the_same_number_are_rows_of_their_devices() -> None:
+    events = json.loads(_written(ON_TWO_DEVICES))["traceEvents"]
+    rows = [(each["pid"], each["tid"]) for each in events if each["ph"] == "X"]
+    assert rows == [(2, 7), (3, 7)]
 
 
 def _query(number: int, start_ns: int, duration_ns: int) -> SpanRow:

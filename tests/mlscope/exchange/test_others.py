@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from mlscope.exchange import folded, otlp, parquet, speedscope
 from mlscope.exchange.traces import DEVICES, Trace
 from schemas.batch import SpanKind
-from tests.mlscope.exchange.traces import RUN, SMALL, TRACES
+from tests.mlscope.exchange.traces import ON_TWO_DEVICES, RUN, SMALL, TRACES
 
 
 def _written(write: Callable[[Trace, IO[bytes]], None], trace: Trace) -> bytes:
@@ -55,6 +55,15 @@ def test_parquet_holds_every_column() -> None:
     body = _written(parquet.write, SMALL)
     assert pl.read_parquet(BytesIO(body)).rows() == [tuple(span) for span in SMALL.spans]
     assert json.loads(pl.read_parquet_metadata(BytesIO(body))["run"])["run"] == RUN.run
+
+
+def test_speedscopes_profiles_are_of_threads_and_of_each_devices_streams() -> None:
+    names = [
+        profile["name"]
+        for trace in (SMALL, ON_TWO_DEVICES)
+        for profile in json.loads(_written(speedscope.write, trace))["profiles"]
+    ]
+    assert names == ["host 1", "device 1 stream 13", "device 0 stream 7", "device 1 stream 7"]
 
 
 @settings(deadline=None, max_examples=60)

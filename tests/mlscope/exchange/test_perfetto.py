@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mlscope.exchange.perfetto import varint, write
 from mlscope.exchange.traces import Trace
 from schemas.batch import SpanKind
-from tests.mlscope.exchange.traces import SMALL, TRACES
+from tests.mlscope.exchange.traces import ON_TWO_DEVICES, SMALL, TRACES
 
 # Without stubs of its own.
 descriptor_pb2: Any = import_module("google.protobuf.descriptor_pb2")
@@ -87,16 +87,24 @@ def test_slices_have_names_tracks_levels_and_arrows(kind: Any) -> None:
     names = {n.iid: n.name for p in packets for n in p.interned.event_names}
     begins = [p for p in packets if p.track_event.type == 1]
     assert [names[p.track_event.name_iid] for p in begins] == [
-        *("gemm", "query", "predict", "conv;1", "launch", "here")
+        *("query", "predict", "conv;1", "launch", "here", "gemm")
     ]
     tracks = {p.descriptor.uuid: p.descriptor for p in packets if p.HasField("descriptor")}
-    gemm = begins[0].track_event
+    gemm = begins[5].track_event
     assert tracks[gemm.track_uuid].name == "stream 13"
-    assert list(gemm.flow_ids) == list(begins[4].track_event.flow_ids) == [7]
+    assert list(gemm.flow_ids) == list(begins[3].track_event.flow_ids) == [7]
     assert list(gemm.categories) == ["system"]
     assert {a.name: a.int_value or a.string_value for a in gemm.annotations}["span"] == 5
     (counter,) = [p for p in packets if p.track_event.type == 4]
     assert (counter.timestamp, counter.track_event.double_counter) == (500, 1.5)
+
+
+def test_devices_are_processes_of_their_own(kind: Any) -> None:
+    packets = _decoded(kind, ON_TWO_DEVICES).packet
+    told = {p.descriptor.uuid: p.descriptor for p in packets if p.HasField("descriptor")}
+    drawn = [told[p.track_event.track_uuid] for p in packets if p.track_event.type == 1]
+    rows = [(told[each.parent_uuid].process.process_name, each.name) for each in drawn]
+    assert rows == [("device 0 (cuda)", "stream 7"), ("device 1 (cuda)", "stream 7")]
 
 
 @settings(deadline=None, max_examples=60)

@@ -1,5 +1,7 @@
 """Traces to export: a small one to be read, and any."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from mlscope.exchange.traces import Trace
@@ -65,6 +67,15 @@ SMALL = Trace(
         row(7, 600, 0, Level.MODEL, name="here", kind=5),
     ),
 )
+
+ON_TWO_DEVICES = replace(
+    SMALL,
+    spans=tuple(
+        row(number, 10 * number, 15, Level.SYSTEM, kind=2, thread=7, attributes=attributes)
+        for number, attributes in enumerate(('{"device": 0}', '{"device": 1}'), 1)
+    ),
+)
+"""Kernels at the same time on streams of the same number."""
 
 _ROWS = st.lists(
     st.tuples(
