@@ -134,5 +134,16 @@ def product_flops(outputs: Shapes, summed: int) -> int:
     return 2 * prod(outputs[0]) * summed if outputs else 0
 
 
+def recurrent_flops(sequence: Sequence[int], weights: Shapes) -> int:
+    """Return the FLOPs of the products of an LSTM, GRU or RNN: 2 T B D g H (I + H).
+
+    `sequence` is (T, B, I) or (B, T, I), of one step (B, I); `weights` are W (D, g H, I) and
+    R (D, g H, H), of D directions and g gates (4, 3, 1): each weight is multiplied once a step and
+    sample. Source: the equations of ONNX's LSTM, GRU and RNN; gates' activations, and that some
+    sequences are shorter, do not count.
+    """
+    return 2 * prod(sequence[:-1]) * sum(prod(each) for each in weights)
+
+
 def _plain_name(kind: str) -> str:
     return kind.lower().replace("_", "").replace("-", "").removesuffix("inplace")

@@ -13,6 +13,7 @@ from services.agent.predictors.natures import (
     Shapes,
     plain_flops,
     product_flops,
+    recurrent_flops,
     spared_bytes,
     summed_in,
 )
@@ -155,16 +156,6 @@ def flops_of(
     if is_product and inputs and inputs[0] and outputs:
         return product_flops(outputs, summed_in(inputs[0], outputs[0]))
     return plain_flops(kind, inputs, outputs, window)
-
-
-def recurrent_flops(sequence: Sequence[int], weights: Shapes) -> int:
-    """Return the FLOPs of the products of an ONNX LSTM, GRU or RNN: 2 T B D g H (I + H).
-
-    `sequence` is (T, B, I) or (B, T, I), `weights` are W (D, g H, I) and R (D, g H, H), of D
-    directions and g gates (4, 3, 1): each weight is multiplied once a step and sample. Source: the
-    equations of ONNX's operators; gates' activations and sequences that are shorter do not count.
-    """
-    return 2 * prod(sequence[:2]) * sum(prod(each) for each in weights)
 
 
 def _with_channels(shapes: Shapes, channels: int | None) -> Shapes:

@@ -20,13 +20,22 @@ from typing import Any
 
 from mlscope.tracing.clock import now_ns
 from services.agent.predictors import Layer, Tensors
-from services.agent.predictors.natures import Nature, Shapes, plain_flops, product_flops
+from services.agent.predictors.natures import (
+    Nature,
+    Shapes,
+    plain_flops,
+    product_flops,
+    recurrent_flops,
+    spared_bytes,
+)
 
 _SET = (
     "OpenVINO tells layers' times as means over calls and not when they began: a layer's is its "
     "block's mean, not what it took in each call, and they are set one after the other"
 )
 _PRODUCTS = ("Convolution", "GroupConvolution", "FullyConnected", "MatMul")
+_RECURRENT = ("RNNSeq", "RNNCell")
+"""LSTM, GRU and RNN, whose last inputs are W, R and biases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +186,15 @@ def _nature(operation: Any, batch: int) -> Nature:
         memory_bytes=written,
         memory_kind="outputs" if known else "",
         flops=_flops(kind, inputs, outputs) if known else None,
-        bytes_read=_bytes(operation.inputs(), inputs) if known else None,
+        bytes_read=_bytes_read(kind, operation, inputs, outputs) if known else None,
         bytes_written=written,
         more={"precision": _told(operation, "runtimePrecision"), "start": "by order"},
     )
 
 
 def _flops(kind: str, inputs: Shapes, outputs: Shapes) -> int | None:
+    if kind in _RECURRENT and len(inputs) > 3:
+        return recurrent_flops(inputs[0], inputs[-3:-1])
     if kind not in _PRODUCTS or len(inputs) < 2:
         return plain_flops(kind, inputs, outputs)
     weights = inputs[1]
@@ -197,6 +208,14 @@ def _flops(kind: str, inputs: Shapes, outputs: Shapes) -> int | None:
 def _shape(port: Any, batch: int = -1) -> list[int]:
     sizes = [size.get_length() if size.is_static else -1 for size in port.get_partial_shape()]
     return [batch, *sizes[1:]] if sizes[:1] == [-1] else sizes
+
+
+def _bytes_read(kind: str, operation: Any, inputs: Shapes, outputs: Shapes) -> int:
+    """Return the bytes of an operation's inputs, of a table those of the rows it returns."""
+    given = operation.inputs()
+    sizes = [_bytes([port], [shape]) for port, shape in zip(given, inputs, strict=True)]
+    written = _bytes(operation.outputs()[:1], outputs[:1])
+    return sum(sizes) - spared_bytes(kind, sizes, written)
 
 
 def _bytes(ports: Sequence[Any], shapes: Shapes) -> int:

@@ -192,3 +192,27 @@ def test_a_grouped_convolution_counts_its_group_s_channels_alone() -> None:
     compiled = ov.Core().compile_model(ov.Model([made], [start]), "CPU")
     told = [each.flops for each in nodes_of(compiled, 1).natures.values() if "Conv" in each.type]
     assert told == [2 * (12 * 6 * 6) * (4 * 3 * 3)]
+
+
+def test_a_gather_reads_its_indices_and_the_rows_that_they_name() -> None:
+    rows = ov.opset13.parameter([2, 5], np.int32)
+    table = ov.opset13.constant(np.ones((1000, 16), np.float32))
+    made = ov.opset13.gather(table, rows, ov.opset13.constant(np.array(0, np.int32)))
+    compiled = ov.Core().compile_model(ov.Model([made], [rows]), "CPU")
+    (told,) = [each for each in nodes_of(compiled, 2).natures.values() if each.type == "Gather"]
+    # Ten indices, ten rows of 16 and the axis.
+    assert told.bytes_read == 4 * 10 + 4 * 10 * 16 + 4
+
+
+def test_an_lstm_multiplies_each_weight_once_a_step() -> None:
+    batch, steps, inner, wide = 3, 5, 8, 12
+    x = ov.opset13.parameter([batch, steps, inner], np.float32)
+    state = ov.opset13.constant(np.zeros((batch, 1, wide), np.float32))
+    lengths = ov.opset13.constant(np.full(batch, steps, np.int32))
+    weights = [np.ones((1, 4 * wide, size), np.float32) for size in (inner, wide)]
+    bias = np.zeros((1, 4 * wide), np.float32)
+    constants = [ov.opset13.constant(each) for each in (*weights, bias)]
+    cells = ov.opset13.lstm_sequence(x, state, state, lengths, *constants, wide, "forward")
+    compiled = ov.Core().compile_model(ov.Model(cells.outputs()[:1], [x]), "CPU")
+    told = [each for each in nodes_of(compiled, batch).natures.values() if "RNN" in each.type]
+    assert [each.flops for each in told] == [2 * steps * batch * 4 * wide * (inner + wide)]
