@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
-import json
 import secrets
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from cli.commands.bundle import Bundle
 from cli.commands.planning import PRESUMED_COLLECTORS, PRESUMED_DEPTH
@@ -27,8 +27,10 @@ from services.agent.telling import Telling
 
 _COUNTERS = CollectorFacts(name="recorded", levels=(Level.HARDWARE,))
 
-_RunKey = tuple[int, str, str, int, str, str, int]
-"""Batch size, variant, which opening, group, scenario, its parameters and the level."""
+_RunKey = tuple[int, str, str, int, str, int]
+"""Batch size, variant, which opening, group, scenario and the level."""
+_Recorded = Mapping[_RunKey, list[tuple[Mapping[str, Any], str]]]
+"""The scenario's parameters and the names of runs."""
 
 
 class Playback:
@@ -149,7 +151,10 @@ class Playback:
 
     def _recorded_of(self, order: WorkOrder) -> dict[str, str]:
         """Return each run's name when what is planned of it was measured, or ''."""
-        return {run: self._recorded.get(key, "") for run, key in _keys([order.session])}
+        return {
+            run: _named(self._recorded.get(key, []), parameters)
+            for run, key, parameters in _keys([order.session])
+        }
 
 
 def _unknown(_: str) -> bool:
@@ -157,24 +162,36 @@ def _unknown(_: str) -> bool:
     return False
 
 
-def _recorded_in(bundle: Bundle) -> dict[_RunKey, str]:
+def _recorded_in(bundle: Bundle) -> _Recorded:
     """Return a bundle's runs by what they are. Raises Misused where two are the same."""
-    recorded: dict[_RunKey, str] = {}
-    for run, key in _keys(bundle.plan.sessions):
-        if recorded.setdefault(key, run) != run:
-            raise Misused(f"{bundle.path}: runs {recorded[key]} and {run} can't be told apart")
+    recorded: dict[_RunKey, list[tuple[Mapping[str, Any], str]]] = {}
+    for run, key, parameters in _keys(bundle.plan.sessions):
+        alike = recorded.setdefault(key, [])
+        for told, other in alike:
+            if told == parameters:
+                raise Misused(f"{bundle.path}: runs {other} and {run} can't be told apart")
+        alike.append((parameters, run))
     return recorded
 
 
-def _keys(sessions: Iterable[SessionPlan]) -> Iterator[tuple[str, _RunKey]]:
-    """Yield each run's name and what makes it the run it is."""
+def _named(alike: Sequence[tuple[Mapping[str, Any], str]], planned: Mapping[str, Any]) -> str:
+    """Return the run of these parameters, or the one that leaves some of them out, or ''.
+
+    A catalog fills in what a plan that was made without its scenario does not say.
+    """
+    same = [run for told, run in alike if told == planned]
+    filled = [run for told, run in alike if told.items() <= planned.items()]
+    return same[0] if same else filled[0] if len(filled) == 1 else ""
+
+
+def _keys(sessions: Iterable[SessionPlan]) -> Iterator[tuple[str, _RunKey, Mapping[str, Any]]]:
+    """Yield each run's name, what makes it the run it is, and its scenario's parameters."""
     for session in sessions:
         # Every opening of a model is a session; of others there is one a size and variant.
         opening = session.session if session.variant == "cold" else ""
         apart = (session.batch_size, session.variant, opening)
         for run in session.runs:
-            parameters = json.dumps(run.parameters, sort_keys=True)
-            yield run.run, (*apart, run.group, run.scenario, parameters, run.level)
+            yield run.run, (*apart, run.group, run.scenario, run.level), run.parameters
 
 
 async def _say(telling: Telling, order: WorkOrder, run: str, fact: Fact) -> None:

@@ -143,6 +143,26 @@ async def test_each_run_is_answered_with_its_own_numbers(
     assert ends == {f"new-{run}": of for run, of in measured(bundle).items()}
 
 
+@pytest.mark.parametrize(("more", "error"), [({"warm": 5}, ""), ({"queries": 3}, "unknown")])
+async def test_a_catalog_may_fill_in_what_a_plan_does_not_say(
+    tmp_path: Path, more: dict[str, int], error: str
+) -> None:
+    bundle = await made_bundle(tmp_path, ("--scenario", "online:queries=2"))
+    order = order_of(replanned(bundle), "e1")
+    runs = tuple(
+        each.model_copy(update={"parameters": {**each.parameters, **more}})
+        for each in order.session.runs
+    )
+    filled = order.session.model_copy(update={"runs": runs})
+    server = MemoryServer()
+    async with connect(server, "agent") as agent, connect(server, "scheduler") as scheduler:
+        playback = Playback(agent, bundle, heartbeat_s=1.0)
+        async with playback.present():
+            playback.expect("e1")
+            answer = await ordered(scheduler, order.model_copy(update={"session": filled}))
+    assert (answer.accepted, answer.error) == (not error, error)
+
+
 async def outcomes(bus: Bus, count: int) -> dict[str, int]:
     """Return when each run's clock started, once so many ended."""
     found: dict[str, int] = {}
