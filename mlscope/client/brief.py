@@ -36,12 +36,16 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 _UNLESS_EMPTY = ("failed", "offered_per_s")
 _UNLESS_ALIKE = ("agent",)
+_RUN = "run"
+_CALLED_BY = ("agent", "scenario", "batch_size", "level")
 
 
 def brief(table: Table) -> Table:
     """Return a table with the columns that say most; one that is not known here loses bounds."""
     names = [column.name for column in table.columns]
     kept = [name for name in COLUMNS.get(table.name, ()) if name in names]
+    if kept and _RUN in names and not _are_told_apart(table, names):
+        kept = [_RUN, *kept]
     kept = kept or [name for name in names if not name.endswith(("_low", "_high"))]
     places = [names.index(name) for name in kept]
     places = [place for place in places if _says(table, place)]
@@ -51,6 +55,12 @@ def brief(table: Table) -> Table:
             "rows": tuple(tuple(row[place] for place in places) for row in table.rows),
         }
     )
+
+
+def _are_told_apart(table: Table, names: Sequence[str]) -> bool:
+    """Say whether no two rows are alike in what a run is called by: serialised ones may be."""
+    places = [names.index(name) for name in _CALLED_BY if name in names]
+    return len({tuple(row[place] for place in places) for row in table.rows}) == len(table.rows)
 
 
 def table_layout(table: Table, fit: int = 0) -> Layout:

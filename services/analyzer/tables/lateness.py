@@ -14,6 +14,7 @@ from services.analyzer.tables.table import (
     Analysis,
     doubts,
     estimate,
+    in_time,
     made,
     percentile_cells,
     real,
@@ -31,7 +32,7 @@ def lateness(frames: Frames) -> Table:
         worst = max(rows, key=lambda row: row["p99"])
         early = sum(row["early"] for row in rows)
         verdict = (
-            f"99 % of queries were issued within {worst['p99'] / 1e3:.3g} us of being due in the "
+            f"99 % of queries were issued within {in_time(worst['p99'])} of being due in the "
             f"worst run ({worst['run']}); early ones: {early}."
         )
     caveats = [f"{row['run']}: {row['early']} issued early" for row in rows if row["early"]]

@@ -57,7 +57,7 @@ def optimal_batch(frames: Frames) -> Table:
         if len(rates) > 1:
             choice = optimum({size: rate.rate_hz for size, rate in rates.items()})
             caveats += _noise(group, rates)
-            verdicts.append(_verdict(group, choice))
+            verdicts.append(_verdict(group, choice, rates))
         mine = [_cells(group, runs[size], rates, choice) for size in rates]
         caveats += _disagreement(mine)
         rows += mine
@@ -99,10 +99,13 @@ def _noise(group: _Group, rates: dict[int, Throughput]) -> list[str]:
     ]
 
 
-def _verdict(group: _Group, choice: OptimalBatch) -> str:
+def _verdict(group: _Group, choice: OptimalBatch, rates: dict[int, Throughput]) -> str:
     agent, scenario, _ = group
     best = "The optimal batch size" if choice.settled else "The best batch size measured"
-    return f"{best} on {agent} ({scenario}) is {choice.batch_size}: {choice.reason}."
+    most = max(rates, key=lambda size: rates[size].rate_hz)
+    told = f"; most samples a second, {rates[most].rate_hz:.4g}, at {most}"
+    further = told if most != choice.batch_size else ""
+    return f"{best} on {agent} ({scenario}) is {choice.batch_size}: {choice.reason}{further}."
 
 
 def _disagreement(rows: list[dict[str, Any]]) -> list[str]:

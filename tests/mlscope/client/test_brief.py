@@ -91,3 +91,16 @@ def test_what_runs_say_with_their_own_numbers_is_said_once() -> None:
 
 def test_many_runs_are_not_all_named() -> None:
     assert caveat_lines([f"b{n}: slow" for n in range(6)]) == ["b0, b1, b2 and 3 other runs: slow"]
+
+
+def _throughput(*runs: str) -> Table:
+    columns = [Column(name=name, type="text") for name in ("run", "scenario", "level")]
+    rate = Column(name="samples_per_s", type="float", unit="1/s")
+    rows = tuple((run, "online", "framework", 9.0) for run in runs)
+    return Table(name="throughput", title="Throughput", columns=(*columns, rate), rows=rows)
+
+
+def test_runs_that_are_called_alike_are_named() -> None:
+    both = brief(_throughput("b1-framework", "b1-serialised-framework"))
+    assert [column.name for column in both.columns][0] == "run"
+    assert [column.name for column in brief(_throughput("b1")).columns][0] == "scenario"
