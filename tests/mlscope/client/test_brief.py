@@ -102,5 +102,5 @@ def _throughput(*runs: str) -> Table:
 
 def test_runs_that_are_called_alike_are_named() -> None:
     both = brief(_throughput("b1-framework", "b1-serialised-framework"))
-    assert [column.name for column in both.columns][0] == "run"
-    assert [column.name for column in brief(_throughput("b1")).columns][0] == "scenario"
+    assert both.columns[0].name == "run"
+    assert brief(_throughput("b1")).columns[0].name == "scenario"
