@@ -18,6 +18,7 @@ from typing import Any
 
 from schemas.run import Ceiling
 from services.agent.ceilings import Roof
+from services.agent.host_arithmetic import INSTRUCTIONS, SIZES, products, why_not
 from services.agent.noise import noise_between, reading
 from services.agent.quotas import usable_cores
 
@@ -32,8 +33,6 @@ _ONE_THREAD = (
     *("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS"),
     "VECLIB_MAXIMUM_THREADS",
 )
-_NOT_HERE = "NumPy multiplies no such numbers fast"
-
 Act = Callable[[], object]
 
 
@@ -44,6 +43,15 @@ def measured(cores: int) -> Roof:
         name: {threads: _product(name, threads) for threads in counts}
         for name in ("float32", "float64")
     }
+    lacking: dict[str, str] = {}
+    for name in INSTRUCTIONS:
+        if reason := why_not(name):
+            lacking[name] = reason
+            continue
+        try:
+            peaks[name] = {threads: _few_bits(name, threads) for threads in counts}
+        except (ImportError, OSError, RuntimeError) as error:
+            lacking[name] = f"PyTorch could not multiply them: {str(error).splitlines()[0]}"
     bandwidths = _copies(counts)
     noise = noise_between(before, reading())
     return Roof(
@@ -51,7 +59,7 @@ def measured(cores: int) -> Roof:
         peaks=peaks,
         bandwidths=bandwidths,
         others=noise.get("others_cpu_s", 0.0) / (noise["elapsed_s"] * noise["cores"]),
-        lacking=dict.fromkeys(("float16", "bfloat16", "int8"), _NOT_HERE),
+        lacking=lacking,
     )
 
 
@@ -81,6 +89,17 @@ def _product(precision: str, threads: int) -> Ceiling:
     method = f"{precision} products of {SIZE} x {SIZE} on {threads} threads, best of {TRIES}"
     flops = 2.0 * SIZE**3 * PRODUCTS * threads
     return Ceiling(measured=flops / taken_ns * 1e9, method=method)
+
+
+def _few_bits(precision: str, threads: int) -> Ceiling:
+    """Return what so many threads make of a precision below 32 bits; of int8, operations."""
+    rates = {
+        size: 2.0 * size**3 * threads / together_ns(products(precision, size, threads)) * 1e9
+        for size in SIZES
+    }
+    size = max(rates, key=lambda each: rates[each])
+    how = f"on {threads} threads by PyTorch, best of {TRIES}"
+    return Ceiling(measured=rates[size], method=f"{precision} products of {size} x {size} {how}")
 
 
 def _copies(counts: list[int]) -> dict[int, Ceiling]:

@@ -121,7 +121,9 @@ class Roofs:
 def the_host(machine: Hardware) -> Measured:
     """Return this host's CPU, as this process may use it."""
     name = machine.cpu_model or machine.architecture
-    library = f"numpy {package_version('numpy')}, {machine.cores} threads"
+    versions = ((name, package_version(name)) for name in ("numpy", "torch"))
+    libraries = [f"{name} {version}" for name, version in versions if version]
+    library = ", ".join([*libraries, f"{machine.cores} threads"])
     return Measured("cpu", name, name, library=library, cores=_usable())
 
 
