@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from cli.commands.planning import shipped_catalog
 from schemas.agent import Announcement
 from schemas.identity import new_evaluation_id
 from schemas.level import Level
@@ -19,7 +20,7 @@ from schemas.run import RunCompleted
 from schemas.status import AgentStatus, Catalog
 from services.agent.allowances import Allowances
 from services.agent.machine import announcement
-from services.agent.offline import Means, run_plan
+from services.agent.offline import SHIPPED_MANIFESTS, Means, run_plan
 from services.agent.predictors import BUILDERS
 from services.scheduler.matching import match
 from services.scheduler.planning import plan
@@ -73,8 +74,10 @@ class Wish:
         )
 
     def plan(self, machine: Announcement) -> OfflinePlan:
-        """Return the plan of a scheduler that knows one machine alone."""
-        catalog = Catalog(agents=(AgentStatus(announcement=machine),))
+        """Return the plan of a scheduler that knows one machine, and the scenarios shipped."""
+        shipped = shipped_catalog(SHIPPED_MANIFESTS)
+        status = AgentStatus(announcement=machine)
+        catalog = Catalog(agents=(status,), scenarios=shipped.scenarios)
         request = self.request()
         found = match(request, catalog, {})
         assert found.agents, found.reasons

@@ -73,13 +73,14 @@ def test_the_roof_is_beside_what_is_held_to_it(path: Path, tables: list[Table]) 
     rows = [row for name in ROOFED for row in rows_of(tables, name)]
     if not rows:
         pytest.skip("has no such tables")
-    with_work = [row for row in rows if row["intensity"] is not None]
-    assert all(row["roof"] is not None and row["memory_bound"] is not None for row in with_work)
+    worked = [row for row in rows if row["intensity"] is not None]
+    assert all(row["roof"] is not None and row["ridge"] is not None for row in worked)
 
 
 def test_conditions_and_energy_have_rows(path: Path, tables: list[Table]) -> None:
-    for name in ("device_conditions", "energy"):
-        assert rows_of(tables, name), name
+    assert rows_of(tables, "device_conditions")
+    # Energy is of inferences: cold starts have none.
+    assert bool(rows_of(tables, "energy")) is (path.stem != "cold")
 
 
 def test_cold_layers_have_copies(path: Path, tables: list[Table]) -> None:

@@ -72,6 +72,8 @@ def test_each_opening_is_a_session_a_level(machine: Announcement) -> None:
     assert {each.variant for each in plan.sessions} == {"cold"}
     sessions = [f"b1-cold{one}-{level}" for level in (MODEL, LAYERS, KERNELS) for one in (0, 1)]
     assert runs_of(plan) == {each: [f"{each}-first", f"{each}-warm"] for each in sessions}
+    first, warm = plan.sessions[0].runs
+    assert (first.parameters, warm.queries) == ({"queries": 1, "warm": 5}, 5)
 
 
 def test_what_a_machine_has_not_is_said(machine: Announcement) -> None:
