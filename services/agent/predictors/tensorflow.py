@@ -84,6 +84,7 @@ class TensorFlowPredictor:
             if self._twin is None:
                 with tf.device(f"/{self._options.device}"):
                     self._twin = self._model.twin()
+                self._names = NodeNames(self._options.device, self._twin.details)
         except AgentError:
             raise
         except Exception as error:  # freezing and loading raise what they like

@@ -17,19 +17,30 @@ import tensorflow as tf
 
 from mlscope.tracing.clock import epoch_offset_ns, now_ns
 from services.agent.predictors import Layer, Tensors
-from services.agent.predictors.natures import Nature, Shapes, plain_flops, product_flops, summed_in
+from services.agent.predictors.natures import Nature
+from services.agent.predictors.tensorflow_work import (
+    Details,
+    bytes_read,
+    details_of,
+    flops_of,
+    readable_name,
+)
 
 _PLUMBING = frozenset({
     *("NoOp", "Const", "VarHandleOp", "Placeholder", "_Arg", "_Retval", "Identity", "IdentityN"),
     *("ReadVariableOp", "_Send", "_Recv", "_HostSend", "_HostRecv", "StatefulPartitionedCall"),
-    *("PartitionedCall", "_SOURCE", "_SINK"),
+    *("PartitionedCall", "_SOURCE", "_SINK", "Enter", "Merge", "Switch", "Exit", "NextIteration"),
+    *("LoopCond", "ControlTrigger", "While", "StatelessWhile", "If", "StatelessIf", "Case"),
+    *("TensorListReserve", "EmptyTensorList", "TensorListGetItem", "TensorListSetItem"),
+    *("TensorListLength", "TensorListElementShape"),
 })  # fmt: skip
-_CALLED = ("StatefulPartitionedCall", "PartitionedCall")
 _ON_HOST = (
     "nodes on a GPU are timed on the host, by launch: TensorFlow's own device tracer is left off, "
     "kernels are the collector cupti's"
 )
-_LEFT_OUT = "constants, variables and calls of functions are no layers, though they take time"
+_LEFT_OUT = (
+    "constants, variables, control flow and calls of functions are no layers, though they take time"
+)
 
 TracedCall = Callable[[Sequence[Any], Any, Any], Sequence[Any]]
 """Runs a session on arrays with options and metadata to fill; outputs in their order."""
@@ -41,6 +52,7 @@ class Twin:
 
     session: Any
     call: TracedCall
+    details: Details
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,7 @@ class NodeNames:
     """Rows of nodes by name and place among their like, as their first call told."""
 
     provider: str
+    details: Details = field(default_factory=dict)
     _rows: dict[tuple[str, int], tuple[str, bytes]] = field(default_factory=dict)
 
     def layers_of(self, stats: Iterable[Any], offset_ns: int, end_ns: int) -> list[Layer]:
@@ -82,8 +95,9 @@ class NodeNames:
         return sorted(layers, key=lambda layer: layer.start_ns)
 
     def _row(self, node: Any, kind: str, given: Sequence[Tensor]) -> tuple[str, bytes]:
-        made = _made(node)
+        name, made = readable_name(node.node_name), _made(node)
         outputs, inputs = [each.shape for each in made], [each.shape for each in given]
+        read = bytes_read(kind, [_bytes([each]) for each in given], _bytes(made[:1]))
         nature = Nature(
             index=len(self._rows),
             type=kind,
@@ -93,11 +107,11 @@ class NodeNames:
             original=(node.node_name,),
             memory_bytes=sum(int(each.total_bytes) for each in node.memory),
             memory_kind="measured",
-            flops=_flops(kind, inputs, outputs),
-            bytes_read=_bytes(given),
+            flops=flops_of(kind, inputs, outputs, self.details.get(name, 1)),
+            bytes_read=read,
             bytes_written=_bytes(made),
         )
-        return readable_name(node.node_name), nature.text()
+        return name, nature.text()
 
 
 class TracedCapture:
@@ -145,7 +159,7 @@ class TracedCapture:
 def session_of(graph: Any, feeds: Sequence[Any], fetches: Sequence[Any], settings: Any) -> Twin:
     """Return a session of a graph beside any other."""
     session = tf.compat.v1.Session(graph=graph, config=settings)
-    return Twin(session, _traced(session, feeds, fetches))
+    return Twin(session, _traced(session, feeds, fetches), details_of(graph))
 
 
 def saved_session(folder: str, signature: str, loaded: Any, settings: Any) -> Twin:
@@ -159,7 +173,7 @@ def saved_session(folder: str, signature: str, loaded: Any, settings: Any) -> Tw
     feeds = [graph.get_tensor_by_name(known.inputs[name].name) for name in inputs]
     fetches = [graph.get_tensor_by_name(known.outputs[name].name) for name in outputs]
     _fill(session, fetches[0].op, loaded)
-    return Twin(session, _traced(session, feeds, fetches))
+    return Twin(session, _traced(session, feeds, fetches), details_of(graph))
 
 
 def _fill(session: Any, called: Any, loaded: Any) -> None:
@@ -196,13 +210,6 @@ def frozen_session(concrete: Any, settings: Any) -> Twin:
     feeds = [graph.get_tensor_by_name(each.name) for each in frozen.inputs]
     fetches = [graph.get_tensor_by_name(each.name) for each in frozen.outputs]
     return session_of(graph, feeds, fetches, settings)
-
-
-def readable_name(name: str) -> str:
-    """Return a node's name without the calls of functions that it was inlined from."""
-    parts = name.split("/")
-    kept = [part for part in parts if not part.startswith(_CALLED)]
-    return "/".join(kept) or name
 
 
 def _traced(session: Any, feeds: Sequence[Any], fetches: Sequence[Any]) -> TracedCall:
@@ -245,23 +252,3 @@ def _tensor(described: Any) -> Tensor:
 
 def _bytes(tensors: Iterable[Tensor]) -> int:
     return sum(prod(each.shape) * each.item_bytes for each in tensors)
-
-
-def _flops(kind: str, inputs: Shapes, outputs: Shapes) -> int | None:
-    """Return a node's FLOPs: kernels are (height, width, in, out), depthwise ones (h, w, in, n).
-
-    A `…BackpropInput` (a transposed convolution) is given (sizes, kernel, gradient): the gradient
-    has the shape that the convolution's output had, and costs what that did.
-    """
-    if len(inputs) > 1 and outputs:
-        kernel = inputs[1]
-        if "BackpropInput" in kind and len(kernel) >= 3:
-            is_depthwise = "Depthwise" in kind
-            return product_flops(inputs[2:3], prod(kernel[:2] if is_depthwise else kernel[:-1]))
-        if "DepthwiseConv" in kind and len(kernel) == 4:
-            return product_flops(outputs, prod(kernel[:2]))
-        if "Conv" in kind and len(kernel) >= 3:
-            return product_flops(outputs, prod(kernel[:-1]))
-        if "MatMul" in kind and inputs[0]:
-            return product_flops(outputs, summed_in(inputs[0], outputs[0]))
-    return plain_flops(kind, inputs, outputs)

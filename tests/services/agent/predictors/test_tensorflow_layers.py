@@ -16,9 +16,8 @@ from services.agent.predictors import LayerSource
 from services.agent.predictors.tensorflow_layers import (
     NodeNames,
     TracedCapture,
-    _flops,
-    readable_name,
 )
+from services.agent.predictors.tensorflow_work import bytes_read, flops_of, readable_name
 from tests.pools import tensorflow_pool
 from tests.services.agent.predictors.test_tensorflow import (
     bare,
@@ -174,11 +173,64 @@ def test_names_lose_the_functions_they_were_inlined_from() -> None:
 def test_a_transposed_convolution_costs_what_its_convolution_did() -> None:
     # 5 x 5 of 7 channels to 10 x 10 of 3, by 2 x 2 kernels: each of the 5 x 5 x 7 sums 2 x 2 x 3
     shapes, flops = [[4], [2, 2, 3, 7], [1, 5, 5, 7]], 2 * (5 * 5 * 7) * (2 * 2 * 3)
-    assert _flops("Conv2DBackpropInput", shapes, [[1, 10, 10, 3]]) == flops
+    assert flops_of("Conv2DBackpropInput", shapes, [[1, 10, 10, 3]]) == flops
     shapes, flops = [[4], [2, 2, 3, 1], [1, 5, 5, 3]], 2 * (5 * 5 * 3) * (2 * 2)
-    assert _flops("DepthwiseConv2dNativeBackpropInput", shapes, [[1, 10, 10, 3]]) == flops
+    assert flops_of("DepthwiseConv2dNativeBackpropInput", shapes, [[1, 10, 10, 3]]) == flops
 
 
 def test_a_matrix_broadcast_over_a_batch_counts_for_each() -> None:
     flops = 2 * (3 * 4 * 6) * 5
-    assert _flops("BatchMatMulV2", [[4, 5], [3, 5, 6]], [[3, 4, 6]]) == flops
+    assert flops_of("BatchMatMulV2", [[4, 5], [3, 5, 6]], [[3, 4, 6]]) == flops
+
+
+def test_a_pool_counts_its_window_and_kernels_names_say_their_operator() -> None:
+    shapes = [[2, 8, 8, 3]]
+    assert flops_of("_MklNativeMaxPool", shapes, [[2, 4, 4, 3]], 9) == 9 * 2 * 4 * 4 * 3
+    for kind in ("Softmax", "_MklSoftmax"):
+        assert flops_of(kind, [[2, 5]], [[2, 5]]) == 5 * 10
+    for kind in ("_FusedBatchNormEx", "_MklNativeFusedBatchNormV3", "FusedBatchNormV3"):
+        assert flops_of(kind, shapes, shapes) == 2 * 2 * 8 * 8 * 3
+    assert flops_of("AddV2", shapes, shapes) == 2 * 8 * 8 * 3
+    assert flops_of("Max", shapes, [[2, 3]]) == 2 * 8 * 8 * 3
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "flops"),
+    [
+        ("BTNH,BSNH->BNTS", ([2, 3, 4, 5], [2, 7, 4, 5]), 2 * (2 * 3 * 4 * 5 * 7)),
+        ("...ij, jk -> ...ik", ([9, 2, 3, 4], [4, 6]), 2 * (9 * 2 * 3 * 4 * 6)),
+        ("a...b,...b->a...", ([8, 3, 4], [1, 4]), 2 * (8 * 3 * 4)),
+    ],
+)
+def test_an_einsum_counts_every_combination_of_its_indices(
+    equation: str, shapes: tuple[list[int], list[int]], flops: int
+) -> None:
+    assert flops_of("_MklEinsum", shapes, [[1]], equation) == flops
+
+
+def test_a_gather_reads_of_its_table_the_rows_it_returns() -> None:
+    assert bytes_read("GatherV2", [64_000, 40, 4], 640) == 640 + 40 + 4
+    assert bytes_read("ResourceGather", [0, 40], 640) == 640 + 40
+    assert bytes_read("MatMul", [64_000, 40], 640) == 64_040
+
+
+def test_attention_and_loops_are_told_by_what_they_compute(tmp_path: Path) -> None:
+    layers = tf.keras.layers
+    steps = layers.Input((8, 16), name="x")
+    heads = layers.MultiHeadAttention(2, 4)(steps, steps)
+    model = tf.keras.Model(steps, layers.LSTM(4)(layers.MaxPooling1D(2)(heads)))
+    model.export(tmp_path / "saved", verbose=False)
+    predictor = opened(tmp_path, "saved", model=manifest("output_0", shape=(-1, 8, 16)))
+    assert isinstance(predictor, LayerSource)
+    capture = predictor.layers([])
+    capture.predict({"x": np.ones((2, 8, 16), np.float32)})
+    (call,) = capture.close()
+    told = [json.loads(each.attributes) for each in call]
+    of = {name: [each for each in told if name in each["type"]] for name in ("Einsum", "MaxPool")}
+    assert [each["flops"] for each in of["Einsum"]] == [2 * 2 * 2 * 8 * 8 * 4] * 2
+    assert [each["flops"] for each in of["MaxPool"]] == [2 * 2 * 4 * 16]
+    # Four steps of the LSTM, two products each, and nothing of what moves its loop on.
+    assert sum(each.get("input_shapes") == [[2, 4], [4, 16]] for each in told) == 4
+    kinds = {each["type"] for each in told}
+    assert not kinds & {"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"}
+    predictor.close()
