@@ -50,7 +50,7 @@ def any_processor(monkeypatch: pytest.MonkeyPatch) -> None:
 
     known = Ceiling(measured=1.0)
     monkeypatch.setattr(host_roof, "_product", lambda *_: known)
-    monkeypatch.setattr(host_roof, "_copies", lambda counts: {each: known for each in counts})
+    monkeypatch.setattr(host_roof, "_copies", lambda counts: dict.fromkeys(counts, known))
     monkeypatch.setattr(host_roof, "why_not", lambda _: "")
     monkeypatch.setattr(host_roof, "products", quick)
 
