@@ -25,6 +25,7 @@ from services.agent.predictors.building import build
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.pytorch_archive import load_exported
 from services.agent.predictors.pytorch_capturing import Calls, Capturing
+from services.agent.predictors.pytorch_events import MODEL_CALL
 from services.agent.predictors.pytorch_feed import DTYPES, Feed
 from services.agent.predictors.pytorch_options import Options, options_of
 from services.agent.predictors.pytorch_outputs import array_of, leaves_of, name_of_one
@@ -97,11 +98,28 @@ class PyTorchPredictor:
         """Return the outputs for one batch, replaying no captured graph. Raises PredictFailed."""
         return self._predicted(inputs, None)
 
-    def _predicted(self, inputs: Tensors, graph: "_CapturedGraph | None") -> Tensors:
+    def predict_marked(self, inputs: Tensors) -> Tensors:
+        """Predict directly, the model's own call in a region of the profiler's.
+
+        Raises PredictFailed.
+        """
+        return self._predicted(inputs, None, self._marked)
+
+    def _marked(self, tensors: list[torch.Tensor]) -> Any:
+        with torch.profiler.record_function(MODEL_CALL):
+            return self._call(tensors)
+
+    def _predicted(
+        self,
+        inputs: Tensors,
+        graph: "_CapturedGraph | None",
+        call: Callable[[list[torch.Tensor]], Any] | None = None,
+    ) -> Tensors:
         try:
             with torch.inference_mode():
                 feed = self._feeds.get(id(inputs)) or self._fed(inputs)
-                answer = graph.replay(feed.tensors) if graph else self._call(feed.moved())
+                called = call or self._call
+                answer = graph.replay(feed.tensors) if graph else called(feed.moved())
                 if type(answer) is torch.Tensor:
                     return {self._name_of_one: array_of(answer)}
                 return leaves_of(answer, self._names)
@@ -114,8 +132,9 @@ class PyTorchPredictor:
             calls = Calls(
                 self.predict,
                 self.predict_directly,
+                self.predict_marked,
                 lambda inputs: self._call(Feed(inputs, self._options).moved()),
-                lambda twin: PyTorchPredictor(self._request, self._options, twin).predict,
+                lambda twin: PyTorchPredictor(self._request, self._options, twin).predict_marked,
             )
             self._capturing = Capturing(self.module, self._options, calls)
         return self._capturing.begin(warmed_with)

@@ -42,8 +42,10 @@ class Calls:
     predict: Predict
     #: likewise, but never by a captured graph
     direct: Predict
+    #: likewise, the model's own call in a region of the profiler's
+    marked: Predict
     call: Call
-    #: how another module like it is predicted with
+    #: how another module like it is predicted with, its call marked
     predictor_of: Callable[[Any], Predict]
 
 
@@ -92,7 +94,7 @@ class Capturing:
             on_gpu = self._options.device.startswith("cuda")
             return EagerCapture(self._plan, predict, warmed_with, on_gpu=on_gpu)
         assert self._names is not None
-        return KinetoCapture(self._names, predict, warmed_with, [_PROGRAM], profiler)
+        return KinetoCapture(self._names, self._calls.marked, warmed_with, [_PROGRAM], profiler)
 
     def _unreplayed(
         self, inputs: Tensors, profiler: SharedProfiler
@@ -103,7 +105,7 @@ class Capturing:
         self._names = self._names or EventNames(
             self._options.device, origins=self._provenance.origins
         )
-        predict = self._calls.direct
+        predict = self._calls.marked
         if self._replays_compiled:
             options = {**_inductor_options(self._options.compile), _GRAPHS: False}
             predict = self._twin_with(options, inputs)
@@ -115,7 +117,7 @@ class Capturing:
         if is_eager and not operator_places(self._module):
             plan = plan_of(self._module, Seen(), self._options.device)
             return EagerCapture(plan, self._predict, ())
-        return KinetoCapture(EventNames(self._options.device), self._predict, ())
+        return KinetoCapture(EventNames(self._options.device), self._calls.marked, ())
 
     def _begin_compiled(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
         """Begin on the model compiled once more, its CPU kernels telling the profiler their names.
@@ -124,7 +126,7 @@ class Capturing:
         """
         notes = [_COMPILED]
         if self._options.device.startswith("cuda"):
-            self._twin = self._predict
+            self._twin = self._calls.marked
             notes += [_REPLAYED] if self._replays_compiled else []
         self._names = self._names or EventNames(
             self._options.device, origins=self._provenance.origins

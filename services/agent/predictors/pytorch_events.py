@@ -20,6 +20,9 @@ from services.agent.predictors.pytorch_kernels import Origins, origins_of
 from services.agent.predictors.pytorch_probe import Operator, memory_of
 from services.agent.predictors.pytorch_profiler import PROFILER, SharedProfiler
 
+MODEL_CALL = "mlscope.model call"
+"""The region around a model's own call: what a predictor does beside it is no layer."""
+
 _TAKEN = "another user took PyTorch's profiler over during a block: its layers are missing"
 
 _HOLDING = re.compile(
@@ -136,7 +139,8 @@ class KinetoCapture:
         found = list(events_in(events, offset_ns))
         if self._calls and not found:
             self.notes.append(_TAKEN)
-        return [self._names.layers_of(rows_of(each)) for each in by_call(found, self._calls)]
+        calls = by_call(found, self._calls)
+        return [self._names.layers_of(rows_of(of_model(each))) for each in calls]
 
 
 def events_in(found: Iterable[Any], offset_ns: int) -> Iterator[Event]:
@@ -159,6 +163,16 @@ def by_call(events: Sequence[Event], calls: Sequence[tuple[int, int]]) -> list[l
     return [
         [_cut(event, end) for event in each] for each, (_, end) in zip(found, calls, strict=True)
     ]
+
+
+def of_model(events: Sequence[Event]) -> Sequence[Event]:
+    """Return those of a call's events that began in `MODEL_CALL`; all of a call without it."""
+    region = next((each for each in events if each.name == MODEL_CALL), None)
+    if region is None:
+        return events
+    begin, end = region.start_ns, region.end_ns
+    inside = (each for each in events if each is not region and begin <= each.start_ns < end)
+    return [_cut(each, end) for each in inside]
 
 
 def rows_of(events: Iterable[Event]) -> list[Event]:

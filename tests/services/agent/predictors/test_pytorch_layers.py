@@ -182,6 +182,8 @@ def test_a_model_of_functions_alone_is_told_by_its_operators() -> None:
     (call,) = calls_of(predictor, batch())
     names = [layer.name for layer in call]
     assert names[:3] == ["aten::mul", "aten::relu", "aten::add"]
+    # What makes arrays of the outputs is the predictor's, not the model's.
+    assert not {"aten::to", "aten::detach", "aten::resolve_conj"} & set(names)
     assert told(call[0])["measured"] == "Kineto"
 
 
@@ -203,6 +205,7 @@ def test_a_program_s_operators_name_their_modules(form: str, tmp_path: Path) -> 
     expected = predictor.predict(given)
     calls = calls_of(predictor, given, given)
     assert [len(calls[0])] * 2 == [len(call) for call in calls]
+    assert not {"aten::to", "aten::detach"} & {layer.name for layer in calls[0]}
     places = {layer.name.partition("/")[0]: told(layer) for layer in calls[0]}
     # A script calls batch norm by a function of Python's, which has no module's name.
     known = {"first.conv", "scores"} if form == "scripted" else {"first.conv", "first.norm"}
@@ -254,4 +257,5 @@ def test_a_compiled_model_s_kernels_name_what_they_do(
     assert {"0", "1", "2"} <= {name.partition("/")[0] for name in origins}
     assert all("Torch-Compiled Region" in each["region"] for each in kernels)
     assert "aten::addmm" in [layer.name for layer in call]
+    assert not {"aten::to", "aten::detach"} & {layer.name for layer in call}
     assert not any("forward" in vars(module) for module in model.modules())
