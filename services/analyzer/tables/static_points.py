@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from services.analyzer.counts import be, many, verb
 from services.analyzer.frames import Run
 from services.analyzer.tables.kernel_frames import point_of
 from services.analyzer.tables.kernel_sums import Traced
 from services.analyzer.tables.layer_frames import layers_of
 
 WORK = ("flops", "bytes_read", "bytes_written")
+MOST_UNTOLD = 0.05
+"""The part of the layers' time beyond which what the others tell does not judge the model."""
 
 
 def kernel_points(traced: Traced, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -34,12 +37,17 @@ def kernel_points(traced: Traced, rows: list[dict[str, Any]]) -> list[dict[str, 
 
 
 def model_point(traced: Traced) -> tuple[dict[str, Any], str]:
-    """Return the point of all layers together, and which of them tell no work ('' for none)."""
+    """Return the point of all layers together, and which of them tell no work ('' for none).
+
+    What bounds the model stays open where too much of it tells nothing.
+    """
     work = layer_work(traced)
     told = [each for each in work if all(each[name] is not None for name in WORK)]
     flops, read, written = (sum(each[name] for each in told) if told else None for name in WORK)
     time = sum(row["time"] for row in traced.sums())
     point = point_of(flops, (read, written), time, traced.ceilings)
+    if _untold_part(work) > MOST_UNTOLD:
+        point["memory_bound"] = None
     return {"flops": flops, **point}, lacking_of(work)
 
 
@@ -63,14 +71,23 @@ def work_of(run: Run) -> list[dict[str, Any]]:
 
 def lacking_of(work: list[dict[str, Any]]) -> str:
     """Return which layers tell no FLOP or bytes, with their part of the layers' time; '' if all."""
-    untold = [each for each in work if any(each[name] is None for name in WORK)]
+    untold, part = _untold(work), _untold_part(work)
     if not untold:
         return ""
-    all_ns = sum(each["time"] or 0.0 for each in work)
-    part = sum(each["time"] or 0.0 for each in untold) / all_ns if all_ns else 0.0
     names = [each["name"] for each in untold]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return f"{len(untold)} of {len(work)} layers, {part:.1%} of their time, tell no work ({shown})"
+    of, tell = many(len(work), "layer"), verb(len(untold), "tells", "tell")
+    return f"{len(untold)} of {of}, {part:.1%} of their time, {tell} no work ({shown})"
+
+
+def _untold(work: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in work if any(each[name] is None for name in WORK)]
+
+
+def _untold_part(work: list[dict[str, Any]]) -> float:
+    """Return which part of the layers' time is of those that tell no work."""
+    all_ns = sum(each["time"] or 0.0 for each in work)
+    return sum(each["time"] or 0.0 for each in _untold(work)) / all_ns if all_ns else 0.0
 
 
 def above_roof(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -82,9 +99,9 @@ def above_roof(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for run, shares in parts.items():
         if above := [each for each in shares if each > 1.0]:
             yield (
-                f"{run}: {len(above)} of {len(shares)} rows are above the roof, by up to "
-                f"{max(above):.3g} times: caches served bytes that count as moved, or a faster "
-                "algorithm or arithmetic did the work"
+                f"{run}: {len(above)} of {many(len(shares), 'row')} {be(len(above))} above the "
+                f"roof, by up to {max(above):.3g} times: caches served bytes that count as moved, "
+                "or a faster algorithm or arithmetic did the work"
             )
 
 

@@ -58,7 +58,9 @@ def test_layers_that_tell_no_work_are_named() -> None:
     table = table_of(A15, RUNS[0], some, RUNS[2])
     (row,) = rows_of(table)
     assert row["flops"] == 5_000_000.0
-    told = "1 of 2 layers, 50.0% of their time, tell no work (b)"
+    assert row["intensity"] == 50.0
+    assert row["memory_bound"] is None
+    told = "1 of 2 layers, 50.0% of their time, tells no work (b)"
     assert f"s: {told}: their work is not in its throughput" in table.caveats
 
 
@@ -78,6 +80,6 @@ def test_without_layers_and_counters_nothing_is_told() -> None:
 
 def test_what_is_above_the_roof_is_told() -> None:
     quick = (RUNS[0], RUNS[1], kernel_run((0, "gemm", 2500), (2, "x", 70), conditions=ROOF))
-    told = "s: 1 of 2 rows are above the roof, by up to 2 times: caches served bytes"
+    told = "s: 1 of 2 rows is above the roof, by up to 2 times: caches served bytes"
     assert any(each.startswith(told) for each in table_of(A9, *quick).caveats)
     assert not any("above the roof" in each for each in table_of(A9, *RUNS).caveats)
