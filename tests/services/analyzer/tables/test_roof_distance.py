@@ -39,7 +39,7 @@ def test_layers_without_flops_are_told() -> None:
     natures = [[0, "dense", "T", "", "", None, None, 5_000_000, 1000, 1000]]
     layers = layer_run((0, "dense", 3000), (1, "odd", 1000), layers=natures, conditions=ROOF)
     table = table_of(ANALYSIS, layers)
-    told = "1 of 2 layers, 25.0% of their time, tell no work (odd)"
+    told = "1 of 2 layers, 25.0% of their time, tells no work (odd)"
     assert f"l: {told}: they add nothing to the model's least time" in table.caveats
     assert "l: the roof is 1 TFLOP/s and 100 GB/s" in table.caveats
 
