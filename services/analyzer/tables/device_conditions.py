@@ -55,6 +55,8 @@ def _verdict(rows: Sequence[_Cells]) -> str:
     timed = [row for row in rows if row["variant"] not in UNTIMED]
     clocks = [row for row in timed if row["what"] == SM_CLOCK and row["moved"] is not None]
     held = [row for row in timed if row["what"] == THROTTLED]
+    if rows and not timed:
+        return "Clocks were sampled only beside runs whose times are not compared."
     if not clocks and not held:
         return "No run has its GPU's clocks sampled (the collector nvml, from level system on)."
     told = "The clock is not known"

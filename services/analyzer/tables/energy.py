@@ -55,7 +55,9 @@ def _is_timed(run: Run) -> bool:
 
 
 def _verdict(rows: Sequence[_Row]) -> str:
-    known = [row for row in _shallowest(rows) if row["per_sample"] is not None]
+    known = [*_shallowest(rows)]
+    if rows and not known:
+        return "No run has blocks long enough for its counters of energy, nor sampled power."
     if not known:
         return "No run has counters of energy, or sampled power (the collectors energy and nvml)."
     best = min((row for row in known if row["part"] == known[0]["part"]), key=_per_sample)
@@ -71,9 +73,13 @@ def _per_sample(row: _Row) -> float:
 
 
 def _shallowest(rows: Sequence[_Row]) -> Iterator[_Row]:
-    """Yield of each load and device the row of the run that was traced least; GPUs come first."""
+    """Yield of each load and device the row of the run that was traced least; GPUs come first.
+
+    Of those whose energy is known.
+    """
     least: dict[tuple[Any, ...], _Row] = {}
-    for row in sorted(rows, key=lambda row: (row["part"] != GPU, _level(row))):
+    known = (row for row in rows if row["per_sample"] is not None)
+    for row in sorted(known, key=lambda row: (row["part"] != GPU, _level(row))):
         names = ("part", "agent", "scenario", "batch_size", "device")
         least.setdefault(tuple(row[name] for name in names), row)
     yield from least.values()
@@ -97,7 +103,7 @@ def _rough(rows: Sequence[_Row]) -> Iterator[str]:
 
 def _traced(rows: Sequence[_Row]) -> Iterator[str]:
     for row in _shallowest(rows):
-        if row["energy"] is not None and _level(row) > OPERATOR_LEVEL:
+        if _level(row) > OPERATOR_LEVEL:
             yield f"{row['run']}: its energy holds that of tracing level {row['level']}"
 
 
