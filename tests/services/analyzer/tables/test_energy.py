@@ -96,7 +96,7 @@ def test_blocks_shorter_than_the_counter_tells_have_no_energy() -> None:
     assert (row["energy"], row["per_sample"], row["power"]) == (None, None, None)
     assert any("changes 11 times a second, 2 blocks took 0.9 s" in c for c in table.caveats)
     assert "No run has blocks long enough for its counters" in table.verdict
-    power = {"level": 5, "run": "s", "series": [_power(0.2, 100)]}
+    power: dict[str, Any] = {"level": 5, "run": "s", "series": [_power(0.2, 100)]}
     deeper = table_of(ANALYSIS, _counted_run(queries=queries, series=series), _counted_run(**power))
     assert " J of the gpu at best, in s at batch 1" in deeper.verdict
     assert "s: its energy holds that of tracing level system" in deeper.caveats
