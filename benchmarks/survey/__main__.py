@@ -25,11 +25,12 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.survey import measuring
 from benchmarks.survey.bounds import Bound, TimeIsUp
-from benchmarks.survey.steps import PHASES, State, Step, Subjected, Survey, steps
+from benchmarks.survey.steps import PHASES, Measure, State, Step, Subjected, Survey, steps
 from benchmarks.survey.subjects import SURVEYED
 
 
@@ -55,7 +56,7 @@ def survey_of(options: argparse.Namespace) -> Survey:
     """Return the survey asked for; its state says which models it is of."""
     state = State.read(options.out / "state.json")
     models: tuple[Subjected, ...] = SURVEYED
-    measure = measuring.measure
+    measure: Measure = partial(measuring.measure, core=options.core)
     if options.models:
         # What reads the catalog is not on a machine that has the survey's own models alone.
         from benchmarks.survey import listed
@@ -81,6 +82,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--random-weights", action="store_true", help="of builders' models")
     parser.add_argument("--batch-sizes", default="", help="of --models, as 1,2,4")
     parser.add_argument("--seconds", type=float, default=400.0)
+    parser.add_argument("--core", type=int, help="issue the survey's own queries from this one")
     parser.add_argument("--only", default="", help="steps with this in their name")
     return parser.parse_args(arguments)
 

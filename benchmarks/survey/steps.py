@@ -24,7 +24,7 @@ PHASES: Mapping[str, tuple[str, ...]] = {
 SWEEP_QUERIES, ONLINE_QUERIES, DEEP_QUERIES = 8, 40, 4
 RATE_S, RATE_QUERIES = 1.5, (8, 200)
 """How long throughput is measured at a batch size, and in how many queries."""
-RESIDUAL_S, RESIDUAL_BLOCKS, BLOCK_COST_S = 22.0, (18, 600), 0.04
+RESIDUAL_S, RESIDUAL_BLOCKS, BLOCK_COST_S = 15.0, (18, 600), 0.02
 """How long and in how many blocks a level the residual is looked for; what two blocks cost."""
 ENERGY_S = 2.0
 """How long energy is measured, in one block: NVML's counter changes 11 times a second."""
@@ -36,6 +36,7 @@ TOGETHER = 8
 """Models that one ncu counts."""
 
 Found = Mapping[str, Any]
+Measure = Callable[[OfflinePlan, Path, Bound], list[Outcome]]
 
 
 class NothingMeasured(RuntimeError):
@@ -99,7 +100,7 @@ class Survey:
     state: State
     device: str
     models: Sequence[Subjected]
-    measure: Callable[[OfflinePlan, Path, Bound], list[Outcome]]
+    measure: Measure
 
     def path(self, step: str) -> Path:
         """Return where a step's bundle lies."""

@@ -1,9 +1,9 @@
 """Leveled measurement beside the truth, on a GPU: layers of known length.
 
-`python -m benchmarks.survey.truth OUT` measures 120 layers of 5 to 50 launches (20 to 200 us each)
-at levels model, framework and system, ten blocks in turn, each block beside the truth taken in the
-same minute: the same layers called bare, one by one and as a network. It leaves the bundles and
-`truth.json`; `python -m benchmarks.survey.tables OUT` prints both side by side. Wanted: ours within
+`python -m benchmarks.survey.truth OUT [--core N]` measures 120 layers of 5 to 50 launches (20 to
+200 us each) at levels model, framework and system, ten blocks in turn, each block beside the truth
+taken in the same minute: the same layers called bare, one by one and as a network. It leaves the
+bundles and `truth.json`; `python -m benchmarks.survey.tables OUT` prints both side by side. Wanted: ours within
 2 % in the median of ten blocks, a single pass at the deepest level 10 % off or more.
 """
 
@@ -29,9 +29,16 @@ def main() -> int:
     """Measure round by round, and print medians."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
-    folder = parser.parse_args().out
-    folder.mkdir(parents=True, exist_ok=True)
+    parser.add_argument("--core", type=int, help="make every call from this one")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    with measuring.pinned(options.core):
+        compare(options.out)
+    return 0
 
+
+def compare(folder: Path) -> None:
+    """Measure round by round into a folder, and print medians."""
     from benchmarks.survey import spinning
 
     hz = spinning.calibrated_hz()
@@ -69,7 +76,6 @@ def main() -> int:
         print(f"{run:24} {100 * off:+6.2f} % of the bare model", flush=True)
     for each in rounds:
         print({k: v for k, v in each.items() if k != "layers_ns"}, flush=True)
-    return 0
 
 
 def _bare_ns(network: Any, times: int = 30) -> float:

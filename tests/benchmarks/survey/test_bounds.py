@@ -1,8 +1,9 @@
 """A survey's time: a step that it cuts off is left to be done, and every run knows what is left."""
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import chain, repeat
 from pathlib import Path
@@ -19,6 +20,7 @@ from schemas.plan import OfflinePlan, Subject
 from schemas.run import Ceiling, RunCompleted
 from services.agent import roofs as keeping
 from services.agent.ceilings import Roof
+from services.agent.group import Group, Outcome
 
 pytestmark = pytest.mark.xdist_group("survey")
 ONE = {0: Ceiling(measured=2.0, method="told")}
@@ -68,6 +70,23 @@ def test_a_run_that_was_cut_off_is_no_result(tmp_path: Path) -> None:
     endless = measuring.plan_of(subject(), [1], 10**6, [Level.MODEL])
     with pytest.raises(TimeIsUp):
         measuring.measure(endless, tmp_path / "endless.bundle", Bound.after(3.0))
+
+
+def test_queries_are_issued_from_the_core_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usable, seen = os.sched_getaffinity(0), []
+    perform = Group.perform
+
+    def noted(group: Group) -> Iterator[Outcome]:
+        seen.append(os.sched_getaffinity(0))
+        yield from perform(group)
+
+    monkeypatch.setattr(Group, "perform", noted)
+    measuring.measure(plan(), tmp_path / "pinned.bundle", core=min(usable))
+    measuring.measure(plan(), tmp_path / "anywhere.bundle")
+    assert {*map(frozenset, seen)} == {frozenset({min(usable)}), frozenset(usable)}
+    assert os.sched_getaffinity(0) == usable
 
 
 def sleeping(*_: Path) -> Sequence[str]:
