@@ -14,7 +14,12 @@ from schemas.level import Level
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
 from services.agent.predictors import LayerCapture, Opened, OpenRequest, TensorPlace, Tensors
 from services.agent.predictors.opening import Opening
-from services.agent.predictors.openvino_layers import CountedCapture, NodeNames, nodes_of
+from services.agent.predictors.openvino_layers import (
+    CountedCapture,
+    NodeNames,
+    nodes_of,
+    windows_of,
+)
 from services.agent.predictors.options import check_known, choice, count, usable_cores
 from services.agent.predictors.shapes import first_line, is_batched
 
@@ -23,6 +28,9 @@ _KNOWN = ("threads", "streams", "precision", "performance_hint")
 _PRECISIONS = ("float32", "bfloat16", "float16")
 _HINTS = ("latency", "throughput")
 _OV_PRECISIONS = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+
+Compiled = tuple[Any, Mapping[str, int]]
+"""A compiled model, and the windows of its pools, see `windows_of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +66,16 @@ def open_model(request: OpenRequest) -> "OpenVinoPredictor":
     options = options_of(request.options, request.device, core.available_devices)
     opening = Opening(request)
 
-    def compiled(**more: Any) -> Any:
+    def compiled(**more: Any) -> Compiled:
         try:
             model = _read(core, request)
             _check_batch(model, request)
-            return core.compile_model(model, options.device, {**_settings(options), **more})
+            made = core.compile_model(model, options.device, {**_settings(options), **more})
+            return made, windows_of(model)
         except RuntimeError as error:  # the only kind OpenVINO raises
             raise OpenFailed(request.model.name, first_line(error)) from error
 
-    predictor = OpenVinoPredictor(compiled(), options, lambda: compiled(**_counted(options)))
+    predictor = OpenVinoPredictor(compiled()[0], options, lambda: compiled(**_counted(options)))
     opening.loaded()
     opening.run_first(predictor)
     predictor.forget_arrays()
@@ -76,7 +85,7 @@ def open_model(request: OpenRequest) -> "OpenVinoPredictor":
 class OpenVinoPredictor:
     """An opened OpenVINO model."""
 
-    def __init__(self, compiled: Any, options: Options, twin: Callable[[], Any]) -> None:
+    def __init__(self, compiled: Any, options: Options, twin: Callable[[], Compiled]) -> None:
         self._compiled = compiled
         self._options = options
         self._twin = twin
@@ -102,10 +111,10 @@ class OpenVinoPredictor:
 
     def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
         """Begin a capture on a twin of its own that counts. Raises OpenFailed, PredictFailed."""
-        compiled = self._twin()
+        compiled, windows = self._twin()
         batch_size = len(next(iter(warmed_with[0].values()))) if warmed_with else -1
         if batch_size not in self._names:
-            self._names[batch_size] = nodes_of(compiled, batch_size)
+            self._names[batch_size] = nodes_of(compiled, batch_size, windows)
         twin = OpenVinoPredictor(compiled, self._options, self._twin)
         return CountedCapture(twin.predict_told, self._names[batch_size], warmed_with)
 

@@ -156,8 +156,14 @@ class CountedCapture:
         return read
 
 
-def nodes_of(compiled: Any, batch_size: int) -> NodeNames:
-    """Return the nodes that a compiled model may execute.
+def windows_of(model: Any) -> dict[str, int]:
+    """Return the elements under each pool's window by its name in a model, not yet compiled."""
+    pools = (each for each in model.get_ops() if each.get_type_name() in ("MaxPool", "AvgPool"))
+    return {each.get_friendly_name(): prod(each.get_attributes()["kernel"]) for each in pools}
+
+
+def nodes_of(compiled: Any, batch_size: int, windows: Mapping[str, int]) -> NodeNames:
+    """Return the nodes that a compiled model may execute; `windows` are its model's.
 
     Where its inputs are free in their first size only, so is what it is in the shapes told.
     """
@@ -166,16 +172,17 @@ def nodes_of(compiled: Any, batch_size: int) -> NodeNames:
     operations = compiled.get_runtime_model().get_ordered_ops()
     wanted = [each for each in operations if _told(each, "layerType") not in ("Input", "Const")]
     wanted.sort(key=lambda each: int(_told(each, "execOrder") or 0))
-    return NodeNames({each.get_friendly_name(): _nature(each, batch) for each in wanted})
+    return NodeNames({each.get_friendly_name(): _nature(each, batch, windows) for each in wanted})
 
 
-def _nature(operation: Any, batch: int) -> Nature:
+def _nature(operation: Any, batch: int, windows: Mapping[str, int]) -> Nature:
     inputs = [_shape(port, batch) for port in operation.inputs()]
     outputs = [_shape(port, batch) for port in operation.outputs()]
     kind = _told(operation, "layerType")
     known = all(-1 not in shape for shape in (*inputs, *outputs))
     written = _bytes(operation.outputs(), outputs) if known else None
     originals = [name for name in _told(operation, "originalLayersNames").split(",") if name]
+    window = next((windows[name] for name in originals if name in windows), 1)
     return Nature(
         index=0,
         type=kind,
@@ -185,18 +192,18 @@ def _nature(operation: Any, batch: int) -> Nature:
         original=originals,
         memory_bytes=written,
         memory_kind="outputs" if known else "",
-        flops=_flops(kind, inputs, outputs) if known else None,
+        flops=_flops(kind, inputs, outputs, window) if known else None,
         bytes_read=_bytes_read(kind, operation, inputs, outputs) if known else None,
         bytes_written=written,
         more={"precision": _told(operation, "runtimePrecision"), "start": "by order"},
     )
 
 
-def _flops(kind: str, inputs: Shapes, outputs: Shapes) -> int | None:
+def _flops(kind: str, inputs: Shapes, outputs: Shapes, window: int) -> int | None:
     if kind in _RECURRENT and len(inputs) > 3:
         return recurrent_flops(inputs[0], inputs[-3:-1])
     if kind not in _PRODUCTS or len(inputs) < 2:
-        return plain_flops(kind, inputs, outputs)
+        return plain_flops(kind, inputs, outputs, window)
     weights = inputs[1]
     if kind in ("Convolution", "GroupConvolution"):
         # Runtime graphs call grouped ones Convolution too: (groups, out / groups, in / groups, …).

@@ -30,6 +30,7 @@ from services.agent.predictors.openvino_layers import (
     filled_to,
     nodes_of,
     rounding_us,
+    windows_of,
 )
 from tests.services.agent.predictors.test_onnxruntime import images, request
 
@@ -145,15 +146,15 @@ def twice(threads: int, streams: int = 1) -> OpenVinoPredictor:
     options = options_of({"threads": threads, "streams": streams}, "cpu", ["CPU"])
 
     def compiled(more: dict[str, Any]) -> Any:
-        return ov.Core().compile_model(model, "CPU", {**_settings(options), **more})
+        return ov.Core().compile_model(model, "CPU", {**_settings(options), **more}), {}
 
-    return OpenVinoPredictor(compiled({}), options, lambda: compiled(_counted(options)))
+    return OpenVinoPredictor(compiled({})[0], options, lambda: compiled(_counted(options)))
 
 
 def test_a_twin_has_one_stream_of_as_many_threads() -> None:
     # Two would count apart, and a request tell of the one that it came to.
     predictor = twice(2, streams=2)
-    twin = predictor._twin()
+    twin, _ = predictor._twin()
     assert (twin.get_property("NUM_STREAMS"), twin.get_property("INFERENCE_NUM_THREADS")) == (1, 1)
     predictor.close()
 
@@ -190,7 +191,9 @@ def test_a_grouped_convolution_counts_its_group_s_channels_alone() -> None:
     kernels = ov.opset13.constant(np.ones((2, 6, 4, 3, 3), np.float32))
     made = ov.opset13.group_convolution(start, kernels, [1, 1], [1, 1], [1, 1], [1, 1])
     compiled = ov.Core().compile_model(ov.Model([made], [start]), "CPU")
-    told = [each.flops for each in nodes_of(compiled, 1).natures.values() if "Conv" in each.type]
+    told = [
+        each.flops for each in nodes_of(compiled, 1, {}).natures.values() if "Conv" in each.type
+    ]
     assert told == [2 * (12 * 6 * 6) * (4 * 3 * 3)]
 
 
@@ -199,7 +202,7 @@ def test_a_gather_reads_its_indices_and_the_rows_that_they_name() -> None:
     table = ov.opset13.constant(np.ones((1000, 16), np.float32))
     made = ov.opset13.gather(table, rows, ov.opset13.constant(np.array(0, np.int32)))
     compiled = ov.Core().compile_model(ov.Model([made], [rows]), "CPU")
-    (told,) = [each for each in nodes_of(compiled, 2).natures.values() if each.type == "Gather"]
+    (told,) = [each for each in nodes_of(compiled, 2, {}).natures.values() if each.type == "Gather"]
     # Ten indices, ten rows of 16 and the axis.
     assert told.bytes_read == 4 * 10 + 4 * 10 * 16 + 4
 
@@ -214,5 +217,14 @@ def test_an_lstm_multiplies_each_weight_once_a_step() -> None:
     constants = [ov.opset13.constant(each) for each in (*weights, bias)]
     cells = ov.opset13.lstm_sequence(x, state, state, lengths, *constants, wide, "forward")
     compiled = ov.Core().compile_model(ov.Model(cells.outputs()[:1], [x]), "CPU")
-    told = [each for each in nodes_of(compiled, batch).natures.values() if "RNN" in each.type]
+    told = [each for each in nodes_of(compiled, batch, {}).natures.values() if "RNN" in each.type]
     assert [each.flops for each in told] == [2 * steps * batch * 4 * wide * (inner + wide)]
+
+
+def test_a_pool_counts_its_window() -> None:
+    start = ov.opset13.parameter([1, 8, 6, 6], np.float32)
+    made = ov.opset13.avg_pool(start, [1, 1], [0, 0], [0, 0], [3, 2], exclude_pad=True)
+    model = ov.Model([made], [start])
+    nodes = nodes_of(ov.Core().compile_model(model, "CPU"), 1, windows_of(model))
+    told = [each.flops for each in nodes.natures.values() if each.type == "Pooling"]
+    assert told == [(8 * 4 * 5) * (3 * 2)]
