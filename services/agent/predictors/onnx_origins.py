@@ -15,7 +15,7 @@ from services.agent.predictors.onnx_graph import Node
 BLOCKED = "com.microsoft.nchwc"
 """The domain of ONNX Runtime's operators in the layout NCHWc."""
 
-_MOVERS = frozenset({"ReorderInput", "ReorderOutput", "Transpose", "Cast"})
+_MOVERS = frozenset({"ReorderInput", "ReorderOutput", "Transpose", "Reshape", "Cast"})
 _SUFFIXES = ("_bn_nchwc", "_nchwc")
 _SUMS = ("Add", "Sum")
 _SUMMED = 4

@@ -21,6 +21,7 @@ from services.agent.predictors.onnx_graph import Graph, Node, Weights
 from services.agent.predictors.onnx_origins import BLOCKED, Origins
 
 _RECURRENT = ("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM")
+_ATTENTION = ("Attention", "QAttention", "MultiHeadAttention")
 _SAME_SHAPE = ("DequantizeLinear", "QuantizeLinear", "Cast", "Identity")
 _UNKNOWN = Node("", "", (), ())
 
@@ -152,10 +153,32 @@ def flops_of(
         return product_flops(inputs[:1], prod(kernels[0][1:]))
     if kind in _RECURRENT and inputs:
         return recurrent_flops(inputs[0], kernels[:2]) if len(kernels) > 1 else None
+    if kind in _ATTENTION and inputs and outputs:
+        return attention_flops(inputs, outputs, [each for each in weights if len(each) == 2])
     is_product = "MatMul" in kind or kind.endswith("Gemm")
     if is_product and inputs and inputs[0] and outputs:
         return product_flops(outputs, summed_in(inputs[0], outputs[0]))
     return plain_flops(kind, inputs, outputs, window)
+
+
+def attention_flops(inputs: Shapes, outputs: Shapes, weights: Shapes = ()) -> int | None:
+    """Return the FLOPs of an attention's products: ONNX's, or ORT's own with or without weights.
+
+    Of queries (…, L, E), keys (…, S, E) and results (…, L, V), heads side by side or not: 2 L S E
+    for the scores and 2 L S V for their weighted sum; S is that of the present keys where they are
+    an output. ORT's own with (D, E + E + V) weights gets (B, L, D) and multiplies each of them by
+    each of its B L rows before. Source: Vaswani et al., 2017, section 3.2; softmax is not counted.
+    """
+    given, made = inputs[0], outputs[0]
+    known = next((each for each in (*weights, *inputs[1:]) if len(each) > 1), None)
+    if known is None or len(given) < 3:
+        return None
+    is_whole = len(known) == 2
+    rows, projected = prod(given[:-1]), known[1] if is_whole else 0
+    width = (projected - made[-1]) // 2 if is_whole else given[-1]
+    present = [each[-2] for each in outputs[1:2] if len(each) > 3]
+    keys = (present or [given[-2] if is_whole else known[-2]])[0]
+    return 2 * rows * given[-1] * projected + 2 * rows * keys * (width + made[-1])
 
 
 def _with_channels(shapes: Shapes, channels: int | None) -> Shapes:

@@ -15,6 +15,8 @@ from services.agent.predictors import OpenRequest
 from services.agent.predictors.onnxruntime import open_model
 
 FLOAT, WHOLE = 1, 7
+OWN = "com.microsoft"
+"""The domain of ONNX Runtime's own operators."""
 Sizes = tuple[int, ...]
 
 
@@ -45,13 +47,15 @@ def attribute(name: str, value: int | str | bytes | Sequence[int]) -> bytes:
 
 def node(kind: str, inputs: str, output: str, name: str = "", **attributes: Any) -> bytes:
     """Return a node; `inputs` are names with spaces between, `-` for one that is left out."""
-    given = [each.replace("-", "") if each == "-" else each for each in inputs.split()]
+    domain = attributes.pop("domain", "")
+    given = ["" if each == "-" else each for each in inputs.split()]
     return b"".join((
         *(field(1, each) for each in given),
         *(field(2, each) for each in output.split()),
         field(3, name),
         field(4, kind),
         *(field(5, attribute(key, value)) for key, value in attributes.items()),
+        *(field(7, each) for each in [domain] if each),
     ))  # fmt: skip
 
 
@@ -75,7 +79,7 @@ def model(
     outputs: Sequence[bytes],
     weights: Sequence[bytes] = (),
 ) -> bytes:
-    """Return a model of opset 17."""
+    """Return a model of opset 17, and 1 of ONNX Runtime's own."""
     graph = b"".join((
         *(field(1, each) for each in nodes),
         field(2, "g"),
@@ -83,7 +87,8 @@ def model(
         *(field(11, each) for each in inputs),
         *(field(12, each) for each in outputs),
     ))  # fmt: skip
-    return field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 17))
+    opsets = field(1, "") + field(2, 17), field(1, OWN) + field(2, 1)
+    return field(1, 8) + field(7, graph) + b"".join(field(8, each) for each in opsets)
 
 
 def captured(

@@ -52,6 +52,15 @@ def test_a_reorder_stands_for_what_it_was_given() -> None:
     assert told(chain("conv", "relu"), executed) == {"unheard": ["conv", "relu"]}
 
 
+def test_a_chain_of_own_moves_stands_for_what_it_was_given() -> None:
+    executed = [
+        Node("relu", "Op", ("in",), ("t",)),
+        Node("Reshape_token_3", "Reshape", ("t", "sizes"), ("u",)),
+        Node("R", "ReorderOutput", ("u",), ("RELU",)),
+    ]
+    assert told(chain("conv", "relu"), executed) == {"relu": ["conv", "relu"]}
+
+
 def test_a_transpose_of_the_author_s_is_a_layer() -> None:
     nodes = [*chain("conv"), Node("turn", "Transpose", ("CONV",), ("TURNED",))]
     assert told(nodes, nodes) == {"conv": ["conv"], "turn": ["turn"]}

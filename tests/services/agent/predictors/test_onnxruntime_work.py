@@ -6,8 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.agent.predictors.onnxruntime_work import Ran, bytes_read, flops_of
+from services.agent.predictors.onnxruntime_work import (
+    Ran,
+    attention_flops,
+    bytes_read,
+    flops_of,
+)
 from tests.services.agent.predictors.onnx_nets import (
+    OWN,
     WHOLE,
     captured,
     model,
@@ -173,6 +179,31 @@ def test_a_recurrent_layer_multiplies_each_weight_once_a_step(
     assert cells["flops"] == 2 * steps * batch * directions * gates * wide * (inner + wide)
     weights = directions * (rows * (inner + wide) + batch * wide)
     assert cells["bytes_read"] == 4 * (steps * batch * inner + weights)
+
+
+def test_ort_s_own_attention_projects_scores_and_sums(tmp_path: Path) -> None:
+    batch, length, wide = 3, 5, 8
+    body = model(
+        [node("Attention", "x w b", "y", "attend", domain=OWN, num_heads=2)],
+        [place("x", (batch, length, wide))],
+        [place("y", (batch, length, wide))],
+        [tensor("w", (wide, 3 * wide)), tensor("b", (3 * wide,))],
+    )
+    given = {"x": np.zeros((batch, length, wide), np.float32)}
+    (told,) = captured(tmp_path, body, given, ["y"]).values()
+    rows = batch * length
+    assert told["flops"] == 2 * rows * wide * 3 * wide + 2 * (2 * rows * length * wide)
+    assert told["bytes_read"] == 4 * (rows * wide + wide * 3 * wide + 3 * wide)
+
+
+def test_attention_of_given_keys_counts_them() -> None:
+    side_by_side = attention_flops([[2, 5, 8], [2, 7, 8], [2, 7, 6]], [[2, 5, 6]])
+    assert side_by_side == 2 * (2 * 5 * 7) * (8 + 6)
+    heads = attention_flops([[2, 4, 5, 8], [2, 4, 7, 8]], [[2, 4, 5, 8]])
+    assert heads == 2 * (2 * 4 * 5 * 7) * (8 + 8)
+    kept = attention_flops([[2, 1, 8], [2, 1, 8]], [[2, 1, 8], [2, 4, 9, 2]])
+    assert kept == 2 * (2 * 1 * 9) * (8 + 8)
+    assert attention_flops([[2, 5, 4, 3, 2]], [[2, 5, 8]]) is None
 
 
 def test_a_gather_reads_its_indices_and_the_rows_that_they_name(tmp_path: Path) -> None:
