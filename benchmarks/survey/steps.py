@@ -24,7 +24,7 @@ PHASES: Mapping[str, tuple[str, ...]] = {
 SWEEP_QUERIES, ONLINE_QUERIES, DEEP_QUERIES = 8, 40, 4
 RATE_S, RATE_QUERIES = 1.5, (8, 200)
 """How long throughput is measured at a batch size, and in how many queries."""
-RESIDUAL_S, RESIDUAL_BLOCKS, BLOCK_COST_S = 15.0, (18, 600), 0.02
+RESIDUAL_S, RESIDUAL_BLOCKS, BLOCK_COST_S = 12.0, (18, 600), 0.02
 """How long and in how many blocks a level the residual is looked for; what two blocks cost."""
 ENERGY_S = 2.0
 """How long energy is measured, in one block: NVML's counter changes 11 times a second."""
