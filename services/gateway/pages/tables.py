@@ -14,6 +14,8 @@ from services.gateway.pages.markup import Markup, element, text_of
 _LONG = 40
 _FILES = (("CSV", ".csv"), ("JSON", ""), ("Parquet", ".parquet"), ("Arrow", ".arrow"))
 _CONDITIONS = "conditions"
+_MANY_ROWS = 5
+"""Rows from which on what all of them have alike is said above them, not in each."""
 _RUN = "run"
 _PLACES = ("agent", "session")
 _IN_ITS_NAME = ("scenario", "batch_size", "level")
@@ -83,6 +85,12 @@ def _bodies(table: Table) -> Iterator[Markup]:
         yield _told_once(table, alike)
         return
     few = _FEW.get(table.name, ())
+    if not few and len(table.rows) >= _MANY_ROWS:
+        alike = [c for c in columns if _is_lifted(table, c)]
+        if told := _in_every_row(table, alike):
+            yield element("p", told, class_="alike")
+        yield _drawn(table, [column for column in columns if column not in alike])
+        return
     if not few:
         yield _drawn(table, columns)
         return
@@ -90,6 +98,20 @@ def _bodies(table: Table) -> Iterator[Markup]:
     yield _drawn(table, [column for column in kept if _says(table, column)] or columns)
     every = _drawn(table, _shown_columns(table.columns))
     yield element("details", element("summary", "All columns"), every)
+
+
+def _is_lifted(table: Table, column: Column) -> bool:
+    """Say whether all rows are alike in a column, which has no interval of its own."""
+    has_bounds = any(each.name == f"{column.name}_low" for each in table.columns)
+    return not has_bounds and not _differs(table, column)
+
+
+def _in_every_row(table: Table, columns: Sequence[Column]) -> str:
+    """Return what all rows have alike: `In every row: run b1, scenario online`."""
+    texts = [_text(_values(table, column)[0], column) for column in columns]
+    named = zip(_heads(columns), texts, strict=True)
+    told = [f"{head} {text}" for head, text in named if text not in ("", shown(None))]
+    return f"In every row: {', '.join(told)}." if told else ""
 
 
 def _values(table: Table, column: Column) -> list[Any]:

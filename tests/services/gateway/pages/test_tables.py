@@ -98,3 +98,15 @@ def test_conditions_say_once_what_is_the_same_in_every_run() -> None:
     assert "<dt>note</dt>" not in page
     alone = Table(name="conditions", title="c", columns=columns, rows=rows[:1])
     assert heads(shown(alone)) == ["run", "device", "note", "seed"]
+
+
+def test_what_all_of_many_rows_have_alike_is_said_above_them() -> None:
+    rows = [(1, n, 7, 3, 3) for n in range(5)]
+    page = shown(a_table("layer_latency", "run index ridge time time_low", *rows))
+    assert '<p class="alike">In every row: run 1 ns, ridge 7 ns.</p>' in page
+    assert heads(page) == ["index", "time"]
+
+
+def test_few_rows_keep_their_columns() -> None:
+    rows = [(1, n) for n in range(4)]
+    assert heads(shown(a_table("layer_latency", "run index", *rows))) == ["run", "index"]
