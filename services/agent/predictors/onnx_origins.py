@@ -96,7 +96,7 @@ def _ends(graph: _Original, executed: Sequence[Node]) -> dict[str, Node]:
     stands = _stands_for(graph, executed)
     ends = dict[str, Node]()
     for node in executed:
-        if any(stands.get(tensor) for tensor in _moved(graph, node)):
+        if any(tensor in stands for tensor in _moved(graph, node)):
             continue
         made = next((stands[out] for out in node.outputs if out in stands), None)
         last = graph.maker[made] if made is not None else _named(graph, node)
@@ -110,8 +110,9 @@ def _stands_for(graph: _Original, executed: Sequence[Node]) -> dict[str, str]:
     stands = {out: out for node in executed for out in node.outputs if out in graph.maker}
     for node in reversed(executed):
         for tensor in _moved(graph, node):
-            stands.setdefault(tensor, stands.get(node.outputs[0], ""))
-    return {tensor: original for tensor, original in stands.items() if original}
+            if node.outputs[0] in stands:
+                stands.setdefault(tensor, stands[node.outputs[0]])
+    return stands
 
 
 def _moved(graph: _Original, node: Node) -> Sequence[str]:

@@ -54,11 +54,20 @@ def test_a_reorder_stands_for_what_it_was_given() -> None:
 
 def test_a_chain_of_own_moves_stands_for_what_it_was_given() -> None:
     executed = [
-        Node("relu", "Op", ("in",), ("t",)),
+        Node("unheard", "Op", ("in",), ("t",)),
         Node("Reshape_token_3", "Reshape", ("t", "sizes"), ("u",)),
         Node("R", "ReorderOutput", ("u",), ("RELU",)),
     ]
-    assert told(chain("conv", "relu"), executed) == {"relu": ["conv", "relu"]}
+    assert told(chain("conv", "relu"), executed) == {"unheard": ["conv", "relu"]}
+
+
+def test_a_move_to_nowhere_known_hides_no_other() -> None:
+    executed = [
+        blocked("unheard", ["in"], "t"),
+        Node("R", "ReorderOutput", ("t",), ("RELU",)),
+        Node("Reshape_token_3", "Reshape", ("t", "sizes"), ("u",)),
+    ]
+    assert told(chain("conv", "relu"), executed) == {"unheard": ["conv", "relu"]}
 
 
 def test_a_transpose_of_the_author_s_is_a_layer() -> None:
