@@ -49,8 +49,9 @@ _TAKING: Mapping[str, Sequence[int]] = {
 class Nature:
     """A layer's attributes; what is None is unknown and left out.
 
-    `flops` counts 2 for a multiply and add; bytes are those of the tensors read and written, a
-    lower bound of the traffic. `shapes` are its outputs', in elements.
+    `flops` counts 2 for a multiply and add; bytes are those of the tensors read and written, of a
+    table only those of the rows taken: a lower bound of the traffic. `shapes` are its outputs', in
+    elements.
     """
 
     index: int

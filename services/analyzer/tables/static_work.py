@@ -83,7 +83,8 @@ ANALYSIS = Analysis(
     title="FLOP and bytes as shapes tell",
     source=(
         "From layers' shapes: FLOP are 2 a multiply-add; bytes are every input, weight and output "
-        "moved once, a lower bound of what DRAM moves without caches. Computed, not measured."
+        "moved once, of a table only the rows taken: a lower bound of what DRAM moves without "
+        "caches. Computed, not measured."
     ),
     columns=(
         *RUN_COLUMNS,
