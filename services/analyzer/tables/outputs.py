@@ -40,16 +40,18 @@ def outputs(frames: Frames) -> Table:
             caveats.append(f"{run.row.run}: {MOST_SAMPLES} of {len(tops)} samples are shown")
         for sample in sorted(tops)[:MOST_SAMPLES]:
             rows += _rows(run, tops[sample])
-    return made(ANALYSIS, rows, _verdict(rows), caveats)
+    return made(ANALYSIS, rows, _verdict(rows, frames.aim.hopeless), caveats)
 
 
-def _verdict(rows: list[dict[str, Any]]) -> str:
-    first = [row for row in rows if row["rank"] == 1]
+def _verdict(rows: list[dict[str, Any]], hopeless: str) -> str:
+    """Tell of the first session: others answer the same samples once more."""
+    first = [r for r in rows if r["rank"] == 1 and r["session"] == rows[0]["session"]]
     judged = [row for row in first if row["is_correct"] is not None]
     if judged:
         right = sum(row["is_correct"] for row in judged)
         labelled = many(len(judged), "labelled sample")
-        return f"The first label is right for {right} of {labelled}."
+        why = f"; {hopeless}" if hopeless else ""
+        return f"The first label is right for {right} of {labelled}{why}."
     kept = many(len(first), "sample")
     return f"Outputs of {kept} were kept." if first else "No output was kept."
 

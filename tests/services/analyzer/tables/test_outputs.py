@@ -42,3 +42,18 @@ def test_samples_and_labels_are_bounded_and_said_to_be() -> None:
     table = table_of(ANALYSIS, {"run": "r0", "outputs": many})
     assert len(table.rows) == MOST_SAMPLES * TOP
     assert f"r0: {MOST_SAMPLES} of {MOST_SAMPLES + 1} samples are shown" in table.caveats
+
+
+def test_the_same_samples_of_another_session_count_once() -> None:
+    runs = [
+        {"run": f"r{n}", "session": f"s{n}", "outputs": [[0, 0, _labels("cat")]]} for n in range(2)
+    ]
+    table = table_of(ANALYSIS, *runs, samples=[["a.jpg", ["dog"]]])
+    assert len(table.rows) == 2
+    assert table.verdict == "The first label is right for 0 of 1 labelled sample."
+
+
+def test_random_weights_are_said_beside_what_they_answer() -> None:
+    run = {"run": "r0", "outputs": [[0, 0, _labels("cat")]]}
+    told = {"samples": [["a.jpg", ["dog"]]], "aim": {"hopeless": "the weights are random"}}
+    assert table_of(ANALYSIS, run, **told).verdict.endswith("sample; the weights are random.")
