@@ -69,7 +69,8 @@ def _doubts(report: Report, left_open: int) -> list[str]:
     if report.tables[GRAPH].height:
         told.append("CUDA graphs were traced whole (nsys --cuda-graph-trace=node shows kernels)")
     if left_open:
-        told.append(f"{left_open} ranges that were open when the trace ended were left out")
+        ranges = "range that was" if left_open == 1 else "ranges that were"
+        told.append(f"left out: {left_open} {ranges} open when the trace ended")
     if report.unread:
         unread = ", ".join(f"{name} ({rows} rows)" for name, rows in report.unread.items())
         told.append(f"not read: {unread}")

@@ -63,7 +63,7 @@ def test_times_are_of_the_session(found: Recording) -> None:
 
 def test_what_was_left_out_is_said(found: Recording) -> None:
     assert found.notes == (
-        "1 ranges that were open when the trace ended were left out",
+        "left out: 1 range that was open when the trace ended",
         "not read: OSRT_API (10 rows)",
     )
 
