@@ -32,7 +32,8 @@ FAILURES = "failures"
 LEAST_MERGED = 3
 """Runs that say the same with other numbers, from which on it is said once."""
 MOST_NAMED = 4
-_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+_NUMBER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w-]|\.\d)")
+"""A quantity: digits of names (`conv1`, `layer4.0`), versions (`1.2.3`) and dates are none."""
 
 _UNLESS_EMPTY = ("failed", "offered_per_s")
 _UNLESS_ALIKE = ("agent",)
@@ -95,7 +96,7 @@ def caveat_lines(caveats: Sequence[str]) -> list[str]:
         runs.setdefault(text, []).append(run)
     kinds: dict[tuple[str, bool], list[str]] = {}
     for text, names in runs.items():
-        kinds.setdefault((_NUMBER.sub("", text), bool(names[0])), []).append(text)
+        kinds.setdefault((_NUMBER.sub("\0", text), bool(names[0])), []).append(text)
     lines = []
     for (_, has_runs), texts in kinds.items():
         if has_runs and len(texts) >= LEAST_MERGED:

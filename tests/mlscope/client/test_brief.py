@@ -89,6 +89,19 @@ def test_what_runs_say_with_their_own_numbers_is_said_once() -> None:
     assert caveat_lines(noisy[:2]) == noisy[:2]
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("conv never ran", "conv1 never ran", "conv2 never ran"),
+        ("layer4.0.conv1 never ran", "layer3.1.conv2 never ran", "layer2.0.conv3 never ran"),
+        ("by 1.2.3 of", "by 1.4 of", "by 2 of it"),
+    ],
+)
+def test_digits_of_names_and_versions_are_no_numbers(texts: tuple[str, ...]) -> None:
+    caveats = [f"b{n}: {text}" for n, text in enumerate(texts)]
+    assert caveat_lines(caveats) == caveats
+
+
 def test_many_runs_are_not_all_named() -> None:
     assert caveat_lines([f"b{n}: slow" for n in range(6)]) == ["b0, b1, b2 and 3 other runs: slow"]
 
