@@ -92,11 +92,15 @@ def _product(precision: str, threads: int) -> Ceiling:
 
 
 def _few_bits(precision: str, threads: int) -> Ceiling:
-    """Return what so many threads make of a precision below 32 bits; of int8, operations."""
-    rates = {
-        size: 2.0 * size**3 * threads / together_ns(products(precision, size, threads)) * 1e9
-        for size in SIZES
-    }
+    """Return what so many threads make of a precision below 32 bits; of int8, operations.
+
+    Raises what PyTorch raises where it has no such product.
+    """
+    rates = {}
+    for size in SIZES:
+        acts = products(precision, size, threads)
+        acts[0]()  # what it raises in another thread nobody would hear
+        rates[size] = 2.0 * size**3 * threads / together_ns(acts) * 1e9
     size = max(rates, key=lambda each: rates[each])
     how = f"on {threads} threads by PyTorch, best of {TRIES}"
     return Ceiling(measured=rates[size], method=f"{precision} products of {size} x {size} {how}")

@@ -42,6 +42,25 @@ def test_threads_begin_each_try_together() -> None:
     assert rounds == [{"a", "b"}] * (host_roof.TRIES + 1)
 
 
+def test_a_product_that_is_refused_leaves_the_other_figures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused() -> None:
+        raise RuntimeError("not implemented for 'BFloat16'\nC++ frames")
+
+    monkeypatch.setattr(host_roof, "why_not", lambda name: "" if name == "bfloat16" else "no unit")
+    monkeypatch.setattr(
+        host_roof, "products", lambda _precision, _size, threads: [refused] * threads
+    )
+    monkeypatch.setattr(host_roof, "SIZE", 64)
+    found = host_roof.measured(2)
+    assert found.lacking["bfloat16"] == (
+        "PyTorch could not multiply them: not implemented for 'BFloat16'"
+    )
+    assert set(found.lacking) == {*INSTRUCTIONS}
+    assert set(found.peaks) == {"float32", "float64"}
+
+
 def test_without_memory_it_ends_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object) -> None:
         raise MemoryError("140 MB")
