@@ -23,6 +23,7 @@ def request_from(arguments: argparse.Namespace) -> Evaluate:
         "scenarios": [scenario_of(text) for text in arguments.scenario],
         "batch_sizes": batch_sizes_of(arguments.batch_size),
         "trace_level": arguments.trace_level,
+        "levels": [level for level in arguments.levels.split(",") if level],
         "agents": arguments.agent,
         "spread": "all" if arguments.all_agents else "one",
         "system": system_of(arguments),

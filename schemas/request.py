@@ -99,6 +99,9 @@ class Evaluate(Command):
     )
     batch_sizes: tuple[Whole, ...] = Field(default=(1,), min_length=1, max_length=64)
     trace_level: LevelField = Level.MODEL
+    #: plain sessions run at these alone, each no deeper than `trace_level`; none named: at all that
+    #: it calls for, from `model` on. `none` or `application` among them tell what `model` costs
+    levels: tuple[LevelField, ...] = Field(default=(), max_length=len(Level))
     dataset: str | DatasetManifest = ""
     #: options of the predictor: threads, execution provider, graph optimisation …
     options: dict[str, Any] = Field(default_factory=dict)
@@ -135,6 +138,13 @@ class Evaluate(Command):
         if isinstance(value, list | tuple):
             return [{"name": each} if isinstance(each, str) else each for each in value]
         return value
+
+    @model_validator(mode="after")
+    def _levels_are_traced(self) -> "Evaluate":
+        deepest = self.trace_level.name.lower()
+        if any(level > self.trace_level for level in self.levels):
+            raise ValueError(f"levels: none may be deeper than trace_level, {deepest}")
+        return self
 
     @field_validator("batch_sizes")
     @classmethod

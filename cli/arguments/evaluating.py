@@ -43,6 +43,12 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
         help="none, application, model (default), framework, library, system, hardware, full",
     )
     add(
+        "--levels",
+        default="",
+        metavar="LEVEL,…",
+        help="run these alone, e.g. none,model: what tracing at level model costs",
+    )
+    add(
         "--collector",
         action="append",
         default=[],

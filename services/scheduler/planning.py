@@ -4,7 +4,8 @@ Sessions: one for each agent and batch size that has runs. Groups: one for each 
 order asked. Runs of a group, interleaved by the agent: at level model or above just that level;
 deeper, one at model and one at each level down to the one asked, because a number for a level
 comes from runs where that level is the deepest one on. Levels below what the agent can trace
-are left out, but for the one asked: the agent runs that as deep as it can and says so.
+are left out, but for the one asked: the agent runs that as deep as it can and says so. Levels
+that a request names stand for all of these.
 
 Batch sizes: a scenario for throughput (`batched`, and any with several queries in flight in a
 closed loop) runs at every batch size. The others look at latency: beside such a scenario they
@@ -336,7 +337,8 @@ def variants_of(
     has_counters = Level.HARDWARE in agent.collected and asked >= Level.HARDWARE
     inner = Level.SYSTEM if has_counters and asked == Level.HARDWARE else asked
     variants: dict[Variant, tuple[Level, ...]] = {
-        "": levels_of(inner, agent.deepest_level, agent.collected)
+        "": tuple(sorted(set(request.levels)))
+        or levels_of(inner, agent.deepest_level, agent.collected)
     }
     if request.serialised or (asked > Level.FRAMEWORK and _overlaps(build)):
         variants["serialised"] = (min(asked, Level.SYSTEM),)

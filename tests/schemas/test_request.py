@@ -25,6 +25,13 @@ def wrong_field(kind: Any, **fields: Any) -> str:
     return raised.value.field
 
 
+def test_levels_are_no_deeper_than_what_is_traced() -> None:
+    asked = parse(Evaluate, {"model": "m", "levels": ["none", "model"]})
+    assert asked.levels == (Level.NONE, Level.MODEL)
+    with pytest.raises(MalformedMessage, match="none may be deeper than trace_level, model"):
+        parse(Evaluate, {"model": "m", "levels": ["framework"]})
+
+
 def test_a_model_s_name_is_a_whole_request() -> None:
     asked = Evaluate(model="tiny")
     assert [choice.name for choice in asked.scenarios] == ["online"]

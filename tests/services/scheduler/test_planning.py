@@ -48,6 +48,13 @@ def test_a_level_down_to_model_is_one_run(level: str) -> None:
     assert runs(planned(trace_level=level)) == [f"b1-online-{level}"]
 
 
+def test_levels_that_are_named_are_run_alone() -> None:
+    made = planned(trace_level="framework", levels=["framework", "none", "model"])
+    assert runs(made) == ["b1-online-none", "b1-online-model", "b1-online-framework"]
+    (session,) = made.sessions
+    assert {run.group for run in session.runs} == {0}
+
+
 @pytest.mark.parametrize(
     ("asked", "deepest", "levels"),
     [
