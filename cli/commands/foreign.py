@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from cli.commands.planning import offline_plan, shipped_catalog
 from cli.failures import Misused
 from mlscope.settings import Settings
-from schemas.level import Level
 from schemas.manifest import DatasetManifest, FrameworkNeed, ModelManifest, Port, Synthetic
 from schemas.plan import OfflinePlan
 from schemas.request import Evaluate, ScenarioChoice, SystemNeed
@@ -60,10 +59,7 @@ def plan_of(recording: Recording, model: str, batch_size: int = 1) -> OfflinePla
 
 
 def request_of(recording: Recording, model: str, batch_size: int) -> Evaluate:
-    """Return the request that a recording answers: level model, which plans a single run.
-
-    The run says itself how deep it looked.
-    """
+    """Return the request that a recording answers: one plain run, as deep as the recording."""
     port = Port(type="raw", layer_name="x", shape=(-1, 1))
     manifest = ModelManifest(
         name=model,
@@ -84,7 +80,9 @@ def request_of(recording: Recording, model: str, batch_size: int) -> Evaluate:
         system=SystemNeed(device=recording.device),
         scenarios=(ScenarioChoice(name="online", parameters={"queries": queries}),),
         batch_sizes=(batch_size,),
-        trace_level=Level.MODEL,
+        trace_level=recording.level,
+        levels=(recording.level,),
+        variants=("",),
         outputs=0,
         warmup=0,
         pacing="local",

@@ -168,10 +168,14 @@ def _told_by(bundle: Bundle) -> Evaluate:
     """Return what a plan tells of its request."""
     plan, subject = bundle.plan, bundle.plan.subject
     runs = [run for session in plan.sessions for run in session.runs]
+    plain = [each for each in plan.sessions if each.variant in ("", "cold")]
+    kinds = dict.fromkeys(each.variant for each in plan.sessions if each.variant != "cold")
     return Evaluate(
         model=subject.model,
         batch_sizes=tuple(dict.fromkeys(session.batch_size for session in plan.sessions)),
         trace_level=max(run.level for run in runs),
+        levels=tuple(sorted({run.level for session in plain for run in session.runs})),
+        variants=tuple(kinds),
         collectors=subject.collectors,
         serialised=any(session.variant == "serialised" for session in plan.sessions),
         warmup=subject.warmup,

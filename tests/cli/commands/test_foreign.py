@@ -32,6 +32,19 @@ def test_the_scheduler_plans_what_the_bundle_holds(name: str) -> None:
     assert len(sessions[0].runs) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "run", "level"),
+    [
+        ("kineto_cpu.json", "b1-online-library", Level.LIBRARY),
+        ("ncu_resnet50.csv", "b1-online-hardware", Level.HARDWARE),
+    ],
+)
+def test_a_run_is_called_and_planned_by_the_level_it_has(name: str, run: str, level: Level) -> None:
+    with as_bundle(FILES / name) as path:
+        (session,) = read(path).plan.sessions
+    assert [(each.run, each.level) for each in session.runs] == [(run, level)]
+
+
 def _facts(bundle: Bundle) -> list[object]:
     return list(bundle.facts(bundle.plan.sessions[0].runs[0].run))
 
