@@ -14,6 +14,14 @@ def _parts(*runs: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["part"]: row for row in rows_of(table_of(ANALYSIS, *runs))}
 
 
+def test_level_model_costs_what_it_takes_over_none() -> None:
+    predict = span(2, 2, "predict", 80)
+    parts = _parts(_run("n", 0, 100), _run("m", 2, 107, span(1, 1, "query", 107), predict))
+    cost = parts["tracing model over none, on query"]
+    assert (cost["run"], cost["median"], cost["kind"]) == ("m - n", 7.0, "difference")
+    assert parts["query"]["run"] == "n"
+
+
 def test_what_no_operator_had_is_outside_operators() -> None:
     parts = _parts(_run("r0", 2, 100, span(0, 2, "decode", 30), span(1, 2, "predict", 50)))
     assert parts["operators"]["median"] == 80.0
