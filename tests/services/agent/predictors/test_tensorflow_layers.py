@@ -102,6 +102,25 @@ def test_a_keras_model_saved_by_tensorflow_has_layers(tmp_path: Path, is_held: b
     predictor.close()
 
 
+def test_a_model_saved_by_a_session_of_tensorflow_1_has_layers(tmp_path: Path) -> None:
+    v1 = tf.compat.v1
+    with v1.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, 6], name="x")
+        weights = v1.get_variable("w", [6, 3], use_resource=True)
+        # Its last operator has as many inputs as there are variables.
+        y = tf.nn.softmax(tf.matmul(x, weights))
+        session.run(v1.global_variables_initializer())
+        v1.saved_model.simple_save(session, str(tmp_path / "one"), {"x": x}, {"y": y})
+    predictor = opened(tmp_path, "one", model=manifest("y"))
+    assert isinstance(predictor, LayerSource)
+    capture = predictor.layers([batch()])
+    capture.predict(batch())
+    (call,) = capture.close()
+    kinds = {json.loads(each.attributes)["type"] for each in call}
+    assert any("MatMul" in kind for kind in kinds)
+    predictor.close()
+
+
 def square(folder: Path) -> str:
     """Save two products alike, of a free batch, behind each other."""
     drawn = np.random.default_rng(1).standard_normal((2, 512, 512), np.float32) / 512
