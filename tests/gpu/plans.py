@@ -75,7 +75,7 @@ class Wish:
 
     def plan(self, machine: Announcement) -> OfflinePlan:
         """Return the plan of a scheduler that knows one machine, and the scenarios shipped."""
-        shipped = shipped_catalog(SHIPPED_MANIFESTS)
+        shipped = shipped_catalog(SHIPPED_MANIFESTS / "scenarios")
         status = AgentStatus(announcement=machine)
         catalog = Catalog(agents=(status,), scenarios=shipped.scenarios)
         request = self.request()
