@@ -6,6 +6,7 @@ are called, is `services.scheduler`'s doing.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +15,7 @@ from cli.commands.planning import shipped_catalog
 from schemas.agent import Announcement
 from schemas.identity import new_evaluation_id
 from schemas.level import Level
+from schemas.manifest import ScenarioManifest
 from schemas.plan import OfflinePlan
 from schemas.request import Evaluate
 from schemas.run import RunCompleted
@@ -33,6 +35,12 @@ NO_LIBRARY: Mapping[str, Any] = MappingProxyType({"cudalibs": False})
 """Collectors of a wish that needs no run at level library."""
 OFTEN: Mapping[str, Any] = MappingProxyType({"nvml": {"rate_hz": 100}})
 """Collectors of a wish that wants many samples of a short run."""
+
+
+@cache
+def shipped_scenarios() -> tuple[ScenarioManifest, ...]:
+    """Return the scenarios that any cluster knows."""
+    return shipped_catalog(SHIPPED_MANIFESTS).scenarios
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +83,8 @@ class Wish:
 
     def plan(self, machine: Announcement) -> OfflinePlan:
         """Return the plan of a scheduler that knows one machine, and the scenarios shipped."""
-        shipped = shipped_catalog(SHIPPED_MANIFESTS / "scenarios")
         status = AgentStatus(announcement=machine)
-        catalog = Catalog(agents=(status,), scenarios=shipped.scenarios)
+        catalog = Catalog(agents=(status,), scenarios=shipped_scenarios())
         request = self.request()
         found = match(request, catalog, {})
         assert found.agents, found.reasons
