@@ -19,7 +19,7 @@ from schemas.status import Catalog
 from services.gateway.answers import FILES, as_file, as_json
 from services.gateway.asking import evaluations, status_of, tables_of
 from services.gateway.bodies import json_body
-from services.gateway.constraints import check_is_plain, figures_of, list_of
+from services.gateway.constraints import check_has_only, check_is_plain, figures_of, list_of
 from services.gateway.live import live_response
 from services.gateway.openapi import document
 
@@ -121,10 +121,14 @@ async def table(request: Request) -> Response:
 
 def _form_of(request: Request, suffix: str) -> str:
     """Return what a table is asked for as: json, or one of FILES. Raises MalformedMessage."""
+    check_has_only("format", request.query_params.multi_items())
     accepted = "csv" if "text/csv" in request.headers.get("accept", "") else _JSON
-    form = suffix or request.query_params.get("format") or accepted
+    asked = request.query_params.get("format", "")
+    form = suffix or asked or accepted
     if form != _JSON and form not in FILES:
         raise MalformedMessage(field="format", found=form[:80], expected=", ".join((_JSON, *FILES)))
+    if asked not in ("", form):
+        raise MalformedMessage(field="format", found=asked[:80], expected=f"{form}, the suffix")
     return form
 
 

@@ -84,6 +84,13 @@ def _number(name: str, text: str) -> float:
         raise MalformedMessage(field=name, found=text[:80], expected="a number") from error
 
 
+def check_has_only(known: str, query: Iterable[tuple[str, str]]) -> None:
+    """Raise MalformedMessage where a query has a parameter that its place does not know."""
+    for name, value in query:
+        if name != known:
+            raise MalformedMessage(field=name, found=value[:80], expected=f"only {known}")
+
+
 def check_is_plain(query: Iterable[tuple[str, str]]) -> None:
     """Raise MalformedMessage where a query asks for what its place does not give."""
     for name, value in query:

@@ -98,7 +98,13 @@ async def test_a_form_that_no_table_has_is_refused(web: httpx.AsyncClient, form:
 
 @pytest.mark.parametrize(
     ("place", "field"),
-    [("/tables?format=csv", "format"), ("/analyses?format=csv", "format"), ("?sort=p50", "sort")],
+    [
+        ("/tables?format=csv", "format"),
+        ("/analyses?format=csv", "format"),
+        ("?sort=p50", "sort"),
+        ("/tables/latency?fromat=csv", "fromat"),
+        ("/tables/latency.csv?format=json", "format"),
+    ],
 )
 async def test_what_a_place_does_not_give_is_refused(
     web: httpx.AsyncClient, standing: StandIns, place: str, field: str
