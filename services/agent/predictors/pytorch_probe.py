@@ -248,8 +248,17 @@ def _writes(func: Any) -> bool:
 
 def _fresh(made: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Return the tensors that share no memory with those given."""
-    held = {each.untyped_storage()._cdata for each in given}  # noqa: SLF001
-    return [each for each in made if each.untyped_storage()._cdata not in held]  # noqa: SLF001
+    held = {_storage(each)[0] for each in given}
+    return [each for each in made if _storage(each)[0] not in held]
+
+
+def _storage(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return which memory a tensor lies in, and its bytes; sparse and foreign ones lie alone."""
+    try:
+        storage = tensor.untyped_storage()
+    except (NotImplementedError, RuntimeError):
+        return id(tensor), _bytes([tensor])
+    return storage._cdata, storage.nbytes()  # noqa: SLF001
 
 
 def _bytes(tensors: Sequence[torch.Tensor]) -> int:
@@ -268,9 +277,8 @@ def _bytes_read(
     """
     held: dict[int, tuple[int, int]] = {}
     for each in given:
-        storage = each.untyped_storage()
-        sizes = held.get(storage._cdata, (0, 0))  # noqa: SLF001
-        held[storage._cdata] = (storage.nbytes(), sizes[1] + _bytes([each]))  # noqa: SLF001
+        key, whole = _storage(each)
+        held[key] = (whole, held.get(key, (0, 0))[1] + _bytes([each]))
     read = sum(min(sizes) for sizes in held.values()) + _bytes(packed)
     if kind.removeprefix("_") == "embedding_bag":
         table, rows = given[0], given[1].numel() * given[0].shape[-1] * given[0].element_size()

@@ -170,3 +170,11 @@ def test_what_is_repeated_in_memory_is_read_once() -> None:
     assert counted(lambda: rows * rows)[1] == 4 * 32
     assert counted(lambda: rows[:2] * rows[2:])[1] == 4 * 32
     assert counted(lambda: rows[:2] * rows[:2])[1] == 4 * 32
+
+
+def test_tensors_without_a_storage_lie_alone() -> None:
+    sparse, dense = torch.eye(4).to_sparse(), torch.ones(4, 3)
+    found = operators_of(None, lambda: torch.sparse.mm(sparse, dense))
+    (product,) = (each for each in found if each.name == "aten::_sparse_mm")
+    assert product.input_shapes == ((4, 4), (4, 3))
+    assert (product.bytes_written, product.new_bytes) == (48, 48)
