@@ -99,12 +99,12 @@ class Group:
                     yield self._ended(run)
             active = [run for run in active if run.error is None]
             block += 1
-            if block == 1:
-                # What looked at the model for its first capture imported more.
-                _set_aside()
             passed_s = (now_ns() - began_ns) * 1e-9
             if not another_block(rule, [run.medians for run in active], passed_s):
                 break
+            if block == 1:
+                # What looked at the model for its first capture imported more.
+                _set_aside()
         for run in active:
             run.blocks_ended = ended_by(rule, run.medians, passed_s)
             if note := ending_note(rule, run.medians, run.blocks_ended):
