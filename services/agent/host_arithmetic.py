@@ -13,7 +13,7 @@ from typing import Any
 INSTRUCTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "bfloat16": ("avx512_bf16", "amx_bf16", "bf16"),
-        "float16": ("avx512_fp16", "amx_fp16"),
+        "float16": ("avx512_fp16", "amx_fp16", "asimdhp"),
         "int8": ("avx512_vnni", "avx_vnni", "amx_int8", "i8mm"),
     }
 )

@@ -79,9 +79,10 @@ class _Original:
         while waiting:
             for tensor in waiting.pop().inputs:
                 node = self.maker.get(tensor)
-                if node is not None and self.place(node) not in found | stops:
-                    found.add(self.place(node))
-                    waiting.append(node)
+                if node is None or (place := self.place(node)) in found or place in stops:
+                    continue
+                found.add(place)
+                waiting.append(node)
         nodes = (self.nodes[place] for place in sorted(found))
         return [node for node in nodes if node.op_type != "Constant"]
 
