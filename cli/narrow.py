@@ -68,10 +68,7 @@ def _with_bounds(row: Sequence[str], place: int, pairs: dict[int, tuple[int, int
 
 
 def parted(cells: Cells, fit: int) -> tuple[list[str], Cells]:
-    """Return lines that say what all rows have alike, and the columns in which they differ.
-
-    A table of one row, or of few that still do not fit, is turned: a line a column.
-    """
+    """Return lines that say what all rows have alike, and the columns in which they differ."""
     alike = [place for place in range(len(cells.heads)) if _is_alike(cells, place)]
     told = [f"{cells.heads[p]} {cells.rows[0][p]}" for p in alike if _first(cells, p)]
     empty = [cells.heads[p] for p in alike if not _first(cells, p)]

@@ -143,7 +143,7 @@ class Evaluate(Command):
     def _levels_are_traced(self) -> "Evaluate":
         deepest = self.trace_level.name.lower()
         if any(level > self.trace_level for level in self.levels):
-            raise ValueError(f"levels: none may be deeper than trace_level, {deepest}")
+            raise ValueError(f"levels: no level may be deeper than trace_level, {deepest}")
         return self
 
     @field_validator("batch_sizes")

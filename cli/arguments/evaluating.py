@@ -1,6 +1,7 @@
 """Commands that ask for work or look at its answers: run, predict, compare, reproduce."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from cli.arguments.parts import Parsers, add_machine, asks, command, prints
@@ -36,6 +37,28 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
         help="how queries arrive: online, poisson:rate_hz=20, fixed_rate, batched; repeatable",
     )
     add("--batch-size", default="", metavar="N,…", help="one or more, e.g. 1,2,4")
+    _add_tracing(add)
+    add("--dataset", default="", metavar="NAME", help="name[:constraint], a manifest, or ./FOLDER")
+    add("--warmup", type=int, metavar="N", help="queries before measuring")
+    add(
+        "--blocks",
+        default="",
+        metavar="LEAST[:MOST[:INTERVAL[:BUDGET]]]",
+        help="stop rule: 3:10:0.02:60 is 3 to 10 blocks, until the median is known to 2 %% or "
+        "60 s have passed",
+    )
+    add(
+        "--pacing",
+        default="",
+        choices=("auto", "local", "remote"),
+        help="who issues the queries: the worker (local) or the scheduler (remote)",
+    )
+    add("--outputs", type=int, metavar="N", help="predictions to keep of each run")
+    add("--run-timeout", type=float, metavar="S", help="seconds a run may take")
+    add("--label", action="append", default=[], metavar="k=v", help="a note on the evaluation")
+
+
+def _add_tracing(add: Callable[..., object]) -> None:
     add(
         "--trace-level",
         default="",
@@ -60,24 +83,6 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="once more with one thread and each launch waited for, apart from the rest",
     )
-    add("--dataset", default="", metavar="NAME", help="name[:constraint], a manifest, or ./FOLDER")
-    add("--warmup", type=int, metavar="N", help="queries before measuring")
-    add(
-        "--blocks",
-        default="",
-        metavar="LEAST[:MOST[:INTERVAL[:BUDGET]]]",
-        help="stop rule: 3:10:0.02:60 is 3 to 10 blocks, until the median is known to 2 %% or "
-        "60 s have passed",
-    )
-    add(
-        "--pacing",
-        default="",
-        choices=("auto", "local", "remote"),
-        help="who issues the queries: the worker (local) or the scheduler (remote)",
-    )
-    add("--outputs", type=int, metavar="N", help="predictions to keep of each run")
-    add("--run-timeout", type=float, metavar="S", help="seconds a run may take")
-    add("--label", action="append", default=[], metavar="k=v", help="a note on the evaluation")
 
 
 def _add_placing(parser: argparse.ArgumentParser) -> None:

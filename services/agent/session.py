@@ -78,7 +78,7 @@ class Session:
             framework_version=opened.framework_version,
             device=opened.device,
             provider=opened.provider,
-            processor=processor_name(),
+            processor="" if opened.device == "remote" else processor_name(),
             accelerator=accelerator_names(opened.device),
             precision=opened.precision,
             threads=opened.threads,

@@ -28,7 +28,7 @@ def wrong_field(kind: Any, **fields: Any) -> str:
 def test_levels_are_no_deeper_than_what_is_traced() -> None:
     asked = parse(Evaluate, {"model": "m", "levels": ["none", "model"]})
     assert asked.levels == (Level.NONE, Level.MODEL)
-    with pytest.raises(MalformedMessage, match="none may be deeper than trace_level, model"):
+    with pytest.raises(MalformedMessage, match="no level may be deeper than trace_level, model"):
         parse(Evaluate, {"model": "m", "levels": ["framework"]})
 
 

@@ -19,6 +19,7 @@ from threading import get_native_id
 from typing import Any
 
 from mlscope.tracing.clock import now_ns
+from services.agent.errors import PredictFailed
 from services.agent.predictors import Layer, Tensors
 from services.agent.predictors.natures import (
     Nature,
@@ -147,13 +148,22 @@ class CountedCapture:
         """Return the layers of each call."""
         behind = self._read(self._before.calls + len(self._calls))
         off_us = rounding_us(self._before, behind)
-        self.notes.append(f"OpenVINO's layers are known to {off_us} us, as a block's mean")
+        self.notes.append(
+            f"OpenVINO's layers are known to {off_us} us, as a block's mean: their intervals and "
+            "quartiles are of means"
+        )
+        # Whoever keeps the capture keeps no compiled model.
+        self._predict, self._request = _ended, None
         return self._names.layers_of(self._calls, self._before, behind, get_native_id())
 
     def _read(self, calls: int) -> Reading:
         read = reading_of(calls, self._request.profiling_info) if calls else UNREAD
         self._names.note(read)
         return read
+
+
+def _ended(_: Tensors) -> tuple[Tensors, Any]:
+    raise PredictFailed("its block has ended")
 
 
 def windows_of(model: Any) -> dict[str, int]:

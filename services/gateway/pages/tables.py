@@ -87,6 +87,7 @@ def _bodies(table: Table) -> Iterator[Markup]:
     few = _FEW.get(table.name, ())
     if not few and len(table.rows) >= _MANY_ROWS:
         alike = [c for c in columns if _is_lifted(table, c)]
+        alike = alike if len(alike) < len(columns) else []
         if told := _in_every_row(table, alike):
             yield element("p", told, class_="alike")
         yield _drawn(table, [column for column in columns if column not in alike])

@@ -100,6 +100,12 @@ def test_conditions_say_once_what_is_the_same_in_every_run() -> None:
     assert heads(shown(alone)) == ["run", "device", "note", "seed"]
 
 
+def test_rows_that_are_alike_in_all_are_shown_as_they_are() -> None:
+    page = shown(a_table("layer_latency", "run index", *[(1, 2)] * 5))
+    assert heads(page) == ["run", "index"]
+    assert "In every row" not in page
+
+
 def test_what_all_of_many_rows_have_alike_is_said_above_them() -> None:
     rows = [(1, n, 7, 3, 3) for n in range(5)]
     page = shown(a_table("layer_latency", "run index ridge time time_low", *rows))
