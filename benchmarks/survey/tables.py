@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -31,6 +32,7 @@ from benchmarks.survey.columns import (
     markdown,
 )
 from benchmarks.survey.full_rows import counted_in, energy_row, numbered_row, optimal_verdict
+from benchmarks.survey.measuring import optimal_batch
 from benchmarks.survey.roofs import FILE, kept_roof, roofed_frames
 from benchmarks.survey.rows import (
     Row,
@@ -178,7 +180,8 @@ def _deep(out: Path, state: Row, roof: Roof) -> Iterator[str]:
         and (row := residual_row(net.name, path)) is not None
     ]
     if residuals:
-        yield "## Layers + between - (L - M) beside M\n\n" + markdown(residuals, RESIDUAL)
+        title = "## Layers + between - (L - M) beside M\n\n"
+        yield title + markdown(residuals, RESIDUAL) + optimum(residuals)
     counted = list(_counted(found, state))
     if counted:
         yield "## Hardware counters (ncu)\n\n" + markdown(counted, COUNTERS)
@@ -194,6 +197,14 @@ def _numbered(looked: Mapping[tuple[str, int], Path], state: Row) -> str:
     several = [path for (name, _), path in looked.items() if name == first]
     said = f"\n{first}, A1 over its evaluations: {optimal_verdict(several)}\n"
     return markdown([{**row, "levels": row["traced"]} for row in rows], NUMBERED_ROWS) + said
+
+
+def optimum(residuals: Sequence[Row]) -> str:
+    """Return the optimal batch by M of the model that has most batch sizes: hundreds of queries."""
+    sizes = Counter(row["model"] for row in residuals)
+    name, count = sizes.most_common(1)[0]
+    mine = {row["batch"]: row["model_ms"] for row in residuals if row["model"] == name}
+    return f"\n{name}, optimal batch by M: {optimal_batch(mine)}\n" if count > 1 else ""
 
 
 def _counted(found: Mapping[tuple[str, int], Frames], state: Row) -> Iterator[Row]:

@@ -16,6 +16,7 @@ from benchmarks.survey.full_rows import (
 )
 from benchmarks.survey.rows import run_at
 from benchmarks.survey.subjects import net_named
+from benchmarks.survey.tables import optimum
 from schemas.agent import Announcement, CollectorFacts, Hardware, Runtime
 from schemas.level import Level
 from services.analyzer.frames import Frames
@@ -90,6 +91,16 @@ def test_counters_of_every_kernel_are_a_calls(resnet: Frames, paths: list[Path])
 
 def test_one_batch_size_has_no_optimum(paths: list[Path]) -> None:
     assert "Fewer than two batch sizes" in optimal_verdict(paths[:1])
+
+
+def test_the_optimum_is_of_the_model_with_most_batch_sizes() -> None:
+    of_one = [
+        {"model": "a", "batch": size, "model_ms": ms} for size, ms in ((1, 4), (2, 5), (4, 9.9))
+    ]
+    assert optimum([{"model": "b", "batch": 1, "model_ms": 1.0}, *of_one]) == (
+        "\na, optimal batch by M: 2\n"
+    )
+    assert optimum(of_one[:1]) == ""
 
 
 def test_what_was_sampled_is_read(paths: list[Path]) -> None:
