@@ -1,7 +1,8 @@
 """The host's roof, measured: products and copies by 1, 2, 4 … threads, up to all usable cores.
 
-    python -m services.agent.host_roof
+    python -m services.agent.host_roof [few-bits]
 
+With `few-bits` also products of bfloat16, float16 and int8, which take PyTorch and seconds more.
 A process of its own, for what it takes must not count as a worker's memory (`roofs` starts it).
 Each thread multiplies for itself, in a library held to one thread: what so many cores can reach,
 however well a framework shares its work out. Each figure is the best of a few tries.
@@ -29,6 +30,8 @@ PRODUCTS = 2
 COPIED_BYTES = 128 << 20
 """Copied from one array to another by all threads together; each byte is read and written."""
 TRIES = 6
+FEW_BITS = "few-bits"
+NOT_ASKED = "no manifest or option of a model that ran here names it"
 _ONE_THREAD = (
     *("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS"),
     "VECLIB_MAXIMUM_THREADS",
@@ -36,22 +39,17 @@ _ONE_THREAD = (
 Act = Callable[[], object]
 
 
-def measured(cores: int) -> Roof:
+def measured(cores: int, *, few_bits: bool = False) -> Roof:
     """Measure FLOP/s and bytes/s on up to `cores` threads. Raises MemoryError."""
     counts, before = list(thread_counts(cores)), reading()
     peaks = {
         name: {threads: _product(name, threads) for threads in counts}
         for name in ("float32", "float64")
     }
-    lacking: dict[str, str] = {}
-    for name in INSTRUCTIONS:
-        if reason := why_not(name):
-            lacking[name] = reason
-            continue
-        try:
-            peaks[name] = {threads: _few_bits(name, threads) for threads in counts}
-        except (ImportError, OSError, RuntimeError) as error:
-            lacking[name] = f"PyTorch could not multiply them: {str(error).splitlines()[0]}"
+    lacking = dict.fromkeys(INSTRUCTIONS, NOT_ASKED)
+    if few_bits:
+        more, lacking = _of_few_bits(counts)
+        peaks |= more
     bandwidths = _copies(counts)
     noise = noise_between(before, reading())
     return Roof(
@@ -61,6 +59,20 @@ def measured(cores: int) -> Roof:
         others=noise.get("others_cpu_s", 0.0) / (noise["elapsed_s"] * noise["cores"]),
         lacking=lacking,
     )
+
+
+def _of_few_bits(counts: list[int]) -> tuple[dict[str, dict[int, Ceiling]], dict[str, str]]:
+    """Return peaks by precision and threads, and of those without one why."""
+    peaks, lacking = dict[str, dict[int, Ceiling]](), dict[str, str]()
+    for name in INSTRUCTIONS:
+        if reason := why_not(name):
+            lacking[name] = reason
+            continue
+        try:
+            peaks[name] = {threads: _few_bits(name, threads) for threads in counts}
+        except (ImportError, OSError, RuntimeError) as error:
+            lacking[name] = f"PyTorch could not multiply them: {str(error).splitlines()[0]}"
+    return peaks, lacking
 
 
 def thread_counts(cores: int) -> Iterator[int]:
@@ -153,7 +165,7 @@ def main() -> None:
     # Before NumPy is imported: it reads these once.
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
     try:
-        found = measured(usable_cores())
+        found = measured(usable_cores(), few_bits=FEW_BITS in sys.argv[1:])
     except MemoryError as error:
         sys.exit(f"no memory: {error}")
     sys.stdout.write(json.dumps(found.words()))

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,10 +22,11 @@ from types import MappingProxyType
 from mlscope.assets.locks import try_lock
 from schemas.agent import Accelerator, Announcement, Hardware
 from schemas.level import Level
-from schemas.plan import WorkOrder
+from schemas.plan import Subject, WorkOrder
 from services.agent.ceilings import NO_ROOF, Roof
 from services.agent.datasheets import beside, cpu_datasheet, gpu_datasheet
 from services.agent.gpu_arithmetic import library_here
+from services.agent.host_roof import FEW_BITS
 from services.agent.machine import nvidia_accelerators, package_version, this_machine
 from services.agent.process import worker_environment
 
@@ -36,6 +38,7 @@ PATIENCE_S = 240.0
 NOT_YET = "not measured yet"
 _LOOK_S = 0.1
 _MOST_REASON = 200
+_FEW_BITS = re.compile(r"bfloat16|float16|bf16|fp16|half|quant|(?<!u)int8")
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
@@ -80,13 +83,19 @@ class Roofs:
         levels = (run.level for run in order.session.runs if run.run in order.runs)
         if max(levels, default=Level.NONE) < Level.FRAMEWORK:
             return NO_ROOF
-        return await self.of_device(order.subject.device)
+        return await self.of_device(order.subject.device, few_bits=names_few_bits(order.subject))
 
-    async def of_device(self, device: str) -> Roof:
-        """Return the roof of a device as a request names it: cpu, gpu, cuda:1."""
+    async def of_device(self, device: str, *, few_bits: bool = False) -> Roof:
+        """Return the roof of a device as a request names it: cpu, gpu, cuda:1.
+
+        Of a host with or without precisions below 32 bits, which take longer.
+        """
         if device == "cpu":
             machine = await asyncio.to_thread(this_machine)
             told, command = the_host(machine), ["services.agent.host_roof"]
+            more = the_host(machine, few_bits=True)
+            if few_bits or more in self.known or kept_in(self.folder, more):
+                told, command = more, [*command, FEW_BITS]
         elif "gpu" in device.lower() or "cuda" in device.lower():
             number = number_of(device)
             told = await asyncio.to_thread(the_gpu, number)
@@ -118,12 +127,19 @@ class Roofs:
         return found
 
 
-def the_host(machine: Hardware) -> Measured:
+def names_few_bits(subject: Subject) -> bool:
+    """Say whether a model's manifest or options name a precision below 32 bits."""
+    named = subject.model.model_dump_json(), json.dumps(dict(subject.options), default=str)
+    return _FEW_BITS.search(" ".join(named).lower()) is not None
+
+
+def the_host(machine: Hardware, *, few_bits: bool = False) -> Measured:
     """Return this host's CPU, as this process may use it."""
     name = machine.cpu_model or machine.architecture
     versions = ((name, package_version(name)) for name in ("numpy", "torch"))
     libraries = [f"{name} {version}" for name, version in versions if version]
-    library = ", ".join([*libraries, f"{machine.cores} threads"])
+    more = [FEW_BITS] if few_bits else []
+    library = ", ".join([*libraries, f"{machine.cores} threads", *more])
     return Measured("cpu", name, name, library=library, cores=_usable())
 
 
@@ -141,7 +157,8 @@ def with_roofs(
 ) -> Hardware:
     """Return a machine with the roofs of its devices, as known or kept, their datasheets beside."""
     told = the_host(hardware)
-    found = known.get(told) or kept_in(folder, told) or Roof("cpu")
+    each_host = (the_host(hardware, few_bits=True), told)
+    found = next((f for h in each_host if (f := known.get(h) or kept_in(folder, h))), Roof("cpu"))
     peaks, bandwidth = with_datasheet(told, found).whole()
     library = library_here()
     accelerators = [(each, _of(each, library)) for each in hardware.accelerators]

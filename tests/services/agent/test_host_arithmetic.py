@@ -57,7 +57,7 @@ def any_processor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("any_processor")
 def test_each_precision_has_a_peak_by_threads() -> None:
-    found = host_roof.measured(2)
+    found = host_roof.measured(2, few_bits=True)
     assert found.peaks.keys() == {"float32", "float64", *INSTRUCTIONS}
     assert all([*each] == [1, 2] for each in found.peaks.values())
     assert found.lacking == {}
@@ -66,7 +66,7 @@ def test_each_precision_has_a_peak_by_threads() -> None:
 
 @pytest.mark.usefixtures("any_processor")
 def test_of_two_sizes_the_faster_one_counts() -> None:
-    found = host_roof.measured(1).peaks["int8"][1]
+    found = host_roof.measured(1, few_bits=True).peaks["int8"][1]
     assert found.method == "int8 products of 512 x 512 on 1 threads by PyTorch, best of 6"
 
 
@@ -76,7 +76,7 @@ def test_a_product_that_fails_is_lacking_with_its_reason(monkeypatch: pytest.Mon
         raise RuntimeError(f"no kernel\nof {precision}")
 
     monkeypatch.setattr(host_roof, "products", broken)
-    found = host_roof.measured(1)
+    found = host_roof.measured(1, few_bits=True)
     picked = found.of_run("bfloat16", 1)
     assert [*found.peaks] == ["float32", "float64"]
     assert "peak_flops" not in picked.ceilings

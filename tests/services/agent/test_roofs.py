@@ -82,6 +82,30 @@ async def test_sessions_and_starts_of_agents_share_it(tmp_path: Path, counted: C
     assert (first.has_news, second.has_news) == (True, False)
 
 
+def of_precision(**options: Any) -> WorkOrder:
+    return an_order(a_subject(options=options), (a_run(level="framework"),))
+
+
+async def test_few_bits_are_measured_for_who_names_them_and_then_serve_all(
+    tmp_path: Path, counted: Counted
+) -> None:
+    roofs = roofs_in(tmp_path)
+    for order in (LAYERS, of_precision(precision="bfloat16"), LAYERS, of_precision(precision="")):
+        await roofs.of(order)
+    plain = ["services.agent.host_roof"]
+    assert counted.commands == [plain, [*plain, "few-bits"]]
+    await roofs_in(tmp_path).of(LAYERS)
+    assert len(counted.commands) == 2
+
+
+@pytest.mark.parametrize(
+    ("named", "few"),
+    [("uint8", False), ("float32", False), ("int8", True), ("FP16", True), ("quantized", True)],
+)
+def test_precisions_are_told_by_their_names(named: str, few: bool) -> None:
+    assert keeping.names_few_bits(a_subject(options={"kind": named})) is few
+
+
 @pytest.mark.parametrize("order", [an_order(), on("gpu", "model"), on("npu")])
 async def test_it_is_for_layers_on_a_known_device(
     tmp_path: Path, gpus: Counted, order: WorkOrder
