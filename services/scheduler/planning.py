@@ -336,9 +336,10 @@ def variants_of(
     asked = request.trace_level
     has_counters = Level.HARDWARE in agent.collected and asked >= Level.HARDWARE
     inner = Level.SYSTEM if has_counters and asked == Level.HARDWARE else asked
+    # Counters are read in a process of their own, whether its level is named or implied.
+    named = {*request.levels} - ({Level.HARDWARE} if has_counters else set())
     variants: dict[Variant, tuple[Level, ...]] = {
-        "": tuple(sorted(set(request.levels)))
-        or levels_of(inner, agent.deepest_level, agent.collected)
+        "": tuple(sorted(named)) or levels_of(inner, agent.deepest_level, agent.collected)
     }
     if request.serialised or (asked > Level.FRAMEWORK and _overlaps(build)):
         variants["serialised"] = (min(asked, Level.SYSTEM),)
@@ -377,6 +378,8 @@ def levels_of(
 
 def _pacing(request: Evaluate, load: Shape) -> Literal["local", "remote"]:
     if request.pacing == "auto":
-        is_remote = load.pacing == "remote" and request.trace_level <= Level.MODEL
+        # Levels that are compared take turns, which remote loads do not.
+        is_single = len(set(request.levels)) < 2 and request.trace_level <= Level.MODEL
+        is_remote = load.pacing == "remote" and is_single
         return "remote" if is_remote and load.is_open_loop else "local"
     return request.pacing

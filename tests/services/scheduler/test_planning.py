@@ -55,6 +55,12 @@ def test_levels_that_are_named_are_run_alone() -> None:
     assert {run.group for run in session.runs} == {0}
 
 
+@pytest.mark.parametrize(("levels", "pacing"), [(["none", "model"], "local"), (["none"], "remote")])
+def test_levels_that_are_compared_take_turns(levels: list[str], pacing: str) -> None:
+    made = planned(levels=levels, scenarios=["poisson"])
+    assert {run.pacing for session in made.sessions for run in session.runs} == {pacing}
+
+
 @pytest.mark.parametrize(
     ("asked", "deepest", "levels"),
     [

@@ -34,6 +34,13 @@ def told(session: SessionPlan) -> tuple[str, str, list[str]]:
     return session.session, session.variant, [run.level.name.lower() for run in session.runs]
 
 
+def test_counters_that_are_named_have_a_process_of_their_own_all_the_same() -> None:
+    made = planned(COUNTERS, trace_level="full", levels=["model", "system", "hardware"])
+    timed, counted = made.sessions
+    assert told(counted)[1:] == ("counters", ["hardware"])
+    assert told(timed)[2] == ["model", "system"]
+
+
 def test_levels_of_collectors_are_measured_each_on_its_own() -> None:
     (session,) = planned(SYSTEM, trace_level="full").sessions
     assert told(session) == ("b1", "", ["model", "framework", "full"])
