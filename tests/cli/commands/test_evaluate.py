@@ -121,7 +121,7 @@ async def test_every_field_travels(mlscope: CommandLine, standing: StandIns) -> 
         *("--all-agents", "--device", "cpu", "--need", "memory_bytes=1000", "--dataset", "photos"),
         *("--option", "threads=2", "--warmup", "1", "--blocks", "2:5:0.1", "--pacing", "local"),
         *("--outputs", "3", "--run-timeout", "9", "--wait", "8", "--label", "why=test"),
-        *("--collector", "perf=off", "--serialised"),
+        *("--collector", "perf=off", "--serialised", "--levels", "none,model"),
     )
     status = await _status(mlscope, ended.json()["evaluation"])
     assert status.request is not None
@@ -138,6 +138,7 @@ async def test_every_field_travels(mlscope: CommandLine, standing: StandIns) -> 
         ],
         "batch_sizes": [1, 2, 4],
         "trace_level": "framework",
+        "levels": ["none", "model"],
         "dataset": "photos",
         "options": {"threads": 2},
         "warmup": 1,
