@@ -200,7 +200,7 @@ def _numbered(looked: Mapping[tuple[str, int], Path], state: Row) -> str:
 
 
 def optimum(residuals: Sequence[Row]) -> str:
-    """Return the optimal batch by M of the model that has most batch sizes: hundreds of queries."""
+    """Return the optimal batch by M (many short blocks) of the model that has most sizes."""
     sizes = Counter(row["model"] for row in residuals)
     name, count = sizes.most_common(1)[0]
     mine = {row["batch"]: row["model_ms"] for row in residuals if row["model"] == name}

@@ -1,7 +1,7 @@
 """Leveled measurement beside the truth, on a GPU: layers of known length.
 
-`python -m benchmarks.survey.truth OUT [--core N]` measures 120 layers of 5 to 50 launches (20 to
-200 us each) at levels model, framework and system, ten blocks in turn, each block beside the truth
+`python -m benchmarks.survey.truth OUT [--core N]` measures 120 layers of 5 to 50 launches (33 to
+220 us each) at levels model, framework and system, ten blocks in turn, each block beside the truth
 taken in the same minute: the same layers called bare, one by one and as a network. It leaves the
 bundles and `truth.json`; `python -m benchmarks.survey.tables OUT` prints both side by side. Wanted:
 ours within 2 % in the median of ten blocks, a single pass at the deepest level 10 % off or more.
