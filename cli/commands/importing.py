@@ -161,6 +161,7 @@ def _of_variants(bundle: Bundle, asked: Evaluate) -> dict[str, Any]:
         "variants": kinds,
         "serialised": asked.serialised or "serialised" in kinds,
         "trace_level": max(run.level for session in sessions for run in session.runs),
+        "levels": (),
     }
 
 

@@ -19,6 +19,7 @@ from schemas.agent import AgentAnnounced, Announcement, Hardware
 from schemas.codec import decode_body, encode_body
 from schemas.level import Level
 from schemas.plan import OfflinePlan, WorkAnswer, WorkOrder
+from schemas.request import Evaluate
 from schemas.run import RunCompleted
 from schemas.subjects import agent_command, facts_of, story_of
 from services.agent.errors import NameTaken
@@ -114,6 +115,18 @@ async def test_a_bundle_of_counters_alone_asks_for_its_own_plan(
     (run,), (ran,) = anew.runs, was.runs
     assert (anew.variant, anew.batch_size) == (was.variant, was.batch_size)
     assert run.model_copy(update={"run": ran.run}) == ran
+
+
+async def test_levels_that_are_not_of_its_kinds_are_not_asked_for_again(tmp_path: Path) -> None:
+    made = await planned_alone(tmp_path, (*SERIALISED, "--levels", "model,framework"))
+    session = made.plan.sessions[-1]
+    (run,) = (each.model_copy(update={"level": Level.MODEL}) for each in session.runs)
+    alone = session.model_copy(update={"runs": (run,)})
+    plan = made.plan.model_copy(update={"sessions": (alone,)})
+    bundle = planned_bundle(tmp_path, made.model_copy(update={"plan": plan}), is_old=False)
+    asked = request_of(bundle, "k")
+    assert (asked.variants, asked.levels) == (("serialised",), ())
+    assert decode_body(Evaluate, encode_body(asked)) == asked
 
 
 async def test_what_a_plan_does_not_tell_is_asked_for_as_it_was(tmp_path: Path) -> None:
