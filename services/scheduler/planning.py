@@ -336,8 +336,10 @@ def variants_of(
     asked = request.trace_level
     has_counters = Level.HARDWARE in agent.collected and asked >= Level.HARDWARE
     inner = Level.SYSTEM if has_counters and asked == Level.HARDWARE else asked
-    # Counters are read in a process of their own, whether its level is named or implied.
-    named = {*request.levels} - ({Level.HARDWARE} if has_counters else set())
+    named = {*request.levels}
+    if has_counters and len(named) > 1:
+        # Counters are read in a process of their own, whether its level is named or implied.
+        named.discard(Level.HARDWARE)
     variants: dict[Variant, tuple[Level, ...]] = {
         "": tuple(sorted(named)) or levels_of(inner, agent.deepest_level, agent.collected)
     }
