@@ -76,12 +76,23 @@ class NodeNames:
 
     natures: Mapping[str, Nature]
     _rows: dict[str, bytes] = field(default_factory=dict)
+    _is_settled: bool = False
+
+    def settle(self) -> None:
+        """Keep to the rows there are, if any: every block has the same layers.
+
+        Which nodes of less than a microsecond once take one changes from block to block.
+        """
+        self._is_settled = bool(self._rows)
 
     def note(self, read: Reading) -> None:
-        """Give a row to each node that took a microsecond and has none."""
-        for name, nature in self.natures.items():
-            if read.mean_us.get(name, 0) and name not in self._rows:
-                self._rows[name] = replace(nature, index=len(self._rows)).text()
+        """Give a row to each node that took a microsecond and has none, until it is settled."""
+        if self._is_settled:
+            return
+        seen = [name for name in self.natures if name in self._rows or read.mean_us.get(name, 0)]
+        self._rows = {
+            name: replace(self.natures[name], index=place).text() for place, name in enumerate(seen)
+        }
 
     def layers_of(
         self, calls: Sequence[tuple[int, int]], before: Reading, behind: Reading, thread: int
@@ -147,6 +158,7 @@ class CountedCapture:
     def close(self) -> list[list[Layer]]:
         """Return the layers of each call."""
         behind = self._read(self._before.calls + len(self._calls))
+        self._names.settle()
         off_us = rounding_us(self._before, behind)
         self.notes.append(
             f"OpenVINO's layers are known to {off_us} us, as a block's mean: their intervals and "

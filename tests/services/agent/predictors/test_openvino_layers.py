@@ -90,6 +90,18 @@ def test_a_layer_below_a_microsecond_is_there_in_every_call() -> None:
     assert [each.duration_ns for each in calls[1]] == [3000, 0]
 
 
+def test_layers_keep_their_order_whenever_they_were_seen_and_are_then_kept_to() -> None:
+    names = named("a", "b", "c")
+    names.settle()
+    names.note(Reading(1, {"b": 2}))
+    names.note(behind := Reading(2, {"a": 1, "b": 2}))
+    names.settle()
+    names.note(Reading(1, {"c": 7}))
+    (call,) = names.layers_of([(0, 10_000)], UNREAD, behind, 1)
+    assert [each.name for each in call] == ["a", "b"]
+    assert [json.loads(each.attributes)["index"] for each in call] == [0, 1]
+
+
 def test_layers_that_are_longer_than_their_calls_are_cut_alike() -> None:
     names, behind = named("a", "b"), Reading(1, {"a": 3, "b": 9})
     names.note(behind)
