@@ -41,6 +41,7 @@ def online_row(name: str, sweep: Path, batched: Sequence[Path]) -> Row:
     rates = {
         run.row.batch_size: run.row.batch_size / trimmed_mean(run.operator_ns(PREDICT)) * 1e9
         for run in swept
+        if len(run.operator_ns(PREDICT))  # a model may refuse a batch size
     }
     measured = [run for path in batched for run in frames_of(path).measured] or swept
     throughput = {
