@@ -38,11 +38,7 @@ def online_row(name: str, sweep: Path, batched: Sequence[Path]) -> Row:
     single = next(run for run in frames.measured if run.row.run == SINGLE)
     swept = [run for run in frames.measured if run is not single]
     latency = single.operator_ns(PREDICT) / 1e6
-    rates = {
-        run.row.batch_size: run.row.batch_size / trimmed_mean(run.operator_ns(PREDICT)) * 1e9
-        for run in swept
-        if len(run.operator_ns(PREDICT))  # a model may refuse a batch size
-    }
+    rates = rates_of(swept)
     measured = [run for path in batched for run in frames_of(path).measured] or swept
     throughput = {
         run.row.batch_size: rate.rate_hz for run in measured if (rate := samples_rate(run))
@@ -57,6 +53,15 @@ def online_row(name: str, sweep: Path, batched: Sequence[Path]) -> Row:
         "best_batch": best,
         "predict_per_s": max(rates.values()),
         "rates": rates,
+    }
+
+
+def rates_of(runs: Sequence[Run]) -> dict[int, float]:
+    """Return samples a second of predict alone by batch size, without those a model refused."""
+    return {
+        run.row.batch_size: run.row.batch_size / trimmed_mean(spent_ns) * 1e9
+        for run in runs
+        if len(spent_ns := run.operator_ns(PREDICT))
     }
 
 
