@@ -45,17 +45,8 @@ from services.analyzer.views import migrations_of
 MOST_ROWS = 10_000
 """Rows of a table that are read for one answer; those behind them are asked for by offset."""
 
-_NATURES = {
-    "span": pl.Int64,
-    "type": pl.String,
-    "shape": pl.String,
-    "provider": pl.String,
-    "original": pl.String,
-    "memory_bytes": pl.Int64,
-    "flops": pl.Int64,
-    "bytes_read": pl.Int64,
-    "bytes_written": pl.Int64,
-    "memory_kind": pl.String,
+_NATURES = {"span": pl.Int64} | {
+    name: kind for name, kind in LAYER_SCHEMA.items() if name not in ("run_key", "layer", "name")
 }
 
 
