@@ -123,9 +123,10 @@ def test_torchscript_and_exported_programs_answer_alike() -> None:
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 def test_a_compiled_model_answers_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr("torch._inductor.config.compile_threads", 1)
-    predictor = open_model(request(options={"compile": "default"}))
-    assert np.allclose(predictor.predict(batch())["scores"], plain(batch()), atol=1e-6)
+    # Inductor's own patch: its configuration takes a restored attribute for one that was set.
+    with torch._inductor.config.patch(compile_threads=1):
+        predictor = open_model(request(options={"compile": "default"}))
+        assert np.allclose(predictor.predict(batch())["scores"], plain(batch()), atol=1e-6)
     assert predictor.opened.options["compile"] == "default"
     assert any(tmp_path.rglob("*.so")), "nothing was compiled"
     predictor.close()

@@ -244,14 +244,13 @@ def test_a_compiled_model_s_kernels_name_what_they_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr("torch._inductor.config.compile_threads", 1)
-    monkeypatch.setattr("torch._inductor.config.cpp_cache_precompile_headers", False)
     model = nets.small().eval()
     asked = request(options={"compile": "default"})
     options = options_of(asked.options, "cpu", has_gpu=False)
     # Not opened, which would compile it: what is traced is a twin.
     predictor = PyTorchPredictor(asked, options, torch.compile(model))
-    (call,) = calls_of(predictor, batch())
+    with torch._inductor.config.patch(compile_threads=1, cpp_cache_precompile_headers=False):
+        (call,) = calls_of(predictor, batch())
     kernels = [each for each in map(told, call) if each["type"] == "cpp kernel"]
     origins = {name for each in kernels for name in each["original"]}
     assert {"0", "1", "2"} <= {name.partition("/")[0] for name in origins}
