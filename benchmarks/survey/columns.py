@@ -20,7 +20,7 @@ ONLINE = (
 )
 SYSTEM = (
     ("model", "model", ""),
-    ("batch", "optimal batch", ""),
+    ("batch", "batch", ""),
     ("latency_ms", "latency (ms)", ".2f"),
     ("gpu_share", "GPU share", ".1%"),
     ("gflop", "GFLOP (counted)", ".4g"),
