@@ -25,6 +25,7 @@ def unlike(first: Source, other: Source, old: Cells, new: Cells) -> list[str]:
     """Return the names of conditions that differ and may not, of a row of each evaluation."""
     were, are = (s.conditions.get(r["run"], {}) for s, r in ((first, old), (other, new)))
     found = ["model"] if _model_name(were) != _model_name(are) else []
+    found += _parameters_apart(were, are)
     found += [name for name in ALIKE if were.get(name) != are.get(name)]
     found += _told_apart(HARDWARE, were, are)
     found += _told_apart(MACHINE, _noise(were), _noise(are))
@@ -42,6 +43,13 @@ def clocks_apart(first: Source, other: Source, old: Cells, new: Cells) -> str:
         return ""
     told = " and ".join(f"{each / 1e6:.2f}" for each in (before, after))
     return f"{old['run']}, {new['run']}: at their ends the processor's clock was {told} GHz"
+
+
+def _parameters_apart(were: Cells, are: Cells) -> list[str]:
+    """Return the scenario's parameters of which two runs have other values, or only one has."""
+    before, after = (json.loads(each.get("parameters") or "{}") for each in (were, are))
+    names = sorted(before.keys() | after.keys())
+    return [f"parameter {name}" for name in names if before.get(name) != after.get(name)]
 
 
 def _told_apart(names: Mapping[str, str], ones: Cells, others: Cells) -> list[str]:

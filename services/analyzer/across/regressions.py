@@ -1,9 +1,9 @@
 """Regressions between versions: block against block of like conditions, with intervals.
 
-Paired are runs of the same agent, scenario, parameters, batch size, level and variant, and of
-these their blocks by number. What else must be alike (`likeness`) and is not refuses the pair, and
-is named: a number under other conditions, or of another
-model, is no regression; another version of the same model may be one.
+Paired are runs of the same agent, scenario, batch size, level and variant, those of the same
+parameters first, and of these their blocks by number. What else must be alike (`likeness`) and is
+not refuses the pair, and is named: a number under other conditions, or of another model, is no
+regression; another version of the same model may be one.
 """
 
 from collections import defaultdict
@@ -27,7 +27,8 @@ from services.analyzer.tables.table import (
     whole,
 )
 
-_PAIRED_BY = ("agent", "scenario", "parameters", "batch_size", "level", "variant")
+_PAIRED_BY = ("agent", "scenario", "batch_size", "level", "variant")
+_PARAMETERS = ("parameters",)
 _REPLAY = "counters"
 """The variant of runs whose times are a profiler's."""
 _VERSIONS = ("model", "framework", "mlscope_version", "python_version", "checksums")
@@ -50,7 +51,7 @@ def regressions(sources: Sequence[Source], _: Terms) -> Table:
         if lonely:
             notes.append(
                 f"{other.evaluation}: {many(lonely, 'run')} {verb(lonely, 'has', 'have')} no "
-                "partner of the same agent, scenario, batch size and level"
+                "partner of the same agent, scenario, batch size, level and variant"
             )
     return made(COMPARISON, rows, _verdict(rows), notes)
 
@@ -78,18 +79,28 @@ def _verdict(rows: Sequence[Cells]) -> str:
 
 
 def _paired(first: Source, other: Source) -> tuple[list[tuple[Cells, Cells]], int]:
-    """Return rows of latency that belong together, those of one key in their order."""
+    """Return rows of latency that belong together, and how many of the other have no partner.
+
+    Those of one key are taken in their order, of the same parameters before any that is left over.
+    """
     before: dict[tuple[object, ...], list[Cells]] = defaultdict(list)
     for row in _timed(first):
-        before[_pair(first, row)].append(row)
-    found, lonely = [], 0
-    for row in _timed(other):
-        mine = before[_pair(other, row)]
-        if mine:
-            found.append((mine.pop(0), row))
-        else:
-            lonely += 1
-    return found, lonely
+        before[_told(first, row, _PAIRED_BY)].append(row)
+    rows = _timed(other)
+    found: dict[int, Cells] = {}
+    for must_be_like in (True, False):
+        for place, row in enumerate(rows):
+            mine = before[_told(other, row, _PAIRED_BY)] if place not in found else []
+            like = [
+                each
+                for each in mine
+                if not must_be_like
+                or _told(first, each, _PARAMETERS) == _told(other, row, _PARAMETERS)
+            ]
+            if like:
+                found[place] = mine.pop(mine.index(like[0]))
+    pairs = [(found[place], row) for place, row in enumerate(rows) if place in found]
+    return pairs, len(rows) - len(pairs)
 
 
 def _timed(source: Source) -> list[Cells]:
@@ -97,10 +108,10 @@ def _timed(source: Source) -> list[Cells]:
     return [r for r in rows if source.conditions.get(r["run"], {}).get("variant") != _REPLAY]
 
 
-def _pair(source: Source, row: Cells) -> tuple[object, ...]:
+def _told(source: Source, row: Cells, names: Sequence[str]) -> tuple[object, ...]:
     told = source.conditions.get(row["run"], {})
     # Tables of before there were variants have none: no variant is what they mean.
-    return tuple({"variant": "", **told, **row}.get(name) for name in _PAIRED_BY)
+    return tuple({"variant": "", **told, **row}.get(name) for name in names)
 
 
 def _cells(first: Source, other: Source, old: Cells, new: Cells) -> Cells:

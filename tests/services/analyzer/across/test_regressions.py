@@ -139,3 +139,30 @@ def test_tables_stored_before_there_were_variants_are_paired_still() -> None:
     stored = Source("1.0", {"conditions": without, "latency": old.tables["latency"]})
     (row,) = rows(COMPARISON, stored, new)
     assert (row["result"], row["paired"]) == ("same", "runs")
+
+
+def _of(name: str, *loads: tuple[str, dict[str, Any]]) -> Source:
+    return source(name, *(batch(1, MS, run=run, parameters=told) for run, told in loads))
+
+
+def test_runs_of_other_parameters_are_refused_and_the_parameters_named() -> None:
+    before = _of("1.0", ("a", {"queries": 5, "rate_hz": 2}))
+    after = _of("2.0", ("b", {"queries": 4, "rate_hz": 2, "seed": 1}))
+    (row,) = rows(COMPARISON, before, after)
+    assert (row["result"], row["change"]) == ("refused", None)
+    assert row["unlike"] == "parameter queries, parameter seed"
+    table = table_of(COMPARISON, [before, after])
+    assert table.caveats == ()
+    assert table.verdict.endswith("1 pair refused: other parameter queries, parameter seed.")
+
+
+def test_runs_of_the_same_parameters_are_paired_before_others() -> None:
+    before = _of("1.0", ("a", {"rate_hz": 5}), ("b", {"rate_hz": 9}))
+    after = _of("2.0", ("c", {"rate_hz": 7}), ("d", {"rate_hz": 5}), ("e", {"rate_hz": 8}))
+    told = rows(COMPARISON, before, after)
+    assert [(row["first_run"], row["second_run"], row["result"]) for row in told] == [
+        ("b", "c", "refused"),
+        ("a", "d", "same"),
+    ]
+    (note,) = table_of(COMPARISON, [before, after]).caveats
+    assert note.startswith("2.0: 1 run has no partner of the same agent, scenario, batch size")
