@@ -27,7 +27,7 @@ def choice(sources: Sequence[Source], terms: Terms) -> Table:
     fitting = [row for row in rows if not row["misses"]]
     best = min(fitting, key=_preference, default=None)
     told = [{**row, "is_chosen": row is best, "meets": not row["misses"]} for row in rows]
-    return made(COMPARISON, told, _verdict(terms, rows, best))
+    return made(COMPARISON, told, _verdict(terms, rows, best), _caveats(terms, rows))
 
 
 def _preference(row: Cells) -> tuple[float, float]:
@@ -41,12 +41,30 @@ def _verdict(terms: Terms, rows: Sequence[Cells], best: Cells | None) -> str:
     wanted = _wanted(terms)
     if best is None:
         return f"None of {len(rows)} meets {wanted}."
-    why = "the cheapest" if best["cost"] is not None else "of most throughput"
+    why = "of most throughput"
+    if best["cost"] is not None:
+        why = "the cheapest of those with a price" if _unpriced(rows) else "the cheapest"
     met = f" that meets {wanted}" if wanted else "; no target was given"
     return (
         f"Choose {best['model'] or best['evaluation']} on {best['agent']} at batch "
         f"{best['batch_size']}, {why}{met}."
     )
+
+
+def _caveats(terms: Terms, rows: Sequence[Cells]) -> list[str]:
+    """Return what a choice leaves aside: that models are not one another's equal, and prices."""
+    notes = []
+    models = sorted({row["model"].rpartition(":")[0] or row["model"] for row in rows})
+    if len(models) > 1 and terms.least_accuracy is None:
+        told = ", ".join(models)
+        notes.append(f"models differ: {told}: without a target of accuracy any is as good")
+    if terms.prices and (without := _unpriced(rows)):
+        notes.append(f"no price of: {', '.join(without)}")
+    return notes
+
+
+def _unpriced(rows: Sequence[Cells]) -> list[str]:
+    return sorted({row["agent"] for row in rows if row["cost"] is None})
 
 
 def _wanted(terms: Terms) -> str:

@@ -68,6 +68,24 @@ def test_without_a_target_none_is_met() -> None:
     assert met.endswith("of most throughput that meets a latency of 2 ms.")
 
 
+def test_the_cheapest_is_of_those_with_a_price_and_the_others_are_named() -> None:
+    table = table_of(CHOICE, [FAST, SLOW], Terms(prices={"dear": 3.6}))
+    assert "on dear at batch 8, the cheapest of those with a price;" in table.verdict
+    assert table.caveats == ("no price of: cheap",)
+    priced = table_of(CHOICE, [FAST, SLOW], Terms(prices=PRICES))
+    assert "the cheapest; no target" in priced.verdict
+    assert priced.caveats == table_of(CHOICE, [FAST, SLOW]).caveats == ()
+
+
+def test_a_choice_among_unlike_models_says_so_unless_accuracy_is_asked_for() -> None:
+    other = source("other", batch(1, MS, agent="dear", model="resnet"))
+    note = "models differ: m, resnet: without a target of accuracy any is as good"
+    assert table_of(CHOICE, [FAST, other]).caveats == (note,)
+    assert table_of(CHOICE, [FAST, other], Terms(least_accuracy=0.5)).caveats == ()
+    another = source("another", batch(1, MS, agent="dear", model_version="2"))
+    assert table_of(CHOICE, [FAST, another]).caveats == ()
+
+
 def _judged(name: str, ns: int, hits: int, **more: Any) -> Source:
     outputs = [[n, n, {"features": [_answer(n < hits)], "truth": _truth()}] for n in range(10)]
     run: dict[str, Any] = batch(1, ns, count=10, outputs=outputs, model=name, **more)
