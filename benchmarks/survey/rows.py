@@ -31,14 +31,15 @@ def run_at(frames: Frames, level: Level) -> Run | None:
 def online_row(name: str, sweep: Path, batched: Sequence[Path]) -> Row:
     """Return a model's row of latency and throughput over batch sizes.
 
-    `rates` are of predict alone, batch over trimmed mean; `best_per_s` is measured throughput, of
-    scenario batched, where that was run, else of the sweep's own queries.
+    `rates` are of predict alone, batch over trimmed mean, of batch 1 that of `online_ms`;
+    `best_per_s` is measured throughput, of scenario batched, where that was run, else of the
+    sweep's own queries.
     """
     frames = frames_of(sweep)
     single = next(run for run in frames.measured if run.row.run == SINGLE)
     swept = [run for run in frames.measured if run is not single]
     latency = single.operator_ns(PREDICT) / 1e6
-    rates = rates_of(swept)
+    rates = rates_of([*swept, single])
     measured = [run for path in batched for run in frames_of(path).measured] or swept
     throughput = {
         run.row.batch_size: rate.rate_hz for run in measured if (rate := samples_rate(run))
@@ -57,7 +58,10 @@ def online_row(name: str, sweep: Path, batched: Sequence[Path]) -> Row:
 
 
 def rates_of(runs: Sequence[Run]) -> dict[int, float]:
-    """Return samples a second of predict alone by batch size, without those a model refused."""
+    """Return samples a second of predict alone by batch size, without those a model refused.
+
+    Of several runs of a size the last counts.
+    """
     return {
         run.row.batch_size: run.row.batch_size / trimmed_mean(spent_ns) * 1e9
         for run in runs
@@ -70,7 +74,8 @@ def system_row(frames: Frames, counted: Mapping[str, float] | None) -> Row:
 
     FLOP and bytes are counted ones where there are some, else the layers' own: 2 a multiply-add,
     tensors read and written once. Memory-bound is below the ridge of the roof that the run of
-    layers was told, null where it was told none.
+    layers was told, null where it was told none. The GPU's share is the kernels' busy time over
+    the untraced predict (XSP, Table IX).
     """
     plain, layered = run_at(frames, Level.MODEL), run_at(frames, Level.FRAMEWORK)
     deep = run_at(frames, Level.SYSTEM)
@@ -87,7 +92,7 @@ def system_row(frames: Frames, counted: Mapping[str, float] | None) -> Row:
     row["stages"] = stages_of(layered, deep)
     if deep is not None:
         kernels = _only_kernels(deep)
-        row["gpu_share"] = busy_in / trimmed_mean(deep.operator_ns(PREDICT))
+        row["gpu_share"] = busy_in / model_ns
         row["kernels"] = kernels.height // max(deep.answered.height, 1)
         row["unattributed"] = deep.unattributed_share
         predicts = deep.operator_ns(PREDICT)

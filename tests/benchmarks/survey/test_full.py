@@ -9,17 +9,19 @@ from benchmarks.survey import full
 from benchmarks.survey.bundles import frames_of
 from benchmarks.survey.full_rows import (
     NUMBERED,
+    cells_of,
     counted_in,
     energy_row,
     numbered_row,
     optimal_verdict,
 )
-from benchmarks.survey.rows import run_at
+from benchmarks.survey.rows import run_at, system_row
 from benchmarks.survey.subjects import net_named
 from benchmarks.survey.tables import optimum
 from schemas.agent import Announcement, CollectorFacts, Hardware, Runtime
 from schemas.level import Level
 from services.analyzer.frames import Frames
+from services.analyzer.tables.kernels_by_model import ANALYSIS as KERNELS_BY_MODEL
 from tests.gpu.recordings import recorded_bundle
 
 NET = net_named("fasterrcnn-resnet50-fpn")
@@ -87,6 +89,11 @@ def test_counters_of_every_kernel_are_a_calls(resnet: Frames, paths: list[Path])
     assert found["read_bytes"] == pytest.approx(5.4e9, rel=0.01)
     assert found["occupancy"] == pytest.approx(28.5, abs=0.1)
     assert counted_in(frames_of(paths[0])) is None
+
+
+def test_the_gpu_s_share_is_of_the_untraced_predict_as_in_a15(resnet: Frames) -> None:
+    (row,) = cells_of(KERNELS_BY_MODEL.compute(resnet))
+    assert system_row(resnet, None)["gpu_share"] == pytest.approx(row["gpu_share"], abs=0.02)
 
 
 def test_one_batch_size_has_no_optimum(paths: list[Path]) -> None:

@@ -8,6 +8,7 @@ import pytest
 from benchmarks.survey.__main__ import main
 from benchmarks.survey.bounds import NO_BOUND
 from benchmarks.survey.listed import Listed
+from benchmarks.survey.rows import online_row
 from benchmarks.survey.steps import NothingMeasured, State, Survey, steps
 from benchmarks.survey.tables import sections
 
@@ -49,6 +50,9 @@ def test_latency_and_throughput_are_of_every_model(out: Path) -> None:
     assert {row["framework"] for row in rows} == {"onnxruntime"}
     speeds = rows_of(out, "Speed-up over batch sizes")
     assert [row["1"] for row in speeds] == ["1.0"]
+    # Both of the same queries, the forty single ones.
+    row = online_row("tiny-cnn", out / "sweep-tiny-cnn.bundle", [])
+    assert row["rates"][1] == pytest.approx(1e3 / row["online_ms"])
 
 
 def test_layers_have_work_and_a_roof_and_no_gpu(out: Path) -> None:
