@@ -57,14 +57,14 @@ def shown(value: Any, unit: str = "") -> str:
         return _scaled(value, _BYTES)
     if unit in ("FLOP", "FLOP/s", "B/s"):
         factor, prefix = _scale_of(value, _WORK)
-        return f"{_number(value / factor)} {prefix}{unit}"
+        return f"{number(value / factor)} {prefix}{unit}"
     if unit == "share":
         return f"{value:z.1%}"
     if unit == "%":
-        return f"{_number(value)} %"
+        return f"{number(value)} %"
     if unit == "1/s":
-        return f"{_number(value)} /s"
-    return _number(value) if unit in ("", "1") else f"{_number(value)} {_SAID.get(unit, unit)}"
+        return f"{number(value)} /s"
+    return number(value) if unit in ("", "1") else f"{number(value)} {_SAID.get(unit, unit)}"
 
 
 def counted(count: int | None) -> str:
@@ -79,14 +79,16 @@ def counted(count: int | None) -> str:
 
 def _scaled(value: float, scales: tuple[tuple[float, str], ...]) -> str:
     factor, unit = _scale_of(value, scales)
-    return f"{_number(value / factor)} {unit}"
+    return f"{number(value / factor)} {unit}"
 
 
 def _scale_of(value: float, scales: tuple[tuple[float, str], ...]) -> tuple[float, str]:
     return next((each for each in scales if abs(value) >= each[0]), scales[-1])
 
 
-def _number(value: float) -> str:
+def number(value: float, digits: int = 4) -> str:
+    """Return a number with so many digits that count; a large one has all before its point."""
     if float(value).is_integer() and abs(value) < 1e15:
         return f"{int(value)}"
-    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+    rounded = f"{value:.0f}"
+    return rounded if len(rounded.lstrip("-")) > digits else f"{value:.{digits}g}"

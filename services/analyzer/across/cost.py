@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from mlscope.client.quantities import number
 from schemas.analysis import Table
 from services.analyzer.across.source import (
     PLACE_COLUMNS,
@@ -27,7 +28,7 @@ def cost(sources: Sequence[Source], terms: Terms) -> Table:
         best = min(rows, key=lambda row: row["cost"])
         verdict = (
             f"Cheapest is {best['model'] or best['evaluation']} on {best['agent']} at batch "
-            f"{best['batch_size']}: ${best['cost']:.4g} a million inferences."
+            f"{best['batch_size']}: ${number(best['cost'])} a million inferences."
         )
     notes = [f"no price of: {', '.join(without)}"] if without and rows else []
     return made(COMPARISON, rows, verdict, notes)

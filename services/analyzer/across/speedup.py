@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
+from mlscope.client.quantities import number
 from schemas.analysis import Table
 from services.analyzer.across.source import (
     PLACE_COLUMNS,
@@ -25,8 +26,8 @@ def speedup(sources: Sequence[Source], _: Terms) -> Table:
         best = max(told, key=lambda row: row["speedup"])
         where = f"{best['model'] or best['evaluation']} on {best['agent']}"
         found = (
-            f"at batch {best['batch_size']} {best['speedup']:.3g} times the throughput of batch "
-            f"{best['base_batch_size']}"
+            f"at batch {best['batch_size']} {number(best['speedup'], 3)} times the throughput of "
+            f"batch {best['base_batch_size']}"
         )
         if best["speedup"] > 1:
             verdict = f"{where} gains most: {found}."

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
+from mlscope.client.quantities import number
 from schemas.analysis import Table
 from services.analyzer.across.source import (
     PLACE_COLUMNS,
@@ -48,7 +49,7 @@ def systems(sources: Sequence[Source], _: Terms) -> Table:
 
 
 def _times(ratio: float, is_base: bool, of: str) -> str:
-    return "" if is_base else f", {ratio:.3g} times{of}"
+    return "" if is_base else f", {number(ratio, 3)} times{of}"
 
 
 def _names(rows: Sequence[Cells]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from mlscope.client.quantities import number
 from schemas.analysis import Table
 from services.analyzer.across.source import PLACE_COLUMNS, Comparison, Source, Terms, rates
 from services.analyzer.tables.charts import lines
@@ -16,7 +17,7 @@ def throughput(sources: Sequence[Source], _: Terms) -> Table:
     if rows:
         best = max(rows, key=lambda row: row["samples_per_s"])
         verdict = (
-            f"Most samples a second: {best['samples_per_s']:.4g} of {best['evaluation']} on "
+            f"Most samples a second: {number(best['samples_per_s'])} of {best['evaluation']} on "
             f"{best['agent']} at batch {best['batch_size']}."
         )
     return made(COMPARISON, rows, verdict)

@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from mlscope.client.quantities import number
 from mlscope.load.scenarios import COLD
 from schemas.analysis import Table
 from schemas.batch import SpanKind
@@ -59,8 +60,8 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     if first["times"] is None:
         return f"{opened} first run {in_time(first['cold'])} ({first['run']})."
     return (
-        f"{opened} first run {in_time(first['cold'])}, {first['times']:.3g} times a warm one "
-        f"({first['run']})."
+        f"{opened} first run {in_time(first['cold'])}, {number(first['times'], 3)} times a warm "
+        f"one ({first['run']})."
     )
 
 

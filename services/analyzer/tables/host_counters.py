@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from mlscope.client.quantities import number
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from schemas.level import Level
@@ -62,7 +63,7 @@ def _verdict(rows: Sequence[_Cells]) -> str:
     # Where the processor's own were counted, that run tells more.
     telling = next((row for row in perf if row["event"] == _SAID[0]), perf[0])
     found = {row["event"]: row for row in perf if row["run"] == telling["run"]}
-    told = [f"{found[n]['per_query']:.4g} {n}" for n in _SAID if n in found]
+    told = [f"{number(found[n]['per_query'])} {n}" for n in _SAID if n in found]
     ratio = found.get(_SAID[0], {}).get("ratio")
     cycle = f" at {ratio:.3g} instructions a cycle" if ratio is not None else ""
     what = ", ".join(told) or many(len(found), "event")

@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from typing import Any
 
+from mlscope.client.quantities import number
 from mlscope.statistics import mean_interval, minimum_count
 from schemas.analysis import Table
 from services.analyzer.counts import many
@@ -129,11 +130,11 @@ def _result(run: Run, cells: dict[str, Any]) -> str:
         return "no result: no query was answered"
     if run.is_open_loop:
         offered_hz = spaced_hz(run.queries, "due_ns")
-        under = f" at {offered_hz:.4g} queries/s" if offered_hz else ""
+        under = f" at {number(offered_hz)} queries/s" if offered_hz else ""
         return f"99th percentile {in_time(cells['p99'])}{under}"
     rate = samples_rate(run)
     if run.row.scenario == _BATCHED and rate:
-        return f"{rate.rate_hz:.4g} samples/s"
+        return f"{number(rate.rate_hz)} samples/s"
     return f"trimmed mean {in_time(cells['trimmed_mean'])}, 90th percentile {in_time(cells['p90'])}"
 
 

@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from typing import Any
 
+from mlscope.client.quantities import number
 from mlscope.load.scenarios import COLD
 from mlscope.statistics import OptimalBatch, Throughput
 from mlscope.statistics import optimal_batch as optimum
@@ -103,7 +104,7 @@ def _verdict(group: _Group, choice: OptimalBatch, rates: dict[int, Throughput]) 
     agent, scenario, _ = group
     best = "The optimal batch size" if choice.settled else "The best batch size measured"
     most = max(rates, key=lambda size: rates[size].rate_hz)
-    told = f"; most samples a second, {rates[most].rate_hz:.4g}, at {most}"
+    told = f"; most samples a second, {number(rates[most].rate_hz)}, at {most}"
     further = told if most != choice.batch_size else ""
     return f"{best} on {agent} ({scenario}) is {choice.batch_size}: {choice.reason}{further}."
 
@@ -111,8 +112,8 @@ def _verdict(group: _Group, choice: OptimalBatch, rates: dict[int, Throughput]) 
 def _disagreement(rows: list[dict[str, Any]]) -> list[str]:
     """Say where latency and throughput contradict each other: time went elsewhere, or overlaps."""
     return [
-        f"{row['run']}: batch size over latency is {row['rate_by_latency']:.4g} samples/s, "
-        f"throughput {row['samples_per_s']:.4g}: queries overlapped, or time lay between them"
+        f"{row['run']}: batch size over latency is {number(row['rate_by_latency'])} samples/s, "
+        f"throughput {number(row['samples_per_s'])}: queries overlapped, or time lay between them"
         for row in rows
         if abs(row["rate_by_latency"] / row["samples_per_s"] - 1.0) > MOST_APART
     ]

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from mlscope.client.quantities import number
 from schemas.analysis import Table
 from services.analyzer.ceilings import Ceilings, ceilings_of, roof_notes
 from services.analyzer.frames import PREDICT, Frames, Run, RunRow
@@ -71,8 +72,8 @@ def _verdict(rows: list[dict[str, Any]], stacks: list[Stack]) -> str:
     whole_, *layers = rows
     most = max(layers, key=lambda row: row["lost"])
     return (
-        f"Predict of {whole_['run']} takes {in_time(whole_['time'])}, {whole_['times']:.3g} times "
-        f"what the roof allows; most is lost in {most['name']}, {in_time(most['lost'])}."
+        f"Predict of {whole_['run']} takes {in_time(whole_['time'])}, {number(whole_['times'], 3)} "
+        f"times what the roof allows; most is lost in {most['name']}, {in_time(most['lost'])}."
     )
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from mlscope.client.quantities import number
 from services.analyzer.counts import be, many, verb
 from services.analyzer.frames import Run
 from services.analyzer.tables.kernel_frames import point_of
@@ -100,8 +101,8 @@ def above_roof(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         if above := [each for each in shares if each > 1.0]:
             yield (
                 f"{run}: {len(above)} of {many(len(shares), 'row')} {be(len(above))} above the "
-                f"roof, by up to {max(above):.3g} times: caches served bytes that count as moved, "
-                "or a faster algorithm or arithmetic did the work"
+                f"roof, by up to {number(max(above), 3)} times: caches served bytes that count "
+                "as moved, or a faster algorithm or arithmetic did the work"
             )
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from mlscope.client.quantities import number
 from mlscope.statistics import Throughput
 from mlscope.statistics import throughput as rate_of
 from schemas.analysis import Table
@@ -35,7 +36,7 @@ def throughput(frames: Frames) -> Table:
         closed = [row for row in rated if row["offered_per_s"] is None]
         best = max(_least_traced(closed or rated), key=lambda row: row["samples_per_s"])
         verdict = (
-            f"Most samples a second: {best['samples_per_s']:.4g} in {best['run']} "
+            f"Most samples a second: {number(best['samples_per_s'])} in {best['run']} "
             f"({best['scenario']}, batch {best['batch_size']}, level {best['level']})."
         )
     partial = [

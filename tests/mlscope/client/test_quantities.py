@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mlscope.client.quantities import counted, head_of, heads_of, shown, unit_of
+from mlscope.client.quantities import counted, head_of, heads_of, number, shown, unit_of
 from schemas.analysis import Column
 
 
@@ -33,6 +33,22 @@ from schemas.analysis import Column
 )
 def test_a_cell_reads_well(value: Any, unit: str, text: str) -> None:
     assert shown(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (14_960.24, 4, "14960"),
+        (9_999.6, 4, "10000"),
+        (5_702.3, 3, "5702"),
+        (-12_345.6, 4, "-12346"),
+        (0.12346, 4, "0.1235"),
+        (5.258, 3, "5.26"),
+        (2.5e14, 4, "250000000000000"),
+    ],
+)
+def test_a_number_is_never_in_powers_of_ten(value: float, digits: int, text: str) -> None:
+    assert number(value, digits) == text
 
 
 @pytest.mark.parametrize(

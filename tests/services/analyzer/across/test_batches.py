@@ -2,6 +2,8 @@
 
 import pytest
 
+from services.analyzer.across.cost import COMPARISON as COST
+from services.analyzer.across.source import Terms
 from services.analyzer.across.speedup import COMPARISON as SPEEDUP
 from services.analyzer.across.systems import COMPARISON as SYSTEMS
 from services.analyzer.across.throughput import COMPARISON as THROUGHPUT
@@ -71,3 +73,14 @@ def test_no_gain_is_not_called_one() -> None:
     table = table_of(SPEEDUP, [source("flat", batch(1, MS), batch(2, 4 * MS))])
     assert table.verdict.startswith("Larger batches gain nothing; m:1 on a loses least: at batch 2")
     assert "gains most: at batch 2 2 times" in table_of(SPEEDUP, [FAST]).verdict
+
+
+def test_verdicts_say_no_powers_of_ten() -> None:
+    slow, quick = source("slow", batch(1, 900 * MS)), source("quick", batch(1, 7000))
+    both = [slow, source("quick", batch(1, 7000), batch(2, 9000))]
+    assert "a second: 222222 of quick" in table_of(THROUGHPUT, both).verdict
+    assert "128571 times that of a (slow)" in table_of(SYSTEMS, [slow, quick]).verdict
+    dear = table_of(COST, [slow], Terms(prices={"a": 50.0}))
+    assert "batch 1: $12500 a million" in dear.verdict
+    rare = source("rare", batch(1, 900 * MS), batch(2, 7000))
+    assert "at batch 2 257143 times the throughput" in table_of(SPEEDUP, [rare]).verdict
