@@ -94,3 +94,10 @@ def conditions(name: str, folder: Path) -> Iterator[str]:
 
 def test_the_gpus_clock_is_told(name: str, folder: Path) -> None:
     assert {"clock_sm", "power", "temperature"} <= {*conditions(name, folder)}
+
+
+def test_device_use_and_kernels_are_set_against_the_same_predict(name: str, folder: Path) -> None:
+    (use,), (by_model,) = (rows_of(analyzed(name, folder).tables, n) for n in ("device_use", "A15"))
+    assert use["latency"] == by_model["latency"] != use["predict"]
+    assert use["latency_run"].endswith("-model")
+    assert use["busy_share"] == pytest.approx(use["busy"] / use["latency"])

@@ -1,5 +1,6 @@
 """Device use: how long a query keeps its device busy, its idle and launch gaps, what binds it."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import polars as pl
@@ -7,7 +8,7 @@ import polars as pl
 from schemas.analysis import Table
 from schemas.batch import SpanKind
 from services.analyzer.busy import busy_ns
-from services.analyzer.frames import PREDICT, Frames
+from services.analyzer.frames import OPERATOR_LEVEL, PREDICT, Frames, Ns
 from services.analyzer.grouped import trimmed
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.kernel_frames import device_work
@@ -38,37 +39,66 @@ DEVICE_BOUND, HOST_BOUND = 0.8, 0.5
 """Shares of predict in which the device is busy: at the first and above the device is what binds,
 at the second and below the host; between them neither alone."""
 
+MOST_COPIED = 0.1
+"""Share of a device's busy time above which the verdict says that copies run in it."""
+
 
 def device_use(frames: Frames) -> Table:
     """Return a row a load: busy, idle and waiting time of its device a query."""
     traced = traced_of(frames)
-    rows = [_row(each) for each in timed_in(traced)]
+    timed = timed_in(traced)
+    rows = [_row(each) for each in timed]
     verdict = REPLAY_ALONE if traced else NO_KERNELS
     if rows:
-        last = rows[-1]
-        verdict = (
-            f"At batch {last['batch_size']} the device is busy for "
-            f"{in_percent(last['busy_share'])} of predict ({last['run']}): {last['bound']}."
+        verdict = _verdict(rows[-1])
+    notes = [note for each in timed for note in _notes(each)]
+    return made(ANALYSIS, rows, verdict, [*kernel_doubts(frames, traced), *notes])
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    other = row["latency_run"]
+    where = f"{row['run']}, predict of {other}" if other not in ("", row["run"]) else row["run"]
+    copied = row["copy_share"] or 0.0
+    copies = f", {in_percent(copied)} of that with copies" if copied > MOST_COPIED else ""
+    return (
+        f"At batch {row['batch_size']} the device is busy for {in_percent(row['busy_share'])} of "
+        f"predict ({where}){copies}: {row['bound']}."
+    )
+
+
+def _notes(traced: Traced) -> Iterator[str]:
+    """Yield where predict is as a deep trace slowed it."""
+    model = traced.stack.model
+    if model is not None and model.row.level > OPERATOR_LEVEL:
+        yield (
+            f"{model.row.run}: no run stops at level model; its predict holds the cost of tracing "
+            f"level {model.row.level_name}, so that the device seems less busy"
         )
-    return made(ANALYSIS, rows, verdict, kernel_doubts(frames, traced))
 
 
 def _row(traced: Traced) -> dict[str, Any]:
     work = device_work(traced.run)
     unions = busy_ns(work, ["query"])
     busy = trimmed(unions, [], "busy_ns").to_dicts()[0]
-    values = traced.run.operator_ns(PREDICT)
-    predict = trimmed_cells("predict", values)
+    predict = trimmed_cells("predict", traced.run.operator_ns(PREDICT))
+    model = traced.stack.model
+    values: Sequence[int] | Ns = model.operator_ns(PREDICT) if model else ()
+    latency = trimmed_cells("latency", values)
     idle = difference(_margin(predict, "predict"), Margin(busy["mid"], busy["low"], busy["high"]))
-    part = share(busy["mid"], predict["predict"])
+    part = share(busy["mid"], latency["latency"])
+    copies = busy_ns(work.filter(pl.col("kind") == int(SpanKind.COPY)), ["query"])["busy_ns"]
     return {
         **traced.stack.cells(traced.run),
         "queries": busy["n"],
         **predict,
+        "latency_run": model.row.run if model else "",
+        "latency_queries": len(values),
+        **latency,
         "busy": busy["mid"],
         "busy_low": busy["low"],
         "busy_high": busy["high"],
         "busy_share": part,
+        "copy_share": share(float(copies.sum()), float(unions["busy_ns"].sum())),
         **_kinds(work, unions),
         **idle.cells("idle"),
         **_gaps(work),
@@ -144,21 +174,28 @@ ANALYSIS = Analysis(
     source=(
         "XSP IV's GPU share, by the union of device work and not its sum: streams overlap. Gaps "
         "lie between device work of a query; waiting is those whose next work was launched only "
-        f"after the device had run dry. Busy for {DEVICE_BOUND:.0%} of predict or more is "
-        f"device-bound, for {HOST_BOUND:.0%} or less host-bound. Means a query have Student's t, "
-        "medians order statistics, idle the margins of both that it lies between."
+        f"after the device had run dry. Busy for {DEVICE_BOUND:.0%} or more of predict, as nothing "
+        f"deeper slowed it, is device-bound, for {HOST_BOUND:.0%} or less host-bound. Means a "
+        "query have Student's t, medians order statistics, idle the margins of both that it lies "
+        "between."
     ),
     columns=(
         *STACK_COLUMNS,
         whole("queries", "Queries it is over."),
         *estimate("predict", "Trimmed mean of predict in the same, traced run."),
+        text("latency_run", "The run traced least that has predict: its latency is set against."),
+        whole("latency_queries", "Queries that its latency is over."),
+        *estimate("latency", "Trimmed mean of predict in that run."),
         *estimate("busy", "Trimmed mean of the time a query in which some device work ran."),
-        real("busy_share", "Busy over predict.", "1"),
+        real("busy_share", "Busy over that latency.", "1"),
+        real(
+            "copy_share", "Share of the busy time in which copies ran, kernels beside or not.", "1"
+        ),
         *estimate("kernels", "Mean summed time of kernels a query."),
         *estimate("copies", "Mean summed time of copies a query."),
         *estimate("sets", "Mean summed time of memory sets a query."),
         *estimate("overlap", "Summed time less the union: work side by side."),
-        *estimate("idle", "Predict less busy; negative where work outlasts predict."),
+        *estimate("idle", "The traced run's predict less busy; negative where work outlasts it."),
         real("gaps", "Idle stretches between device work a query.", "1"),
         *estimate("gap_total", "Their time a query."),
         *estimate("gap_median", "Median of one."),

@@ -2,9 +2,10 @@
 
 import pytest
 
+from schemas.batch import SpanKind
 from services.analyzer.tables.device_use import ANALYSIS
-from tests.services.analyzer.tables.reading import rows_of, table_of
-from tests.services.analyzer.tables.traced import kernel_run
+from tests.services.analyzer.tables.reading import rows_of, span, table_of
+from tests.services.analyzer.tables.traced import kernel_run, model_run
 
 _NO_COUNTERS = (None, None, None, None, 2)
 
@@ -44,3 +45,31 @@ def test_work_beyond_predict_leaves_negative_idle_time_as_it_is() -> None:
 def test_without_launches_nobody_waited_as_far_as_known() -> None:
     (row,) = rows_of(table_of(ANALYSIS, kernel_run((0, "k", 100), count=1)))
     assert (row["waiting"], row["launch_delay"]) == (None, None)
+
+
+def test_what_binds_is_told_of_predict_that_nothing_traced() -> None:
+    quick = [span(1000 + n, 2, "predict", 8000, of=n) for n in range(3)]
+    table = table_of(ANALYSIS, model_run(spans=quick), _run((0, 6800, 0)))
+    (row,) = rows_of(table)
+    assert (row["predict"], row["idle"]) == (10_000.0, 3200.0)
+    told = (row["latency_run"], row["latency_queries"], row["latency"], row["busy_share"])
+    assert told == ("m", 3, 8000.0, 0.85)
+    said = "At batch 1 the device is busy for 85.0% of predict (s, predict of m): device-bound."
+    assert table.verdict == said
+
+
+def test_a_predict_that_was_traced_deeply_alone_is_doubted() -> None:
+    slowed = "s: no run stops at level model; its predict holds the cost of tracing level system"
+    run = _run((0, 6800, 0))
+    assert any(each.startswith(slowed) for each in table_of(ANALYSIS, run).caveats)
+    assert not any("level model" in each for each in table_of(ANALYSIS, model_run(), run).caveats)
+
+
+def test_copies_that_fill_the_device_are_told() -> None:
+    kernel, copy = ([0, 0, name, at, 4000, *_NO_COUNTERS] for name, at in (("k", 0), ("c", 3000)))
+    copy[len(copy) - 1] = int(SpanKind.COPY)
+    table = table_of(ANALYSIS, kernel_run(count=1) | {"kernels": [kernel, copy, copy]})
+    (row,) = rows_of(table)
+    assert (row["busy"], row["copies"], row["copy_share"]) == (7000.0, 8000.0, 4 / 7)
+    assert table.verdict.endswith("(s), 57.1% of that with copies: mixed.")
+    assert "copies" not in table_of(ANALYSIS, _run((0, 4000, 0))).verdict
