@@ -8,6 +8,9 @@ from schemas.identity import Token
 from schemas.level import Level, LevelField
 from schemas.message import Fact, Message
 
+QUERIES_GUESSED = "its queries are guessed: "
+"""How a caveat begins without which no latency and no rate of an imported run is to be read."""
+
 
 class Tally(Message):
     """What an attempt published: batches by kind (`trace`, `query`, `output`) and rows in them."""

@@ -1,6 +1,6 @@
 """torch.profiler's events as a recording.
 
-`ProfilerStep#n`, else annotations called `query`, are queries; without any the whole trace is one.
+`kineto_queries` says which stretches are queries.
 Outermost operators (`cpu_op`) are layers, those inside them library calls; the runtime's and the
 driver's calls, kernels, copies and sets are level system, joined by Kineto's correlation ids.
 """
@@ -15,6 +15,7 @@ import polars as pl
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.foreign.chrome import Events
+from services.agent.foreign.kineto_queries import Queries, queries_of
 from services.agent.foreign.nested import doubts
 from services.agent.foreign.recording import Recording, filled, rooted
 
@@ -39,7 +40,6 @@ _ARGUMENTS: Mapping[str, str] = MappingProxyType(
         "graph node id": "graph_node",
     }
 )
-_QUERIES = r"^(ProfilerStep#\d+|query)$"
 
 
 def is_kineto(events: Events) -> bool:
@@ -52,13 +52,13 @@ def recording_of(events: Events, *, attributes: bool = True) -> Recording:
     told, notes = _stamped(events.frame)
     origin = int(told["start_ns"].min() or 0)  # type: ignore[arg-type]
     told = told.with_columns(pl.col("start_ns") - origin)
-    queries, made_up = _queries(told)
-    roots = rooted(queries, pl.col("name"))
+    queries = _queries(told)
+    roots = rooted(queries.frame, pl.col("name"))
     is_device = pl.col("cat").is_in(list(_DEVICES))
     devices = told.filter(is_device)
     parts = [
         roots,
-        _annotations(told),
+        _annotations(told, queries),
         _operators(told.filter(pl.col("cat") == OPERATORS), roots),
         _calls(told.filter(pl.col("cat").is_in(_CALLS)), devices),
         _devices(devices, attributes=attributes),
@@ -73,7 +73,7 @@ def recording_of(events: Events, *, attributes: bool = True) -> Recording:
         device="cuda" if devices.height else "cpu",
         accelerator=events.accelerator,
         epoch_ns=events.base_ns + origin if events.base_ns else 0,
-        notes=(*notes, *made_up, *doubts(events)),
+        notes=(*notes, *queries.notes, *doubts(events)),
     )
 
 
@@ -99,29 +99,16 @@ def _stamped(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     ).with_columns(pl.col("correlation").cast(pl.Int64).fill_null(-1)), notes
 
 
-def _queries(told: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Return what counts as queries, and a note where there were none."""
-    columns = ("name", "start_ns", "duration_ns", "thread")
-    named = told.filter((pl.col("cat") == ANNOTATIONS) & pl.col("name").str.contains(_QUERIES))
-    steps = named.filter(pl.col("name").str.starts_with("Prof"))
-    found = (steps if steps.height else named).select(columns)
-    if found.height:
-        return found, []
+def _queries(told: pl.DataFrame) -> Queries:
     hosts = told.filter(~pl.col("cat").is_in(list(_DEVICES)))
-    some = hosts if hosts.height else told
-    end = (pl.col("start_ns") + pl.col("duration_ns")).max()
-    whole = some.select(
-        pl.lit("trace").alias("name"),
-        pl.col("start_ns").min(),
-        (end - pl.col("start_ns").min()).alias("duration_ns"),
-        pl.col("thread").mode().first(),
-    )
-    return whole, ["the trace names no step: all of it is one query"]
+    annotations = told.filter(pl.col("cat") == ANNOTATIONS)
+    return queries_of(annotations, hosts if hosts.height else told)
 
 
-def _annotations(told: pl.DataFrame) -> pl.DataFrame:
+def _annotations(told: pl.DataFrame, queries: Queries) -> pl.DataFrame:
     """Return the other annotations, as operators of the pipeline."""
-    others = told.filter((pl.col("cat") == ANNOTATIONS) & ~pl.col("name").str.contains(_QUERIES))
+    is_other = (pl.col("cat") == ANNOTATIONS) & ~pl.col("name").is_in(queries.names)
+    others = told.filter(is_other)
     return others.select(
         "name", "start_ns", "duration_ns", "thread", pl.lit(int(Level.MODEL)).alias("level")
     )

@@ -17,6 +17,7 @@ from mlscope.statistics import (
 )
 from schemas.analysis import Column, Table
 from schemas.level import Level
+from schemas.run import QUERIES_GUESSED
 from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, RunRow
 from services.analyzer.noise import noise_of
@@ -165,6 +166,7 @@ def doubts(frames: Frames) -> list[str]:
     """Return why figures are less than they seem: rows not read, bad ends, lost batches, noise."""
     notes = list(frames.caveats)
     for row in frames.runs:
+        notes += [f"{row.run}: {note}" for note in row.caveats if note.startswith(QUERIES_GUESSED)]
         if row.end != "completed":
             notes.append(f"{row.run} ended {row.end}: its figures are over the rows there are")
         if row.dropped_batches:

@@ -2,6 +2,9 @@
 
 import pytest
 
+from schemas.run import QUERIES_GUESSED
+from services.analyzer.tables.latency import ANALYSIS as LATENCY
+from services.analyzer.tables.table import Analysis
 from services.analyzer.tables.throughput import ANALYSIS
 from tests.services.analyzer.tables.reading import MS, query, rows_of, table_of
 
@@ -61,3 +64,12 @@ def test_samples_without_an_answer_do_not_count() -> None:
     assert table.caveats == (
         "r0: 50 samples failed in queries that were answered in part; they do not count",
     )
+
+
+@pytest.mark.parametrize("analysis", [ANALYSIS, LATENCY], ids=lambda each: each.name)
+def test_a_run_whose_queries_an_import_guessed_says_so(analysis: Analysis) -> None:
+    told = {"run": "r0", "queries": [query(0, 0, MS)]}
+    guess = f"{QUERIES_GUESSED}all of it is one"
+    caveats = table_of(analysis, told | {"caveats": ["other", guess]}).caveats
+    assert f"r0: {guess}" in caveats
+    assert not any("other" in each for each in caveats)
