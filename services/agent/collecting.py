@@ -135,14 +135,20 @@ class Collecting:
             self._try(collector, collector.close)
 
     def _try(self, collector: Collector, act: Any) -> Any:
-        """Have a collector do something; one that fails is left out from then on, and said."""
+        """Have a collector do something; one that fails is closed, left out from then on, and said.
+
+        What it holds (descriptors, CUPTI, a thread) is no more the run's to pay for.
+        """
         try:
             return act()
         except Exception as error:  # noqa: BLE001 - foreign code must not end the run
             _log.warning("collector %s failed: %s", collector.name, error)
-            self._note(f"collector {collector.name} failed: {error or type(error).__name__}")
+            reason = error.reason if isinstance(error, CollectorError) else str(error)
+            self._note(f"collector {collector.name} failed: {reason or type(error).__name__}")
             if collector in self._collectors:
                 self._collectors.remove(collector)
+                with contextlib.suppress(Exception):
+                    collector.close()
             return _FAILED
 
     def _note(self, note: str) -> None:

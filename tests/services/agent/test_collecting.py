@@ -16,6 +16,7 @@ from schemas.request import Blocks
 from schemas.run import RunCompleted
 from services.agent.collecting import Collecting, Occasion, open_collecting
 from services.agent.collectors import Availability, availability_of
+from services.agent.collectors.errors import CollectorUnavailable
 from services.agent.collectors.otlp import LISTENING
 from services.agent.control import Control
 from services.agent.group import Group
@@ -120,6 +121,43 @@ def test_a_collector_that_fails_takes_no_run_along(session: Session, where: str)
     assert f"collector simulated failed: cycle overflow in {where}" in outcome.caveats
     assert [block.queries for block in outcome.blocks] == [5, 5, 5]
     assert heard.rows("simulated") == []
+
+
+@pytest.mark.parametrize("where", ["begin", "end", "close"])
+def test_one_that_fails_is_closed_once(where: str) -> None:
+    closed = []
+
+    class Failing:
+        """Fails where it is told to."""
+
+        name, level = "failing", Level.SYSTEM
+
+        def begin(self) -> None:
+            """Fail, if it is here."""
+            self._fail("begin")
+
+        def end(self) -> Any:
+            """Fail, if it is here."""
+            self._fail("end")
+
+        def close(self) -> None:
+            """Say so, then fail as closing does after a failure."""
+            closed.append(where)
+            self._fail("close")
+
+        def _fail(self, at: str) -> None:
+            if at == where:
+                raise CollectorUnavailable("failing", f"lost in {at}")
+
+    several = Collecting([Failing()])
+    with several.block():
+        pass
+    is_left_out = several.names == ()
+    assert is_left_out is (where != "close")
+    assert closed == [where] * is_left_out
+    several.close()
+    assert closed == [where]
+    assert several.notes == [f"collector failing failed: lost in {where}"]
 
 
 def test_one_that_can_not_be_opened_is_said_where_it_was_asked_for() -> None:
