@@ -1,14 +1,15 @@
 """Counters of the kernel and of the processor over each block, by perf_event_open(2).
 
 Software events everywhere (task-clock, page-faults, context-switches, cpu-migrations); cycles,
-instructions, cache misses at level hardware where the machine has them. Option `events`: names as
-`perf list` has them, or raw ones (`r01c7`). Every thread that there is when a block begins is
-counted, and those it starts.
+instructions, cache misses at level hardware where the machine has them. Option `events`: the
+kernel's own names as `perf list` has them (`ref-cycles`, `LLC-load-misses`, `cs`), or raw ones
+(`r01c7`). Every thread that there is when a block begins is counted, and those it starts.
 """
 
 import contextlib
+import errno
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from mlscope.tracing.clock import now_ns
 from schemas.batch import SpanKind
@@ -16,8 +17,10 @@ from schemas.level import Level
 from services.agent.collectors import Availability, Collected, CollectedSpan, CollectorRequest
 from services.agent.collectors.errors import CollectorUnavailable
 from services.agent.collectors.perf_events import (
+    ALIASES,
     EVENTS,
     Event,
+    Reading,
     event_named,
     open_event,
     read_event,
@@ -29,6 +32,7 @@ from services.agent.collectors.perf_events import (
 OPTIONS: tuple[str, ...] = ("events",)
 _SOFTWARE = ("task-clock", "page-faults", "context-switches", "cpu-migrations")
 _HARDWARE = ("cycles", "instructions", "cache-references", "cache-misses")
+_KNOWN = f"{', '.join(EVENTS)}, of caches as LLC-load-misses, raw ones as r01c7"
 _PROBES: Mapping[Level, str] = {Level.SYSTEM: "task-clock", Level.HARDWARE: "cycles"}
 
 
@@ -55,21 +59,23 @@ def open_collector(request: CollectorRequest) -> "PerfCollector":
     if not isinstance(wanted, list | tuple):
         wanted = str(wanted).split("+") if is_asked else _by_level(request.level)
     events: dict[str, Event] = {}
-    refused: list[str] = []
-    for name in wanted:
+    refused: dict[str, list[str]] = {}
+    for name in (ALIASES.get(str(each), str(each)) for each in wanted):
         try:
-            event = event_named(str(name))
+            event = event_named(name)
             os.close(open_event(event, os.getpid()))
         except KeyError:
-            known = ", ".join(EVENTS)
-            raise CollectorUnavailable("perf", f"no event {name!r}; known: {known}") from None
+            raise CollectorUnavailable("perf", f"no event {name!r}; known: {_KNOWN}") from None
         except OSError as error:
-            refused.append(f"{name}: {refusal(error, event)}")
+            refused.setdefault(refusal(error, event), []).append(name)
         else:
-            events[str(name)] = event
+            events[name] = event
+    told = {reason: f"{', '.join(names)}: {reason}" for reason, names in refused.items()}
     if not events:
-        raise CollectorUnavailable("perf", "; ".join(refused) or "no events")
-    return PerfCollector(events, refused if is_asked else ())
+        raise CollectorUnavailable("perf", "; ".join(told.values()) or "no events")
+    # Software events are expected everywhere: one that is not there is told unasked.
+    notes = [told[each] for each, names in refused.items() if is_asked or names[0] in _SOFTWARE]
+    return PerfCollector(events, notes)
 
 
 def _by_level(level: Level) -> Sequence[str]:
@@ -92,11 +98,19 @@ class PerfCollector:
         return max(event.level for event in self._events.values())
 
     def begin(self) -> None:
-        """Open a counter for every thread, then let all of them count."""
-        for thread in thread_ids():
-            for name, event in self._events.items():
-                with contextlib.suppress(ProcessLookupError):
-                    self._open.append((name, open_event(event, thread)))
+        """Open a counter for every thread, then let all of them count.
+
+        Raises OSError, CollectorUnavailable where that is more files than may be open.
+        """
+        threads = thread_ids()
+        try:
+            self._open_all(threads)
+        except OSError as error:
+            self.close()
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            reason = f"too many open files: {len(threads)} threads x {len(self._events)} events"
+            raise CollectorUnavailable("perf", reason) from error
         for _, fd in self._open:
             switch(fd, on=True)
 
@@ -105,27 +119,49 @@ class PerfCollector:
         for _, fd in self._open:
             switch(fd, on=False)
         at_ns = now_ns()
-        spans = list(self._totals(at_ns))
+        spans, uncounted = self._totals(at_ns)
         self.close()
-        return Collected(spans, notes=self._notes)
+        notes = self._notes
+        if uncounted:
+            names = ", ".join(uncounted)
+            notes = (*notes, f"{names}: not counted in every block: too few registers for so many")
+        return Collected(spans, notes=notes)
 
     def close(self) -> None:
         """Close the counters that are open."""
         while self._open:
             os.close(self._open.pop()[1])
 
-    def _totals(self, at_ns: int) -> Iterator[CollectedSpan]:
-        values = dict.fromkeys(self._events, 0.0)
-        least = dict.fromkeys(self._events, 1.0)
-        for name, fd in self._open:
-            value, share = read_event(fd)
-            values[name] += value
-            least[name] = min(least[name], share) if share else least[name]
+    def _open_all(self, threads: Sequence[int]) -> None:
+        for thread in threads:
+            for name, event in self._events.items():
+                with contextlib.suppress(ProcessLookupError):
+                    self._open.append((name, open_event(event, thread)))
+
+    def _totals(self, at_ns: int) -> tuple[list[CollectedSpan], list[str]]:
+        """Return a total an event, and the events that had no register at all."""
+        readings = {
+            name: [read_event(fd) for of, fd in self._open if of == name] for name in self._events
+        }
+        spans, uncounted = [], []
         for name, event in self._events.items():
-            attributes = {"value": values[name], "unit": event.unit, "total": True}
-            if least[name] < 1.0:
+            share = counted_share(readings[name])
+            if not share:
+                uncounted.append(name)
+                continue
+            value = sum(each.scaled for each in readings[name])
+            attributes = {"value": value, "unit": event.unit, "total": True}
+            if share < 1.0:
                 # Counters took turns on too few registers: the value is scaled, not counted.
-                attributes["counted_share"] = round(least[name], 4)
-            yield CollectedSpan(
-                event.level, f"perf.{name}", at_ns, 0, kind=SpanKind.SAMPLE, attributes=attributes
+                attributes["counted_share"] = round(share, 4)
+            series, kind = f"perf.{name}", SpanKind.SAMPLE
+            spans.append(
+                CollectedSpan(event.level, series, at_ns, 0, kind=kind, attributes=attributes)
             )
+        return spans, uncounted
+
+
+def counted_share(readings: Sequence[Reading]) -> float:
+    """Return for how much of the threads' time an event was counted; 1 where none of them ran."""
+    enabled = sum(each.enabled_ns for each in readings)
+    return sum(each.running_ns for each in readings) / enabled if enabled else 1.0
