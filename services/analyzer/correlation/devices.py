@@ -22,10 +22,18 @@ def launches_of(spans: Spans, devices: Rows) -> Rows:
     place = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
     known = (ids[place] == wanted) & (wanted != ABSENT)
     found = np.where(known, order[first[place]], ABSENT)
-    for row in np.flatnonzero(known & (count[place] > 1)):
-        among = order[first[place[row]] : first[place[row]] + count[place[row]]]
-        begun = among[spans.start[among] <= spans.start[devices[row]]]
-        found[row] = begun[-1] if begun.size else among[0]
+    again = np.flatnonzero(known & (count[place] > 1))
+    if again.size:
+        # Both in the order of (id, start): where a device span would lie among all launches.
+        starts = np.unique(spans.start[order])
+        began, started = (
+            np.searchsorted(starts, spans.start[rows], side="right")
+            for rows in (order, devices[again])
+        )
+        of_id = np.repeat(np.arange(len(ids)), count)
+        step = len(starts) + 1
+        last = np.searchsorted(of_id * step + began, place[again] * step + started, side="right")
+        found[again] = order[np.maximum(last - 1, first[place[again]])]
     return found
 
 
