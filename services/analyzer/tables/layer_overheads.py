@@ -1,7 +1,8 @@
 """What looking deeper costs each layer: its time where layers are the deepest, and below that.
 
 Formula: the mean over blocks of median(deeper run) - median(layers' own run), blocks that
-interleave paired; its interval is Student's t over blocks. Source: XSP III-C, leveled
+interleave paired; its interval is Student's t over blocks. Of a single block it is the difference
+of the queries' medians, its interval spans the ends of theirs. Source: XSP III-C, leveled
 experimentation, here with statistics and by layer.
 
 A layer's times at both levels disagree, and its row does not hold, where the deeper run was
@@ -15,7 +16,6 @@ from typing import Any
 
 import polars as pl
 
-from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from services.analyzer.counts import many
 from services.analyzer.frames import LAYER_LEVEL, Frames, Run
@@ -24,6 +24,7 @@ from services.analyzer.tables.charts import estimates
 from services.analyzer.tables.levels import (
     BEYOND_WHOLE,
     UNTIMED,
+    change_of,
     doubt_of,
     is_beyond,
     paired_blocks,
@@ -46,6 +47,7 @@ from services.analyzer.tables.table import (
 )
 
 _Key = tuple[str, str, str, int]
+_LAYER = ("layer", "name")
 
 
 def layer_overheads(frames: Frames) -> Table:
@@ -70,11 +72,14 @@ def _rows(runs: dict[int, Run]) -> Iterator[dict[str, Any]]:
 
 
 def _of_pair(own: Run, deeper: Run) -> Iterator[dict[str, Any]]:
-    blocks = paired_blocks(_layer_ns(own), _layer_ns(deeper), "layer", "name")
+    less, more = _layer_ns(own), _layer_ns(deeper)
+    blocks = paired_blocks(less, more, *_LAYER)
+    of_less, of_more = (each.partition_by(_LAYER, as_dict=True) for each in (less, more))
     most = _overhead_most(own, deeper)
-    for (layer, name), part in blocks.group_by(["layer", "name"], maintain_order=True):
-        interval = blocks_interval(part["change"].to_numpy())
-        change, before = float(part["change"].mean()), float(part["less"].median())  # type: ignore[arg-type]
+    for key, part in blocks.group_by(_LAYER, maintain_order=True):
+        layer, name = key
+        change, interval = change_of(part, of_less[key], of_more[key])
+        before = float(part["less"].median())  # type: ignore[arg-type]
         doubt = doubt_of((own, deeper), interval)
         if not doubt and is_beyond(interval.low, most):
             doubt = BEYOND_WHOLE
@@ -102,8 +107,9 @@ def _overhead_most(own: Run, deeper: Run) -> float | None:
     """
     if are_side_by_side(own) or are_side_by_side(deeper):
         return None
-    blocks = paired_blocks(predict_ns(own), predict_ns(deeper))
-    return blocks_interval(blocks["change"].to_numpy()).high if blocks.height else None
+    less, more = predict_ns(own), predict_ns(deeper)
+    blocks = paired_blocks(less, more)
+    return change_of(blocks, less, more)[1].high if blocks.height else None
 
 
 def _layer_ns(run: Run) -> pl.DataFrame:

@@ -238,17 +238,10 @@ def _measured(group: _Group, part: str, run: Run, values: Ns, doubt: str = "") -
 def _difference(
     group: _Group, part: str, above: tuple[Run, pl.DataFrame], below: tuple[Run, pl.DataFrame]
 ) -> _Cells:
-    """Return what the deeper run's part takes more: the mean over blocks that both have.
-
-    With one block it is the difference of medians, its interval spans the ends of theirs.
-    """
+    """Return what the deeper run's part takes more."""
     (less_run, less), (more_run, more) = above, below
     blocks = paired_blocks(less, more)
-    if blocks.height > 1:
-        changes = blocks["change"].to_numpy()
-        value, interval = float(np.mean(changes)), blocks_interval(changes)
-    else:
-        value, interval = _of_medians(less["ns"].to_numpy(), more["ns"].to_numpy())
+    value, interval = change_of(blocks, less, more)
     doubt = doubt_of((less_run, more_run), interval)
     return {
         **_cells(group, part, (more_run, less_run)),
@@ -285,6 +278,19 @@ def doubt_of(runs: tuple[Run, ...], interval: Interval) -> str:
 def _of_one(values: Ns) -> Interval:
     """Return the interval of one block's median; nobody knows that of none."""
     return percentile_interval(values, 0.5) if len(values) else Interval(None, None, 0.95, "none")
+
+
+def change_of(
+    blocks: pl.DataFrame, less: pl.DataFrame, more: pl.DataFrame
+) -> tuple[float, Interval]:
+    """Return how much more `ns` is in the deeper run: the mean over the blocks that both have.
+
+    With one block it is the difference of medians, its interval spans the ends of theirs.
+    """
+    if blocks.height > 1:
+        changes = blocks["change"].to_numpy()
+        return float(np.mean(changes)), blocks_interval(changes)
+    return _of_medians(less["ns"].to_numpy(), more["ns"].to_numpy())
 
 
 def _of_medians(less: Ns, more: Ns) -> tuple[float, Interval]:

@@ -28,6 +28,21 @@ def test_each_layer_has_its_own_overhead() -> None:
     assert (second["share"], second["level"]) == (30 / 55, "system")
 
 
+def test_of_one_block_the_interval_spans_the_ends_of_both_medians() -> None:
+    own, deep = (_one_block(*run) for run in (("l", 3, 100), ("s", 5, 130)))
+    (row,) = rows_of(table_of(ANALYSIS, own, deep))
+    assert (row["blocks"], row["overhead"]) == (1, 30.0)
+    # Of ten times the median's interval goes from the second to the ninth (order statistics).
+    assert (row["overhead_low"], row["overhead_high"]) == (23.0, 37.0)
+
+
+def _one_block(run: str, level: int, least_ns: int) -> dict[str, Any]:
+    """Return a run of ten queries in a block, whose layer takes a nanosecond more each time."""
+    queries = [query(n, 0, 1000, block=0) for n in range(10)]
+    spans = [[n, None, 3, "conv", 10, least_ns + n, 0, n, 0, 0] for n in range(10)]
+    return {"run": run, "level": level, "queries": queries, "spans": spans}
+
+
 def test_every_deeper_run_has_rows() -> None:
     deeper = [_run("b", 4, (100, 50), (200, 60)), _run("s", 5, (110, 80), (212, 90))]
     rows = rows_of(table_of(ANALYSIS, OWN, *deeper))
