@@ -16,6 +16,7 @@ from mlscope.tracing.texts import json_text, plain_text
 from schemas.level import Level
 from services.agent.foreign.errors import ForeignFileBroken
 from services.agent.foreign.recording import Recording, filled, rooted
+from services.agent.predictors.onnxruntime_layers import bodies_note, layers_among
 
 MOST_BYTES = 1 << 30
 MOST_EVENTS = 1_000_000
@@ -31,10 +32,11 @@ def recording_of(path: Path) -> Recording:
     """Return a profile as a recording. Raises ForeignFileBroken."""
     events = _events(path)
     runs = [each for each in events if each.get("name") == _RUN]
-    nodes = [each for each in events if str(each.get("name", "")).endswith(_KERNEL)]
+    ran = [each for each in events if str(each.get("name", "")).endswith(_KERNEL)]
     if not runs:
         raise ForeignFileBroken(str(path), "holds no model_run")
     try:
+        nodes, holders = layers_among(ran)
         told = filled(
             pl.concat(
                 [
@@ -49,13 +51,14 @@ def recording_of(path: Path) -> Recording:
         raise ForeignFileBroken(str(path), f"has an event without times: {error}") from error
     full = len(events) >= MOST_EVENTS
     providers = {str(each["args"].get("provider", "")) for each in nodes}
-    notes = [f"the profile holds {MOST_EVENTS} events, its most: later runs are missing"]
+    notes = [f"the profile holds {MOST_EVENTS} events, its most: later runs are missing"] * full
+    notes += [bodies_note(holders)] * bool(holders)
     return Recording(
         tool="onnxruntime",
         spans=told,
         framework="onnxruntime",
         device="cuda" if any("CUDA" in each or "Tensorrt" in each for each in providers) else "cpu",
-        notes=tuple(notes) if full else (),
+        notes=tuple(notes),
     )
 
 
@@ -83,10 +86,19 @@ def _frame(events: list[dict[str, Any]]) -> pl.DataFrame:
 
 
 def _layers(nodes: list[dict[str, Any]]) -> pl.DataFrame:
-    """Return nodes as layers; their index is the node's own in the graph."""
+    """Return nodes as layers; their index is their place in the order of their first run.
+
+    (A node's own number is of its graph: one in a body has that of another outside.)
+    """
     allocated = _allocated(nodes)
+    places: dict[tuple[str, str], int] = {}
+    for node in nodes:
+        places.setdefault(_key(node), len(places))
     texts = [
-        json_text(_nature(node["args"]) | allocated.get(_key(node), {})).decode() for node in nodes
+        json_text(
+            {"index": places[_key(node)]} | _nature(node["args"]) | allocated.get(_key(node), {})
+        ).decode()
+        for node in nodes
     ]
     return _frame(nodes).with_columns(
         pl.Series(
@@ -102,12 +114,14 @@ def _key(node: dict[str, Any]) -> tuple[str, str]:
 
 
 def _allocated(nodes: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return what nodes allocated in their first run, later ones plan it; {} if any overlap."""
-    rising = sorted(nodes, key=lambda node: int(node["ts"]))
-    if any(int(a["ts"]) + int(a["dur"]) > int(b["ts"]) for a, b in pairwise(rising)):
+    """Return what nodes allocated in their first run, later ones plan it; {} if any overlap.
+
+    They come by their start.
+    """
+    if any(int(a["ts"]) + int(a["dur"]) > int(b["ts"]) for a, b in pairwise(nodes)):
         return {}
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for node in rising:
+    for node in nodes:
         grown = _whole(node["args"].get("mem_requested_in_use_delta"))
         if grown is not None:
             told = {"memory_bytes": max(grown, 0), "memory_kind": "measured"}
@@ -116,15 +130,13 @@ def _allocated(nodes: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, A
 
 
 def _nature(args: dict[str, Any]) -> dict[str, Any]:
-    index, size = (_whole(args.get(name)) for name in ("node_index", "output_size"))
+    size = _whole(args.get("output_size"))
     nature: dict[str, Any] = {
         "type": _text(args.get("op_name")),
         "shape": _shapes(args.get("output_type_shape")),
         "input_shapes": _shapes(args.get("input_type_shape")),
         "provider": _text(args.get("provider")),
     }
-    if index is not None and index >= 0:
-        nature["index"] = index
     if size is not None and size >= 0:
         nature["memory_bytes"], nature["memory_kind"] = size, "outputs"
     return {name: value for name, value in nature.items() if value is not None}

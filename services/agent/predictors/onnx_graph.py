@@ -50,6 +50,8 @@ class Node:
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     #: its texts by attribute
     words: Mapping[str, str] = field(default_factory=dict)
+    #: whether it holds nodes (loops, branches)
+    has_body: bool = False
 
     @property
     def window(self) -> tuple[int, ...]:
@@ -103,7 +105,7 @@ def _node(body: memoryview, found: _Found) -> Node:
     texts: dict[int, list[str]] = {_INPUT: [], _OUTPUT: []}
     texts |= {each: [""] for each in (_NAME, _OP_TYPE, _DOMAIN)}
     sizes, words = dict[str, tuple[int, ...]](), dict[str, str]()
-    held = list[Weights]()
+    held, known = list[Weights](), len(found.inner)
     for number, value in _fields(body):
         if number in texts and isinstance(value, memoryview):
             texts[number].append(_text(value))
@@ -117,6 +119,7 @@ def _node(body: memoryview, found: _Found) -> Node:
         texts[_DOMAIN][-1],
         sizes,
         words,
+        len(found.inner) > known,
     )
     if node.op_type == "Constant" and node.outputs and held:
         found.weights.setdefault(node.outputs[0], held[0])

@@ -25,7 +25,7 @@ from services.agent.predictors import (
     Tensors,
 )
 from services.agent.predictors.onnx_graph import graph_of
-from services.agent.predictors.onnxruntime_layers import LayerNames, runs_of
+from services.agent.predictors.onnxruntime_layers import LayerNames, bodies_note, runs_of
 from services.agent.predictors.onnxruntime_options import Options, options_of
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.shapes import first_line, is_batched
@@ -182,8 +182,15 @@ class LayerTwin:
         #: finished profiles: file and when it began (monotonic ns)
         self._profiles: list[tuple[Path, int]] = []
         self.notes: list[str] = [_CUT]
+        if names.holders:
+            self.notes.append(bodies_note(names.holders))
         self._runs_left = 0
         self._open()
+        if not names.is_counted:
+            self._end()
+            with self._profiles.pop()[0].open() as lines:
+                names.count(lines, len(warmed_with))
+            self._open()
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
@@ -218,7 +225,7 @@ class LayerTwin:
         self._bound = BoundSession(_session(self._request, self._options, settings))
         for inputs in self._warmed_with:
             self._bound.predict(inputs)
-        self._runs_left = max(1, _MOST_EVENTS // (self._names.nodes + 2))
+        self._runs_left = max(1, _MOST_EVENTS // self._names.events)
 
     def _end(self) -> None:
         session = self._bound.session

@@ -4,6 +4,9 @@ The profile is a JSON list with one event a line. `Node` events ending in `_kern
 the order they ended, those of one run before the run's `model_run` event. `ts` (from the start
 of profiling) and `dur` are whole microseconds, both cut: sums of layers are biased low.
 
+Nodes of a body have events like all others, within that of the node that holds them: what a loop
+repeats is part of its one layer; of an If, no layer itself, the nodes of the branch taken are.
+
 Newer ones' events also tell by how much the bytes asked of its allocator grew while the
 node ran (`mem_requested_in_use_delta`): what it allocated and kept, 0 where it works in place or
 into a caller's array. Only a session's first run tells it: later ones plan all memory ahead.
@@ -18,11 +21,13 @@ from services.agent.predictors import Layer
 from services.agent.predictors.natures import Nature
 from services.agent.predictors.onnx_graph import Graph
 from services.agent.predictors.onnx_origins import named_as_profiled, origins_of
-from services.agent.predictors.onnxruntime_work import NodeWork, Ran
+from services.agent.predictors.onnxruntime_work import NodeWork, Ran, Work
 
 _KERNEL = "_kernel_time"
 _RUN = "model_run"
 _LAYOUT_SUFFIX = "_nchwc"
+_BRANCH = "If"
+"""The operator whose body runs once at most."""
 
 Event = dict[str, Any]
 
@@ -48,8 +53,39 @@ def runs_of(lines: Iterable[str]) -> Iterator[list[Event]]:
         if event.get("cat") == "Node" and name.endswith(_KERNEL):
             events.append(event)
         elif name == _RUN:
-            yield sorted(events, key=lambda each: int(each["ts"]))
+            yield layers_among(events)[0]
             events = []
+
+
+def layers_among(nodes: Iterable[Event]) -> tuple[list[Event], set[str]]:
+    """Return the node events that are layers, by their start, and the operators others lie in.
+
+    A node that begins within another on its thread is in the body of that. Starts and durations
+    are cut, so that one that comes after another never seems to begin within it.
+    """
+    layers: list[Event] = []
+    holders: set[str] = set()
+    last: dict[Any, tuple[int, str]] = {}
+    for node in sorted(nodes, key=lambda each: (int(each["ts"]), -int(each["dur"]))):
+        kind = str(node.get("args", {}).get("op_name", ""))
+        begin, thread = int(node["ts"]), node.get("tid")
+        if kind == _BRANCH:
+            continue
+        end, holder = last.get(thread, (begin, ""))
+        if begin < end:
+            holders.add(holder)
+            continue
+        last[thread] = begin + int(node["dur"]), kind
+        layers.append(node)
+    return layers, holders
+
+
+def bodies_note(holders: Iterable[str]) -> str:
+    """Return what a reader should know of layers with bodies, by their operators."""
+    named = ", ".join(sorted(holders))
+    return (
+        f"a body is one layer with what repeats it, tracing included; its FLOP are unknown: {named}"
+    )
 
 
 class LayerNames:
@@ -57,8 +93,13 @@ class LayerNames:
 
     def __init__(self, originals: Graph, executed: Graph) -> None:
         """Take the graph that was given and the one that the optimiser made of it."""
-        #: how many nodes a run executes
-        self.nodes = len(executed.nodes)
+        #: about how many events a run's profile has
+        self.events = len(executed.nodes) + 2
+        held = [node for node in (*executed.nodes, *executed.inner) if node.has_body]
+        #: whether `events` is not only that of the nodes outside of bodies
+        self.is_counted = not held
+        #: the operators that repeat a body
+        self.holders = {node.op_type for node in held} - {_BRANCH}
         nodes = named_as_profiled(originals.nodes, executed.nodes)
         self._origins = origins_of(originals.nodes, nodes)
         self._work = NodeWork(originals, replace(executed, nodes=nodes), self._origins)
@@ -66,6 +107,11 @@ class LayerNames:
         self._texts: dict[tuple[str, int], bytes] = {}
         #: bytes that nodes allocated in a session's first run, by the same
         self._allocated: dict[tuple[str, int], int] = {}
+
+    def count(self, lines: Iterable[str], runs: int) -> None:
+        """Learn how many events a run has from the lines of a profile with some runs only."""
+        self.events = max(self.events, -(-sum(1 for _ in lines) // max(runs, 1)))
+        self.is_counted = True
 
     def measure(self, events: Iterable[Event]) -> None:
         """Learn what nodes allocate from a session's first run, one node after the other."""
@@ -98,6 +144,9 @@ class LayerNames:
         written = _whole(args, "output_size")
         given = _whole(args, "activation_size"), _whole(args, "parameter_size")
         work = self._work.of(name, Ran(kind, inputs, outputs, *given, written))
+        if kind in self.holders:
+            # Nobody tells how often its body ran.
+            work = Work(None, None, None)
         allocated = self._allocated.get(key)
         how = "measured" if allocated is not None else "" if written is None else "outputs"
         return Nature(
@@ -111,7 +160,7 @@ class LayerNames:
             memory_kind=how,
             flops=work.flops,
             bytes_read=work.bytes_read,
-            bytes_written=written,
+            bytes_written=None if kind in self.holders else written,
             more={} if work.channels is None else {"channels": work.channels},
         )
 

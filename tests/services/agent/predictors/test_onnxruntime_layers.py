@@ -1,16 +1,24 @@
 """ORT's profile, line by line."""
 
 import json
+from pathlib import Path
+from time import monotonic_ns
 from typing import Any
 
+import numpy as np
 import pytest
 
 from services.agent.predictors.onnx_graph import Graph, Node
 from services.agent.predictors.onnxruntime_layers import (
     LayerNames,
+    bodies_note,
+    layers_among,
     readable_name,
     runs_of,
 )
+from tests.services.agent.predictors.onnx_nets import branched, captured, looped, opened
+
+X = {"x": np.ones((1, 64), np.float32)}
 
 
 def event(name: str, ts: int, cat: str = "Node", **args: object) -> str:
@@ -44,6 +52,55 @@ def test_events_belong_to_the_run_that_ends_after_them() -> None:
     ]
     names = [[each["name"] for each in events] for events in runs_of(lines)]
     assert names == [["a_kernel_time", "b_kernel_time"], ["a_kernel_time"]]
+
+
+def test_nodes_in_the_body_of_another_are_no_layers_beside_it() -> None:
+    def ran(name: str, ts: int, dur: int, kind: str = "Add", tid: int = 1) -> dict[str, Any]:
+        return {"name": name, "ts": ts, "dur": dur, "tid": tid, "args": {"op_name": kind}}
+
+    # In the order of their ends; the last two are in the cut microsecond at the loop's end.
+    body = [ran("in", 11, 3), ran("nested", 15, 2, "Loop"), ran("elsewhere", 12, 4, tid=2)]
+    branch = [ran("taken", 31, 2), ran("either", 30, 5, "If")]
+    nodes = [ran("before", 7, 3), *body, ran("loop", 10, 9, "Loop"), ran("next", 19, 2), *branch]
+    layers, holders = layers_among(nodes)
+    assert [each["name"] for each in layers] == ["before", "loop", "elsewhere", "next", "taken"]
+    assert holders == {"Loop"}
+
+
+def test_a_loop_is_one_layer_whose_work_is_unknown(tmp_path: Path) -> None:
+    with opened(tmp_path, looped(20), X, ["y"]) as predictor:
+        capture = predictor.layers([X])
+        began = monotonic_ns()
+        capture.predict(X)
+        took = monotonic_ns() - began
+        (layers,) = capture.close()
+    assert [layer.name for layer in layers] == ["pre", "loop"]
+    assert sum(layer.duration_ns for layer in layers) <= took
+    work = ("flops", "bytes_read", "bytes_written")
+    assert not set(work) & json.loads(layers[1].attributes).keys()
+    assert json.loads(layers[0].attributes)["flops"] == 64
+    assert bodies_note(["Loop"]) in capture.notes
+
+
+@pytest.mark.parametrize("mode", ["sequential", "parallel"])
+def test_a_branch_has_the_layers_of_the_way_that_was_taken(tmp_path: Path, mode: str) -> None:
+    found = captured(tmp_path, branched(), X, ["y"], mode=mode)
+    assert list(found) == ["sum", "is_any", "then"]
+    zeros = {"x": np.zeros((1, 64), np.float32)}
+    other = captured(tmp_path, branched(), zeros, ["y"], mode=mode)
+    assert (list(other), other["else"]["flops"]) == (["sum", "is_any", "else"], 2 * 64 * 64)
+
+
+def test_a_profile_is_full_by_what_bodies_tell_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.agent.predictors.onnxruntime._MOST_EVENTS", 300)
+    with opened(tmp_path, looped(50), X, ["y"]) as predictor:
+        capture = predictor.layers([X])
+        for _ in range(3):
+            capture.predict(X)
+        assert len(capture.close()) == 3
+    assert any("a profile was full" in note for note in capture.notes)
 
 
 def test_a_layer_is_told_in_nanoseconds_of_our_clock() -> None:
