@@ -25,7 +25,7 @@ def launches_of(spans: Spans, devices: Rows) -> Rows:
     again = np.flatnonzero(known & (count[place] > 1))
     if again.size:
         # Both in the order of (id, start): where a device span would lie among all launches.
-        starts = np.unique(spans.start[order])
+        starts = np.sort(spans.start[order])
         began, started = (
             np.searchsorted(starts, spans.start[rows], side="right")
             for rows in (order, devices[again])
