@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from mlscope.tracing.clock import now_ns
 from schemas.level import Level
@@ -19,6 +19,7 @@ from services.agent.collectors import (
     CollectorRequest,
 )
 from services.agent.collectors.errors import CollectorUnavailable
+from services.agent.collectors.nvml_gpm import gpm_of
 from services.agent.collectors.nvml_series import Sample, notes_of, spans_of
 from services.agent.predictors import Opened
 
@@ -29,6 +30,7 @@ MOST_SAMPLES = 200_000
 _TEMPERATURE_GPU = 0
 
 Read = Callable[[], float]
+_Answer = TypeVar("_Answer")
 
 
 def availability() -> Availability:
@@ -100,15 +102,19 @@ class NvmlCollector:
             return Collected(())
         self._stop.set()
         thread.join()
-        notes = [*notes_of(self._samples), *self._cost()]
+        notes = [*notes_of(self._samples), *self._cost(), *self._unanswered()]
         number = thread.native_id or 0
         return Collected(tuple(spans_of(self._samples, number)), self._dropped, tuple(notes))
 
     def close(self) -> None:
         """Stop sampling, if it still goes on."""
         self.end()
+        for device in self._devices:
+            device.close()
 
     def _sample(self) -> None:
+        for device in self._devices:
+            device.begin()
         while True:
             began = now_ns()
             for device in self._devices:
@@ -131,6 +137,12 @@ class NvmlCollector:
         mean_ms = spent / len(self._sweeps_ns) / 1e6
         return [f"a sweep of NVML took {mean_ms:.1f} ms on a thread beside the run"]
 
+    def _unanswered(self) -> list[str]:
+        """Say what the driver did not answer that it answered before: the GPU may be gone."""
+        asked = sum(device.asked for device in self._devices)
+        answered = asked - sum(device.refused for device in self._devices)
+        return [f"the GPU answered {answered} of {asked} reads"] if answered < asked else []
+
 
 class Device:
     """One GPU: the series that it answers, found by asking each once."""
@@ -141,7 +153,9 @@ class Device:
         self.label = number
         handle = library.nvmlDeviceGetHandleByIndex(number)
         self._error: type[Exception] = library.NVMLError
-        self._gpm = _gpm(library, handle)
+        self._gpm = gpm_of(library, handle)
+        #: reads since it began, and those of them that failed
+        self.asked = self.refused = 0
 
         def energy_j() -> float:
             return float(library.nvmlDeviceGetTotalEnergyConsumption(handle)) / 1000
@@ -152,19 +166,36 @@ class Device:
             name: read for name, read in _reads(library, handle).items() if self._answers(read)
         }
 
+    def begin(self) -> None:
+        """Begin a block: nothing of before it is of its figures."""
+        self.asked = self.refused = 0
+        if self._gpm is not None:
+            self._asked(self._gpm.begin)
+
     def sweep(self) -> Iterator[Sample]:
-        """Yield one value of each series."""
+        """Yield one value of each series; what is not answered is counted."""
         for series, read in self._reads.items():
             at_ns = now_ns()
-            try:
-                value = read()
-            except self._error:
-                continue
-            yield Sample(at_ns, self.label, series, value)
+            value = self._asked(read)
+            if value is not None:
+                yield Sample(at_ns, self.label, series, value)
         if self._gpm is not None:
             at_ns = now_ns()
-            for series, value in self._gpm.read().items():
+            for series, value in (self._asked(self._gpm.read) or {}).items():
                 yield Sample(at_ns, self.label, series, value)
+
+    def close(self) -> None:
+        """Free what it holds."""
+        if self._gpm is not None:
+            self._gpm.close()
+
+    def _asked(self, read: Callable[[], _Answer]) -> _Answer | None:
+        self.asked += 1
+        try:
+            return read()
+        except self._error:
+            self.refused += 1
+            return None
 
     def _answers(self, read: Read) -> bool:
         try:
@@ -186,55 +217,6 @@ def _reads(library: Any, handle: Any) -> Mapping[str, Read]:
         "nvml.temperature": lambda: library.nvmlDeviceGetTemperature(handle, _TEMPERATURE_GPU),
         "nvml.memory_used": lambda: library.nvmlDeviceGetMemoryInfo(handle).used,
     }
-
-
-class Gpm:
-    """GPM (Hopper and later): figures of the time between two samples, of the whole device."""
-
-    def __init__(self, library: Any, handle: Any, series: Mapping[str, int]) -> None:
-        self._library, self._handle, self._series = library, handle, series
-        self._last = self._sampled()
-
-    def read(self) -> Mapping[str, float]:
-        """Return each figure since the last read; none where the tool refuses."""
-        library, now = self._library, self._sampled()
-        last, self._last = self._last, now
-        wanted = library.c_nvmlGpmMetricsGet_t()
-        wanted.version = library.NVML_GPM_METRICS_GET_VERSION
-        wanted.numMetrics, wanted.sample1, wanted.sample2 = len(self._series), last, now
-        for place, number in enumerate(self._series.values()):
-            wanted.metrics[place].metricId = number
-        try:
-            library.nvmlGpmMetricsGet(wanted)
-        except library.NVMLError:
-            return {}
-        finally:
-            library.nvmlGpmSampleFree(last)
-        return {
-            name: float(wanted.metrics[place].value)
-            for place, name in enumerate(self._series)
-            if wanted.metrics[place].nvmlReturn == 0
-        }
-
-    def _sampled(self) -> Any:
-        sample = self._library.nvmlGpmSampleAlloc()
-        self._library.nvmlGpmSampleGet(self._handle, sample)
-        return sample
-
-
-def _gpm(library: Any, handle: Any) -> Gpm | None:
-    try:
-        if not library.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice:
-            return None
-        series = {
-            "nvml.gpm_sm_utilisation": library.NVML_GPM_METRIC_SM_UTIL,
-            "nvml.gpm_sm_occupancy": library.NVML_GPM_METRIC_SM_OCCUPANCY,
-            "nvml.gpm_tensor_utilisation": library.NVML_GPM_METRIC_ANY_TENSOR_UTIL,
-            "nvml.gpm_dram_bandwidth": library.NVML_GPM_METRIC_DRAM_BW_UTIL,
-        }
-        return Gpm(library, handle, series)
-    except (library.NVMLError, AttributeError):
-        return None  # an older driver or package has no GPM
 
 
 def devices() -> list[Device]:
