@@ -15,12 +15,14 @@ from services.agent.blocks import another_block, ended_by, ending_note
 from services.agent.channel import Words
 from services.agent.cold import is_cold, record_opening
 from services.agent.control import Control, RemoteQuery
-from services.agent.errors import AgentError, DeviceLost, MemoryExhausted, OpenFailed
+from services.agent.errors import AgentError, DeviceLost, MemoryExhausted, OpenFailed, PredictFailed
 from services.agent.inputs import received
 from services.agent.issuing import closed_loop, is_inline, open_loop, paced
+from services.agent.lost import tells_of_lost_device
 from services.agent.measurement import Measurement, failed
 from services.agent.pipeline import steps_before, steps_behind
 from services.agent.predictors import LayerCapture, LayerSource
+from services.agent.predictors.shapes import first_line
 from services.agent.query import Query, Slot
 from services.agent.recorder import HandOver
 from services.agent.reopening import Reopening
@@ -135,7 +137,11 @@ class Group:
         predictor = self._session.predictor
         if not run.captures_layers or not isinstance(predictor, LayerSource):
             return None
-        capture = predictor.layers([slot.inputs for slot in self._slots_of(run)])
+        warmed_with = [slot.inputs for slot in self._slots_of(run)]
+        try:
+            capture = predictor.layers(warmed_with)
+        except Exception as error:
+            raise _cause_of(error) from error
         run.stages.predict_with(capture.predict)
         return capture
 
@@ -238,11 +244,21 @@ def _attach(run: Measurement, capture: LayerCapture) -> None:
     """Read a block's layers; without them the run's other numbers still hold."""
     try:
         calls = capture.close()
-    except (OSError, ValueError, KeyError) as error:
-        run.caveats.append(f"the layers of a block could not be read: {error}")
+    except Exception as error:  # noqa: BLE001 - frameworks' errors share no root
+        run.caveats.append(f"the layers of a block could not be read: {first_line(error)}")
+        if run.error is None and isinstance(lost := _cause_of(error), DeviceLost):
+            run.error = lost
     else:
         run.attach_layers(calls)
     run.caveats += [note for note in capture.notes if note not in run.caveats]
+
+
+def _cause_of(error: Exception) -> Exception:
+    """Return what a run ends with when a framework raised this where layers are captured."""
+    text = first_line(error)
+    if tells_of_lost_device(text):
+        return DeviceLost(text.removeprefix("predict:").strip())
+    return error if isinstance(error, AgentError | OSError | MemoryError) else PredictFailed(text)
 
 
 @contextlib.contextmanager

@@ -36,6 +36,29 @@ class Losing:
         return self._inner.predict(inputs)
 
 
+class Tracing:
+    """A predictor whose captures of layers fail as they begin or as they end."""
+
+    notes = ()
+
+    def __init__(self, inner: Any, where: str, words: str) -> None:
+        self._inner, self._where, self._words = inner, where, words
+
+    def __getattr__(self, name: str) -> Any:
+        """Be the predictor in all else."""
+        return getattr(self._inner, name)
+
+    def layers(self, _: Any) -> "Tracing":
+        """Begin a capture, where it does."""
+        if self._where == "begin":
+            raise RuntimeError(self._words)
+        return self
+
+    def close(self) -> None:
+        """Fail."""
+        raise RuntimeError(self._words)
+
+
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
     """Open the identity model."""
@@ -69,6 +92,37 @@ def test_a_device_lost_for_good_ends_the_runs_and_its_process(session: Session) 
     ] * 2
     assert ended[0].tally.failed_queries == 3
     assert group.has_lost_device
+
+
+@pytest.mark.parametrize("where", ["begin", "close"])
+def test_a_device_lost_where_layers_are_captured_ends_that_run(
+    session: Session, where: str
+) -> None:
+    tracing = replace(session, predictor=Tracing(session.predictor, where, LOST))
+    order = an_order(a_subject(), (a_run("a", level="framework"), a_run("b", level="model")))
+    group = Group(tracing, order, Control(), lambda _: True, lambda _: None)
+    first, second = group.perform()
+    assert isinstance(first, RunFailed)
+    assert (first.error, first.message) == (
+        "worker_died",
+        f"the worker lost its device: {LOST}",
+    )
+    assert isinstance(second, RunCompleted)
+    assert group.has_lost_device
+
+
+def test_what_else_a_capture_of_layers_raises_is_its_runs_alone(session: Session) -> None:
+    order = an_order(a_subject(), (a_run("a", level="framework"), a_run("b", level="model")))
+
+    def ended(where: str) -> list[Any]:
+        tracing = replace(session, predictor=Tracing(session.predictor, where, "odd\nmore"))
+        return list(Group(tracing, order, Control(), lambda _: True, lambda _: None).perform())
+
+    begun, other = ended("begin")
+    assert (begun.error, begun.message) == ("predict", "predict: odd")
+    read, another = ended("close")
+    assert "the layers of a block could not be read: odd" in read.caveats
+    assert all(isinstance(each, RunCompleted) for each in (other, read, another))
 
 
 @pytest.mark.parametrize(
