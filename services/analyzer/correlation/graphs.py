@@ -9,6 +9,8 @@ from difflib import SequenceMatcher
 
 import polars as pl
 
+from services.analyzer.correlation.columns import ABSENT
+
 
 def layers_by_node(kernels: pl.DataFrame) -> pl.DataFrame:
     """Return the layer of each graph node that some span tells: graph_node, layer.
@@ -38,13 +40,18 @@ def aligned(names: Sequence[str], eager: pl.DataFrame) -> list[int | None]:
 def aligned_replays(replayed: pl.DataFrame, eager: pl.DataFrame) -> pl.DataFrame:
     """Return the layer of each replayed kernel: span, layer.
 
-    `replayed` has span, launch, name, start_ns. Replays with the same sequence are aligned once.
+    `replayed` has span, query, launch, launch_ns, name, start_ns. A query's replays are aligned
+    together, for a second graph goes on where the first ended; what is of no query is aligned
+    launch by launch. Equal sequences are aligned once.
     """
-    in_order = replayed.sort("launch", "start_ns")
+    alone = pl.when(pl.col("query") == ABSENT).then("launch")
+    in_order = replayed.with_columns(alone.alias("alone")).sort(
+        "query", "alone", "launch_ns", "launch", "start_ns"
+    )
     known: dict[tuple[str, ...], list[int | None]] = {}
     layers: list[int | None] = []
-    for replay in in_order.group_by("launch", maintain_order=True).agg("name")["name"]:
-        names = tuple(replay.to_list())
+    for call in in_order.group_by("query", "alone", maintain_order=True).agg("name")["name"]:
+        names = tuple(call.to_list())
         if names not in known:
             known[names] = aligned(names, eager)
         layers += known[names]

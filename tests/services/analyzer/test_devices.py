@@ -116,6 +116,19 @@ def test_without_nodes_a_replay_is_aligned_with_an_eager_query() -> None:
     assert found["layer"].to_list() == [0, None, 0]
 
 
+def test_a_query_s_second_graph_goes_on_where_the_first_ended() -> None:
+    blocks = pl.DataFrame({"name": ["gemm", "relu"] * 2, "layer": [0, 1, 2, 3]})
+    replays = [
+        _kernel(20 + 2 * graph + n, 300 + 20 * graph + n, 5 + graph, name)
+        for graph in range(2)
+        for n, name in enumerate(("gemm", "relu"))
+    ]
+    # The launch that came second has the lower span.
+    found = _kernels([_LAYERS[0], _launch(8, 5, 5), _launch(4, 15, 6), *replays], eager=blocks)
+    assert set(found["method"]) == {"graph"}
+    assert found["layer"].to_list() == [0, 1, 2, 3]
+
+
 def test_a_run_of_graphs_only_tells_no_eager_query() -> None:
     rows = [*_LAYERS, _launch(4, 5, 9), _kernel(5, 300, 9), _kernel(6, 310, 9)]
     assert eager_of(_kernels(rows)) is None
