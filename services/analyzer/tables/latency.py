@@ -27,9 +27,10 @@ from services.analyzer.tables.table import (
     whole,
     with_interval,
 )
-from services.analyzer.tables.throughput import samples_rate
+from services.analyzer.tables.throughput import is_for_counters, samples_rate
 
 MOST_IN_VERDICT = 6
+COUNTERS_ALONE = "Runs for hardware counters alone answered queries: a replay tells of no latency."
 _PERCENTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 _CERTIFIED = {p: minimum_count(p) for p in _PERCENTILES.values() if p > 0.5}
 _BATCHED = "batched"
@@ -49,11 +50,12 @@ def _verdict(frames: Frames, results: dict[str, str]) -> str:
     groups: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
     for run in frames.measured:
         row = run.row
-        if run.answered.height:
+        if run.answered.height and not is_for_counters(run):
             parameters = json.dumps(dict(row.parameters), sort_keys=True, default=str)
             groups[row.agent, row.scenario, parameters].append(run)
     if not groups:
-        return "No query was answered."
+        has_answers = any(run.answered.height for run in frames.measured)
+        return COUNTERS_ALONE if has_answers else "No query was answered."
     told = []
     for runs in list(groups.values())[:MOST_IN_VERDICT]:
         row = _telling(runs).row
@@ -128,6 +130,8 @@ def _result(run: Run, cells: dict[str, Any]) -> str:
     """Return the result as the scenario defines it: latency alone, under load, or samples."""
     if not cells["count"]:
         return "no result: no query was answered"
+    if is_for_counters(run):
+        return "no result: a run for hardware counters"
     if run.is_open_loop:
         offered_hz = spaced_hz(run.queries, "due_ns")
         under = f" at {number(offered_hz)} queries/s" if offered_hz else ""

@@ -6,7 +6,7 @@ from mlscope.client.quantities import number
 from mlscope.statistics import Throughput
 from mlscope.statistics import throughput as rate_of
 from schemas.analysis import Table
-from schemas.level import level_of
+from schemas.level import Level, level_of
 from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, Run, contiguous_ends_ns, spaced_hz
 from services.analyzer.tables.charts import estimates
@@ -23,35 +23,51 @@ from services.analyzer.tables.table import (
     with_interval,
 )
 
+COUNTERS_ALONE = "Runs for hardware counters alone answered queries: a replay tells of no rate."
+
 
 def throughput(frames: Frames) -> Table:
     """Return each run's rate; the time between its blocks, which others used, is taken out."""
     rows = [_cells(run) for run in frames.measured]
-    plain = {run.row.run for run in frames.measured if not run.row.variant}
-    rated = [row for row in rows if row["samples_per_s"] is not None]
-    rated = [row for row in rated if row["run"] in plain] or rated
-    verdict = "No query was answered."
-    if rated:
-        # An open loop's rate is its load's, not the system's: a closed loop tells more.
-        closed = [row for row in rated if row["offered_per_s"] is None]
-        best = max(_least_traced(closed or rated), key=lambda row: row["samples_per_s"])
-        verdict = (
-            f"Most samples a second: {number(best['samples_per_s'])} in {best['run']} "
-            f"({best['scenario']}, batch {best['batch_size']}, level {best['level']})."
-        )
     partial = [
         f"{run.row.run}: {many(run.failed_samples, 'sample')} failed in queries that were answered "
         f"in part; {verb(run.failed_samples, 'it does', 'they do')} not count"
         for run in frames.measured
         if run.failed_samples
     ]
-    return made(ANALYSIS, rows, verdict, [*doubts(frames), *partial])
+    return made(ANALYSIS, rows, _verdict(frames, rows), [*doubts(frames), *partial])
+
+
+def _verdict(frames: Frames, rows: list[dict[str, Any]]) -> str:
+    answered = [
+        (run, row)
+        for run, row in zip(frames.measured, rows, strict=True)
+        if row["samples_per_s"] is not None
+    ]
+    if not answered:
+        return "No query was answered."
+    timed = [(run, row) for run, row in answered if not is_for_counters(run)]
+    if not timed:
+        return COUNTERS_ALONE
+    rated = [row for run, row in timed if not run.row.variant] or [row for _, row in timed]
+    # An open loop's rate is its load's, not the system's: a closed loop tells more.
+    closed = [row for row in rated if row["offered_per_s"] is None]
+    best = max(_least_traced(closed or rated), key=lambda row: row["samples_per_s"])
+    return (
+        f"Most samples a second: {number(best['samples_per_s'])} in {best['run']} "
+        f"({best['scenario']}, batch {best['batch_size']}, level {best['level']})."
+    )
 
 
 def _least_traced(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of the shallowest level: a deeper one's tracing is no rate of the model's."""
     shallowest = min(level_of(row["level"]) for row in rows)
     return [row for row in rows if level_of(row["level"]) == shallowest]
+
+
+def is_for_counters(run: Run) -> bool:
+    """Whether a run is there for hardware counters: a profiler may replay each kernel in it."""
+    return run.row.level == Level.HARDWARE
 
 
 def samples_rate(run: Run) -> Throughput | None:

@@ -1,6 +1,6 @@
 """Latency: from due, or issued in a closed loop; failed queries stay out and are counted."""
 
-from services.analyzer.tables.latency import ANALYSIS
+from services.analyzer.tables.latency import ANALYSIS, COUNTERS_ALONE
 from tests.services.analyzer.tables.reading import MS, query, rows_of, table_of
 
 
@@ -44,3 +44,14 @@ def test_a_serialised_run_is_the_result_only_where_there_is_no_other() -> None:
     plain = {"run": "a", "level": 2, "queries": [query(0, 0, 5 * MS)]}
     assert table_of(ANALYSIS, serial, plain).verdict.endswith("(a).")
     assert table_of(ANALYSIS, serial).verdict.endswith("(z).")
+
+
+def test_a_run_for_hardware_counters_has_no_result() -> None:
+    replay = {"run": "h", "level": 6, "queries": [query(0, 0, 9 * MS)]}
+    alone = table_of(ANALYSIS, replay)
+    assert alone.verdict == COUNTERS_ALONE
+    assert rows_of(alone)[0]["result"] == "no result: a run for hardware counters"
+    timed = {"run": "a", "level": 2, "scenario": "batched", "queries": [query(0, 0, 5 * MS)]}
+    verdict = table_of(ANALYSIS, replay, timed).verdict
+    assert verdict == "Final performance result: batched at batch 1 200 samples/s (a)."
+    assert table_of(ANALYSIS, {"run": "h", "level": 6}).verdict == "No query was answered."
