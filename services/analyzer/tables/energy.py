@@ -47,17 +47,19 @@ def energy(frames: Frames) -> Table:
     """Return a row a run and device of its own, by its counter or by sampled power."""
     rows = [row for run in frames.measured if _is_timed(run) for row in _rows(run)]
     notes = [*doubts(frames), *_rough(rows), *_traced(rows)]
-    return made(ANALYSIS, rows, _verdict(rows), notes)
+    return made(ANALYSIS, rows, _verdict(frames, rows), notes)
 
 
 def _is_timed(run: Run) -> bool:
     return run.row.variant not in UNTIMED and int(run.answered_samples.sum()) > 0
 
 
-def _verdict(rows: Sequence[_Row]) -> str:
+def _verdict(frames: Frames, rows: Sequence[_Row]) -> str:
     known = [*_shallowest(rows)]
     if rows and not known:
         return "No run has blocks long enough for its counters of energy, nor sampled power."
+    if not known and any(_rows_untimed(frames)):
+        return "Energy was counted in cold starts and replays alone: it is of no inference."
     if not known:
         return "No run has counters of energy, or sampled power (the collectors energy and nvml)."
     best = min((row for row in known if row["part"] == known[0]["part"]), key=_per_sample)
@@ -65,6 +67,12 @@ def _verdict(rows: Sequence[_Row]) -> str:
         f"A sample takes {best['per_sample']:.3g} J of the {best['part']} at best, in "
         f"{best['run']} at batch {best['batch_size']} with {best['power']:.4g} W."
     )
+
+
+def _rows_untimed(frames: Frames) -> Iterator[_Row]:
+    for run in frames.measured:
+        if run.row.variant in UNTIMED and run.answered.height:
+            yield from _rows(run)
 
 
 def _per_sample(row: _Row) -> float:
