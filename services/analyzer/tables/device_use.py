@@ -13,10 +13,10 @@ from services.analyzer.grouped import trimmed
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.kernel_frames import device_work
 from services.analyzer.tables.kernel_sums import (
-    NO_KERNELS,
     REPLAY_ALONE,
     Traced,
     kernel_doubts,
+    no_kernels,
     timed_in,
     traced_of,
 )
@@ -48,7 +48,7 @@ def device_use(frames: Frames) -> Table:
     traced = traced_of(frames)
     timed = timed_in(traced)
     rows = [_row(each) for each in timed]
-    verdict = REPLAY_ALONE if traced else NO_KERNELS
+    verdict = REPLAY_ALONE if traced else no_kernels(frames)
     if rows:
         verdict = _verdict(rows[-1])
     notes = [note for each in timed for note in _notes(each)]

@@ -14,10 +14,10 @@ from services.analyzer.counts import many
 from services.analyzer.frames import LAYER_LEVEL, Frames
 from services.analyzer.tables.charts import stacked
 from services.analyzer.tables.kernel_sums import (
-    NO_KERNELS,
     REPLAY_ALONE,
     Traced,
     kernel_doubts,
+    no_kernels,
     run_named,
     telling,
     timed_in,
@@ -50,7 +50,7 @@ def gpu_and_rest(frames: Frames) -> Table:
     found = traced_beside(frames)
     traced = timed_in(found)
     rows = [row for each in traced for row in _rows(each)]
-    none = REPLAY_ALONE if found else NO_KERNELS
+    none = REPLAY_ALONE if found else no_kernels(frames)
     verdict = _verdict(rows, traced) if rows else no_layers(frames) if traced else none
     unclear = ambiguous_parents([each.run for each in traced])
     notes = [*unclear, *_asynchronous(traced), *_negative(rows), *_depths(traced)]
@@ -99,7 +99,7 @@ def _verdict(rows: list[dict[str, Any]], traced: list[Traced]) -> str:
         return _of_predict(next(each for each in traced if each.run.row.run == first[0]["run"]))
     latency, gpu = (sum(row[name] for row in first) for name in ("latency", "gpu"))
     most = max(first, key=lambda row: row["non_gpu"])
-    rest = f"{most['name']} has most non-GPU time, {in_time(most['non_gpu'])}"
+    rest = f"layer {most['name']} has most non-GPU time, {in_time(most['non_gpu'])}"
     if most["is_negative"]:
         rest = "in none of them is time left beside its kernels'"
     return (

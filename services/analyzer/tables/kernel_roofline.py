@@ -12,9 +12,9 @@ from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import roofline
 from services.analyzer.tables.kernel_sums import (
     NO_COUNTERS,
-    NO_KERNELS,
     Traced,
     kernel_doubts,
+    no_kernels,
     traced_of,
 )
 from services.analyzer.tables.kernels import kernel_rows
@@ -37,7 +37,7 @@ def kernel_roofline(frames: Frames) -> Table:
     """Return a row a kernel that has an intensity, most time first."""
     traced = traced_of(frames)
     rows = [row for each in traced for row in _rows(each)]
-    verdict = _verdict(rows) if rows else NO_COUNTERS if traced else NO_KERNELS
+    verdict = _verdict(rows) if rows else NO_COUNTERS if traced else no_kernels(frames)
     doubts = kernel_doubts(frames, traced)
     for each in traced:
         mine = [row for row in rows if row["run"] == each.run.row.run]

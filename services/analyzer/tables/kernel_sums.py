@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from mlscope.load.scenarios import COLD
 from services.analyzer.ceilings import Ceilings, ceiling_note, ceilings_of
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.kernel_frames import (
     Counted,
     counted,
+    kernels_of,
     layer_names,
     sums,
 )
@@ -18,6 +20,7 @@ from services.analyzer.tables.stacks import SERIALISED, Stack, stacks_beside, st
 from services.analyzer.tables.table import estimate, real, trace_doubts, truth, whole
 
 NO_KERNELS = "No kernels: no run at level system traced a GPU."
+COLD_KERNELS = "Kernels were traced in cold starts alone, whose layers are in cold_layers."
 NO_COUNTERS = "No run at level hardware has counters of kernels."
 
 MOST_UNATTRIBUTED = 0.005
@@ -73,10 +76,14 @@ class Traced:
         return (layer_names(layered) if layered else {}) | layer_names(self.run)
 
     @property
+    def model(self) -> Run | None:
+        """The run that tells of predict; a replay for counters tells of no latency."""
+        return None if self.stack.is_replay else self.stack.model
+
+    @property
     def model_ns(self) -> float | None:
         """Trimmed mean of predict, of the run that tells of it."""
-        model = self.stack.model
-        return predict_ns(model) if model and not self.stack.is_replay else None
+        return predict_ns(self.model) if self.model else None
 
     def sums(self, *by: str) -> list[dict[str, Any]]:
         """Return the sums of its kernels; several tables ask for the same."""
@@ -93,6 +100,12 @@ REPLAY_ALONE = "A replay for counters tells of no latency that its kernels are a
 def timed_in(traced: Sequence[Traced]) -> list[Traced]:
     """Return those whose kernels lie in queries as they were, not in a replay for counters."""
     return [each for each in traced if not each.stack.is_replay]
+
+
+def no_kernels(frames: Frames) -> str:
+    """Return why a table of kernels is empty: they are of cold starts alone, or not there."""
+    cold = (run for run in frames.measured if run.row.variant == COLD)
+    return COLD_KERNELS if any(kernels_of(run).height for run in cold) else NO_KERNELS
 
 
 def traced_of(frames: Frames) -> list[Traced]:

@@ -8,10 +8,10 @@ from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.kernel_frames import IDENTITY
 from services.analyzer.tables.kernel_sums import (
-    NO_KERNELS,
     SUM_COLUMNS,
     Traced,
     kernel_doubts,
+    no_kernels,
     traced_beside,
     without_counters,
 )
@@ -32,7 +32,7 @@ def kernels(frames: Frames) -> Table:
     """Return a row a kernel: layer, name, and which of that name in its layer it is."""
     traced = traced_beside(frames)
     rows = [row for each in traced for row in kernel_rows(each)]
-    verdict = NO_KERNELS
+    verdict = no_kernels(frames)
     if rows:
         first = [row for row in rows if row["run"] == rows[0]["run"]]
         top, names = first[0], len({row["name"] for row in first})

@@ -7,10 +7,10 @@ from services.analyzer.counts import counted, many
 from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.kernel_sums import (
-    NO_KERNELS,
     SUM_COLUMNS,
     Traced,
     kernel_doubts,
+    no_kernels,
     run_named,
     telling,
     traced_beside,
@@ -29,14 +29,14 @@ def kernels_by_layer(frames: Frames) -> Table:
     """
     traced = traced_beside(frames)
     rows = [row for each in traced for row in layer_rows(each)]
-    verdict = NO_KERNELS
+    verdict = no_kernels(frames)
     if rows:
         first = [row for row in telling(rows) if row["layer"] is not None]
         verdict = "No kernel belongs to a known layer."
         if first:
             top = max(first, key=lambda row: row["time"])
             verdict = (
-                f"Of {many(len(first), 'layer')} with kernels {top['name']} takes most, "
+                f"Of {many(len(first), 'layer')} with kernels, layer {top['name']} takes most, "
                 f"{in_time(top['time'])} a query in {counted(top['calls'], 'kernel')} "
                 f"({run_named(top)})." + without_counters(traced)
             )

@@ -8,10 +8,10 @@ from services.analyzer.ceilings import roof_notes
 from services.analyzer.frames import PREDICT, Frames, Ns
 from services.analyzer.tables.charts import roofline
 from services.analyzer.tables.kernel_sums import (
-    NO_KERNELS,
     SUM_COLUMNS,
     Traced,
     kernel_doubts,
+    no_kernels,
     traced_of,
     without_counters,
 )
@@ -21,6 +21,7 @@ from services.analyzer.tables.table import (
     Analysis,
     estimate,
     in_percent,
+    in_time,
     made,
     real,
     share,
@@ -38,7 +39,7 @@ def kernels_by_model(frames: Frames) -> Table:
         (row for each in traced for row in model_rows(each)),
         key=lambda row: (row["agent"], row["scenario"], row["batch_size"]),
     )
-    verdict = _verdict(rows) + without_counters(traced) if rows else NO_KERNELS
+    verdict = _verdict(rows) + without_counters(traced) if rows else no_kernels(frames)
     caveats = kernel_doubts(frames, traced)
     for each in traced:
         caveats += _static_notes(each)
@@ -69,7 +70,10 @@ def _static_notes(traced: Traced) -> list[str]:
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
     last = rows[-1]
-    told = f"Kernels take {in_percent(last['gpu_share'])} of predict at batch {last['batch_size']}"
+    part = f"{in_percent(last['gpu_share'])} of predict"
+    if last["latency"] is None:
+        part = f"{in_time(last['time'])} a query, of no known latency,"
+    told = f"Kernels take {part} at batch {last['batch_size']}"
     bound = {True: ", memory-bound", False: ", compute-bound", None: ""}[last["memory_bound"]]
     others = [str(row["batch_size"]) for row in rows if row["memory_bound"]]
     where = f"; memory-bound at batch {', '.join(others)}" if others and len(rows) > 1 else ""
@@ -78,7 +82,7 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
 
 def model_rows(traced: Traced) -> list[dict[str, Any]]:
     """Return the row of one stack, none where no kernel ran."""
-    model = traced.stack.model
+    model = traced.model
     values: Sequence[int] | Ns = model.operator_ns(PREDICT) if model else ()
     latency = trimmed_cells("latency", values)
     model_ns = latency["latency"]

@@ -7,10 +7,10 @@ from services.analyzer.counts import counted, many, verb
 from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import pie
 from services.analyzer.tables.kernel_sums import (
-    NO_KERNELS,
     SUM_COLUMNS,
     Traced,
     kernel_doubts,
+    no_kernels,
     traced_of,
     without_counters,
 )
@@ -22,7 +22,7 @@ def kernels_by_name(frames: Frames) -> Table:
     """Return a row a kernel's name."""
     traced = traced_of(frames)
     rows = [row for each in traced for row in _rows(each)]
-    verdict = NO_KERNELS
+    verdict = no_kernels(frames)
     if rows:
         top = rows[0]
         names = sum(row["run"] == top["run"] for row in rows)

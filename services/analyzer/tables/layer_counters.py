@@ -8,8 +8,8 @@ from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import side_by_side
 from services.analyzer.tables.kernel_sums import (
     NO_COUNTERS,
-    NO_KERNELS,
     kernel_doubts,
+    no_kernels,
     run_named,
     telling,
     traced_beside,
@@ -29,22 +29,24 @@ def layer_counters(frames: Frames) -> Table:
         for row in layer_rows(each)
         if any(row[name] is not None for name in ("flops", "dram_read_bytes", "dram_write_bytes"))
     ]
-    verdict = _verdict(rows) if rows else NO_COUNTERS if traced else NO_KERNELS
+    verdict = _verdict(rows) if rows else NO_COUNTERS if traced else no_kernels(frames)
     return made(ANALYSIS, rows, verdict, kernel_doubts(frames, traced))
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
     first = telling(rows)
-    told = []
+    told: list[str] = []
     for name, what in (("flops", "FLOP"), ("dram_read_bytes", "DRAM reads")):
         known = [row for row in first if row[name] is not None]
         if known:
             top = max(known, key=lambda row: row[name])
             part = share(top[name], sum(row[name] for row in known))
-            told.append(f"{in_percent(part)} of {what} in {top['name']}")
+            where = f"layer {top['name']}" if top["layer"] is not None else "no known layer"
+            are = "" if told else " are"
+            told.append(f"most {what}{are} in {where} ({in_percent(part)})")
     return (
-        f"Most of what {many(len(first), 'layer')} {verb(len(first), 'does', 'do')} in "
-        f"{run_named(first[0])}: {', '.join(told)}."
+        f"Of what {many(len(first), 'layer')} {verb(len(first), 'does', 'do')} in "
+        f"{run_named(first[0])}, {', '.join(told)}."
     )
 
 

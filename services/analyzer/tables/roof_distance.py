@@ -53,7 +53,9 @@ def roof_distance(frames: Frames) -> Table:
 
 
 def _notes(stack: Stack, run: Run, points: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield which layers' work is not in the model's least time."""
+    """Yield which layers' work is not in the model's least time, and whose times are none."""
+    if stack.is_replay:
+        yield f"{run.row.run}: its times are those of a replay for counters: no latencies"
     told = {point["layer"] for point in points}
     work = work_of(stack.layered) if stack.layered else []
     # What counters tell of a layer, its shapes need not.
@@ -71,9 +73,11 @@ def _verdict(rows: list[dict[str, Any]], stacks: list[Stack]) -> str:
         return "The roof of no device is known: `mlscope doctor` tells how it is measured."
     whole_, *layers = rows
     most = max(layers, key=lambda row: row["lost"])
+    name = whole_["run"]
+    what = f"All layers of {name} take" if stacks[0].is_replay else f"Predict of {name} takes"
     return (
-        f"Predict of {whole_['run']} takes {in_time(whole_['time'])}, {number(whole_['times'], 3)} "
-        f"times what the roof allows; most is lost in {most['name']}, {in_time(most['lost'])}."
+        f"{what} {in_time(whole_['time'])}, {number(whole_['times'], 3)} times what the roof "
+        f"allows; most is lost in layer {most['name']}, {in_time(most['lost'])}."
     )
 
 
@@ -134,7 +138,8 @@ def _model(stack: Stack, run: Run, rows: list[dict[str, Any]]) -> dict[str, Any]
         for name in _SUMMED
     }
     # Layers that say no FLOP, and what lies between layers, take their time too.
-    model = stack.model
+    # A replay for counters tells of no latency.
+    model = None if stack.is_replay else stack.model
     values = model.operator_ns(PREDICT) if model else ()
     cells, queries = trimmed_cells("time", values), len(values)
     if model is None or cells["time"] is None:

@@ -16,7 +16,8 @@ from services.analyzer.tables import ANALYSES
 from services.analyzer.tables.device_use import ANALYSIS as DEVICE_USE
 from services.analyzer.tables.gpu_and_rest import ANALYSIS as GPU_AND_REST
 from services.analyzer.tables.kernel_frames import point_of
-from services.analyzer.tables.kernel_sums import REPLAY_ALONE
+from services.analyzer.tables.kernel_roofline import ANALYSIS as KERNEL_ROOFLINE
+from services.analyzer.tables.kernel_sums import COLD_KERNELS, NO_KERNELS, REPLAY_ALONE
 from services.analyzer.tables.kernels import ANALYSIS as KERNELS
 from services.analyzer.tables.kernels_by_layer import ANALYSIS as BY_LAYER
 from services.analyzer.tables.kernels_by_model import ANALYSIS as BY_MODEL
@@ -33,10 +34,12 @@ from tests.services.analyzer.tables.traced import (
     layer_run,
     model_run,
     named,
+    predicts,
 )
 
 TABLE_IX = Path(__file__).parents[3] / "golden" / "xsp" / "table_ix.csv"
 BY_KERNELS = (KERNELS, BY_NAME, BY_LAYER, BY_MODEL)
+OF_KERNELS = (*BY_KERNELS, KERNEL_ROOFLINE, LAYER_COUNTERS, GPU_AND_REST, DEVICE_USE)
 
 
 def published() -> list[dict[str, str]]:
@@ -155,9 +158,20 @@ def test_an_imported_replay_tells_its_kernels_and_that_times_are_no_latencies() 
     assert (row["name"], row["flops"], row["occupancy"]) == ("k", 5.0, 10.0)
     assert "h: its times are those of a replay for counters: no latencies" in table.caveats
     assert row["share"] is None
+    model = table_of(BY_MODEL, counter_run((0, "k", 700_000, 5.0, 1, 1, 10.0), spans=predicts(1)))
+    (row,) = rows_of(model)
+    assert (row["latency"], row["latency_queries"], row["gpu_share"]) == (None, 0, None)
+    assert model.verdict.startswith("Kernels take 700 µs a query, of no known latency, at batch 1")
     for other in (DEVICE_USE, GPU_AND_REST):
         alone = table_of(other, counter_run((0, "k", 700_000, 5.0, 1, 1, 10.0)))
         assert (alone.rows, alone.verdict) == ((), REPLAY_ALONE)
+
+
+@pytest.mark.parametrize("analysis", OF_KERNELS, ids=lambda each: each.name)
+def test_kernels_of_cold_starts_alone_are_not_said_to_be_none(analysis: Analysis) -> None:
+    cold = kernel_run((0, "k", 100), variant="cold")
+    assert table_of(analysis, cold).verdict == COLD_KERNELS
+    assert table_of(analysis, model_run(variant="cold")).verdict == NO_KERNELS
 
 
 def test_kernels_are_not_recompiled_into_a_layers_mean_of_means() -> None:
@@ -213,3 +227,17 @@ def test_a_latency_that_throughput_contradicts_is_told() -> None:
         table = table_of(OPTIMAL_BATCH, {"run": "r", "batch_size": size, "queries": queries})
         contradicted += any("batch size over latency" in caveat for caveat in table.caveats)
     assert contradicted == 18
+
+
+def test_a_layer_that_is_called_a_number_is_called_a_layer() -> None:
+    run = kernel_run((0, "k", 100, 5.0, 1, 1, 10.0), (1, "k", 10, 2.0, 3, 1, 10.0))
+    layers = layer_run((0, "0", 900), (1, "1", 800))
+    told = (
+        (BY_LAYER, "with kernels, layer 0 takes most"),
+        (GPU_AND_REST, "layer 0 has most non-GPU"),
+    )
+    for analysis, said in told:
+        assert said in table_of(analysis, layers, run).verdict
+    verdict = table_of(LAYER_COUNTERS, layers, run).verdict
+    most = "most FLOP are in layer 0 (71.4%), most DRAM reads in layer 1 (75.0%)."
+    assert verdict == f"Of what 2 layers do in s, {most}"

@@ -4,7 +4,14 @@ import pytest
 
 from services.analyzer.tables.roof_distance import ANALYSIS, MODEL
 from tests.services.analyzer.tables.reading import rows_of, span, table_of
-from tests.services.analyzer.tables.traced import kernel_run, layer_run, model_run, named
+from tests.services.analyzer.tables.traced import (
+    counter_run,
+    kernel_run,
+    layer_run,
+    model_run,
+    named,
+    predicts,
+)
 
 ROOF = {"peak_flops": {"measured": 1e12}, "memory_bandwidth": {"measured": 1e11}}
 
@@ -33,6 +40,15 @@ def test_the_models_time_is_of_the_run_that_looks_no_deeper() -> None:
     assert (rows[MODEL]["time"], rows[MODEL]["queries"]) == (8000.0, 3)
     assert rows[MODEL]["throughput"] == pytest.approx(5_000_000 / 8e-6)
     assert rows[MODEL]["of_peak"] == pytest.approx(0.625)
+
+
+def test_a_replays_predict_is_no_latency() -> None:
+    kernel = (0, "k", 3000, 5_000_000.0, 1000, 1000, 50.0)
+    table = table_of(ANALYSIS, counter_run(kernel, spans=predicts(1), conditions=ROOF))
+    rows = named(rows_of(table))
+    assert rows[MODEL]["time"] == 3000.0
+    assert table.verdict.startswith("All layers of h take 3 µs, 0.6 times what the roof allows")
+    assert "h: its times are those of a replay for counters: no latencies" in table.caveats
 
 
 def test_layers_without_flops_are_told() -> None:
