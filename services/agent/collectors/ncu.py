@@ -36,6 +36,7 @@ from services.agent.collectors.ncu_metrics import (
 )
 from services.agent.collectors.ncu_replay import is_compiled
 from services.agent.collectors.ncu_report import CountedKernel, kernels_of
+from services.agent.collectors.process_tree import run_tree
 
 OPTIONS: tuple[str, ...] = ("metrics", "timeout_s")
 TIMEOUT_S = 500.0
@@ -105,8 +106,10 @@ class NcuCollector:
         self._is_done = True
         try:
             kernels = self._replayed()
-        except (ReportUnreadable, OSError, subprocess.TimeoutExpired) as error:
-            return Collected(notes=(f"ncu: {error}",))
+        except subprocess.TimeoutExpired:
+            return Collected(notes=(f"it did not end within {self._timeout_s:g} s",))
+        except (ReportUnreadable, OSError) as error:
+            return Collected(notes=(f"{error}",))
         notes = self._missing(kernels)
         if is_compiled(self._request.opened):
             notes = (*notes, _COMPILED)
@@ -121,18 +124,11 @@ class NcuCollector:
         assert self._request.reopening is not None, "checked when opened"
         self._request.reopening.write(order)
         command = command_of(self._path, self._metrics, report, order)
-        ended = subprocess.run(
-            command,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            cwd=scratch,
-            capture_output=True,
-            text=True,
-            timeout=self._timeout_s,
-            check=False,
-        )
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        status, printed = run_tree(command, environment, scratch, self._timeout_s)
         text = report.read_text("utf-8", "replace") if report.exists() else ""
-        if ended.returncode != 0 or not text:
-            raise ReportUnreadable(complaint_of(text + ended.stdout + ended.stderr))
+        if status != 0 or not text:
+            raise ReportUnreadable(complaint_of(text + printed))
         return kernels_of(text.splitlines(keepends=True), self._metrics)
 
     def _missing(self, kernels: Sequence[CountedKernel]) -> tuple[str, ...]:

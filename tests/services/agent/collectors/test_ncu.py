@@ -78,6 +78,13 @@ def test_why_there_is_none_is_said(tool: Tool, tmp_path: Path, body: str, note: 
     assert note in collected.notes[0]
 
 
+def test_a_replay_that_takes_too_long_is_said(tool: Tool, tmp_path: Path) -> None:
+    path = tool("import time\ntime.sleep(600)\n")
+    collector = NcuCollector(path, request(tmp_path, timeout_s=0.5), metrics_for("float32"))
+    collector.begin()
+    assert collector.end().notes == ("it did not end within 0.5 s",)
+
+
 def test_a_metric_that_the_chip_lacks_is_named(tool: Tool, tmp_path: Path) -> None:
     head = '"ID","Kernel Name","Stream","Device","dram__bytes_read.sum"\n"","","","","byte"\n'
     body = f'report.write_text({head!r} + \'"0","k","7","0","5"\\n\')\n'
