@@ -6,6 +6,7 @@ tells JAX's layers, takes CUPTI's records for itself whenever it starts: each bl
 Kernels that a CUDA graph replayed are given the layers that the predictor knows of its graphs.
 """
 
+import contextlib
 import ctypes
 import importlib.util
 import sys
@@ -103,6 +104,9 @@ class CuptiCollector:
             self._subscription.wait()
             clock = ClockMap(self._began, paired(self._subscription.clock_ns))
             records = self._subscription.take()
+        except BaseException:
+            self._subscription.disable()
+            raise
         finally:
             self._claim.release(self.name)
         works = graphed(records.works, GRAPHS)
@@ -162,8 +166,12 @@ class Subscription:
         self._calls.clear()
         self._works.clear()
         self._register()
-        for kind in self._kinds:
-            self._cupti.activity_enable(kind)
+        try:
+            for kind in self._kinds:
+                self._cupti.activity_enable(kind)
+        except BaseException:
+            self.disable()
+            raise
         # Asking begins the count anew: what another client lost before is not this block's.
         self._dropped()
 
@@ -174,12 +182,18 @@ class Subscription:
     def take(self) -> Records:
         """End recording and return what there is."""
         self._cupti.activity_flush_all(_FORCED)
-        for kind in self._kinds:
-            self._cupti.activity_disable(kind)
+        self.disable()
         calls = [
             Call(self._name((driver, cbid)), driver, *rest) for driver, cbid, *rest in self._calls
         ]
         return Records(calls, list(self._works), self._dropped())
+
+    def disable(self) -> None:
+        """Switch every kind off: one left on costs until the process ends."""
+        for kind in self._kinds:
+            # Not all need be on, and the binding raises its own kinds.
+            with contextlib.suppress(Exception):
+                self._cupti.activity_disable(kind)
 
     def _completed(self, records: Sequence[Any]) -> None:
         for record in records:
