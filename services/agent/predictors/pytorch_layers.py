@@ -38,6 +38,9 @@ class EagerCapture:
         self._spans: list[Span] = []
         self._ends: list[int] = []
         self._is_full = False
+        #: numbers of the modules that ran, and calls that went another way; when closed
+        self._ran: set[int] = set()
+        self._strays = 0
         append = self._spans.append
         self._undo = [
             wrap(module, timed(number, module.forward, append))
@@ -55,7 +58,7 @@ class EagerCapture:
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a reader of these layers should know."""
+        """What a reader of these layers should know; whole when it is closed."""
         return tuple(self._notes())
 
     def predict(self, inputs: Tensors) -> Tensors:
@@ -79,8 +82,11 @@ class EagerCapture:
         native = {ident: number for ident, number in threads.items() if ident and number}
         calls, begin = [], 0
         for end in self._ends:
-            calls.append(self._plan.layers_of(self._spans[begin:end], native))
+            layers, is_usual = self._plan.layers_of(self._spans[begin:end], native)
+            calls.append(layers)
+            self._strays += end > begin and not is_usual
             begin = end
+        self._ran = {span[0] for span in self._spans}
         return calls
 
     def _unwrap(self) -> None:
@@ -95,10 +101,19 @@ class EagerCapture:
                 "operators without a module are timed as what lies between two layers, Python's "
                 "part of it included"
             )
-        idle = self._plan.idle if self._plan.expected else []
+        if self._plan.expected and self._strays:
+            notes.append(
+                f"{_share(self._strays, len(self._ends))} went another way than the one before "
+                "them that is not counted, or through several threads: what ran between their "
+                "layers is not shown"
+            )
+        modules = enumerate(self._plan.modules) if self._plan.expected and self._ends else ()
+        idle = [self._plan.name_of(each) for number, each in modules if number not in self._ran]
         if idle:
             more = f" and {len(idle) - _MOST_NAMED} more" if len(idle) > _MOST_NAMED else ""
-            notes.append(f"modules that never ran: {', '.join(idle[:_MOST_NAMED])}{more}")
+            notes.append(
+                f"modules that ran in no call of a block: {', '.join(idle[:_MOST_NAMED])}{more}"
+            )
         if self._on_gpu:
             notes.append(
                 "on a GPU a layer's time is that of its launches; its kernels' is at level system"
@@ -108,6 +123,13 @@ class EagerCapture:
                 f"a block's layers end after {MOST_SPANS} spans; its later calls have none"
             )
         return notes
+
+
+def _share(some: int, calls: int) -> str:
+    """Return how many calls, alike for most blocks: each of their notes is another."""
+    if some == calls:
+        return "all calls of a block"
+    return f"{'half or more' if 2 * some >= calls else 'fewer than half'} of the calls of a block"
 
 
 def timed(

@@ -53,8 +53,6 @@ class LayerPlan:
     between: dict[int, int] = field(default_factory=dict)
     #: the row of a module's nth call
     known: dict[tuple[int, int], int] = field(default_factory=dict)
-    #: leaf modules that did not run
-    idle: list[str] = field(default_factory=list)
     _names: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
     @property
@@ -71,13 +69,19 @@ class LayerPlan:
         """Return the name of a module's layers: its qualified name, or what the root is."""
         return next(iter(self._names.get(id(module), ())), "") or type(module).__name__
 
-    def layers_of(self, spans: Sequence[Span], threads: Mapping[int, int]) -> list[Layer]:
-        """Return the layers of one call, in order; `threads` are native ids by Python's."""
+    def layers_of(
+        self, spans: Sequence[Span], threads: Mapping[int, int]
+    ) -> tuple[list[Layer], bool]:
+        """Return the layers of one call, in order, and whether all of it is known.
+
+        That is where it went the way of the uncounted call, in one thread. `threads` are native
+        ids by Python's.
+        """
         root = next((span for span in spans if span[0] == ROOT), None)
         timed = list(_outermost(sorted((s for s in spans if s[0] != ROOT), key=lambda s: s[1])))
         if [span[0] for span in timed] == self.expected and len({s[3] for s in spans}) <= 1:
-            return list(self._as_expected(timed, root, threads))
-        return list(self._by_occurrence(timed, threads))
+            return list(self._as_expected(timed, root, threads)), True
+        return list(self._by_occurrence(timed, threads)), False
 
     def _as_expected(
         self, timed: Sequence[Span], root: Span | None, threads: Mapping[int, int]
@@ -193,14 +197,13 @@ def _add_between(plan: LayerPlan, seen: Seen, operators: Sequence[Operator]) -> 
 
 
 def _add_idle(plan: LayerPlan, seen: Seen) -> None:
-    """Time the leaf modules that did not run too, and name them."""
+    """Time the leaf modules that did not run, too."""
     ran = {id(call.module) for call in seen.calls}
     below = {id(part) for module in plan.modules for part in module.modules()}
     for module in plan.model.modules():
         is_leaf = not any(True for _ in module.children())
         if is_leaf and wrappable(module) and id(module) not in ran | below:
             plan.modules.append(module)
-            plan.idle.append(plan.name_of(module))
 
 
 def _common(plan: LayerPlan, names: set[str]) -> str:

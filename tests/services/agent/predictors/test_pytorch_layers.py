@@ -3,7 +3,7 @@
 import json
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +105,32 @@ def test_a_forward_of_the_instance_s_own_is_put_back(layered: PyTorchPredictor) 
 
 def test_modules_that_never_run_are_named(layered: PyTorchPredictor) -> None:
     capture = layered.layers([batch()])
-    assert "modules that never ran: first.unused" in capture.notes
+    capture.predict(batch())
     capture.close()
+    assert "modules that ran in no call of a block: first.unused" in capture.notes
+
+
+@pytest.mark.parametrize(
+    ("ways", "idle", "stray"),
+    [
+        ((1,), "negative", ""),
+        ((1, -1), "", "half or more of the"),
+        ((1, 1, -1), "", "fewer than half of the"),
+        ((-1, -1), "positive", "all"),
+    ],
+)
+def test_modules_that_only_other_calls_ran_did_run(
+    ways: Sequence[int], idle: str, stray: str
+) -> None:
+    predictor = open_model(request(manifest("choosing")))
+    capture = predictor.layers([{"x": np.abs(batch()["x"])}])
+    for way in ways:
+        capture.predict({"x": way * np.abs(batch()["x"])})
+    capture.close()
+    unused = [note for note in capture.notes if "ran in no call" in note]
+    assert unused == [f"modules that ran in no call of a block: {idle}"] * bool(idle)
+    others = [note.split(" calls")[0] for note in capture.notes if "another way" in note]
+    assert others == [stray] * bool(stray)
 
 
 def test_another_way_through_the_model_has_layers_too() -> None:
