@@ -142,15 +142,24 @@ def kernel_doubts(frames: Frames, traced: Sequence[Traced]) -> list[str]:
 
 
 def _notes(traced: Traced) -> Iterator[str]:
-    run = traced.run
-    if traced.stack.is_replay:
-        yield f"{run.row.run}: its times are those of a replay for counters: no latencies"
+    yield from replay_notes(traced)
     yield from traced.counted.notes
-    lost = run.unattributed_share
-    if lost > MOST_UNATTRIBUTED:
-        yield f"{run.row.run}: {lost:.2%} of the kernels' time belongs to no known layer"
-    if traced.counted.has_counters and (note := ceiling_note(run.row)):
+    yield from lost_notes(traced)
+    if traced.counted.has_counters and (note := ceiling_note(traced.run.row)):
         yield note
+
+
+def replay_notes(traced: Traced) -> Iterator[str]:
+    """Yield that times are those of a replay, where they are."""
+    if traced.stack.is_replay:
+        yield f"{traced.run.row.run}: its times are those of a replay for counters: no latencies"
+
+
+def lost_notes(traced: Traced) -> Iterator[str]:
+    """Yield how much of the kernels' time has no known layer, where it is worth a word."""
+    lost = traced.run.unattributed_share
+    if lost > MOST_UNATTRIBUTED:
+        yield f"{traced.run.row.run}: {lost:.2%} of the kernels' time belongs to no known layer"
 
 
 def without_counters(traced: Sequence[Traced]) -> str:

@@ -7,7 +7,13 @@ from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import boxes
 from services.analyzer.tables.layer_frames import layers_of, no_layers, trimmed_off
-from services.analyzer.tables.stacks import depth_doubts, layered_runs
+from services.analyzer.tables.stacks import (
+    depth_doubts,
+    launch_doubts,
+    launched_runs,
+    layered_runs,
+    stacks_beside,
+)
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
@@ -30,11 +36,13 @@ def layer_latency(frames: Frames) -> Table:
     runs = list(layered_runs(frames))
     rows = [row for run in runs for row in _rows(run)]
     caveats = [*trace_doubts(frames), *depth_doubts(frames), *trimmed_off(runs)]
-    verdict = _verdict(rows) if rows else no_layers(frames)
+    caveats += launch_doubts(stacks_beside(frames))
+    verdict = _verdict(rows, launched_runs(frames)) if rows else no_layers(frames)
     return made(ANALYSIS, rows, verdict, caveats)
 
 
-def _verdict(rows: list[dict[str, Any]]) -> str:
+def _verdict(rows: list[dict[str, Any]], launched: set[str]) -> str:
+    is_launched = rows[0]["run"] in launched
     first = [row for row in rows if row["run"] == rows[0]["run"]]
     short = sum(row["time"] < SHORT_NS for row in first)
     total = sum(row["time"] for row in first)
@@ -42,9 +50,11 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     part = in_percent(sum(top) / total if total else None)
     takes = verb(short, "takes", "take")
     slowest = "the slowest takes" if len(top) == 1 else f"the slowest {len(top)} take"
+    to_launch = " to launch" if is_launched else ""
+    of_what = "what launching takes" if is_launched else "the layers' time"
     return (
-        f"{short} of {many(len(first), 'layer')} {takes} less than 1 ms in {first[0]['run']}; "
-        f"{slowest} {part} of the layers' time."
+        f"{short} of {many(len(first), 'layer')} {takes} less than 1 ms{to_launch} in "
+        f"{first[0]['run']}; {slowest} {part} of {of_what}."
     )
 
 

@@ -8,11 +8,15 @@ from schemas.analysis import Table
 from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import pie
-from services.analyzer.tables.layer_frames import (
-    layers_of,
-    no_layers,
+from services.analyzer.tables.layer_frames import no_layers
+from services.analyzer.tables.layer_work import own_work
+from services.analyzer.tables.stacks import (
+    depth_doubts,
+    launch_doubts,
+    launched_runs,
+    layered_runs,
+    stacks_beside,
 )
-from services.analyzer.tables.stacks import depth_doubts, layered_runs
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
@@ -29,20 +33,25 @@ def layer_types(frames: Frames) -> Table:
     verdict = no_layers(frames)
     if rows:
         most = rows[0]
+        of_what = (
+            "what launching takes" if most["run"] in launched_runs(frames) else "the layers' time"
+        )
         verdict = (
             f"{most['type'] or 'An unknown type'} takes {in_percent(most['share_of_layers'])} of "
-            f"the layers' time in {most['run']}, with {many(most['layers'], 'layer')}."
+            f"{of_what} in {most['run']}, with {many(most['layers'], 'layer')}."
         )
-    return made(ANALYSIS, rows, verdict, [*trace_doubts(frames), *depth_doubts(frames)])
+    doubts = [*trace_doubts(frames), *depth_doubts(frames), *launch_doubts(stacks_beside(frames))]
+    return made(ANALYSIS, rows, verdict, doubts)
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:
-    layers = layers_of(run).filter(pl.col("queries") > 0)
+    work = own_work(run)
+    layers = work.layers
     types = layers["type"].unique(maintain_order=True)
     numbered = types.to_frame("name").with_row_index("type")
     of_place = layers.join(numbered, left_on="type", right_on="name", suffix="_number")
     return time_rows(
-        run, of_place.select("place", pl.col("type_number").alias("type")), "type", types.to_list()
+        work, of_place.select("place", pl.col("type_number").alias("type")), "type", types.to_list()
     )
 
 

@@ -8,8 +8,11 @@ from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.layer_frames import layers_of, no_layers, predict_ns, trimmed_off
 from services.analyzer.tables.stacks import (
+    SERIALISED,
     VARIANT_COLUMN,
     deeper_than_layers,
+    launch_doubts,
+    launched_runs,
     layered_in,
     stacks_beside,
 )
@@ -34,20 +37,45 @@ def layers(frames: Frames) -> Table:
 
     Serialised runs' layers come behind those of plain ones.
     """
-    runs = list(layered_in(stacks_beside(frames)))
+    stacks = stacks_beside(frames)
+    runs = list(layered_in(stacks))
     rows = [row for run in runs for row in _rows(run)]
-    verdict = no_layers(frames)
-    if rows:
-        first = [row for row in rows if row["run"] == rows[0]["run"] and row["queries"]]
-        slowest = max(first, key=lambda row: row["time"])
-        verdict = (
-            f"The slowest of {many(len(first), 'layer')} is {_named(slowest, first)}: "
-            f"{in_time(slowest['time'])} a query, {in_percent(slowest['share'])} of predict "
-            f"in {slowest['run']}."
-        )
+    verdict = _verdict(rows, launched_runs(frames)) if rows else no_layers(frames)
     caveats = [*trace_doubts(frames), *deeper_than_layers(runs), *never_ran(rows)]
-    caveats += trimmed_off(runs)
+    caveats += [*trimmed_off(runs), *launch_doubts(stacks)]
     return made(ANALYSIS, rows, verdict, caveats)
+
+
+def _verdict(rows: list[dict[str, Any]], launched: set[str]) -> str:
+    first = _ran(rows, rows[0]["run"])
+    slowest = _slowest(first)
+    if rows[0]["run"] not in launched:
+        return f"The slowest of {many(len(first), 'layer')} is {_told(slowest, first)}."
+    told = f"Of {many(len(first), 'layer')} the slowest to launch is {_told(slowest, first)}"
+    waited = [
+        row
+        for row in rows
+        if row["variant"] == SERIALISED and row["batch_size"] == slowest["batch_size"]
+    ]
+    others = _ran(waited, waited[0]["run"]) if waited else []
+    if not others:
+        return f"{told}."
+    return f"{told}; serialised, the slowest is {_told(_slowest(others), others)}."
+
+
+def _ran(rows: list[dict[str, Any]], run: str) -> list[dict[str, Any]]:
+    return [row for row in rows if row["run"] == run and row["queries"]]
+
+
+def _slowest(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return max(rows, key=lambda row: row["time"])
+
+
+def _told(row: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+    return (
+        f"{_named(row, rows)}: {in_time(row['time'])} a query, {in_percent(row['share'])} of "
+        f"predict in {row['run']}"
+    )
 
 
 def _named(row: dict[str, Any], rows: list[dict[str, Any]]) -> str:

@@ -6,13 +6,14 @@ there, as in an imported trace, the shallowest deeper one stands for it, and its
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from schemas.level import Level
 from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Run
+from services.analyzer.own_devices import HOST
 from services.analyzer.tables.kernel_frames import kernels_of
 from services.analyzer.tables.table import text, whole
 
@@ -86,6 +87,14 @@ class Stack:
     def is_replay(self) -> bool:
         """Whether a replay for counters is all there is."""
         return set(self.by_level) == {HARDWARE_LEVEL}
+
+    @property
+    def is_launched(self) -> bool:
+        """Whether its layers' own times are those of launches: a device works, and nobody waits."""
+        if self.layered is None or self.variant == SERIALISED:
+            return False
+        name = self.layered.row.device.partition(":")[0]
+        return name not in ("", HOST) or self.traced is not None
 
     def cells(self, run: Run) -> dict[str, Any]:
         """Return the cells of `STACK_COLUMNS`."""
@@ -162,3 +171,33 @@ def deeper_than_layers(runs: Iterable[Run]) -> Iterator[str]:
                 f"{run.row.run}: no run stops at level framework; its layers' times hold the cost "
                 f"of tracing level {run.row.level_name}"
             )
+
+
+def launched_runs(frames: Frames) -> set[str]:
+    """Return the plain runs whose layers' own times are those of launches."""
+    stacks = (stack for stack in stacks_of(frames) if stack.is_launched)
+    return {run.row.run for run in layered_in(stacks)}
+
+
+def launch_doubts(stacks: Sequence[Stack], runs: Collection[str] | None = None) -> Iterator[str]:
+    """Yield of which layers the own times are those of launches, and what tells more.
+
+    Of `runs` alone where they are given; `stacks` with the serialised ones.
+    """
+    waited = {
+        (stack.agent, stack.batch_size): run.row.run
+        for stack in stacks
+        if stack.variant == SERIALISED and (run := stack.layered) is not None
+    }
+    for stack in stacks:
+        run = stack.layered
+        if run is None or not stack.is_launched or (runs is not None and run.row.run not in runs):
+            continue
+        told = ["their kernels' is in A11 and A13"] if stack.traced is not None else []
+        if serialised := waited.get((stack.agent, stack.batch_size)):
+            told.append(f"{serialised}, serialised, waited for each (A2, A13)")
+        remedy = "; ".join(told) or "request level system, or it serialised, which tell"
+        yield (
+            f"{run.row.run}: launches return at once on a device: layers' time is that of "
+            f"launching, and of what they wait for, not of their work: {remedy}"
+        )

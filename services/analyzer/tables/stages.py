@@ -5,11 +5,17 @@ from typing import Any
 import polars as pl
 
 from schemas.analysis import Table
-from services.analyzer.frames import Frames, Run
+from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import heat
-from services.analyzer.tables.layer_frames import layer_times, layers_of, no_layers
+from services.analyzer.tables.layer_frames import no_layers
+from services.analyzer.tables.layer_work import (
+    KERNELS,
+    TIME_OF_COLUMN,
+    LayerWork,
+    work_doubts,
+    works_of,
+)
 from services.analyzer.tables.margins import UNKNOWN, trimmed_margins
-from services.analyzer.tables.stacks import depth_doubts, layered_runs
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
@@ -19,7 +25,6 @@ from services.analyzer.tables.table import (
     run_cells,
     share,
     text,
-    trace_doubts,
     whole,
 )
 
@@ -30,29 +35,38 @@ _SAID = ("latency", "memory", "FLOP", "memory access")
 
 def stages(frames: Frames) -> Table:
     """Return a row a stage: what its layers take, and which quantities it dominates."""
-    rows = [row for run in layered_runs(frames) for row in _rows(run)]
-    verdict = _verdict(rows[:3]) if rows else no_layers(frames)
-    return made(ANALYSIS, rows, verdict, [*trace_doubts(frames), *depth_doubts(frames)])
+    works = works_of(frames)
+    rows = [row for work in works for row in _rows(work)]
+    verdict = _verdict(rows[:3], works[0]) if rows else no_layers(frames)
+    return made(ANALYSIS, rows, verdict, list(work_doubts(frames, works)))
 
 
-def _verdict(rows: list[dict[str, Any]]) -> str:
-    told = [f"{row['dominates']} in the {row['stage']}" for row in rows if row["dominates"]]
+def _verdict(rows: list[dict[str, Any]], work: LayerWork) -> str:
+    latency = "latency"
+    if work.time_of == KERNELS:
+        latency = "kernels' latency"
+    elif work.is_launched:
+        latency = "launching"
+    told = [
+        f"{row['dominates'].replace('latency', latency)} in the {row['stage']}"
+        for row in rows
+        if row["dominates"]
+    ]
     if not told:
         return f"Layers of {rows[0]['run']} took no time."
     return f"Where most lies in {rows[0]['run']}: {'; '.join(told)}."
 
 
-def _rows(run: Run) -> list[dict[str, Any]]:
-    ran = layers_of(run).filter(pl.col("queries") > 0)
+def _rows(work: LayerWork) -> list[dict[str, Any]]:
+    ran = work.layers
     count = ran.height
     amounts = ran.with_columns(
         (pl.int_range(pl.len()) * 3 // max(count, 1)).alias("third"),
         (pl.col("bytes_read") + pl.col("bytes_written")).alias("moved_bytes"),
     )
     thirds = amounts.select("place", "third")
-    spent = layer_times(run).join(thirds, on="place").group_by("third", "query")
+    spent = work.times.join(thirds, on="place").group_by("third", "query")
     times = trimmed_margins(spent.agg(pl.col("time_ns").sum()), ["third"], "time_ns")
-    queries = int(ran["queries"].max() or 0)  # type: ignore[arg-type]
     found = []
     for number, stage in enumerate(STAGES):
         part = amounts.filter(pl.col("third") == number)
@@ -62,12 +76,13 @@ def _rows(run: Run) -> list[dict[str, Any]]:
         ends = {"first": places.min(), "last": places.max()}
         found.append(
             {
-                **run_cells(run.row),
+                **run_cells(work.run.row),
                 "stage": stage,
                 "layers": part.height,
-                "queries": queries,
+                "queries": work.queries,
                 **ends,
                 **sums,
+                "time_of": work.time_of,
             }
         )
     return [row | _shares(row, found) for row in found]
@@ -95,8 +110,8 @@ ANALYSIS = Analysis(
     title="Stages of a model",
     source=(
         "XSP IV: layers by index in execution order in thirds, and the third that dominates each "
-        "quantity. Time is the trimmed mean of the layers' sum a query; memory, FLOP "
-        "and bytes as shapes tell."
+        "quantity. Time is the trimmed mean of the layers' sum a query, by their kernels where "
+        "these were traced; memory, FLOP and bytes as shapes tell."
     ),
     columns=(
         *RUN_COLUMNS,
@@ -114,6 +129,7 @@ ANALYSIS = Analysis(
         real("share_of_flops", "Share of all stages' FLOP.", "1"),
         real("share_of_moved", "Share of all stages' bytes read and written.", "1"),
         text("dominates", "Of which quantities it has most."),
+        TIME_OF_COLUMN,
     ),
     compute=stages,
     chart=heat(("stage", "Stage"), ("run", "Run"), ("share_of_time", "Share of time")),

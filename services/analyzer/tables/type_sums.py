@@ -8,7 +8,7 @@ import polars as pl
 from schemas.analysis import Column
 from services.analyzer.frames import Run
 from services.analyzer.grouped import trimmed
-from services.analyzer.tables.layer_frames import layer_times, predict_ns
+from services.analyzer.tables.layer_work import LayerWork
 from services.analyzer.tables.table import estimate, ranked, real, run_cells, share, text, whole
 
 
@@ -20,35 +20,36 @@ def time_columns(group: str, description: str) -> tuple[Column, ...]:
         whole("queries", "Queries they served."),
         *estimate("time", "Trimmed mean of their time a query."),
         real("share_of_layers", f"Share of the {group}s' summed trimmed means.", "1"),
-        real("share", "Share of predict's trimmed mean in the same run.", "1"),
+        real(
+            "share", "Share of predict's trimmed mean; of layers' own time, in the same run.", "1"
+        ),
     )
 
 
 def time_rows(
-    run: Run, of_place: pl.DataFrame, group: str, names: Sequence[str]
+    work: LayerWork, of_place: pl.DataFrame, group: str, names: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Return a row a group, most time first.
 
-    `of_place` has a layer's `place` and the number of its `group`, which `names` names.
+    `of_place` has a layer's `place` and the number of its `group`, which `names` names; kernels of
+    no known layer have the group of the null place, if it has one.
     """
-    counts = dict(of_place.group_by(group).len().iter_rows())
+    counts = dict(of_place.drop_nulls("place").group_by(group).len().iter_rows())
     summed = (
-        layer_times(run)
-        .join(of_place, on="place")
+        work.times.join(of_place, on="place", nulls_equal=True)
         .group_by(group, "query")
         .agg(pl.col("time_ns").sum())
     )
-    whole_ns = predict_ns(run)
     rows = [
         {
-            **run_cells(run.row),
+            **run_cells(work.run.row),
             group: names[row[group]],
-            "layers": counts[row[group]],
+            "layers": counts.get(row[group], 0),
             "queries": row["n"],
             "time": row["mid"],
             "time_low": row["low"],
             "time_high": row["high"],
-            "share": share(row["mid"], whole_ns),
+            "share": share(row["mid"], work.predict_ns),
         }
         for row in trimmed(summed, [group], "time_ns").to_dicts()
     ]

@@ -1,0 +1,72 @@
+"""Kinds of work and stages of models on an H200, by their kernels, recorded and analysed again."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("polars")
+
+from benchmarks.survey.bundles import frames_of
+from services.analyzer.analysis import Analyzed, analyze
+from tests.gpu.recordings import recorded_bundle
+from tests.gpu.tables import rows_of
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("work")
+
+
+@cache
+def analyzed(name: str, folder: Path) -> Analyzed:
+    return analyze(frames_of(recorded_bundle(name, folder)))
+
+
+def kinds(name: str, folder: Path) -> dict[str, dict[str, Any]]:
+    rows = rows_of(analyzed(name, folder).tables, "work_kinds")
+    assert {row["time_of"] for row in rows} == {"kernels"}
+    return {row["kind"]: row for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("name", "of_kernels", "of_predict"),
+    [
+        ("resnet50-full", 0.837, 0.420),
+        ("resnet50-32", 0.787, 0.619),
+        ("detector", 0.784, 0.488),
+        ("graph", 0.591, 0.156),
+        ("compiled-graph", 0.606, 0.053),
+        # Most of so small a net's kernels are copies that XLA fuses.
+        ("jax", 0.270, 0.005),
+    ],
+)
+def test_convolutions_kernels_tell_its_share(
+    name: str, of_kernels: float, of_predict: float, folder: Path
+) -> None:
+    row = kinds(name, folder)["convolution"]
+    told = row["share_of_layers"], row["share"]
+    assert told == (pytest.approx(of_kernels, abs=5e-4), pytest.approx(of_predict, abs=5e-4))
+    (kernels,) = rows_of(analyzed(name, folder).tables, "A15")
+    assert sum(each["time"] for each in kinds(name, folder).values()) == pytest.approx(
+        kernels["time"], rel=0.01
+    )
+    assert row["share"] == row["time"] / kernels["latency"]
+
+
+def test_a_resnets_latency_lies_in_its_end(folder: Path) -> None:
+    rows = rows_of(analyzed("resnet50-full", folder).tables, "stages")
+    shares = [row["share_of_time"] for row in rows]
+    assert shares == pytest.approx([0.330, 0.311, 0.359], abs=5e-4)
+    assert [row["stage"] for row in rows if "latency" in row["dominates"]] == ["end"]
+
+
+def test_layers_own_times_are_called_launches(folder: Path) -> None:
+    tables = {each.id: each for each in analyzed("detector", folder).tables}
+    assert "the slowest to launch is rpn/clamp" in tables["A2"].verdict
+    assert " to launch in " in tables["A3"].verdict
+    assert "of what launching takes" in tables["A6"].verdict
+    for name in ("A2", "A3", "A6"):
+        (note,) = [each for each in tables[name].caveats if "launches return at once" in each]
+        assert note.endswith("their kernels' is in A11 and A13")
