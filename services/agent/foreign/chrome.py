@@ -63,6 +63,8 @@ EVENT_SCHEMA: dict[str, Any] = {
     "scope": pl.String,
     "args": _ARGS,
 }
+SHAPES = ("Input Dims", "Input type", "Concrete Inputs")
+"""Arguments that torch.profiler writes where it was told to record shapes: read as JSON texts."""
 _BETWEEN = b"\n  },\n  {"
 _ARROWS = tuple(b'\n    "ph": "%s"' % phase for phase in (b"s", b"t", b"f"))
 """How its flow events begin: two for each launch, which is half of all, and of no use here."""
@@ -71,6 +73,7 @@ _CHUNK_BYTES = 4 << 20
 _ONE_A_LINE = bytes.maketrans(b"\n\0", b" \n")
 _EVENTS = b'"traceEvents"'
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
+_HAS_SHAPES = re.compile(rb'"record_shapes"\s*:\s*(1|true)')
 _LIST = re.compile(rb"(\xef\xbb\xbf)?\s*\[\s*\{")
 _TEXT = rb'"%s"\s*:\s*"([^"]*)"'
 _DEVICE = re.compile(rb'"deviceProperties"\s*:\s*\[\s*\{[^}]*?"name"\s*:\s*"([^"]*)"')
@@ -101,11 +104,12 @@ class Events:
     device: str = ""
 
 
-def read_events(path: Path, schema: Mapping[str, Any] = EVENT_SCHEMA) -> Events:
+def read_events(path: Path, schema: Mapping[str, Any] | None = None) -> Events:
     """Return the events of a file. Raises ForeignFileBroken, ForeignFileUnknown.
 
     Begins and ends (`pairs`) are complete events, too. `schema` may leave out arguments, which is
-    faster. Memory is about four times the file's size.
+    faster; by default it is EVENT_SCHEMA, with SHAPES where the file's head says that it has them.
+    Memory is about four times the file's size.
     """
     body = _bytes(path)
     if _LIST.match(body):
@@ -114,7 +118,7 @@ def read_events(path: Path, schema: Mapping[str, Any] = EVENT_SCHEMA) -> Events:
     if start < 0:
         raise ForeignFileUnknown(str(path), "has no traceEvents")
     head = body[:start] + body[body.rfind(b"]") :]
-    events = _frame(path, body, start, schema).with_columns(_stamp())
+    events = _frame(path, body, start, schema or _schema_of(head)).with_columns(_stamp())
     kinds = pl.col("ph")
     halves = paired(events)
     whole = pl.concat([events.filter(kinds == "X"), halves.frame])
@@ -138,6 +142,14 @@ def read_events(path: Path, schema: Mapping[str, Any] = EVENT_SCHEMA) -> Events:
         framework=_text(head, b"framework"),
         device=_text(head, b"device"),
     )
+
+
+def _schema_of(head: bytes) -> Mapping[str, Any]:
+    """Return what is to be read of a file whose head says so."""
+    if not _HAS_SHAPES.search(head):
+        return EVENT_SCHEMA
+    args = pl.Struct([*_ARGS.fields, *(pl.Field(name, pl.String) for name in SHAPES)])
+    return {**EVENT_SCHEMA, "args": args}
 
 
 def _stamp() -> pl.Expr:
@@ -177,6 +189,8 @@ def _frame(path: Path, body: bytes, start: int, schema: Mapping[str, Any]) -> pl
     try:
         if events.count(_BETWEEN, 0, 1 << 20):
             return _torch_frame(events, schema)
+        if SHAPES[0] in {each.name for each in schema["args"].fields}:
+            return _frame_of_line(events, schema)
         return pl.read_json(io.BytesIO(events), schema=dict(schema))
     except pl.exceptions.PolarsError:
         # One value of another kind is enough; tools put anything into arguments.
@@ -200,6 +214,13 @@ def _torch_frame(events: bytes, schema: Mapping[str, Any]) -> pl.DataFrame:
             reader.submit(pl.read_ndjson, lines, schema=dict(schema)) for lines in _lines(events)
         ]
         return pl.concat([pl.DataFrame(schema=dict(schema)), *(part.result() for part in parts)])
+
+
+def _frame_of_line(events: bytes, schema: Mapping[str, Any]) -> pl.DataFrame:
+    """Return events of any layout; of JSON lines texts take lists, which `read_json` refuses."""
+    line = b'{"events": %s}' % events.replace(b"\n", b" ")
+    told = pl.read_ndjson(line, schema={"events": pl.List(pl.Struct(dict(schema)))})
+    return told.explode("events").unnest("events")
 
 
 def _lines(events: bytes, chunk_bytes: int = _CHUNK_BYTES) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ Outermost operators (`cpu_op`) are layers, those inside them library calls; the 
 driver's calls, kernels, copies and sets are level system, joined by Kineto's correlation ids.
 """
 
+import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -14,8 +15,9 @@ import polars as pl
 
 from schemas.batch import SpanKind
 from schemas.level import Level
-from services.agent.foreign.chrome import Events
+from services.agent.foreign.chrome import SHAPES, Events
 from services.agent.foreign.kineto_queries import Queries, queries_of
+from services.agent.foreign.kineto_shapes import nature_of
 from services.agent.foreign.nested import doubts
 from services.agent.foreign.recording import Recording, filled, rooted
 
@@ -38,6 +40,7 @@ _ARGUMENTS: Mapping[str, str] = MappingProxyType(
         "registers per thread": "registers",
         "shared memory": "shared_bytes",
         "graph node id": "graph_node",
+        **{name: name for name in SHAPES},
     }
 )
 
@@ -48,7 +51,7 @@ def is_kineto(events: Events) -> bool:
 
 
 def recording_of(events: Events, *, attributes: bool = True) -> Recording:
-    """Return torch.profiler's events as a recording; without `attributes` of devices sooner."""
+    """Return torch.profiler's events as a recording; without `attributes` sooner."""
     told, notes = _stamped(events.frame)
     origin = int(told["start_ns"].min() or 0)  # type: ignore[arg-type]
     told = told.with_columns(pl.col("start_ns") - origin)
@@ -59,7 +62,7 @@ def recording_of(events: Events, *, attributes: bool = True) -> Recording:
     parts = [
         roots,
         _annotations(told, queries),
-        _operators(told.filter(pl.col("cat") == OPERATORS), roots),
+        _operators(told.filter(pl.col("cat") == OPERATORS), roots, attributes=attributes),
         _calls(told.filter(pl.col("cat").is_in(_CALLS)), devices),
         _devices(devices, attributes=attributes),
     ]
@@ -114,7 +117,7 @@ def _annotations(told: pl.DataFrame, queries: Queries) -> pl.DataFrame:
     )
 
 
-def _operators(told: pl.DataFrame, roots: pl.DataFrame) -> pl.DataFrame:
+def _operators(told: pl.DataFrame, roots: pl.DataFrame, *, attributes: bool) -> pl.DataFrame:
     """Return operators: outermost ones as layers with their place in the query as index."""
     rising = told.sort("thread", "start_ns", -pl.col("duration_ns"), maintain_order=True)
     start, end = _ends(rising)
@@ -122,21 +125,33 @@ def _operators(told: pl.DataFrame, roots: pl.DataFrame) -> pl.DataFrame:
     query = _query_at(roots.filter(pl.col("level") == int(Level.APPLICATION)), start, end)
     index = pl.int_range(pl.len()).over("query")
     layers = rising.with_columns(pl.Series("query", query)).filter(outer).sort("start_ns")
-    numbered = layers.with_columns(index.alias("index")).select(
-        "name",
-        "start_ns",
-        "duration_ns",
-        "thread",
-        "query",
+    nature = pl.struct("index", pl.col("name").str.split("::").list.last().alias("type"))
+    numbered = layers.with_columns(
+        index.alias("index"),
         pl.lit(int(Level.FRAMEWORK)).alias("level"),
-        pl.struct("index", pl.col("name").str.split("::").list.last().alias("type"))
-        .struct.json_encode()
-        .alias("attributes"),
+        _shaped(layers) if attributes else pl.lit(None).alias("more"),
+    ).with_columns(nature.struct.json_encode().alias("attributes"))
+    noted = pl.col("attributes").str.strip_suffix("}") + pl.col("more")
+    numbered = numbered.with_columns(pl.coalesce(noted, "attributes").alias("attributes")).select(
+        "name", "start_ns", "duration_ns", "thread", "query", "level", "attributes"
     )
     inner = rising.filter(~pl.Series(outer)).select(
         "name", "start_ns", "duration_ns", "thread", pl.lit(int(Level.LIBRARY)).alias("level")
     )
     return pl.concat([filled(numbered), filled(inner)])
+
+
+def _shaped(layers: pl.DataFrame) -> pl.Series:
+    """Return of each layer how its attributes go on and end, null where no shapes are known."""
+    columns = ("name", *SHAPES)
+    known = layers.select(columns).filter(pl.col(SHAPES[0]).is_not_null()).unique()
+    if not known.height:
+        return pl.Series("more", [None] * layers.height, pl.String)
+    found = (nature_of(*(text or "" for text in row)) for row in known.iter_rows())
+    texts = [f",{json.dumps(each)[1:]}" if each else None for each in found]
+    told = known.with_columns(pl.Series("more", texts, pl.String))
+    joined = layers.join(told, on=columns, how="left", nulls_equal=True, maintain_order="left")
+    return joined["more"]
 
 
 def _calls(told: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:

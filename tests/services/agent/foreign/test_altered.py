@@ -127,15 +127,20 @@ def _chrome() -> list[Any]:
 def _device_work() -> dict[str, Any]:
     """Return torch.profiler's events of a launch and its kernel."""
     shared = {"ph": "X", "pid": 1, "dur": 5.5}
+    shapes = {
+        "Input Dims": [[4, 5], [5, 6]], "Input type": ["float", "float"],
+        "Concrete Inputs": ["", ""],
+    }  # fmt: skip
     launch, kernel = (
         {"correlation": 7},
         {"correlation": 7, "device": 0, "stream": 7, "grid": [1, 1, 1]},
     )
     return {
-        "deviceProperties": [{"id": 0, "name": "NVIDIA H200"}],
+        "deviceProperties": [{"id": 0, "name": "NVIDIA H200"}], "record_shapes": 1,
         "traceEvents": [
             {**shared, "cat": "user_annotation", "name": "query", "tid": 1, "ts": 1, "dur": 99.5},
-            {**shared, "cat": "cpu_op", "name": "aten::mm", "tid": 1, "ts": 1.5, "dur": 9},
+            {**shared, "cat": "cpu_op", "name": "aten::mm", "tid": 1, "ts": 1.5, "dur": 9,
+             "args": shapes},
             {**shared, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": 1, "ts": 2,
              "args": launch},
             {**shared, "cat": "kernel", "name": "gemm", "tid": 7, "ts": 9, "args": kernel},
