@@ -45,6 +45,12 @@ def add_offline(commands: Parsers) -> None:
         commands, "import", "offline", "make a bundle or another tool's trace an evaluation"
     )
     bring.set_defaults(run=lazily("importing", "import_bundle"))
+    bring.epilog = (
+        "Of torch.profiler's files, steps (profiler.step()) are queries, else annotations called "
+        '"query" (with record_function("query"): around each call), else those of the one name '
+        "that comes again; a file that has none is one query, and its latencies say little. With "
+        "record_shapes=True layers have shapes, FLOP and bytes."
+    )
     text = "a bundle, or a file of torch.profiler, ONNX Runtime, ncu (CSV), nsys (SQLite), Chrome"
     bring.add_argument("bundle", type=Path, metavar="FILE", help=text)
     bring.add_argument("--model", default="", metavar="NAME", help="whose another tool's file is")

@@ -76,3 +76,9 @@ def test_asking_for_help_is_no_error(
 )
 def test_options_stand_where_they_like(words: str, name: str, value: Any) -> None:
     assert getattr(parse(build_parser(), words.split()), name) == value
+
+
+def test_the_help_of_import_says_what_queries_of_a_trace_are() -> None:
+    told = " ".join(commands()["import"].format_help().split())
+    assert 'record_function("query")' in told
+    assert "record_shapes=True" in told
