@@ -23,6 +23,8 @@ from services.analyzer.frames import Ns, Run
 from services.analyzer.own_devices import own_series
 from services.analyzer.throttling import REASONS_SERIES, reasons_in, throttled_share
 
+NOISY = "noisy: "
+"""How every sentence about noise begins."""
 MOST_SWITCHES_HZ = 25.0
 MOST_OTHERS = 0.05
 MOST_FAULTS_A_QUERY = 0.01
@@ -92,10 +94,10 @@ def _preempted(noise: Mapping[str, Any]) -> str:
     )
     share = _others(noise)
     if share is None:
-        return f"noisy: its threads {lost}, to whom is not known"
+        return f"{NOISY}its threads {lost}, to whom is not known"
     if share <= MOST_OTHERS:
         return ""
-    return f"noisy: others used {share:.0%} of its cores, and its threads {lost}"
+    return f"{NOISY}others used {share:.0%} of its cores, and its threads {lost}"
 
 
 def _others(noise: Mapping[str, Any]) -> float | None:
@@ -111,14 +113,14 @@ def _paged(noise: Mapping[str, Any], queries: int) -> str:
     if faults <= MOST_FAULTS_A_QUERY * queries:
         return ""
     waited, asked = many(round(faults), "time"), many(queries, "query")
-    return f"noisy: waited for the disk {waited} in {asked} (over 1 %)"
+    return f"{NOISY}waited for the disk {waited} in {asked} (over 1 %)"
 
 
 def _late(noise: Mapping[str, Any]) -> str:
     late_ns = _number(noise, "issue_lateness_p99_ns")
     if late_ns <= MOST_LATE_NS:
         return ""
-    return f"noisy: 1 % of queries were issued {late_ns / 1e6:.3g} ms late or later (over 1 ms)"
+    return f"{NOISY}1 % of queries were issued {late_ns / 1e6:.3g} ms late or later (over 1 ms)"
 
 
 def _throttled(run: Run) -> str:
@@ -128,11 +130,11 @@ def _throttled(run: Run) -> str:
     if share <= MOST_THROTTLED:
         return ""
     by = ", ".join(name for name, _, slows in reasons_in(masks) if slows)
-    return f"noisy: its GPU's clocks were held down for {share:.0%} of the time, by {by} (over 1 %)"
+    return f"{NOISY}its GPU's clocks were held down for {share:.0%} of the time, by {by} (over 1 %)"
 
 
 def _unsteady(run: Run) -> str:
     spread = spread_of(run)
     if spread is None or spread <= MOST_SPREAD:
         return ""
-    return f"noisy: medians of its parts vary by {spread:.0%} (over {MOST_SPREAD:.0%})"
+    return f"{NOISY}medians of its parts vary by {spread:.0%} (over {MOST_SPREAD:.0%})"

@@ -17,6 +17,7 @@ from schemas.analysis import Table
 from services.analyzer.across.likeness import clocks_apart, unlike
 from services.analyzer.across.source import Cells, Comparison, Source, Terms
 from services.analyzer.counts import be, many, verb
+from services.analyzer.noise import NOISY
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.table import (
     estimate,
@@ -48,12 +49,36 @@ def regressions(sources: Sequence[Source], _: Terms) -> Table:
         pairs, lonely = _paired(sources[0], other)
         rows += [_cells(sources[0], other, *pair) for pair in pairs]
         notes += [n for pair in pairs if (n := clocks_apart(sources[0], other, *pair))]
+        notes += [n for pair in pairs for n in _noise(sources[0], other, *pair)]
         if lonely:
             notes.append(
                 f"{other.evaluation}: {many(lonely, 'run')} {verb(lonely, 'has', 'have')} no "
                 "partner of the same agent, scenario, batch size, level and variant"
             )
-    return made(COMPARISON, rows, _verdict(rows), notes)
+    return made(COMPARISON, rows, _verdict(rows), [*notes, *_without_blocks(rows)])
+
+
+def _noise(first: Source, other: Source, old: Cells, new: Cells) -> list[str]:
+    """Return what the tables of latency say of noise in a pair's runs, each with its evaluation."""
+    return [
+        f"{source.evaluation}/{note}"
+        for source, row in ((first, old), (other, new))
+        for note in source.caveats("latency")
+        if note.startswith(f"{row['run']}: {NOISY}")
+    ]
+
+
+def _without_blocks(rows: Sequence[Cells]) -> list[str]:
+    """Return a caveat where whole runs were compared: what drifts between them is in no interval."""
+    judged = [row for row in rows if row["result"] != "refused"]
+    count = sum(row["paired"] == "runs" for row in judged)
+    if not count:
+        return []
+    return [
+        f"{count} of {many(len(judged), 'pair')} {verb(count, 'compares', 'compare')} whole runs, "
+        f"for want of {LEAST_BLOCKS} blocks in both: drift between the two counts as a change; "
+        f"run them with --blocks {LEAST_BLOCKS}"
+    ]
 
 
 def _verdict(rows: Sequence[Cells]) -> str:

@@ -26,6 +26,11 @@ class Source:
         names = [column.name for column in table.columns]
         return [dict(zip(names, row, strict=True)) for row in table.rows]
 
+    def caveats(self, name: str) -> tuple[str, ...]:
+        """Return a table's caveats; a table that is not there has none."""
+        table = self.tables.get(name)
+        return () if table is None else tuple(table.caveats)
+
     @cached_property
     def conditions(self) -> dict[str, Cells]:
         """The conditions of each run that was completed, by its name."""

@@ -59,9 +59,9 @@ def test_another_processor_or_gpu_refuses(before: Any, after: Any, named: str) -
 def test_another_clock_of_the_processor_is_told_and_refuses_nothing() -> None:
     slow, fast = _on("1.0", cpu_khz=2_000_000), _on("2.0", cpu_khz=3_000_000)
     table = table_of(COMPARISON, [slow, fast])
-    assert table.caveats == ("b1, b1: at their ends the processor's clock was 2.00 and 3.00 GHz",)
+    assert table.caveats[0] == "b1, b1: at their ends the processor's clock was 2.00 and 3.00 GHz"
     assert rows(COMPARISON, slow, fast)[0]["result"] == "same"
-    assert table_of(COMPARISON, [slow, slow]).caveats == ()
+    assert not any("clock" in note for note in table_of(COMPARISON, [slow, slow]).caveats)
 
 
 @pytest.mark.parametrize(

@@ -164,5 +164,33 @@ def test_runs_of_the_same_parameters_are_paired_before_others() -> None:
         ("b", "c", "refused"),
         ("a", "d", "same"),
     ]
-    (note,) = table_of(COMPARISON, [before, after]).caveats
+    note, _ = table_of(COMPARISON, [before, after]).caveats
     assert note.startswith("2.0: 1 run has no partner of the same agent, scenario, batch size")
+
+
+def _told_late(ns: int) -> dict[str, Any]:
+    return {"conditions": {"noise": {"issue_lateness_p99_ns": ns}}}
+
+
+def test_noise_of_paired_runs_is_said_beside_their_change() -> None:
+    lonely = batch(8, MS, **_told_late(9 * MS))
+    before = source("1.0", batch(1, MS), batch(4, MS, **_told_late(3 * MS)))
+    after = source("2.0", batch(1, 2 * MS, **_told_late(2 * MS)), batch(4, MS), lonely)
+    noisy = [note for note in table_of(COMPARISON, [before, after]).caveats if "noisy" in note]
+    assert [note.partition(" 1 %")[0] for note in noisy] == ["2.0/b1: noisy:", "1.0/b4: noisy:"]
+    assert "issued 2 ms late" in noisy[0]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "said"), [(1, "1 of 1 pair compares whole runs"), (2, "1 of 1 pair"), (3, "")]
+)
+def test_a_change_of_whole_runs_is_said_to_be_one(blocks: int, said: str) -> None:
+    sources = [_blocked(name, *[MS] * blocks) for name in ("1.0", "2.0")]
+    caveats = table_of(COMPARISON, sources).caveats
+    assert [note for note in caveats if "whole runs" in note] == list(caveats)
+    assert (caveats[0].startswith(said) and "--blocks 3" in caveats[0]) if said else not caveats
+
+
+def test_refused_pairs_need_no_blocks() -> None:
+    sources = [_version("1.0", MS), _version("2.0", MS, model="another")]
+    assert table_of(COMPARISON, sources).caveats == ()
