@@ -69,15 +69,15 @@ def _noise(first: Source, other: Source, old: Cells, new: Cells) -> list[str]:
 
 
 def _without_blocks(rows: Sequence[Cells]) -> list[str]:
-    """Return a caveat where whole runs were compared: what drifts between them is in no interval."""
+    """Return a caveat where whole runs were compared: their drift is in no interval."""
     judged = [row for row in rows if row["result"] != "refused"]
     count = sum(row["paired"] == "runs" for row in judged)
     if not count:
         return []
+    compared = f"{count} of {many(len(judged), 'pair')} {verb(count, 'compares', 'compare')}"
     return [
-        f"{count} of {many(len(judged), 'pair')} {verb(count, 'compares', 'compare')} whole runs, "
-        f"for want of {LEAST_BLOCKS} blocks in both: drift between the two counts as a change; "
-        f"run them with --blocks {LEAST_BLOCKS}"
+        f"{compared} whole runs, for want of {LEAST_BLOCKS} blocks in both: drift between the two "
+        f"counts as a change; run them with --blocks {LEAST_BLOCKS}"
     ]
 
 
