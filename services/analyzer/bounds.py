@@ -11,6 +11,10 @@ class Bounds:
     spans: int = 4_000_000
     queries: int = 2_000_000
     outputs: int = 100_000
+    #: values of sampled series: 14 of a GPU at 10 Hz and the process's own are 180 a second
+    samples: int = 1_000_000
+    #: spans of devices whose source names their layer
+    named_layers: int = 1_000_000
 
     def shared(self, stored: Sequence[Mapping[str, int]]) -> list["Bounds"]:
         """Return the share of each run; `stored` are the rows of each that there are, by kind."""

@@ -174,13 +174,21 @@ ORDER BY min(query)
 LIMIT 1000;
 
 -- stored_rows --
--- How many spans and queries an attempt has.
+-- How many spans, queries and outputs an attempt has.
 SELECT
     coalesce(sum(count) FILTER (WHERE kind = 0), 0)::int8 AS spans,
     coalesce(sum(count) FILTER (WHERE kind = 1), 0)::int8 AS queries,
     coalesce(sum(count) FILTER (WHERE kind = 2), 0)::int8 AS outputs
 FROM batch
 WHERE run_key = %(run_key)s;
+
+-- stored_beside --
+-- How many of an attempt's spans are samples, and how many name their layer.
+SELECT
+    count(*) FILTER (WHERE kind = 6) AS samples,
+    count(*) FILTER (WHERE kind BETWEEN 2 AND 4 AND attributes ? 'layer') AS named_layers
+FROM span
+WHERE run_key = %(run_key)s AND ts = %(ts)s;
 
 -- lock_evaluation --
 -- One analyzer at a time writes an evaluation's tables.

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import psycopg
 from psycopg import errors
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, tuple_row
 from psycopg.types.json import Jsonb
 
 import schemas.analysis
@@ -45,6 +45,18 @@ from services.analyzer.views import migrations_of
 MOST_ROWS = 10_000
 """Rows of a table that are read for one answer; those behind them are asked for by offset."""
 
+_PART = 50_000
+"""Rows of samples that are Python objects at a time."""
+
+_KINDS = {
+    "spans": "spans",
+    "queries": "queries",
+    "outputs": "outputs",
+    "samples": "sampled values",
+    "named_layers": "spans that name their layer",
+}
+"""Kinds of rows that are bounded, as caveats call them."""
+
 _NATURES = {"span": pl.Int64} | {
     name: kind for name, kind in LAYER_SCHEMA.items() if name not in ("run_key", "layer", "name")
 }
@@ -74,9 +86,7 @@ class Store:
             starts = {row["run_key"]: row.pop("ts") for row in found}
             known = {row["run_key"]: RunRow(**row) for row in found}
             rows = [_counted(evaluation, each, known) for each in measured]
-            stored = [
-                self._ask(session, "stored_rows", {"run_key": row.run_key})[0] for row in rows
-            ]
+            stored = [self._stored(session, row, starts.get(row.run_key)) for row in rows]
             runs = []
             for row, there, bounds in zip(rows, stored, self._bounds.shared(stored), strict=True):
                 run = self._run(session, row, starts.get(row.run_key), bounds)
@@ -205,8 +215,8 @@ class Store:
         outputs = self._ask(session, "outputs", key | {"most": bounds.outputs})
         failures = self._ask(session, "failures", key)
         natures = self._ask(session, "nature_columns", key | {"most": bounds.spans})[0]
-        series = self._ask(session, "series", key | {"most": bounds.outputs})
-        named_layers = self._ask(session, "named_layers", key | {"most": bounds.outputs})
+        named_layers = self._rows(session, "named_layers", key | {"most": bounds.named_layers})
+        layers: dict[str, str] = {}
         mine = pl.lit(row.run_key, pl.Int64).alias("run_key")
         named = with_names(frame_of(spans, SPAN_SCHEMA, row.run_key), names)
         return Run(
@@ -217,9 +227,25 @@ class Store:
             outputs=_frame(outputs, OUTPUT_SCHEMA).with_columns(mine),
             failures=_frame(failures, FAILURE_SCHEMA).with_columns(mine),
             natures=natures_of(natures),
-            named_layers={each["span"]: each["layer"] for each in named_layers},
-            series=pl.DataFrame(series, schema=dict(SERIES_SCHEMA), orient="row"),
+            named_layers={span: layers.setdefault(layer, layer) for span, layer in named_layers},
+            series=self._series(session, key | {"most": bounds.samples}),
         )
+
+    def _stored(
+        self, session: psycopg.Connection[Any], row: RunRow, ts: datetime | None
+    ) -> dict[str, int]:
+        """Return how many rows of each kind of `Bounds` an attempt has."""
+        key = {"run_key": row.run_key, "ts": ts}
+        of_batches, beside = (self._ask(session, f"stored_{n}", key)[0] for n in ("rows", "beside"))
+        return {**of_batches, **beside}
+
+    def _series(self, session: psycopg.Connection[Any], key: Mapping[str, Any]) -> pl.DataFrame:
+        """Return the sampled values of an attempt, a part at a time: they may be many."""
+        found, schema = self._rows(session, "series", key), dict(SERIES_SCHEMA)
+        parts = [pl.DataFrame(schema=schema)]
+        while rows := found.fetchmany(_PART):
+            parts.append(pl.DataFrame(rows, schema=schema, orient="row"))
+        return pl.concat(parts)
 
     def _layers(
         self, session: psycopg.Connection[Any], spans: pl.DataFrame, key: Mapping[str, Any]
@@ -249,6 +275,12 @@ class Store:
     ) -> list[dict[str, Any]]:
         cursor = session.cursor(row_factory=dict_row, binary=True)
         return cursor.execute(self._statements[name].encode(), values).fetchall()
+
+    def _rows(
+        self, session: psycopg.Connection[Any], name: str, values: Mapping[str, Any]
+    ) -> psycopg.Cursor[tuple[Any, ...]]:
+        cursor = session.cursor(row_factory=tuple_row, binary=True)
+        return cursor.execute(self._statements[name].encode(), values)
 
     def _do(self, session: psycopg.Connection[Any], name: str, values: Mapping[str, Any]) -> None:
         session.execute(self._statements[name].encode(), values)
@@ -294,8 +326,8 @@ def _counted(evaluation: str, run: MeasuredRun, known: Mapping[int, RunRow]) -> 
 def _bounded(run: Run, stored: Mapping[str, int], bounds: Bounds) -> tuple[Run, list[str]]:
     """Return a run without queries of which only some spans were read, and what is left out."""
     said = [
-        f"{run.row.run}: the first {most} of {stored[kind]} {kind} were read"
-        for kind in ("spans", "queries", "outputs")
+        f"{run.row.run}: the first {most} of {stored[kind]} {name} were read"
+        for kind, name in _KINDS.items()
         if stored[kind] > (most := getattr(bounds, kind))
     ]
     if stored["spans"] <= bounds.spans:

@@ -23,7 +23,11 @@ def test_no_more_is_read_than_the_bound_and_all_where_it_fits(counts: list[int],
 
 
 def test_each_kind_of_row_has_shares_of_its_own() -> None:
-    stored = [{"spans": 5, "queries": 100, "outputs": 0}, {"spans": 90, "queries": 2, "outputs": 0}]
+    rest = {"outputs": 0, "samples": 0, "named_layers": 0}
+    stored = [{"spans": 5, "queries": 100, **rest}, {"spans": 90, "queries": 2, **rest}]
     first, second = Bounds(spans=20, queries=20, outputs=20).shared(stored)
     assert (first.spans, second.spans) == (10, 15)
     assert (first.queries, second.queries) == (18, 10)
+    most = Bounds().samples
+    stored = [{**each, "samples": most, "outputs": 0} for each in stored]
+    assert [each.samples for each in Bounds().shared(stored)] == [most // 2] * 2

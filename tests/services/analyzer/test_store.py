@@ -162,6 +162,29 @@ def test_what_is_not_read_is_said(rows_url: str) -> None:
     )
 
 
+def test_samples_and_named_layers_have_bounds_of_their_own(rows_url: str) -> None:
+    samples = tuple(b'{"value": %d, "unit": "W"}' % n for n in range(2))
+    named = (b'{"layer": "conv1"}', b'{"layer": "conv2"}')
+    both = {"attribute_rows": (0, 1)}
+    watts = a_linked_trace(9, kind=bytes([6, 6]), attribute_texts=samples, **both)
+    kernels = a_linked_trace(10, kind=bytes([2, 2]), attribute_texts=named, **both)
+    with closing(collector.Store(rows_url)) as rows:
+        rows.save([prepared_of(batch, REQUESTED_NS) for batch in (watts, kernels)])
+    with closing(Store(rows_url, Bounds(outputs=1))) as store:
+        frames = store.read("e1", [MEASURED])
+    (run,) = frames.measured
+    assert (run.series.height, len(run.named_layers)) == (2, 2)
+    assert frames.caveats == ("r0: the first 1 of 2 outputs were read",)
+    with closing(Store(rows_url, Bounds(samples=1, named_layers=1))) as store:
+        frames = store.read("e1", [MEASURED])
+    (run,) = frames.measured
+    assert (run.series["value"].to_list(), run.named_layers) == ([0.0], {1: "conv1"})
+    assert frames.caveats == (
+        "r0: the first 1 of 2 sampled values were read",
+        "r0: the first 1 of 2 spans that name their layer were read",
+    )
+
+
 def test_a_run_that_no_agent_ended_is_named(store: Store) -> None:
     gone = MeasuredRun(run="r9", attempt=3, end="failed", agent="a1", cause="agent lost")
     frames = store.read("e1", [MEASURED, gone])
