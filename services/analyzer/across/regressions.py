@@ -75,10 +75,8 @@ def _without_blocks(rows: Sequence[Cells]) -> list[str]:
     if not count:
         return []
     compared = f"{count} of {many(len(judged), 'pair')} {verb(count, 'compares', 'compare')}"
-    return [
-        f"{compared} whole runs, for want of {LEAST_BLOCKS} blocks in both: drift between the two "
-        f"counts as a change; run them with --blocks {LEAST_BLOCKS}"
-    ]
+    wanted = f"for want of {LEAST_BLOCKS} blocks in both: drift between the two counts as a change"
+    return [f"{compared} whole runs, {wanted}; run them with --blocks {LEAST_BLOCKS}"]
 
 
 def _verdict(rows: Sequence[Cells]) -> str:
