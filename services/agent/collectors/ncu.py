@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +36,16 @@ from services.agent.collectors.ncu_metrics import (
     metrics_for,
 )
 from services.agent.collectors.ncu_replay import is_compiled
-from services.agent.collectors.ncu_report import CountedKernel, kernels_of
+from services.agent.collectors.ncu_report import CountedKernel, is_several, kernels_of
 from services.agent.collectors.process_tree import run_tree
 
 OPTIONS: tuple[str, ...] = ("metrics", "timeout_s")
 TIMEOUT_S = 500.0
 _PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 _PARAMETERS = Path("/proc/driver/nvidia/params")
-_METRIC = re.compile(r"[A-Za-z0-9_.:]+")
+_METRIC = re.compile(r"[A-Za-z0-9_.:]+|regex:[^\s,]+")
+MOST_FURTHER = 128
+"""Metrics beside the usual ones that are kept of a kernel: a span's attributes are bounded."""
 _COMPILED = "kernels of a compiled model are counted without their layers"
 _DENIED = "ERR_NVGPUCTRPERM"
 _COMPLAINT = re.compile(r"^==(?:ERROR|WARNING)== (.*)$", re.MULTILINE)
@@ -67,8 +70,10 @@ def tool() -> str | None:
 
 
 def open_collector(request: CollectorRequest) -> "NcuCollector":
-    """Open it; options `metrics` (names, added to the usual ones) and `timeout_s`.
+    """Open it; options `metrics` (added to the usual ones) and `timeout_s`.
 
+    A metric is what `ncu --metrics` takes: a name, `group:NAME`, `breakdown:NAME` or
+    `regex:PATTERN`, of which every metric is kept; a text has several with + or commas between.
     Raises CollectorUnavailable.
     """
     found = tool()
@@ -77,10 +82,15 @@ def open_collector(request: CollectorRequest) -> "NcuCollector":
     if request.reopening is None:
         raise CollectorUnavailable("ncu", "this session can't be opened in another process")
     asked = request.options.get("metrics", ())
-    asked = asked.split(",") if isinstance(asked, str) else list(asked)
-    if wrong := [each for each in asked if not _METRIC.fullmatch(str(each))]:
+    asked = names_in(asked) if isinstance(asked, str) else [str(each) for each in asked]
+    if wrong := [each for each in asked if not _METRIC.fullmatch(each)]:
         raise CollectorUnavailable("ncu", f"{wrong[0]!r} is no name of a metric")
     return NcuCollector(found, request, metrics_for(request.opened.precision, asked))
+
+
+def names_in(text: str) -> list[str]:
+    """Return the metrics that a text asks for; a pattern may hold a +."""
+    return [text] if text.startswith("regex:") else re.split("[,+]", text)
 
 
 class NcuCollector:
@@ -113,7 +123,8 @@ class NcuCollector:
         notes = self._missing(kernels)
         if is_compiled(self._request.opened):
             notes = (*notes, _COMPILED)
-        return Collected(tuple(spans_of(kernels, self._began_ns)), notes=notes)
+        kept = [kept_of(kernel, self._metrics) for kernel in kernels]
+        return Collected(tuple(spans_of(kept, self._began_ns)), notes=notes)
 
     def close(self) -> None:
         """Free nothing: the replay's process has ended."""
@@ -133,8 +144,16 @@ class NcuCollector:
 
     def _missing(self, kernels: Sequence[CountedKernel]) -> tuple[str, ...]:
         counted = {name for kernel in kernels for name in kernel.counters}
-        missing = [name for name in self._metrics if name not in counted]
-        return (f"ncu counted no {', '.join(missing)}",) if missing else ()
+        further = counted.difference(self._metrics)
+        missing = [
+            name
+            for name in self._metrics
+            if name not in counted and not (is_several(name) and further)
+        ]
+        notes = [f"ncu counted no {', '.join(missing)}"] if missing else []
+        if len(further) > MOST_FURTHER:
+            notes.append(f"of {len(further)} further metrics {MOST_FURTHER} are kept")
+        return tuple(notes)
 
 
 def command_of(path: str, metrics: Sequence[str], report: Path, order: Path) -> list[str]:
@@ -151,6 +170,14 @@ def command_of(path: str, metrics: Sequence[str], report: Path, order: Path) -> 
         *("--metrics", ",".join(metrics), "--log-file", str(report)),
         *(sys.executable, "-m", "services.agent.collectors.ncu_replay", str(order)),
     ]
+
+
+def kept_of(kernel: CountedKernel, metrics: Sequence[str]) -> CountedKernel:
+    """Return a kernel with the metrics named, and of those of groups as many as are kept."""
+    further = [name for name in kernel.counters if name not in metrics]
+    left_out = {*further[MOST_FURTHER:]}
+    counters = {name: of for name, of in kernel.counters.items() if name not in left_out}
+    return replace(kernel, counters=counters)
 
 
 def complaint_of(output: str) -> str:

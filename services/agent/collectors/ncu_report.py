@@ -17,6 +17,8 @@ _FIRST = '"ID",'
 _RANGES = "Push/Pop_Range"
 _RANGE = re.compile(r'"([^"]*)"')
 _RANGE_FIELDS = 6
+#: what names of metrics have, and no other column's
+_MARK = "__"
 _NEEDED = ("ID", "Kernel Name", "Stream", "Device")
 _PREFIXES: Mapping[str, float] = MappingProxyType({"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12})
 _TIMES: Mapping[str, float] = MappingProxyType(
@@ -48,8 +50,9 @@ class CountedKernel:
 def kernels_of(lines: Iterable[str], metrics: Sequence[str]) -> list[CountedKernel]:
     """Return the kernels of a report with the metrics asked for, in order of their launch.
 
-    A metric that the tool did not count for a kernel is absent there. Raises ReportUnreadable:
-    no table, a row cut short, no such column.
+    Where one stands for several (`group:`, `breakdown:`, `regex:`) every metric that is there is
+    taken. What the tool did not count for a kernel is absent there. Raises ReportUnreadable: no
+    table, a row cut short, no such column.
     """
     rows = csv.reader(_table(lines))
     names = next(rows, None)
@@ -60,8 +63,16 @@ def kernels_of(lines: Iterable[str], metrics: Sequence[str]) -> list[CountedKern
     if missing := [name for name in _NEEDED if name not in columns]:
         raise ReportUnreadable(f"has no column {missing[0]}")
     ranges = next((place for name, place in columns.items() if _RANGES in name), -1)
-    layout = _Layout(columns, units, ranges, tuple(each for each in metrics if each in columns))
+    taken = [each for each in metrics if each in columns]
+    if any(is_several(each) for each in metrics):
+        taken += [each for each in columns if _MARK in each and "attribute" not in each]
+    layout = _Layout(columns, units, ranges, tuple(dict.fromkeys(taken)))
     return [layout.kernel(row) for row in rows]
+
+
+def is_several(metric: str) -> bool:
+    """Whether a metric asked for stands for others, whose names the report has."""
+    return metric.startswith(("group:", "breakdown:", "regex:"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from schemas.level import Level
-from services.agent.collectors import CollectorRequest, CollectorUnavailable, ncu
-from services.agent.collectors.ncu import NcuCollector, command_of, open_collector
-from services.agent.collectors.ncu_metrics import metrics_for
+from services.agent.collectors import Collected, CollectorRequest, CollectorUnavailable, ncu
+from services.agent.collectors.ncu import MOST_FURTHER, NcuCollector, command_of, open_collector
+from services.agent.collectors.ncu_metrics import DURATION, metrics_for
 from services.agent.collectors.ncu_replay import ranges
 from services.agent.predictors import Opened
 from services.agent.reopening import Reopening
@@ -101,6 +101,57 @@ def test_any_metric_may_be_asked_for_but_nothing_else(
     for wrong in ("--export=/tmp/x", "a,b c", "$(true)"):
         with pytest.raises(CollectorUnavailable, match="no name of a metric"):
             open_collector(request(tmp_path, metrics=[wrong]))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a__x.sum+b__y.avg", ["a__x.sum", "b__y.avg"]),
+        ("a__x.sum,group:memory__l2", ["a__x.sum", "group:memory__l2"]),
+        ("regex:^l1tex__.+(hit|miss)", ["regex:^l1tex__.+(hit|miss)"]),
+    ],
+)
+def test_metrics_are_asked_for_as_ncu_names_them(
+    tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, names: list[str]
+) -> None:
+    monkeypatch.setattr(ncu, "tool", lambda: tool(""))
+    assert open_collector(request(tmp_path, metrics=text))._metrics[-len(names) :] == (*names,)
+
+
+def collected_of(tool: Tool, folder: Path, asked: str, columns: dict[str, str]) -> Collected:
+    """Collect one kernel that a report of these columns, with these values, tells of."""
+    names = ["ID", "Kernel Name", "Stream", "Device", *columns]
+    rows = [names, [""] * len(names), ["0", "k", "7", "0", *columns.values()]]
+    text = "\n".join(",".join(f'"{cell}"' for cell in row) for row in rows)
+    path = tool(f"report.write_text({text!r})\n")
+    collector = NcuCollector(path, request(folder), (DURATION, asked))
+    collector.begin()
+    return collector.end()
+
+
+@pytest.mark.parametrize(
+    "asked", ["group:memory__l2", "breakdown:sm__throughput.avg", "regex:lts__.*"]
+)
+def test_what_stands_for_several_metrics_gives_them_all(
+    tool: Tool, tmp_path: Path, asked: str
+) -> None:
+    columns = {DURATION: "5", "lts__t_sectors.sum": "1,234", "lts__hit.pct": "12.5", "CC": "9.0"}
+    collected = collected_of(tool, tmp_path, asked, columns)
+    (kernel,) = [span.attributes or {} for span in collected.spans]
+    assert kernel["counters"] == {DURATION: 5.0, "lts__t_sectors.sum": 1234.0, "lts__hit.pct": 12.5}
+    assert collected.notes == ()
+    none = collected_of(tool, tmp_path, asked, {DURATION: "5"})
+    assert none.notes == (f"ncu counted no {asked}",)
+
+
+def test_more_metrics_than_a_span_holds_are_left_out_and_counted(
+    tool: Tool, tmp_path: Path
+) -> None:
+    columns = {DURATION: "5"} | {f"a__{number}.sum": "1" for number in range(200)}
+    collected = collected_of(tool, tmp_path, "regex:a__.*", columns)
+    (kernel,) = [span.attributes or {} for span in collected.spans]
+    assert len(kernel["counters"]) == 1 + MOST_FURTHER
+    assert collected.notes == (f"of 200 further metrics {MOST_FURTHER} are kept",)
 
 
 def test_without_the_tool_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
