@@ -90,8 +90,11 @@ class Stack:
 
     @property
     def is_launched(self) -> bool:
-        """Whether its layers' own times are those of launches: a device works, and nobody waits."""
-        if self.layered is None or self.variant == SERIALISED:
+        """Whether its layers' own times are those of launches: a device works, nobody waits.
+
+        Layers of a replay, as an imported ncu report has them, are made of kernels' times.
+        """
+        if self.layered is None or self.is_replay or self.variant == SERIALISED:
             return False
         name = self.layered.row.device.partition(":")[0]
         return name not in ("", HOST) or self.traced is not None

@@ -160,3 +160,11 @@ def test_a_serialised_run_of_another_batch_size_is_not_set_beside() -> None:
     waited = layer_run((0, "a", 100), run="w", variant="serialised", batch_size=8, **GPU)
     verdict = table_of(LAYERS, PLAIN, LAYERED, waited).verdict
     assert verdict.endswith("of predict in l.")
+
+
+def test_layers_that_an_imported_ncu_report_told_were_not_launched() -> None:
+    replayed = LAYERED | {"run": "h", "level": 6, "device": "cuda"}
+    table = table_of(LAYERS, replayed)
+    assert "launch" not in table.verdict
+    assert not [note for note in table.caveats if "launches" in note]
+    assert "launch" in table_of(LAYERS, LAYERED).verdict
