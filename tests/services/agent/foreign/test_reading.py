@@ -46,7 +46,8 @@ def test_torch_profilers_trace_has_queries_layers_and_library_calls() -> None:
     assert layers["name"].to_list()[:4] == [
         *("aten::conv2d", "aten::relu", "aten::flatten", "aten::linear")
     ]
-    assert json.loads(layers["attributes"][5]) == {"index": 1, "type": "relu"}
+    relu = json.loads(layers["attributes"][5])
+    assert (relu["index"], relu["type"], relu["input_shapes"]) == (1, "relu", [relu["shape"]])
     assert layers["query"].to_list() == [0] * 4 + [1] * 4 + [2] * 4
     assert "aten::convolution" in _at(found, Level.LIBRARY)["name"].to_list()
     assert found.spans["start_ns"].min() == 0
