@@ -118,16 +118,15 @@ def _annotations(told: pl.DataFrame, queries: Queries) -> pl.DataFrame:
 
 
 def _operators(told: pl.DataFrame, roots: pl.DataFrame, *, attributes: bool) -> pl.DataFrame:
-    """Return operators: outermost ones as layers with their place in the query as index."""
+    """Return operators: outermost ones as layers."""
     rising = told.sort("thread", "start_ns", -pl.col("duration_ns"), maintain_order=True)
     start, end = _ends(rising)
     outer = _outermost(rising["thread"].to_numpy(), start, end)
     query = _query_at(roots.filter(pl.col("level") == int(Level.APPLICATION)), start, end)
-    index = pl.int_range(pl.len()).over("query")
     layers = rising.with_columns(pl.Series("query", query)).filter(outer).sort("start_ns")
     nature = pl.struct("index", pl.col("name").str.split("::").list.last().alias("type"))
     numbered = layers.with_columns(
-        index.alias("index"),
+        _places(layers),
         pl.lit(int(Level.FRAMEWORK)).alias("level"),
         _shaped(layers) if attributes else pl.lit(None).alias("more"),
     ).with_columns(nature.struct.json_encode().alias("attributes"))
@@ -139,6 +138,18 @@ def _operators(told: pl.DataFrame, roots: pl.DataFrame, *, attributes: bool) -> 
         "name", "start_ns", "duration_ns", "thread", pl.lit(int(Level.LIBRARY)).alias("level")
     )
     return pl.concat([filled(numbered), filled(inner)])
+
+
+def _places(layers: pl.DataFrame) -> pl.Series:
+    """Return each layer's `index`: one for the nth of a name in its query, by first appearance.
+
+    Not its place in the query: the first step often has an operator that others do not have.
+    """
+    nth = pl.int_range(pl.len()).over("query", "name").alias("nth")
+    keys = layers.select("name", nth)
+    places = keys.unique(maintain_order=True).with_row_index("index")
+    joined = keys.join(places, on=["name", "nth"], how="left", maintain_order="left")
+    return joined["index"].cast(pl.Int64)
 
 
 def _shaped(layers: pl.DataFrame) -> pl.Series:

@@ -106,3 +106,23 @@ def test_what_nests_or_overlaps_is_no_row_of_queries(
     columns = ["name", "start_ns", "duration_ns", "thread"]
     frame = pl.DataFrame(spans, columns, orient="row")
     assert list(queries_of(frame, frame).names) == names
+
+
+def test_an_operator_that_one_step_has_alone_moves_no_other_layer(tmp_path: Path) -> None:
+    x = torch.ones(4, 4)
+
+    def calls() -> None:
+        for step in range(3):
+            with record_function("query"):
+                if step == 0:
+                    torch.cos(x)
+                torch.relu(torch.mm(torch.mm(x, x), x))
+
+    layers = _traced(tmp_path / "t.json", calls).spans.filter(level=int(Level.FRAMEWORK))
+    index = layers["attributes"].str.json_path_match("$.index").cast(int)
+    told = list(zip(layers["query"], layers["name"], index, strict=True))
+    products = [("aten::mm", 1), ("aten::mm", 2), ("aten::relu", 3)]
+    assert told == [
+        (0, "aten::cos", 0),
+        *((query, *product) for query in range(3) for product in products),
+    ]
