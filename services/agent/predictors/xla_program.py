@@ -19,7 +19,8 @@ _INSTRUCTION = re.compile(
 )
 _TENSOR = re.compile(r"(?P<type>[a-z]\w*)\[(?P<sizes>[\d,]*)\]")
 _OPERAND = re.compile(r"%([\w.\-]+)")
-_OP_NAME = re.compile(r'op_name="([^"]*)"')
+_OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
 _WRAPPING = re.compile(r"p?jit\(|(?:Stateful)?PartitionedCall|main$")
 _CALLS = re.compile(r"calls=%?([\w.\-]+)")
 _CONTRACTED = re.compile(r"lhs_contracting_dims=\{([\d,]*)\}")
@@ -67,7 +68,7 @@ class Instruction:
         if found is None:
             return ""
         # XLA joins the names of what it merged with `;`; the last is where it ended.
-        parts = found[1].rpartition(";")[2].split("/")
+        parts = _ESCAPED.sub(r"\1", found[1]).rpartition(";")[2].split("/")
         kept = [part for part in parts if not _WRAPPING.match(part)]
         return "/".join(kept) or parts[-1]
 

@@ -62,6 +62,14 @@ def test_a_fusion_is_named_by_its_root_and_counts_what_was_fused() -> None:
     assert (told["bytes_read"], told["bytes_written"]) == (4 * (64 + 256) * 512, 4 * 64 * 256)
 
 
+def test_a_names_quotes_are_as_its_author_wrote_them() -> None:
+    line = r"""  ROOT %copy.1 = f32[4]{0} copy(%p), metadata={op_name="p[\'a\"b\']"}"""
+    text = f"ENTRY %main (p: f32[4]) -> f32[4] {{\n  %p = f32[4]{{0}} parameter(0)\n{line}\n}}\n"
+    name, told = described(program_of(text, ""), "copy.1")
+    assert name == """p['a"b']"""
+    assert told["original"] == [name]
+
+
 def test_a_convolution_sums_its_kernel_for_one_output() -> None:
     name, told = described(program_of(TEXT, ""), "convolution.3")
     assert name == "net/conv/Conv2D"
