@@ -47,9 +47,20 @@ def model_point(traced: Traced) -> tuple[dict[str, Any], str]:
     flops, read, written = (sum(each[name] for each in told) if told else None for name in WORK)
     time = sum(row["time"] for row in traced.sums())
     point = point_of(flops, (read, written), time, traced.ceilings)
-    if _untold_part(work) > MOST_UNTOLD:
+    ran = _by_kernels(traced, work)
+    if _untold_part(ran) > MOST_UNTOLD:
         point["memory_bound"] = None
-    return {"flops": flops, **point}, lacking_of(work)
+    return {"flops": flops, **point}, lacking_of(ran)
+
+
+def _by_kernels(traced: Traced, work: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the layers that have kernels, with the time of these; all where none is known.
+
+    What only holds others, as a CUDA graph does, has no work to tell.
+    """
+    known = {row["layer"]: row["time"] for row in traced.sums("layer")}
+    ran = [each | {"time": known[each["node"]]} for each in work if each["node"] in known]
+    return ran or work
 
 
 def layer_work(traced: Traced) -> list[dict[str, Any]]:

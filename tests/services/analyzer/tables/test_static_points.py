@@ -55,13 +55,22 @@ def test_a_model_has_the_point_of_all_its_layers() -> None:
 
 def test_layers_that_tell_no_work_are_named() -> None:
     some = layers((5_000_000, 60_000, 40_000), (None, None, None))
-    table = table_of(A15, RUNS[0], some, RUNS[2])
+    kernels = kernel_run((0, "gemm", 3000), (1, "copy", 600), (1, "add", 400), conditions=ROOF)
+    table = table_of(A15, RUNS[0], some, kernels)
     (row,) = rows_of(table)
     assert row["flops"] == 5_000_000.0
     assert row["intensity"] == 50.0
     assert row["memory_bound"] is None
-    told = "1 of 2 layers, 50.0% of their time, tells no work (b)"
+    told = "1 of 2 layers, 25.0% of their time, tells no work (b)"
     assert f"s: {told}: their work is not in its throughput" in table.caveats
+
+
+def test_a_layer_without_kernels_leaves_nothing_out() -> None:
+    some = layers((5_000_000, 60_000, 40_000), (None, None, None))
+    table = table_of(A15, RUNS[0], some, kernel_run((0, "gemm", 8000), conditions=ROOF))
+    (row,) = rows_of(table)
+    assert row["memory_bound"] is False
+    assert not any("no work" in each for each in table.caveats)
 
 
 def test_counters_go_before_shapes() -> None:
