@@ -78,6 +78,8 @@ class Conditions(Message):
     #: then held of a device's own memory; 0 where it does not say
     memory_bytes: int = 0
     device_memory_bytes: int = 0
+    #: the model's size as its manifest states it, else four bytes a parameter; None unknown
+    model_size_bytes: int | None = None
     warmup_queries: int = 0
     #: threads that prepared samples; where they had nothing ready the predicting one helped
     prepare_threads: int = 1

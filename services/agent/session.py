@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mlscope.manifests.figures import figures_of
 from mlscope.tracing.batches import Attempt
 from schemas.level import Level
 from schemas.manifest import DatasetManifest
@@ -87,6 +88,7 @@ class Session:
             first_run_ns=opened.first_run_ns,
             memory_bytes=opened.memory_bytes,
             device_memory_bytes=opened.device_memory_bytes,
+            model_size_bytes=figures_of(self.subject.model).size_bytes,
             prepare_threads=self.supply.workers,
             warmup_queries=self.warmed,
             rss_bytes=resident_bytes(),

@@ -31,6 +31,5 @@ READ = (
     "device_conditions",
     "optimal_batch",
     "accuracy",
-    "memory",
 )
 """The tables that comparisons read."""

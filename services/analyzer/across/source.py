@@ -42,10 +42,10 @@ class Source:
         names = ("agent", "model", "framework", "device", "precision")
         return {"evaluation": self.evaluation, **{n: told.get(n) or "" for n in names}}
 
-    def size_bytes(self) -> int | None:
-        """Return what the model's opening added to its process: the least of the runs told."""
-        told = [row["model_bytes"] for row in self.rows("memory") if row["model_bytes"]]
-        return min(told, default=None)
+    def size_bytes(self, run: str) -> int | None:
+        """Return the published size of a run's model; None where its manifest has none."""
+        size = self.conditions.get(run, {}).get("model_size_bytes")
+        return int(size) if size else None
 
 
 PLACE_COLUMNS = (

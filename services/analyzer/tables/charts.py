@@ -11,6 +11,8 @@ from typing import Any
 Chart = dict[str, Any]
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+_SMALL_AREA = 20
+"""Square pixels."""
 _SI = {"format": ".3~s"}
 
 
@@ -207,12 +209,20 @@ def lines(x: tuple[str, str], y: tuple[str, str], color: str, *shown: str) -> Ch
 
 
 def points(
-    x: tuple[str, str], y: tuple[str, str], color: str, shown: Sequence[str] = (), size: str = ""
+    x: tuple[str, str],
+    y: tuple[str, str],
+    color: str,
+    shown: Sequence[str] = (),
+    size: tuple[str, str] = ("", ""),
 ) -> Chart:
-    """Return a point a row; `size` names the column that its area stands for."""
-    area = {"size": {"field": size, "type": "quantitative"}} if size else {}
+    """Return a point a row; its area stands for the column `size`, a small one where it is null."""
+    field, title = size
+    told = {"field": field, "type": "quantitative", "title": title, "test": f"datum.{field} > 0"}
+    area = {"size": {"condition": told, "value": _SMALL_AREA}} if field else {}
+    # Rows with a null in any scaled column are left out of a chart, unless it says otherwise.
+    nulls = {"invalid": None} if field else {}
     return _whole(
-        mark={"type": "point", "filled": True, "tooltip": True},
+        mark={"type": "point", "filled": True, "tooltip": True, **nulls},
         encoding={
             "x": number(*x),
             "y": number(*y),

@@ -17,6 +17,10 @@ from services.analyzer.tables.table import (
     whole,
 )
 
+PUBLISHED_SIZE = (
+    "The model's size as its manifest states it, else four bytes a parameter; null unknown."
+)
+
 
 def conditions(frames: Frames) -> Table:
     """Return one row a run that counts: what ran where, on what, how deep, and how it ended."""
@@ -58,6 +62,7 @@ def _cells(run: Run) -> dict[str, Any]:
         "parameters": json.dumps(dict(row.parameters), sort_keys=True),
         "pacing": row.pacing,
         "model": f"{row.model}:{row.model_version}" if row.model else "",
+        "model_size_bytes": told.get("model_size_bytes"),
         "dataset": row.dataset,
         "framework": f"{row.framework} {row.framework_version}".strip(),
         "device": str(told.get("device") or row.device),
@@ -100,6 +105,7 @@ ANALYSIS = Analysis(
         text("parameters", "The scenario's parameters, JSON."),
         text("pacing", "Who paced: local is the worker, remote the scheduler."),
         text("model", "Model and version."),
+        whole("model_size_bytes", PUBLISHED_SIZE, "By"),
         text("dataset", "Dataset and version."),
         text("framework", "Framework and version."),
         text("device", "Device."),

@@ -46,6 +46,18 @@ def test_conditions_name_what_was_really_used(session: Session) -> None:
     assert conditions.memory_bytes == session.predictor.opened.memory_bytes
 
 
+@pytest.mark.parametrize(
+    ("attributes", "size"),
+    [({"weights_megabytes": 1.5}, 3 << 19), ({"parameters": 7}, 28), ({}, None)],
+)
+def test_conditions_tell_the_size_that_the_manifest_states(
+    session: Session, attributes: dict[str, float], size: int | None
+) -> None:
+    model = session.subject.model.model_copy(update={"attributes": attributes})
+    stated = replace(session, subject=session.subject.model_copy(update={"model": model}))
+    assert stated.conditions(None, {}).model_size_bytes == size
+
+
 def test_conditions_say_how_many_threads_prepared(session: Session) -> None:
     assert session.conditions(None, {}).prepare_threads == 1
     shared = replace(session, supply=replace(session.supply, workers=5))

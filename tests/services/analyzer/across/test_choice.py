@@ -118,3 +118,31 @@ def test_accuracies_of_unlike_datasets_are_not_set_in_order() -> None:
     table = table_of(ACCURACY, sources)
     assert any(note.startswith("datasets differ: easy, hard") for note in table.caveats)
     assert [row["on_front"] for row in rows(ACCURACY, *sources)] == [True, True]
+
+
+def test_the_size_is_the_model_s_published_one_not_what_its_process_took() -> None:
+    told = {"memory_bytes": 488_000_000, "model_size_bytes": 102_000_000}
+    known = _judged("known", MS, 9, conditions=told)
+    unknown = _judged("unknown", 2 * MS, 9, conditions={"memory_bytes": 488_000_000})
+    sizes = {row["model"]: row["size_bytes"] for row in rows(ACCURACY, known, unknown)}
+    assert sizes == {"known:1": 102_000_000, "unknown:1": None}
+
+
+def test_tables_of_before_there_were_sizes_have_none() -> None:
+    now = _judged("old", MS, 9)
+    told = now.tables["conditions"]
+    at = [column.name for column in told.columns].index("model_size_bytes")
+    rows_ = tuple(row[:at] + row[at + 1 :] for row in told.rows)
+    kept = {"columns": told.columns[:at] + told.columns[at + 1 :], "rows": rows_}
+    stored = Source("old", {**now.tables, "conditions": told.model_copy(update=kept)})
+    assert [row["size_bytes"] for row in rows(ACCURACY, stored)] == [None]
+
+
+def test_models_of_unknown_size_are_drawn_still() -> None:
+    chart = dict(ACCURACY.chart or {})
+    size = chart["encoding"]["size"]
+    assert (size["condition"]["field"], size["condition"]["test"]) == (
+        "size_bytes",
+        "datum.size_bytes > 0",
+    )
+    assert (chart["mark"]["invalid"], size["value"]) == (None, 20)
