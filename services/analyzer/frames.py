@@ -25,7 +25,7 @@ from services.analyzer.devices import (
     no_natures,
     unattributed_share,
 )
-from services.analyzer.row_schemas import FAILURE_SCHEMA, SERIES_SCHEMA
+from services.analyzer.row_schemas import COUNTER_SCHEMA, FAILURE_SCHEMA, SERIES_SCHEMA
 
 Ns = npt.NDArray[np.int64]
 
@@ -34,6 +34,10 @@ ROOT_LEVEL = int(Level.APPLICATION)
 OPERATOR_LEVEL = int(Level.MODEL)
 LAYER_LEVEL = int(Level.FRAMEWORK)
 PREDICT = "predict"
+
+
+def _no_counters() -> pl.DataFrame:
+    return pl.DataFrame(schema=dict(COUNTER_SCHEMA))
 
 
 def _no_series() -> pl.DataFrame:
@@ -137,6 +141,8 @@ class Run:
     eager: pl.DataFrame | None = None
     #: what was sampled beside it (SERIES_SCHEMA), in the order of time
     series: pl.DataFrame = field(default_factory=_no_series)
+    #: what a profiler was asked to count of single kernels (COUNTER_SCHEMA)
+    counters: pl.DataFrame = field(default_factory=_no_counters)
 
     @cached_property
     def answered(self) -> pl.DataFrame:

@@ -154,6 +154,26 @@ WHERE run_key = %(run_key)s AND ts = %(ts)s AND kind BETWEEN 2 AND 4
 ORDER BY start_ns
 LIMIT %(most)s;
 
+-- kernel_counters --
+-- What a replay counted of an attempt's kernels beside what nature_columns has, and what that is
+-- made of.
+SELECT span.span, counter.key AS metric, counter.value::float8 AS value
+FROM
+    span,
+    jsonb_each(
+        CASE WHEN jsonb_typeof(span.attributes -> 'counters') = 'object'
+            THEN span.attributes -> 'counters' END
+    ) AS counter
+WHERE span.run_key = %(run_key)s AND span.ts = %(ts)s AND span.kind = 2
+    AND span.attributes ? 'counters' AND jsonb_typeof(counter.value) = 'number'
+    AND counter.key !~ (
+        '^(dram__bytes_(read|write)[.]sum|gpu__time_duration[.]sum|sm__ops_path_tensor_src_.*'
+        || '|sm__warps_active[.]avg[.]pct_of_peak_sustained_active'
+        || '|smsp__sass_thread_inst_executed_op_[fhd](add|mul|fma)_pred_on[.]sum)$'
+    )
+ORDER BY span.start_ns, span.span, counter.key
+LIMIT %(most)s;
+
 -- outputs --
 -- The first outputs of an attempt.
 SELECT query, sample, features::text AS features

@@ -86,6 +86,15 @@ FAILURE_SCHEMA: Schema = MappingProxyType(
 """Equal errors of queries, whole or in part, together: how many, the `first` numbers as text."""
 
 
+COUNTER_SCHEMA: Schema = MappingProxyType(
+    {"span": pl.Int64, "metric": pl.String, "value": pl.Float64}
+)
+"""A row a kernel and metric that a profiler was asked for beside those with columns of their own
+(`devices.COUNTERS`), in the metric's base unit.
+"""
+MOST_COUNTERS = 1_000_000
+"""Rows of COUNTER_SCHEMA that are read of a run."""
+
 SERIES_SCHEMA: Schema = MappingProxyType(
     {
         "name": pl.String,

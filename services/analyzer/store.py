@@ -23,6 +23,7 @@ from mlscope.statements import read_statements
 from schemas.analysis import Column, FailedQuery, Predictions, Table, Tables
 from schemas.evaluation import MeasuredRun
 from schemas.identity import run_key
+from schemas.level import Level
 from schemas.request import ShowPredictions, ShowTables
 from services.analyzer.bounds import Bounds
 from services.analyzer.columns import frame_of, natures_of, with_names
@@ -32,8 +33,10 @@ from services.analyzer.errors import DatabaseAway, NoRuns, NoSuchRun
 from services.analyzer.frames import LAYER_LEVEL, ROOT_LEVEL, Frames, Run, RunRow, whole_queries
 from services.analyzer.predictions import Prediction, prediction_of
 from services.analyzer.row_schemas import (
+    COUNTER_SCHEMA,
     FAILURE_SCHEMA,
     LAYER_SCHEMA,
+    MOST_COUNTERS,
     OUTPUT_SCHEMA,
     QUERY_SCHEMA,
     SERIES_SCHEMA,
@@ -45,6 +48,7 @@ from services.analyzer.views import migrations_of
 MOST_ROWS = 10_000
 """Rows of a table that are read for one answer; those behind them are asked for by offset."""
 
+_HARDWARE_LEVEL = int(Level.HARDWARE)
 _PART = 50_000
 """Rows of samples that are Python objects at a time."""
 
@@ -229,6 +233,7 @@ class Store:
             natures=natures_of(natures),
             named_layers={span: layers.setdefault(layer, layer) for span, layer in named_layers},
             series=self._series(session, key | {"most": bounds.samples}),
+            counters=self._counters(session, named, key),
         )
 
     def _stored(
@@ -246,6 +251,15 @@ class Store:
         while rows := found.fetchmany(_PART):
             parts.append(pl.DataFrame(rows, schema=schema, orient="row"))
         return pl.concat(parts)
+
+    def _counters(
+        self, session: psycopg.Connection[Any], spans: pl.DataFrame, key: Mapping[str, Any]
+    ) -> pl.DataFrame:
+        """Return what was counted of kernels; only a replay has some, and its spans tell of it."""
+        is_replay = (spans["level"] == _HARDWARE_LEVEL).any()
+        asked = {**key, "most": MOST_COUNTERS}
+        found = self._rows(session, "kernel_counters", asked).fetchall() if is_replay else []
+        return pl.DataFrame(found, schema=dict(COUNTER_SCHEMA), orient="row")
 
     def _layers(
         self, session: psycopg.Connection[Any], spans: pl.DataFrame, key: Mapping[str, Any]

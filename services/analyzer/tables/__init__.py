@@ -16,6 +16,7 @@ from services.analyzer.tables.energy import ANALYSIS as ENERGY
 from services.analyzer.tables.failures import ANALYSIS as FAILURES
 from services.analyzer.tables.gpu_and_rest import ANALYSIS as GPU_AND_REST
 from services.analyzer.tables.host_counters import ANALYSIS as HOST_COUNTERS
+from services.analyzer.tables.kernel_counters import ANALYSIS as KERNEL_COUNTERS
 from services.analyzer.tables.kernel_roofline import ANALYSIS as KERNEL_ROOFLINE
 from services.analyzer.tables.kernels import ANALYSIS as KERNELS
 from services.analyzer.tables.kernels_by_layer import ANALYSIS as KERNELS_BY_LAYER
@@ -65,6 +66,7 @@ ANALYSES: tuple[Analysis, ...] = (
     KERNELS_BY_NAME,
     KERNELS_BY_LAYER,
     LAYER_COUNTERS,
+    KERNEL_COUNTERS,
     GPU_AND_REST,
     LAYER_ROOFLINE,
     KERNELS_BY_MODEL,

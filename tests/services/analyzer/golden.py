@@ -16,6 +16,7 @@ import polars as pl
 from schemas.analysis import Table
 from services.analyzer.frames import Aim, Frames, Run, RunRow, Sample
 from services.analyzer.row_schemas import (
+    COUNTER_SCHEMA,
     FAILURE_SCHEMA,
     LAYER_SCHEMA,
     OUTPUT_SCHEMA,
@@ -61,6 +62,7 @@ KERNELS: Schema = MappingProxyType(
         "kind": pl.Int16,
         "launch_ns": pl.Int64,
         "launch": pl.Int64,
+        "span": pl.Int64,
     }
 )
 """What a golden input's `kernels` are; of those in its spans nothing is known but their times."""
@@ -78,6 +80,7 @@ def _run(run_key: int, value: dict[str, Any]) -> Run:
     kernels = value.pop("kernels", None)
     sampled = [[*row, *[None] * (len(SERIES_SCHEMA) - len(row))] for row in value.pop("series", [])]
     series = pl.DataFrame(sampled, schema=dict(SERIES_SCHEMA), orient="row")
+    counters = pl.DataFrame(value.pop("counters", []), schema=dict(COUNTER_SCHEMA), orient="row")
     frames = [
         _frame(run_key, value.pop(name, ()), schema)
         for name, schema in (
@@ -90,7 +93,7 @@ def _run(run_key: int, value: dict[str, Any]) -> Run:
     ]
     row = RunRow(run_key=run_key, **({"queries": frames[0].height} | value))
     queries, spans, layers, outputs, failures = frames
-    run = Run(row, queries, spans, layers, outputs, failures, series=series)
+    run = Run(row, queries, spans, layers, outputs, failures, series=series, counters=counters)
     return run if kernels is None else with_kernels(run, kernels)
 
 

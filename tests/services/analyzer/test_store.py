@@ -1,5 +1,6 @@
 """Rows the collector wrote, read back whole; tables kept, as rows that SQL users can select."""
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -123,6 +124,33 @@ def test_device_rows_are_read_with_what_their_sources_say(rows_url: str, store: 
     assert run.natures.rows() == [(2, 6, 8.0, None, None, None)]
     assert run.named_layers == {2: "conv1"}
     assert run.kernels.select("launch", "graph_node", "flops").rows() == [(1, 6, 8.0)]
+
+
+def test_counters_that_were_asked_for_are_read_by_kernel(rows_url: str, store: Store) -> None:
+    told = (
+        b'{"counters": {"lts__t_sectors.sum": 7, "dram__bytes_read.sum": 1, "odd": "n/a"}}',
+        b'{"counters": [1, 2]}',
+    )
+    parts = {"kind": bytes([2, 2]), "attribute_rows": (0, 1), "attribute_texts": told}
+    replay = a_linked_trace(9, level=bytes([6, 6]), **parts)
+    with closing(collector.Store(rows_url)) as rows:
+        rows.save([prepared_of(replay, REQUESTED_NS)])
+    (run,) = store.read("e1", [MEASURED]).measured
+    assert run.counters.select("metric", "value").rows() == [("lts__t_sectors.sum", 7.0)]
+    assert run.kernels.join(run.counters, on="span").height == 1
+
+
+def test_the_readme_s_query_finds_the_counters_asked_for(rows_url: str) -> None:
+    folder = Path(__file__).parents[3] / "services" / "agent" / "collectors"
+    query = re.findall(
+        r"^    SELECT .*?;", (folder / "README.md").read_text(), re.MULTILINE | re.DOTALL
+    )[0]
+    told = b'{"layer": "conv1", "counters": {"lts__t_sectors.sum": 7, "other.sum": 1}}'
+    replay = a_linked_trace(9, attribute_rows=(1,), attribute_texts=(told,))
+    with closing(collector.Store(rows_url)) as rows:
+        rows.save([prepared_of(replay, REQUESTED_NS)])
+    ((_, layer, metric, value),) = _ask(rows_url, query.replace("'...'", "'e1'"))
+    assert (layer, metric, value) == ("conv1", "lts__t_sectors.sum", 7)
 
 
 def test_sampled_series_are_read_with_their_values(rows_url: str, store: Store) -> None:

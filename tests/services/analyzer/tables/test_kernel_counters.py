@@ -1,0 +1,68 @@
+"""Counters that were asked for of kernels: sums, means by time, and what is read of many."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from services.analyzer.frames import Frames
+from services.analyzer.tables import kernel_counters
+from services.analyzer.tables.kernel_counters import ANALYSIS
+from tests.services.analyzer.golden import frames_in
+from tests.services.analyzer.tables.reading import rows_of
+from tests.services.analyzer.tables.traced import counter_run, layer_run
+
+
+def _frames(kernels: list[tuple[int | None, str, int]], *counters: list[Any]) -> Frames:
+    """Return the frames of a replay; kernels are layer, name and ns, and numbered from 0."""
+    placed = [(*kernel, *[None] * 7, number) for number, kernel in enumerate(kernels)]
+    run = counter_run(*placed, layers=[[0, "conv1", "Conv"]], counters=list(counters))
+    frames = frames_in({"runs": [run]})
+    (measured,) = frames.measured
+    layered = frames_in({"runs": [layer_run((0, "conv1", 5))]}).measured[0]
+    return replace(frames, measured=(replace_kernels(measured, layered),))
+
+
+def replace_kernels(run: Any, layered: Any) -> Any:
+    """Return a run with another's layers, and its own kernels."""
+    kernels = run.kernels
+    found = replace(run, layers=layered.layers)
+    found.__dict__["kernels"] = kernels
+    return found
+
+
+def test_sums_are_summed_and_rates_are_weighed_by_time() -> None:
+    frames = _frames(
+        [(0, "gemm", 30), (0, "gemm", 10)],
+        *([0, "a.sum", 100.0], [1, "a.sum", 20.0]),
+        *([0, "b.pct", 80.0], [1, "b.pct", 40.0]),
+    )
+    total, rate = rows_of(ANALYSIS.compute(frames))
+    assert (total["metric"], total["layer_name"], total["kernels"]) == ("a.sum", "conv1", 2)
+    assert (total["total"], total["min"], total["max"]) == (120.0, 20.0, 100.0)
+    assert (rate["total"], rate["mean"]) == (None, pytest.approx(70.0))
+
+
+def test_what_took_no_time_has_its_plain_mean() -> None:
+    frames = _frames([(None, "k", 0), (None, "k", 0)], [0, "a.pct", 10.0], [1, "a.pct", 20.0])
+    (row,) = rows_of(ANALYSIS.compute(frames))
+    assert (row["mean"], row["layer"], row["layer_name"]) == (15.0, None, "(no layer)")
+
+
+def test_who_has_most_of_the_first_is_said() -> None:
+    frames = _frames([(0, "a", 1), (None, "b", 1)], [0, "x.sum", 1.0], [1, "x.sum", 3.0])
+    told = ANALYSIS.compute(frames).verdict
+    assert told == (
+        "In h kernels have 1 further counter: x.sum; 75.0% of x.sum are b's in no known layer."
+    )
+
+
+def test_without_any_it_is_said_how_to_ask() -> None:
+    told = ANALYSIS.compute(_frames([(0, "a", 1)])).verdict
+    assert "--collector ncu=metrics=A+B" in told
+
+
+def test_more_than_are_read_is_a_caveat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_counters, "MOST_COUNTERS", 1)
+    table = ANALYSIS.compute(_frames([(0, "a", 1)], [0, "x.sum", 1.0]))
+    assert table.caveats[-1] == "h: the first counters were read, 1 of them"
