@@ -3,15 +3,20 @@
 Pure; nothing is left out: cells that are empty in every row are named.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from mlscope.client.quantities import shown
-from mlscope.layout import folded, width, wrapped
+from mlscope.layout import folded, least_widths, wrapped
+from mlscope.shortening import width
 
 _GAP = 2
 _NOTHING = ("", shown(None))
 _BOUNDS = ("_low", "_high")
+_RUN = "run"
+_MOST_KEYS = 3
+"""Columns that are said again in each part of a table, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,69 @@ def parted(cells: Cells, fit: int) -> tuple[list[str], Cells]:
     lines = wrapped(f"in every row: {', '.join(told)}", fit) if told else []
     lines += wrapped(f"empty in every row: {', '.join(empty)}", fit) if empty else []
     return lines, cells.kept([place for place in range(len(cells.heads)) if place not in alike])
+
+
+def grouped(cells: Cells, fit: int) -> tuple[dict[int, list[str]], Cells]:
+    """Return what the rows of each run have alike, to be said before its first, and the rest.
+
+    Nothing where runs have a row or two alone, or rows that lie apart.
+    """
+    if _RUN not in cells.heads:
+        return {}, cells
+    place = cells.heads.index(_RUN)
+    groups = [list(rows) for _, rows in groupby(cells.rows, key=lambda row: row[place])]
+    runs = {row[place] for row in cells.rows}
+    if len(groups) > len(runs) or len(groups) * 2 >= len(cells.rows):
+        return {}, cells
+    parts = [Cells(cells.heads, tuple(rows), cells.to_right) for rows in groups]
+    places = range(len(cells.heads))
+    alike = [p for p in places if all(_is_alike(part, p) for part in parts)]
+    said: dict[int, list[str]] = {}
+    start = 0
+    for part in parts:
+        told = [f"{part.heads[p]} {part.rows[0][p]}" for p in alike if _first(part, p)]
+        said[start] = wrapped(f"{', '.join(told)}:", fit)
+        start += len(part.rows)
+    return said, cells.kept([p for p in places if p not in alike])
+
+
+def sided(cells: Cells, starts: Mapping[int, object], fit: int) -> list[Cells]:
+    """Return a table as parts that fit, to be printed one below the other; mostly one.
+
+    Each has the columns that tell rows apart, within groups whose first rows are `starts`.
+    """
+    least = least_widths(cells.heads, cells.rows, cells.to_right, fit)
+    if not fit or sum(least) + len(least) - 1 <= fit:
+        return [cells]
+    keys = _keys(cells, starts)
+    if sum(least[place] for place in keys) > fit * 2 // 3:
+        keys = keys[-1:]
+    parts: list[list[int]] = []
+    left = -1
+    for place in (each for each in range(len(least)) if each not in keys):
+        if left < least[place] + 1:
+            parts.append(list(keys))
+            left = fit - sum(least[each] + 1 for each in keys) + 1
+        parts[-1].append(place)
+        left -= least[place] + 1
+    return [cells.kept(sorted(part)) for part in parts] or [cells]
+
+
+def _keys(cells: Cells, starts: Mapping[int, object]) -> list[int]:
+    """Return the first columns, a text among them, by which no two rows of a group are alike.
+
+    Where these would be many: the one text that tells most rows apart, else the first column.
+    """
+    groups, group = [], 0
+    for number in range(len(cells.rows)):
+        group += number in starts
+        groups.append(group)
+    for size in range(1, min(_MOST_KEYS, len(cells.heads)) + 1):
+        told = {(group, row[:size]) for group, row in zip(groups, cells.rows, strict=True)}
+        if len(told) == len(cells.rows) and not all(cells.to_right[:size]):
+            return list(range(size))
+    texts = [place for place, right in enumerate(cells.to_right) if not right]
+    return [max(texts, key=lambda p: len({row[p] for row in cells.rows}), default=0)]
 
 
 def turned(cells: Cells, fit: int) -> list[str]:

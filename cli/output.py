@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
-from cli.narrow import Cells, bounded, is_wide, parted, turned
+from cli.narrow import Cells, bounded, grouped, is_wide, parted, sided, turned
 from mlscope.client.quantities import heads_of, shown, unit_of
 from mlscope.layout import folded, laid_out
 from schemas.analysis import Table
@@ -86,8 +86,11 @@ def write_json(value: Any, stream: TextIO | None = None) -> None:
 def table_lines(rows: Rows, *, is_tty: bool = False, fit: int = 0) -> list[str]:
     """Return an aligned table, numbers to the right; headings stand out on a terminal.
 
-    It is at most `fit` terminal columns wide where it can be so; 0 is any width.
+    It is at most `fit` terminal columns wide where it can be so; 0 is any width. A terminal is
+    spared the headings of a table without rows.
     """
+    if fit and rows.title and not rows.rows:
+        return ["(no rows)"]
     units = rows.units or ("",) * len(rows.columns)
     cells = [
         [shown(value, unit) for value, unit in zip(row, units, strict=True)] for row in rows.rows
@@ -96,17 +99,27 @@ def table_lines(rows: Rows, *, is_tty: bool = False, fit: int = 0) -> list[str]:
     heads = heads_of(list(zip(rows.columns, units, strict=True)))
     table = Cells(tuple(heads), tuple(map(tuple, cells)), tuple(to_right or [False] * len(heads)))
     above: list[str] = []
-    if is_wide(table, fit) and rows.title and rows.rows:
+    groups: dict[int, list[str]] = {}
+    if is_wide(table, fit) and rows.title:
         table = bounded(table)
         if len(rows.rows) == 1:
             return turned(table, fit)
         above, table = parted(table, fit)
         if is_wide(table, fit) and len(rows.rows) <= MOST_TURNED:
             return above + turned(table, fit)
-    lay_out = folded if rows.folds else laid_out
-    layout = lay_out(table.heads, table.rows, table.to_right, fit)
-    head = [f"{_BOLD}{line}{_PLAIN}" for line in layout.head] if is_tty else layout.head
-    return above + head + layout.body
+        if is_wide(table, fit):
+            groups, table = grouped(table, fit)
+    if rows.folds:
+        layouts = [folded(table.heads, table.rows, table.to_right, fit)]
+    else:
+        parts = sided(table, groups, fit)
+        layouts = [laid_out(each.heads, each.rows, each.to_right, fit) for each in parts]
+    for place, layout in enumerate(layouts):
+        above += [""] if place else []
+        above += [f"{_BOLD}{line}{_PLAIN}" for line in layout.head] if is_tty else layout.head
+        for number, line in enumerate(layout.body):
+            above += [*groups.get(number, ()), line]
+    return above
 
 
 def width_of(stream: TextIO) -> int:

@@ -1,18 +1,17 @@
 """Rows of text as an aligned table, made to fit a width where it can. Pure."""
 
 import textwrap
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+
+from mlscope.shortening import at_end, least_size, shortened, width
 
 _WIDE_GAP, _NARROW_GAP = 2, 1
 _LEAST = 8
 """Columns of text are cut to no less."""
 _MOST_FOLDED = 36
 """Columns of text that go on in further lines are no wider."""
-
-_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,8 @@ def laid_out(
 ) -> Layout:
     """Return an aligned table of at most `fit` terminal columns where it can be so (0: any width).
 
-    What is too wide gets headings of several lines, then narrow gaps, then shorter texts: from the
-    last column on, never those of the first, which names the row, and never numbers.
+    What is too wide gets headings of several lines, then narrow gaps, then shorter texts: those of
+    columns that tell rows apart last, and so that they still do where it can be; never numbers.
     """
     stacks, gap = [[head] for head in heads], _WIDE_GAP
     widths = _widths(stacks, rows)
@@ -44,7 +43,8 @@ def laid_out(
         widths = _widths(stacks, rows)
     if fit and _total(widths, gap) > fit:
         gap = _NARROW_GAP
-        widths = _cut(widths, to_right, _total(widths, gap) - fit)
+        widths = _cut(widths, stacks, rows, to_right, fit)
+        rows = _shortened(rows, widths)
     height = max(map(len, stacks), default=0)
     padded = [[""] * (height - len(stack)) + stack for stack in stacks]
     shown_heads = list(zip_longest(*padded, fillvalue=""))
@@ -60,11 +60,15 @@ def folded(
     to_right: Sequence[bool],
     fit: int = 0,
 ) -> Layout:
-    """Return an aligned table whose long texts go on in further lines: nothing is cut.
+    """Return an aligned table whose long texts go on in further lines: nothing of them is cut.
 
     At most `fit` terminal columns where it can be so (0: any width); the widest texts become
-    narrower first, never those of the first column, and never numbers.
+    narrower first, and never numbers. The first column, which names the row, is never folded: it
+    is cut where it takes more than half of `fit`.
     """
+    if fit and rows:
+        names = shortened([row[0] for row in rows], max(fit // 2, _LEAST))
+        rows = [(name, *row[1:]) for name, row in zip(names, rows, strict=True)]
     is_kept = [place == 0 or right for place, right in enumerate(to_right)]
     sizes = _widths([()] * len(heads), rows)
     sizes = [s if kept else min(s, _MOST_FOLDED) for s, kept in zip(sizes, is_kept, strict=True)]
@@ -122,14 +126,6 @@ def wrapped(text: str, fit: int = 0) -> list[str]:
     return lines or [text]
 
 
-def width(text: str) -> int:
-    """Return how many terminal columns a text takes."""
-    return sum(
-        0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF")
-        for each in text
-    )
-
-
 def _stacked(head: str, size: int) -> list[str]:
     """Return a heading in lines about as wide as the cells below it."""
     lines: list[str] = []
@@ -153,30 +149,65 @@ def _total(widths: Sequence[int], gap: int) -> int:
     return sum(widths) + gap * (len(widths) - 1)
 
 
-def _cut(widths: Sequence[int], to_right: Sequence[bool], excess: int) -> list[int]:
-    """Return widths with the last columns of text narrower, `excess` less in all if it can be."""
+def _cut(
+    widths: Sequence[int],
+    stacks: Sequence[Sequence[str]],
+    rows: Sequence[Sequence[str]],
+    to_right: Sequence[bool],
+    fit: int,
+) -> list[int]:
+    """Return widths with columns of text narrower, to fit `fit` if they can.
+
+    Those that tell rows apart are cut last, at first to widths at which they still do.
+    """
+    columns = [[row[place] for row in rows] for place in range(len(widths))]
+    texts = [place for place, right in enumerate(to_right) if not right]
+    order = sorted(texts, key=lambda place: (len(set(columns[place])), -place))
+    floors = {place: max(_LEAST, *map(width, stacks[place])) for place in order}
+    telling = {place: least_size(columns[place], floors[place]) for place in order}
     cut = list(widths)
-    for place in range(len(cut) - 1, 0, -1):
-        if excess > 0 and not to_right[place]:
-            less = min(excess, max(0, cut[place] - _LEAST))
-            cut[place] -= less
-            excess -= less
+    for least in (telling, floors):
+        for place in order:
+            excess = max(0, _total(cut, _NARROW_GAP) - fit)
+            cut[place] -= min(excess, max(0, cut[place] - least[place]))
     return cut
+
+
+def least_widths(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    to_right: Sequence[bool],
+    fit: int,
+) -> list[int]:
+    """Return the terminal columns that each column needs at least, for people to use it.
+
+    Numbers are whole. The text that tells most rows apart still does so, in at most half of `fit`.
+    """
+    columns = [[row[place] for row in rows] for place in range(len(heads))]
+    sizes = _widths([()] * len(heads), rows)
+    stacks = [_stacked(head, size) for head, size in zip(heads, sizes, strict=True)]
+    least = [
+        max(size if right else min(size, _LEAST), *map(width, stack))
+        for size, right, stack in zip(sizes, to_right, stacks, strict=True)
+    ]
+    texts = [place for place, right in enumerate(to_right) if not right]
+    if texts:
+        most = max(texts, key=lambda place: (len(set(columns[place])), -place))
+        least[most] = min(least_size(columns[most], least[most]), max(fit // 2, least[most]))
+    return least
+
+
+def _shortened(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[tuple[str, ...]]:
+    """Return rows whose texts are at most so wide, each column cut in one way."""
+    columns = zip(*rows, strict=True)
+    cut = (shortened(texts, size) for texts, size in zip(columns, widths, strict=True))
+    return list(zip(*cut, strict=True)) if rows else []
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], to_right: Sequence[bool], gap: int) -> str:
     padded = []
     for cell, size, right in zip(cells, widths, to_right, strict=True):
-        text = _shortened(cell, size)
+        text = at_end(cell, size)
         space = " " * (size - width(text))
         padded.append(space + text if right else text + space)
     return (" " * gap).join(padded).rstrip()
-
-
-def _shortened(text: str, size: int) -> str:
-    if width(text) <= size:
-        return text
-    kept = text
-    while kept and width(kept) >= size:
-        kept = kept[:-1]
-    return kept.rstrip() + _ELLIPSIS

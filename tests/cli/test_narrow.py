@@ -1,7 +1,10 @@
 """Wide tables on a terminal: what is alike is said once, intervals stand in their cells."""
 
-from cli.narrow import Cells, bounded, is_wide, parted, turned
+import pytest
+
+from cli.narrow import Cells, bounded, grouped, is_wide, parted, sided, turned
 from cli.output import Rows, table_lines
+from mlscope.shortening import width
 
 CELLS = Cells(
     ("run", "level", "time", "time_low", "time_high", "doubt"),
@@ -67,3 +70,68 @@ def test_one_wide_row_is_turned() -> None:
 
 def test_a_pipe_gets_the_table_as_it_is() -> None:
     assert len(table_lines(_rows(9))) == 10
+
+
+def _layers(runs: int, layers: int, numbers: int = 3) -> Rows:
+    """Return layers of several runs, as A2 has them: names alike at both ends, many numbers."""
+    counters = tuple(f"counter{number}" for number in range(numbers))
+    columns = ("run", "batch_size", "scenario", "index", "name", "shape", *counters)
+    rows = tuple(
+        (
+            *(f"b{2**run}-online-framework", 2**run, "online", layer),
+            *(f"blocks.{layer}.conv_dw.activation", "[1, 32, 112, 112]"),
+            *(1e5 * (layer + 1) for _ in range(numbers)),
+        )
+        for run in range(runs)
+        for layer in range(layers)
+    )
+    return Rows(columns, rows, units=("",) * 6 + ("ns",) * numbers, title="Layers")
+
+
+def test_what_the_rows_of_a_run_have_alike_is_said_before_them() -> None:
+    lines = table_lines(_layers(2, 12), fit=80)
+    assert "b1-online-framework, batch_size 1:" in lines[2]
+    assert lines[2].startswith("run ")
+    assert sum("blocks.11.conv_dw.activation" in line for line in lines) == 2
+    assert lines[15].startswith("run b2-online-framework")
+
+
+def test_runs_of_a_row_each_stay_rows() -> None:
+    heads, right = ("run", "time"), (False, True)
+    alone = Cells(heads, tuple((f"b{n}", f"{n} ms") for n in range(9)), right)
+    assert grouped(alone, 80) == ({}, alone)
+    apart = Cells(heads, tuple((f"b{n % 2}", f"{n} ms") for n in range(9)), right)
+    assert grouped(apart, 80) == ({}, apart)
+    no_run = Cells(("name", "time"), apart.rows, right)
+    assert grouped(no_run, 80) == ({}, no_run)
+
+
+@pytest.mark.parametrize("fit", [60, 80, 100])
+@pytest.mark.parametrize("numbers", [3, 9, 20])
+def test_no_line_is_wider_than_the_terminal_and_each_row_is_told(fit: int, numbers: int) -> None:
+    lines = table_lines(_layers(2, 12, numbers), fit=fit)
+    assert max(map(width, lines)) <= fit
+    assert sum(line.count("00 \N{MICRO SIGN}s") for line in lines) == 2 * 9 * numbers
+    told = [line for line in lines if "00 \N{MICRO SIGN}s" in line]
+    of_runs = [told[start : start + 9] for start in range(0, len(told), 9)]
+    assert all(len(set(lines)) == 9 for lines in of_runs)
+
+
+def test_parts_of_a_table_begin_with_what_tells_rows_apart() -> None:
+    cells = Cells(
+        ("index", "name", *(f"counter{n}" for n in range(6))),
+        tuple((str(n), f"layer{n}", *("123456789",) * 6) for n in range(4)),
+        (True, False, *(True,) * 6),
+    )
+    parts = sided(cells, {}, 50)
+    assert [each.heads[:2] for each in parts] == [("index", "name")] * len(parts)
+    assert [name for each in parts for name in each.heads[2:]] == list(cells.heads[2:])
+    assert len(parts) == 2
+    assert sided(cells, {}, 0) == [cells]
+    assert sided(cells, {}, 100) == [cells]
+
+
+def test_a_table_without_rows_spares_a_terminal_its_headings() -> None:
+    empty = Rows(("run", "time"), (), title="Empty")
+    assert table_lines(empty, fit=80) == ["(no rows)"]
+    assert table_lines(empty) == ["run  time"]

@@ -1,9 +1,11 @@
 """Tables of text: aligned, and within the width of a terminal where they can be."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.layout import folded, laid_out, width, wrapped
+from mlscope.layout import folded, laid_out, least_widths, wrapped
+from mlscope.shortening import width
 
 _HEADS = ("run", "trimmed_mean", "note")
 _ROWS = (("b1-online-model", "5 ms", "a long note on this run"), ("b2", "120 ms", ""))
@@ -30,11 +32,42 @@ def test_a_heading_is_no_taller_than_its_cells_allow() -> None:
     assert layout.head == ["a_b", "c_d", "  e"]
 
 
-def test_the_last_texts_are_cut_first_and_the_name_never() -> None:
+def test_the_last_texts_are_cut_first_and_numbers_never() -> None:
     layout = laid_out(_HEADS, _ROWS, _RIGHT, fit=36)
     assert layout.body[0] == "b1-online-model    5 ms a long note…"
     least = laid_out(_HEADS, _ROWS, _RIGHT, fit=1)
-    assert least.body[0].startswith("b1-online-model    5 ms a long")
+    assert least.body[0] == "b1-onli…    5 ms a long…"
+
+
+_LAYERS = tuple(
+    ("b1-online-framework", f"blocks.{number}.conv_dw", "Conv2d", "1 ms") for number in range(20)
+)
+_OF_LAYERS = ("run", "name", "type", "time")
+
+
+@pytest.mark.parametrize("fit", [34, 38, 42])
+def test_what_tells_rows_apart_still_does_where_a_terminal_is_narrow(fit: int) -> None:
+    layout = laid_out(_OF_LAYERS, _LAYERS, (False, False, False, True), fit)
+    assert max(map(width, layout.body)) <= fit
+    assert len(set(layout.body)) == len(_LAYERS)
+    assert all(line.endswith(" 1 ms") for line in layout.body)
+
+
+def test_the_least_widths_are_those_at_which_a_table_tells_its_rows_apart() -> None:
+    to_right = (False, False, False, True)
+    assert least_widths(_OF_LAYERS, _LAYERS, to_right, 80) == [8, 10, 6, 4]
+    kernels = [("void " * 60 + str(number), "1 ms") for number in range(3)]
+    far = [(f"{'void ' * 60}{number}{' ' * 99}end", "1 ms") for number in range(3)]
+    assert least_widths(("name", "time"), kernels, (False, True), 80) == [8, 4]
+    assert least_widths(("name", "time"), far, (False, True), 80) == [40, 4]
+
+
+def test_a_long_name_leaves_folded_texts_half_of_the_terminal() -> None:
+    rows = [(f"/a/long/path/{'x' * 60}/{name}.jpg", "golden retriever") for name in "ab"]
+    layout = folded(("file", "answer"), rows, (False, False), fit=60)
+    assert max(map(width, layout.body)) <= 60
+    assert [line[-16:] for line in layout.body] == ["golden retriever"] * 2
+    assert len(set(layout.body)) == 2
 
 
 def test_wide_and_combining_characters_count_as_they_are_shown() -> None:
