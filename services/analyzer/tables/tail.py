@@ -39,11 +39,20 @@ def tail(frames: Frames) -> Table:
         whole_ = rows[0]
         mine = [r for r in rows if r["run"] == whole_["run"] and r["kind"] in ("wait", "operator")]
         verdict = f"{_slowest(whole_)} {in_time(whole_['excess'])} more than typical ones"
-        top = max(mine, key=lambda row: row["excess"], default=None)
-        is_told = top is not None and whole_["excess"] > 0
-        part = f", {in_percent(top['share'])} of it in {top['part']}" if top and is_told else ""
-        verdict += f"{part}."
+        verdict += f"{_where(whole_, mine)}."
     return made(ANALYSIS, rows, verdict, doubts(frames))
+
+
+def _where(whole_: dict[str, Any], parts: list[dict[str, Any]]) -> str:
+    """Return the part that has most of the difference, and how much no part has if that is more."""
+    if whole_["excess"] <= 0:
+        return ""
+    top = max(parts, key=lambda row: row["excess"])
+    told = f", {in_percent(top['share'])} of it in {top['part']}" if top["excess"] > 0 else ""
+    rest = 1.0 - sum(row["share"] for row in parts)
+    if rest > max(top["share"], 0.0):
+        told += f"; {in_percent(rest)} lies in nothing that was traced"
+    return told
 
 
 def _slowest(whole_: dict[str, Any]) -> str:

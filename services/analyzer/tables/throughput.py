@@ -52,9 +52,10 @@ def _verdict(frames: Frames, rows: list[dict[str, Any]]) -> str:
     rated = [row for run, row in timed if not run.row.variant] or [row for _, row in timed]
     # An open loop's rate is its load's, not the system's: a closed loop tells more.
     closed = [row for row in rated if row["offered_per_s"] is None]
+    loop = " of a closed loop" if len(closed) in range(1, len(rated)) else ""
     best = max(_least_traced(closed or rated), key=lambda row: row["samples_per_s"])
     return (
-        f"Most samples a second: {number(best['samples_per_s'])} in {best['run']} "
+        f"Most samples a second{loop}: {number(best['samples_per_s'])} in {best['run']} "
         f"({best['scenario']}, batch {best['batch_size']}, level {best['level']})."
     )
 

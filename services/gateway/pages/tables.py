@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +13,8 @@ from schemas.analysis import Column, Table, Tables
 from services.gateway.pages.markup import Markup, element, text_of
 
 _LONG = 40
+_POINT = re.compile(r"(?<=\d)_(?=\d)")
+"""What stands for a decimal point in a column's name: p99_9."""
 _FILES = (("CSV", ".csv"), ("JSON", ""), ("Parquet", ".parquet"), ("Arrow", ".arrow"))
 _CONDITIONS = "conditions"
 _MANY_ROWS = 5
@@ -180,7 +183,7 @@ def _head(column: Column, text: str) -> Markup:
 
 def _heads(columns: Sequence[Column]) -> list[str]:
     heads = heads_of([(column.name, column.unit) for column in columns])
-    return [head.replace("_", " ") for head in heads]
+    return [_POINT.sub(".", head).replace("_", " ") for head in heads]
 
 
 def _cells(table: Table, columns: Sequence[Column], row: Sequence[Any]) -> Iterator[Markup]:

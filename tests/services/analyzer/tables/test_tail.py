@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from services.analyzer.tables.tail import ANALYSIS, LEAST_QUERIES
 from tests.services.analyzer.tables.reading import query, rows_of, span, table_of
 from tests.services.analyzer.tables.traced import named
@@ -57,3 +59,25 @@ def test_one_slow_query_is_one() -> None:
     assert table_of(ANALYSIS, _run(40, {7: (9000, 100, 1000)})).verdict.startswith(
         "The slowest query of r takes "
     )
+
+
+def _untraced(served_ns: int, begun_ns: int = 0) -> dict[str, Any]:
+    """Return a run at level none whose query 7 is slow: it begins late, and is served longer."""
+    queries = []
+    for n in range(40):
+        begin, slow = n * 100_000, n == 7
+        end = begin + 1000 + slow * (served_ns + begun_ns)
+        queries.append(query(n, begin, end, started=begin + slow * begun_ns))
+    return {"run": "r", "queries": queries}
+
+
+@pytest.mark.parametrize(
+    ("served_ns", "begun_ns", "end"),
+    [
+        (9320, 680, "6.8% of it in waiting to begin; 93.2% lies in nothing that was traced."),
+        (680, 9320, "93.2% of it in waiting to begin."),
+        (5000, 0, "more than typical ones; 100.0% lies in nothing that was traced."),
+    ],
+)
+def test_what_nothing_traced_is_told(served_ns: int, begun_ns: int, end: str) -> None:
+    assert table_of(ANALYSIS, _untraced(served_ns, begun_ns)).verdict.endswith(end)

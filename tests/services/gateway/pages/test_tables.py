@@ -116,3 +116,8 @@ def test_what_all_of_many_rows_have_alike_is_said_above_them() -> None:
 def test_few_rows_keep_their_columns() -> None:
     rows = [(1, n) for n in range(4)]
     assert heads(shown(a_table("layer_latency", "run index", *rows))) == ["run", "index"]
+
+
+def test_a_percentile_has_its_point() -> None:
+    page = shown(a_table("other", "run p99_9 read_bytes", ("r", 1, 2), ("s", 2, 3)))
+    assert heads(page) == ["run", "p99.9", "read bytes"]
