@@ -15,6 +15,7 @@ from services.agent.collectors import Collected, CollectedSpan
 from services.agent.collectors.cupti_clock import ClockMap
 from services.agent.collectors.cupti_names import demangled
 from services.agent.collectors.cupti_threads import thread_of
+from services.agent.collectors.stream_capture import captured
 
 _SUFFIX = re.compile(r"(_ptsz|_ptds)?_v\d+$")
 _LAUNCH = re.compile(r"cu(da)?(Launch|GraphLaunch|Mem(cpy|set))")
@@ -85,6 +86,10 @@ def spans_of(records: Records, clock: ClockMap, threads: Mapping[int, int]) -> C
     launched = {call.correlation for call in calls if _KERNEL_LAUNCH.match(call.name)}
     ran = {work.correlation for work in works}
     lost = launched - ran
+    if lost:
+        lost -= captured(
+            (call.thread, call.start_ns, call.correlation, call.name) for call in calls
+        )
     orphans = ran - {call.correlation for call in calls}
     notes = []
     if lost:

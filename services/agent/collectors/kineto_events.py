@@ -16,12 +16,14 @@ from schemas.level import Level
 from services.agent.collectors import Collected, CollectedSpan
 from services.agent.collectors.cupti_clock import ClockMap
 from services.agent.collectors.cupti_threads import thread_of
+from services.agent.collectors.stream_capture import captured
 
 _CALL = re.compile(
     r"cu(da)?(Launch|Graph|Mem|Malloc|Free|Host|Stream(Sync|Wait)|Event|Device(Sync))"
 )
 _LAUNCH = re.compile(r"cu(da)?(Launch|Graph(Launch|Exec)|Mem(cpy|set))")
 _KERNEL_LAUNCH = re.compile(r"cu(da)?Launch(Cooperative)?Kernel")
+_CAPTURE = re.compile(r"cu(da)?Stream(Begin|End)Capture")
 _COPY_KIND = re.compile(r"Memcpy (\w+)")
 
 
@@ -47,6 +49,8 @@ class _Counts:
     launched: set[int] = field(default_factory=set)
     ran: set[int] = field(default_factory=set)
     called: set[int] = field(default_factory=set)
+    #: launches of kernels, and where captures of streams begin and end
+    captures: list[tuple[int, int, int, str]] = field(default_factory=list)
 
 
 def spans_of(
@@ -62,6 +66,8 @@ def spans_of(
     counts = _Counts()
     spans = tuple(_spans(events, clock, counts, threads or {}))
     lost = counts.launched - counts.ran
+    if lost:
+        lost -= captured(counts.captures)
     orphans = counts.ran - counts.called
     notes = []
     if lost:
@@ -81,9 +87,14 @@ def _spans(
         if event.is_device:
             counts.ran.add(event.correlation)
             yield _device_span(event, clock)
-        elif _CALL.match(event.name):
+            continue
+        is_launch = bool(_KERNEL_LAUNCH.match(event.name))
+        if is_launch or _CAPTURE.match(event.name):
+            told = (event.resource, event.start_ns, event.correlation, event.name)
+            counts.captures.append(told)
+        if _CALL.match(event.name):
             counts.called.add(event.correlation)
-            if _KERNEL_LAUNCH.match(event.name):
+            if is_launch:
                 counts.launched.add(event.correlation)
             yield _call_span(event, clock, threads)
 
