@@ -5,18 +5,20 @@ import asyncio
 import contextlib
 import hashlib
 import secrets
+import sys
 import tempfile
 import zipfile
 import zlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cli import exits
 from cli.commands.asking import client_of
 from cli.failures import Misused
-from cli.output import Rows, write_json, write_rows
+from cli.output import Rows, width_of, write_json, write_rows
 from cli.request import model_from, pairs_of
 from cli.uploading import digest_of, opened_shelf
 from mlscope.answers import lines_of
@@ -37,10 +39,7 @@ def predict(arguments: argparse.Namespace) -> int:
 async def _predict(arguments: argparse.Namespace, model: str | dict[str, Any]) -> int:
     async with _uploads(arguments) as uploads, client_of(arguments) as client:
         found = await client.predict(model, uploads, **_request(arguments))
-    if arguments.output == "json":
-        write_json([_record(each) for each in found])
-    else:
-        write_rows(rows_of(found, arguments.top), arguments.output)
+    write_answers(found, arguments.top, arguments.output)
     return exits.FAILED if any(each.error for each in found) else exits.OK
 
 
@@ -60,6 +59,14 @@ def _record(each: Predicted) -> dict[str, Any]:
     if each.error:
         told["error"] = each.error
     return told | {"evaluation": each.evaluation}
+
+
+def write_answers(found: Sequence[Predicted], top: int, form: str) -> None:
+    """Print answers; on a terminal they go on below where they are long, and are never cut."""
+    if form == "json":
+        write_json([_record(each) for each in found])
+    else:
+        write_rows(replace(rows_of(found, top), folds=width_of(sys.stdout) > 0), form)
 
 
 def rows_of(found: Sequence[Predicted], top: int) -> Rows:

@@ -3,13 +3,14 @@
 import argparse
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from cli import exits
 from cli.commands import tracing
 from cli.commands.asking import client_of
 from cli.failures import Misused
-from cli.output import Rows, write_json, write_rows
+from cli.output import Rows, width_of, write_json, write_rows
 from cli.progress import ProgressLine
 from cli.request import manifest_in
 from mlscope.client import AsyncClient
@@ -97,23 +98,33 @@ async def _reproduce(arguments: argparse.Namespace, before: ReferenceLog) -> int
     if arguments.out is not None:
         arguments.out.write_text(written(now), "utf-8")
     found = differences(before, now)
-    _print(arguments.output, before, now, found)
+    write_differences(arguments.output, before, now, found)
     is_same = verdict_on_predictions(found) == SAME
     return exits.GATE if arguments.strict and not is_same else exits.OK
 
 
-def _print(form: str, before: ReferenceLog, now: ReferenceLog, found: list[Difference]) -> None:
-    rows = [
-        (each.aspect, each.subject, each.name, each.before, each.now, each.note) for each in found
-    ]
+def rows_of(found: Sequence[Difference], *, with_units: bool, folds: bool = False) -> Rows:
+    """Return differences as rows; programs get figures as they are, people with their units."""
+    rows = []
+    for each in found:
+        values = (each.told if with_units else None) or (each.before, each.now)
+        rows.append((each.aspect, each.subject, each.name, *values, each.note))
+    return Rows(_COLUMNS, tuple(rows), folds=folds)
+
+
+def write_differences(
+    form: str, before: ReferenceLog, now: ReferenceLog, found: Sequence[Difference]
+) -> None:
+    """Print what differs and what that says of the predictions; a terminal cuts none of it."""
     verdict = verdict_on_predictions(found)
     if form == "json":
-        told = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
+        told = rows_of(found, with_units=False).maps()
         write_json(
             {"before": before.evaluation, "now": now.evaluation, "differences": told,
              "predictions": verdict, "predictions_are_same": verdict == SAME}
         )  # fmt: skip
         return
-    write_rows(Rows(_COLUMNS, tuple(rows)), form)
+    folds = width_of(sys.stdout) > 0
+    write_rows(rows_of(found, with_units=form == "table", folds=folds), form)
     if form == "table":
         print(f"{now.evaluation} repeats {before.evaluation}: predictions are {verdict}.")

@@ -7,8 +7,10 @@ both intervals at 95 %: where these overlap, a difference is not shown by these 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from types import MappingProxyType
 from typing import Any
 
+from mlscope.client.quantities import shown
 from mlscope.reproducing.logs import MOST_ANSWERS
 from schemas.reference import ReferenceAnswer, ReferenceLog, ReferenceMachine, ReferenceRun
 
@@ -20,6 +22,7 @@ _NUMBERS = (
     *(("latency", each) for each in ("median", "p90", "p99", "service_median")),
     ("throughput", "samples_per_s"),
 )
+_UNITS: Mapping[str, str] = MappingProxyType({"latency": "ns", "throughput": "1/s"})
 IDENTICAL = "identical"
 SAME, NOT_SAME, NOT_COMPARED = "the same", "not the same", "not compared"
 
@@ -37,6 +40,8 @@ class Difference:
     note: str = ""
     is_same: bool = False
     is_compared: bool = True
+    #: both as people read them, with units, where that is another text
+    told: tuple[str, str] | None = None
 
 
 def verdict_on_predictions(found: Iterable[Difference]) -> str:
@@ -105,8 +110,8 @@ def _of_machine(
     )
     for name in dict.fromkeys((*old, *new)):
         if old.get(name) != new.get(name):
-            shown = (str(old.get(name, "")), str(new.get(name, "")))
-            yield Difference(aspect, f"{before.agent} / {now.agent}", name, *shown)
+            values = (str(old.get(name, "")), str(new.get(name, "")))
+            yield Difference(aspect, f"{before.agent} / {now.agent}", name, *values)
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:
@@ -144,8 +149,11 @@ def _performance(old: ReferenceRun, new: ReferenceRun) -> Iterator[Difference]:
         if low and high:
             is_same = low[0] <= high[1] and high[0] <= low[1]
             note += ", the intervals overlap" if is_same else ", the intervals are apart"
-        shown = _shown(before, low), _shown(now, high)
-        yield Difference("performance", old.run, f"{table} {name}", *shown, note, is_same)
+        plain = _plain(before, low), _plain(now, high)
+        unit = _UNITS[table]
+        told = _told(before, low, unit), _told(now, high, unit)
+        found = Difference("performance", old.run, f"{table} {name}", *plain, note, is_same)
+        yield replace(found, told=told)
 
 
 def _accuracy(before: ReferenceLog, now: ReferenceLog) -> Iterator[Difference]:
@@ -153,17 +161,17 @@ def _accuracy(before: ReferenceLog, now: ReferenceLog) -> Iterator[Difference]:
     rows = {(row.get("batch_size"), row.get("metric")): row for row in now.accuracy}
     for old in before.accuracy:
         new = rows.get((old.get("batch_size"), old.get("metric")))
-        shown = _judged(old), "none" if new is None else _judged(new)
-        is_same = shown[0] == shown[1]
+        values = _judged(old), "none" if new is None else _judged(new)
+        is_same = values[0] == values[1]
         session, metric = str(old.get("session", "")), str(old.get("metric", ""))
         note = "" if is_same else "differs"
-        yield Difference("accuracy", session, metric, *shown, note, is_same)
+        yield Difference("accuracy", session, metric, *values, note, is_same)
 
 
 def _judged(row: Mapping[str, Any]) -> str:
     """Return a metric's value with its interval, and the counts it stands on."""
     value = row.get("value")
-    text = "none" if value is None else _shown(value, _interval(row, "value"))
+    text = "none" if value is None else _plain(value, _interval(row, "value"))
     hits, n = row.get("hits"), row.get("n")
     return text if hits is None else f"{text}, {hits} of {n}"
 
@@ -173,9 +181,16 @@ def _interval(row: Mapping[str, Any], name: str) -> tuple[float, float] | None:
     return None if low is None or high is None else (float(low), float(high))
 
 
-def _shown(value: float, interval: tuple[float, float] | None) -> str:
+def _plain(value: float, interval: tuple[float, float] | None) -> str:
+    """Return a figure for programs: in its table's unit, which is not said."""
     text = f"{value:.6g}"
     return f"{text} [{interval[0]:.6g}, {interval[1]:.6g}]" if interval else text
+
+
+def _told(value: float, interval: tuple[float, float] | None, unit: str) -> str:
+    """Return a figure for people: `194 ms [180 ms, 1.2 s]`."""
+    text = shown(value, unit)
+    return f"{text} [{shown(interval[0], unit)}, {shown(interval[1], unit)}]" if interval else text
 
 
 def _answers(log: ReferenceLog, run: str) -> dict[int, ReferenceAnswer]:
@@ -188,10 +203,10 @@ def _predictions(
     before: Mapping[int, ReferenceAnswer],
     now: Mapping[int, ReferenceAnswer],
 ) -> Difference:
-    shown = (old.predictions_digest[:16] or "none", new.predictions_digest[:16] or "none")
-    whole = Difference("predictions", old.run, "answers", *shown)
-    if "none" in shown:
-        which = "either" if shown[0] == shown[1] else "one"
+    digests = (old.predictions_digest[:16] or "none", new.predictions_digest[:16] or "none")
+    whole = Difference("predictions", old.run, "answers", *digests)
+    if "none" in digests:
+        which = "either" if digests[0] == digests[1] else "one"
         note = f"{NOT_COMPARED}: {which} kept no answers"
         return replace(whole, note=note, is_compared=False)
     if old.predictions_digest == new.predictions_digest:

@@ -1,5 +1,6 @@
 """Answers as rows for people, and files that are no question."""
 
+import sys
 import zipfile
 from pathlib import Path
 
@@ -8,10 +9,11 @@ import pytest
 
 from cli import exits
 from cli.commands import predictions
-from cli.commands.predict import rows_of
+from cli.commands.predict import rows_of, write_answers
 from mlscope.client.predicting import Predicted
 from schemas.analysis import FailedQuery, Prediction, Predictions
 from tests.cli.commands.conftest import CommandLine
+from tests.cli.test_output import Terminal
 
 CATS = tuple({"label": f"cat{n}", "probability": 0.5} for n in range(9))
 
@@ -25,6 +27,26 @@ def test_a_file_has_its_best_lines_or_its_reason() -> None:
         ("b", None, "no answer: torn"),
         ("c", None, "nothing was found"),
     ]
+
+
+def test_a_terminal_shows_answers_whole_beside_a_long_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    features = ({"label": "soft-coated wheaten terrier", "probability": 0.5},)
+    folder = "/a/folder" * 9
+    found = [Predicted(f"{folder}/{name}.jpg", features) for name in ("cat", "dog")]
+    write_answers(found, 1, "table")
+    lines = terminal.getvalue().splitlines()[1:]
+    assert max(map(len, lines)) <= 80
+    assert [" ".join(lines).count(word) for word in ("wheaten", "terrier")] == [2, 2]
+    assert [name in terminal.getvalue() for name in ("/cat.jpg", "/dog.jpg")] == [True, True]
+
+
+def test_a_pipe_gets_a_line_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    label = "a long answer of more columns than folded ones have"
+    write_answers([Predicted("a" * 90, ({"label": label},))], 1, "table")
+    assert f"{'a' * 90}     1  {label}" in capsys.readouterr().out
 
 
 def test_predictions_tell_what_is_right_once_and_failed_queries_last() -> None:
