@@ -10,6 +10,7 @@ from cli import exits
 from cli.commands import container
 from cli.failures import Misused
 from cli.request import manifest_in
+from mlscope.counts import many
 from mlscope.settings import Settings
 from schemas.batch import QueriesAnswered
 from schemas.codec import parse
@@ -43,7 +44,7 @@ def agent(arguments: argparse.Namespace) -> int:
     )
     outcomes = run_plan(plan, arguments.out, means, told=_teller())
     failed = [each for each in outcomes if isinstance(each, RunFailed)]
-    print(f"{arguments.out}  {len(outcomes)} runs, {len(failed)} failed")
+    print(f"{arguments.out}  {many(len(outcomes), 'run')}, {len(failed)} failed")
     print(f"now where the cluster is: mlscope import {arguments.out}", file=sys.stderr)
     return exits.FAILED if failed else exits.OK
 

@@ -14,6 +14,7 @@ from typing import IO
 from cli import exits
 from cli.commands.asking import client_of
 from cli.failures import Misused
+from mlscope.counts import many, verb
 from mlscope.exchange.traces import Trace
 
 FORMATS: Mapping[str, str] = MappingProxyType(
@@ -43,7 +44,7 @@ async def _export(arguments: argparse.Namespace) -> int:
         if arguments.format == FLOW:
             facts = await client.flow(arguments.evaluation)
             body = "".join(f"{json.dumps(fact)}\n" for fact in facts).encode()
-            _put(arguments.out, lambda file: file.write(body), f"{len(facts)} facts")
+            _put(arguments.out, lambda file: file.write(body), many(len(facts), "fact"))
         else:
             trace = await client.trace(arguments.evaluation, arguments.of_run, arguments.limit)
             _put(arguments.out, lambda file: write(trace, arguments.format, file), _said(trace))
@@ -65,12 +66,14 @@ def _put(out: Path | None, write: Callable[[IO[bytes]], object], said: str) -> N
 
 
 def _said(trace: Trace) -> str:
-    return f"{len(trace.spans)} spans of {trace.run.run}"
+    return f"{many(len(trace.spans), 'span')} of {trace.run.run}"
 
 
 def _cut(trace: Trace) -> str:
     count, whole = len(trace.spans), trace.run.spans
-    return f"the first {count} of {whole} spans were written; --limit takes more, 0 all of them"
+    first = verb(count, "the first", f"the first {count}")
+    were = verb(count, "was", "were")
+    return f"{first} of {whole} spans {were} written; --limit takes more, 0 all of them"
 
 
 def write(trace: Trace, form: str, file: IO[bytes]) -> None:

@@ -113,8 +113,8 @@ def test_lost_records_are_counted_whoever_counts_them() -> None:
     collected = spans_of(small(launch), PLAIN, {})
     assert collected.dropped == 1
     assert collected.notes == (
-        "1 launched kernels left no record",
-        "1 kernels or copies have no API call",
+        "1 launched kernel left no record",
+        "1 kernel or copy has no API call",
     )
     assert spans_of(small(launch, dropped=5), PLAIN, {}).dropped == 5
 

@@ -79,7 +79,7 @@ def test_a_launch_without_a_kernel_is_a_dropped_record(recording: Any) -> None:
     kept = [e for e in events_of(recording) if e != kernels[7]]
     lost = collected_of(recording, events=kept)
     assert lost.dropped == 1
-    assert lost.notes == ("1 launched kernels left no record",)
+    assert lost.notes == ("1 launched kernel left no record",)
 
 
 def test_a_kernel_without_its_launch_is_noted(recording: Any) -> None:
@@ -87,7 +87,7 @@ def test_a_kernel_without_its_launch_is_noted(recording: Any) -> None:
     call = next(e for e in events if e.name == "cudaLaunchKernel")
     cut = collected_of(recording, events=[e for e in events if e != call])
     assert cut.dropped == 0
-    assert cut.notes == ("1 kernels or copies have no API call",)
+    assert cut.notes == ("1 kernel or copy has no API call",)
 
 
 def test_what_began_before_the_block_is_left_out(recording: Any) -> None:

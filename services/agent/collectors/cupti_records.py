@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mlscope.counts import many, verb
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.collectors import Collected, CollectedSpan
@@ -93,9 +94,10 @@ def spans_of(records: Records, clock: ClockMap, threads: Mapping[int, int]) -> C
     orphans = ran - {call.correlation for call in calls}
     notes = []
     if lost:
-        notes.append(f"{len(lost)} launched kernels left no record")
+        notes.append(f"{many(len(lost), 'launched kernel')} left no record")
     if orphans:
-        notes.append(f"{len(orphans)} kernels or copies have no API call")
+        one, more = "kernel or copy has", "kernels or copies have"
+        notes.append(f"{len(orphans)} {verb(len(orphans), one, more)} no API call")
     spans = (*_calls(calls, clock, threads), *_works(works, clock))
     return Collected(spans, dropped=max(records.dropped, len(lost)), notes=tuple(notes))
 

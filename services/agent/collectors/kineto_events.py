@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
+from mlscope.counts import many, verb
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.collectors import Collected, CollectedSpan
@@ -71,9 +72,10 @@ def spans_of(
     orphans = counts.ran - counts.called
     notes = []
     if lost:
-        notes.append(f"{len(lost)} launched kernels left no record")
+        notes.append(f"{many(len(lost), 'launched kernel')} left no record")
     if orphans:
-        notes.append(f"{len(orphans)} kernels or copies have no API call")
+        one, more = "kernel or copy has", "kernels or copies have"
+        notes.append(f"{len(orphans)} {verb(len(orphans), one, more)} no API call")
     return Collected(spans, dropped=len(lost), notes=tuple(notes))
 
 

@@ -40,10 +40,10 @@ def test_a_worker_is_held_to_the_memory_its_owner_allows(tmp_path: Path) -> None
     assert ended.returncode == 1, ended.stderr
     assert "r0 failed: memory: the worker held" in ended.stderr
     assert f"it may hold {MOST_BYTES}" in ended.stderr
-    assert "1 runs, 1 failed" in ended.stdout
+    assert "1 run, 1 failed" in ended.stdout
 
 
 def test_without_a_bound_it_is_left_alone(tmp_path: Path) -> None:
     ended = done(a_greedy_plan(20, MOST_BYTES), tmp_path)
     assert ended.returncode == 0, ended.stderr
-    assert "1 runs, 0 failed" in ended.stdout
+    assert "1 run, 0 failed" in ended.stdout

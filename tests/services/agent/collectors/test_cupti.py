@@ -153,7 +153,7 @@ def test_a_launch_without_its_kernel_is_dropped() -> None:
     collector.begin()
     library.pending = [call(RUNTIME, 211, 7, time.time_ns())]
     collected = collector.end()
-    assert (collected.dropped, collected.notes) == (1, ("1 launched kernels left no record",))
+    assert (collected.dropped, collected.notes) == (1, ("1 launched kernel left no record",))
 
 
 def test_it_is_refused_while_another_has_cupti() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.analyzer.counts import be, counted, many, verb
+from mlscope.counts import be, counted, many, verb
 
 
 @pytest.mark.parametrize(
