@@ -14,6 +14,7 @@ from cli.output import Rows, width_of, write_json, write_rows
 from cli.progress import ProgressLine
 from cli.request import manifest_in
 from mlscope.client import AsyncClient
+from mlscope.counts import many
 from mlscope.reproducing.differences import (
     SAME,
     Difference,
@@ -51,7 +52,7 @@ async def _export(arguments: argparse.Namespace) -> int:
         sys.stdout.write(text)
     else:
         arguments.out.write_text(text, "utf-8")
-        print(f"{arguments.out}: {len(log.runs)} runs; elsewhere: mlscope reproduce …")
+        print(f"{arguments.out}: {many(len(log.runs), 'run')}; elsewhere: mlscope reproduce …")
     return exits.OK
 
 

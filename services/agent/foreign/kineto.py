@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from mlscope.counts import verb
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.foreign.chrome import SHAPES, Events
@@ -84,7 +85,8 @@ def _stamped(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """Return known events with ns stamps and flat arguments, and what was left out."""
     known = frame.filter(pl.col("cat").is_in(_KNOWN) & pl.col("ts").is_not_null())
     left_out = frame.height - known.height
-    notes = [f"{left_out} events of other categories were left out"] if left_out else []
+    are = verb(left_out, "event of another category was", "events of other categories were")
+    notes = [f"{left_out} {are} left out"] if left_out else []
     fields = {each.name for each in frame.schema["args"].fields}  # type: ignore[attr-defined]
     ns = [
         (pl.col(of) * 1000).round().cast(pl.Int64).fill_null(0).alias(name)

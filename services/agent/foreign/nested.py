@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from mlscope.counts import verb
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.foreign.chrome import Events
@@ -85,8 +86,14 @@ def recording_of(events: Events) -> Recording:
 
 def doubts(events: Events) -> tuple[str, ...]:
     """Return what a reader must know of a file's events, whatever tool wrote them."""
-    unpaired = f"{events.unpaired} begins without end, and ends without begin, were left out"
-    untimed = f"{events.untimed} events whose times are none were left out"
+    halves = verb(
+        events.unpaired,
+        "begin without end, or end without begin, was",
+        "begins without end, and ends without begin, were",
+    )
+    times = verb(events.untimed, "event whose time is none was", "events whose times are none were")
+    unpaired = f"{events.unpaired} {halves} left out"
+    untimed = f"{events.untimed} {times} left out"
     told = ((events.unpaired, unpaired), (events.untimed, untimed))
     return tuple(text for count, text in told if count)
 

@@ -358,6 +358,30 @@ def test_events_without_a_time_are_left_out_and_said(tmp_path: Path) -> None:
     assert "5 events whose times are none were left out" in found.notes
 
 
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(1, "1 event of another category was"), (2, "2 events of other categories were")],
+)
+def test_events_of_other_categories_are_counted(tmp_path: Path, count: int, said: str) -> None:
+    path = tmp_path / "trace.json"
+    told = _device_work()
+    other = {"ph": "X", "pid": 1, "tid": 1, "ts": 2, "dur": 1, "cat": "Trace", "name": "record"}
+    told["traceEvents"] += [other] * count
+    path.write_text(json.dumps(told))
+    assert f"{said} left out" in read_foreign(path).notes
+
+
+def test_one_event_left_out_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    whole = {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 4, "dur": 2}
+    begin = {"ph": "B", "name": "b", "pid": 1, "tid": 1, "ts": 5}
+    path.write_text(json.dumps([whole, whole | {"dur": -1}, begin]))
+    assert read_foreign(path).notes[1:] == (
+        "1 begin without end, or end without begin, was left out",
+        "1 event whose time is none was left out",
+    )
+
+
 def test_processes_without_a_name_are_not_named(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     told = _chrome()
