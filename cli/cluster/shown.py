@@ -28,11 +28,13 @@ def status_table(state: ClusterState, now: float, database: str) -> str:
     rows: list[tuple[str, ...]] = [("PROCESS", "STATE", "RESTARTS", "PID", "UP")]
     rows += [_row(process, now) for process in state.processes]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    secret = state.database_password_file
+    told = f"{database}; password: {secret}" if secret else database
     lines = [
         f"phase     {state.phase}",
         f"pages     {state.gateway_url}",
         f"nats      {state.nats_url}  (key: {state.requester_seed_file})",
-        f"database  {state.database_url}  ({database})",
+        f"database  {state.database_url}  ({told})",
         "",
     ]
     lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

@@ -13,8 +13,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgpack
+import psycopg
 import pytest
 
+from cli.cluster.state import read_state
 from mlscope.settings import Settings
 from tests.flow.asking import EVALUATE, Stranger, stranger
 from tests.flow.clusters import REPOSITORY, SERVICES, Cluster, assert_well
@@ -345,6 +347,21 @@ async def test_readme_s_line_for_the_nats_program_is_accepted_as_it_stands(
     assert told["accepted"] is True, told
     with cluster.client() as client:
         client.evaluation(told["evaluation"]).cancel("only asked for")
+
+
+def test_readme_s_sql_is_answered_as_it_stands(cluster: Cluster) -> None:
+    """There need be no psql here: its statement is run by the password that it names."""
+    readme = (REPOSITORY / "README.md").read_text("utf-8")
+    named = re.search(
+        r'PGPASSWORD=\$\(cat \.mlscope/(\S+)\) psql ADDRESS \\\n +-c "(.*)"$', readme, re.MULTILINE
+    )
+    assert named, "README asks in SQL"
+    password = (cluster.folder / named[1]).read_text("utf-8").strip()
+    address = read_state(cluster.folder).database_url
+    with psycopg.connect(address, password=password) as session:
+        assert [each.name for each in session.execute(named[2]).description or ()] == [
+            *("run", "name", "time"),
+        ]
 
 
 def test_readme_s_client_runs_as_it_stands(cluster: Cluster) -> None:
