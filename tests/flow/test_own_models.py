@@ -155,7 +155,8 @@ def test_an_exported_evaluation_runs_again_to_the_same_predictions(
 def test_a_file_that_was_altered_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     status = run(cluster, "identity", agents=["first"], scenarios=online(3))
     file = tmp_path / "reference.json"
-    cluster.mlscope("export", status.evaluation, "-o", str(file))
+    told = cluster.mlscope("export", status.evaluation, "-o", str(file))
+    assert f"{file}: 1 run; elsewhere" in told
     log = json.loads(file.read_text())
     log["runs"][0]["latency"]["median"] = 1.0
     file.write_text(json.dumps(log))
