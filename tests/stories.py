@@ -282,7 +282,8 @@ class StandIns:
 
     async def _tables(self, asked: Asked) -> bytes:
         command = decode_body(ShowTables, asked.body)
-        wanted = [t for t in self.held if not command.tables or t.name in command.tables]
+        names = set(command.tables)
+        wanted = [table for table in self.held if not names or names & {table.name, table.id}]
         some = slice(command.offset, command.offset + self.most_rows)
         return encode_body(
             Tables(

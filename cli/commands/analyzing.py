@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from cli import exits
-from cli.commands.asking import client_of, write_tables
+from cli.commands.asking import as_called, client_of, say, write_tables
 from cli.output import Rows, rows_of, width_of, write_json, write_rows
 from mlscope.client import ResultTables
 from mlscope.client.brief import brief
@@ -16,6 +16,8 @@ _AROUND_NAME = 16
 """Terminal columns beside a table's name: its number, its rows, and gaps."""
 LEAST_VERDICT = 40
 """Terminal columns that a verdict has at least."""
+_MARK = "*"
+"""Stands at a table's name on a terminal where the table has caveats."""
 _COLUMNS = ("id", "table", "rows", "verdict")
 
 
@@ -25,29 +27,44 @@ def analyze(arguments: argparse.Namespace) -> int:
 
 
 async def _analyze(arguments: argparse.Namespace) -> int:
+    names = as_called(arguments.names)
     async with client_of(arguments) as client:
-        found = await client.tables(arguments.evaluation, *arguments.names)
-    if arguments.names:
-        _print_tables(found, arguments.names, arguments.output)
+        found = await client.tables(arguments.evaluation, *names)
+    if names:
+        _print_tables(found, names, arguments.output)
     elif arguments.output == "json":
         write_json([_record(found, name) for name in found])
     else:
         lines = [_line(found, name) for name in found]
         fit = width_of(sys.stdout) if arguments.output == "table" else 0
         write_rows(folded_lines(lines, fit) if fit else rows_of(lines, _COLUMNS), arguments.output)
+        if arguments.output == "table" and (told := caveats_told(lines, arguments.evaluation)):
+            say(f"{_MARK} {told}" if fit else told)
     return exits.OK
 
 
 def folded_lines(lines: Sequence[Mapping[str, object]], fit: int) -> Rows:
-    """Return a line an analysis, whose verdict goes on below where it is longer than a terminal."""
-    name_size = max(len(str(line["table"])) for line in lines) if lines else 0
+    """Return a line an analysis, whose verdict goes on below where it is longer than a terminal.
+
+    Names of tables with caveats are marked.
+    """
+    names = [f"{line['table']}{_MARK if line.get('caveats') else ''}" for line in lines]
+    name_size = max(map(len, names), default=0)
     left = max(fit - name_size - _AROUND_NAME, LEAST_VERDICT)
     folded: list[tuple[str, ...]] = []
-    for line in lines:
+    for line, name in zip(lines, names, strict=True):
         first, *more = wrapped(str(line["verdict"]), left)
-        folded.append((str(line["id"]), str(line["table"]), f"{line['rows']:>4}", first))
+        folded.append((str(line["id"]), name, f"{line['rows']:>4}", first))
         folded += [("", "", "", each) for each in more]
     return Rows(_COLUMNS, tuple(folded))
+
+
+def caveats_told(lines: Sequence[Mapping[str, object]], evaluation: str) -> str:
+    """Return which tables have caveats, as the command that prints them; nothing where none has."""
+    names = [str(line["table"]) for line in lines if line.get("caveats")]
+    have = "1 table has" if len(names) == 1 else f"{len(names)} tables have"
+    command = f"mlscope analyze {evaluation} {' '.join(names)}"
+    return f"{have} caveats, printed by: {command}" if names else ""
 
 
 def _print_tables(found: ResultTables, names: list[str], form: str) -> None:
@@ -60,7 +77,8 @@ def _print_tables(found: ResultTables, names: list[str], form: str) -> None:
 
 def _line(found: ResultTables, name: str) -> dict[str, object]:
     table = found[name].table
-    return {"id": table.id, "table": name, "rows": len(table.rows), "verdict": table.verdict}
+    told = {"id": table.id, "table": name, "rows": len(table.rows), "verdict": table.verdict}
+    return told | {"caveats": len(table.caveats)}
 
 
 def _record(found: ResultTables, name: str) -> dict[str, object]:

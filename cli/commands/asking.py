@@ -1,6 +1,7 @@
 """What every command that asks shares: its client, and a result as it is printed."""
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ from schemas.status import EvaluationStatus
 
 ACCURACY = "accuracy"
 """The table that says whether the answers are right."""
+_NUMBER = re.compile(r"[aA]\d+")
 
 
 def client_of(arguments: argparse.Namespace) -> AsyncClient:
@@ -70,8 +72,18 @@ def write_tables(found: Sequence[Table], form: str) -> None:
         if form == "table" and rows.note:
             print("\n".join(wrapped(rows.note, width_of(sys.stdout))))
         for caveat in caveat_lines(own[table.name]):
-            print(f"{table.name}: {caveat}", file=sys.stderr)
+            say(f"{table.name}: {caveat}")
     for caveat in caveat_lines(shared):
-        print(f"note: {caveat}", file=sys.stderr)
+        say(f"note: {caveat}")
     if others := " ".join(each.name for each in found[len(printed) :]):
-        print(f"CSV holds one table; `mlscope tables` prints others: {others}", file=sys.stderr)
+        say(f"CSV holds one table; `mlscope tables` prints others: {others}")
+
+
+def say(text: str) -> None:
+    """Print a sentence on stderr, in lines no wider than its terminal where it is one."""
+    print("\n".join(wrapped(text, width_of(sys.stderr))), file=sys.stderr)
+
+
+def as_called(names: Sequence[str]) -> list[str]:
+    """Return tables' numbers and names as they are written: `a2` is A2, `Layers` is layers."""
+    return [each.upper() if _NUMBER.fullmatch(each) else each.lower() for each in names]

@@ -7,7 +7,7 @@ import sys
 import yaml
 
 from cli import exits
-from cli.commands.asking import client_of, failures_in, write_tables
+from cli.commands.asking import as_called, client_of, failures_in, write_tables
 from cli.commands.listing import KINDS, catalog_rows, labelled, when
 from cli.commands.predictions import write_predictions
 from cli.failures import Misused
@@ -147,8 +147,9 @@ def tables(arguments: argparse.Namespace) -> int:
 
 async def _tables(arguments: argparse.Namespace) -> int:
     async with client_of(arguments) as client:
-        found = await client.tables(arguments.evaluation, *arguments.names)
-        wanted = [found[name] for name in arguments.names] or list(found.values())
+        names = as_called(arguments.names)
+        found = await client.tables(arguments.evaluation, *names)
+        wanted = [found[name] for name in names] or list(found.values())
     if arguments.output == "json":
         write_json({each.name: Rows.of_table(each.table).maps() for each in wanted})
     else:

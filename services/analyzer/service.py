@@ -104,7 +104,9 @@ class Analyzer:
                 message=f"no table is called {strange}",
                 field="tables",
                 found=strange,
-                allowed=", ".join(names),
+                allowed=", ".join(
+                    f"{each.name} ({each.id})" if each.id else each.name for each in ANALYSES
+                ),
             )
         told = tuple(known[each] for each in wanted.tables)
         wanted = wanted.model_copy(update={"tables": told})

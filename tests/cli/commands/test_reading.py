@@ -163,7 +163,22 @@ async def test_analyses_are_a_line_each_and_whole_by_number(
     assert "None is long." in said
     (whole,) = (await mlscope("analyze", E1, "kernels", "-o", "json")).json()
     assert (whole["id"], whole["rows"][0].keys()) == ("A8", {"run", "p50"})
-    assert (await mlscope("analyze", E1, "kernels", "-o", "csv")).out.startswith("run,p50\n")
+    for called in ("kernels", "a8", "Kernels"):
+        printed = await mlscope("analyze", E1, called, "-o", "csv")
+        assert printed.out.startswith("run,p50\n"), printed.err
+    assert (await mlscope("tables", E1, "a8", "-o", "csv")).out.startswith("run,p50\n")
+
+
+async def test_analyses_in_short_say_which_of_them_have_caveats(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    noted = LATENCY.model_copy(update={"name": "kernels", "id": "A8", "caveats": ("r0: few",)})
+    standing.held = [LATENCY, noted]
+    await standing.tell(*whole_story(E1))
+    short = await mlscope("analyze", E1)
+    assert short.err == f"1 table has caveats, printed by: mlscope analyze {E1} kernels\n"
+    assert "*" not in short.out
+    assert (await mlscope("analyze", E1, "-o", "csv")).err == ""
 
 
 async def test_a_caveat_of_several_tables_is_said_once(

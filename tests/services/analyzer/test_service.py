@@ -140,6 +140,7 @@ async def test_questions_without_answer_are_refused(
     assert (unknown["error"], unknown["field"], unknown["found"]) == ("unknown", "evaluation", "e9")
     assert (malformed["error"], malformed["field"]) == ("malformed", "evaluation")
     assert (missing["error"], missing["field"], missing["found"]) == ("unknown", "tables", "x")
+    assert {"latency", "layers (A2)"} <= set(missing["allowed"].split(", "))
 
 
 async def test_no_rows_fail_with_the_cause(
