@@ -84,6 +84,10 @@ def test_another_build_of_a_model_is_compared_class_by_class(
     assert len(told["divergence_samples"]) == 9
     builds = [_rows(cluster, status, "accuracy")[0]["build"] for status in (photos, other)]
     assert builds[0] != builds[1]
+    asked = ("compare", *names, "--figures", "--only", "accuracy_against_speed", "-o", "json")
+    (table,) = json.loads(cluster.mlscope(*asked))
+    sizes = {row["size_bytes"] for row in table["rows"]}
+    assert sizes == {4 * 4_652_008}, "the manifest's parameters"
 
 
 def test_what_is_not_alike_is_refused(cluster: Cluster, photos: EvaluationStatus) -> None:
