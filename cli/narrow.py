@@ -111,8 +111,10 @@ def sided(cells: Cells, starts: Mapping[int, object], fit: int) -> list[Cells]:
 
     Each has the columns that tell rows apart, within groups whose first rows are `starts`.
     """
+    if not is_wide(cells, fit):
+        return [cells]
     least = least_widths(cells.heads, cells.rows, cells.to_right, fit)
-    if not fit or sum(least) + len(least) - 1 <= fit:
+    if sum(least) + len(least) - 1 <= fit:
         return [cells]
     keys = _keys(cells, starts)
     if sum(least[place] for place in keys) > fit * 2 // 3:

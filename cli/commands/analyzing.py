@@ -9,7 +9,7 @@ from cli import exits
 from cli.commands.asking import as_called, client_of, say, write_tables
 from cli.output import Rows, rows_of, width_of, write_json, write_rows
 from mlscope.client import ResultTables
-from mlscope.client.brief import brief
+from mlscope.client.brief import brief, caveat_lines, parted_caveats
 from mlscope.layout import wrapped
 
 _AROUND_NAME = 16
@@ -17,7 +17,7 @@ _AROUND_NAME = 16
 LEAST_VERDICT = 40
 """Terminal columns that a verdict has at least."""
 _MARK = "*"
-"""Stands at a table's name on a terminal where the table has caveats."""
+"""Stands at a table's name on a terminal where the table has caveats that no other has."""
 _COLUMNS = ("id", "table", "rows", "verdict")
 
 
@@ -35,18 +35,22 @@ async def _analyze(arguments: argparse.Namespace) -> int:
     elif arguments.output == "json":
         write_json([_record(found, name) for name in found])
     else:
-        lines = [_line(found, name) for name in found]
+        shared, own = parted_caveats([found[name].table for name in found])
+        lines = [{**_line(found, name), "caveats": len(own[name])} for name in found]
         fit = width_of(sys.stdout) if arguments.output == "table" else 0
         write_rows(folded_lines(lines, fit) if fit else rows_of(lines, _COLUMNS), arguments.output)
-        if arguments.output == "table" and (told := caveats_told(lines, arguments.evaluation)):
-            say(f"{_MARK} {told}" if fit else told)
+        if arguments.output == "table":
+            for caveat in caveat_lines(shared):
+                say(f"note: {caveat}")
+            if told := caveats_told(lines, arguments.evaluation):
+                say(f"{_MARK} {told}" if fit else told)
     return exits.OK
 
 
 def folded_lines(lines: Sequence[Mapping[str, object]], fit: int) -> Rows:
     """Return a line an analysis, whose verdict goes on below where it is longer than a terminal.
 
-    Names of tables with caveats are marked.
+    Names of tables with caveats of their own are marked.
     """
     names = [f"{line['table']}{_MARK if line.get('caveats') else ''}" for line in lines]
     name_size = max(map(len, names), default=0)
@@ -62,9 +66,9 @@ def folded_lines(lines: Sequence[Mapping[str, object]], fit: int) -> Rows:
 def caveats_told(lines: Sequence[Mapping[str, object]], evaluation: str) -> str:
     """Return which tables have caveats, as the command that prints them; nothing where none has."""
     names = [str(line["table"]) for line in lines if line.get("caveats")]
-    have = "1 table has" if len(names) == 1 else f"{len(names)} tables have"
+    one, more = "1 table has caveats of its own", f"{len(names)} tables have caveats of their own"
     command = f"mlscope analyze {evaluation} {' '.join(names)}"
-    return f"{have} caveats, printed by: {command}" if names else ""
+    return f"{one if len(names) == 1 else more}, printed by: {command}" if names else ""
 
 
 def _print_tables(found: ResultTables, names: list[str], form: str) -> None:
@@ -77,8 +81,7 @@ def _print_tables(found: ResultTables, names: list[str], form: str) -> None:
 
 def _line(found: ResultTables, name: str) -> dict[str, object]:
     table = found[name].table
-    told = {"id": table.id, "table": name, "rows": len(table.rows), "verdict": table.verdict}
-    return told | {"caveats": len(table.caveats)}
+    return {"id": table.id, "table": name, "rows": len(table.rows), "verdict": table.verdict}
 
 
 def _record(found: ResultTables, name: str) -> dict[str, object]:

@@ -34,10 +34,10 @@ def test_tables_with_caveats_are_marked_and_named_in_a_command() -> None:
     assert [line.split()[1] for line in printed if line[:2] == "A2"] == ["layers*"]
     assert printed[-1].split() == ["levels", "7", "short"]
     assert caveats_told(lines, "e1") == (
-        "1 table has caveats, printed by: mlscope analyze e1 layers"
+        "1 table has caveats of its own, printed by: mlscope analyze e1 layers"
     )
     assert caveats_told([lines[0], {**LINES[1], "caveats": 1}], "e1") == (
-        "2 tables have caveats, printed by: mlscope analyze e1 layers levels"
+        "2 tables have caveats of their own, printed by: mlscope analyze e1 layers levels"
     )
     assert caveats_told(LINES, "e1") == ""
 

@@ -172,11 +172,15 @@ async def test_analyses_are_a_line_each_and_whole_by_number(
 async def test_analyses_in_short_say_which_of_them_have_caveats(
     mlscope: CommandLine, standing: StandIns
 ) -> None:
-    noted = LATENCY.model_copy(update={"name": "kernels", "id": "A8", "caveats": ("r0: few",)})
-    standing.held = [LATENCY, noted]
+    noted = {"name": "kernels", "id": "A8", "caveats": ("r0: noisy", "r0: few")}
+    latency = LATENCY.model_copy(update={"caveats": ("r0: noisy",)})
+    standing.held = [latency, LATENCY.model_copy(update=noted)]
     await standing.tell(*whole_story(E1))
     short = await mlscope("analyze", E1)
-    assert short.err == f"1 table has caveats, printed by: mlscope analyze {E1} kernels\n"
+    assert short.err.splitlines() == [
+        "note: r0: noisy",
+        f"1 table has caveats of its own, printed by: mlscope analyze {E1} kernels",
+    ]
     assert "*" not in short.out
     assert (await mlscope("analyze", E1, "-o", "csv")).err == ""
 
