@@ -39,11 +39,14 @@ def run_tree(
 def kill_tree(root: int) -> None:
     """Kill a process and its descendants; each is stopped first, so that it starts no other."""
     below = [root]
-    for process in below:
-        _send(process, signal.SIGSTOP)
-        below += children_of(process)
-    for process in below:
-        _send(process, signal.SIGKILL)
+    try:
+        for process in below:
+            _send(process, signal.SIGSTOP)
+            below += children_of(process)
+    finally:
+        # Who waits for one that stays stopped waits for ever.
+        for process in below:
+            _send(process, signal.SIGKILL)
 
 
 def children_of(parent: int) -> list[int]:

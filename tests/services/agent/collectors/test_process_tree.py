@@ -1,5 +1,7 @@
 """A command that takes too long ends with all that it started, and what it said is told else."""
 
+import errno
+import os
 import subprocess
 import sys
 import time
@@ -8,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from services.agent.collectors import process_tree
 from services.agent.collectors.process_tree import children_of, run_tree
 
 DEEP = """
@@ -53,6 +56,17 @@ def test_what_was_started_ends_as_well(tmp_path: Path, monkeypatch: pytest.Monke
     started = [int(path.read_text()) for path in told]
     assert len({*started}) == 3
     until(lambda: not any(is_running(process) for process in started))
+
+
+def test_one_that_was_stopped_is_killed_whatever_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unread(_: int) -> list[int]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(process_tree, "children_of", unread)
+    with pytest.raises(OSError, match="Too many open files"):
+        run_tree([sys.executable, "-c", "import time; time.sleep(600)"], {}, tmp_path, 0.01)
 
 
 def test_what_it_printed_and_how_it_ended_is_told(tmp_path: Path) -> None:
