@@ -32,6 +32,9 @@ class Gpm:
         at_ns = now_ns()
         if at_ns - self._last_ns < LEAST_NS:
             return {}
+        if self._last is None:
+            self.begin()
+            return {}
         now = self._sampled()
         try:
             found = self._between(self._last, now)

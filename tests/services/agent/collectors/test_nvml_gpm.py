@@ -1,5 +1,6 @@
 """GPM's figures, from a library whose counters are renewed now and then; a GPU that goes away."""
 
+import contextlib
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -157,6 +158,16 @@ def test_a_block_begins_with_a_sample_of_its_own(chip: Chip, device: Device, clo
     assert swept(device, clock, 5001) == {}
     assert swept(device, clock, 5100) == {}
     assert len(chip.held) == 1
+
+
+def test_a_gpu_that_answers_again_is_read_again(chip: Chip, device: Device, clock: Clock) -> None:
+    chip.is_lost = True
+    with contextlib.suppress(Lost):
+        device.begin()
+    chip.is_lost, clock.ns = False, 500 * MS
+    assert swept(device, clock, 500) == {}
+    chip.counters = 1
+    assert swept(device, clock, 600)["sm_utilisation"] == 50.0
 
 
 def test_a_gpu_that_goes_away_is_said(chip: Chip, device: Device, clock: Clock) -> None:
