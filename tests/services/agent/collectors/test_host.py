@@ -202,10 +202,11 @@ def test_more_counters_than_files_leave_none_open(monkeypatch: pytest.MonkeyPatc
         opened.append(perf_events.open_event(event, thread))
         return opened[-1]
 
-    collector = perf.open_collector(asked())
+    # Events that any kernel lets be counted, however little it allows.
+    collector = perf.open_collector(asked(events="task-clock+page-faults"))
     monkeypatch.setattr(perf, "open_event", until_full)
     monkeypatch.setattr(perf, "thread_ids", lambda: [os.getpid()] * 30)
-    with pytest.raises(CollectorUnavailable, match="too many open files: 30 threads x 4 events"):
+    with pytest.raises(CollectorUnavailable, match="too many open files: 30 threads x 2 events"):
         collector.begin()
     assert len(opened) == 5
     for fd in opened:
