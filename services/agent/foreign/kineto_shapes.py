@@ -101,7 +101,7 @@ def nature_of(name: str, dims: str, types: str, concrete: str) -> dict[str, Any]
         return told
     if out is not None and not _is_shape(out):
         return told
-    if flops is not None and flops < _MOST_FLOPS:
+    if flops is not None and 0 <= flops < _MOST_FLOPS:
         told["flops"] = flops
     if out is not None:
         told["shape"] = list(out)
