@@ -1,6 +1,8 @@
 """Counters of kernels that were asked for, by layer, name of kernel and metric.
 
-What A8 to A12 are made of (bytes, operations, occupancy) is left to them.
+What A8 to A12 are made of (bytes, operations, occupancy) is left to them. Kernels lie in the
+layers that they have there: a traced run's beside the replay, by name and order, where both ran the
+same; else in those that the replay's own ranges tell.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +14,14 @@ from schemas.analysis import Table
 from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.row_schemas import MOST_COUNTERS
-from services.analyzer.tables.kernel_frames import UNATTRIBUTED, layer_names
+from services.analyzer.tables.kernel_frames import (
+    UNATTRIBUTED,
+    kernels_of,
+    layer_names,
+    placed_as,
+)
+from services.analyzer.tables.kernel_sums import Traced
+from services.analyzer.tables.stacks import stacks_of
 from services.analyzer.tables.table import (
     RUN_COLUMNS,
     Analysis,
@@ -36,7 +45,17 @@ _Cells = dict[str, Any]
 
 def kernel_counters(frames: Frames) -> Table:
     """Return a row a run, metric, layer and name of kernel, in the order of the launches."""
-    rows = [row for run in frames.measured for row in _rows(run)]
+    beside = {
+        (replay.row.agent, replay.row.run): Traced(stack, stack.traced)
+        for stack in stacks_of(frames)
+        if stack.traced is not None and not stack.is_replay
+        for replay in stack.counted
+    }
+    rows = [
+        row
+        for run in frames.measured
+        for row in _rows(run, beside.get((run.row.agent, run.row.run)))
+    ]
     full = (
         f"{run.row.run}: the first counters were read, {MOST_COUNTERS} of them"
         for run in frames.measured
@@ -65,11 +84,13 @@ def _verdict(rows: Sequence[_Cells]) -> str:
     return f"{told}; {part} of {top['metric']} are {top['name']}'s in {where}."
 
 
-def _rows(run: Run) -> Iterator[_Cells]:
+def _rows(run: Run, traced: Traced | None) -> Iterator[_Cells]:
     if not run.counters.height:
         return
-    names = layer_names(run)
-    kernels = run.kernels.select("span", "layer", "name", "duration_ns")
+    names, kernels = layer_names(run), _counted(run)
+    if traced is not None:
+        names |= traced.names
+        kernels = placed_as(kernels, kernels_of(traced.run))
     value, ns = pl.col("value"), pl.col("duration_ns")
     found = run.counters.join(kernels, on="span", maintain_order="left").group_by(
         _GROUP, maintain_order=True
@@ -87,6 +108,13 @@ def _rows(run: Run) -> Iterator[_Cells]:
         total = row["total"] if is_sum else None
         layer_name = names.get(row["layer"], UNATTRIBUTED)
         yield {**run_cells(run.row), **row, "total": total, "layer_name": layer_name}
+
+
+def _counted(run: Run) -> pl.DataFrame:
+    """Return the kernels that have counters in their order: span, layer, name, duration_ns."""
+    found = run.kernels.join(run.counters.select("span").unique(), on="span", how="semi")
+    rising = found.sort(pl.coalesce("launch_ns", "start_ns"), "start_ns", maintain_order=True)
+    return rising.select("span", "layer", "name", "duration_ns")
 
 
 ANALYSIS = Analysis(

@@ -140,6 +140,24 @@ def _joined(kernels: pl.DataFrame, theirs: pl.DataFrame) -> tuple[pl.DataFrame, 
     return joined.drop("in_query", strict=False), strange
 
 
+def placed_as(replayed: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return a replay's kernels (name, layer, in order) with the layers that a traced run tells.
+
+    By name and order in the query; with their own where the two did not run the same kernels.
+    """
+    if not _runs_alike(kernels, replayed):
+        return replayed
+    order = pl.int_range(pl.len(), dtype=pl.UInt32)
+    known = kernels.select("name", "layer", order.over("query", "name").alias("in_query"))
+    placed = known.unique(["name", "in_query"], keep="first", maintain_order=True)
+    return (
+        replayed.drop("layer")
+        .with_columns(order.over("name").alias("in_query"))
+        .join(placed, on=["name", "in_query"], how="left", maintain_order="left")
+        .drop("in_query")
+    )
+
+
 def _runs_alike(kernels: pl.DataFrame, theirs: pl.DataFrame) -> bool:
     """Say whether each query runs as many kernels of each name as the replay's one does.
 

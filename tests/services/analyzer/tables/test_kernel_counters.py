@@ -9,8 +9,8 @@ from services.analyzer.frames import Frames
 from services.analyzer.tables import kernel_counters
 from services.analyzer.tables.kernel_counters import ANALYSIS
 from tests.services.analyzer.golden import frames_in
-from tests.services.analyzer.tables.reading import rows_of
-from tests.services.analyzer.tables.traced import counter_run, layer_run
+from tests.services.analyzer.tables.reading import rows_of, table_of
+from tests.services.analyzer.tables.traced import counter_run, kernel_run, layer_run
 
 
 def _frames(kernels: list[tuple[int | None, str, int]], *counters: list[Any]) -> Frames:
@@ -41,6 +41,22 @@ def test_sums_are_summed_and_rates_are_weighed_by_time() -> None:
     assert (total["metric"], total["layer_name"], total["kernels"]) == ("a.sum", "conv1", 2)
     assert (total["total"], total["min"], total["max"]) == (120.0, 20.0, 100.0)
     assert (rate["total"], rate["mean"]) == (None, pytest.approx(70.0))
+
+
+def test_kernels_lie_in_the_layers_of_the_run_that_was_traced_beside() -> None:
+    layers = [[0, "conv1", "Conv"], [1, "conv1/add_", "add_"]]
+    traced = kernel_run((0, "gemm", 9), (1, "add", 2), (0, "add", 1), layers=layers)
+    # What the replay's ranges say: none knows the operator between two modules.
+    replay = counter_run(
+        *((0, "gemm", 9, *[None] * 7, 0), (None, "add", 2, *[None] * 7, 1)),
+        (None, "add", 1, *[None] * 7, 2),
+        variant="counters",
+        counters=[[0, "x.sum", 1.0], [1, "x.sum", 8.0], [2, "x.sum", 1.0]],
+    )
+    table = table_of(ANALYSIS, traced, layer_run((0, "conv1", 5), (1, "conv1/add_", 2)), replay)
+    told = [(row["layer_name"], row["name"], row["total"]) for row in rows_of(table)]
+    assert told == [("conv1", "gemm", 1.0), ("conv1/add_", "add", 8.0), ("conv1", "add", 1.0)]
+    assert table.verdict.endswith("80.0% of x.sum are add's in layer conv1/add_.")
 
 
 def test_what_took_no_time_has_its_plain_mean() -> None:
