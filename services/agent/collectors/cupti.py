@@ -68,8 +68,12 @@ def open_collector(request: CollectorRequest) -> "CuptiCollector":  # noqa: ARG0
         reason = "torch is loaded, and its Kineto takes CUPTI's records: use the collector kineto"
         raise CollectorUnavailable("cupti", reason)
     collector = CuptiCollector(_subscription())
-    collector.begin()
-    collector.end()
+    try:
+        collector.begin()
+        collector.end()
+    except BaseException:
+        collector.close()
+        raise
     return collector
 
 

@@ -136,6 +136,8 @@ class NcuCollector:
         self._request.reopening.write(order)
         command = command_of(self._path, self._metrics, report, order)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        # A failure is told by the last line: what the model printed comes before it.
+        environment["PYTHONUNBUFFERED"] = "1"
         status, printed = run_tree(command, environment, scratch, self._timeout_s)
         text = report.read_text("utf-8", "replace") if report.exists() else ""
         if status != 0 or not text:

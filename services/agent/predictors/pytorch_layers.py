@@ -80,13 +80,13 @@ class EagerCapture:
         self._unwrap()
         threads = {each.ident: each.native_id for each in threading.enumerate()}
         native = {ident: number for ident, number in threads.items() if ident and number}
+        self._ran = {span[0] for span in self._spans}
         calls, begin = [], 0
         for end in self._ends:
             layers, is_usual = self._plan.layers_of(self._spans[begin:end], native)
             calls.append(layers)
             self._strays += end > begin and not is_usual
             begin = end
-        self._ran = {span[0] for span in self._spans}
         return calls
 
     def _unwrap(self) -> None:

@@ -107,7 +107,7 @@ def test_any_metric_may_be_asked_for_but_nothing_else(
     ("text", "names"),
     [
         ("a__x.sum+b__y.avg", ["a__x.sum", "b__y.avg"]),
-        ("a__x.sum,group:memory__l2", ["a__x.sum", "group:memory__l2"]),
+        ("a__x.sum,group:memory__l2_cache_table", ["a__x.sum", "group:memory__l2_cache_table"]),
         ("regex:^l1tex__.+(hit|miss)", ["regex:^l1tex__.+(hit|miss)"]),
     ],
 )
@@ -130,7 +130,7 @@ def collected_of(tool: Tool, folder: Path, asked: str, columns: dict[str, str]) 
 
 
 @pytest.mark.parametrize(
-    "asked", ["group:memory__l2", "breakdown:sm__throughput.avg", "regex:lts__.*"]
+    "asked", ["group:memory__l2_cache_table", "breakdown:sm__throughput.avg", "regex:lts__.*"]
 )
 def test_what_stands_for_several_metrics_gives_them_all(
     tool: Tool, tmp_path: Path, asked: str
