@@ -54,7 +54,8 @@ def _verdict(terms: Terms, rows: Sequence[Cells], best: Cells | None) -> str:
 def _caveats(terms: Terms, rows: Sequence[Cells]) -> list[str]:
     """Return what a choice leaves aside: that models are not one another's equal, and prices."""
     notes = []
-    models = sorted({row["model"].rpartition(":")[0] or row["model"] for row in rows})
+    named = (row["model"] or row["evaluation"] for row in rows)
+    models = sorted({name.rpartition(":")[0] or name for name in named})
     if len(models) > 1 and terms.least_accuracy is None:
         told = ", ".join(models)
         notes.append(f"models differ: {told}: without a target of accuracy any is as good")

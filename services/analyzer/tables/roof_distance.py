@@ -74,7 +74,8 @@ def _verdict(rows: list[dict[str, Any]], stacks: list[Stack]) -> str:
     whole_, *layers = rows
     most = max(layers, key=lambda row: row["lost"])
     name = whole_["run"]
-    what = f"All layers of {name} take" if stacks[0].is_replay else f"Predict of {name} takes"
+    alone = stacks[0].is_replay or stacks[0].model is None
+    what = f"All layers of {name} take" if alone else f"Predict of {name} takes"
     return (
         f"{what} {in_time(whole_['time'])}, {number(whole_['times'], 3)} times what the roof "
         f"allows; most is lost in layer {most['name']}, {in_time(most['lost'])}."

@@ -82,6 +82,8 @@ def test_a_choice_among_unlike_models_says_so_unless_accuracy_is_asked_for() -> 
     note = "models differ: m, resnet: without a target of accuracy any is as good"
     assert table_of(CHOICE, [FAST, other]).caveats == (note,)
     assert table_of(CHOICE, [FAST, other], Terms(least_accuracy=0.5)).caveats == ()
+    nameless = source("nameless", batch(1, MS, agent="dear", model=""))
+    assert table_of(CHOICE, [FAST, nameless]).caveats[0].startswith("models differ: m, nameless:")
     another = source("another", batch(1, MS, agent="dear", model_version="2"))
     assert table_of(CHOICE, [FAST, another]).caveats == ()
 

@@ -42,6 +42,14 @@ def test_the_models_time_is_of_the_run_that_looks_no_deeper() -> None:
     assert rows[MODEL]["of_peak"] == pytest.approx(0.625)
 
 
+def test_without_predict_it_is_all_layers_that_take_a_time() -> None:
+    natures = [[0, "dense", "T", "", "", None, None, 5_000_000, 1000, 1000]]
+    layers = layer_run((0, "dense", 6000), layers=natures, conditions=ROOF)
+    spans = [each for each in layers["spans"] if each[2] != 2]
+    assert table_of(ANALYSIS, layers | {"spans": spans}).verdict.startswith("All layers of l take")
+    assert table_of(ANALYSIS, layers).verdict.startswith("Predict of l takes")
+
+
 def test_a_replays_predict_is_no_latency() -> None:
     kernel = (0, "k", 3000, 5_000_000.0, 1000, 1000, 50.0)
     table = table_of(ANALYSIS, counter_run(kernel, spans=predicts(1), conditions=ROOF))
