@@ -206,7 +206,10 @@ WHERE run_key = %(run_key)s;
 -- How many of an attempt's spans are samples, and how many name their layer.
 SELECT
     count(*) FILTER (WHERE kind = 6) AS samples,
-    count(*) FILTER (WHERE kind BETWEEN 2 AND 4 AND attributes ? 'layer') AS named_layers
+    count(*) FILTER (
+        WHERE kind BETWEEN 2 AND 4
+            AND jsonb_typeof(attributes -> 'layer') = 'string' AND attributes ->> 'layer' <> ''
+    ) AS named_layers
 FROM span
 WHERE run_key = %(run_key)s AND ts = %(ts)s;
 
