@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from mlscope.counts import many, verb
 from mlscope.framing import framing_of
 from schemas.analysis import Table
 from schemas.batch import SpanKind
@@ -15,7 +16,6 @@ from schemas.manifest import CODE_FIELDS
 from schemas.manifest import Sample as ManifestSample
 from schemas.message import Fact
 from services.analyzer.correlation import GRAPH
-from services.analyzer.counts import many, verb
 from services.analyzer.devices import eager_of, replayed_share
 from services.analyzer.frames import Aim, Frames, Run, Sample
 from services.analyzer.tables import ANALYSES

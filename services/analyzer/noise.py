@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from services.analyzer.counts import many
+from mlscope.counts import many
 from services.analyzer.frames import Ns, Run
 from services.analyzer.own_devices import own_series
 from services.analyzer.throttling import REASONS_SERIES, reasons_in, throttled_share

@@ -7,6 +7,7 @@ from typing import Any
 from mlscope.bus.bus import Asked, Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
+from mlscope.counts import many
 from schemas.analysis import Compared, Predictions, Table
 from schemas.codec import decode_body, encode_body, is_json
 from schemas.errors import MalformedMessage
@@ -17,7 +18,6 @@ from schemas.request import Compare, Refused, ShowPredictions, ShowTables
 from schemas.subjects import decisions_of
 from services.analyzer.across import COMPARISONS, READ
 from services.analyzer.across.source import Source, Terms
-from services.analyzer.counts import many
 from services.analyzer.divergence import compared
 from services.analyzer.errors import DatabaseAway, NoSuchRun, NotAlike
 from services.analyzer.store import Store

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from services.analyzer.counts import many
+from mlscope.counts import many
 
 _SAMPLE = re.compile(r"(?:^|; )sample (\d+): ")
 _MORE = re.compile(r"; (\d+) more failed$")

@@ -17,6 +17,7 @@ from psycopg.rows import dict_row, tuple_row
 from psycopg.types.json import Jsonb
 
 import schemas.analysis
+from mlscope.counts import many
 from mlscope.database import Database
 from mlscope.migrations import Profile, apply
 from mlscope.statements import read_statements
@@ -27,7 +28,6 @@ from schemas.level import Level
 from schemas.request import ShowPredictions, ShowTables
 from services.analyzer.bounds import Bounds
 from services.analyzer.columns import frame_of, natures_of, with_names
-from services.analyzer.counts import many
 from services.analyzer.divergence import Side
 from services.analyzer.errors import DatabaseAway, NoRuns, NoSuchRun
 from services.analyzer.frames import LAYER_LEVEL, ROOT_LEVEL, Frames, Run, RunRow, whole_queries

@@ -12,11 +12,11 @@ from math import sqrt
 
 import numpy as np
 
+from mlscope.counts import be, many, verb
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from services.analyzer.across.likeness import clocks_apart, unlike
 from services.analyzer.across.source import Cells, Comparison, Source, Terms
-from services.analyzer.counts import be, many, verb
 from services.analyzer.noise import NOISY
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.table import (

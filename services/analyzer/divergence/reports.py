@@ -7,8 +7,8 @@ import numpy as np
 
 from mlscope.accuracy import Comparison, Outcome
 from mlscope.accuracy.comparison import AGREEMENT
+from mlscope.counts import be, many
 from schemas.analysis import Column, Table
-from services.analyzer.counts import be, many
 from services.analyzer.divergence.sides import Side
 from services.analyzer.tables.table import estimate, real, text, whole
 

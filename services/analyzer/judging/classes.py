@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from mlscope.accuracy import Outcome, UnknownLabel, top_k_of_admissible
-from services.analyzer.counts import be, many, verb
+from mlscope.counts import be, many, verb
 from services.analyzer.frames import Aim
 from services.analyzer.judging.judgement import Judgement
 from services.analyzer.predictions import Prediction

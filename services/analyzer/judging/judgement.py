@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlscope.accuracy import Outcome
-from services.analyzer.counts import many
+from mlscope.counts import many
 from services.analyzer.frames import Aim
 from services.analyzer.predictions import Prediction
 

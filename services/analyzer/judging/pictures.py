@@ -8,7 +8,7 @@ import numpy as np
 
 from mlscope.accuracy import Outcome, PixelCounts, mean_iou_of_images
 from mlscope.accuracy.outcome import mean
-from services.analyzer.counts import many
+from mlscope.counts import many
 from services.analyzer.frames import Aim
 from services.analyzer.judging.judgement import Judgement, unjudged, warned
 from services.analyzer.predictions import Prediction

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mlscope.accuracy import AccuracyError, Outcome
+from mlscope.counts import be, many, verb
 from schemas.analysis import Table
-from services.analyzer.counts import be, many, verb
 from services.analyzer.frames import Frames, RunRow
 from services.analyzer.judging import Judgement, judge
 from services.analyzer.predictions import Pool, pools_of

@@ -1,7 +1,7 @@
 """Attempts: those that do not count, kept and marked."""
 
+from mlscope.counts import many, verb
 from schemas.analysis import Table
-from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames
 from services.analyzer.tables.table import (
     RUN_COLUMNS,

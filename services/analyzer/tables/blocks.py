@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.grouped import trimmed
 from services.analyzer.tables.charts import bars

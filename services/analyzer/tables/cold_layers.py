@@ -6,10 +6,10 @@ from typing import Any
 import polars as pl
 
 from mlscope.client.quantities import shown
+from mlscope.counts import many
 from mlscope.tracing.weights import LOAD, PLACE, weights_prefix
 from schemas.analysis import Table
 from schemas.batch import SpanKind
-from services.analyzer.counts import many
 from services.analyzer.frames import LAYER_LEVEL, Frames, Run
 from services.analyzer.own_devices import HOST
 from services.analyzer.tables.charts import bars

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
+from mlscope.counts import many, verb
 from schemas.analysis import Table
 from schemas.level import Level
-from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, Run
 from services.analyzer.noise import noise_of
 from services.analyzer.tables.table import (

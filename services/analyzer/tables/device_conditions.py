@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
+from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.own_devices import own_series
 from services.analyzer.tables.charts import Chart, bars

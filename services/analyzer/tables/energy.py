@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from mlscope.counts import many
 from schemas.analysis import Table
 from schemas.level import Level
-from services.analyzer.counts import many
 from services.analyzer.frames import OPERATOR_LEVEL, Frames, Run
 from services.analyzer.own_devices import own_series
 from services.analyzer.tables.charts import bars

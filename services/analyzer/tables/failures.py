@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.counts import many
 from services.analyzer.frames import ANSWERED, LOST, Frames, Run, Sample
 from services.analyzer.reasons import reasons_of
 from services.analyzer.tables.table import (

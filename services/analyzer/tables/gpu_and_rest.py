@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.counts import many
 from services.analyzer.frames import LAYER_LEVEL, Frames
 from services.analyzer.tables.charts import stacked
 from services.analyzer.tables.kernel_sums import (

@@ -12,10 +12,10 @@ from typing import Any
 import polars as pl
 
 from mlscope.client.quantities import number
+from mlscope.counts import many
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from schemas.level import Level
-from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import Chart, bars
 from services.analyzer.tables.levels import UNTIMED

@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
+from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.row_schemas import MOST_COUNTERS
 from services.analyzer.tables.kernel_frames import (

@@ -11,9 +11,9 @@ from typing import Any
 
 import polars as pl
 
+from mlscope.counts import many, verb
 from schemas.batch import SpanKind
 from services.analyzer.ceilings import Ceilings
-from services.analyzer.counts import many, verb
 from services.analyzer.derived import once
 from services.analyzer.frames import Run
 from services.analyzer.grouped import Codes, numbered, trimmed

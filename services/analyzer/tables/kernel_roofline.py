@@ -5,9 +5,9 @@ Without counters, kernels that are alone in their layer, with what its shapes te
 
 from typing import Any
 
+from mlscope.counts import be, many, verb
 from schemas.analysis import Table
 from services.analyzer.ceilings import roof_notes
-from services.analyzer.counts import be, many, verb
 from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import roofline
 from services.analyzer.tables.kernel_sums import (

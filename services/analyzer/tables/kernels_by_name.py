@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from mlscope.counts import counted, many, verb
 from schemas.analysis import Table
-from services.analyzer.counts import counted, many, verb
 from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import pie
 from services.analyzer.tables.kernel_sums import (

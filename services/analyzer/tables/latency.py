@@ -5,9 +5,9 @@ from collections import defaultdict
 from typing import Any
 
 from mlscope.client.quantities import number
+from mlscope.counts import many
 from mlscope.statistics import mean_interval, minimum_count
 from schemas.analysis import Table
-from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Ns, Run, spaced_hz
 from services.analyzer.tables.charts import percentiles
 from services.analyzer.tables.failures import first_reason

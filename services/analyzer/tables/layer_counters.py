@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from mlscope.counts import many, verb
 from schemas.analysis import Table
-from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import side_by_side
 from services.analyzer.tables.kernel_sums import (

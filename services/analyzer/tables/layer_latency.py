@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from mlscope.counts import many, verb
 from schemas.analysis import Table
-from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import boxes
 from services.analyzer.tables.layer_frames import layers_of, no_layers, trimmed_off

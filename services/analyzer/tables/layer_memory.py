@@ -3,8 +3,8 @@
 from typing import Any
 
 from mlscope.client.quantities import shown
+from mlscope.counts import many, verb
 from schemas.analysis import Table
-from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.layer_frames import layers_of, no_layers

@@ -16,8 +16,8 @@ from typing import Any
 
 import polars as pl
 
+from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.counts import many
 from services.analyzer.frames import LAYER_LEVEL, Frames, Run
 from services.analyzer.grouped import CONFIDENCE
 from services.analyzer.tables.charts import estimates

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from mlscope.counts import be, many, verb
 from schemas.analysis import Table
 from services.analyzer.ceilings import ceilings_of, roof_notes
-from services.analyzer.counts import be, many, verb
 from services.analyzer.frames import Frames
 from services.analyzer.tables.charts import roofline
 from services.analyzer.tables.kernel_frames import point_of

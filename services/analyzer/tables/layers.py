@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import bars
 from services.analyzer.tables.layer_frames import layers_of, no_layers, predict_ns, trimmed_off

@@ -3,8 +3,8 @@
 from typing import Any
 
 from mlscope.answers import lines_of
+from mlscope.counts import many, verb
 from schemas.analysis import Table
-from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, Run, Sample
 from services.analyzer.predictions import Feature, Prediction, predictions_of
 from services.analyzer.tables.table import (

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mlscope.client.quantities import number
-from services.analyzer.counts import be, many, verb
+from mlscope.counts import be, many, verb
 from services.analyzer.frames import Run
 from services.analyzer.tables.kernel_frames import point_of
 from services.analyzer.tables.kernel_sums import Traced

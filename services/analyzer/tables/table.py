@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mlscope.counts import many, verb
 from mlscope.statistics import (
     Interval,
     Resampling,
@@ -18,7 +19,6 @@ from mlscope.statistics import (
 from schemas.analysis import Column, Table
 from schemas.level import Level
 from schemas.run import QUERIES_GUESSED
-from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, RunRow
 from services.analyzer.noise import noise_of
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 from mlscope.client.quantities import number
+from mlscope.counts import many, verb
 from mlscope.statistics import Throughput
 from mlscope.statistics import throughput as rate_of
 from schemas.analysis import Table
 from schemas.level import Level, level_of
-from services.analyzer.counts import many, verb
 from services.analyzer.frames import Frames, Run, contiguous_ends_ns, spaced_hz
 from services.analyzer.tables.charts import estimates
 from services.analyzer.tables.table import (

@@ -4,8 +4,8 @@ from typing import Any
 
 import polars as pl
 
+from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.counts import many
 from services.analyzer.frames import Frames, Run
 from services.analyzer.tables.charts import pie
 from services.analyzer.tables.layer_frames import layers_of, no_layers
