@@ -4,10 +4,14 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready-dev
 DEMO_READY = $(VENV)/.ready
-WORKERS ?= 2
+LINT_READY = $(VENV)/.ready-lint
+WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 PYTEST = $(BIN)/python -m pytest -m "not compose and not long and not large"
 
-.PHONY: demo up test test-all check format bench test-faults test-compose test-gpu schemas clean
+.PHONY: help demo up test test-all check format docs coverage bench test-faults test-compose test-gpu schemas clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(DEMO_READY)  ## one evaluation end to end on this machine
 	$(BIN)/mlscope demo
@@ -17,23 +21,29 @@ up: $(DEMO_READY)  ## the local cluster, until Ctrl-C
 
 # What failed beside other tests is tried once more alone, and said to be flaky: a shared, busy
 # machine must not hide a change, nor a flaky test itself.
-test: $(READY)  ## everything but compose and the long fault trials
+test: $(READY)  ## at least one test of every behaviour, on all cores
 	$(PYTEST) -n $(WORKERS) --dist loadgroup || { \
 	  echo "== FLAKY or broken: the tests above, once more, alone"; \
 	  $(PYTEST) --last-failed --last-failed-no-failures none; }
 
-test-all: test  ## and what takes long: models of more than 300 million parameters (8 GiB of memory), …
+test-all: test  ## and what takes long: whole-catalog sweeps, surveys, large models (8 GiB of memory)
 	$(BIN)/python -m pytest -m "(large or long) and not faults"
 
-check: $(READY)  ## format, lint, types, layers
+check: $(LINT_READY)  ## format, lint, types, import contracts; needs no framework
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(READY)
+format: $(LINT_READY)  ## write the format that `check` wants
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(READY)  ## build the documentation into build/docs; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+
+coverage: $(READY)  ## which lines of the product the tests run; prints the share
+	$(PYTEST) -n $(WORKERS) --dist loadgroup --cov --cov-report=term:skip-covered --cov-report=html:build/coverage
 
 bench: $(READY)  ## every performance claim, with its peer or floor in the same run (~25 minutes)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
@@ -55,11 +65,15 @@ test-gpu: $(if $(GPU_PYTHON),,$(READY))  ## on a GPU machine, and anywhere with 
 	  $(if $(GPU_PYTHON),-o filterwarnings=default -p no:cacheprovider) $(GPU_OPTIONS) \
 	  $(if $(BUNDLES),-s tests/gpu/test_imports.py,$(or $(GPU_TESTS),tests/gpu))
 
-schemas: $(READY)  ## write schemas/v1 from the messages
+schemas: $(LINT_READY)  ## write schemas/v1 from the messages
 	$(BIN)/mlscope schemas --write
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
+
+$(LINT_READY): pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[lint]"
+	touch $@
 
 $(DEMO_READY): pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[all]"
@@ -68,7 +82,7 @@ $(DEMO_READY): pyproject.toml constraints.txt | $(VENV)/bin/python
 $(READY): pyproject.toml constraints.txt tests/catalog/packages.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	$(BIN)/pip install --quiet --no-deps --requirement tests/catalog/packages.txt
-	touch $@ $(DEMO_READY)
+	touch $@ $(DEMO_READY) $(LINT_READY)
 
-clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
+clean:  ## remove the environment and caches
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache

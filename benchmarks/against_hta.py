@@ -24,6 +24,7 @@ launches a layer. Wanted: 30 times faster for what both do; the ratio of every s
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.kineto_file import write
-from benchmarks.timing import kept
+from benchmarks.timing import keeping
 from benchmarks.tracing import Shape, spans_of
 
 WANTED_RATIO = 30.0
@@ -41,7 +42,7 @@ OPERATORS = "operators"
 FILES = ("small", "large", "steps")
 TOLERANCE = 1e-3
 _PEER = Path(__file__).with_name("hta_side.py")
-Told = Mapping[str, Any]
+Report = Mapping[str, Any]
 
 
 def compared(python: str, shape: Shape, *, has_operators: bool) -> float:
@@ -54,9 +55,9 @@ def compared(python: str, shape: Shape, *, has_operators: bool) -> float:
             f"{shape.layers} operators, {shape.all_launches:,} launches; load average "
             f"{os.getloadavg()[0]:.1f}"
         )
-        asked = [str(path), *([OPERATORS] if has_operators else [])]
-        mine = _told(sys.executable, ["-m", "benchmarks.mlscope_side", *asked])
-        peer = _told(python, [str(_PEER), *asked])
+        arguments = [str(path), *([OPERATORS] if has_operators else [])]
+        mine = _report_of(sys.executable, ["-m", "benchmarks.mlscope_side", *arguments])
+        peer = _report_of(python, [str(_PEER), *arguments])
     if not isinstance(peer, dict):
         print(f"HTA fails on it: {peer}")
         return 0.0
@@ -66,7 +67,7 @@ def compared(python: str, shape: Shape, *, has_operators: bool) -> float:
     return _total(peer["seconds"]) / _total(mine["seconds"])
 
 
-def _told(python: str, arguments: Sequence[str]) -> dict[str, Any] | str:
+def _report_of(python: str, arguments: Sequence[str]) -> dict[str, Any] | str:
     """Return what a side says, or the last line of its error."""
     environ = {**os.environ, "HTA_DISABLE_NS_ROUNDING": "1"}
     ended = subprocess.run(
@@ -74,20 +75,24 @@ def _told(python: str, arguments: Sequence[str]) -> dict[str, Any] | str:
     )
     if ended.returncode:
         return "".join(ended.stderr.splitlines()[-1:]) or f"status {ended.returncode}"
-    told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    return told
+    report: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return report
 
 
-def _print_steps(mine: Told, peer: Told) -> None:
+def _print_steps(mine: Report, peer: Report) -> None:
     print(f"{'wall (CPU), s':14} {'mlscope':>16} {'HTA':>18} {'ratio':>7}")
     for step, theirs in peer.items():
         _print_step(step, mine[step], theirs)
     _print_step("all", _sum(mine), _sum(peer))
     if OPERATORS in peer:
-        rest = [{k: v for k, v in each.items() if k != OPERATORS} for each in (mine, peer)]
-        _print_step(f"all but {OPERATORS}", _sum(rest[0]), _sum(rest[1]))
-    rest = [{k: v for k, v in each.items() if k != "load"} for each in (mine, peer)]
-    _print_step("all but load", _sum(rest[0]), _sum(rest[1]))
+        without_operators = [
+            {k: v for k, v in report.items() if k != OPERATORS} for report in (mine, peer)
+        ]
+        _print_step(f"all but {OPERATORS}", _sum(without_operators[0]), _sum(without_operators[1]))
+    without_operators = [
+        {k: v for k, v in measured.items() if k != "load"} for measured in (mine, peer)
+    ]
+    _print_step("all but load", _sum(without_operators[0]), _sum(without_operators[1]))
 
 
 def _print_step(step: str, ours: Sequence[float], theirs: Sequence[float]) -> None:
@@ -96,31 +101,29 @@ def _print_step(step: str, ours: Sequence[float], theirs: Sequence[float]) -> No
     print(f"{step:18} {cells[0]:>14} {cells[1]:>18} {ratio:7.1f}")
 
 
-def _print_answers(mine: Told, peer: Told) -> None:
+def _print_answers(mine: Report, peer: Report) -> None:
     """Print where the two differ by more than the tolerance, or that they do not."""
     apart = [
         f"{name}: {mine.get(name)} and {value}"
         for name, value in peer.items()
-        if not _is_close(float(mine.get(name, 0)), float(value))
+        if not math.isclose(
+            float(mine.get(name, 0)), float(value), rel_tol=TOLERANCE, abs_tol=TOLERANCE
+        )
     ]
     alike = f"{len(peer) - len(apart)} of {len(peer)} figures agree within {TOLERANCE:.1%}"
     print(alike + (f"; not (ours and theirs): {'; '.join(apart)}" if apart else ""))
 
 
-def _is_close(one: float, two: float) -> bool:
-    return abs(one - two) <= TOLERANCE * max(abs(one), abs(two), 1.0)
+def _sum(report: Report) -> tuple[float, float]:
+    return sum(wall for wall, _ in report.values()), sum(cpu for _, cpu in report.values())
 
 
-def _sum(told: Told) -> tuple[float, float]:
-    return sum(wall for wall, _ in told.values()), sum(cpu for _, cpu in told.values())
-
-
-def _total(told: Told) -> float:
-    return _sum(told)[0]
+def _total(report: Report) -> float:
+    return _sum(report)[0]
 
 
 def _shape(text: str) -> Shape:
-    queries, layers, launches = (int(each) for each in text.split(","))
+    queries, layers, launches = (int(number) for number in text.split(","))
     return Shape(queries, layers, launches)
 
 
@@ -143,22 +146,25 @@ def main() -> int:
     if not options.hta_python:
         print("no --hta-python: not compared with HolisticTraceAnalysis")
         return 0
-    asked = options.operators_of
-    with kept("against_hta", is_wanted=options.keep):
+    operator_files = options.operators_of
+    with keeping("against_hta", is_wanted=options.keep):
         ratios = {
-            name: compared(options.hta_python, getattr(options, name), has_operators=name in asked)
+            name: compared(
+                options.hta_python, getattr(options, name), has_operators=name in operator_files
+            )
             for name in FILES
         }
-        holds = all(ratios[name] >= WANTED_RATIO for name in asked)
-        told = {
+        holds = all(ratios[name] >= WANTED_RATIO for name in operator_files)
+        measured = {
             has: ", ".join(
-                f"{ratios[name]:.1f} ({name})" for name in FILES if (name in asked) == has
+                f"{ratios[name]:.1f} ({name})" for name in FILES if (name in operator_files) == has
             )
             for has in (True, False)
         }
         print(
-            f"\nwanted: {WANTED_RATIO:.0f} times faster for all that both do: {told[True]}, "
-            f"{'yes' if holds else 'no'}; where {OPERATORS} were not asked: {told[False] or '-'}"
+            f"\nwanted: {WANTED_RATIO:.0f} times faster for all that both do: {measured[True]}, "
+            f"{'yes' if holds else 'no'}; where {OPERATORS} were not asked: "
+            f"{measured[False] or '-'}"
         )
     return int(not holds)
 

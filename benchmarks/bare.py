@@ -62,13 +62,13 @@ def bare_litert(request: OpenRequest) -> Call:
 
     interpreter = Interpreter(model_content=request.graph, num_threads=1)
     interpreter.allocate_tensors()
-    taken = interpreter.get_input_details()[0]["index"]
-    given = interpreter.get_output_details()[0]["index"]
+    input_index = interpreter.get_input_details()[0]["index"]
+    output_index = interpreter.get_output_details()[0]["index"]
 
     def call(array: Any) -> Any:
-        interpreter.set_tensor(taken, array)
+        interpreter.set_tensor(input_index, array)
         interpreter.invoke()
-        return interpreter.get_tensor(given)
+        return interpreter.get_tensor(output_index)
 
     return call
 
@@ -103,8 +103,8 @@ def bare_jax(request: OpenRequest) -> Call:
         call = jax.jit(small[name]())
         return lambda array: np.asarray(call(array))
     function, parameters = resnets.jax_network()
-    held, call = jax.device_put(parameters, place), jax.jit(function)
-    return lambda array: np.asarray(call(held, array))
+    on_device, call = jax.device_put(parameters, place), jax.jit(function)
+    return lambda array: np.asarray(call(on_device, array))
 
 
 def bare_tensorflow(request: OpenRequest) -> Call:
@@ -113,8 +113,8 @@ def bare_tensorflow(request: OpenRequest) -> Call:
     import tensorflow as tf
 
     small = {"keras_identity": keras_identity, "keras_shell": shells.keras_shell}
-    made = small.get(request.model.model.builder.rpartition(".")[2])
-    model = made() if made else keras.applications.ResNet50(weights=None)
+    small_model = small.get(request.model.model.builder.rpartition(".")[2])
+    model = small_model() if small_model else keras.applications.ResNet50(weights=None)
     call = tf.function(lambda x: model(x, training=False))
     return lambda array: call(tf.constant(array)).numpy()
 

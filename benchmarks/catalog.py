@@ -25,10 +25,10 @@ SETTLES_S = 5.0
 LISTED = """
 import sys
 from pathlib import Path
-from cli.commands.listing import catalog_rows, shown_models
-from cli.commands.planning import shipped_catalog
-from cli.output import table_lines
-lines = table_lines(shown_models(catalog_rows(shipped_catalog(Path(sys.argv[1])), "models")))
+from cli.printing.catalog import catalog_rows, model_terminal_rows
+from cli.offline.planning import shipped_catalog
+from cli.printing.output import table_lines
+lines = table_lines(model_terminal_rows(catalog_rows(shipped_catalog(Path(sys.argv[1])), "models")))
 print(len(lines) - 1)
 """
 FLOOR = """

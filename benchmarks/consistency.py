@@ -25,9 +25,9 @@ from mlscope.assets.addresses import PackageSource
 from mlscope.assets.packages import installed_file
 from mlscope.manifests.reading import read_manifest_text
 from schemas.manifest import Assets, DatasetManifest, ModelManifest
-from services.agent.assets import source_of
-from services.agent.pipeline import pipeline_of, steps_of
+from services.agent.link.checked_files import source_of
 from services.agent.predictors import OpenRequest, predictor_named
+from services.agent.worker.queries.pipeline import pipeline_of, steps_of
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 REFERENCE = "pytorch"
@@ -188,15 +188,15 @@ def predict(framework: str, folder: Path) -> None:
 
 def rows(logits: Mapping[str, Array]) -> list[Row]:
     """Return each framework's row, PyTorch's being what they are compared with."""
-    wanted = logits[REFERENCE]
+    reference = logits[REFERENCE]
     return [
         Row(
             framework,
-            int((found.argmax(axis=1) == wanted.argmax(axis=1)).sum()),
-            len(wanted),
-            float(np.abs(found - wanted).max()),
+            int((logits_of_framework.argmax(axis=1) == reference.argmax(axis=1)).sum()),
+            len(reference),
+            float(np.abs(logits_of_framework - reference).max()),
         )
-        for framework, found in logits.items()
+        for framework, logits_of_framework in logits.items()
     ]
 
 
@@ -204,25 +204,25 @@ def compare() -> list[Row]:
     """Make the network, run it in every framework, and return how they compare."""
     with TemporaryDirectory(prefix="consistency-") as name:
         folder = Path(name)
-        for words in (["make"], *(["predict", framework] for framework in FILES)):
-            command = [sys.executable, "-m", "benchmarks.consistency", *words, str(folder)]
+        for arguments in (["make"], *(["predict", framework] for framework in FILES)):
+            command = [sys.executable, "-m", "benchmarks.consistency", *arguments, str(folder)]
             subprocess.run(command, check=True, capture_output=True)
-        return rows({each: np.load(folder / f"{each}.npy") for each in FILES})
+        return rows({name: np.load(folder / f"{name}.npy") for name in FILES})
 
 
 def main() -> None:
     """Print the table; the exit code is 1 where first classes differ."""
     if len(sys.argv) > 2:
-        word, *framework, folder = sys.argv[1:]
+        verb, *framework, folder = sys.argv[1:]
         steps: dict[str, Callable[..., None]] = {"make": make, "predict": predict}
-        steps[word](*framework, Path(folder))
+        steps[verb](*framework, Path(folder))
         return
     print("framework     same first class   largest difference of a logit")
-    found = compare()
-    for row in found:
+    compared = compare()
+    for row in compared:
         same = f"{row.same_first} of {row.photos}"
         print(f"{row.framework:13} {same:>16}   {row.largest_difference:.2e}")
-    sys.exit(any(row.same_first < row.photos for row in found))
+    sys.exit(any(row.same_first < row.photos for row in compared))
 
 
 if __name__ == "__main__":

@@ -20,12 +20,12 @@ from typing import Any
 
 import polars as pl
 
-from benchmarks.timing import Timed, kept, peak_bytes
+from benchmarks.timing import Timed, keeping, peak_bytes
 from benchmarks.tracing import Shape, run_of
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.analyzer.analysis import digest_of, with_eager
-from services.analyzer.frames import Frames, Run
+from services.analyzer.frames.evaluation import Frames, Run
 from services.analyzer.tables import ANALYSES
 
 WANTED_CORRELATE_S, WANTED_PAPERS_S, WANTED_BYTES = 2.0, 5.0, 2e9
@@ -64,9 +64,9 @@ def _timed(runs: Sequence[Run], steps: dict[str, list[tuple[float, float]]]) -> 
     timed.note("correlate")
     measured = with_eager(runs)
     frames = Frames("benchmark", measured, tuple(run.row for run in measured))
-    tables = [each.compute(frames) for each in ANALYSES if each.id]
+    tables = [analysis.compute(frames) for analysis in ANALYSES if analysis.id]
     timed.note("A1 to A15")
-    tables += [each.compute(frames) for each in ANALYSES if not each.id]
+    tables += [analysis.compute(frames) for analysis in ANALYSES if not analysis.id]
     timed.note("other tables")
     trees = [run.tree for run in measured]
     digest_of(tables)
@@ -80,31 +80,31 @@ def in_own_process(queries: int) -> dict[str, Any]:
     """Return what `analyzed` finds in a process of its own, with the cores it is given."""
     command = [sys.executable, "-m", "benchmarks.correlate", "--step", "--queries", str(queries)]
     ended = subprocess.run(command, check=True, capture_output=True, text=True)
-    told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    return told
+    measured: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return measured
 
 
-def printed(found: dict[str, Any]) -> bool:
+def printed(measured: dict[str, Any]) -> bool:
     """Print the figures; whether they are those wanted."""
-    papers = sum(bool(each.id) for each in ANALYSES)
+    papers = sum(bool(analysis.id) for analysis in ANALYSES)
     print(
-        f"{found['host_spans']:,} spans of a host, {found['kernels']:,} kernels and copies, "
-        f"{found['placed']:.1%} placed; {papers} tables of the papers, {len(ANALYSES) - papers} "
+        f"{measured['host_spans']:,} spans of a host, {measured['kernels']:,} kernels and copies, "
+        f"{measured['placed']:.1%} placed; {papers} tables of the papers, {len(ANALYSES) - papers} "
         f"others; load average {os.getloadavg()[0]:.1f}"
     )
-    wanted = {"correlate": WANTED_CORRELATE_S, "A1 to A15": WANTED_PAPERS_S}
+    bounds_s = {"correlate": WANTED_CORRELATE_S, "A1 to A15": WANTED_PAPERS_S}
     is_good = True
-    whole = 0.0
-    for name, times in found["seconds"].items():
+    total_s = 0.0
+    for name, times in measured["seconds"].items():
         walls, busy = [wall for wall, _ in times], median(cpu for _, cpu in times)
         middle = median(walls)
-        limit = wanted.get(name)
-        told = f"{name:18} {middle:6.2f} s ({min(walls):.2f} to {max(walls):.2f}; CPU {busy:.2f})"
-        print(told + (f"  wanted at most {limit:g} s" if limit else ""))
+        limit = bounds_s.get(name)
+        line = f"{name:18} {middle:6.2f} s ({min(walls):.2f} to {max(walls):.2f}; CPU {busy:.2f})"
+        print(line + (f"  wanted at most {limit:g} s" if limit else ""))
         is_good &= limit is None or middle <= limit
-        whole += middle
-    print(f"{'all of it':18} {whole:6.2f} s")
-    peak = found["peak_bytes"]
+        total_s += middle
+    print(f"{'all of it':18} {total_s:6.2f} s")
+    peak = measured["peak_bytes"]
     print(f"{'peak memory':18} {peak / 1e9:6.2f} GB  wanted at most {WANTED_BYTES / 1e9:g} GB")
     return is_good and peak <= WANTED_BYTES
 
@@ -119,7 +119,7 @@ def main() -> int:
     if options.step:
         print(json.dumps(analyzed(Shape(queries=options.queries))))
         return 0
-    with kept("correlate", is_wanted=options.keep):
+    with keeping("correlate", is_wanted=options.keep):
         is_good = printed(in_own_process(options.queries))
     return int(not is_good)
 

@@ -13,25 +13,25 @@ import sys
 import time
 from pathlib import Path
 
-from services.agent import gpu_roof
-from services.agent.ceilings import PRECISIONS, WHOLE, Roof
-from services.agent.datasheets import gpu_datasheet
-from services.agent.process import worker_environment
+from services.agent.host.process import worker_environment
+from services.agent.machine.datasheets import gpu_datasheet
+from services.agent.machine.roofline import gpu_roof
+from services.agent.machine.roofline.ceilings import ALL_THREADS, PRECISIONS, Roof
 
-_ONE = """
+_PROBE = """
 import json, sys
-from services.agent import gpu_roof
-opener = gpu_roof.OPENERS[int(sys.argv[1])]
-print(json.dumps(gpu_roof.measured(int(sys.argv[2]), [opener]).words()))
+from services.agent.machine.roofline import gpu_roof
+opener = gpu_roof.LIBRARIES[int(sys.argv[1])]
+print(json.dumps(gpu_roof.measure_gpu(int(sys.argv[2]), [opener]).to_dict()))
 """
 _TERA = 1e12
 
 
 def measured_with(place: int, number: int) -> tuple[Roof, float]:
-    """Return what the library of a place in `OPENERS` measures, and the seconds it took."""
+    """Return what the library of a place in `LIBRARIES` measures, and the seconds it took."""
     began = time.monotonic()
     ended = subprocess.run(
-        [sys.executable, "-c", _ONE, str(place), str(number)],
+        [sys.executable, "-c", _PROBE, str(place), str(number)],
         env=worker_environment({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
         capture_output=True,
         text=True,
@@ -40,29 +40,29 @@ def measured_with(place: int, number: int) -> tuple[Roof, float]:
     took_s = time.monotonic() - began
     if ended.returncode:
         return Roof(note=ended.stderr.strip()[-300:]), took_s
-    return Roof.of(json.loads(ended.stdout.splitlines()[-1])), took_s
+    return Roof.from_dict(json.loads(ended.stdout.splitlines()[-1])), took_s
 
 
-def lines_of(found: dict[str, tuple[Roof, float]]) -> list[str]:
+def lines_of(roofs: dict[str, tuple[Roof, float]]) -> list[str]:
     """Return a Markdown table: a row a precision, a column a library, TFLOP/s and TB/s."""
-    device = next((roof.device for roof, _ in found.values() if roof.device), "")
+    device = next((roof.device for roof, _ in roofs.values() if roof.device), "")
     sheet = gpu_datasheet(device)
     lines = [
-        f"| {device} | datasheet | {' | '.join(found)} |",
-        f"| --- |{' ---: |' * (len(found) + 1)}",
+        f"| {device} | datasheet | {' | '.join(roofs)} |",
+        f"| --- |{' ---: |' * (len(roofs) + 1)}",
     ]
     for name in PRECISIONS:
         cells = [
-            _cell(roof.peaks.get(name, {}).get(WHOLE), sheet.peaks.get(name), roof, name)
-            for roof, _ in found.values()
+            _cell(roof.peaks.get(name, {}).get(ALL_THREADS), sheet.peaks.get(name), roof, name)
+            for roof, _ in roofs.values()
         ]
         lines.append(f"| {name}, TFLOP/s | {_tera(sheet.peaks.get(name))} | {' | '.join(cells)} |")
     cells = [
-        _cell(roof.bandwidths.get(WHOLE), sheet.bandwidth, roof, "copy")
-        for roof, _ in found.values()
+        _cell(roof.bandwidths.get(ALL_THREADS), sheet.bandwidth, roof, "copy")
+        for roof, _ in roofs.values()
     ]
     lines.append(f"| copy, TB/s | {_tera(sheet.bandwidth)} | {' | '.join(cells)} |")
-    took = [f"{took_s:.1f}" for _, took_s in found.values()]
+    took = [f"{took_s:.1f}" for _, took_s in roofs.values()]
     lines.append(f"| seconds, start and imports included | | {' | '.join(took)} |")
     return lines
 
@@ -70,7 +70,7 @@ def lines_of(found: dict[str, tuple[Roof, float]]) -> list[str]:
 def _cell(ceiling: object, sheet: float | None, roof: Roof, name: str) -> str:
     value = getattr(ceiling, "measured", None)
     if value is None:
-        return roof.note or roof.lacking.get(name, "not measured")
+        return roof.note or roof.missing.get(name, "not measured")
     return _tera(value) + (f" ({value / sheet:.0%})" if sheet else "")
 
 
@@ -84,16 +84,16 @@ def main() -> None:
     parser.add_argument("number", nargs="?", type=int, default=0)
     parser.add_argument("--words", type=Path)
     arguments = parser.parse_args()
-    found = {
+    roofs = {
         opener.__name__: measured_with(place, arguments.number)
-        for place, opener in enumerate(gpu_roof.OPENERS)
+        for place, opener in enumerate(gpu_roof.LIBRARIES)
     }
-    print("\n".join(lines_of(found)))
-    methods = next(iter(found.values()))[0]
-    for each in (*methods.peaks.values(), methods.bandwidths):
-        print(f"- {each[WHOLE].method}" if WHOLE in each else "")
+    print("\n".join(lines_of(roofs)))
+    methods = next(iter(roofs.values()))[0]
+    for method in (*methods.peaks.values(), methods.bandwidths):
+        print(f"- {method[ALL_THREADS].method}" if ALL_THREADS in method else "")
     if arguments.words is not None:
-        arguments.words.write_text(json.dumps(methods.words(), indent=1))
+        arguments.words.write_text(json.dumps(methods.to_dict(), indent=1))
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ from typing import Any
 
 warnings.filterwarnings("ignore")
 
-from hta.analyzers.cuda_kernel_analysis import (  # type: ignore[import-not-found]  # noqa: E402
+from hta.analyzers.cuda_kernel_analysis import (  # noqa: E402
     CudaKernelAnalysis,
 )
-from hta.trace_analysis import TraceAnalysis  # type: ignore[import-not-found]  # noqa: E402
+from hta.trace_analysis import TraceAnalysis  # noqa: E402
 
 _NS = 1000.0
 
@@ -35,7 +35,7 @@ class Steps:
         self._last = time.perf_counter(), time.process_time()
 
 
-def asked(path: str, *, has_operators: bool) -> dict[str, Any]:
+def measured(path: str, *, has_operators: bool) -> dict[str, Any]:
     """Return what each question took, and what was answered; times are in ns."""
     steps = Steps()
     hta = TraceAnalysis(trace_files={0: path}, include_last_profiler_step=True)
@@ -52,7 +52,7 @@ def asked(path: str, *, has_operators: bool) -> dict[str, Any]:
     steps.note("launches")
     annotated = hta.get_gpu_kernels_with_user_annotations(rank=0, shortern_names=False)
     steps.note("annotations")
-    found = {
+    answers = {
         "device_ns": kernels["sum (us)"].sum() * _NS,
         "slowest_ns": kernels["max (us)"].max() * _NS,
         "idle_ns": busy["idle_time(us)"].iloc[0] * _NS,
@@ -69,13 +69,13 @@ def asked(path: str, *, has_operators: bool) -> dict[str, Any]:
         CudaKernelAnalysis.visualize_aten_op_kernels_and_overhead = lambda *_: None
         operators = hta.get_aten_op_kernels_and_delay()[0]
         steps.note("operators")
-        found["sequences"] = len(operators)
-        found["operators"] = int(operators["occurrence_count"].sum())
+        answers["sequences"] = len(operators)
+        answers["operators"] = int(operators["occurrence_count"].sum())
     return {
         "seconds": steps.seconds,
-        "found": {name: float(value) for name, value in found.items()},
+        "found": {name: float(value) for name, value in answers.items()},
     }
 
 
 if __name__ == "__main__":
-    print(json.dumps(asked(sys.argv[1], has_operators="operators" in sys.argv[2:])))
+    print(json.dumps(measured(sys.argv[1], has_operators="operators" in sys.argv[2:])))

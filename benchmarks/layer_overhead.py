@@ -40,20 +40,20 @@ from torch import nn
 
 from benchmarks import bare
 from benchmarks.overhead import MANIFESTS
-from benchmarks.timing import kept, undisturbed
+from benchmarks.timing import keeping, undisturbed
 from mlscope.statistics import percentile_interval
 from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from schemas.manifest import Assets, DatasetManifest, ModelManifest
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
-from services.agent.allowances import Allowances
-from services.agent.control import Control
-from services.agent.measurement import Measurement
-from services.agent.predictors.pytorch_layers import EagerCapture
-from services.agent.predictors.pytorch_plan import plan_of
-from services.agent.predictors.pytorch_probe import probe
-from services.agent.query import Query
-from services.agent.session import Session, open_session
+from services.agent.link.allowances import Allowances
+from services.agent.predictors.pytorch.layers import EagerCapture
+from services.agent.predictors.pytorch.plan import plan_of
+from services.agent.predictors.pytorch.probe import probe
+from services.agent.worker.control import Control
+from services.agent.worker.measurement import Measurement
+from services.agent.worker.queries.query import Query
+from services.agent.worker.session import Session, open_session
 
 WANTED_US = 0.8
 WANTED_SHARE = 0.02
@@ -96,7 +96,7 @@ def plain(model: nn.Module, rows: torch.Tensor) -> Turn:
 
     def turn(calls: int) -> Stamps:
         with torch.inference_mode():
-            return _each(lambda: model(rows), calls)
+            return _per_call(lambda: model(rows), calls)
 
     return turn
 
@@ -104,13 +104,13 @@ def plain(model: nn.Module, rows: torch.Tensor) -> Turn:
 def captured(model: nn.Module, rows: torch.Tensor) -> tuple[Turn, int]:
     """Return turns with mlscope's capture open, and its timed spans a call."""
     with torch.inference_mode():
-        seen = probe(model, lambda: model(rows))
-    plan = plan_of(model, seen, "cpu")
+        operators = probe(model, lambda: model(rows))
+    plan = plan_of(model, operators, "cpu")
 
     def turn(calls: int) -> Stamps:
         capture = EagerCapture(plan, lambda _: model(rows), ())
         with torch.inference_mode():
-            took = _each(lambda: capture.predict({}), calls)
+            took = _per_call(lambda: capture.predict({}), calls)
         capture.close()
         return took
 
@@ -126,12 +126,12 @@ def profiled(model: nn.Module, rows: torch.Tensor, *, modules: bool) -> Turn:
             activities=activities, with_stack=modules, with_modules=modules
         )
         with watched, torch.inference_mode():
-            return _each(lambda: model(rows), calls)
+            return _per_call(lambda: model(rows), calls)
 
     return turn
 
 
-def _each(call: Callable[[], Any], calls: int) -> Stamps:
+def _per_call(call: Callable[[], Any], calls: int) -> Stamps:
     """Return the median call; the first one warms, and does not count."""
     clock, processor = [], []
     for _ in range(calls + 1):
@@ -166,13 +166,13 @@ class Over:
     @classmethod
     def of(cls, values: Sequence[float]) -> "Over":
         """Return the median of some; with too few for an interval it is from least to most."""
-        found = percentile_interval(values, 0.5)
-        low = min(values) if found.low is None else found.low
-        return cls(median(values), low, max(values) if found.high is None else found.high)
+        interval = percentile_interval(values, 0.5)
+        low = min(values) if interval.low is None else interval.low
+        return cls(median(values), low, max(values) if interval.high is None else interval.high)
 
     def shown(self, scale: float, form: str) -> str:
         """Return it for a line."""
-        middle, low, high = (f"{each / scale:{form}}" for each in (self.mid, self.low, self.high))
+        middle, low, high = (f"{value / scale:{form}}" for value in (self.mid, self.low, self.high))
         return f"{middle} ({low} to {high})"
 
 
@@ -181,29 +181,26 @@ def over_plain(turns: Mapping[str, Turn], calls: int, repeats: int) -> dict[str,
 
     The first's own times stand under its name.
     """
-    base, *others = turns
-    found: dict[str, list[Stamps]] = {name: [] for name in turns}
+    base, *contenders = turns
+    stamps: dict[str, list[Stamps]] = {name: [] for name in turns}
     for repeat in range(repeats + 1):
-        for place, name in enumerate(others):
+        for place, name in enumerate(contenders):
             if place and repeat % _SELDOM:
                 continue
             # The plain turns around the other: a machine that grows slower is no overhead.
             before, took, after = turns[base](calls), turns[name](calls), turns[base](calls)
             if repeat:  # the first turn warms all of them
-                found[base].append(_mean(before, after))
-                found[name].append(_less(took, _mean(before, after)))
+                stamps[base].append(_mean(before, after))
+                plain = _mean(before, after)
+                stamps[name].append((took[0] - plain[0], took[1] - plain[1]))
     return {
-        name: (Over.of([one for one, _ in pairs]), Over.of([two for _, two in pairs]))
-        for name, pairs in found.items()
+        name: (Over.of([first for first, _ in pairs]), Over.of([second for _, second in pairs]))
+        for name, pairs in stamps.items()
     }
 
 
-def _mean(one: Stamps, two: Stamps) -> Stamps:
-    return (one[0] + two[0]) / 2, (one[1] + two[1]) / 2
-
-
-def _less(one: Stamps, two: Stamps) -> Stamps:
-    return one[0] - two[0], one[1] - two[1]
+def _mean(first: Stamps, second: Stamps) -> Stamps:
+    return (first[0] + second[0]) / 2, (first[1] + second[1]) / 2
 
 
 def spans(calls: int, repeats: int) -> bool:
@@ -222,14 +219,14 @@ def spans(calls: int, repeats: int) -> bool:
     print(f"{layers} spans a call, {calls} calls a turn, {repeats} turns; medians and 95 %, us")
     print(f"as it is: a call {base[0].mid / 1e3:.1f} by the clock, {base[1].mid / 1e3:.1f} busy")
     print(f"{'a span costs':28} {'by the clock':>24} {'of processor time':>24}")
-    for name, each in over.items():
-        clock, busy = (one.shown(layers * 1e3, ".2f") for one in each)
+    for name, costs in over.items():
+        clock, busy = (cost.shown(layers * 1e3, ".2f") for cost in costs)
         print(f"{name:28} {clock:>24} {busy:>24}")
     for name in ("torch.profiler, modules", "torch.profiler, operators"):
-        times = [one.mid / mine.mid for one, mine in zip(over[name], own, strict=True)]
+        times = [cost.mid / mine.mid for cost, mine in zip(over[name], own, strict=True)]
         print(f"{name}: {times[0]:.1f} times our cost by the clock, {times[1]:.1f} of processor")
-    return _held(
-        f"a span <= {WANTED_US:g} us", [each.mid / layers / 1e3 for each in own], WANTED_US
+    return _is_within(
+        f"a span <= {WANTED_US:g} us", [costs.mid / layers / 1e3 for costs in own], WANTED_US
     )
 
 
@@ -285,8 +282,8 @@ def order_of(session: Session, levels: Sequence[Level]) -> WorkOrder:
 def queries_of(session: Session, run: Measurement) -> Callable[[], Stamps]:
     """Return a measurement of one query of a run, from its issue to behind its last row."""
 
-    def one() -> Stamps:
-        with run.collecting.block():
+    def one_query() -> Stamps:
+        with run.collectors.block():
             began, busy = now_ns(), time.thread_time_ns()
             query = Query(0, (0,), began)
             run.stages.prepare(query, session.slots[0])
@@ -296,7 +293,7 @@ def queries_of(session: Session, run: Measurement) -> Callable[[], Stamps]:
             took = time.thread_time_ns() - busy
             return now_ns() - began, took
 
-    return one
+    return one_query
 
 
 def level_model(queries: int) -> bool:
@@ -304,7 +301,7 @@ def level_model(queries: int) -> bool:
     allowed = Allowances(builders=("torchvision.models", "benchmarks.resnets"))
     pairs: list[tuple[Stamps, Stamps]] = []
     with tempfile.TemporaryDirectory() as folder:
-        session = open_session(resnet(), 1, MANIFESTS, Path(folder), allowed=allowed)
+        session = open_session(resnet(), 1, MANIFESTS, Path(folder), allowances=allowed)
         order = order_of(session, (Level.NONE, Level.MODEL))
         at_none, at_model = (
             queries_of(session, Measurement.of(session, order, plan, Control(), lambda _: True))
@@ -318,20 +315,20 @@ def level_model(queries: int) -> bool:
                 pairs.append((_mean(before, after), traced))
                 before = after
         session.close()
-    floor = median(one[0] for one, _ in pairs)
-    by_clock, busy = (Over.of([two[at] / one[at] - 1 for one, two in pairs]) for at in (0, 1))
-    added = np.median([two[1] - one[1] for one, two in pairs]) / 1e3
+    floor = median(plain[0] for plain, _ in pairs)
+    by_clock, busy = (Over.of([two[at] / plain[at] - 1 for plain, two in pairs]) for at in (0, 1))
+    added = np.median([two[1] - plain[1] for plain, two in pairs]) / 1e3
     print(f"\nResNet-50, batch 1: {floor / 1e6:.2f} ms at level none; {queries} queries of each")
     print(f"level model by the clock: {by_clock.shown(0.01, '+.2f')} %")
     print(f"level model of processor time: {busy.shown(0.01, '+.2f')} %, {added:+.1f} us")
-    return _held(f"<= {WANTED_SHARE:.0%}", [by_clock.mid, busy.mid], WANTED_SHARE)
+    return _is_within(f"<= {WANTED_SHARE:.0%}", [by_clock.mid, busy.mid], WANTED_SHARE)
 
 
-def _held(what: str, found: Sequence[float], wanted: float) -> bool:
+def _is_within(claim: str, values: Sequence[float], bound: float) -> bool:
     """Print whether clock and processor time are as little as wanted; return the latter."""
-    clock, busy = ("yes" if each <= wanted else "no" for each in found)
-    print(f"wanted: {what}: by the clock {clock}, of processor time {busy}")
-    return found[1] <= wanted
+    clock, busy = ("yes" if value <= bound else "no" for value in values)
+    print(f"wanted: {claim}: by the clock {clock}, of processor time {busy}")
+    return values[1] <= bound
 
 
 def main() -> int:
@@ -345,12 +342,12 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(1)
     with (
-        kept("layer_overhead", is_wanted=options.keep),
+        keeping("layer_overhead", is_wanted=options.keep),
         undisturbed(is_wanted=not options.ordinary) as how,
     ):
         print(f"{how}; load average {os.getloadavg()[0]:.1f}")
-        held = [spans(options.calls, options.repeats), level_model(options.queries)]
-    return int(not all(held))
+        claims = [spans(options.calls, options.repeats), level_model(options.queries)]
+    return int(not all(claims))
 
 
 if __name__ == "__main__":

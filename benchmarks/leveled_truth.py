@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from benchmarks.timing import kept, undisturbed
+from benchmarks.timing import keeping, undisturbed
 from mlscope.tracing.batches import columns_of
 from schemas.batch import QueriesAnswered, TraceCaptured
 from schemas.level import Level
@@ -37,10 +37,10 @@ from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManife
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
 from schemas.request import Blocks
 from schemas.run import RunCompleted
-from services.agent.control import Control
-from services.agent.group import Group
-from services.agent.recorder import unpack_batch
-from services.agent.session import open_session
+from services.agent.link.batches import unpack_batch
+from services.agent.worker.control import Control
+from services.agent.worker.group import Group
+from services.agent.worker.session import open_session
 
 BUSY = Path(__file__).with_name("busy")
 LEVELS = (Level.MODEL, Level.FRAMEWORK, Level.SYSTEM)
@@ -52,7 +52,7 @@ LEAST_QUERIES = 3
 def layers_us(count: int) -> list[float]:
     """Return how long each layer takes, us: 20 to 200, most of them short, as in real models."""
     drawn = np.random.default_rng(7).beta(0.9, 6.0, count)
-    return [round(20 + 180 * float(each), 3) for each in drawn]
+    return [round(20 + 180 * float(draw), 3) for draw in drawn]
 
 
 def subject(truth_us: Sequence[float], blocks: int) -> Subject:
@@ -78,7 +78,7 @@ def subject(truth_us: Sequence[float], blocks: int) -> Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LevelTimes:
     """What one run left: medians of each block of predict, and of each layer, ns."""
 
     predict: pl.DataFrame
@@ -100,7 +100,7 @@ class Seen:
         return by_layer.with_columns(index.alias("index")).sort("index")["ns"].to_numpy()
 
 
-def seen_of(bodies: Sequence[bytes], run: str, lost_ns: Sequence[tuple[int, int]]) -> Seen:
+def seen_of(bodies: Sequence[bytes], run: str, lost_ns: Sequence[tuple[int, int]]) -> LevelTimes:
     """Read what a run handed over: the rows are those a collector would store.
 
     `lost_ns` are stretches, on the run's own clock, in which the thread lost its core.
@@ -115,9 +115,11 @@ def seen_of(bodies: Sequence[bytes], run: str, lost_ns: Sequence[tuple[int, int]
         elif isinstance(fact, TraceCaptured):
             names = dict(zip(fact.name_ids, fact.name_texts, strict=True))
             columns = columns_of(fact)
-            kept_ = ("level", "block", "query", "start_ns", "duration_ns")
+            column_names = ("level", "block", "query", "start_ns", "duration_ns")
             texts = [names[number] for number in columns["name"].tolist()]
-            parts.append(pl.DataFrame({**{each: columns[each] for each in kept_}, "name": texts}))
+            parts.append(
+                pl.DataFrame({**{name: columns[name] for name in column_names}, "name": texts})
+            )
     spans = pl.concat(parts)
     predict = (pl.col("level") == int(Level.MODEL)) & (pl.col("name") == "predict")
     good = _undisturbed(spans.filter(predict), lost_ns)
@@ -127,7 +129,7 @@ def seen_of(bodies: Sequence[bytes], run: str, lost_ns: Sequence[tuple[int, int]
     )
     layers = medians.filter(pl.col("level") == int(Level.FRAMEWORK))
     least = min(good.group_by("block").len()["len"].to_list(), default=0)
-    return Seen(medians.filter(predict), layers, queries, good.height, least)
+    return LevelTimes(medians.filter(predict), layers, queries, good.height, least)
 
 
 def _undisturbed(calls: pl.DataFrame, lost_ns: Sequence[tuple[int, int]]) -> pl.DataFrame:
@@ -140,7 +142,7 @@ def _undisturbed(calls: pl.DataFrame, lost_ns: Sequence[tuple[int, int]]) -> pl.
     return calls.select("block", "query").filter(~pl.Series(is_hit))
 
 
-def measure(truth_us: Sequence[float], blocks: int, queries: int) -> dict[Level, Seen]:
+def measure(truth_us: Sequence[float], blocks: int, queries: int) -> dict[Level, LevelTimes]:
     """Measure the model at each level, interleaved, by the agent's own group."""
     plans = tuple(
         RunPlan(
@@ -153,13 +155,13 @@ def measure(truth_us: Sequence[float], blocks: int, queries: int) -> dict[Level,
         )
         for level in LEVELS
     )
-    wanted = subject(truth_us, blocks)
+    model = subject(truth_us, blocks)
     order = WorkOrder(
         evaluation="bench",
         attempt=1,
         agent="bench",
         session=SessionPlan(session="s0", agent="bench", batch_size=1, runs=plans),
-        subject=wanted,
+        subject=model,
         runs=tuple(plan.run for plan in plans),
     )
     bodies: list[bytes] = []
@@ -170,23 +172,22 @@ def measure(truth_us: Sequence[float], blocks: int, queries: int) -> dict[Level,
 
     origins: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as folder:
-        session = open_session(wanted, 1, Path(folder), Path(folder))
+        session = open_session(model, 1, Path(folder), Path(folder))
         for outcome in Group(session, order, Control(), keep, lambda _: None).perform():
             assert isinstance(outcome, RunCompleted), outcome
             origins[outcome.run] = outcome.origin.monotonic_ns
         session.close()
-    lost = _lost()
+    # The predictor's entry point imports busy_model; its hooks recorded when it lost its core.
+    lost = list(sys.modules["busy_model"].HOOKS.lost)
     return {
-        level: seen_of(bodies, run, [(one - origins[run], two - origins[run]) for one, two in lost])
+        level: seen_of(
+            bodies,
+            run,
+            [(begin_ns - origins[run], end_ns - origins[run]) for begin_ns, end_ns in lost],
+        )
         for level in LEVELS
         for run in (level.name.lower(),)
     }
-
-
-def _lost() -> list[tuple[int, int]]:
-    """Return when the busy model lost its core."""
-    # The predictor's entry point brings it in: it is on the path from then on.
-    return list(sys.modules["busy_model"].HOOKS.lost)
 
 
 def main() -> int:
@@ -201,43 +202,52 @@ def main() -> int:
     sys.path.insert(0, str(BUSY))
     truth_us = layers_us(options.layers)
     with undisturbed(is_wanted=not options.ordinary) as how:
-        seen = measure(truth_us, options.blocks, options.queries)
-    with kept("leveled_truth", is_wanted=options.keep):
-        if not _is_quiet(how, seen):
+        times_by_level = measure(truth_us, options.blocks, options.queries)
+    with keeping("leveled_truth", is_wanted=options.keep):
+        if not _is_quiet(how, times_by_level):
             return 1
-        return _printed(np.array(truth_us) * 1000, seen, options)
+        return _printed(np.array(truth_us) * 1000, times_by_level, options)
 
 
-def _is_quiet(how: str, seen: Mapping[Level, Seen]) -> bool:
+def _is_quiet(how: str, times_by_level: Mapping[Level, LevelTimes]) -> bool:
     """Print how quiet it was; whether that is enough to know a truth."""
-    told = [f"{each.undisturbed} of {each.queries}" for each in seen.values()]
+    shares = [
+        f"{level_times.undisturbed} of {level_times.queries}"
+        for level_times in times_by_level.values()
+    ]
     print(f"{how}; load average {os.getloadavg()[0]:.1f}; queries that kept their core, by level:")
-    print(f"{', '.join(told)}; only these count")
-    is_enough = min(each.least for each in seen.values()) >= LEAST_QUERIES
+    print(f"{', '.join(shares)}; only these count")
+    is_enough = min(level_times.least for level_times in times_by_level.values()) >= LEAST_QUERIES
     if not is_enough:
         print("a block has too few of them: this machine is too busy for a truth to be known")
     return is_enough
 
 
-def _printed(truth_ns: np.ndarray, seen: dict[Level, Seen], options: argparse.Namespace) -> int:
-    least, most = truth_ns.min() / 1e3, truth_ns.max() / 1e3
+def _printed(
+    truth_ns: np.ndarray, times_by_level: dict[Level, LevelTimes], options: argparse.Namespace
+) -> int:
+    shortest, longest = truth_ns.min() / 1e3, truth_ns.max() / 1e3
     print(
-        f"{len(truth_ns)} layers of {least:.0f} to {most:.0f} us, median of {options.blocks} blocks"
+        f"{len(truth_ns)} layers of {shortest:.0f} to {longest:.0f} us, "
+        f"median of {options.blocks} blocks"
         f" of {options.queries} queries a level"
     )
-    naive = seen[Level.SYSTEM]
+    naive = times_by_level[Level.SYSTEM]
     figures = {
         "truth": (truth_ns.sum(), truth_ns),
-        "ours": (seen[Level.MODEL].model_ns(), seen[Level.FRAMEWORK].layer_ns()),
+        "ours": (
+            times_by_level[Level.MODEL].model_ns(),
+            times_by_level[Level.FRAMEWORK].layer_ns(),
+        ),
         "one deep look": (naive.model_ns(), naive.layer_ns()),
     }
     print(f"{'':14} {'model, us':>10} {'off':>8} {'layers: median off':>19} {'worst off':>10}")
     off = {}
     for name, (model_ns, layers_ns) in figures.items():
-        each = np.abs(layers_ns / truth_ns - 1)
-        off[name] = (abs(model_ns / truth_ns.sum() - 1), float(each.max()))
+        errors = np.abs(layers_ns / truth_ns - 1)
+        off[name] = (abs(model_ns / truth_ns.sum() - 1), float(errors.max()))
         print(
-            f"{name:14} {model_ns / 1e3:10.1f} {off[name][0]:8.2%} {np.median(each):19.2%}"
+            f"{name:14} {model_ns / 1e3:10.1f} {off[name][0]:8.2%} {np.median(errors):19.2%}"
             f" {off[name][1]:10.2%}"
         )
     is_true = max(off["ours"]) <= WITHIN

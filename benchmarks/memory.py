@@ -39,9 +39,9 @@ def resident(folder: Path) -> dict[str, tuple[int, int]]:
     """Return (pid, resident memory) of every process of the cluster, by name."""
     processes = read_state(folder).processes
     return {
-        one.name: (one.identity.pid, resident_bytes(one.identity.pid))
-        for one in processes
-        if one.identity
+        process.name: (process.identity.pid, resident_bytes(process.identity.pid))
+        for process in processes
+        if process.identity
     }
 
 

@@ -13,14 +13,15 @@ from typing import Any
 import polars as pl
 
 from benchmarks.timing import Timed
+from mlscope.importing.chrome import read_events
+from mlscope.importing.events import EVENT_SCHEMA
+from mlscope.importing.kineto.recording import recording_of
 from schemas.batch import SpanKind
 from schemas.level import Level
-from services.agent.foreign.chrome import EVENT_SCHEMA, read_events
-from services.agent.foreign.kineto import recording_of
-from services.analyzer.busy import busy_ns
+from services.analyzer.building.busy import busy_ns
 from services.analyzer.correlation import correlated
-from services.analyzer.devices import kernels_of, launches_of, no_natures
-from services.analyzer.row_schemas import SPAN_SCHEMA
+from services.analyzer.frames.devices import kernels_of, launches_of, no_device_attributes
+from services.analyzer.frames.row_schemas import SPAN_SCHEMA
 
 _NEEDED = ("correlation", "stream", "device")
 _KERNEL_WAIT_NS = 30_000
@@ -33,7 +34,7 @@ def answered(path: Path, *, has_operators: bool) -> dict[str, Any]:
     schema = {**EVENT_SCHEMA, "args": pl.Struct(dict.fromkeys(_NEEDED, pl.Int64))}
     spans = as_stored(recording_of(read_events(path, schema), attributes=False).spans)
     tree = correlated(spans)
-    work, calls = kernels_of(tree, no_natures(), {}), launches_of(tree)
+    work, calls = kernels_of(tree, no_device_attributes(), {}), launches_of(tree)
     timed.note("load")
     by_kind = work.group_by("kind").agg(pl.col("duration_ns").sum())
     duration = pl.col("duration_ns")
@@ -53,7 +54,7 @@ def answered(path: Path, *, has_operators: bool) -> dict[str, Any]:
     timed.note("launches")
     annotated = work.select("span", "name", "query").filter(pl.col("query") >= 0)
     timed.note("annotations")
-    found = {
+    answers = {
         "device_ns": by_kind["duration_ns"].sum(),
         "slowest_ns": by_name["max"].max(),
         **temporal,
@@ -65,9 +66,9 @@ def answered(path: Path, *, has_operators: bool) -> dict[str, Any]:
     if has_operators:
         sequences = _operators(work, spans)
         timed.note("operators")
-        found["sequences"] = sequences.height
-        found["operators"] = sequences["occurrences"].sum()
-    return {"seconds": timed.seconds, "found": found}
+        answers["sequences"] = sequences.height
+        answers["operators"] = sequences["occurrences"].sum()
+    return {"seconds": timed.seconds, "found": answers}
 
 
 def as_stored(spans: pl.DataFrame) -> pl.DataFrame:
@@ -88,7 +89,7 @@ def _temporal(work: pl.DataFrame) -> dict[str, int]:
     """Return idle and compute time from the first start to the last end."""
     begin, end = work["start_ns"].min(), (work["start_ns"] + work["duration_ns"]).max()
     kernels = work.filter(pl.col("kind") == int(SpanKind.KERNEL))
-    busy, compute = (int(busy_ns(each, ())["busy_ns"][0]) for each in (work, kernels))
+    busy, compute = (int(busy_ns(frame, ())["busy_ns"][0]) for frame in (work, kernels))
     assert isinstance(begin, int)
     assert isinstance(end, int)
     return {"idle_ns": end - begin - busy, "compute_ns": compute}
@@ -105,8 +106,8 @@ def _gaps(work: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("kernel_wait"))
         .otherwise(pl.lit("other"))
     )
-    told = work.sort("start_ns").with_columns(before.alias("before_ns")).drop_nulls("before_ns")
-    sums = told.group_by("stream", category.alias("category")).agg(gap.sum().alias("gap_ns"))
+    gaps = work.sort("start_ns").with_columns(before.alias("before_ns")).drop_nulls("before_ns")
+    sums = gaps.group_by("stream", category.alias("category")).agg(gap.sum().alias("gap_ns"))
     return sums.with_columns(
         (pl.col("gap_ns") / pl.col("gap_ns").sum().over("stream")).alias("share")
     )
@@ -132,7 +133,7 @@ def _operators(work: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     calls = spans.filter(pl.col("level") == int(Level.FRAMEWORK)).select(
         "query", "layer", pl.col("name").alias("operator"), pl.col("start_ns").alias("began_ns")
     )
-    each = (
+    operators = (
         work.drop_nulls("launch_ns")
         .sort("launch_ns")
         .group_by("query", "layer", maintain_order=True)
@@ -143,7 +144,7 @@ def _operators(work: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
         )
         .join(calls, on=["query", "layer"])
     )
-    return each.group_by("operator", "sequence").agg(
+    return operators.group_by("operator", "sequence").agg(
         pl.len().alias("occurrences"),
         (pl.col("launch_ns") - pl.col("began_ns")).mean().alias("launch_delay_ns"),
         pl.col("delay_ns").mean(),

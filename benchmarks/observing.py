@@ -13,7 +13,7 @@ many more spans a second than a real model makes.
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -26,19 +26,19 @@ from benchmarks.ingest import EVALUATION, Servers, world
 from mlscope.bus.nats import connect
 from mlscope.tracing.batches import columns_of
 from schemas.batch import Batch, QueriesAnswered
-from schemas.codec import encode_body
 from schemas.evaluation import RunStarted
 from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.message import Fact
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
-from services.agent.dropped import Dropped
-from services.agent.execution import Execution
-from services.agent.outbox import BusSink
-from services.agent.process import WorkerLimits, WorkerProcess
-from services.agent.telling import Telling
+from services.agent.host.dropped_batches import DroppedBatches
+from services.agent.host.execution import Execution
+from services.agent.host.outbox import BusSink
+from services.agent.host.outcome_publisher import OutcomePublisher
+from services.agent.host.process import WorkerLimits, WorkerProcess
+from services.agent.link.messages import OrderDone, PerformOrder
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
-WANTED = 0.02
+BOUND = 0.02
 LIMITS = {"ring_bytes": 64 << 20, "spool_bytes": 256 << 20}
 
 
@@ -104,13 +104,13 @@ class Noting:
         self.latencies.extend(latencies_of(fact))
         return await self._sink.put_batch(fact, id=id, cause=cause)
 
-    async def settle(self, cause: str) -> Dropped:
+    async def settle(self, cause: str) -> DroppedBatches:
         """Pass on."""
         return await self._sink.settle(cause)
 
-    def let_go(self, cause: str) -> None:
+    def drop_refused(self, cause: str) -> None:
         """Pass on."""
-        self._sink.let_go(cause)
+        self._sink.drop_refused(cause)
 
     async def put(self, fact: Fact, *, id: str, cause: str) -> None:  # noqa: A002
         """Keep outcomes to oneself: the collector would look for their evaluation."""
@@ -127,24 +127,18 @@ def latencies_of(fact: Batch) -> list[np.ndarray]:
 async def published(worker: WorkerProcess, sink: BusSink, order: WorkOrder) -> float:
     """Do a turn as an agent does it; return its p50, ns."""
     noting = Noting(sink)
-    await Execution(Telling(order, noting), worker, MANIFESTS, 60.0).carry_out()
+    await Execution(OutcomePublisher(order, noting), worker, MANIFESTS, 60.0).carry_out()
     return float(np.median(np.concatenate(noting.latencies)))
 
 
-async def kept(worker: WorkerProcess, order: WorkOrder) -> float:
+async def median_latency(worker: WorkerProcess, order: WorkOrder) -> float:
     """Do a turn and look at its batches only afterwards; return its p50, ns."""
-    words = {
-        "kind": "order",
-        "order": encode_body(order),
-        "manifests_folder": str(MANIFESTS),
-        "brought": dict[str, list[str]](),
-    }
-    await worker.send(words)
-    while (heard := await worker.receive()) is not None and heard["kind"] != "idle":
+    await worker.send(PerformOrder(order, MANIFESTS))
+    while (message := await worker.receive()) is not None and not isinstance(message, OrderDone):
         pass
     latencies: list[np.ndarray] = []
     while facts := list(worker.batches()):
-        latencies.extend(each for fact in facts for each in latencies_of(fact))
+        latencies.extend(latency for fact in facts for latency in latencies_of(fact))
     return float(np.median(np.concatenate(latencies)))
 
 
@@ -152,31 +146,32 @@ async def compared(servers: Servers, case: Case, pairs: int) -> list[tuple[float
     """Return (off, on) p50 of each pair, ns; the first pair, which warms, is left out."""
     limits = WorkerLimits(servers.folder / "bench", **LIMITS)
     worker = await WorkerProcess.start(case.model, limits)
-    found = []
+    measured_pairs = []
     try:
-        await _start(servers, [order_of(case, 2 * n + 1).runs[0] for n in range(pairs + 1)])
+        # The collector stores only runs that were given to the agent.
+        async with connect(servers.settings("scheduler"), "scheduler") as bus:
+            for run in (order_of(case, 2 * n + 1).runs[0] for n in range(pairs + 1)):
+                start = RunStarted(
+                    evaluation=EVALUATION,
+                    run=run,
+                    session="s0",
+                    attempt=1,
+                    agent="bench",
+                    started_ns=1,
+                )
+                await bus.publish(start, id=f"start {run}")
         async with connect(servers.settings("agent"), "agent") as bus:
             sink = BusSink(bus)
             for pair in range(pairs + 1):
-                off = _turn(lambda n: kept(worker, order_of(case, n)), 2 * pair)
+                off = _turn(lambda n: median_latency(worker, order_of(case, n)), 2 * pair)
                 on = _turn(lambda n: published(worker, sink, order_of(case, n)), 2 * pair + 1)
                 sides = [off, on] if pair % 2 else [on, off]
                 first, second = await sides[0](), await sides[1]()
-                found.append((first, second) if pair % 2 else (second, first))
+                measured_pairs.append((first, second) if pair % 2 else (second, first))
                 await asyncio.sleep(1.0)  # the collector is done before the next begins
     finally:
         await worker.close()
-    return found[1:]
-
-
-async def _start(servers: Servers, runs: Sequence[str]) -> None:
-    """Say that runs were given to the agent: of others the collector stores nothing."""
-    async with connect(servers.settings("scheduler"), "scheduler") as bus:
-        for run in runs:
-            start = RunStarted(
-                evaluation=EVALUATION, run=run, session="s0", attempt=1, agent="bench", started_ns=1
-            )
-            await bus.publish(start, id=f"start {run}")
+    return measured_pairs[1:]
 
 
 def _turn(
@@ -188,7 +183,7 @@ def _turn(
 def printed(case: Case, pairs: list[tuple[float, float]]) -> float:
     """Print a case's line; return the ratio's distance from 1."""
     ratios = sorted(on / off for off, on in pairs)
-    off, on = median(each[0] for each in pairs) / 1e3, median(each[1] for each in pairs) / 1e3
+    off, on = median(pair[0] for pair in pairs) / 1e3, median(pair[1] for pair in pairs) / 1e3
     ratio = median(ratios)
     spread = f"{ratios[0]:.3f} .. {ratios[-1]:.3f}"
     print(f"{case.model:20}{off:12,.1f}{on:12,.1f}{ratio:9.3f}   {spread}", flush=True)
@@ -200,14 +195,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=6)
     options = parser.parse_args()
-    with world("") as here:
+    with world("") as world_:
         print("query p50, us; ratio on/off: median of pairs, least and most")
         print(f"{'':20}{'off':>12}{'on':>12}{'ratio':>9}")
         moved = [
-            printed(case, uvloop.run(compared(here.servers, case, options.pairs))) for case in CASES
+            printed(case, uvloop.run(compared(world_.servers, case, options.pairs)))
+            for case in CASES
         ]
-    print(f"wanted: {CASES[0].model} within {WANTED:.0%}: {'yes' if moved[0] <= WANTED else 'no'}")
-    return int(moved[0] > WANTED)
+    print(f"wanted: {CASES[0].model} within {BOUND:.0%}: {'yes' if moved[0] <= BOUND else 'no'}")
+    return int(moved[0] > BOUND)
 
 
 if __name__ == "__main__":

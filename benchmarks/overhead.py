@@ -26,11 +26,11 @@ from schemas.batch import QueriesAnswered
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
-from services.agent.control import Control
-from services.agent.group import Group
-from services.agent.recorder import unpack_batch
-from services.agent.ring import Handover
-from services.agent.session import Session, open_session
+from services.agent.link.batches import unpack_batch
+from services.agent.link.ring import Handover
+from services.agent.worker.control import Control
+from services.agent.worker.group import Group
+from services.agent.worker.session import Session, open_session
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 WANTED_US = 30.0
@@ -131,32 +131,25 @@ def main() -> int:
                 for level in LEVELS
             },
         }
-        results = _in_turns(contestants, options.repeats)
+        results: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
+        for repeat in range(options.repeats + 1):
+            for name, measure in contestants.items():
+                result = measure()
+                if repeat:  # the first turn warms all of them
+                    results[name].append(result)
     return _printed(results, options)
-
-
-def _in_turns(
-    contestants: dict[str, Callable[[], tuple[float, float]]], repeats: int
-) -> dict[str, list[tuple[float, float]]]:
-    results: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
-    for repeat in range(repeats + 1):
-        for name, measure in contestants.items():
-            result = measure()
-            if repeat:  # the first turn warms all of them
-                results[name].append(result)
-    return results
 
 
 def _printed(results: dict[str, list[tuple[float, float]]], options: argparse.Namespace) -> int:
     print(f"Identity, online, {options.queries} queries, median of {options.repeats} turns, us")
     print(f"{'':24} {'a query':>8} {'over':>7} {'p50 of one':>11}")
-    floor = median(whole for whole, _ in results["bare session.run"])
+    floor = median(total for total, _ in results["bare session.run"])
     failed = 0
     for name, turns in results.items():
-        whole, one = median(turn[0] for turn in turns), median(turn[1] for turn in turns)
-        over = whole - floor
+        total, outside = median(turn[0] for turn in turns), median(turn[1] for turn in turns)
+        over = total - floor
         failed += over > WANTED_US
-        print(f"{name:24} {whole:8.2f} {over:7.2f} {one:11.2f}")
+        print(f"{name:24} {total:8.2f} {over:7.2f} {outside:11.2f}")
     print(f"wanted: over <= {WANTED_US:g} us: {'no' if failed else 'yes'}")
     return int(failed > 0)
 

@@ -104,8 +104,8 @@ def _loadgen(offered: Offered, *options: str) -> Paced:
     arguments = [f"--peer={offered.rate_hz}", f"--queries={offered.queries}", *options]
     command = [offered.peer_python, "-m", "benchmarks.pacing", *arguments]
     ran = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, cwd=ROOT)
-    found = json.loads(ran.stdout.splitlines()[-1])
-    return Paced(np.array(found["late_ns"], np.int64), found["core_share"], found["priority"])
+    report = json.loads(ran.stdout.splitlines()[-1])
+    return Paced(np.array(report["late_ns"], np.int64), report["core_share"], report["priority"])
 
 
 def has_loadgen(python: str) -> bool:
@@ -122,9 +122,9 @@ def be_loadgen(rate_hz: float, queries: int, priority: str) -> None:
     settings.server_target_qps, settings.schedule_rng_seed = rate_hz, SEED
     settings.min_query_count = settings.max_query_count = queries
     settings.min_duration_ms = 0
-    done = peer.QuerySampleResponse
+    response = peer.QuerySampleResponse
     under_test = peer.ConstructSUT(
-        lambda queue: peer.QuerySamplesComplete([done(each.id, 0, 0) for each in queue]),
+        lambda queue: peer.QuerySamplesComplete([response(sample.id, 0, 0) for sample in queue]),
         lambda: None,
     )
     library = peer.ConstructQSL(64, 64, lambda _: None, lambda _: None)
@@ -137,7 +137,7 @@ def be_loadgen(rate_hz: float, queries: int, priority: str) -> None:
         share = (time.process_time() - cpu_s) / (time.monotonic() - wall_s)
         trace = (Path(folder) / "mlperf_log_trace.json").read_text()
     # The trace is not quite JSON, so its stamps are picked out.
-    late_ns = [int(each) for each in re.findall(r'"issue_start_ns":(-?\d+)', trace)]
+    late_ns = [int(sample) for sample in re.findall(r'"issue_start_ns":(-?\d+)', trace)]
     print(json.dumps({"late_ns": late_ns, "core_share": share, "priority": priority}))
 
 
@@ -148,11 +148,11 @@ def be_model() -> None:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(MODEL, options, providers=["CPUExecutionProvider"])
-    given = {session.get_inputs()[0].name: np.zeros((1, 3, 224, 224), np.float32)}
-    session.run(None, given)
+    feed = {session.get_inputs()[0].name: np.zeros((1, 3, 224, 224), np.float32)}
+    session.run(None, feed)
     print("warm", flush=True)
     while True:
-        session.run(None, given)
+        session.run(None, feed)
 
 
 @contextmanager
@@ -196,8 +196,8 @@ def in_turns(
                 row = name if paced.priority == "normal" else f"{name} ({paced.priority})"
                 rows.setdefault(row, []).append(columns(paced, busy_cores))
     return {
-        name: [median(column) for column in zip(*found, strict=True)]
-        for name, found in rows.items()
+        name: [median(column) for column in zip(*lateness, strict=True)]
+        for name, lateness in rows.items()
     }
 
 
@@ -225,7 +225,7 @@ def compare(offered: Offered, repeats: int) -> int:
         contestants += [loadgen, loadgen_raised]
     else:
         print(INSTALL)
-    held = []
+    claims = []
     for condition, beside in (("null work", nullcontext), ("beside a model", beside_the_model)):
         if beside is beside_the_model and not MODEL.exists():
             print(f"no {MODEL}: not run beside a model")
@@ -233,8 +233,8 @@ def compare(offered: Offered, repeats: int) -> int:
         with beside():
             medians = in_turns(offered, contestants, repeats)
         size = f"{offered.queries} queries at {offered.rate_hz:g}/s"
-        held.append(show(f"{condition}: {size}, medians of {repeats} runs [us; cores]", medians))
-    return 0 if all(held) else 1
+        claims.append(show(f"{condition}: {size}, medians of {repeats} runs [us; cores]", medians))
+    return 0 if all(claims) else 1
 
 
 def main() -> int:

@@ -32,12 +32,12 @@ from schemas.batch import QueriesAnswered
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
-from services.agent.control import Control
-from services.agent.group import Group
+from services.agent.link.batches import unpack_batch
+from services.agent.link.ring import Handover
 from services.agent.predictors.options import usable_cores
-from services.agent.recorder import unpack_batch
-from services.agent.ring import Handover
-from services.agent.session import Session, open_session
+from services.agent.worker.control import Control
+from services.agent.worker.group import Group
+from services.agent.worker.session import Session, open_session
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 WANTED_RATIO, WANTED_LEAST, WANTED_SHARE = 1.4, 1.0, 0.68
@@ -124,7 +124,7 @@ def plain(
     network = ort.InferenceSession(graph, settings, providers=["CPUExecutionProvider"])
     name = network.get_inputs()[0].name
     samples, pipeline = session.supply.samples, session.supply.pipeline
-    before, behind = pipeline.before[0].steps, pipeline.behind[0].steps
+    before, behind = pipeline.before[0].steps, pipeline.after[0].steps
     array = np.zeros_like(session.slots[0].arrays[0])
 
     def batch(number: int) -> tuple[float, float, float, float]:
@@ -145,60 +145,62 @@ def plain(
     def measure() -> Turn:
         cpu, began = time.process_time(), time.perf_counter()
         stamps = np.array([batch(number) for number in range(batches)])
-        whole, cpu = time.perf_counter() - began, time.process_time() - cpu
+        wall, cpu = time.perf_counter() - began, time.process_time() - cpu
         stages = np.diff(stamps, axis=1).sum(axis=0)
-        return Turn(*(float(each) / (batches * batch_size) for each in (whole, *stages, cpu)))
+        return Turn(*(float(seconds) / (batches * batch_size) for seconds in (wall, *stages, cpu)))
 
     return measure
 
 
 def in_turns(contestants: dict[str, Callable[[], Turn]], turns: int) -> dict[str, list[Turn]]:
     """Measure all of them in turn, forwards and backwards; the first time warms them."""
-    found: dict[str, list[Turn]] = {name: [] for name in contestants}
+    turns_by_name: dict[str, list[Turn]] = {name: [] for name in contestants}
     for turn in range(turns + 1):
         names = list(contestants)[:: -1 if turn % 2 else 1]
         for name in names:
             measured = contestants[name]()
             if turn:
-                found[name].append(measured)
-    return found
+                turns_by_name[name].append(measured)
+    return turns_by_name
 
 
-def printed(found: dict[str, list[Turn]], workers: int) -> int:
+def printed(turns_by_name: dict[str, list[Turn]], workers: int) -> int:
     """Print every contestant and the three claims; return how many were missed."""
     cores = usable_cores()
     fields = ("whole_s", "before_s", "predict_s", "behind_s", "cpu_s")
-    print(f"{'ms a sample':28}" + "".join(f"{each[:-2]:>9}" for each in fields) + "  samples/s")
-    for name, turns in found.items():
-        values = [median(getattr(turn, each) for turn in turns) * 1e3 for each in fields]
+    print(f"{'ms a sample':28}" + "".join(f"{field[:-2]:>9}" for field in fields) + "  samples/s")
+    for name, turns in turns_by_name.items():
+        values = [median(getattr(turn, field) for turn in turns) * 1e3 for field in fields]
         print(f"{name:28}" + "".join(f"{value:9.2f}" for value in values), end="")
         print(f"  {1e3 / values[0]:9.1f}")
-    stages = found[PLAIN]
+    stages = turns_by_name[PLAIN]
     slowest = max(median(t.before_s for t in stages) / workers, median(t.predict_s for t in stages))
     bound = min(1 / slowest, cores / median(turn.cpu_s for turn in stages))
-    share = 1 / median(turn.whole_s for turn in found[OURS]) / bound
+    share = 1 / median(turn.whole_s for turn in turns_by_name[OURS]) / bound
     claims = [
         (
             "times the plain loop, one predict thread in both",
-            _ratio(found, OURS, PLAIN),
+            _ratio(turns_by_name, OURS, PLAIN),
             WANTED_RATIO,
         ),
         (
             "times the plain loop with two predict threads, two in both",
-            _ratio(found, OURS_TWO, PLAIN_TWO),
+            _ratio(turns_by_name, OURS_TWO, PLAIN_TWO),
             WANTED_LEAST,
         ),
         (f"share of the bound of {bound:.1f} samples/s", share, WANTED_SHARE),
     ]
-    print(f"{_ratio(found, OURS, PLAIN_TWO):6.3f} times that with one predict thread of ours")
-    for text, value, wanted in claims:
-        print(f"{value:6.3f} {text}; wanted {wanted:g}: {'yes' if value >= wanted else 'NO'}")
-    return sum(value < wanted for _, value, wanted in claims)
+    print(
+        f"{_ratio(turns_by_name, OURS, PLAIN_TWO):6.3f} times that with one predict thread of ours"
+    )
+    for text, value, limit in claims:
+        print(f"{value:6.3f} {text}; wanted {limit:g}: {'yes' if value >= limit else 'NO'}")
+    return sum(value < limit for _, value, limit in claims)
 
 
-def _ratio(found: dict[str, list[Turn]], own: str, other: str) -> float:
+def _ratio(turns_by_name: dict[str, list[Turn]], own: str, peer: str) -> float:
     """Return the median over the turns of the throughputs' ratio."""
-    pairs = zip(found[other], found[own], strict=True)
+    pairs = zip(turns_by_name[peer], turns_by_name[own], strict=True)
     return median(theirs.whole_s / mine.whole_s for theirs, mine in pairs)
 
 
@@ -216,7 +218,7 @@ def main() -> int:
             open_session(subject(threads), size, MANIFESTS, Path(folder)) for threads in (1, 2)
         )
         handover = Handover.create(64 << 20, 1 << 20, Path(folder))
-        found = in_turns(
+        turns_by_name = in_turns(
             {
                 OURS: ours(session, handover, size, batches),
                 OURS_TWO: ours(two, handover, size, batches),
@@ -230,7 +232,7 @@ def main() -> int:
         f"EfficientNet-Lite0, batch {size}, {batches} batches, medians of {options.turns} turns,"
         f" {usable_cores()} cores, {workers} preparing, load {os.getloadavg()[0]:.1f}"
     )
-    return printed(found, workers)
+    return printed(turns_by_name, workers)
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ def cases(framework: str, device: str) -> Iterator[Case]:
 
 def in_blocks(calls: list[Callable[[], Any]], count: int, rounds: int) -> list[Any]:
     """Return each call's median times [us] by round, `count` calls of one after the other."""
-    found = np.empty((rounds, len(calls)))
+    times = np.empty((rounds, len(calls)))
     stamps = np.empty(count + 1, np.int64)
     for turn in range(rounds):
         for place in np.roll(np.arange(len(calls)), turn):
@@ -142,8 +142,8 @@ def in_blocks(calls: list[Callable[[], Any]], count: int, rounds: int) -> list[A
             for index in range(count):
                 call()
                 stamps[index + 1] = time.monotonic_ns()
-            found[turn, place] = np.median(np.diff(stamps)) / 1e3
-    return list(found.T)
+            times[turn, place] = np.median(np.diff(stamps)) / 1e3
+    return list(times.T)
 
 
 def one_by_one(calls: list[Callable[[], Any]], count: int) -> list[Any]:
@@ -151,13 +151,13 @@ def one_by_one(calls: list[Callable[[], Any]], count: int) -> list[Any]:
 
     What a machine does meanwhile then meets all of them; each finds another's data in the caches.
     """
-    random, found = np.random.default_rng(1), np.empty((count, len(calls)))
-    for row in found:
+    random, times = np.random.default_rng(1), np.empty((count, len(calls)))
+    for row in times:
         for place in random.permutation(len(calls)):
             began = time.monotonic_ns()
             calls[place]()
             row[place] = (time.monotonic_ns() - began) / 1e3
-    return list(found.T)
+    return list(times.T)
 
 
 def timed(calls: list[Callable[[], Any]], name: str, count: int, rounds: int) -> list[Any]:
@@ -180,9 +180,9 @@ class Over:
     @classmethod
     def of(cls, differences_us: Any) -> Self:
         """Return it of paired differences; too few leave an end open."""
-        found = percentile_interval(differences_us, 0.5)
-        low = -inf if found.low is None else found.low
-        return cls(median(differences_us), low, inf if found.high is None else found.high)
+        interval = percentile_interval(differences_us, 0.5)
+        low = -inf if interval.low is None else interval.low
+        return cls(median(differences_us), low, inf if interval.high is None else interval.high)
 
     def verdict(self, alike: "Over") -> str:
         """Say whether the claim holds, as far as intervals let one.
@@ -215,7 +215,7 @@ def measure(case: Case, count: int, rounds: int) -> bool:
     predictor.close()
     over, alike = Over.of(ours - (theirs + again) / 2), Over.of(again - theirs)
     verdict = over.verdict(alike)
-    times = "".join(f"{median(each):11.1f}" for each in (theirs, again, ours))
+    times = "".join(f"{median(times_us):11.1f}" for times_us in (theirs, again, ours))
     print(f"{case.framework:12} {case.name:18}{times} {over!s:32} {verdict}", flush=True)
     if verdict != "holds":
         print(f"{'':12} two bare calls differ by {alike}", flush=True)
@@ -232,9 +232,9 @@ def attribute(device: str, count: int, rounds: int) -> None:
     """Print what PyTorch's ResNet-50 costs with each part of our predict call switched off."""
     import torch
 
-    from services.agent.predictors.pytorch_outputs import leaves_of
+    from services.agent.predictors.pytorch.outputs import leaves_of
 
-    (case,) = (each for each in cases("pytorch", device) if each.name == RESNET)
+    (case,) = (candidate for candidate in cases("pytorch", device) if candidate.name == RESNET)
     request = case.request()
     predictor: Any = predictor_named("pytorch")(request)
     array, place = sample(predictor.opened.inputs[0]), "cuda" if device == "gpu" else "cpu"
@@ -264,17 +264,17 @@ def attribute(device: str, count: int, rounds: int) -> None:
     }
     times = dict(zip(calls, timed(list(calls.values()), RESNET, count, rounds), strict=True))
     print(f"PyTorch ResNet-50 on {device}, batch 1: medians, and of differences to bare [us]")
-    for name, found in times.items():
-        print(f"{name:32} {median(found):10.1f} {np.median(found - times['bare']):+9.2f}")
+    for name, times_us in times.items():
+        print(f"{name:32} {median(times_us):10.1f} {np.median(times_us - times['bare']):+9.2f}")
 
 
 def by_framework(options: argparse.Namespace) -> int:
     """Measure each framework in a process of its own; return how many claims were missed."""
     missed = 0
     for framework in options.frameworks or FRAMEWORKS[options.device]:
-        more = ["--calls", str(options.calls), "--rounds", str(options.rounds), "--here"]
-        more += ["--model", options.model] if options.model else []
-        command = [sys.executable, "-m", "benchmarks.predict", framework, *more]
+        arguments = ["--calls", str(options.calls), "--rounds", str(options.rounds), "--here"]
+        arguments += ["--model", options.model] if options.model else []
+        command = [sys.executable, "-m", "benchmarks.predict", framework, *arguments]
         missed += subprocess.run([*command, "--device", options.device]).returncode
     return missed
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from benchmarks.cluster import new_folder
 from cli.cluster.nats_server import NatsServer
 from mlscope.bus import nats
-from mlscope.bus.bus import Asked
 from mlscope.bus.permissions import inbox_prefix
+from mlscope.bus.records import ReceivedCommand
 from mlscope.load.arrivals import poisson_due_ns
 from mlscope.load.load import Load
 from mlscope.load.pacer import PacerProcess
@@ -27,8 +27,8 @@ from mlscope.settings import Settings
 from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest
 from schemas.plan import SessionPlan, Subject, WorkOrder
 from schemas.subjects import agent_command
-from services.scheduler.issued import IssuedLoad
-from services.scheduler.remote_load import Where, issue_load
+from services.scheduler.remote_load.issued import IssuedLoad
+from services.scheduler.remote_load.processes import BrokerAddress, issue_load
 
 RATE_HZ, QUERIES, REPEATS, AGENT = 1000.0, 5000, 3, "null"
 MOST_P99_US = 250.0
@@ -37,8 +37,8 @@ MOST_P99_US = 250.0
 def responder(url: str, seed_file: str) -> None:
     """Answer every query at once, for ever."""
 
-    async def answer(asked: Asked) -> bytes:
-        query = msgpack.unpackb(asked.body)["query"]
+    async def answer(command: ReceivedCommand) -> bytes:
+        query = msgpack.unpackb(command.body)["query"]
         return bytes(msgpack.packb({"query": query, "status": 0, "service_ns": 0, "error": ""}))
 
     async def serve() -> None:
@@ -79,11 +79,13 @@ def shown(name: str, late_ns: NDArray[np.int64]) -> str:
 
 def claimed(lates_ns: list[NDArray[np.int64]]) -> int:
     """Print whether the claim holds for these repeats; return 1 where it was missed."""
-    p99_us = median(float(np.percentile(each, 99, method="higher")) / 1e3 for each in lates_ns)
-    is_early = any(int(each.min()) < 0 for each in lates_ns)
+    p99_us = median(
+        float(np.percentile(late_ns, 99, method="higher")) / 1e3 for late_ns in lates_ns
+    )
+    is_early = any(int(late_ns.min()) < 0 for late_ns in lates_ns)
     holds = p99_us <= MOST_P99_US and not is_early
-    told = f"p99 <= {MOST_P99_US:g} us, never early"
-    print(f"claim ({told}): {'holds' if holds else 'MISSED'}, median p99 {p99_us:.1f} us")
+    claim = f"p99 <= {MOST_P99_US:g} us, never early"
+    print(f"claim ({claim}): {'holds' if holds else 'MISSED'}, median p99 {p99_us:.1f} us")
     return 0 if holds else 1
 
 
@@ -106,7 +108,7 @@ def main() -> int:
             target=responder, args=(server.url, str(server.seed_files["agent"])), daemon=True
         )
         agent.start()
-        where = Where(server.url, server.seeds["scheduler"], inbox_prefix("scheduler"))
+        where = BrokerAddress(server.url, server.seeds["scheduler"], inbox_prefix("scheduler"))
         time.sleep(2.0)
         for _ in range(REPEATS):
             print(shown("floor: nothing sent", paced_only(due_ns)))

@@ -80,10 +80,10 @@ class _Graph:
         self.weights.append(numpy_helper.from_array(values, name))
         return name
 
-    def convolved(self, value: str, made: Convolution) -> str:
-        kernel, bias = (self.constant(each) for each in made.weights(self._random))
-        sides = [made.kernel // 2] * 4
-        return self.add("Conv", value, kernel, bias, strides=[made.stride] * 2, pads=sides)
+    def convolved(self, value: str, convolution: Convolution) -> str:
+        kernel, bias = (self.constant(array) for array in convolution.weights(self._random))
+        sides = [convolution.kernel // 2] * 4
+        return self.add("Conv", value, kernel, bias, strides=[convolution.stride] * 2, pads=sides)
 
 
 def onnx_graph() -> bytes:
@@ -95,8 +95,8 @@ def onnx_graph() -> bytes:
     value = graph.add("MaxPool", value, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     for block in blocks():
         around = value if block.around is None else graph.convolved(value, block.around)
-        for number, each in enumerate(block.main):
-            value = graph.convolved(value, each)
+        for number, convolution in enumerate(block.main):
+            value = graph.convolved(value, convolution)
             value = graph.add("Relu", value) if number < 2 else value
         value = graph.add("Relu", graph.add("Add", value, around))
     value = graph.add("Flatten", graph.add("GlobalAveragePool", value))
@@ -107,9 +107,9 @@ def onnx_graph() -> bytes:
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", *shape])
         for name, shape in (("x", (3, 224, 224)), ("y", (_CLASSES,)))
     ]
-    whole = helper.make_graph(graph.nodes, "resnet50", places[:1], places[1:], graph.weights)
+    graph_proto = helper.make_graph(graph.nodes, "resnet50", places[:1], places[1:], graph.weights)
     opset = [helper.make_opsetid("", 17)]
-    model = helper.make_model(whole, opset_imports=opset, ir_version=8)
+    model = helper.make_model(graph_proto, opset_imports=opset, ir_version=8)
     body: bytes = model.SerializeToString()
     return body
 
@@ -120,35 +120,35 @@ def jax_network(seed: int = 0) -> Any:
     from jax import lax
 
     random = np.random.default_rng(seed)
-    made = [Convolution(3, _FIRST, 7, 2)]
+    convolutions = [Convolution(3, _FIRST, 7, 2)]
     for block in blocks():
-        made += [*block.main, *([block.around] if block.around else [])]
+        convolutions += [*block.main, *([block.around] if block.around else [])]
     parameters = {
-        "convolutions": [each.weights(random) for each in made],
+        "convolutions": [convolution.weights(random) for convolution in convolutions],
         "last": random.standard_normal((2048, _CLASSES), np.float32) / np.float32(45),
     }
 
-    def convolved(held: Iterator[Any], value: Any, each: Convolution) -> Any:
-        kernel, bias = next(held)
-        side = each.kernel // 2
-        strides, pads = (each.stride,) * 2, [(side, side)] * 2
-        found = lax.conv_general_dilated(value, kernel, strides, pads)
-        return found + bias[None, :, None, None]
+    def convolved(weights: Iterator[Any], value: Any, convolution: Convolution) -> Any:
+        kernel, bias = next(weights)
+        side = convolution.kernel // 2
+        strides, pads = (convolution.stride,) * 2, [(side, side)] * 2
+        output = lax.conv_general_dilated(value, kernel, strides, pads)
+        return output + bias[None, :, None, None]
 
-    def apply(given: Any, x: Any) -> Any:
-        held = iter(given["convolutions"])
-        value = jax.nn.relu(convolved(held, x, made[0]))
+    def apply(parameters: Any, x: Any) -> Any:
+        weights = iter(parameters["convolutions"])
+        value = jax.nn.relu(convolved(weights, x, convolutions[0]))
         window, strides = (1, 1, 3, 3), (1, 1, 2, 2)
         pads = ((0, 0), (0, 0), (1, 1), (1, 1))
         value = lax.reduce_window(value, -np.inf, lax.max, window, strides, pads)
         for block in blocks():
             first, second, third = block.main
-            inner = jax.nn.relu(convolved(held, value, first))
-            inner = jax.nn.relu(convolved(held, inner, second))
-            inner = convolved(held, inner, third)
-            around = value if block.around is None else convolved(held, value, block.around)
+            inner = jax.nn.relu(convolved(weights, value, first))
+            inner = jax.nn.relu(convolved(weights, inner, second))
+            inner = convolved(weights, inner, third)
+            around = value if block.around is None else convolved(weights, value, block.around)
             value = jax.nn.relu(inner + around)
-        return value.mean((2, 3)) @ given["last"]
+        return value.mean((2, 3)) @ parameters["last"]
 
     return apply, parameters
 
@@ -158,13 +158,19 @@ def torch_network() -> Any:
     import torch
     from torch import nn
 
-    def convolved(each: Convolution) -> Any:
-        return nn.Conv2d(each.inputs, each.outputs, each.kernel, each.stride, each.kernel // 2)
+    def convolved(convolution: Convolution) -> Any:
+        return nn.Conv2d(
+            convolution.inputs,
+            convolution.outputs,
+            convolution.kernel,
+            convolution.stride,
+            convolution.kernel // 2,
+        )
 
     class Bottleneck(nn.Module):
         def __init__(self, block: Block) -> None:
             super().__init__()
-            self.main = nn.ModuleList(convolved(each) for each in block.main)
+            self.main = nn.ModuleList(convolved(convolution) for convolution in block.main)
             self.around = convolved(block.around) if block.around else nn.Identity()
 
         def forward(self, value: torch.Tensor) -> torch.Tensor:

@@ -25,10 +25,14 @@ def onnx_graph() -> bytes:
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", *shape])
         for name, shape in (("x", (3, 224, 224)), ("y", (CLASSES,)))
     ]
-    held = [numpy_helper.from_array(np.array(values, np.int64), name) for name, values in ends]
-    whole = helper.make_graph(nodes, "shell", places[:1], places[1:], held)
+    initializers = [
+        numpy_helper.from_array(np.array(values, np.int64), name) for name, values in ends
+    ]
+    graph_proto = helper.make_graph(nodes, "shell", places[:1], places[1:], initializers)
     opset = [helper.make_opsetid("", 17)]
-    body: bytes = helper.make_model(whole, opset_imports=opset, ir_version=8).SerializeToString()
+    body: bytes = helper.make_model(
+        graph_proto, opset_imports=opset, ir_version=8
+    ).SerializeToString()
     return body
 
 

@@ -46,8 +46,8 @@ def servers_s(folder: Path) -> float:
 def shown(help_ms: float, up_s: float) -> int:
     """Print whether the claims hold; return 1 where one was missed."""
     holds = help_ms <= MOST_HELP_MS and up_s <= MOST_UP_S
-    told = f"help <= {MOST_HELP_MS:g} ms, up to accepted <= {MOST_UP_S:g} s"
-    print(f"claim ({told}): {'holds' if holds else 'MISSED'}")
+    claim = f"help <= {MOST_HELP_MS:g} ms, up to accepted <= {MOST_UP_S:g} s"
+    print(f"claim ({claim}): {'holds' if holds else 'MISSED'}")
     return 0 if holds else 1
 
 

@@ -60,7 +60,7 @@ def _fill(rows: collector.Store, run: str, shape: Shape, level: Level) -> int:
         else:
             queries += batch.count
         if sequence % BATCHES_A_COMMIT == BATCHES_A_COMMIT - 1:
-            rows.save([prepared_of(each, REQUESTED_NS) for each in waiting])
+            rows.save([prepared_of(waiting_batch, REQUESTED_NS) for waiting_batch in waiting])
             waiting.clear()
     if waiting:
         rows.save([prepared_of(each, REQUESTED_NS) for each in waiting])
@@ -107,8 +107,8 @@ def _moved(frame: pl.DataFrame, shift: dict[str, int], later_ns: int = 0) -> pl.
 
 def _notes(layers: pl.DataFrame) -> list[bytes]:
     """Return what a framework says of each layer, as JSON."""
-    told = ("index", "type", "shape", "memory_bytes", "flops", "bytes_read", "bytes_written")
-    rows = layers.select(pl.col("layer").alias("index"), *told[1:], "memory_kind").to_dicts()
+    attributes = ("index", "type", "shape", "memory_bytes", "flops", "bytes_read", "bytes_written")
+    rows = layers.select(pl.col("layer").alias("index"), *attributes[1:], "memory_kind").to_dicts()
     return [json.dumps(row).encode() for row in rows]
 
 

@@ -16,7 +16,6 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
 from itertools import pairwise
@@ -27,10 +26,10 @@ from psycopg import connect
 
 from benchmarks.cluster import new_folder
 from benchmarks.stored_run import EVALUATION, MEASURED, stored
-from benchmarks.timing import Timed, cpu_s, kept, peak_bytes
+from benchmarks.timing import Timed, cpu_s, keeping, peak_bytes
 from cli.cluster.postgres import Postgres
 from services.analyzer.analysis import analyze
-from services.analyzer.bounds import Bounds
+from services.analyzer.frames.bounds import Bounds
 from services.analyzer.store import Store
 
 WANTED_BYTES, BOUNDED_BYTES = 2e9, 3e9
@@ -38,7 +37,7 @@ WANTED_BYTES, BOUNDED_BYTES = 2e9, 3e9
 _SPAWN = multiprocessing.get_context("spawn")
 
 
-def analyzed(address: str, server: int, bounds: Bounds, told: Any) -> None:
+def analyzed(address: str, server: int, bounds: Bounds, queue: Any) -> None:
     """Do what the analyzer does with a measured evaluation; put what it took into `told`.
 
     `server` is the process of the database's.
@@ -50,16 +49,16 @@ def analyzed(address: str, server: int, bounds: Bounds, told: Any) -> None:
         busy_s.append(cpu_s(server))
         memory = {"started": base, "read": peak_bytes()}
         spans = sum(run.spans.height for run in frames.measured)
-        done = analyze(frames)
+        analysis = analyze(frames)
         timed.note("analyze")
         busy_s.append(cpu_s(server))
         memory["analyze"] = peak_bytes()
-        store.write(EVALUATION, done.tables, done.digest, done.trees)
+        store.write(EVALUATION, analysis.tables, analysis.digest, analysis.trees)
         timed.note("write")
         busy_s.append(cpu_s(server))
         memory["write"] = peak_bytes()
-    caveats = {table.name: list(table.caveats) for table in done.tables}
-    told.put(
+    caveats = {table.name: list(table.caveats) for table in analysis.tables}
+    queue.put(
         {
             "spans": spans,
             "seconds": timed.seconds,
@@ -67,26 +66,26 @@ def analyzed(address: str, server: int, bounds: Bounds, told: Any) -> None:
             "server": _server_peak(address),
             "server_s": [after - before for before, after in pairwise(busy_s)],
             "caveats": caveats["kernels_by_layer"],
-            "tables": len(done.tables),
-            "rows": sum(len(table.rows) for table in done.tables),
-            "silent": [name for name, found in caveats.items() if not _is_said(found)],
+            "tables": len(analysis.tables),
+            "rows": sum(len(table.rows) for table in analysis.tables),
+            "silent": [
+                name
+                for name, table_caveats in caveats.items()
+                if not any("spans were read" in caveat for caveat in table_caveats)
+            ],
         }
     )
-
-
-def _is_said(caveats: Sequence[str]) -> bool:
-    return any("spans were read" in caveat for caveat in caveats)
 
 
 def _server_peak(address: str) -> int:
     """Return the most memory one of the server's processes held, shared buffers among it."""
     with connect(address, autocommit=True) as session:
         pids = session.execute("SELECT pid FROM pg_stat_activity").fetchall()
-    found = []
+    peaks = []
     for (pid,) in pids:
         with suppress(OSError):
-            found.append(peak_bytes(pid))
-    return max(found, default=0)
+            peaks.append(peak_bytes(pid))
+    return max(peaks, default=0)
 
 
 def measure(queries: int, bounds: Bounds) -> dict[str, Any]:
@@ -96,40 +95,41 @@ def measure(queries: int, bounds: Bounds) -> dict[str, Any]:
         began_s = time.monotonic()
         spans = stored(address, queries)
         filled_s = time.monotonic() - began_s
-        told = _SPAWN.SimpleQueue()
-        process = _SPAWN.Process(target=analyzed, args=(address, postgres.pid, bounds, told))
+        queue = _SPAWN.SimpleQueue()
+        process = _SPAWN.Process(target=analyzed, args=(address, postgres.pid, bounds, queue))
         process.start()
-        found: dict[str, Any] = told.get()
+        report: dict[str, Any] = queue.get()
         process.join()
-    return {**found, "stored": spans, "filled_s": filled_s}
+    return {**report, "stored": spans, "filled_s": filled_s}
 
 
-def printed(found: dict[str, Any], bounds: Bounds) -> bool:
+def printed(report: dict[str, Any], bounds: Bounds) -> bool:
     """Print what it took; whether memory stayed where it is wanted."""
     print(
-        f"{found['stored']:,} spans in PostgreSQL (stored in {found['filled_s']:.0f} s), bound "
-        f"{bounds.spans:,}: {found['spans']:,} read, {found['tables']} tables of {found['rows']:,} "
+        f"{report['stored']:,} spans in PostgreSQL (stored in {report['filled_s']:.0f} s), bound "
+        f"{bounds.spans:,}: {report['spans']:,} read, "
+        f"{report['tables']} tables of {report['rows']:,} "
         f"rows; load average {os.getloadavg()[0]:.1f}"
     )
     print(
         f"{'':10} {'wall, s':>8} {'CPU, s':>7} {'server CPU, s':>14} {'peak memory so far, GB':>23}"
     )
     for (step, (wall, cpu)), server in zip(
-        found["seconds"].items(), found["server_s"], strict=True
+        report["seconds"].items(), report["server_s"], strict=True
     ):
-        gb = found["memory"][step] / 1e9
+        gb = report["memory"][step] / 1e9
         print(f"{step:10} {wall:8.2f} {cpu:7.2f} {server:14.2f} {gb:23.2f}")
-    print(f"before the first of them: {found['memory']['started'] / 1e9:.2f} GB")
-    print(f"largest process of the server: {found['server'] / 1e9:.2f} GB (256 MiB are buffers)")
-    is_cut = found["spans"] < found["stored"]
+    print(f"before the first of them: {report['memory']['started'] / 1e9:.2f} GB")
+    print(f"largest process of the server: {report['server'] / 1e9:.2f} GB (256 MiB are buffers)")
+    is_cut = report["spans"] < report["stored"]
     print("what the tables say of it:" if is_cut else "nothing was left out")
-    for caveat in found["caveats"] if is_cut else ():
+    for caveat in report["caveats"] if is_cut else ():
         print(f"  {caveat}")
-    if is_cut and found["silent"]:
-        print(f"tables that do not say so: {', '.join(found['silent'])}")
-    most = BOUNDED_BYTES if is_cut else WANTED_BYTES
-    is_small = bool(found["memory"]["write"] <= most)
-    print(f"wanted: {most / 1e9:g} GB or less: {'yes' if is_small else 'no'}")
+    if is_cut and report["silent"]:
+        print(f"tables that do not say so: {', '.join(report['silent'])}")
+    bound_bytes = BOUNDED_BYTES if is_cut else WANTED_BYTES
+    is_small = bool(report["memory"]["write"] <= bound_bytes)
+    print(f"wanted: {bound_bytes / 1e9:g} GB or less: {'yes' if is_small else 'no'}")
     return is_small
 
 
@@ -141,7 +141,7 @@ def main() -> int:
     parser.add_argument("--keep", default="", metavar="NAME", help="write results/NAME.txt too")
     options = parser.parse_args()
     bounds = Bounds(**{**asdict(Bounds()), "spans": options.most_spans})
-    with kept(options.keep, is_wanted=bool(options.keep)):
+    with keeping(options.keep, is_wanted=bool(options.keep)):
         is_good = printed(measure(options.queries, bounds), bounds)
     return int(not is_good)
 

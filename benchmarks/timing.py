@@ -41,8 +41,8 @@ class Timed:
 def peak_bytes(pid: int | str = "self") -> int:
     """Return the most memory a process held so far (VmHWM; ru_maxrss would count its parent's)."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    told = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
-    return int(told[0]) * 1024 if told else 0
+    sizes_kib = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
+    return int(sizes_kib[0]) * 1024 if sizes_kib else 0
 
 
 def cpu_s(pid: int) -> float:
@@ -54,7 +54,7 @@ def cpu_s(pid: int) -> float:
 
 
 @contextlib.contextmanager
-def kept(name: str, *, is_wanted: bool) -> Iterator[None]:
+def keeping(name: str, *, is_wanted: bool) -> Iterator[None]:
     """Have what is printed written to results/`name`.txt too, with machine and commit on top."""
     if not is_wanted:
         yield
@@ -84,9 +84,9 @@ def undisturbed(*, is_wanted: bool) -> Iterator[str]:
 
 def machine() -> str:
     """Return the commit, the day and the machine, as results begin."""
-    asked = ("git", "describe", "--always", "--dirty", "--exclude=*")
-    told = subprocess.run(asked, capture_output=True, text=True, check=False, cwd=RESULTS)
-    commit = told.stdout.strip() or "unknown"
+    command = ("git", "describe", "--always", "--dirty", "--exclude=*")
+    described = subprocess.run(command, capture_output=True, text=True, check=False, cwd=RESULTS)
+    commit = described.stdout.strip() or "unknown"
     day = datetime.now(UTC).strftime("%Y-%m-%d")
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

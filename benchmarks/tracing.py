@@ -13,8 +13,13 @@ import polars as pl
 
 from schemas.batch import SpanKind
 from schemas.level import Level
-from services.analyzer.frames import Run, RunRow
-from services.analyzer.row_schemas import LAYER_SCHEMA, OUTPUT_SCHEMA, QUERY_SCHEMA, SPAN_SCHEMA
+from services.analyzer.frames.evaluation import Run, RunRow
+from services.analyzer.frames.row_schemas import (
+    LAYER_SCHEMA,
+    OUTPUT_SCHEMA,
+    QUERY_SCHEMA,
+    SPAN_SCHEMA,
+)
 
 Columns = dict[str, npt.NDArray[np.int64]]
 
@@ -100,12 +105,12 @@ def _as(frame: pl.DataFrame, schema: dict[str, type[pl.DataType]]) -> pl.DataFra
 
 def _layers(shape: Shape, run_key: int) -> pl.DataFrame:
     index = np.arange(shape.layers)
-    known = pl.DataFrame(
+    layers = pl.DataFrame(
         {
             "run_key": np.full(shape.layers, run_key),
             "layer": index,
-            "name": [layer_name(int(each)) for each in index],
-            "type": [TYPES[each % len(TYPES)] for each in index],
+            "name": [layer_name(int(number)) for number in index],
+            "type": [TYPES[number % len(TYPES)] for number in index],
             "shape": ["[8, 64, 56, 56]"] * shape.layers,
             "provider": ["cuda"] * shape.layers,
             "original": ["[]"] * shape.layers,
@@ -116,7 +121,7 @@ def _layers(shape: Shape, run_key: int) -> pl.DataFrame:
             "memory_kind": ["outputs"] * shape.layers,
         }
     )
-    return _as(known, dict(LAYER_SCHEMA))
+    return _as(layers, dict(LAYER_SCHEMA))
 
 
 def layer_name(index: int) -> str:
@@ -158,8 +163,8 @@ def _kernels(launch: Columns, random: np.random.Generator) -> Columns:
     durations = random.integers(1_000, 6_000, count)
     stream = (random.random(count) < 0.1).astype(np.int64)
     starts = np.empty(count, np.int64)
-    for each in (0, 1):
-        mine = stream == each
+    for device in (0, 1):
+        mine = stream == device
         spent = np.cumsum(durations[mine]) - durations[mine]
         ready = launch["start_ns"][mine] + 5_000
         starts[mine] = np.maximum.accumulate(ready - spent) + spent
@@ -207,8 +212,8 @@ def _names(of: Columns, level: Level, kind: SpanKind) -> pl.Series:
         name = "query" if level == Level.APPLICATION else "predict"
         return pl.Series([name], dtype=pl.String).new_from_index(0, len(of["query"]))
     if level == Level.FRAMEWORK:
-        known = [layer_name(each) for each in range(int(of["layer"].max()) + 1)]
-        return pl.Series(known, dtype=pl.String).gather(of["layer"])
+        layer_names = [layer_name(number) for number in range(int(of["layer"].max()) + 1)]
+        return pl.Series(layer_names, dtype=pl.String).gather(of["layer"])
     if kind == SpanKind.LAUNCH:
         calls = pl.Series(["cudaLaunchKernel", "cudaMemcpyAsync"], dtype=pl.String)
         return calls.gather((of["correlation"] % 100 == 0).astype(np.int64))

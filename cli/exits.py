@@ -11,11 +11,11 @@ INTERRUPTED = 130
 
 MEANINGS = {
     OK: "done",
-    FAILED: "failed: an evaluation or a run of it failed, a service refused, something is missing",
-    USAGE: "usage: an argument or a field of the request is wrong, or names what is not known",
-    GATE: "gate: measured, but a limit that was asked for does not hold (status: not running)",
-    AUTH: "auth: the key in use may not do that",
-    NO_AGENT: "no agent: none that is known can run the request",
-    INVALID: "invalid: measured, but batches are missing, or (--strict) with a caveat",
+    FAILED: "failed: an evaluation or a run failed, a service refused, or something is missing",
+    USAGE: "usage: an argument or a request field is wrong, or names something unknown",
+    GATE: "gate: measured, but a required limit does not hold (status: no cluster is running)",
+    AUTH: "auth: the key in use does not allow this",
+    NO_AGENT: "no agent: no known agent can run the request",
+    INVALID: "invalid: measured, but batches are missing, or (--strict) there are caveats",
     INTERRUPTED: "interrupted: Ctrl-C; an evaluation that ran in the foreground is cancelled",
 }

@@ -1,11 +1,11 @@
-"""Errors as an exit code and a sentence with the next step."""
+"""Errors as an exit code and a message for the user."""
 
 from dataclasses import dataclass
 from subprocess import CalledProcessError
 
 from cli import exits
 from cli.cluster.errors import ClusterError
-from mlscope.assets.errors import AssetError
+from mlscope.assets.errors import FetchError
 from mlscope.bus.errors import BusError, NotPermitted
 from mlscope.client.errors import (
     ClientError,
@@ -16,44 +16,46 @@ from mlscope.client.errors import (
 )
 from mlscope.errors import UnsuitableDatabase
 from mlscope.settings import InvalidSetting
-from schemas.errors import SchemaError
+from schemas.encoding.errors import SchemaError
 from schemas.request import Refused
-from services.agent.errors import AssetUnusable, NameTaken
+from services.agent.errors import FetchFailed, NameTaken
 
-_USAGE = frozenset({"malformed", "invalid", "unknown"})
+_USAGE_ERRORS = frozenset({"malformed", "invalid", "unknown"})
 
 
 class Misused(Exception):
-    """An argument is wrong; the message says which and what it may be."""
+    """An argument is wrong; the message names it and its allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a command ends that could not do its work."""
+    """The exit code and the message of a command that failed."""
 
     code: int
     text: str
 
 
 def explain(error: Exception) -> Failure | None:
-    """Return how to end on an error; None for one that is a defect of ours."""
+    """Return the exit code and message for `error`; None when it is a defect of mlscope."""
     match error:
-        case CommandRefused():
-            return Failure(_refusal_code(error.refused), refusal_text(error.refused))
+        case CommandRefused(refused=refused):
+            code = exits.USAGE if refused.error in _USAGE_ERRORS else exits.FAILED
+            if refused.error == "unsatisfiable":
+                code = exits.NO_AGENT
+            return Failure(code, refusal_text(refused))
         case Denied() | NotPermitted():
             return Failure(exits.AUTH, str(error))
         case StillRunning():
-            next_step = f"`mlscope watch {error.evaluation}` goes on watching"
+            next_step = f"`mlscope watch {error.evaluation}` continues watching"
             return Failure(exits.FAILED, f"{error}; {next_step}")
         case Misused() | NoSuchTable() | InvalidSetting() | SchemaError():
             return Failure(exits.USAGE, str(error))
-        case OSError(filename=str(name), strerror=str(why)):
-            return Failure(exits.FAILED, f"{name}: {why}")
-        case NameTaken():
-            return Failure(exits.FAILED, str(error))
+        case OSError(filename=str(name), strerror=str(reason)):
+            return Failure(exits.FAILED, f"{name}: {reason}")
         case (
-            AssetError()
-            | AssetUnusable()
+            NameTaken()
+            | FetchError()
+            | FetchFailed()
             | ClientError()
             | BusError()
             | ClusterError()
@@ -62,19 +64,18 @@ def explain(error: Exception) -> Failure | None:
         ):
             return Failure(exits.FAILED, str(error))
         case CalledProcessError():
-            return Failure(exits.FAILED, f"`{' '.join(error.cmd[1:])}` failed, see above")
+            return Failure(exits.FAILED, f"`{' '.join(error.cmd[1:])}` failed; see its output")
     return None
 
 
-def _refusal_code(refused: Refused) -> int:
-    if refused.error == "unsatisfiable":
-        return exits.NO_AGENT
-    return exits.USAGE if refused.error in _USAGE else exits.FAILED
-
-
 def refusal_text(refused: Refused) -> str:
-    """Return a refusal in lines: what is wrong, what is allowed, and each agent's reason."""
-    lines = [f"{refused.error}: {_without_reasons(refused)}"]
+    """Return a refusal in lines: the message, the field, what is allowed, each agent's reason."""
+    message = refused.message
+    if refused.agents:
+        # The message ends with the agents' reasons, which follow below, a line each.
+        first_reason = f"{refused.agents[0].agent}: {refused.agents[0].reason}"
+        message = message.partition(first_reason)[0].rstrip(" :") or message
+    lines = [f"{refused.error}: {message}"]
     if refused.field and refused.field not in refused.message:
         lines.append(f"  field: {refused.field}")
     if refused.found and refused.found not in refused.message:
@@ -83,11 +84,3 @@ def refusal_text(refused: Refused) -> str:
         lines.append(f"  allowed: {refused.allowed}")
     lines += [f"  {agent.agent}: {agent.reason}" for agent in refused.agents]
     return "\n".join(lines)
-
-
-def _without_reasons(refused: Refused) -> str:
-    """Return the message as far as the agents' reasons, which follow a line each."""
-    if not refused.agents:
-        return refused.message
-    first = f"{refused.agents[0].agent}: {refused.agents[0].reason}"
-    return refused.message.partition(first)[0].rstrip(" :") or refused.message

@@ -1,4 +1,4 @@
-"""`mlscope …`: parses the command line and runs one command, loaded only then."""
+"""`mlscope …`: parses the command line, then imports and runs one command."""
 
 import io
 import os
@@ -12,18 +12,20 @@ from cli.parser import parse
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; see `cli.exits`."""
-    _write_by_lines()
-    words = sys.argv[1:] if argv is None else argv
-    if not words:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Lines of stdout and stderr keep their order when both go to the same file or pipe.
+        sys.stdout.reconfigure(line_buffering=True)
+    argv = sys.argv[1:] if argv is None else argv
+    if not argv:
         build_parser().print_help(sys.stderr)
         return exits.USAGE
-    arguments = parse(build_parser(), words)
+    arguments = parse(build_parser(), argv)
     try:
         return int(arguments.run(arguments))
     except KeyboardInterrupt:
         return exits.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has gone; Python must not complain about it at exit.
+        # The reader of our output has closed the pipe; Python must not complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.OK
     except Exception as error:
@@ -34,12 +36,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"mlscope {arguments.command}: {failure.text}", file=sys.stderr)
         return failure.code
-
-
-def _write_by_lines() -> None:
-    """Keep lines of stdout and stderr in their order where both go to the same file or pipe."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)
 
 
 if __name__ == "__main__":

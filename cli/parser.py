@@ -1,4 +1,4 @@
-"""A parser that says in one line what is wrong, and what was perhaps meant."""
+"""A parser that explains a usage error in one line and suggests a correction."""
 
 import argparse
 import re
@@ -8,82 +8,79 @@ from typing import Any, NoReturn
 
 from cli import exits
 
-_CHOICE = re.compile(
-    r"argument (?P<name>.*?): invalid choice: (?P<found>.*?) \(choose from (?P<all>.*)\)"
+_INVALID_CHOICE = re.compile(
+    r"argument (?P<name>.*?): invalid choice: (?P<value>.*?) \(choose from (?P<choices>.*)\)"
 )
 _HELP_COLUMN = 26
-_LEFT_OUT = (argparse.OPTIONAL, argparse.ZERO_OR_MORE, argparse.ONE_OR_MORE)
-"""Arguments of which there may be none, or more than there are before an option."""
+_VARIABLE_LENGTH = (argparse.OPTIONAL, argparse.ZERO_OR_MORE, argparse.ONE_OR_MORE)
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose namespace's `parser` is the one of the command that was named."""
+    """An argument parser that stores itself as `parser` in the namespace.
+
+    With subcommands, `parser` is the parser of the subcommand on the command line.
+    """
 
     def __init__(self, **settings: Any) -> None:
-        """Take what `ArgumentParser` takes; options are never abbreviated."""
-        super().__init__(allow_abbrev=False, formatter_class=_formatter, **settings)
+        """Pass `settings` to `ArgumentParser`; options are never abbreviated."""
+        super().__init__(
+            allow_abbrev=False,
+            formatter_class=lambda prog: argparse.HelpFormatter(
+                prog, max_help_position=_HELP_COLUMN
+            ),
+            **settings,
+        )
         self.set_defaults(parser=self)
-        self._is_mixing = False
+        self._is_intermixing = False
 
     def parse_known_args(  # type: ignore[override]
         self,
         args: Sequence[str] | None = None,
         namespace: argparse.Namespace | None = None,
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Return the arguments and the words nobody takes; options may stand between the former.
+        """Return the arguments and the unknown words; options may stand between arguments.
 
-        argparse itself gives an argument that may be left out nothing where an option comes first.
+        argparse itself leaves an optional argument empty when an option precedes it.
         """
-        may_be_left_out = any(
-            action.nargs in _LEFT_OUT and not action.option_strings for action in self._actions
+        has_variable_length = any(
+            action.nargs in _VARIABLE_LENGTH and not action.option_strings
+            for action in self._actions
         )
-        if self._is_mixing or not may_be_left_out:
+        if self._is_intermixing or not has_variable_length:
             return super().parse_known_args(args, namespace)
-        self._is_mixing = True
+        self._is_intermixing = True
         try:
             return self.parse_known_intermixed_args(args, namespace)
         finally:
-            self._is_mixing = False
+            self._is_intermixing = False
 
     def error(self, message: str) -> NoReturn:
-        """End with the exit code for wrong usage."""
-        text = _readable(message)
-        self.exit(exits.USAGE, f"{self.prog}: {text}\n  see `{self.prog} --help`\n")
+        """Print the error and end with the exit code for wrong usage."""
+        invalid = _INVALID_CHOICE.fullmatch(message)
+        if invalid is not None:
+            choices = [choice.strip(" '") for choice in invalid["choices"].split(",")]
+            value = invalid["value"].strip("'")
+            hint = _suggestion(value, choices) or f"; choose from: {', '.join(choices)}"
+            message = f"{invalid['name']}: unknown value {value!r}{hint}"
+        self.exit(exits.USAGE, f"{self.prog}: {message}\n  see `{self.prog} --help`\n")
 
-    def refuse_unknown(self, words: Sequence[str]) -> NoReturn:
-        """End because of words that no option or argument takes."""
-        word = words[0].partition("=")[0]
-        if not word.startswith("-"):
-            self.error(f"{word!r} is one argument too many")
-        self.error(f"no option {word}{_near(word, self._options())}")
-
-    def _options(self) -> list[str]:
-        return re.findall(r"(?<![\w-])--[a-z][a-z-]*", self.format_help())
+    def refuse_unknown(self, arguments: Sequence[str]) -> NoReturn:
+        """End because of `arguments` that the command does not have."""
+        option = arguments[0].partition("=")[0]
+        if not option.startswith("-"):
+            self.error(f"unexpected argument {option!r}")
+        options = re.findall(r"(?<![\w-])--[a-z][a-z-]*", self.format_help())
+        self.error(f"unknown option {option}{_suggestion(option, options)}")
 
 
-def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> argparse.Namespace:
-    """Return the arguments; what is wrong is told by the command's own `Parser`."""
-    arguments, unknown = parser.parse_known_args(words)
+def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the arguments in `argv`; the command's own `Parser` reports usage errors."""
+    arguments, unknown = parser.parse_known_args(argv)
     if unknown:
         arguments.parser.refuse_unknown(unknown)
     return arguments
 
 
-def _formatter(prog: str) -> argparse.HelpFormatter:
-    return argparse.HelpFormatter(prog, max_help_position=_HELP_COLUMN)
-
-
-def _readable(message: str) -> str:
-    """Return argparse's words for a wrong choice as a question, and others as they are."""
-    wrong = _CHOICE.fullmatch(message)
-    if wrong is None:
-        return message
-    known = [each.strip(" '") for each in wrong["all"].split(",")]
-    found = wrong["found"].strip("'")
-    near = _near(found, known) or f"; there are: {', '.join(known)}"
-    return f"{wrong['name']}: nothing is called {found!r}{near}"
-
-
-def _near(word: str, known: Sequence[str]) -> str:
-    near = get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+def _suggestion(misspelt: str, candidates: Sequence[str]) -> str:
+    matches = get_close_matches(misspelt, candidates, n=1)
+    return f"; did you mean {matches[0]}?" if matches else ""

@@ -1,19 +1,19 @@
-"""Counts in sentences: a noun by how many there are, and the verb that goes with it."""
+"""Counts in sentences: the plural of a noun, and the verb that agrees with the count. Pure."""
 
 
-def many(count: int, what: str) -> str:
+def many(count: int, noun: str) -> str:
     """Return a count with its noun: `1 layer`, `3 layers`, `2 queries`, `0 batches`."""
-    return f"{count} {what if count == 1 else _plural(what)}"
+    return f"{count} {noun if count == 1 else _plural(noun)}"
 
 
-def counted(mean: float, what: str) -> str:
+def counted(mean: float, noun: str) -> str:
     """Return a mean count with its noun: `1 call`, `1.5 calls`."""
-    return f"{mean:g} {what if mean == 1 else _plural(what)}"
+    return f"{mean:g} {noun if mean == 1 else _plural(noun)}"
 
 
-def verb(count: int, one: str, more: str) -> str:
-    """Return the verb for a count: `1 of 3 layers is`, `2 of 3 layers are`."""
-    return one if count == 1 else more
+def verb(count: int, singular: str, plural: str) -> str:
+    """Return `singular` if `count` is 1, else `plural`: `1 of 3 layers is`, `2 of 3 layers are`."""
+    return singular if count == 1 else plural
 
 
 def be(count: int) -> str:

@@ -1,7 +1,7 @@
-"""One connection to PostgreSQL: opened when needed, anew after a loss, used by one at a time.
+"""One connection to PostgreSQL: opened when needed, reopened after a loss, used by one thread.
 
-Blocking: services call it in threads, which may outlive whoever asked them. So `close` does not
-pull a connection from under a transaction: what is under way ends, then the connection closes.
+Blocking: services call it in threads, which may outlive their callers. So `close` does not close
+the connection during a transaction: the transaction ends first, then the connection closes.
 """
 
 import threading
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 class Database:
-    """A connection at `address`; a silent server is waited for within bounds."""
+    """A connection to the database at `address`; the waits for a silent server are bounded."""
 
     def __init__(self, address: str) -> None:
-        """Take a conninfo or URL; what it says of time-outs counts."""
+        """Take a conninfo string or URL; its own time-outs override the defaults."""
         bounds = {"connect_timeout": 10, "keepalives_idle": 10, "tcp_user_timeout": 30_000}
         self._address = make_conninfo("", **(bounds | conninfo_to_dict(address)))
         self._turn = threading.Lock()
@@ -42,9 +42,10 @@ class Database:
                     self._drop()
 
     def read(self, act: Callable[[psycopg.Connection[Any]], T]) -> T:
-        """Do what only reads, and again when a kept connection turns out to be dead.
+        """Run `act`, which only reads, in a transaction and return its result.
 
-        A server that was restarted leaves one behind. Raises psycopg's errors.
+        If an open connection turns out to be dead, as after a restart of the server, `act` is
+        retried on a new one. Raises psycopg's errors.
         """
         was_kept = self._connection is not None
         try:
@@ -57,7 +58,7 @@ class Database:
             return act(session)
 
     def close(self) -> None:
-        """Close after the transaction under way, or leave that to it when it takes long."""
+        """Close after the current transaction; a long transaction closes the connection itself."""
         self._is_closed = True
         if self._turn.acquire(timeout=_CLOSE_S):
             try:

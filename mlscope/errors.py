@@ -1,23 +1,23 @@
-"""What can go wrong in what services share and has no package of its own."""
+"""Errors of the shared modules that have no package of their own."""
 
 
 class UnsuitableDatabase(Exception):
-    """The database cannot hold what mlscope stores."""
+    """The database can't store mlscope's data."""
 
 
 class WrongEncoding(UnsuitableDatabase):
-    """The database does not keep text as Unicode: names would come back changed or as bytes."""
+    """The database does not store text as Unicode: names would be changed or returned as bytes."""
 
     def __init__(self, database: str, encoding: str) -> None:
-        """Name the database and what its encoding is."""
+        """Give the name of the database and its encoding."""
         self.database, self.encoding = database, encoding
         super().__init__(
             f"database {database} has encoding {encoding}, mlscope needs UTF8; an encoding cannot "
-            f"be changed, so make another one and point MLSCOPE_DATABASE_URL at it: {self.fix}"
+            f"be changed, so create another one and set MLSCOPE_DATABASE_URL to it: {self.fix}"
         )
 
     @property
     def fix(self) -> str:
-        """The SQL that makes a database which will do."""
+        """The SQL that creates a suitable database."""
         name = f"{self.database}_utf8".replace('"', '""')
         return f"CREATE DATABASE \"{name}\" ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0"

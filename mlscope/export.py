@@ -1,4 +1,4 @@
-"""Tables as files: Parquet and Arrow IPC, with units and descriptions as metadata. Needs polars."""
+"""Tables as Parquet files, with units and descriptions as metadata, and as Arrow IPC files."""
 
 import io
 import json
@@ -14,13 +14,13 @@ _TYPES = MappingProxyType(
 
 
 def frame_of(table: Table) -> pl.DataFrame:
-    """Return a table's rows as a typed frame."""
+    """Return the rows of a table as a typed frame."""
     schema = {column.name: _TYPES[column.type] for column in table.columns}
     return pl.DataFrame(table.rows, schema=schema, orient="row")
 
 
 def parquet_of(table: Table) -> bytes:
-    """Return a table as a Parquet file; its key-value metadata hold verdict, caveats, columns."""
+    """Return a table as a Parquet file; its metadata hold title, verdict, caveats and columns."""
     out = io.BytesIO()
     metadata = {
         "title": table.title,

@@ -1,4 +1,4 @@
-"""Rows of text as an aligned table, made to fit a width where it can. Pure."""
+"""Rows of text as an aligned table that fits a terminal's width if possible. Pure."""
 
 import textwrap
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from mlscope.shortening import at_end, least_size, shortened, width
 
 _WIDE_GAP, _NARROW_GAP = 2, 1
 _LEAST = 8
-"""Columns of text are cut to no less."""
+"""The minimum width of a column of shortened text."""
 _MOST_FOLDED = 36
-"""Columns of text that go on in further lines are no wider."""
+"""The maximum width of a column whose text continues on further lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A table in lines: those of its heading, then one a row."""
+    """A table in lines: those of its heading, and those of its rows."""
 
     head: list[str]
     body: list[str]
@@ -28,10 +28,12 @@ def laid_out(
     to_right: Sequence[bool],
     fit: int = 0,
 ) -> Layout:
-    """Return an aligned table of at most `fit` terminal columns where it can be so (0: any width).
+    """Return an aligned table of at most `fit` terminal columns if possible (0: any width).
 
-    What is too wide gets headings of several lines, then narrow gaps, then shorter texts: those of
-    columns that tell rows apart last, and so that they still do where it can be; never numbers.
+    `heads` are the headings, `rows` the cells; columns with True in `to_right` are aligned right.
+    A table that is too wide gets headings of several lines, then narrow gaps, then shorter texts.
+    Columns that distinguish rows are shortened last, and so that they still do if possible;
+    numbers are never shortened.
     """
     stacks, gap = [[head] for head in heads], _WIDE_GAP
     widths = _widths(stacks, rows)
@@ -44,13 +46,17 @@ def laid_out(
     if fit and _total(widths, gap) > fit:
         gap = _NARROW_GAP
         widths = _cut(widths, stacks, rows, to_right, fit)
-        rows = _shortened(rows, widths)
+        shortened_columns = (
+            shortened(texts, size)
+            for texts, size in zip(zip(*rows, strict=True), widths, strict=False)
+        )
+        rows = list(zip(*shortened_columns, strict=True))
     height = max(map(len, stacks), default=0)
     padded = [[""] * (height - len(stack)) + stack for stack in stacks]
     shown_heads = list(zip_longest(*padded, fillvalue=""))
     return Layout(
-        [_line(each, widths, to_right, gap) for each in shown_heads],
-        [_line(each, widths, to_right, gap) for each in rows],
+        [_line(cells, widths, to_right, gap) for cells in shown_heads],
+        [_line(cells, widths, to_right, gap) for cells in rows],
     )
 
 
@@ -60,53 +66,52 @@ def folded(
     to_right: Sequence[bool],
     fit: int = 0,
 ) -> Layout:
-    """Return an aligned table whose long texts go on in further lines: nothing of them is cut.
+    """Return an aligned table whose long texts continue on further lines, instead of shortened.
 
-    At most `fit` terminal columns where it can be so (0: any width); the widest texts become
-    narrower first, and never numbers. The first column, which names the row, is never folded: it
-    is cut where it takes more than half of `fit`.
+    `heads`, `rows` and `to_right` are as in `laid_out`. The table takes at most `fit` terminal
+    columns if possible (0: any width); the widest texts become narrower first, numbers never. The
+    first column, which names the row, stays on one line: it is shortened to half of `fit`.
     """
     if fit and rows:
         names = shortened([row[0] for row in rows], max(fit // 2, _LEAST))
         rows = [(name, *row[1:]) for name, row in zip(names, rows, strict=True)]
     is_kept = [place == 0 or right for place, right in enumerate(to_right)]
     sizes = _widths([()] * len(heads), rows)
-    sizes = [s if kept else min(s, _MOST_FOLDED) for s, kept in zip(sizes, is_kept, strict=True)]
+    sizes = [
+        s if unfolded else min(s, _MOST_FOLDED) for s, unfolded in zip(sizes, is_kept, strict=True)
+    ]
     stacks = [_stacked(head, size) for head, size in zip(heads, sizes, strict=True)]
     widths = [max(s, *map(width, stack)) for s, stack in zip(sizes, stacks, strict=True)]
     gap = _WIDE_GAP
-    for words in (_longest_words(rows, len(heads)), [0] * len(heads)):
+    longest_words = [
+        max((width(part) for row in rows for part in row[place].split()), default=0)
+        for place in range(len(heads))
+    ]
+    for longest in (longest_words, [0] * len(heads)):
         least = [
-            s if kept else max(_LEAST, w) for s, kept, w in zip(widths, is_kept, words, strict=True)
+            s if unfolded else max(_LEAST, w)
+            for s, unfolded, w in zip(widths, is_kept, longest, strict=True)
         ]
         if fit and _total(least, gap) > fit:
             gap = _NARROW_GAP
         widths = _narrowed(widths, least, fit, gap) if fit else widths
     height = max(map(len, stacks), default=0)
-    padded = zip_longest(*([""] * (height - len(each)) + each for each in stacks), fillvalue="")
+    padded = zip_longest(*([""] * (height - len(stack)) + stack for stack in stacks), fillvalue="")
     return Layout(
-        [_line(each, widths, to_right, gap) for each in padded],
+        [_line(cells, widths, to_right, gap) for cells in padded],
         [line for row in rows for line in _folded_row(row, widths, to_right, gap)],
     )
 
 
-def _longest_words(rows: Sequence[Sequence[str]], columns: int) -> list[int]:
-    """Return the width of each column's longest word."""
-    return [
-        max((width(word) for row in rows for word in row[place].split()), default=0)
-        for place in range(columns)
-    ]
-
-
 def _narrowed(widths: Sequence[int], least: Sequence[int], fit: int, gap: int) -> list[int]:
-    """Return widths that fit where they can, the widest made narrower first."""
-    found = list(widths)
-    while _total(found, gap) > fit:
-        free = [place for place, size in enumerate(found) if size > least[place]]
+    """Return widths that fit if possible, the widest made narrower first."""
+    narrowed = list(widths)
+    while _total(narrowed, gap) > fit:
+        free = [place for place, size in enumerate(narrowed) if size > least[place]]
         if not free:
             break
-        found[max(free, key=lambda place: found[place])] -= 1
-    return found
+        narrowed[max(free, key=lambda place: narrowed[place])] -= 1
+    return narrowed
 
 
 def _folded_row(
@@ -117,24 +122,24 @@ def _folded_row(
         for cell, size in zip(row, widths, strict=True)
     ]
     lines = zip_longest(*cells, fillvalue="")
-    return [_line(each, widths, to_right, gap) for each in lines]
+    return [_line(line_cells, widths, to_right, gap) for line_cells in lines]
 
 
 def wrapped(text: str, fit: int = 0) -> list[str]:
-    """Return a text in lines of at most `fit` columns, one line for 0; words stay whole."""
+    """Return a text in lines of at most `fit` columns (0: one line), broken between words."""
     lines = textwrap.wrap(text, fit, break_long_words=False, break_on_hyphens=False) if fit else []
     return lines or [text]
 
 
 def _stacked(head: str, size: int) -> list[str]:
-    """Return a heading in lines about as wide as the cells below it."""
+    """Return a heading in lines of about the width of the cells below it."""
     lines: list[str] = []
-    for word in head.split("_"):
-        joined = f"{lines[-1]}_{word}" if lines else word
+    for name_part in head.split("_"):
+        joined = f"{lines[-1]}_{name_part}" if lines else name_part
         if lines and width(joined) <= size:
             lines[-1] = joined
         else:
-            lines.append(word)
+            lines.append(name_part)
     return lines
 
 
@@ -156,9 +161,9 @@ def _cut(
     to_right: Sequence[bool],
     fit: int,
 ) -> list[int]:
-    """Return widths with columns of text narrower, to fit `fit` if they can.
+    """Return widths with narrower columns of text, to fit `fit` if possible.
 
-    Those that tell rows apart are cut last, at first to widths at which they still do.
+    Columns that distinguish rows are narrowed last, and first to widths at which they still do.
     """
     columns = [[row[place] for row in rows] for place in range(len(widths))]
     texts = [place for place, right in enumerate(to_right) if not right]
@@ -179,9 +184,10 @@ def least_widths(
     to_right: Sequence[bool],
     fit: int,
 ) -> list[int]:
-    """Return the terminal columns that each column needs at least, for people to use it.
+    """Return the minimum width of each column, in terminal columns, at which it is useful.
 
-    Numbers are whole. The text that tells most rows apart still does so, in at most half of `fit`.
+    `heads`, `rows` and `to_right` are as in `laid_out`. Numbers are not shortened. The text column
+    that distinguishes most rows still does so, in at most half of `fit`.
     """
     columns = [[row[place] for row in rows] for place in range(len(heads))]
     sizes = _widths([()] * len(heads), rows)
@@ -192,16 +198,11 @@ def least_widths(
     ]
     texts = [place for place, right in enumerate(to_right) if not right]
     if texts:
-        most = max(texts, key=lambda place: (len(set(columns[place])), -place))
-        least[most] = min(least_size(columns[most], least[most]), max(fit // 2, least[most]))
+        distinctive = max(texts, key=lambda place: (len(set(columns[place])), -place))
+        least[distinctive] = min(
+            least_size(columns[distinctive], least[distinctive]), max(fit // 2, least[distinctive])
+        )
     return least
-
-
-def _shortened(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[tuple[str, ...]]:
-    """Return rows whose texts are at most so wide, each column cut in one way."""
-    columns = zip(*rows, strict=True)
-    cut = (shortened(texts, size) for texts, size in zip(columns, widths, strict=True))
-    return list(zip(*cut, strict=True)) if rows else []
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], to_right: Sequence[bool], gap: int) -> str:

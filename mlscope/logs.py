@@ -1,4 +1,4 @@
-"""Logging: one line a record, key=value, never a secret; the standard library's loggers."""
+"""Logging with the standard library: one line of key=value for each record, without secrets."""
 
 import logging
 import re
@@ -19,25 +19,25 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {
 
 
 def _quoted(value: object) -> str:
-    """Return a value that reads as one word, quoted where it must be."""
+    """Return a value as text without secrets, in quotes if needed."""
     text = redact(str(value))
     if _PLAIN.fullmatch(text):
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    # Whoever sends a message may put newlines and terminal codes into what is logged of it.
-    return '"' + _UNPRINTABLE.sub(lambda found: repr(found[0])[1:-1], escaped) + '"'
+    # A logged message may contain newlines and terminal codes of its sender.
+    return '"' + _UNPRINTABLE.sub(lambda match: repr(match[0])[1:-1], escaped) + '"'
 
 
 class LineFormatter(logging.Formatter):
     """Formats a record as `at=… level=… service=… logger=… event="…" key=value …`, one line."""
 
     def __init__(self, service: str) -> None:
-        """Name the service that every line belongs to."""
+        """Give the name of the service, which every line contains."""
         super().__init__()
         self._service = service
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; what `extra` brought follows the event, a traceback comes last."""
+        """Return the line; the fields of `extra` follow the event, a traceback comes last."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         pairs: dict[str, object] = {
             "at": f"{stamp}.{int(record.msecs):03d}Z",
@@ -55,7 +55,10 @@ class LineFormatter(logging.Formatter):
 
 
 def set_up_logging(service: str, level: str = "info", stream: TextIO | None = None) -> None:
-    """Send every logger's records from `level` up to `stream` (stderr), one line each."""
+    """Write the records of all loggers from `level` up to `stream` (default: stderr).
+
+    Each record is one line, which names the `service`.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(LineFormatter(service))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

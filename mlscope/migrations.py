@@ -1,7 +1,7 @@
-"""Database schemas as numbered SQL files: `0001_spans.sql`, applied once and in order.
+"""Database schemas as numbered SQL files, such as `0001_spans.sql`, each applied once and in order.
 
-Files in the folder itself are for every database. Those in its `timescaledb/` follow where that
-extension can be had; those in `postgresql/` give the same names where it cannot.
+Files in the folder itself are for every database. Those in `timescaledb/` follow if that extension
+is available; otherwise those in `postgresql/` follow, which define the same names.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from mlscope.errors import WrongEncoding
 Profile = Literal["postgresql", "timescaledb"]
 
 _LOCK = 0x6D6C73636F7065
-"""The advisory lock under which one provisioner at a time changes schemas: `mlscope`."""
+"""The key of the advisory lock for changing schemas: `mlscope` in ASCII."""
 
 _VERSIONS = """
 CREATE TABLE IF NOT EXISTS schema_version (
@@ -35,7 +35,7 @@ COMMENT ON COLUMN schema_version.applied_at IS 'When it was applied.';
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """SQL to apply once; a file's `version` is its path below the folder, without `.sql`."""
+    """SQL that is applied once; a file's `version` is its path in the folder without `.sql`."""
 
     version: str
     sql: str
@@ -51,20 +51,24 @@ def migrations_in(folder: Path, profile: Profile) -> Iterator[Migration]:
 def apply(
     database_url: str, component: str, folder: Path, generated: Sequence[Migration] = ()
 ) -> Profile:
-    """Bring `component`'s schema up to date, all or nothing, and say which profile it has.
+    """Apply the missing migrations of `component` in one transaction; return the profile.
 
-    Safe in parallel and again: an advisory lock lets one through at a time. `generated` follows
-    the folder's files. Raises WrongEncoding before anything is changed.
+    The migrations are the files in `folder`, then `generated`; they are applied to the database at
+    `database_url`. An advisory lock makes parallel and repeated calls safe. Raises WrongEncoding
+    before anything is changed.
     """
     with psycopg.connect(database_url) as session:
-        _check_encoding(session)
+        # SQL_ASCII makes psycopg return text as bytes; other encodings lack some characters.
+        encoding = session.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            raise WrongEncoding(session.info.dbname, str(encoding))
         session.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         session.execute(_VERSIONS)
-        profile = _profile_of(session)
-        known = session.execute(
+        profile = _install_extension(session)
+        rows = session.execute(
             "SELECT version FROM schema_version WHERE component = %s", (component,)
         )
-        applied = {row[0] for row in known.fetchall()}
+        applied = {row[0] for row in rows.fetchall()}
         for migration in (*migrations_in(folder, profile), *generated):
             if migration.version not in applied:
                 session.execute(migration.sql.encode())
@@ -76,26 +80,20 @@ def apply(
 
 
 def profile_of(database_url: str) -> Profile:
-    """Say what a migrated database runs on."""
+    """Return the profile of a migrated database."""
     with psycopg.connect(database_url) as session:
         return "timescaledb" if _has_extension(session, "pg_extension", "extname") else "postgresql"
 
 
-def _check_encoding(session: psycopg.Connection[Any]) -> None:
-    # SQL_ASCII makes psycopg return text as bytes; others lack characters that names may have.
-    encoding = session.info.parameter_status("server_encoding")
-    if encoding != "UTF8":
-        raise WrongEncoding(session.info.dbname, str(encoding))
-
-
-def _profile_of(session: psycopg.Connection[Any]) -> Profile:
+def _install_extension(session: psycopg.Connection[Any]) -> Profile:
+    """Install the extension TimescaleDB if it is available; return the resulting profile."""
     if not _has_extension(session, "pg_available_extensions", "name"):
         return "postgresql"
     try:
         with session.transaction():
             session.execute("CREATE EXTENSION IF NOT EXISTS timescaledb CASCADE")
     except (errors.InsufficientPrivilege, errors.ObjectNotInPrerequisiteState):
-        # The files are there, but this role or this server's settings cannot load them.
+        # The extension's files exist, but this role or the server's settings prevent loading it.
         return "postgresql"
     return "timescaledb"
 

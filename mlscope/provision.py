@@ -1,4 +1,7 @@
-"""Makes what services bind to on a NATS server: `mlscope provision`, with the provisioner's key."""
+"""Makes streams, durables, buckets and stores on a NATS server: `mlscope provision`.
+
+It uses the provisioner's key.
+"""
 
 from dataclasses import replace
 from typing import Protocol
@@ -12,76 +15,63 @@ from mlscope.bus.streams import (
     STORES,
     STREAMS,
     UPLOADS,
-    Bucket,
-    Store,
-    Stream,
 )
 
 
 class ProvisionSettings(NatsSettings, Protocol):
-    """Where the server is and how large things may grow."""
+    """The settings of provisioning: the server and the size limits."""
 
     @property
     def lease_ttl_s(self) -> float:
-        """Seconds after which a lease nobody renewed runs out."""
+        """The seconds after which a lease expires unless it is renewed."""
         ...
 
     @property
     def traces_max_bytes(self) -> int:
-        """The size at which TRACES refuses more."""
+        """The size limit of the stream TRACES."""
         ...
 
     @property
     def queries_max_bytes(self) -> int:
-        """The size at which QUERIES refuses more."""
+        """The size limit of the stream QUERIES."""
         ...
 
     @property
     def payloads_max_bytes(self) -> int:
-        """The size at which an object store of large facts refuses more."""
+        """The size limit of each object store for large facts."""
         ...
 
     @property
     def artifacts_max_bytes(self) -> int:
-        """The size at which the store of artifacts refuses more."""
+        """The size limit of the store of artifacts."""
         ...
 
     @property
     def uploads_max_bytes(self) -> int:
-        """The size at which the store of uploads refuses more."""
+        """The size limit of the store of uploads."""
         ...
 
 
 async def provision(settings: ProvisionSettings) -> None:
-    """Create or update streams, durables, buckets and object stores; again does no harm.
+    """Create or update streams, durables, buckets and object stores; repeated calls are safe.
 
     Raises Unreachable, ServerTooOld, NotPermitted, ServerRefused.
     """
+    stream_limits = {"TRACES": settings.traces_max_bytes, "QUERIES": settings.queries_max_bytes}
+    store_limits = {ARTIFACTS: settings.artifacts_max_bytes, UPLOADS: settings.uploads_max_bytes}
     admin = Admin(settings)
     await admin.open()
     try:
-        for stream in _streams(settings):
-            await admin.make_stream(stream)
+        for stream in STREAMS:
+            max_bytes = stream_limits.get(stream.name, stream.max_bytes)
+            await admin.make_stream(replace(stream, max_bytes=max_bytes))
         for durable in DURABLES:
             await admin.make_durable(durable)
-        for bucket in _buckets(settings):
-            await admin.make_bucket(bucket)
-        for store in _stores(settings):
-            await admin.make_store(store)
+        for bucket in BUCKETS:
+            ttl_s = settings.lease_ttl_s if bucket.ttl_s else 0.0
+            await admin.make_bucket(replace(bucket, ttl_s=ttl_s))
+        for store in STORES:
+            max_bytes = store_limits.get(store.name, settings.payloads_max_bytes)
+            await admin.make_store(replace(store, max_bytes=max_bytes))
     finally:
         await admin.close()
-
-
-def _streams(settings: ProvisionSettings) -> list[Stream]:
-    sizes = {"TRACES": settings.traces_max_bytes, "QUERIES": settings.queries_max_bytes}
-    return [replace(s, max_bytes=sizes.get(s.name, s.max_bytes)) for s in STREAMS]
-
-
-def _stores(settings: ProvisionSettings) -> list[Store]:
-    sizes = {ARTIFACTS: settings.artifacts_max_bytes, UPLOADS: settings.uploads_max_bytes}
-    facts = settings.payloads_max_bytes
-    return [replace(each, max_bytes=sizes.get(each.name, facts)) for each in STORES]
-
-
-def _buckets(settings: ProvisionSettings) -> list[Bucket]:
-    return [replace(b, ttl_s=settings.lease_ttl_s) if b.ttl_s else b for b in BUCKETS]

@@ -1,4 +1,4 @@
-"""Secrets never reach a log: texts are cleaned of what looks like one. Pure."""
+"""Redaction: removes from a text what looks like a secret, before it is logged. Pure."""
 
 import re
 
@@ -21,5 +21,5 @@ def redact(text: str) -> str:
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a field of this name holds a secret; a name of a file does not."""
+    """Tell whether a field of this name holds a secret; the path of a file is none."""
     return bool(_SECRET_NAME.search(name)) and not name.endswith(("_file", "_path"))

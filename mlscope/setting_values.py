@@ -1,4 +1,4 @@
-"""From a setting's text to its value: one function a kind of value. Pure but for `~` in paths."""
+"""Parsers of settings: one function for each kind of value."""
 
 import math
 import re
@@ -10,41 +10,41 @@ from urllib.parse import urlsplit
 
 _SUFFIXES = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 LEVELS = ("debug", "info", "warning", "error")
-_WORDS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+_FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 Parse = Callable[[str], Any]
 
 
 class Unusable(Exception):
-    """A text does not parse; the argument says what was expected."""
+    """A text can't be parsed; the argument says what was expected."""
 
 
 def text_as_it_is(text: str) -> str:
-    """Return a text."""
+    """Return the text unchanged."""
     return text
 
 
 def path_of(text: str) -> Path:
-    """Return a path, with `~` as a home. Raises Unusable."""
+    """Return a path, with `~` expanded. Raises Unusable."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        raise Unusable("a path; nobody has such a home") from None
+        raise Unusable("a path; the home folder does not exist") from None
 
 
 def token_of(text: str) -> str:
-    """Return a token of subjects. Raises Unusable."""
+    """Return a text that may be a token of a NATS subject. Raises Unusable."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text):
-        raise Unusable("1 to 64 of A-Z a-z 0-9 _ -")
+        raise Unusable("1 to 64 characters of A-Z a-z 0-9 _ -")
     return text
 
 
-def whole(least: int, most: int) -> Parse:
-    """Return what reads a whole number of a range."""
+def integer(minimum: int, maximum: int) -> Parse:
+    """Return a parser of whole numbers from `minimum` to `maximum`."""
 
     def parse(text: str) -> int:
-        if not re.fullmatch(r"\d{1,18}", text) or not least <= int(text) <= most:
-            raise Unusable(f"a whole number from {least} to {most}")
+        if not re.fullmatch(r"\d{1,18}", text) or not minimum <= int(text) <= maximum:
+            raise Unusable(f"a whole number from {minimum} to {maximum}")
         return int(text)
 
     return parse
@@ -62,7 +62,7 @@ def seconds_of(text: str) -> float:
 
 
 def bytes_of(text: str) -> int:
-    """Return a number of bytes, from `16 MiB` as well. Raises Unusable."""
+    """Return a number of bytes; the text may have a unit, as in `16 MiB`. Raises Unusable."""
     match = re.fullmatch(r"(\d{1,15})\s*([KMG]iB|B)?", text, re.IGNORECASE)
     if match is None or not int(match[1]):
         raise Unusable("a number of bytes above 0, plain or with KiB, MiB or GiB")
@@ -70,42 +70,42 @@ def bytes_of(text: str) -> int:
 
 
 def bytes_or_none(text: str) -> int:
-    """Return a number of bytes; 0 stands for no bound. Raises Unusable."""
+    """Return a number of bytes; 0 means no limit. Raises Unusable."""
     return 0 if text == "0" else bytes_of(text)
 
 
-def bytes_up_to(most: int) -> Parse:
-    """Return what reads a number of bytes up to `most`."""
+def bytes_up_to(maximum: int) -> Parse:
+    """Return a parser of numbers of bytes up to `maximum`."""
 
     def parse(text: str) -> int:
-        if bytes_of(text) > most:
-            raise Unusable(f"a number of bytes up to {most}")
+        if bytes_of(text) > maximum:
+            raise Unusable(f"a number of bytes up to {maximum}")
         return bytes_of(text)
 
     return parse
 
 
 def flag_of(text: str) -> bool:
-    """Return a truth value. Raises Unusable."""
-    if text.lower() not in _WORDS:
+    """Return a boolean. Raises Unusable."""
+    if text.lower() not in _FLAGS:
         raise Unusable("true or false")
-    return _WORDS[text.lower()]
+    return _FLAGS[text.lower()]
 
 
 def level_of(text: str) -> str:
-    """Return a level of logging. Raises Unusable."""
+    """Return a logging level. Raises Unusable."""
     if text.lower() not in LEVELS:
         raise Unusable(f"one of {', '.join(LEVELS)}")
     return text.lower()
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """Return names with commas between."""
+    """Return names that are separated by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def labels_of(text: str) -> Mapping[str, str]:
-    """Return pairs with commas between. Raises Unusable."""
+    """Return `key=value` pairs that are separated by commas. Raises Unusable."""
     pairs = [name.partition("=") for name in names_of(text)]
     if not all(key and equals for key, equals, _ in pairs):
         raise Unusable("key=value,key=value")
@@ -113,7 +113,7 @@ def labels_of(text: str) -> Mapping[str, str]:
 
 
 def url_of(*schemes: str) -> Parse:
-    """Return what reads an address of one of these schemes."""
+    """Return a parser of URLs with one of these schemes."""
 
     def parse(text: str) -> str:
         parts = urlsplit(text)
@@ -125,7 +125,7 @@ def url_of(*schemes: str) -> Parse:
 
 
 def urls_of(*schemes: str) -> Parse:
-    """Return what reads addresses with commas between."""
+    """Return a parser of URLs that are separated by commas, with one of these schemes each."""
     parse_one = url_of(*schemes)
 
     def parse(text: str) -> str:

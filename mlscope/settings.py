@@ -1,6 +1,6 @@
-"""What can be set from outside: every `MLSCOPE_*` variable, read once at the edge.
+"""The settings: every `MLSCOPE_*` environment variable, read once when a program starts.
 
-A service's entry point calls `Settings.read(os.environ)`; nothing else looks at the environment.
+A program's entry point calls `Settings.read(os.environ)`; nothing else reads the environment.
 """
 # ruff: noqa: RUF009 (`_setting` is `dataclasses.field` with our metadata)
 
@@ -23,6 +23,7 @@ from mlscope.setting_values import (
     bytes_or_none,
     bytes_up_to,
     flag_of,
+    integer,
     labels_of,
     level_of,
     names_of,
@@ -32,7 +33,6 @@ from mlscope.setting_values import (
     token_of,
     url_of,
     urls_of,
-    whole,
 )
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -41,10 +41,10 @@ _T = TypeVar("_T")
 
 
 class InvalidSetting(ValueError):
-    """A setting's value cannot be used."""
+    """The value of a setting can't be used."""
 
     def __init__(self, name: str, value: str, expected: str) -> None:
-        """Name the variable, what it held and what it should hold."""
+        """Give the variable's `name`, its `value` and, in words, the `expected` values."""
         self.name = name
         self.value = value
         self.expected = expected
@@ -56,7 +56,7 @@ def _metadata(variable: str, parse: Parse, meaning: str) -> dict[str, Any]:
 
 
 def _setting(variable: str, parse: Parse, default: _T, meaning: str) -> _T:
-    """Declare a field: the variable it is read from, how, its default and what it means."""
+    """Declare a field: its variable, the parser of its text, its default and its meaning."""
     return field(default=default, metadata=_metadata(variable, parse, meaning))
 
 
@@ -65,24 +65,20 @@ def _made_setting(variable: str, parse: Parse, make: Callable[[], _T], meaning: 
     return field(default_factory=make, metadata=_metadata(variable, parse, meaning))
 
 
-def _own_name() -> str:
-    """Return a token made of this machine's name."""
+def _host_token() -> str:
+    """Return this machine's host name as a token of a NATS subject."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname())[:64] or "agent"
-
-
-def _no_labels() -> Mapping[str, str]:
-    return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Settings:
-    """Everything that can be set; each field names its variable and meaning in its metadata."""
+    """All settings; the metadata of each field hold its variable and its meaning."""
 
     nats_url: str = _setting(
         "NATS_URL",
         urls_of("nats", "tls"),
         "nats://127.0.0.1:4222",
-        "the NATS server; several of one cluster, comma separated",
+        "URL of the NATS server; for a cluster, several URLs separated by commas",
     )
     nats_seed_file: Path | None = _setting(
         "NATS_SEED_FILE", path_of, None, "file with the nkey seed of this service"
@@ -91,185 +87,271 @@ class Settings:
         "DATABASE_URL",
         url_of("postgresql", "postgres"),
         "postgresql://mlscope@127.0.0.1:5432/mlscope",
-        "the database, best without its password",
+        "URL of the database, preferably without its password",
     )
     database_password_file: Path | None = _setting(
         "DATABASE_PASSWORD_FILE", path_of, None, "file with the database's password"
     )
     data_folder: Path = _setting(
-        "DATA", path_of, Path(".mlscope"), "folder of the local cluster, spools and caches"
+        "DATA",
+        path_of,
+        Path(".mlscope"),
+        "folder of the local cluster, of agents' spools and of the cache",
     )
     cache_folder: Path | None = _setting(
-        "CACHE", path_of, None, "folder of downloaded assets; default: below MLSCOPE_DATA"
+        "CACHE", path_of, None, "folder of downloaded assets; default: `cache` in MLSCOPE_DATA"
     )
     cache_max_bytes: int = _setting(
-        "CACHE_MAX_BYTES", bytes_of, 32 * GIB, "assets kept, before the longest unused go"
+        "CACHE_MAX_BYTES",
+        bytes_of,
+        32 * GIB,
+        "size limit of the downloaded assets; the least recently used are evicted",
     )
     hub_url: str = _setting(
-        "HUB_URL", url_of("https", "http"), "", "the model hub that hf:// addresses lead to"
+        "HUB_URL", url_of("https", "http"), "", "URL of the model hub of hf:// addresses"
     )
     hub_token_file: Path | None = _setting(
-        "HUB_TOKEN_FILE", path_of, None, "file with the hub's token, where it asks for one"
+        "HUB_TOKEN_FILE", path_of, None, "file with the access token of the hub, if it needs one"
     )
     manifests_folder: Path = _setting(
         "MANIFESTS",
         path_of,
         Path(__file__).resolve().parent.parent / "manifests",
-        "folder of the manifests that are published at start",
+        "folder of the manifests that the registry publishes when it starts",
     )
     ready_file: Path | None = _setting(
-        "READY_FILE", path_of, None, "file a service makes once it answers (for its supervisor)"
+        "READY_FILE",
+        path_of,
+        None,
+        "file that a service creates once it answers, for its supervisor",
     )
     log_level: str = _setting("LOG_LEVEL", level_of, "info", f"one of {', '.join(LEVELS)}")
 
     gateway_host: str = _setting(
-        "GATEWAY_HOST", text_as_it_is, "127.0.0.1", "where the gateway listens"
+        "GATEWAY_HOST", text_as_it_is, "127.0.0.1", "address on which the gateway listens"
     )
-    gateway_port: int = _setting("GATEWAY_PORT", whole(0, 65535), 8080, "port of the gateway")
+    gateway_port: int = _setting(
+        "GATEWAY_PORT", integer(0, 65535), 8080, "port on which the gateway listens"
+    )
     gateway_token_file: Path | None = _setting(
-        "GATEWAY_TOKEN_FILE", path_of, None, "file with the bearer token; needed beyond loopback"
+        "GATEWAY_TOKEN_FILE",
+        path_of,
+        None,
+        "file with the gateway's bearer token; required unless it listens on loopback only",
     )
     gateway_url: str = _setting(
-        "GATEWAY_URL", url_of("http", "https"), "", "the gateway's public address, used in replies"
+        "GATEWAY_URL", url_of("http", "https"), "", "public URL of the gateway, used in replies"
     )
 
     agent_id: str = _made_setting(
-        "AGENT_ID", token_of, _own_name, "this agent's name, unique in a fleet; default: the host's"
+        "AGENT_ID",
+        token_of,
+        _host_token,
+        "name of this agent, unique among all agents; default: the host name",
     )
     agent_labels: Mapping[str, str] = _made_setting(
-        "AGENT_LABELS", labels_of, _no_labels, "labels to match requests on: key=value,key=value"
+        "AGENT_LABELS",
+        labels_of,
+        lambda: MappingProxyType({}),
+        "labels of this agent that requests may require: key=value,key=value",
     )
     agent_image: str = _setting(
-        "AGENT_IMAGE", text_as_it_is, "", "container image this agent runs in"
+        "AGENT_IMAGE", text_as_it_is, "", "container image that this agent runs in"
     )
     agent_predictors: tuple[str, ...] = _setting(
-        "AGENT_PREDICTORS", names_of, (), "predictors to offer, by entry point; none named: all"
+        "AGENT_PREDICTORS", names_of, (), "predictors to offer, by entry point; default: all"
     )
     dataset_folders: tuple[str, ...] = _setting(
         "DATASET_FOLDERS",
         names_of,
         (),
-        "folders of this host below which datasets are read in place",
+        "folders of this host in which an agent may read datasets",
     )
     allow_inline_python: bool = _setting(
         "ALLOW_INLINE_PYTHON",
         flag_of,
         False,
-        "run the Python that models bring, in a process of its own that may only compute",
+        "run Python code in models' manifests, in a separate process that may only compute",
     )
     inline_timeout_s: float = _setting(
-        "INLINE_TIMEOUT_S", seconds_of, 10.0, "wall time of one call of such Python"
+        "INLINE_TIMEOUT_S", seconds_of, 10.0, "limit of the wall time of one call of such code"
     )
     inline_cpu_s: int = _setting(
-        "INLINE_CPU_S", whole(1, 86_400), 10, "processor time of one call, in seconds"
+        "INLINE_CPU_S",
+        integer(1, 86_400),
+        10,
+        "limit of the processor time of one call of such code, in seconds",
     )
     inline_memory_bytes: int = _setting(
-        "INLINE_MEMORY_BYTES", bytes_of, GIB, "memory of its process, beside Python's own"
+        "INLINE_MEMORY_BYTES",
+        bytes_of,
+        GIB,
+        "memory limit of the process of such code, in addition to Python's own memory",
     )
     inline_output_bytes: int = _setting(
-        "INLINE_OUTPUT_BYTES", bytes_up_to(GIB), 64 * MIB, "what one call may answer"
+        "INLINE_OUTPUT_BYTES",
+        bytes_up_to(GIB),
+        64 * MIB,
+        "size limit of the result of one call of such code",
     )
     builders: tuple[str, ...] = _setting(
         "BUILDERS",
         names_of,
         (),
-        "import paths at or below which functions may make models; none named: the shipped list",
+        "modules whose functions may build models, including their submodules; default: built in",
     )
     remote_hosts: tuple[str, ...] = _setting(
-        "REMOTE_HOSTS", names_of, (), "hosts beside this one whose model servers may be asked"
+        "REMOTE_HOSTS",
+        names_of,
+        (),
+        "hosts, in addition to this one, whose model servers an agent may query",
     )
 
     max_pending_requests: int = _setting(
-        "MAX_PENDING_REQUESTS", whole(1, 1_000_000), 1000, "requests waiting before `busy`"
+        "MAX_PENDING_REQUESTS",
+        integer(1, 1_000_000),
+        1000,
+        "requests that may wait; further ones are refused as `busy`",
     )
     max_request_bytes: int = _setting(
         "MAX_REQUEST_BYTES",
         bytes_up_to(8 * MIB),
         4 * MIB,
-        "size above which a request is refused; the NATS server takes no message above 8 MiB",
+        "size limit of a request; the NATS server accepts messages up to 8 MiB",
     )
     max_open_evaluations: int = _setting(
-        "MAX_OPEN_EVALUATIONS", whole(1, 1_000_000), 10_000, "evaluations open before `busy`"
+        "MAX_OPEN_EVALUATIONS",
+        integer(1, 1_000_000),
+        10_000,
+        "evaluations that may be open; further ones are refused as `busy`",
     )
     max_listed_evaluations: int = _setting(
-        "MAX_LISTED_EVALUATIONS", whole(1, 1_000_000), 10_000, "ended evaluations that lists show"
+        "MAX_LISTED_EVALUATIONS",
+        integer(1, 1_000_000),
+        10_000,
+        "ended evaluations that lists show",
     )
     max_live_clients: int = _setting(
-        "MAX_LIVE_CLIENTS", whole(1, 100_000), 256, "open event streams of a gateway"
+        "MAX_LIVE_CLIENTS", integer(1, 100_000), 256, "event streams that a gateway may have open"
     )
-    ring_bytes: int = _setting("RING_BYTES", bytes_of, 16 * MIB, "shared memory worker to agent")
+    ring_bytes: int = _setting(
+        "RING_BYTES", bytes_of, 16 * MIB, "size of the memory shared by a worker and its agent"
+    )
     spool_max_bytes: int = _setting(
         "SPOOL_MAX_BYTES",
         bytes_of,
         GIB,
-        "batches kept on the agent's disk before drops are counted",
+        "size limit of the batches on an agent's disk; further ones are dropped and counted",
     )
     worker_memory_bytes: int = _setting(
         "WORKER_MEMORY_BYTES",
         bytes_or_none,
         0,
-        "memory a worker of an agent may hold, looked at 20 times a second; 0 is no bound",
+        "memory limit of an agent's worker, checked 20 times a second; 0: no limit",
     )
-    traces_max_bytes: int = _setting("TRACES_MAX_BYTES", bytes_of, 4 * GIB, "stream TRACES")
-    queries_max_bytes: int = _setting("QUERIES_MAX_BYTES", bytes_of, 2 * GIB, "stream QUERIES")
+    traces_max_bytes: int = _setting(
+        "TRACES_MAX_BYTES", bytes_of, 4 * GIB, "size limit of the stream TRACES"
+    )
+    queries_max_bytes: int = _setting(
+        "QUERIES_MAX_BYTES", bytes_of, 2 * GIB, "size limit of the stream QUERIES"
+    )
     payloads_max_bytes: int = _setting(
-        "PAYLOADS_MAX_BYTES", bytes_of, 4 * GIB, "each object store of facts above 512 KiB"
+        "PAYLOADS_MAX_BYTES",
+        bytes_of,
+        4 * GIB,
+        "size limit of each object store for messages above 512 KiB",
     )
     artifacts_max_bytes: int = _setting(
-        "ARTIFACTS_MAX_BYTES", bytes_of, 8 * GIB, "object store of `mlscope artifacts`"
+        "ARTIFACTS_MAX_BYTES",
+        bytes_of,
+        8 * GIB,
+        "size limit of the object store of `mlscope artifacts`",
     )
     uploads_max_bytes: int = _setting(
-        "UPLOADS_MAX_BYTES", bytes_of, GIB, "what requesters upload, each for a day, in all"
+        "UPLOADS_MAX_BYTES",
+        bytes_of,
+        GIB,
+        "size limit of the object store for requesters' uploads, which expire after a day",
     )
-    lease_ttl_s: float = _setting("LEASE_TTL_S", seconds_of, 15.0, "silence that loses a lease")
-    heartbeat_s: float = _setting("HEARTBEAT_S", seconds_of, 3.0, "time between lease renewals")
+    lease_ttl_s: float = _setting(
+        "LEASE_TTL_S", seconds_of, 15.0, "time after which an agent's lease expires"
+    )
+    heartbeat_s: float = _setting(
+        "HEARTBEAT_S", seconds_of, 3.0, "interval at which an agent renews its lease"
+    )
     forget_agents_after_s: float = _setting(
-        "FORGET_AGENTS_AFTER_S", seconds_of, 86_400.0, "time gone agents stay in the catalog"
+        "FORGET_AGENTS_AFTER_S",
+        seconds_of,
+        86_400.0,
+        "time for which agents that left or were lost stay in the catalog",
     )
     max_gone_agents: int = _setting(
-        "MAX_GONE_AGENTS", whole(1, 1_000_000), 256, "gone agents kept; the longest gone go first"
+        "MAX_GONE_AGENTS",
+        integer(1, 1_000_000),
+        256,
+        "agents in the catalog that left or were lost; the oldest are removed first",
     )
     run_silence_s: float = _setting(
-        "RUN_SILENCE_S", seconds_of, 30.0, "time without a sign of life that ends a run"
+        "RUN_SILENCE_S", seconds_of, 30.0, "time without a message from its agent that ends a run"
     )
     run_attempts: int = _setting(
-        "RUN_ATTEMPTS", whole(1, 100), 5, "attempts of a run that loses its agent or its load"
+        "RUN_ATTEMPTS",
+        integer(1, 100),
+        5,
+        "attempts of a run whose agent or load issuer is lost",
     )
     agent_grace_s: float = _setting(
-        "AGENT_GRACE_S", seconds_of, 30.0, "least wait of an accepted evaluation for an agent"
+        "AGENT_GRACE_S",
+        seconds_of,
+        30.0,
+        "minimum time that an accepted evaluation waits for an agent",
     )
     analysis_wait_s: float = _setting(
-        "ANALYSIS_WAIT_S", seconds_of, 1800.0, "silence of the analyzer that fails an evaluation"
+        "ANALYSIS_WAIT_S",
+        seconds_of,
+        1800.0,
+        "time after which an evaluation fails if the analyzer does not respond",
     )
     analysis_max_spans: int = _setting(
         "ANALYSIS_MAX_SPANS",
-        whole(1, 1_000_000_000),
+        integer(1, 1_000_000_000),
         4_000_000,
-        "spans read of an evaluation, some 600 bytes of memory each; its tables say what was not",
+        "spans of an evaluation that are analyzed, at about 600 bytes of memory each; the tables "
+        "say how many were left out",
     )
     batch_deadline_s: float = _setting(
-        "BATCH_DEADLINE_S", seconds_of, 60.0, "wait for missing batches before a run is incomplete"
+        "BATCH_DEADLINE_S",
+        seconds_of,
+        60.0,
+        "time to wait for missing batches before a run counts as incomplete",
     )
     purge_after_s: float = _setting(
-        "PURGE_AFTER_S", seconds_of, 60.0, "time a recorded run's messages stay in their streams"
+        "PURGE_AFTER_S",
+        seconds_of,
+        60.0,
+        "time for which the messages of a recorded run stay in their streams",
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings that exclude each other. Raises InvalidSetting."""
+        """Check that the settings are compatible. Raises InvalidSetting."""
         if self.heartbeat_s >= self.lease_ttl_s:
             raise InvalidSetting(
-                "MLSCOPE_HEARTBEAT_S", f"{self.heartbeat_s:g}", f"less than {self.lease_ttl_s:g}"
+                "MLSCOPE_HEARTBEAT_S",
+                f"{self.heartbeat_s:g}",
+                f"less than MLSCOPE_LEASE_TTL_S ({self.lease_ttl_s:g})",
             )
         if self.gateway_token_file is None and not is_loopback(self.gateway_host):
             raise InvalidSetting(
-                "MLSCOPE_GATEWAY_TOKEN_FILE", "", "a file, as the gateway listens beyond loopback"
+                "MLSCOPE_GATEWAY_TOKEN_FILE",
+                "",
+                "a file, because the gateway does not listen on loopback only",
             )
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> Self:
-        """Return the settings that `environ` asks for; an empty variable counts as unset.
+        """Return the settings in the variables of `environ`; an empty variable counts as unset.
 
-        Raises InvalidSetting, which names the variable. Variables of others are not looked at.
+        Other variables are ignored. Raises InvalidSetting, which names the variable.
         """
         values: dict[str, Any] = {}
         for declared in fields(cls):
@@ -285,33 +367,33 @@ class Settings:
 
     @property
     def gateway_address(self) -> str:
-        """Where people reach the gateway: the public address if set, else where it listens."""
+        """The gateway's URL for users: the public URL if set, else the address it listens on."""
         return self.gateway_url or f"http://{self.gateway_host}:{self.gateway_port}"
 
     @property
     def assets_folder(self) -> Path:
-        """Where the cache of downloaded assets is."""
+        """The folder of the cache of downloaded assets."""
         return self.cache_folder or self.data_folder / "cache"
 
     def hub_token(self) -> str | None:
-        """Read the hub's token: a secret. None when there is none."""
+        """Read the hub's access token, a secret; None if there is none."""
         return None if self.hub_token_file is None else _secret(self.hub_token_file)
 
     @property
     def may_number_agent(self) -> bool:
-        """Whether the agent may add a number to its name where that is taken: it is the host's."""
-        return self.agent_id == _own_name()
+        """Whether the agent may add a number to its name if it is taken: only to the host name."""
+        return self.agent_id == _host_token()
 
     def nats_seed(self) -> str | None:
-        """Read the nkey seed: a secret. None when this connection has none."""
+        """Read the nkey seed, a secret; None if this connection has none."""
         return None if self.nats_seed_file is None else _secret(self.nats_seed_file)
 
     def gateway_token(self) -> str | None:
-        """Read the bearer token: a secret. None when none is asked for."""
+        """Read the gateway's bearer token, a secret; None if it needs none."""
         return None if self.gateway_token_file is None else _secret(self.gateway_token_file)
 
     def database_conninfo(self) -> str:
-        """Return the database's URL with its password in it: a secret."""
+        """Return the database's URL with its password, a secret."""
         if self.database_password_file is None:
             return self.database_url
         parts = urlsplit(self.database_url)
@@ -321,7 +403,7 @@ class Settings:
 
     def __repr__(self) -> str:
         """Return the settings without secrets."""
-        shown = (f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
+        shown = (f"{setting.name}={getattr(self, setting.name)!r}" for setting in fields(self))
         return redact(f"Settings({', '.join(shown)})")
 
 
@@ -330,7 +412,7 @@ def _secret(path: Path) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach what listens on `host`."""
+    """Tell whether a server that listens on `host` can be reached from this machine only."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -340,17 +422,15 @@ def is_loopback(host: str) -> bool:
 def documentation() -> list[tuple[str, str, str]]:
     """Return (variable, default, meaning) of every setting, in order."""
     defaults = Settings()
-    return [
-        (one.metadata["variable"], _shown(getattr(defaults, one.name)), one.metadata["meaning"])
-        for one in fields(Settings)
-    ]
-
-
-def _shown(default: object) -> str:
-    return ",".join(default) if isinstance(default, tuple) else str(default or "")
+    rows: list[tuple[str, str, str]] = []
+    for setting in fields(Settings):
+        default = getattr(defaults, setting.name)
+        text = ",".join(default) if isinstance(default, tuple) else str(default or "")
+        rows.append((setting.metadata["variable"], text, setting.metadata["meaning"]))
+    return rows
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """Return the `MLSCOPE_*` variables in `environ` that set nothing: typing errors, mostly."""
-    known = {one.metadata["variable"] for one in fields(Settings)}
-    return sorted(name for name in environ if name.startswith("MLSCOPE_") and name not in known)
+    """Return the `MLSCOPE_*` variables in `environ` that are no settings, mostly typing errors."""
+    variables = {setting.metadata["variable"] for setting in fields(Settings)}
+    return sorted(name for name in environ if name.startswith("MLSCOPE_") and name not in variables)

@@ -1,22 +1,22 @@
-"""Texts made shorter so that those of one column are still told apart. Pure."""
+"""Shortens the texts of a column so that they can still be distinguished. Pure."""
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 _HEAD_SHARE = 3
-"""Of a text cut in its middle, one part in so many is its beginning: ends tell more of a name."""
-
-Way = Callable[[str, int], str]
+"""One part in three of a text cut in its middle is its start: the end of a name says more."""
 
 
 def width(text: str) -> int:
-    """Return how many terminal columns a text takes."""
+    """Return the width of a text in terminal columns."""
     if text.isascii():
         return len(text)
     return sum(
-        0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF")
-        for each in text
+        0
+        if unicodedata.combining(character)
+        else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
     )
 
 
@@ -39,41 +39,42 @@ def at_begin(text: str, size: int) -> str:
 
 
 def shortened(texts: Sequence[str], size: int) -> list[str]:
-    """Return texts of at most `size` columns, cut where most stay unlike, else at the end."""
+    """Return texts of at most `size` columns, all cut at the end, in the middle or at the start.
+
+    The choice is the one that leaves most texts different; at the end if several do.
+    """
     if all(width(text) <= size for text in texts):
         return list(texts)
-    ways = (_cut(texts, size, way) for way in (at_end, in_middle, at_begin))
-    return max(ways, key=lambda found: len(set(found)))
+    candidates = (
+        [shorten(text, size) for text in texts] for shorten in (at_end, in_middle, at_begin)
+    )
+    return max(candidates, key=lambda candidate: len(set(candidate)))
 
 
 def least_size(texts: Sequence[str], least: int) -> int:
-    """Return the fewest columns, `least` or more, at which texts that are unlike stay so."""
-    own = list(set(texts))
-    low, high = least, max((width(text) for text in own), default=0)
+    """Return the smallest width, `least` or more, at which different texts stay different."""
+    distinct = list(set(texts))
+    low, high = least, max((width(text) for text in distinct), default=0)
     while low < high:
         middle = (low + high) // 2
-        if len(set(shortened(own, middle))) == len(own):
+        if len(set(shortened(distinct, middle))) == len(distinct):
             high = middle
         else:
             low = middle + 1
     return low
 
 
-def _cut(texts: Sequence[str], size: int, way: Way) -> list[str]:
-    return [way(text, size) for text in texts]
-
-
 def _first(text: str, size: int) -> str:
-    """Return the longest beginning that takes at most `size` columns."""
-    kept = text[: max(size, 0)] if text.isascii() else text
-    while kept and width(kept) > size:
-        kept = kept[:-1]
-    return kept
+    """Return the longest start of a text that takes at most `size` columns."""
+    beginning = text[: max(size, 0)] if text.isascii() else text
+    while beginning and width(beginning) > size:
+        beginning = beginning[:-1]
+    return beginning
 
 
 def _last(text: str, size: int) -> str:
-    """Return the longest end that takes at most `size` columns."""
-    kept = text[len(text) - max(size, 0) :] if text.isascii() and len(text) > size else text
-    while kept and width(kept) > size:
-        kept = kept[1:]
-    return kept
+    """Return the longest end of a text that takes at most `size` columns."""
+    end = text[len(text) - max(size, 0) :] if text.isascii() and len(text) > size else text
+    while end and width(end) > size:
+        end = end[1:]
+    return end

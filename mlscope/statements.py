@@ -1,7 +1,7 @@
-"""SQL in files of its own: each statement named and described.
+"""SQL statements in files, each with a name and a description.
 
 -- name --
--- What it does, and the columns it answers.
+-- What it does, and the columns it returns.
 SELECT …
 """
 
@@ -16,16 +16,16 @@ _HEADER = re.compile(
 
 
 def statements_in(text: str) -> Mapping[str, str]:
-    """Return the statements of a file by name. Raises ValueError for a name said twice."""
+    """Return the statements in a file's text by name. Raises ValueError for a repeated name."""
     headers = list(_HEADER.finditer(text))
     ends = [header.start() for header in headers[1:]] + [len(text)]
-    found: dict[str, str] = {}
+    statements: dict[str, str] = {}
     for header, end in zip(headers, ends, strict=True):
         name = header["name"]
-        if name in found:
-            raise ValueError(f"statement {name} is there twice")
-        found[name] = text[header.end() : end].strip().removesuffix(";")
-    return MappingProxyType(found)
+        if name in statements:
+            raise ValueError(f"statement {name} occurs twice")
+        statements[name] = text[header.end() : end].strip().removesuffix(";")
+    return MappingProxyType(statements)
 
 
 def read_statements(path: Path) -> Mapping[str, str]:

@@ -1,10 +1,10 @@
-"""The contract: the story of one evaluation in the names of its messages.
+"""The contract between the services: the messages of one evaluation, in their order.
 
     client    ─Evaluate──────────────────────────────▶ scheduler
     scheduler ─EvaluationRequested, EvaluationPlanned, RunStarted…▶ log;  ─start (WorkOrder)▶ agent
-    agent     ─TraceCaptured…, QueriesAnswered…, OutputsPredicted…, RunCompleted | RunFailed▶
-    collector ─rows▶ database;  ─RunRecorded | RunIncomplete▶
+    agent     ─TraceCaptured…, QueriesAnswered…, OutputsPredicted…, RunCompleted | RunFailed▶ log
+    collector ─rows▶ database;  ─RunRecorded | RunIncomplete▶ log
     scheduler ─EvaluationMeasured▶ analyzer ─AnalysisCompleted▶ scheduler ─EvaluationAnalyzed▶
 
-Owns: messages, subjects, codec. Knows: no service, no transport, no clock.
+Owns: messages, subjects, codec. Does not know: services, transports, clocks. Pure.
 """

@@ -1,4 +1,7 @@
-"""Agents: what they are, that they came, left or were lost. Heartbeats are leases, not facts."""
+"""Agents: hardware, runtimes and collectors, and when they come, leave or are lost.
+
+An agent proves that it is alive by a lease, not by facts.
+"""
 
 from typing import Annotated, Literal
 
@@ -16,45 +19,45 @@ class Accelerator(Message):
     name: str
     kind: Literal["gpu", "tpu", "npu", "fpga", "other"] = "gpu"
     memory_bytes: int = 0
-    #: how it is reached: pcie, nvlink, sxm …
+    #: bus: pcie, nvlink, sxm …
     interconnect: str = ""
     driver: str = ""
-    #: of CUDA's driver, where cuda-python is installed: as 9.0; multiprocessors; second cache
+    #: from CUDA's driver, where cuda-python is installed: as 9.0; multiprocessors; level-2 cache
     compute_capability: str = ""
     multiprocessors: int = 0
     l2_bytes: int = 0
-    #: what NVML calls this very device by
+    #: the device's id in NVML
     uuid: str = ""
-    #: what it computes (FLOP/s by precision) and moves (bytes/s) at most: as measured once, when
-    #: layers were first asked for on it, and as its datasheet says
+    #: ceilings of compute (FLOP/s by precision) and memory (bytes/s): measured once, when layers
+    #: are first traced on it, and from its datasheet
     peak_flops: dict[str, Ceiling] = Field(default_factory=dict)
     memory_bandwidth: Ceiling | None = None
-    #: what of that could not be measured, and why
+    #: which ceilings could not be measured, and why
     roof_note: str = ""
 
 
 class Hardware(Message):
-    """What the machine is."""
+    """Hardware of a machine."""
 
     hostname: str
     architecture: str
     cpu_model: str = ""
-    #: what the agent may use of it: its affinity, the limits of its container
+    #: what the agent may use, by its CPU affinity and its container's limits
     cores: int = Field(default=1, ge=1)
     memory_bytes: int = 0
-    #: what the host has; 0 where the agent did not say
+    #: what the host has; 0 unknown
     host_cores: int = 0
     host_memory_bytes: int = 0
     accelerators: tuple[Accelerator, ...] = ()
     interconnect: str = ""
-    #: what the cores that the agent may use compute (FLOP/s by precision) and move (bytes/s) at
-    #: most together; empty until layers were first asked for there
+    #: ceilings of all usable cores together: compute (FLOP/s by precision) and memory (bytes/s);
+    #: empty until layers are first traced there
     peak_flops: dict[str, Ceiling] = Field(default_factory=dict)
     memory_bandwidth: Ceiling | None = None
 
 
 class Runtime(Message):
-    """A framework installed there, the devices it serves and the deepest level it can trace."""
+    """An installed framework, its devices and the deepest level that it can trace."""
 
     framework: str
     version: str
@@ -63,7 +66,7 @@ class Runtime(Message):
 
 
 class CollectorFacts(Message):
-    """A collector of traces: the levels it gives there, and why no more; () is any."""
+    """A collector of traces: its levels, and why it has no more. () of devices: any."""
 
     name: str
     levels: tuple[LevelField, ...] = ()
@@ -73,10 +76,10 @@ class CollectorFacts(Message):
 
 
 class Announcement(Message):
-    """An agent's software and hardware, as it sees them at start."""
+    """An agent's hardware and software as it finds them when it starts."""
 
     agent: Token
-    #: one start of the agent's process; a restart announces a new one
+    #: id of one start of the agent's process; a restart has a new one
     incarnation: str
     hardware: Hardware
     runtimes: tuple[Runtime, ...]
@@ -84,18 +87,18 @@ class Announcement(Message):
     image: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
     allows_inline_python: bool = False
-    #: import paths below which a builder may be; None where the agent does not say
+    #: import paths that builders may come from; None unknown
     builders: tuple[str, ...] | None = None
-    #: hosts beside its own whose model servers it may ask
+    #: other hosts whose model servers it may use
     remote_hosts: tuple[str, ...] = ()
     mlscope_version: str = ""
     python_version: str = ""
-    #: the key of the only request it serves, as an import does; '' for an agent of everybody
+    #: key of the only request that it serves, as an import does; '' serves all
     reserved_for: str = ""
 
 
 class AgentAnnounced(Fact):
-    """An agent is here. Said by the agent."""
+    """An agent is available. Published by the agent."""
 
     entity = "agent"
     happened = "announced"
@@ -104,7 +107,7 @@ class AgentAnnounced(Fact):
 
 
 class AgentLeft(Fact):
-    """An agent stopped in good order. Said by the agent."""
+    """An agent stopped as intended. Published by the agent."""
 
     entity = "agent"
     happened = "left"
@@ -113,7 +116,7 @@ class AgentLeft(Fact):
 
 
 class AgentLost(Fact):
-    """An agent's lease ran out. Said by the registry; `revision` is the lease's last one."""
+    """An agent's lease expired. Published by the registry; `revision` is the lease's last one."""
 
     entity = "agent"
     happened = "lost"
@@ -123,15 +126,15 @@ class AgentLost(Fact):
 
 
 class Lease(Message):
-    """The value of a lease key: who lives, since which start, and what keeps it busy."""
+    """The value of a lease key: its holder, the holder's start and its current runs."""
 
     holder: Token
     incarnation: str
-    #: the machine its holder runs on
+    #: the holder's machine
     hostname: str = ""
-    #: runs accepted and not ended, `evaluation/run/attempt`
+    #: accepted runs that have not ended, `evaluation/run/attempt`
     busy: tuple[str, ...] = ()
-    #: how long, so far, the files of these took to be brought
+    #: seconds spent so far on fetching the files of these runs
     brought_s: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
         default_factory=dict
     )

@@ -1,4 +1,4 @@
-"""Tables: what the analyzer makes of an evaluation."""
+"""Results of an evaluation: tables, spans, facts and predictions."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -9,7 +9,7 @@ from schemas.message import Fact, Message
 
 
 class Column(Message):
-    """One column: its unit (UCUM-like: `ns`, `1/s`, `1`) and one sentence."""
+    """One column of a table: type, unit (UCUM-like: `ns`, `1/s`, `1`) and description."""
 
     name: str
     type: Literal["int", "float", "text", "bool"]
@@ -18,7 +18,7 @@ class Column(Message):
 
 
 class Table(Message):
-    """One analysis: typed columns, rows, the verdict in one sentence and its caveats."""
+    """Result of one analysis: typed columns, rows, a verdict in one sentence, and caveats."""
 
     name: str
     title: str
@@ -26,16 +26,16 @@ class Table(Message):
     rows: tuple[tuple[Any, ...], ...]
     verdict: str = ""
     caveats: tuple[str, ...] = ()
-    #: `A1` to `A15` of the papers' analyses; '' of others
+    #: `A1` to `A15` for the papers' analyses; '' for others
     id: str = ""
-    #: a Vega-Lite 5 specification without data, its fields are columns; None where there is none
+    #: a Vega-Lite 5 specification without data whose fields are columns; None without a chart
     chart: dict[str, Any] | None = None
 
 
 class Tables(Message):
-    """The answer to `tables`; `total_rows` by table are all there are, shown here or not.
+    """Answer to `tables`. `total_rows` counts all rows of each table, not only those shown.
 
-    A table with fewer is asked for again with `offset`.
+    A further request with `offset` returns the remaining rows.
     """
 
     evaluation: Token
@@ -44,7 +44,7 @@ class Tables(Message):
 
 
 class TracedRun(Message):
-    """A run that has spans: what it is of, and when its clock's origin was (0 unknown)."""
+    """A run with spans: its load and system, and the epoch of its clock's origin (0 unknown)."""
 
     run: Token
     attempt: int
@@ -59,10 +59,10 @@ class TracedRun(Message):
 
 
 class SpanRow(NamedTuple):
-    """One span with its place in the tree; stamps are ns from its run's origin.
+    """One span with its position in the tree; times are ns from its run's origin.
 
-    `parent` and `layer` are spans, as far as known; `kind` is a SpanKind; `correlation` -1 none;
-    `method` says how the parent is known; `attributes` is a JSON text, '' none.
+    `parent` and `layer` are ids of spans, None unknown; `kind` is a SpanKind; `correlation` is -1
+    without one; `method` says how the parent was found; `attributes` is a JSON text, '' none.
     """
 
     span: int
@@ -82,7 +82,7 @@ class SpanRow(NamedTuple):
 
 
 class Spans(Message):
-    """The answer to `spans`; `runs` are all that have some. Without `more` these were the last."""
+    """Answer to `spans`. `runs` are all runs that have spans; `more` is true if spans follow."""
 
     evaluation: Token
     runs: tuple[TracedRun, ...] = ()
@@ -92,7 +92,7 @@ class Spans(Message):
 
 
 class Flow(Message):
-    """The answer to `flow`: envelopes as maps, their data in it. Without `more` these were all."""
+    """Answer to `flow`: envelopes as maps, with their data. `more` is true if facts follow."""
 
     evaluation: Token
     facts: tuple[dict[str, Any], ...] = ()
@@ -100,20 +100,20 @@ class Flow(Message):
 
 
 class Prediction(Message):
-    """The answer to one sample; of a sample that came again, an answer that differed."""
+    """A model's answer to one sample, or a different answer to the same sample later."""
 
     run: Token
     query: int
     sample: int
     name: str = ""
-    #: as the model's last step made them, best first; what was too large says so in `left_out`
+    #: results of the model's last step, best first; `left_out` marks those too large to keep
     features: tuple[dict[str, Any], ...] = ()
-    #: what the dataset says is right
+    #: the dataset's ground truth
     truth: dict[str, Any] = Field(default_factory=dict)
 
 
 class FailedQuery(Message):
-    """A query of which one sample or all have no answer, and why."""
+    """A query in which one or all samples have no answer, and the error."""
 
     run: Token
     query: int
@@ -121,19 +121,19 @@ class FailedQuery(Message):
 
 
 class Predictions(Message):
-    """The answer to `predictions`; `total` are all there are, asked for again with `offset`."""
+    """Answer to `predictions`. `total` counts all; `offset` in a request returns further ones."""
 
     evaluation: Token
     predictions: tuple[Prediction, ...] = ()
     total: int = 0
-    #: the first queries that failed, of the same runs
+    #: the first failed queries of the same runs
     failed: tuple[FailedQuery, ...] = ()
 
 
 class Compared(Message):
-    """The answer to `compare`: over all samples, and sample by sample, for each output.
+    """Answer to `compare`: tables over all samples and by sample, for each output.
 
-    Of figures: a table each comparison of these evaluations and the `others`.
+    For figures, one table for each comparison of these evaluations and the `others`.
     """
 
     first: Token
@@ -145,7 +145,7 @@ class Compared(Message):
 
 
 class AnalysisCompleted(Fact):
-    """The tables are stored. Said by the analyzer."""
+    """The tables are stored. Published by the analyzer."""
 
     entity = "analysis"
     happened = "completed"
@@ -155,7 +155,7 @@ class AnalysisCompleted(Fact):
 
 
 class AnalysisFailed(Fact):
-    """No tables can be made of this evaluation. Said by the analyzer."""
+    """The evaluation could not be analyzed. Published by the analyzer."""
 
     entity = "analysis"
     happened = "failed"

@@ -1,11 +1,11 @@
-"""Dead letters: what could not be read or done, with its reason; the service went on."""
+"""Dead letters: messages that a service could not process, with the reason."""
 
 from schemas.identity import Token
 from schemas.message import Fact
 
 
 class LetterBuried(Fact):
-    """A message nobody could use. Said by the service that gave up on it."""
+    """A message could not be processed. Published by the service that gave up on it."""
 
     entity = "dead"
     happened = "buried"

@@ -1,4 +1,7 @@
-"""An evaluation's decisions. Only the scheduler says these, one at a time, guarded by sequence."""
+"""Decisions on an evaluation.
+
+Only the scheduler publishes them, one at a time, guarded by the log's sequence number.
+"""
 
 from typing import Literal
 
@@ -11,7 +14,7 @@ RunEnd = Literal["completed", "failed", "incomplete", "cancelled"]
 
 
 class EvaluationRequested(Fact):
-    """Somebody asked, and the request is sound."""
+    """A valid request was accepted."""
 
     entity = "evaluation"
     happened = "requested"
@@ -21,7 +24,7 @@ class EvaluationRequested(Fact):
 
 
 class EvaluationPostponed(Fact):
-    """No agent fits now; the request says to wait until `until_ns` (epoch)."""
+    """No agent is suitable now; the request allows to wait until `until_ns` (epoch)."""
 
     entity = "evaluation"
     happened = "postponed"
@@ -31,7 +34,7 @@ class EvaluationPostponed(Fact):
 
 
 class EvaluationPlanned(Fact):
-    """Matched and planned: which agent runs what."""
+    """The evaluation is planned: which agent runs what."""
 
     entity = "evaluation"
     happened = "planned"
@@ -40,7 +43,7 @@ class EvaluationPlanned(Fact):
 
 
 class RunStarted(Fact):
-    """A run was given to an agent, for the `attempt`-th time."""
+    """A run was given to an agent; `attempt` counts from 1."""
 
     entity = "evaluation"
     happened = "started"
@@ -49,15 +52,15 @@ class RunStarted(Fact):
     session: Token
     attempt: int
     agent: Token
-    #: the agent's start this attempt belongs to; a newer one has forgotten it
+    #: the agent's start that got this attempt; a later one does not know it
     incarnation: str = ""
     started_ns: int
 
 
 class RunInterrupted(Fact):
-    """An attempt ended without its agent's word: agent lost, issuer lost, time-out, cancellation.
+    """An attempt ended without a report of its agent: agent or issuer lost, time-out, cancellation.
 
-    It is kept and marked; `final` says that no other attempt follows.
+    Its data are kept and marked; `final` is true if no other attempt follows.
     """
 
     entity = "evaluation"
@@ -71,7 +74,7 @@ class RunInterrupted(Fact):
 
 
 class RunIssued(Fact):
-    """A scheduler took on issuing the load of a remote run; `issuer` holds a lease meanwhile."""
+    """A scheduler began to issue the load of a remote run; `issuer` holds a lease meanwhile."""
 
     entity = "evaluation"
     happened = "issued"
@@ -82,7 +85,7 @@ class RunIssued(Fact):
 
 
 class MeasuredRun(Message):
-    """How one run ended: its last attempt, and the rows the database holds of it."""
+    """How one run ended: its last attempt, and how many rows the database has of it."""
 
     run: Token
     attempt: int
@@ -94,7 +97,7 @@ class MeasuredRun(Message):
 
 
 class EvaluationMeasured(Fact):
-    """Every run has ended and is stored; the analyzer's cue."""
+    """Every run has ended and is stored; the analyzer may start."""
 
     entity = "evaluation"
     happened = "measured"
@@ -103,7 +106,7 @@ class EvaluationMeasured(Fact):
 
 
 class EvaluationAnalyzed(Fact):
-    """The tables are there: a good end."""
+    """The evaluation succeeded: its tables are stored."""
 
     entity = "evaluation"
     happened = "analyzed"
@@ -112,7 +115,7 @@ class EvaluationAnalyzed(Fact):
 
 
 class EvaluationFailed(Fact):
-    """A bad end, and its cause."""
+    """The evaluation failed, with the cause."""
 
     entity = "evaluation"
     happened = "failed"
@@ -122,7 +125,7 @@ class EvaluationFailed(Fact):
 
 
 class EvaluationCancelled(Fact):
-    """Ended on request."""
+    """The evaluation was cancelled on request."""
 
     entity = "evaluation"
     happened = "cancelled"

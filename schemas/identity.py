@@ -1,4 +1,4 @@
-"""Tokens and identities: the only place that says what an id may look like."""
+"""Tokens and identities: the only definition of what an id may look like."""
 
 import hashlib
 import re
@@ -10,13 +10,13 @@ from pydantic import StringConstraints
 ALLOWED = r"^[A-Za-z0-9_-]{1,64}$"
 
 Token = Annotated[str, StringConstraints(pattern=ALLOWED)]
-"""A NATS subject token that is also a legal durable, bucket and file name."""
+"""A NATS subject token that is also a valid name of a durable, bucket and file."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def token_of(text: str) -> str:
-    """Return `text` as a token; a digest keeps changed texts apart."""
+    """Return `text` as a token; a changed text gets a digest, so that tokens stay distinct."""
     clean = _UNSAFE.sub("_", text)[:48]
     if clean == text and clean:
         return clean
@@ -29,11 +29,14 @@ def new_evaluation_id() -> str:
 
 
 def keyed_evaluation_id(key: str) -> str:
-    """Return the id every request with this key gets: same key, same evaluation."""
+    """Return the id of every request with this key: same key, same evaluation."""
     return hashlib.sha256(f"evaluation\n{key}".encode()).hexdigest()[:16]
 
 
 def run_key(evaluation: str, run: str, attempt: int) -> int:
-    """Return the int8 (63 bits, positive) under which the database keeps one attempt of a run."""
+    """Return the database's int8 key (63 bits, positive) of an `attempt` of a `run`.
+
+    The first 8 bytes of the sha256 of `evaluation`, `run` and `attempt`, shifted right by one bit.
+    """
     digest = hashlib.sha256(f"{evaluation}\n{run}\n{attempt}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1

@@ -1,16 +1,16 @@
-"""Trace levels: how deep a run looks. Cumulative: a level includes those above it."""
+"""Trace levels: how deeply a run is traced. A level includes all levels above it."""
 
 from enum import IntEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _PAPER_NAMES = {"": "none", "no": "none", "ml_library": "library", "system_library": "system"}
-"""What the papers' code calls levels, without its `_TRACE`."""
+"""Names of levels in the papers' code, without its suffix `_TRACE`."""
 
 
 class Level(IntEnum):
-    """Depth of a trace, from nothing to everything the machine can tell."""
+    """Depth of a trace, from nothing to everything that the machine can report."""
 
     NONE = 0
     #: the user's own spans, and the query as a whole
@@ -19,7 +19,7 @@ class Level(IntEnum):
     MODEL = 2
     #: the framework's layers
     FRAMEWORK = 3
-    #: calls into cuDNN, oneDNN and their kin
+    #: calls into libraries like cuDNN and oneDNN
     LIBRARY = 4
     #: CUDA calls, kernels, copies; operating-system events
     SYSTEM = 5
@@ -29,10 +29,10 @@ class Level(IntEnum):
 
 
 def level_of(value: object) -> Level:
-    """Return the level a name or number means.
+    """Return the level of a name or number.
 
-    The names of the papers and of their code (`SYSTEM_LIBRARY_TRACE`) are accepted. Raises
-    ValueError that lists the allowed names.
+    Accepts the names of the papers and of their code (`SYSTEM_LIBRARY_TRACE`). Raises ValueError,
+    which lists the allowed names.
     """
     if isinstance(value, Level):
         return value
@@ -47,14 +47,10 @@ def level_of(value: object) -> Level:
     raise ValueError(f"unknown trace level {value!r}; allowed: {allowed}")
 
 
-def _name_of(level: Any) -> str:
-    return Level(level).name.lower()
-
-
 LevelField = Annotated[
     Level,
     BeforeValidator(level_of),
-    PlainSerializer(_name_of, return_type=str),
+    PlainSerializer(lambda level: Level(level).name.lower(), return_type=str),
     WithJsonSchema({"type": "string", "enum": [level.name.lower() for level in Level]}),
 ]
-"""A level in a message: its lower-case name on the wire."""
+"""A level in a message, encoded as its name in lower case."""

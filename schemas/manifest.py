@@ -1,7 +1,7 @@
-"""Models, frameworks, datasets and scenarios as data; what the catalog holds.
+"""Manifests: models, frameworks, datasets, scenarios and machines as data, as in the catalog.
 
-The paper's listings parse as they stand: a step is a map whose first key, with no value,
-names the operator and whose siblings are its parameters.
+The papers' listings parse unchanged: there a step is a map whose first key, without a value, is the
+operator and whose other keys are its parameters.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from schemas.message import Fact, Message
-from schemas.numbers import Number, Whole
+from schemas.numbers import Integer, Number
 
 
 class Step(Message):
@@ -28,10 +28,10 @@ class Step(Message):
 
 
 def step_of(value: object) -> object:
-    """Turn a listing's step into its operator and parameters.
+    """Return a step of a listing as operator and parameters.
 
-    `{decode: null, color_mode: RGB}`, `{decode: {color_mode: RGB}}` and `decode` all do.
-    Raises ValueError for anything else.
+    Accepts `{decode: null, color_mode: RGB}`, `{decode: {color_mode: RGB}}` and `decode`. Raises
+    ValueError for anything else.
     """
     if isinstance(value, str):
         return {"operator": value}
@@ -52,47 +52,47 @@ StepField = Annotated[Step, BeforeValidator(step_of)]
 
 
 class Port(Message):
-    """One input or output of a model: modality, tensor and the steps before or after it.
+    """One input or output of a model: modality, tensor, and the steps before or after the model.
 
-    `shape` counts the batch dimension first; -1 is any size. An `element_type` that is not said is
-    the model's own, float32 where that knows none; it is not written either.
+    `shape` has the batch dimension first; -1 is any size. Without an `element_type` the model's own
+    counts, or float32 if the model has none.
     """
 
     type: str
     layer_name: str = ""
     element_type: str = "float32"
-    shape: tuple[Whole, ...] = ()
+    shape: tuple[Integer, ...] = ()
     steps: tuple[StepField, ...] = ()
     description: str = ""
-    #: NaN and infinite values are an answer of this output; else a query with one fails
+    #: whether NaN and infinite values are valid outputs; otherwise a query with one fails
     allow_nan: bool = False
 
     @property
     def says_element_type(self) -> bool:
-        """Say whether the manifest gives an element type, rather than leave it to the model."""
+        """Return whether the manifest has an element type."""
         return "element_type" in self.model_fields_set
 
     @model_serializer(mode="wrap")
     def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out an element type that nobody said: read again, it is still not said."""
-        told: dict[str, Any] = write(self)
+        """Leave out a default element type, so that a copy of the manifest has none either."""
+        fields: dict[str, Any] = write(self)
         if not self.says_element_type:
-            told.pop("element_type", None)
-        return told
+            fields.pop("element_type", None)
+        return fields
 
 
 class FrameworkNeed(Message):
-    """A framework by name and version constraint: PEP 440, or the papers' `>=1.12.0 <2.0`."""
+    """A framework by name and version constraint: PEP 440, or as in the papers `>=1.12.0 <2.0`."""
 
     name: str
     version: str = ""
 
 
 class Assets(Message):
-    """Where a model comes from: files, each with a checksum (`sha256:…` or `md5:…`), or a builder.
+    """Origin of a model: files, each with a checksum (`sha256:…` or `md5:…`), or a builder.
 
-    Addresses are joined to `base_url`. An `archive` is one file that holds the others, which need
-    no checksum of their own then.
+    Addresses are relative to `base_url`. An `archive` is one file that contains the others, which
+    then need no checksum.
     """
 
     base_url: str = ""
@@ -102,63 +102,67 @@ class Assets(Message):
     weights_checksum: str = ""
     archive: str = ""
     archive_checksum: str = ""
-    #: how the graph is written, as `onnx`, `torchscript`, `saved_model`; '' goes by its ending
+    #: format of the graph, as `onnx`, `torchscript`, `saved_model`; '' follows its ending
     format: str = ""
-    #: the import path of a function that builds the model, as `torchvision.models.resnet50`
+    #: import path of a function that builds the model, as `torchvision.models.resnet50`
     builder: str = ""
-    #: what the builder is called with
+    #: arguments of the builder
     arguments: dict[str, Any] = Field(default_factory=dict)
-    #: `random`: the builder's own initial weights from `seed`; the result says so
+    #: `random`: the builder's initial weights from `seed`; results are marked
     weights: Literal["", "random"] = ""
-    #: why files on the web have no checksum here; used only where a request takes them so
+    #: why files on the web have no checksum; used only if the request allows it
     unverifiable: str = ""
-    seed: Whole = Field(default=0, ge=0)
-    #: further files by path, to checksum: labels, vocabularies
+    seed: Integer = Field(default=0, ge=0)
+    #: further files (labels, vocabularies): path to checksum
     assets: dict[str, str] = Field(default_factory=dict)
-    #: where the file of a name is, if not where the name says: steps and code keep the name
+    #: address of a file whose name, as steps and code use it, is not its address
     addresses: dict[str, str] = Field(default_factory=dict)
 
 
 class Variant(Message):
-    """The same model on one more framework, with assets of its own.
+    """The same model on one more framework, with its own assets.
 
-    `layer_names` gives this framework's names of inputs and outputs, by the manifest's names.
+    `layer_names` maps the manifest's names of inputs and outputs to this framework's names.
     """
 
     name: str
     version: str = ""
     model: Assets = Assets()
     layer_names: dict[str, str] = Field(default_factory=dict)
-    #: the data layout of an input or output where it differs, by the manifest's name
+    #: data layout of an input or output if it differs, by the manifest's name
     layouts: dict[str, Literal["NCHW", "NHWC"]] = Field(default_factory=dict)
-    #: predictor options, used where a request says nothing else
+    #: predictor options, unless the request has others
     options: dict[str, Any] = Field(default_factory=dict)
 
 
 PLACEHOLDERS = ("...", "[[code]]")
-"""What the papers' listings leave out: parses, and is refused when it would be used."""
+"""Placeholders of omitted parts in the papers' listings: they parse, but using them is refused."""
 
 
 def code_of(value: object) -> object:
-    """Turn the listings' `[[code]]`, which YAML reads as lists, into that placeholder."""
+    """Return the listings' `[[code]]`, which YAML parses as lists, as that placeholder."""
     return "[[code]]" if value == [["code"]] else value
 
 
 Code = Annotated[str, BeforeValidator(code_of)]
-"""Inline Python: `def fun(env, data)` and what it needs."""
+"""Inline Python: `def fun(env, data)` and its imports."""
 
 CODE_FIELDS = (
-    *("before_preprocess", "preprocess", "after_preprocess"),
-    *("before_postprocess", "postprocess", "after_postprocess"),
+    "before_preprocess",
+    "preprocess",
+    "after_preprocess",
+    "before_postprocess",
+    "postprocess",
+    "after_postprocess",
 )
-"""A model's fields with inline Python: those before the model, then those behind it."""
+"""A model's fields with inline Python: those before the model, then those after it."""
 
 
 class ModelManifest(Message):
-    """A model described, not coded.
+    """A model as data.
 
-    `framework` and `model` describe its first variant, `frameworks` all further ones. Steps and
-    inline code exclude each other on the same side of the model (`schemas.operators`).
+    `framework` and `model` describe its first variant, `frameworks` all further ones. One side of
+    the model has either steps or inline code, not both.
     """
 
     kind: Literal["model"] = "model"
@@ -179,11 +183,11 @@ class ModelManifest(Message):
     postprocess: Code = ""
     after_postprocess: Code = ""
     model: Assets = Assets()
-    #: predictor options of the first variant, used where a request says nothing else
+    #: predictor options of the first variant, unless the request has others
     options: dict[str, Any] = Field(default_factory=dict)
-    #: what the weights are stored in, as `float32`; what runs is the predictor's to say
+    #: element type of the stored weights, as `float32`; the predictor reports the one that runs
     precision: str = ""
-    #: the dataset used when a request names none
+    #: default dataset
     dataset: str = ""
     attributes: dict[str, Any] = Field(default_factory=dict)
     hidden: bool = False
@@ -191,64 +195,64 @@ class ModelManifest(Message):
     @model_validator(mode="before")
     @classmethod
     def _first_of_several(cls, value: Any) -> Any:
-        """Take the first of `frameworks` for `framework`, where only the list is given."""
+        """Use the first of `frameworks` as `framework` if the manifest has only the list."""
         if not isinstance(value, Mapping) or value.get("framework") or not value.get("frameworks"):
             return value
-        first, *rest = value["frameworks"]
+        first, *further = value["frameworks"]
         if not isinstance(first, Mapping):
             return value
         own = {name: first[name] for name in ("model", "options") if name in first}
         need = {"name": first.get("name"), "version": first.get("version", "")}
-        return {**value, **own, "framework": need, "frameworks": rest}
+        return {**value, **own, "framework": need, "frameworks": further}
 
 
 class FrameworkManifest(Message):
-    """A framework build and the containers that carry it, by architecture and device."""
+    """A build of a framework, and its container images by architecture and device."""
 
     kind: Literal["framework"] = "framework"
     name: str
     version: str
     description: str = ""
     containers: dict[str, dict[str, str]] = Field(default_factory=dict)
-    #: what a predictor may be told, by option, in prose
+    #: description of each predictor option
     options: dict[str, str] = Field(default_factory=dict)
-    #: predictor options of every model on this build, where neither model nor request says more
+    #: default predictor options of every model on this build
     defaults: dict[str, Any] = Field(default_factory=dict)
 
 
 class SampleFile(Message):
-    """One file; `path` is relative to the manifest's folder."""
+    """A file of a sample; `path` is relative to the manifest's folder."""
 
     path: str
     sha256: str
 
 
 class Sample(Message):
-    """One labelled sample of a dataset: a file, or for a model of several inputs a file each.
+    """One sample of a dataset with its labels: a file, or one file for each input of the model.
 
-    `path` is relative to the manifest's folder, or an address (`pypi://…`); `inputs` goes by the
-    inputs' layer names. A small file may come in `content` itself, as base64.
+    `path` is relative to the manifest's folder, or an address (`pypi://…`); `inputs` has a file by
+    the input's layer name. `content` may have a small file itself, as base64.
     """
 
     path: str = ""
     sha256: str = ""
     inputs: dict[str, SampleFile] = Field(default_factory=dict)
     content: str = ""
-    #: every class name that is right
+    #: all correct class names
     labels: tuple[str, ...] = ()
-    #: every class that is right, counted from 0 in the order of the model's outputs
-    classes: tuple[Annotated[Whole, Field(ge=0)], ...] = ()
+    #: all correct classes, counted from 0 in the order of the model's outputs
+    classes: tuple[Annotated[Integer, Field(ge=0)], ...] = ()
     reason: str = ""
 
 
 class SyntheticTensor(Message):
-    """Numbers of one input, without batch.
+    """Random numbers for one input, without the batch dimension.
 
-    An empty `shape` means the model's shape and element type. Uniform runs from `low` up to
-    `high`, by default 0 to 1, and 0 to 64 for whole numbers.
+    An empty `shape` means the model's shape and element type. `uniform` numbers go from `low` to
+    `high`, by default 0 to 1, and 0 to 64 for integers.
     """
 
-    shape: tuple[Whole, ...] = ()
+    shape: tuple[Integer, ...] = ()
     element_type: str = "float32"
     distribution: Literal["normal", "uniform", "zeros"] = "normal"
     low: Number = 0.0
@@ -256,39 +260,39 @@ class SyntheticTensor(Message):
 
 
 class Synthetic(SyntheticTensor):
-    """Samples made from a seed: `samples` tensors for each input of the model.
+    """Samples generated from a seed: `samples` tensors for each input of the model.
 
-    `inputs` says what an input's are like, by its layer name; the others are as this one says.
+    `inputs` describes single inputs by layer name; the fields here describe all others.
     """
 
-    seed: Whole = 0
-    samples: Whole = Field(default=64, ge=1, le=1_000_000)
+    seed: Integer = 0
+    samples: Integer = Field(default=64, ge=1, le=1_000_000)
     inputs: dict[str, SyntheticTensor] = Field(default_factory=dict)
 
 
 class Source(Message):
-    """Samples somebody holds already, or that an address leads to, and how to read them.
+    """A dataset at an address, and how to read it.
 
     `reader` is a reader's name, as `image_folder`, `csv`, `npy`, `tfrecord`, `recordio`, `urls`,
     `imagenet`, `coco`, `cifar10`, `mnist`, `squad`, `paired_folders`; `options` are that reader's.
-    A folder of the agent's host (`file:`) is read in place; elsewhere a folder is an `archive`.
+    A folder on the agent's host (`file:`) is read in place; any other folder comes as an `archive`.
     """
 
     address: str
     reader: str
     checksum: str = ""
-    #: the address leads to an archive, and `path` to the dataset in it, '' to all of it
+    #: whether the address is an archive; `path` is the dataset's path in it, '' all of it
     archive: bool = False
     path: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
-    #: the first so many samples; 0 is all
-    most_samples: Whole = Field(default=0, ge=0)
-    #: how many there are; 0 is not known, and then no load can be issued from afar
-    samples: Whole = Field(default=0, ge=0)
+    #: use only this many samples, from the first; 0 is all
+    most_samples: Integer = Field(default=0, ge=0)
+    #: number of samples; 0 is unknown, which rules out remote load
+    samples: Integer = Field(default=0, ge=0)
 
 
 class DatasetManifest(Message):
-    """What samples a load may name by index: files, a source, or synthetic tensors."""
+    """Samples of a load: files, a source, or synthetic tensors."""
 
     kind: Literal["dataset"] = "dataset"
     name: str
@@ -302,7 +306,7 @@ class DatasetManifest(Message):
 
 
 class ScenarioManifest(Message):
-    """A scenario's defaults and its meaning in prose."""
+    """Default parameters of a scenario, and its description."""
 
     kind: Literal["scenario"] = "scenario"
     name: str
@@ -312,7 +316,7 @@ class ScenarioManifest(Message):
 
 
 class HardwareManifest(Message):
-    """A machine as DLSpec describes it: what it must have, and how it is set up outside mlscope."""
+    """Hardware of a machine as DLSpec describes it: required parts, and setup outside mlscope."""
 
     kind: Literal["hardware"] = "hardware"
     name: str
@@ -322,13 +326,13 @@ class HardwareManifest(Message):
     cpu: dict[str, Any] = Field(default_factory=dict)
     accelerators: tuple[dict[str, Any], ...] = ()
     interconnect: str = ""
-    memory_bytes: Whole = Field(default=0, ge=0)
-    #: said to people, never run: as `turbo off`
+    memory_bytes: Integer = Field(default=0, ge=0)
+    #: instructions for people, never executed: as `turbo off`
     setup: str = ""
 
 
 class SoftwareManifest(Message):
-    """The software of a machine as DLSpec describes it: image, environment and packages."""
+    """Software of a machine as DLSpec describes it: image, environment and packages."""
 
     kind: Literal["software"] = "software"
     name: str
@@ -351,7 +355,7 @@ Manifest = Annotated[
 
 
 class ManifestPublished(Fact):
-    """A manifest is in the catalog from here on. Said by the registry."""
+    """A manifest was added to the catalog. Published by the registry."""
 
     entity = "manifest"
     happened = "published"
@@ -360,7 +364,7 @@ class ManifestPublished(Fact):
 
 
 class ManifestWithdrawn(Fact):
-    """A manifest left the catalog; runs under way keep theirs. Said by the registry."""
+    """A manifest was removed from the catalog; current runs keep it. Published by the registry."""
 
     entity = "manifest"
     happened = "withdrawn"

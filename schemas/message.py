@@ -1,6 +1,6 @@
-"""What every message is: frozen data, tolerant of fields added later, and the envelope of a fact.
+"""Base classes of all messages, and the envelope of a fact.
 
-A command travels bare (any NATS client can write it); a fact travels in an `Envelope`.
+A command is sent without an envelope (any NATS client can write it), a fact in an `Envelope`.
 """
 
 import hashlib
@@ -12,13 +12,13 @@ VERSION = 1
 
 
 class Message(BaseModel):
-    """Frozen data. Unknown fields are tolerated: within a version fields are only added."""
+    """Frozen data. Unknown fields are ignored: within a version, fields are only added."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
 
 
 class Command(Message):
-    """A wish, in the imperative; refused by name when a field it does not know is present."""
+    """A request, named in the imperative. An unknown field is an error that names the field."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
@@ -26,23 +26,24 @@ class Command(Message):
 
 
 class Fact(Message):
-    """Something that happened, in the past tense; `entity.happened` is its name and its subject."""
+    """An event, named in the past tense; `entity.happened` is its name."""
 
     entity: ClassVar[str]
     happened: ClassVar[str]
 
     @classmethod
     def schema_name(cls) -> str:
-        """Return `entity.happened`, the name on the wire."""
+        """Return `entity.happened`, the name in the envelope."""
         return f"{cls.entity}.{cls.happened}"
 
 
 class Envelope(Message):
-    """A fact with where it came from.
+    """A fact with its origin.
 
-    `id` derives from the cause, so a repeat says the same thing. `time_ns` is epoch
-    nanoseconds, a label only. `data` is the fact's own fields; above 512 KiB it is empty, and
-    the object store's `payload` holds it as msgpack, to be checked against `payload_sha256`.
+    `id` derives from the cause, so a repeated fact has the same one. `time_ns` is epoch
+    nanoseconds, for information only. `data` has the fact's own fields; above 512 KiB it is empty,
+    and the object `payload` of the object store has it as msgpack, with the checksum
+    `payload_sha256`.
     """
 
     schema_: str = Field(alias="schema", serialization_alias="schema")
@@ -59,7 +60,11 @@ class Envelope(Message):
 
     @classmethod
     def around(cls, fact: Fact, *, id: str, cause: str, time_ns: int, trace: str = "") -> Self:  # noqa: A002
-        """Wrap a fact; `trace` is a W3C traceparent handed on unread."""
+        """Return the envelope of a `fact`.
+
+        `id` is the fact's own id, `cause` that of the message that led to it, `time_ns` epoch
+        nanoseconds, `trace` a W3C traceparent that is passed on unread.
+        """
         return cls(
             schema_=fact.schema_name(),
             id=id,
@@ -71,5 +76,5 @@ class Envelope(Message):
 
 
 def derived_id(cause: str, name: str, ordinal: int | str = 0) -> str:
-    """Return the id of the `ordinal`-th message called `name` that `cause` led to (32 hex)."""
+    """Return the id (32 hex digits) of the `ordinal`-th message `name` that `cause` led to."""
     return hashlib.sha256(f"{cause}\n{name}\n{ordinal}".encode()).hexdigest()[:32]

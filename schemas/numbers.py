@@ -1,33 +1,26 @@
-"""Numbers as people send them: nothing else is taken for one where that would be a guess."""
+"""Numbers as people send them. A text or truth value is never taken for a number."""
 
 from typing import Annotated
 
 from pydantic import BeforeValidator
 
 
-def _no_disguised_integer(value: object) -> object:
-    if isinstance(value, bool | str):
-        raise ValueError("an integer, no text and no truth value")
-    return value
+def _reject(*types: type, reason: str) -> BeforeValidator:
+    """Return a validator that rejects values of these types before pydantic converts them."""
+
+    def validate(value: object) -> object:
+        if isinstance(value, types):
+            raise ValueError(reason)
+        return value
+
+    return BeforeValidator(validate)
 
 
-def _no_disguised_number(value: object) -> object:
-    if isinstance(value, bool | str):
-        raise ValueError("a number, no text and no truth value")
-    return value
+Integer = Annotated[int, _reject(bool, str, reason="an integer, no text and no truth value")]
+"""An integer; 2.0 is 2, as JSON has one kind of number."""
 
-
-def _no_truth(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("an integer, no truth value")
-    return value
-
-
-Whole = Annotated[int, BeforeValidator(_no_disguised_integer)]
-"""A whole number; 2.0 is 2, as JSON has one kind of number."""
-
-Number = Annotated[float, BeforeValidator(_no_disguised_number)]
+Number = Annotated[float, _reject(bool, str, reason="a number, no text and no truth value")]
 """A number."""
 
-Count = Annotated[int, BeforeValidator(_no_truth)]
-"""A whole number that an address may name, where all is text: `?limit=50`."""
+Count = Annotated[int, _reject(bool, reason="an integer, no truth value")]
+"""An integer that a URL may have, where every value is text: `?limit=50`."""

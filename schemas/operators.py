@@ -1,4 +1,4 @@
-"""Operators a manifest's steps may name, with their parameters; the agent's steps do them."""
+"""Operators of manifests' steps with their parameters; the agent implements them. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -31,7 +31,15 @@ OPERATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "resample": ("rate_hz",),
         "waveform": ("length",),
         "spectrogram": (
-            *("window", "hop", "mels", "low_hz", "high_hz", "scale", "norm", "log", "floor"),
+            "window",
+            "hop",
+            "mels",
+            "low_hz",
+            "high_hz",
+            "scale",
+            "norm",
+            "log",
+            "floor",
         ),
         "tokenize": ("vocabulary", "length", "gives", "lowercase"),
         "softmax": (),
@@ -44,21 +52,26 @@ OPERATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "segmentation": ("data_layout", *_LABELS),
         "ctc": ("blank", "data_layout", "space", *_LABELS),
         "answer_span": (
-            *("end", "vocabulary", "lowercase", "most_pieces", "may_be_none", "null_threshold"),
+            "end",
+            "vocabulary",
+            "lowercase",
+            "most_pieces",
+            "may_be_none",
+            "null_threshold",
         ),
         "image": ("data_layout", "mean", "scale", "color_mode"),
         "raw": ("most",),
     }
 )
-"""Parameter names by operator; `argsort` is what the papers' listings call `topk`."""
+"""Parameter names by operator; `argsort` is the papers' name of `topk`."""
 
 OTHER_OUTPUTS = ("scores", "classes", "count", "end")
-"""Parameters of steps behind the model that name another of its outputs."""
+"""Parameters of steps after the model that name another of its outputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepFault:
-    """What nobody can do: where it is in its manifest, what is there, and what may be."""
+    """A step that no agent can execute: its path in the manifest, its value, and allowed ones."""
 
     path: str
     found: str
@@ -66,46 +79,47 @@ class StepFault:
 
 
 def step_faults(model: ModelManifest) -> Iterator[StepFault]:
-    """Yield each step that names an unknown operator or parameter, in the manifest's order.
+    """Yield each unknown operator or parameter, in the manifest's order, and code beside steps.
 
-    And inline code on a side of the model that has steps: one or the other.
+    One side of the model has either steps or inline code.
     """
-    for side, ports in (("inputs", model.inputs), ("outputs", model.outputs)):
-        for number, port in enumerate(ports):
-            for place, step in enumerate(port.steps):
-                yield from _faults(step, f"{side}.{number}.steps.{place}")
+    for path, step in _steps(model):
+        parameters = OPERATORS.get(step.operator)
+        if parameters is None:
+            yield StepFault(f"{path}.operator", step.operator, ", ".join(OPERATORS))
+            continue
+        for name in step.parameters:
+            if name not in parameters:
+                allowed = ", ".join(parameters) or "none"
+                yield StepFault(f"{path}.{step.operator}.{name}", name, allowed)
     yield from _code_faults(model, model.inputs, "preprocess")
     yield from _code_faults(model, model.outputs, "postprocess")
 
 
 def placeholder_faults(model: ModelManifest) -> Iterator[StepFault]:
-    """Yield what a model's manifest leaves out, as the papers' listings do: code and addresses.
+    """Yield each placeholder for code or an address, as in the papers' listings.
 
-    It parses, and nobody can run it.
+    Such a manifest parses, but no agent can run it.
     """
     for field in CODE_FIELDS:
         if str(getattr(model, field)).strip() in PLACEHOLDERS:
             yield StepFault(field, str(getattr(model, field)), "Python: def fun(env, data)")
     for field, value in model.model:
         if isinstance(value, str) and "..." in value:
-            yield StepFault(f"model.{field}", value, "all of it, nothing left out")
+            yield StepFault(f"model.{field}", value, "the full text, without `...`")
+    for path, step in _steps(model):
+        for name, value in step.parameters.items():
+            if isinstance(value, str) and "..." in value:
+                parameter = f"{path}.{step.operator}.{name}"
+                yield StepFault(parameter, value, "the full text, without `...`")
+
+
+def _steps(model: ModelManifest) -> Iterator[tuple[str, Step]]:
+    """Yield each step of a model with its path in the manifest."""
     for side, ports in (("inputs", model.inputs), ("outputs", model.outputs)):
         for number, port in enumerate(ports):
-            for place, step in enumerate(port.steps):
-                for name, value in step.parameters.items():
-                    if isinstance(value, str) and "..." in value:
-                        path = f"{side}.{number}.steps.{place}.{step.operator}.{name}"
-                        yield StepFault(path, value, "all of it, nothing left out")
-
-
-def _faults(step: Step, path: str) -> Iterator[StepFault]:
-    known = OPERATORS.get(step.operator)
-    if known is None:
-        yield StepFault(f"{path}.operator", step.operator, ", ".join(OPERATORS))
-        return
-    for name in step.parameters:
-        if name not in known:
-            yield StepFault(f"{path}.{step.operator}.{name}", name, ", ".join(known) or "none")
+            for position, step in enumerate(port.steps):
+                yield f"{side}.{number}.steps.{position}", step
 
 
 def _code_faults(model: ModelManifest, ports: tuple[Port, ...], name: str) -> Iterator[StepFault]:
@@ -113,4 +127,4 @@ def _code_faults(model: ModelManifest, ports: tuple[Port, ...], name: str) -> It
         return
     for field in (f"before_{name}", name, f"after_{name}"):
         if getattr(model, field) not in ("", *PLACEHOLDERS):
-            yield StepFault(field, "inline code", "none beside steps: one or the other")
+            yield StepFault(field, "inline code", "either steps or inline code")

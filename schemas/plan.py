@@ -1,6 +1,6 @@
-"""What is to be done: an evaluation's sessions and runs. Made by the scheduler, obeyed by agents.
+"""Plan of an evaluation: its sessions and runs. The scheduler makes it, agents execute it.
 
-The same plan in a file runs on a machine without broker or database (`mlscope agent --plan`).
+The same plan in a file runs on a machine without broker and database (`mlscope agent --plan`).
 """
 
 from typing import Any, Literal
@@ -20,17 +20,17 @@ from schemas.message import Message
 from schemas.request import AgentReason, Blocks, Evaluate
 
 Variant = Literal["", "serialised", "counters", "cold"]
-"""A session like any other; one whose work waits for each launch and uses one thread; one that
-reads hardware counters, whose times say nothing; one that measures how its model is opened."""
+"""Kind of a session: plain; with one thread, waiting for each launch; reading hardware counters,
+which makes its times invalid; or measuring how its model is opened."""
 
 
 class RunPlan(Message):
-    """One load at one trace level. Runs of one `group` interleave as blocks in their session."""
+    """One load at one trace level. The blocks of the runs of one `group` interleave."""
 
     run: Token
     group: int
     scenario: str
-    #: the scenario's parameters, defaults filled in
+    #: the scenario's parameters, including defaults
     parameters: dict[str, Any] = Field(default_factory=dict)
     level: LevelField
     pacing: Literal["local", "remote"] = "local"
@@ -40,7 +40,7 @@ class RunPlan(Message):
 
 
 class Build(Message):
-    """A framework as one agent has it, and what its manifest gives a session."""
+    """An agent's build of a framework, with the options from its manifest."""
 
     framework_version: str = ""
     device: str = "cpu"
@@ -49,20 +49,20 @@ class Build(Message):
 
 
 class SessionPlan(Message):
-    """One opened predictor on one agent, at one batch size, and the runs inside it, in order."""
+    """One opened predictor on one agent, at one batch size, and its runs in order."""
 
     session: Token
     agent: Token
     batch_size: int = Field(ge=1)
     runs: tuple[RunPlan, ...]
-    #: what is special about its process; numbers of different variants are never mixed
+    #: kind of its process; results of different variants are never combined
     variant: Variant = ""
-    #: its agent's own, where those of a plan's agents differ
+    #: its agent's build, if the agents of the plan have different ones
     build: Build | None = None
 
 
 class Subject(Message):
-    """What is measured and how it is set up: the same in every session, its `build` aside."""
+    """What is measured, and its setup: the same in every session, except the `build`."""
 
     model: ModelManifest
     #: sha256 of the model manifest's canonical JSON
@@ -75,53 +75,53 @@ class Subject(Message):
     warmup: int = 3
     blocks: Blocks = Blocks()
     outputs: int = 64
-    #: by collector of traces: switched off, on, or on with options
+    #: by collector of traces: off, on, or on with options
     collectors: dict[str, bool | dict[str, Any]] = Field(default_factory=dict)
-    #: the framework's manifest, where one of its version is published
+    #: the framework's manifest, if one of its version is published
     framework_manifest: FrameworkManifest | None = None
-    #: what the request asked of the machine
+    #: the request's requirements on the machine
     hardware: HardwareManifest | None = None
     software: SoftwareManifest | None = None
-    #: what a reader of the results should know of the manifests above
+    #: notes on the manifests above for readers of the results
     notes: tuple[str, ...] = ()
 
 
 class Plan(Message):
-    """An evaluation's subject and sessions; `refusals` says why other agents are not in it."""
+    """Subject and sessions of an evaluation; `refusals` has the reasons against other agents."""
 
     subject: Subject
     sessions: tuple[SessionPlan, ...]
     refusals: tuple[AgentReason, ...] = ()
 
     def subject_of(self, session: str) -> Subject:
-        """Return the subject as a session has it: with its agent's own build of the framework."""
-        builds = (each.build for each in self.sessions if each.session == session)
+        """Return the subject of a session, with its agent's build of the framework."""
+        builds = (plan.build for plan in self.sessions if plan.session == session)
         build = next(builds, None)
         if build is None:
             return self.subject
-        own = {name: getattr(build, name) for name in Build.model_fields}
-        return self.subject.model_copy(update=own)
+        fields = {name: getattr(build, name) for name in Build.model_fields}
+        return self.subject.model_copy(update=fields)
 
 
 class WorkOrder(Message):
-    """One group of runs for one agent: the body of the `start` command, and an offline plan's unit.
+    """One group of runs for one agent: the body of the command `start`, the unit of a plan file.
 
-    Idempotent by `evaluation`, run and `attempt`: an agent refuses an older attempt than it knows.
+    Idempotent by `evaluation`, run and `attempt`: an agent refuses an attempt before its latest.
     """
 
     evaluation: Token
     attempt: int = Field(ge=1)
     agent: Token
-    #: the agent's start this order is for; another refuses it as stale ('' is any)
+    #: the agent's start that this order is for ('' any); another one refuses it as stale
     incarnation: str = ""
     session: SessionPlan
     subject: Subject
-    #: the runs of `session` to do now, in order
+    #: the runs of `session` to execute now, in order
     runs: tuple[Token, ...]
 
 
 class WorkAnswer(Message):
-    """An agent's answer to `start`, `stop` and `close`."""
+    """Answer of an agent to `start`, `stop` and `close`."""
 
     accepted: bool
     #: empty, or: busy, stale, unknown, stopping
@@ -130,10 +130,10 @@ class WorkAnswer(Message):
 
 
 class OfflinePlan(Message):
-    """The file `mlscope agent --plan` reads: a whole evaluation for one machine."""
+    """A plan file for `mlscope agent --plan`: one evaluation on one machine."""
 
     kind: Literal["plan"] = "plan"
     evaluation: Token
     plan: Plan
-    #: what the plan was made of: an import asks for the same and gets the same plan
+    #: the request of the plan; an import repeats it and gets the same plan
     request: Evaluate | None = None

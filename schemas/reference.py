@@ -1,7 +1,7 @@
-"""The reference log of DLSpec: a measured evaluation as one file with all it takes to repeat it.
+"""Reference log of DLSpec: an evaluation as one file with everything needed to repeat it.
 
-The five manifests as they were resolved, the request, each run's conditions and results, and what
-the model answered. Whoever runs it again elsewhere can say what differs.
+The five resolved manifests, the request, each run's conditions and results, and the model's
+answers. A repetition elsewhere can be compared with it.
 """
 
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from schemas.request import Evaluate
 
 
 class ReferenceMachine(Message):
-    """An agent that took part, as the manifests that a machine like it would fit."""
+    """An agent of the evaluation, as manifests that a similar machine satisfies."""
 
     agent: Token
     hardware: HardwareManifest
@@ -25,7 +25,7 @@ class ReferenceMachine(Message):
 
 
 class ReferenceRun(Message):
-    """One run: under which conditions it was measured, and what came out."""
+    """One run: its conditions and its results."""
 
     run: Token
     session: Token
@@ -37,16 +37,16 @@ class ReferenceRun(Message):
     answered: int = 0
     failed_queries: int = 0
     caveats: tuple[str, ...] = ()
-    #: the row of each table, by the table's name; an estimate has its interval at 95 % beside it
+    #: the run's row of each table; an estimate has its 95 % interval in further columns
     conditions: dict[str, Any] = Field(default_factory=dict)
     latency: dict[str, Any] = Field(default_factory=dict)
     throughput: dict[str, Any] = Field(default_factory=dict)
-    #: sha256 of the features of every sample's first answer, canonical JSON; '' for none
+    #: sha256 of the features of every sample's first answer as canonical JSON; '' for none
     predictions_digest: str = ""
 
 
 class ReferenceAnswer(Message):
-    """What the model answered to one sample, the first time it came."""
+    """The model's first answer to one sample."""
 
     run: Token
     sample: int
@@ -54,7 +54,7 @@ class ReferenceAnswer(Message):
 
 
 class ReferenceLog(Message):
-    """A whole evaluation; `digest` is the sha256 of everything else, canonical JSON."""
+    """An evaluation; `digest` is the sha256 of all other fields as canonical JSON."""
 
     kind: Literal["reference"] = "reference"
     version: Literal[1] = 1
@@ -62,11 +62,11 @@ class ReferenceLog(Message):
     measured_ns: int
     mlscope_version: str = ""
     request: Evaluate
-    #: model, framework manifest, dataset, hardware and software as they were resolved
+    #: the resolved model, framework manifest, dataset, hardware and software
     subject: Subject
     machines: tuple[ReferenceMachine, ...]
     runs: tuple[ReferenceRun, ...]
-    #: the rows of the table of that name, each of a session and a metric
+    #: rows of the table `accuracy`, one for each session and metric
     accuracy: tuple[dict[str, Any], ...] = ()
     answers: tuple[ReferenceAnswer, ...] = ()
     digest: str = ""

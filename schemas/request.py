@@ -1,4 +1,4 @@
-"""Commands anyone may send, and their answers. Bodies are JSON or msgpack, without envelope."""
+"""Commands that anyone may send, and their answers, as JSON or msgpack without an envelope."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from schemas.faults import cut
+from schemas.encoding.faults import truncate
 from schemas.identity import Token
 from schemas.level import Level, LevelField
 from schemas.manifest import (
@@ -18,11 +18,11 @@ from schemas.manifest import (
     SoftwareManifest,
 )
 from schemas.message import Command, Message
-from schemas.numbers import Count, Number, Whole
+from schemas.numbers import Count, Integer, Number
 
 
 def framework_of(value: object) -> object:
-    """Turn `name:constraint` into a need of both."""
+    """Return `name:constraint` as the fields of a FrameworkNeed."""
     if isinstance(value, str):
         name, _, version = value.partition(":")
         return {"name": name, "version": version}
@@ -34,14 +34,14 @@ FrameworkField = Annotated[FrameworkNeed | None, BeforeValidator(framework_of)]
 
 
 class ScenarioChoice(Command):
-    """A scenario by name, with the parameters that differ from its defaults."""
+    """A scenario by name, with parameters other than its defaults."""
 
     name: str
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
 class SystemNeed(Command):
-    """What the machine must be. Empty means any."""
+    """Requirements on the machine. Empty fields allow any."""
 
     device: str = ""
     architecture: str = ""
@@ -51,38 +51,38 @@ class SystemNeed(Command):
     memory_bytes: Count = Field(default=0, ge=0)
     accelerator_memory_bytes: Count = Field(default=0, ge=0)
     labels: dict[str, str] = Field(default_factory=dict)
-    #: a hardware and a software manifest that it must fit: `name`, `name:constraint`, or inline
+    #: a hardware and a software manifest to satisfy: `name`, `name:constraint`, or inline
     hardware: str | HardwareManifest = ""
     software: str | SoftwareManifest = ""
-    #: the container image the agent must say it runs in; `manifest`: the framework manifest's
+    #: the agent's container image; `manifest` means the framework manifest's
     image: str = ""
 
 
 class Blocks(Command):
-    """The stop rule of leveled measurement: it travels in the plan and the worker obeys it.
+    """Stop rule of leveled measurement: the number of blocks.
 
-    A measurement ends after `most` blocks, or after `least` once the median's interval is
-    narrower than `interval` (relative, at 95 %; 0 asks for exactly `least`), or once its blocks
-    took `budget_s` (0 is no bound), but never before `least`: no block begins after that. With a
-    budget and no interval there are as many blocks as fit into it, up to `most`.
+    A measurement has at least `least` and at most `most` blocks. In between it ends as soon as the
+    median's interval is narrower than `interval` (relative, at 95 %; 0 means exactly `least`
+    blocks), or once its blocks took `budget_s` seconds (0 is no limit). With a budget and no
+    interval, as many blocks as fit into the budget are measured, up to `most`.
     """
 
-    least: Whole = Field(default=1, ge=1, le=1000)
-    most: Whole = Field(default=1, ge=1, le=1000)
+    least: Integer = Field(default=1, ge=1, le=1000)
+    most: Integer = Field(default=1, ge=1, le=1000)
     interval: Number = Field(default=0.0, ge=0.0, lt=1.0)
     budget_s: Number = Field(default=0.0, ge=0.0, le=86_400.0)
 
     @model_validator(mode="after")
     def _ordered(self) -> "Blocks":
         if self.most < self.least:
-            raise ValueError(f"most ({self.most}) is below least ({self.least})")
+            raise ValueError(f"most ({self.most}) is less than least ({self.least})")
         return self
 
 
 class Evaluate(Command):
-    """Evaluate a model: on which systems, under which loads, looking how deep.
+    """Evaluate a model: on which systems, under which loads, at which trace level.
 
-    `model` and `dataset` are `name`, `name:constraint`, or a whole manifest sent inline.
+    `model` and `dataset` are `name`, `name:constraint`, or a manifest inline.
     """
 
     verb = "evaluate"
@@ -90,41 +90,41 @@ class Evaluate(Command):
     model: str | ModelManifest
     framework: FrameworkField = None
     system: SystemNeed = SystemNeed()
-    #: these agents only, by id; empty means any
+    #: only these agents, by id; empty means any
     agents: tuple[Token, ...] = ()
-    #: run on one agent that fits, or on all
+    #: run on one suitable agent, or on all
     spread: Literal["one", "all"] = "one"
     scenarios: tuple[ScenarioChoice, ...] = Field(
         default=(ScenarioChoice(name="online"),), min_length=1, max_length=64
     )
-    batch_sizes: tuple[Whole, ...] = Field(default=(1,), min_length=1, max_length=64)
+    batch_sizes: tuple[Integer, ...] = Field(default=(1,), min_length=1, max_length=64)
     trace_level: LevelField = Level.MODEL
-    #: plain sessions run at these alone, each no deeper than `trace_level`; none named: at all that
-    #: it calls for, from `model` on. `none` or `application` among them tell what `model` costs
+    #: levels of plain sessions, none deeper than `trace_level`; empty: all from `model` to
+    #: `trace_level`. With `none` or `application` the overhead of `model` is measured too
     levels: tuple[LevelField, ...] = Field(default=(), max_length=len(Level))
     dataset: str | DatasetManifest = ""
     #: options of the predictor: threads, execution provider, graph optimisation …
     options: dict[str, Any] = Field(default_factory=dict)
-    #: by collector of traces: switched off, on, or on with options; others as the level wants
+    #: by collector of traces: off, on, or on with options; by default the level decides
     collectors: dict[str, bool | dict[str, Any]] = Field(default_factory=dict)
-    #: measure once more with one thread and each launch waited for (CUDA_LAUNCH_BLOCKING), in a
-    #: process of its own: of each load one run at the level asked for, at most `system`. Its layers
-    #: and kernels are of the same run, as what lies in which is what it tells (A2, A8, A11 to A13,
-    #: column `variant`); its times are no level's, so no overhead is taken from them
+    #: run each load once more in a separate process with one thread, waiting for each launch
+    #: (CUDA_LAUNCH_BLOCKING), at `trace_level` but at most `system`. Its layers and kernels are
+    #: from one run, so it shows which kernels belong to which layer (A2, A8, A11 to A13, column
+    #: `variant`); its times are not used for overheads
     serialised: bool = False
-    #: of the kinds of sessions that level and agents call for these alone, '' the plain ones, with
-    #: which cold starts go; none named: all of them
+    #: kinds of sessions to run, '' for the plain ones and cold starts; empty: all kinds that level
+    #: and agents require
     variants: tuple[Literal["", "serialised", "counters"], ...] = ()
-    #: queries before measuring, not counted
-    warmup: Whole = Field(default=3, ge=0, le=10_000)
+    #: queries before the measurement, not counted
+    warmup: Integer = Field(default=3, ge=0, le=10_000)
     blocks: Blocks = Blocks()
-    #: who paces: `auto` is remote for open loops at level model or above, else local
+    #: who issues the load: `auto` is remote for open loops at level model or above, else local
     pacing: Literal["auto", "local", "remote"] = "auto"
     #: how many predictions of each run to keep
-    outputs: Whole = Field(default=64, ge=0, le=100_000)
-    #: seconds a run may take before it is ended as failed
+    outputs: Integer = Field(default=64, ge=0, le=100_000)
+    #: seconds after which a run fails
     run_timeout_s: Number = Field(default=600.0, gt=0, le=86_400)
-    #: seconds to wait for an agent that fits; 0 refuses at once
+    #: seconds to wait for a suitable agent; 0 refuses at once
     wait_s: Number = Field(default=0.0, ge=0, le=86_400)
     #: same key, same evaluation
     key: str = Field(default="", max_length=256)
@@ -136,7 +136,7 @@ class Evaluate(Command):
         if isinstance(value, str):
             value = [value]
         if isinstance(value, list | tuple):
-            return [{"name": each} if isinstance(each, str) else each for each in value]
+            return [{"name": item} if isinstance(item, str) else item for item in value]
         return value
 
     @model_validator(mode="after")
@@ -150,14 +150,14 @@ class Evaluate(Command):
     @classmethod
     def _batch_sizes_count(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if any(size < 1 or size > 65_536 for size in value):
-            raise ValueError("a batch size is a whole number from 1 to 65536")
+            raise ValueError("a batch size is an integer from 1 to 65536")
         if len(set(value)) != len(value):
-            raise ValueError("a batch size is named twice")
+            raise ValueError("a batch size is listed twice")
         return value
 
 
 class Cancel(Command):
-    """End an evaluation now; what was measured is kept."""
+    """End an evaluation now; measured results are kept."""
 
     verb = "cancel"
     evaluation: Token
@@ -165,10 +165,9 @@ class Cancel(Command):
 
 
 class ListEvaluations(Command):
-    """The newest evaluations that fit, newest first; constraints are those of requests.
+    """List the newest evaluations that match, newest first; constraints are as in requests.
 
-    What the log does not tell of an evaluation (its model's version before it is planned) fits no
-    constraint.
+    A value that the log does not have yet (the model's version before planning) matches none.
     """
 
     verb = "evaluations"
@@ -176,27 +175,27 @@ class ListEvaluations(Command):
     #: `name` or `name:constraint`
     model: str = ""
     state: str = ""
-    #: `name`, `name:constraint` or both as a map: of the framework that was planned
+    #: of the planned framework: `name`, `name:constraint` or both as a map
     framework: FrameworkField = None
-    #: of the plan's device, and of the agents as they are known now
+    #: of the planned device, and of the agents as they are now
     system: SystemNeed = SystemNeed()
-    #: with a run on any of these
+    #: with a run on any of these agents
     agents: tuple[Token, ...] = Field(default=(), max_length=64)
-    #: the request's own, all of these
+    #: all of these labels in the request
     labels: dict[str, str] = Field(default_factory=dict)
 
 
 class ShowEvaluation(Command):
-    """Where one evaluation is: its state as folded from the log."""
+    """Show the state of one evaluation."""
 
     verb = "evaluation"
     evaluation: Token
 
 
 class ShowCatalog(Command):
-    """What can run where: agents, models, frameworks, datasets, scenarios.
+    """Show the catalog: agents, models, frameworks, datasets, scenarios.
 
-    `version` keeps those manifests whose own version fits a constraint: `>=1.2 <2`.
+    `version` selects manifests whose version satisfies a constraint: `>=1.2 <2`.
     """
 
     verb = "catalog"
@@ -208,14 +207,14 @@ class ShowCatalog(Command):
 
 
 class PublishManifest(Command):
-    """Put a manifest into the catalog. The same text again changes nothing."""
+    """Add a manifest to the catalog. Adding it again changes nothing."""
 
     verb = "publish"
     manifest: Manifest
 
 
 class WithdrawManifest(Command):
-    """Take a manifest out of the catalog."""
+    """Remove a manifest from the catalog."""
 
     verb = "withdraw"
     kind: Literal["model", "framework", "dataset", "scenario", "hardware", "software"]
@@ -224,9 +223,9 @@ class WithdrawManifest(Command):
 
 
 class ShowTables(Command):
-    """Analysis tables of an evaluation; `tables` empty means all.
+    """Show analysis tables of an evaluation; empty `tables` means all.
 
-    Of each the rows from `offset` on: at most `limit`, and no more than fit into the answer.
+    Each has its rows from `offset` on, at most `limit`, and no more than fit into the answer.
     """
 
     verb = "tables"
@@ -238,9 +237,9 @@ class ShowTables(Command):
 
 
 class ShowPredictions(Command):
-    """What a model answered in an evaluation, with what is right: the rows from `offset` on.
+    """Show a model's answers in an evaluation with the ground truth, from `offset` on.
 
-    `run` empty means all runs, by name. At most `limit`, and no more than fit into the answer.
+    Empty `run` means all runs, by name. At most `limit`, and no more than fit into the answer.
     """
 
     verb = "predictions"
@@ -252,10 +251,10 @@ class ShowPredictions(Command):
 
 
 class Compare(Command):
-    """How far the answers of two evaluations of the same samples are apart.
+    """Compare the answers of two evaluations of the same samples, or their figures.
 
-    A run empty means the first of its evaluation, by name, that kept answers. With `figures` not
-    their answers but their figures, and those of `others`, are set side by side.
+    An empty run means the evaluation's first run, by name, that kept answers. With `figures`, the
+    figures of both evaluations and of `others` are compared instead of answers.
     """
 
     verb = "compare"
@@ -267,31 +266,31 @@ class Compare(Command):
     others: tuple[Token, ...] = Field(default=(), max_length=62)
     #: dollars an hour, by agent
     prices: dict[Token, Positive] = Field(default_factory=dict)
-    #: targets of what to choose; None is none
+    #: targets for the choice among them; None is no target
     most_latency_ns: Positive | None = None
-    #: dollars for a million inferences
+    #: dollars a million inferences
     most_cost: Positive | None = None
     least_accuracy: Positive | None = None
 
 
 class ShowSpans(Command):
-    """Spans of one run of an evaluation, by start and id, those after one: as many as fit.
+    """Show spans of one run, ordered by start and id, as many as fit into the answer.
 
-    `run` empty means the first, by name, that has some. Of a run's attempts the one that counts.
+    Empty `run` means the first run, by name, that has spans; of its attempts the valid one.
     """
 
     verb = "spans"
     evaluation: Token
     run: str = Field(default="", max_length=64)
-    #: start and id of the last span that is known, of an answer before this
-    after_ns: Whole = Field(default=-(2**63), ge=-(2**63), le=2**63 - 1)
-    after_span: Whole = Field(default=-(2**63), ge=-(2**63), le=2**63 - 1)
+    #: start and id of the last span in the previous answer
+    after_ns: Integer = Field(default=-(2**63), ge=-(2**63), le=2**63 - 1)
+    after_span: Integer = Field(default=-(2**63), ge=-(2**63), le=2**63 - 1)
     #: 0 is as many as fit
     limit: Count = Field(default=0, ge=0, le=2**31 - 1)
 
 
 class ShowFlow(Command):
-    """The facts of an evaluation in their order, without its batches: those from `offset` on."""
+    """Show the facts of an evaluation in their order, without batches, from `offset` on."""
 
     verb = "flow"
     evaluation: Token
@@ -299,7 +298,7 @@ class ShowFlow(Command):
 
 
 class Accepted(Message):
-    """Durably recorded. `address` is the evaluation's page; `repeated` says the key was known."""
+    """The request is recorded. `address` is the evaluation's page; `repeated`: the key existed."""
 
     accepted: Literal[True] = True
     evaluation: Token
@@ -308,7 +307,7 @@ class Accepted(Message):
 
 
 class CatalogChanged(Message):
-    """The answer to `publish` and `withdraw`; `repeated` says that it was so before."""
+    """Answer to `publish` and `withdraw`; `repeated`: nothing changed."""
 
     accepted: Literal[True] = True
     kind: str
@@ -319,7 +318,7 @@ class CatalogChanged(Message):
 
 
 class AgentReason(Message):
-    """Why one agent can't run the request."""
+    """The reason why one agent can't run the request."""
 
     agent: Token
     reason: str
@@ -327,19 +326,19 @@ class AgentReason(Message):
     @field_validator("reason")
     @classmethod
     def _cut(cls, value: str) -> str:
-        return cut(value, 1000)
+        return truncate(value, 1000)
 
 
-_MOST_CHARACTERS: Mapping[str, int] = MappingProxyType(
+_LENGTH_LIMITS: Mapping[str, int] = MappingProxyType(
     {"found": 200, "field": 200, "message": 4000, "allowed": 4000}
 )
 
 
 class Refused(Message):
-    """Not accepted, and why: the field that offends, or every agent's reason.
+    """The request is refused: the wrong field, or every agent's reason.
 
     `error` is one of: malformed, invalid, unknown, unsatisfiable, busy, conflict, unavailable.
-    Texts that repeat what was asked are cut, so that a refusal is small whatever was asked.
+    Texts that quote the request are truncated.
     """
 
     accepted: Literal[False] = False
@@ -350,7 +349,7 @@ class Refused(Message):
     allowed: str = ""
     agents: tuple[AgentReason, ...] = ()
 
-    @field_validator(*_MOST_CHARACTERS)
+    @field_validator(*_LENGTH_LIMITS)
     @classmethod
     def _cut(cls, value: str, field: ValidationInfo) -> str:
-        return cut(value, _MOST_CHARACTERS[str(field.field_name)])
+        return truncate(value, _LENGTH_LIMITS[str(field.field_name)])

@@ -1,4 +1,4 @@
-"""What agents and the collector say of a run."""
+"""Facts of agents and the collector on a run."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from schemas.level import Level, LevelField
 from schemas.message import Fact, Message
 
 QUERIES_GUESSED = "its queries are guessed: "
-"""How a caveat begins without which no latency and no rate of an imported run is to be read."""
+"""First words of the caveat on latency and rate of an imported run with guessed queries."""
 
 
 class Tally(Message):
-    """What an attempt published: batches by kind (`trace`, `query`, `output`) and rows in them."""
+    """What an attempt published: batches by kind (`trace`, `query`, `output`) and their rows."""
 
     trace_batches: int = 0
     query_batches: int = 0
@@ -22,18 +22,18 @@ class Tally(Message):
     queries: int = 0
     outputs: int = 0
     failed_queries: int = 0
-    #: samples without an answer in queries that were answered in part
+    #: samples without an answer in partly answered queries
     failed_samples: int = 0
-    #: batches lost because ring and spool were full; above 0 the run is marked
+    #: batches lost because ring and spool were full; the run is marked
     dropped_batches: int = 0
-    #: records that a collector of traces lost; above 0 the figures of its levels are invalid
+    #: records that a collector of traces lost; figures of its levels are then invalid
     dropped_records: int = 0
 
 
 class ClockOrigin(Message):
-    """An attempt's clock: `t_ns` of every row is an offset from `monotonic_ns` of that boot.
+    """An attempt's clock: times of rows are offsets in ns from `monotonic_ns` of that boot.
 
-    The epoch is mapped at start and end; their difference shows steps of the wall clock.
+    The epoch is read at start and end; a difference between them shows steps of the wall clock.
     """
 
     monotonic_ns: int
@@ -44,7 +44,7 @@ class ClockOrigin(Message):
 
 
 class BlockStatistics(Message):
-    """One block of a run: its queries and their median service time."""
+    """One block of a run: number of queries and their median service time."""
 
     block: int
     queries: int
@@ -52,7 +52,7 @@ class BlockStatistics(Message):
 
 
 class Ceiling(Message):
-    """The most of something that a device does a second; None where nobody knows."""
+    """A ceiling of a device, in units a second; None unknown."""
 
     measured: float | None = None
     datasheet: float | None = None
@@ -60,13 +60,13 @@ class Ceiling(Message):
 
 
 class Conditions(Message):
-    """No result without these: versions, effective settings, seeds, checksums, costs of opening."""
+    """Conditions of a run: versions, effective settings, seeds, checksums, cost of opening."""
 
     framework: str = ""
     framework_version: str = ""
     device: str = "cpu"
     provider: str = ""
-    #: what computed it: the processor's name, and on a GPU the names of the machine's GPUs
+    #: name of the processor; on a GPU, names of the machine's GPUs
     processor: str = ""
     accelerator: str = ""
     precision: str = ""
@@ -74,27 +74,27 @@ class Conditions(Message):
     options: dict[str, Any] = Field(default_factory=dict)
     load_ns: int = 0
     first_run_ns: int = 0
-    #: what opening and first run added to the worker's resident memory, and what the framework
-    #: then held of a device's own memory; 0 where it does not say
+    #: resident memory of the worker that opening and the first query added, and device memory of
+    #: the framework after them; 0 unknown
     memory_bytes: int = 0
     device_memory_bytes: int = 0
-    #: the model's size as its manifest states it, else four bytes a parameter; None unknown
+    #: the model's size from its manifest, or four bytes a parameter; None unknown
     model_size_bytes: int | None = None
     warmup_queries: int = 0
-    #: threads that prepared samples; where they had nothing ready the predicting one helped
+    #: threads that prepared samples; the predicting thread helped when none was ready
     prepare_threads: int = 1
     rss_bytes: int = 0
     checksums: dict[str, str] = Field(default_factory=dict)
     seed: int | None = None
-    #: which opening of the model it was: runs that share it had one build, loaded once
+    #: id of the opening: runs with the same one shared one loaded model
     opened: str = ""
-    #: answers to samples that came again, compared with their first
+    #: answers to repeated samples that were compared with the first answer
     repeats_compared: int = 0
-    #: what ended its blocks: least, interval, most or budget; empty where nothing did
+    #: which rule ended its blocks: least, interval, most or budget; empty for none
     blocks_ended: str = ""
     mlscope_version: str = ""
     python_version: str = ""
-    #: what its device computes (FLOP/s) and moves (bytes/s) at most; None where nobody asked
+    #: ceilings of its device: compute (FLOP/s) and memory (bytes/s); None not measured
     peak_flops: Ceiling | None = None
     memory_bandwidth: Ceiling | None = None
     #: load average, CPU governor and clock, involuntary context switches during the run, …
@@ -102,7 +102,7 @@ class Conditions(Message):
 
 
 class RunReady(Fact):
-    """A remote run's predictor is open and warm: the load may be issued. Said by the agent."""
+    """A remote run's predictor is open and warmed up, ready for load. Published by the agent."""
 
     entity = "run"
     happened = "ready"
@@ -113,7 +113,7 @@ class RunReady(Fact):
 
 
 class RunCompleted(Fact):
-    """The load is through; `tally` announces the batches. Said by the agent."""
+    """The load is done; `tally` announces the batches. Published by the agent."""
 
     entity = "run"
     happened = "completed"
@@ -124,16 +124,16 @@ class RunCompleted(Fact):
     tally: Tally
     origin: ClockOrigin
     conditions: Conditions
-    #: the level that was really traced, and why it is not the asked one
+    #: the level that was traced, and why it is not the requested one
     level: LevelField = Level.NONE
     level_note: str = ""
     blocks: tuple[BlockStatistics, ...] = ()
-    #: notes a reader must see beside the numbers: late issue, drops, failed samples
+    #: limits on the results: late queries, dropped batches, failed samples
     caveats: tuple[str, ...] = ()
 
 
 class RunFailed(Fact):
-    """The run ended badly; what was published before is announced all the same.
+    """The run failed; `tally` announces what was published before. Published by the agent.
 
     `error` names the kind: open, assets, dataset, batch_size, memory, predict, inline,
     worker_died, timeout, stopped.
@@ -154,7 +154,7 @@ class RunFailed(Fact):
 
 
 class RunRecorded(Fact):
-    """Every announced batch is stored. Said by the collector."""
+    """Every announced batch is stored. Published by the collector."""
 
     entity = "run"
     happened = "recorded"
@@ -167,10 +167,11 @@ class RunRecorded(Fact):
 
 
 class RunIncomplete(Fact):
-    """Past the deadline batches are missing; the numbers say how many. Said by the collector.
+    """Batches are missing after the deadline. Published by the collector.
 
-    Also said of an interrupted attempt whose agent never announced any (`announced_batches` 0):
-    then it tells what is stored of it. A late word of the agent's is followed by another.
+    Also published for an interrupted attempt whose agent never announced batches
+    (`announced_batches` 0); it then counts what is stored. If the agent reports late, another
+    one follows.
     """
 
     entity = "run"
@@ -183,5 +184,5 @@ class RunIncomplete(Fact):
     outputs: int
     announced_batches: int
     stored_batches: int
-    #: of an interrupted attempt the stored queries that failed; of others its tally tells
+    #: for an interrupted attempt, the stored failed queries; for others see its tally
     failed_queries: int = 0

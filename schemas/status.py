@@ -1,4 +1,4 @@
-"""Where things stand: what the scheduler answers of evaluations and the registry of the catalog."""
+"""State of evaluations and of the catalog: the answers of scheduler and registry."""
 
 from typing import Literal
 
@@ -27,8 +27,18 @@ RunState = Literal[
 ]
 
 
+class RowCounts(Message):
+    """Rows of one attempt, by its agent's report or by the collector's."""
+
+    spans: int = 0
+    queries: int = 0
+    failed_queries: int = 0
+    #: counted by the collector while the agent was silent; counted again once it reports
+    provisional: bool = False
+
+
 class RunStatus(Message):
-    """One run, as the log tells it."""
+    """One run and the state of its newest attempt."""
 
     run: Token
     session: Token
@@ -45,20 +55,28 @@ class RunStatus(Message):
     spans: int = 0
     answered: int = 0
     failed_queries: int = 0
+    #: what its agent reported: empty before that, `completed`, or the kind of its error
+    outcome: str = ""
+    #: whether no other attempt follows an interruption
+    final: bool = False
+    #: rows that its agent published, by its own report; None before it
+    announced: RowCounts | None = None
+    #: rows in the database, by the collector's report; None before it
+    stored: RowCounts | None = None
 
 
 class EvaluationStatus(Message):
-    """One evaluation, as the log tells it. `runs` is empty in lists."""
+    """State of one evaluation, from the log. `runs` is empty in lists."""
 
     evaluation: Token
     state: State
-    #: as the request names it, `name:version` once it is planned
+    #: the request's model, `name:version` once it is planned
     model: str
     requested_ns: int
     request: Evaluate | None = None
-    #: what was planned; None in lists, and before. A dataset sent with the request is named only
+    #: None in lists, and before planning. A dataset from the request has its name alone
     subject: Subject | None = None
-    #: what was planned, name and version; '' before
+    #: the planned name and version; '' before planning
     framework: str = ""
     device: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
@@ -71,18 +89,18 @@ class EvaluationStatus(Message):
 
 
 def framework_name(subject: Subject) -> str:
-    """Return the framework that was planned, with its version where all agents have the same."""
+    """Return the planned framework, with its version if all agents have the same."""
     return f"{subject.framework} {subject.framework_version}".strip()
 
 
 class EvaluationList(Message):
-    """The answer to `evaluations`."""
+    """Answer to `evaluations`."""
 
     evaluations: tuple[EvaluationStatus, ...]
 
 
 class AgentStatus(Message):
-    """An agent of the catalog."""
+    """An agent in the catalog."""
 
     announcement: Announcement
     state: Literal["live", "left", "lost"] = "live"
@@ -90,7 +108,7 @@ class AgentStatus(Message):
 
 
 class Catalog(Message):
-    """What can run where, now: the answer to `catalog`."""
+    """Answer to `catalog`: the agents and manifests now."""
 
     agents: tuple[AgentStatus, ...] = ()
     models: tuple[ModelManifest, ...] = ()

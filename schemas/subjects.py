@@ -1,4 +1,4 @@
-"""The only place that spells a subject.
+"""Subjects of all messages. Only this module writes a subject.
 
     mlscope.v1.<entity>.<evaluation>[.<run>].<happened>[.<agent>]
     mlscope.v1.request.<verb>                    commands anyone may send
@@ -30,52 +30,57 @@ _AGENT_LAST = (
 
 
 def subject_of(fact: Fact) -> str:
-    """Return the one subject a fact is published under."""
-    tokens = [ROOT, fact.entity, *_identity_of(fact), fact.happened]
+    """Return the subject of a fact."""
+    if isinstance(fact, ManifestPublished):
+        manifest = fact.manifest
+        identity = [manifest_key(manifest.kind, manifest.name, manifest.version)]
+    elif isinstance(fact, ManifestWithdrawn):
+        identity = [manifest_key(fact.kind, fact.name, fact.version)]
+    else:
+        fields = ("evaluation", "run") if hasattr(fact, "evaluation") else ("agent", "service")
+        identity = [getattr(fact, name) for name in fields if hasattr(fact, name)]
+    tokens = [ROOT, fact.entity, *identity, fact.happened]
     if isinstance(fact, _AGENT_LAST):
         tokens.append(str(fact.agent))
     return ".".join(tokens)
 
 
-def _identity_of(fact: Fact) -> list[str]:
-    if isinstance(fact, ManifestPublished):
-        return [manifest_key(fact.manifest.kind, fact.manifest.name, fact.manifest.version)]
-    if isinstance(fact, ManifestWithdrawn):
-        return [manifest_key(fact.kind, fact.name, fact.version)]
-    fields = ("evaluation", "run") if hasattr(fact, "evaluation") else ("agent", "service")
-    return [getattr(fact, name) for name in fields if hasattr(fact, name)]
-
-
 def manifest_key(kind: str, name: str, version: str) -> str:
-    """Return a manifest's token: subject part and key in the catalog's bucket."""
+    """Return a manifest's token: part of its subject, and its key in the catalog's bucket.
+
+    The token is made of its `kind`, `name` and `version`.
+    """
     return token_of(f"{kind}_{name}_{version}")
 
 
 def command_subject(command: type[Command]) -> str:
-    """Return where a command is sent."""
+    """Return the subject of a command."""
     return f"{REQUEST}.{command.verb}"
 
 
 def agent_command(agent: str, verb: str) -> str:
-    """Return where the scheduler commands one agent: `start`, `stop`, `close`, `query`."""
+    """Return the subject of a command to one agent; `verb`: `start`, `stop`, `close`, `query`."""
     return f"{REQUEST}.agent.{agent}.{verb}"
 
 
 def decisions_of(evaluation: str) -> str:
-    """Return the filter of an evaluation's decisions: what its writer guards."""
+    """Return the filter of an evaluation's decisions, which only the scheduler publishes."""
     return f"{ROOT}.evaluation.{evaluation}.>"
 
 
 def story_of(evaluation: str) -> str:
-    """Return the filter of everything said of an evaluation."""
+    """Return the filter of all facts of an evaluation."""
     return f"{ROOT}.*.{evaluation}.>"
 
 
 def facts_of(fact: type[Fact]) -> str:
-    """Return the filter of every fact of an entity."""
+    """Return the filter of all facts of an entity."""
     return f"{ROOT}.{fact.entity}.>"
 
 
 def attempt_batches(entity: str, evaluation: str, run: str) -> str:
-    """Return the filter of a run's batches of one entity (`trace`, `query`, `output`)."""
+    """Return the filter of the batches of a `run` in an `evaluation`.
+
+    `entity` is their kind: `trace`, `query` or `output`.
+    """
     return f"{ROOT}.{entity}.{evaluation}.{run}.>"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cli.cluster.child import last_lines
+from cli.cluster.processes import last_lines
 
 MEMORY = Path("/dev/shm")
 LISTINGS = Path(__file__).parent / "mlscope" / "manifests" / "listings"

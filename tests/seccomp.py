@@ -6,7 +6,10 @@ import sys
 
 import pytest
 
-_TRY = "import os; from services.agent import inline_filter as f; f.filter_calls(); os._exit(0)"
+_TRY = (
+    "import os; from services.agent.worker.inline import system_calls; "
+    "system_calls.filter_calls(); os._exit(0)"
+)
 
 
 @functools.cache

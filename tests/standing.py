@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mlscope.bus.memory import MemoryServer
+from mlscope.testing.memory_bus import MemoryServer
 from tests.stories import StandIns, stand_ins
 
 

@@ -7,13 +7,15 @@ from itertools import count
 
 import numpy as np
 
-from mlscope.bus.bus import Answerer, Asked, Bus
-from mlscope.bus.memory import MemoryServer, connect
-from mlscope.client.story import evolve, unheard
+from mlscope.bus.bus import Answerer, Bus
+from mlscope.bus.records import ReceivedCommand
+from mlscope.evaluation.fold import fold
+from mlscope.evaluation.status import status_of, unrequested_status
+from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.analysis import Column, Compared, Table, Tables
 from schemas.batch import QueriesAnswered, TraceCaptured
-from schemas.codec import decode_body, encode_body
-from schemas.errors import MalformedMessage
+from schemas.encoding.codec import decode_body, encode_body
+from schemas.encoding.errors import MalformedMessage
 from schemas.evaluation import (
     EvaluationAnalyzed,
     EvaluationMeasured,
@@ -223,7 +225,7 @@ class StandIns:
             bus = self._others.get(_OWNERS.get(verb, "scheduler"), self.bus)
             await bus.answer(f"{REQUEST}.{verb}", answerer, queue=verb)
 
-    async def _evaluate(self, asked: Asked) -> bytes:
+    async def _evaluate(self, asked: ReceivedCommand) -> bytes:
         try:
             request = decode_body(Evaluate, asked.body)
         except MalformedMessage as error:
@@ -243,31 +245,28 @@ class StandIns:
         await self.tell(*self.then(evaluation))
         return encode_body(Accepted(evaluation=evaluation, address=f"/evaluations/{evaluation}"))
 
-    async def _cancel(self, asked: Asked) -> bytes:
+    async def _cancel(self, asked: ReceivedCommand) -> bytes:
         command = decode_body(Cancel, asked.body)
         self.cancelled.append(command.evaluation)
         return encode_body(Accepted(evaluation=command.evaluation))
 
-    async def _evaluation(self, asked: Asked) -> bytes:
+    async def _evaluation(self, asked: ReceivedCommand) -> bytes:
         evaluation = decode_body(ShowEvaluation, asked.body).evaluation
         story = await self.bus.read(story_of(evaluation))
         if not story:
             return encode_body(
                 Refused(error="unknown", message=f"no evaluation {evaluation}; list them")
             )
-        status = unheard(evaluation)
-        for recorded in story:
-            status = evolve(status, recorded.fact)
-        return encode_body(status)
+        return encode_body(status_of(fold(recorded.fact for recorded in story)))
 
-    async def _evaluations(self, asked: Asked) -> bytes:
+    async def _evaluations(self, asked: ReceivedCommand) -> bytes:
         self.listed.append(decode_body(ListEvaluations, asked.body))
-        return encode_body(EvaluationList(evaluations=(unheard(E),)))
+        return encode_body(EvaluationList(evaluations=(unrequested_status(E),)))
 
-    async def _catalog(self, _: Asked) -> bytes:
+    async def _catalog(self, _: ReceivedCommand) -> bytes:
         return encode_body(Catalog(models=self.models))
 
-    async def _compare(self, asked: Asked) -> bytes:
+    async def _compare(self, asked: ReceivedCommand) -> bytes:
         command = decode_body(Compare, asked.body)
         self.compared.append(command)
         found = Compared(
@@ -280,7 +279,7 @@ class StandIns:
         )
         return encode_body(found)
 
-    async def _tables(self, asked: Asked) -> bytes:
+    async def _tables(self, asked: ReceivedCommand) -> bytes:
         command = decode_body(ShowTables, asked.body)
         names = set(command.tables)
         wanted = [table for table in self.held if not names or names & {table.name, table.id}]

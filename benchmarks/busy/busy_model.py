@@ -195,8 +195,8 @@ class LayerUsage:
             self._began = now_ns(), used
         elif self._began is not None:
             at_ns, before = self._began
-            told = {"cpu_s": used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime}
+            usage = {"cpu_s": used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime}
             span = CollectedSpan(
-                Level.SYSTEM, f"usage{index}", at_ns, now_ns() - at_ns, attributes=told
+                Level.SYSTEM, f"usage{index}", at_ns, now_ns() - at_ns, attributes=usage
             )
             self._spans.append(span)

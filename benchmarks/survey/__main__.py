@@ -36,20 +36,30 @@ from benchmarks.survey.subjects import SURVEYED
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do the steps that are left until the time is up; 0 when none is left."""
-    options = _options(arguments)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("phases", nargs="*", choices=[*PHASES["gpu"], []])
+    parser.add_argument("--device", choices=tuple(PHASES), default="gpu")
+    parser.add_argument("--models", default="", help="names of the catalog, with commas between")
+    parser.add_argument("--random-weights", action="store_true", help="of builders' models")
+    parser.add_argument("--batch-sizes", default="", help="of --models, as 1,2,4")
+    parser.add_argument("--seconds", type=float, default=400.0)
+    parser.add_argument("--core", type=int, help="issue the survey's own queries from this one")
+    parser.add_argument("--only", default="", help="steps with this in their name")
+    options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     survey = survey_of(options)
     bound = Bound.after(options.seconds)
-    left = 0
+    remaining = 0
     for step in steps(survey, options.phases or PHASES[options.device]):
-        if step.name in survey.state.done or options.only not in step.name:
+        if step.name in survey.state.finished or options.only not in step.name:
             continue
         if not bound.left_s:
-            left += 1
+            remaining += 1
             continue
-        left += not _is_done(survey, step, bound)
-    print(f"{left} steps left", flush=True)
-    return 1 if left else 0
+        remaining += not _is_done(survey, step, bound)
+    print(f"{remaining} steps left", flush=True)
+    return 1 if remaining else 0
 
 
 def survey_of(options: argparse.Namespace) -> Survey:
@@ -61,37 +71,23 @@ def survey_of(options: argparse.Namespace) -> Survey:
         # What reads the catalog is not on a machine that has the survey's own models alone.
         from benchmarks.survey import listed
 
-        sizes = [int(each) for each in options.batch_sizes.split(",") if each]
+        sizes = [int(size) for size in options.batch_sizes.split(",") if size]
         models = tuple(
             listed.Listed(name, sizes or listed.BATCH_SIZES, options.random_weights)
             for name in options.models.split(",")
         )
         measure = listed.measure
-    known = state.done.get("survey", {}).get("models", [])
-    names = [*known, *(model.name for model in models if model.name not in known)]
+    former_models = state.finished.get("survey", {}).get("models", [])
+    names = [*former_models, *(model.name for model in models if model.name not in former_models)]
     state.note("survey", {"device": options.device, "models": names})
     return Survey(options.out, state, options.device, models, measure)
-
-
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("phases", nargs="*", choices=[*PHASES["gpu"], []])
-    parser.add_argument("--device", choices=tuple(PHASES), default="gpu")
-    parser.add_argument("--models", default="", help="names of the catalog, with commas between")
-    parser.add_argument("--random-weights", action="store_true", help="of builders' models")
-    parser.add_argument("--batch-sizes", default="", help="of --models, as 1,2,4")
-    parser.add_argument("--seconds", type=float, default=400.0)
-    parser.add_argument("--core", type=int, help="issue the survey's own queries from this one")
-    parser.add_argument("--only", default="", help="steps with this in their name")
-    return parser.parse_args(arguments)
 
 
 def _is_done(survey: Survey, step: Step, bound: Bound) -> bool:
     """Do a step and keep what it found; a model that fails is not the survey's end."""
     began = time.monotonic()
     try:
-        found = step.act(survey, bound)
+        results = step.act(survey, bound)
     except TimeIsUp:
         print(f"{step.name}: cut off, the time is up", flush=True)
         return False
@@ -100,8 +96,8 @@ def _is_done(survey: Survey, step: Step, bound: Bound) -> bool:
         print(f"{step.name}: {type(error).__name__}: {error}", flush=True)
         return False
     seconds = time.monotonic() - began
-    survey.state.note(step.name, {**found, "seconds": seconds})
-    shown = {k: v for k, v in found.items() if k in ("optimal", "medians_ms", "failed", "models")}
+    survey.state.note(step.name, {**results, "seconds": seconds})
+    shown = {k: v for k, v in results.items() if k in ("optimal", "medians_ms", "failed", "models")}
     print(f"{seconds:6.1f} s  {step.name}  {str(shown)[:300]}", flush=True)
     return True
 

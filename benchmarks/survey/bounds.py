@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.message import Fact
-from schemas.plan import OfflinePlan, RunPlan
+from schemas.plan import OfflinePlan
 from schemas.run import RunCompleted, RunFailed
 
 
@@ -39,18 +39,22 @@ class Bound:
         """Return a plan none of whose runs takes longer than what is left. Raises TimeIsUp."""
         self.check()
         sessions = tuple(
-            session.model_copy(update={"runs": tuple(self._on(run) for run in session.runs)})
+            session.model_copy(
+                update={
+                    "runs": tuple(
+                        run.model_copy(update={"timeout_s": min(run.timeout_s, self.left_s)})
+                        for run in session.runs
+                    )
+                }
+            )
             for session in plan.plan.sessions
         )
         return plan.model_copy(update={"plan": plan.plan.model_copy(update={"sessions": sessions})})
 
     def judge(self, outcomes: Sequence[RunCompleted | RunFailed]) -> None:
         """Raise TimeIsUp where it is, and a run failed: it may have been cut off."""
-        if any(isinstance(each, RunFailed) for each in outcomes):
+        if any(isinstance(outcome, RunFailed) for outcome in outcomes):
             self.check()
-
-    def _on(self, run: RunPlan) -> RunPlan:
-        return run.model_copy(update={"timeout_s": min(run.timeout_s, self.left_s)})
 
 
 NO_BOUND = Bound()

@@ -9,14 +9,14 @@ from typing import Any
 
 import polars as pl
 
-from cli.commands.bundle import read
+from cli.offline.bundle import read
 from mlscope.tracing.batches import columns_of
 from schemas.batch import QueriesAnswered, SpanKind, TraceCaptured
 from schemas.level import Level
 from schemas.run import RunCompleted, RunFailed
-from services.analyzer.devices import NATURE_SCHEMA
-from services.analyzer.frames import Frames, Run, RunRow
-from services.analyzer.row_schemas import (
+from services.analyzer.frames.devices import DEVICE_ATTRIBUTE_SCHEMA
+from services.analyzer.frames.evaluation import Frames, Run, RunRow
+from services.analyzer.frames.row_schemas import (
     LAYER_SCHEMA,
     OUTPUT_SCHEMA,
     QUERY_SCHEMA,
@@ -31,17 +31,14 @@ _STAMPS = ("due_ns", "issued_ns", "started_ns", "ended_ns", "service_ns", "faile
 def frames_of(*paths: Path) -> Frames:
     """Return the runs of bundles of one model as one evaluation's frames. Raises BundleBroken."""
     runs = [run for path in paths for run in _runs(path)]
-    numbered = [_with_key(run, number) for number, run in enumerate(runs, start=1)]
+    numbered = []
+    for number, run in enumerate(runs, start=1):
+        key = pl.lit(number, pl.Int64).alias("run_key")
+        frames = {
+            name: getattr(run, name).with_columns(key) for name in ("queries", "spans", "layers")
+        }
+        numbered.append(replace(run, row=replace(run.row, run_key=number), **frames))
     return Frames("bundles", tuple(numbered), tuple(run.row for run in numbered))
-
-
-def _with_key(run: Run, key: int) -> Run:
-    row = replace(run.row, run_key=key)
-    mine = pl.lit(key, pl.Int64).alias("run_key")
-    frames = {
-        name: getattr(run, name).with_columns(mine) for name in ("queries", "spans", "layers")
-    }
-    return replace(run, row=row, **frames)
 
 
 def _runs(path: Path) -> Iterator[Run]:
@@ -87,41 +84,43 @@ def _run(facts: Iterator[Any], row: RunRow) -> Run:
                     spans=fact.tally.spans,
                     queries=fact.tally.queries,
                     dropped_records=fact.tally.dropped_records,
-                    blocks=[each.model_dump() for each in fact.blocks],
+                    blocks=[block.model_dump() for block in fact.blocks],
                 )
             case RunFailed():
                 row = replace(row, end="failed", outcome="failed", error=fact.error)
-    found = pl.concat(spans) if spans else _spans_of({}, [])
+    all_spans = pl.concat(spans) if spans else _spans_of({}, [])
     return Run(
         row,
         queries=pl.concat(queries) if queries else pl.DataFrame(schema=dict(QUERY_SCHEMA)),
-        spans=found.drop("attributes"),
-        layers=_layers(found),
+        spans=all_spans.drop("attributes"),
+        layers=_layers(all_spans),
         outputs=pl.DataFrame(schema=dict(OUTPUT_SCHEMA)),
-        natures=_natures(found),
-        named_layers=_named(found),
-        series=_series(found),
+        device_attributes=_natures(all_spans),
+        named_layers=_named(all_spans),
+        series=_series(all_spans),
     )
 
 
 @lru_cache(maxsize=1 << 16)
 def _parsed(text: str | None) -> Mapping[str, Any]:
     """Return attributes; those of a layer are the same in each query."""
-    told: dict[str, Any] = json.loads(text) if text else {}
-    return told
+    attributes: dict[str, Any] = json.loads(text) if text else {}
+    return attributes
 
 
-def _told(frame: pl.DataFrame) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _attributes_of(frame: pl.DataFrame) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for span, text in frame.select("span", "attributes").iter_rows():
         yield span, _parsed(text)
 
 
 def _layers(spans: pl.DataFrame) -> pl.DataFrame:
     first = spans.filter(pl.col("level") == Level.FRAMEWORK).unique("layer", keep="first")
+    columns = set(LAYER_SCHEMA) - {"run_key", "layer", "name", "shape", "original"}
     rows = []
-    for (_, told), name in zip(_told(first), first["name"], strict=True):
-        texts = {each: json.dumps(told.get(each)) for each in ("shape", "original")}
-        rows.append({"layer": told.get("index"), "name": name, **_only(told), **texts})
+    for (_, attributes), name in zip(_attributes_of(first), first["name"], strict=True):
+        texts = {field: json.dumps(attributes.get(field)) for field in ("shape", "original")}
+        values = {column: attributes.get(column) for column in columns}
+        rows.append({"layer": attributes.get("index"), "name": name, **values, **texts})
     frame = pl.DataFrame(rows, schema={k: v for k, v in LAYER_SCHEMA.items() if k != "run_key"})
     return frame.with_columns(pl.lit(0, pl.Int64).alias("run_key")).select(*LAYER_SCHEMA)
 
@@ -130,34 +129,46 @@ def _series(spans: pl.DataFrame) -> pl.DataFrame:
     """Return what was sampled (SERIES_SCHEMA), in the order of time; what has no value is none."""
     sampled = spans.filter(pl.col("kind") == int(SpanKind.SAMPLE)).sort("start_ns")
     rows = [
-        (name, at_ns, block, told.get("device"), told["value"], told.get("unit", ""), counted)
-        for (name, at_ns, block), (_, told) in zip(
-            sampled.select("name", "start_ns", "block").iter_rows(), _told(sampled), strict=True
+        (
+            name,
+            at_ns,
+            block,
+            attributes.get("device"),
+            attributes["value"],
+            attributes.get("unit", ""),
+            counted,
         )
-        if isinstance(told.get("value"), int | float)
-        for counted in [told.get("counted_share")]
+        for (name, at_ns, block), (_, attributes) in zip(
+            sampled.select("name", "start_ns", "block").iter_rows(),
+            _attributes_of(sampled),
+            strict=True,
+        )
+        if isinstance(attributes.get("value"), int | float)
+        for counted in [attributes.get("counted_share")]
     ]
     return pl.DataFrame(rows, schema=dict(SERIES_SCHEMA), orient="row")
-
-
-def _only(told: Mapping[str, Any]) -> dict[str, Any]:
-    known = set(LAYER_SCHEMA) - {"run_key", "layer", "name", "shape", "original"}
-    return {name: told.get(name) for name in known}
 
 
 def _natures(spans: pl.DataFrame) -> pl.DataFrame:
     devices = spans.filter(pl.col("kind").is_in(_DEVICE_KINDS))
     rows = [
-        {"span": span, **{name: told.get(name) for name in NATURE_SCHEMA if name != "span"}}
-        for span, told in _told(devices)
-        if "graph_node" in told or "flops" in told
+        {
+            "span": span,
+            **{name: attributes.get(name) for name in DEVICE_ATTRIBUTE_SCHEMA if name != "span"},
+        }
+        for span, attributes in _attributes_of(devices)
+        if "graph_node" in attributes or "flops" in attributes
     ]
-    return pl.DataFrame(rows, schema=dict(NATURE_SCHEMA))
+    return pl.DataFrame(rows, schema=dict(DEVICE_ATTRIBUTE_SCHEMA))
 
 
 def _named(spans: pl.DataFrame) -> dict[int, str]:
     devices = spans.filter(pl.col("kind").is_in(_DEVICE_KINDS))
-    return {span: told["layer"] for span, told in _told(devices) if told.get("layer")}
+    return {
+        span: attributes["layer"]
+        for span, attributes in _attributes_of(devices)
+        if attributes.get("layer")
+    }
 
 
 def _queries(fact: QueriesAnswered) -> pl.DataFrame:
@@ -165,7 +176,7 @@ def _queries(fact: QueriesAnswered) -> pl.DataFrame:
     columns["run_key"] = [0] * fact.count
     columns.setdefault("failed", [-1] * fact.count)
     frame = pl.DataFrame({name: columns[name] for name in QUERY_SCHEMA}, schema=dict(QUERY_SCHEMA))
-    absent = [pl.when(pl.col(each) >= 0).then(pl.col(each)).alias(each) for each in _STAMPS]
+    absent = [pl.when(pl.col(stamp) >= 0).then(pl.col(stamp)).alias(stamp) for stamp in _STAMPS]
     return frame.with_columns(*absent)
 
 
@@ -182,13 +193,15 @@ def _spans(fact: TraceCaptured, names: dict[int, str]) -> pl.DataFrame:
 
 def _spans_of(columns: dict[str, list[Any]], texts: list[str | None]) -> pl.DataFrame:
     columns = columns or {name: [] for name in SPAN_SCHEMA}
-    told = [_parsed(text) for text in texts]
+    attributes = [_parsed(text) for text in texts]
     on_device = [kind in _DEVICE_KINDS for kind in columns["kind"]]
     is_layer = [level == Level.FRAMEWORK for level in columns["level"]]
     columns |= {
         "run_key": [0] * len(texts),
-        "layer": [t.get("index") if f else None for t, f in zip(told, is_layer, strict=True)],
-        "device": [t.get("device") if d else None for t, d in zip(told, on_device, strict=True)],
+        "layer": [t.get("index") if f else None for t, f in zip(attributes, is_layer, strict=True)],
+        "device": [
+            t.get("device") if d else None for t, d in zip(attributes, on_device, strict=True)
+        ],
         "stream": [t if d else None for t, d in zip(columns["thread"], on_device, strict=True)],
     }
     frame = pl.DataFrame({name: columns[name] for name in SPAN_SCHEMA}, schema=dict(SPAN_SCHEMA))

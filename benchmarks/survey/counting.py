@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_map
 from benchmarks.survey.measuring import ALLOWED
 from benchmarks.survey.subjects import Net, net_named
 from services.agent.predictors import OpenRequest
-from services.agent.predictors.pytorch import PyTorchPredictor, open_model
+from services.agent.predictors.pytorch.predictor import PyTorchPredictor, open_model
 
 
 class Profiler:
@@ -45,11 +45,11 @@ class Profiler:
         self._nvtx.range_pop()
 
 
-class FirstOfAKind(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class FirstOfAKind(TorchDispatchMode):
     """Lets a profiler see the first operator call of each kind, and counts all."""
 
     def __init__(self, profiler: Any, prefix: str) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._profiler, self._prefix = profiler, prefix
         self._numbers: dict[str, int] = {}
         #: calls of each kind, by the name of its range
@@ -72,13 +72,13 @@ class FirstOfAKind(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def kind_of(func: Any, args: Any, kwargs: Any) -> str:
     """Return what operator calls have in common that do the same work on other values."""
-    return f"{func}{tree_map(_described, (args, kwargs))}"
 
+    def describe(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return f"{value.dtype}{tuple(value.shape)}{tuple(value.stride())}{value.device}"
+        return value
 
-def _described(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return f"{value.dtype}{tuple(value.shape)}{tuple(value.stride())}{value.device}"
-    return value
+    return f"{func}{tree_map(describe, (args, kwargs))}"
 
 
 def opened(net: Net, batch_size: int, device: str) -> PyTorchPredictor:
@@ -94,7 +94,9 @@ def opened(net: Net, batch_size: int, device: str) -> PyTorchPredictor:
 def count(net: Net, batch_size: int, profiler: Any, device: str = "gpu") -> Counter[str]:
     """Count one call of a model, its second; return how often each kind of operator came."""
     predictor = opened(net, batch_size, device)
-    tensor = _made_up(net, batch_size).to("cuda" if device == "gpu" else device)
+    shape = (batch_size, *net.shape)
+    tensor = torch.randint(0, net.high, shape) if net.high else torch.rand(shape)
+    tensor = tensor.to("cuda" if device == "gpu" else device)
     values = list(tensor) if net.options.get("call") == "list" else tensor
     mode = FirstOfAKind(profiler, net.name)
     with torch.inference_mode():
@@ -103,11 +105,6 @@ def count(net: Net, batch_size: int, profiler: Any, device: str = "gpu") -> Coun
             predictor.module(values)
     predictor.close()
     return mode.times
-
-
-def _made_up(net: Net, batch_size: int) -> torch.Tensor:
-    shape = (batch_size, *net.shape)
-    return torch.randint(0, net.high, shape) if net.high else torch.rand(shape)
 
 
 def main() -> int:
@@ -122,8 +119,8 @@ def main() -> int:
             began = time.monotonic()
             times = count(net_named(name), batch_size, profiler)
             torch.cuda.empty_cache()
-            told = {"model": name, "batch": batch_size, "times": times}
-            answers.write(json.dumps(told) + "\n")
+            report = {"model": name, "batch": batch_size, "times": times}
+            answers.write(json.dumps(report) + "\n")
             answers.flush()
             print(f"counted {name} {batch_size} {time.monotonic() - began:.1f} s", flush=True)
     return 0

@@ -7,19 +7,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from benchmarks.survey.bounds import TimeIsUp
-from services.agent.collectors.ncu import tool
-from services.agent.collectors.ncu_flops import flops_of
-from services.agent.collectors.ncu_metrics import (
+from mlscope.importing.ncu.flops import flops_of
+from mlscope.importing.ncu.metrics import (
     DURATION,
     OCCUPANCY,
     READ_BYTES,
     WRITTEN_BYTES,
     metrics_for,
 )
-from services.agent.collectors.ncu_report import CountedKernel, kernels_of
+from mlscope.importing.ncu.report import CountedKernel, kernels_of
+from services.agent.collectors.ncu.collector import tool
 
 METRICS = metrics_for("float32")
 OPENING_S = 90.0
@@ -62,22 +61,22 @@ def run(out: Path, number: int, models: Sequence[tuple[str, int]], seconds: floa
     report, answers = (out / f"counts-{number}.{kind}" for kind in ("csv", "jsonl"))
     order = out / f"counts-{number}.json"
     answers.unlink(missing_ok=True)
-    told = {"models": models, "seconds": seconds - OPENING_S, "answers": str(answers.resolve())}
-    order.write_text(json.dumps(told))
+    job = {"models": models, "seconds": seconds - OPENING_S, "answers": str(answers.resolve())}
+    order.write_text(json.dumps(job))
     # Ended by SIGINT, ncu still writes down what it counted.
     with subprocess.Popen(
         command_of(report, order), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         try:
-            said, _ = process.communicate(timeout=seconds)
+            printed, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)
             try:
-                said, _ = process.communicate(timeout=30)
+                printed, _ = process.communicate(timeout=30)
             except subprocess.TimeoutExpired:
                 process.kill()
-                said, _ = process.communicate()
-    return said
+                printed, _ = process.communicate()
+    return printed
 
 
 def read(out: Path, number: int) -> dict[str, tuple[int, Counted]]:
@@ -86,9 +85,12 @@ def read(out: Path, number: int) -> dict[str, tuple[int, Counted]]:
     Raises ReportUnreadable where ncu left no table.
     """
     answers, report = out / f"counts-{number}.jsonl", out / f"counts-{number}.csv"
-    told = [json.loads(line) for line in answers.read_text().splitlines()]
+    answers_read = [json.loads(line) for line in answers.read_text().splitlines()]
     kernels = kernels_of(report.read_text().splitlines(keepends=True), METRICS)
-    return {each["model"]: (each["batch"], summed(kernels, each["times"])) for each in told}
+    return {
+        answer["model"]: (answer["batch"], summed(kernels, answer["times"]))
+        for answer in answers_read
+    }
 
 
 def summed(kernels: Sequence[CountedKernel], times: Mapping[str, int]) -> Counted:
@@ -101,7 +103,8 @@ def summed(kernels: Sequence[CountedKernel], times: Mapping[str, int]) -> Counte
     def total(name: str) -> float:
         return sum(count * kernel.counters.get(name, 0.0) for count, kernel in mine)
 
-    flops = sum(count * _flops(kernel.counters) for count, kernel in mine)
+    kernel_flops = ((count, flops_of(kernel.counters)) for count, kernel in mine)
+    flops = sum(count * estimate.value for count, estimate in kernel_flops if estimate is not None)
     kernel_ns = total(DURATION)
     busy = sum(
         count * kernel.counters.get(OCCUPANCY, 0.0) * kernel.counters.get(DURATION, 0.0)
@@ -116,8 +119,3 @@ def summed(kernels: Sequence[CountedKernel], times: Mapping[str, int]) -> Counte
         occupancy=busy / kernel_ns if kernel_ns else 0.0,
         kernel_ns=kernel_ns,
     )
-
-
-def _flops(counters: Mapping[str, Any]) -> float:
-    found = flops_of(counters)
-    return 0.0 if found is None else found.value

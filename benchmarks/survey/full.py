@@ -7,8 +7,8 @@ from schemas.level import Level
 from schemas.plan import OfflinePlan
 from schemas.request import Blocks, Evaluate, ScenarioChoice, SystemNeed
 from schemas.status import AgentStatus, Catalog
-from services.scheduler.matching import match
-from services.scheduler.planning import plan
+from services.scheduler.placement.matching import match
+from services.scheduler.placement.planning import plan
 
 QUERIES, BLOCKS = 4, 3
 POWER_HZ = 100

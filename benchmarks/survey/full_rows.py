@@ -11,7 +11,7 @@ from benchmarks.survey.rows import Row, run_at
 from schemas.analysis import Table
 from schemas.level import Level
 from services.analyzer.analysis import analyze
-from services.analyzer.frames import Frames, Run
+from services.analyzer.frames.evaluation import Frames, Run
 from services.analyzer.tables.energy import ANALYSIS as ENERGY
 from services.analyzer.tables.optimal_batch import ANALYSIS as OPTIMAL_BATCH
 
@@ -21,14 +21,14 @@ _NUMBER = re.compile(r"A\d+")
 
 def numbered_row(name: str, frames: Frames) -> Row:
     """Return how many rows each of A1 to A15 has of one evaluation, and what they stand on."""
-    tables = {each.id: each for each in analyze(frames).tables if _NUMBER.fullmatch(each.id)}
+    tables = {table.id: table for table in analyze(frames).tables if _NUMBER.fullmatch(table.id)}
     deep, counted = run_at(frames, Level.SYSTEM), run_at(frames, Level.HARDWARE)
     plain = run_at(frames, Level.MODEL)
     assert plain is not None, "planned"
-    found: Row = {"model": name, "batch": plain.row.batch_size}
-    found |= {number: len(tables[number].rows) for number in NUMBERED}
-    return found | {
-        "complete": all(found[number] for number in NUMBERED),
+    row: Row = {"model": name, "batch": plain.row.batch_size}
+    row |= {number: len(tables[number].rows) for number in NUMBERED}
+    return row | {
+        "complete": all(row[number] for number in NUMBERED),
         "traced": ", ".join(run.row.level_name for run in frames.measured),
         "unattributed": None if deep is None else deep.unattributed_share,
         "counted": None if counted is None else _counted(counted),
@@ -52,10 +52,10 @@ def energy_row(name: str, path: Path) -> Row | None:
     """
     frames = frames_of(path)
     rows = [row for row in cells_of(ENERGY.compute(frames)) if row["part"] == "gpu"]
-    known = [row for row in rows if row["per_sample"] is not None]
-    if not known:
+    measured = [row for row in rows if row["per_sample"] is not None]
+    if not measured:
         return None
-    return {"model": name, "queries": frames.measured[0].answered.height, **known[0]}
+    return {"model": name, "queries": frames.measured[0].answered.height, **measured[0]}
 
 
 def cells_of(table: Table) -> list[Row]:
@@ -69,12 +69,12 @@ def counted_in(frames: Frames) -> Mapping[str, float] | None:
     run = run_at(frames, Level.HARDWARE)
     if run is None or not _counted(run):
         return None
-    found = run.kernels.drop_nulls("flops")
+    counted = run.kernels.drop_nulls("flops")
     return {
-        "flops": float(found["flops"].sum()),
-        "read_bytes": float(found["dram_read_bytes"].sum()),
-        "written_bytes": float(found["dram_write_bytes"].sum()),
-        "occupancy": float(np.average(found["occupancy"], weights=found["duration_ns"])),
-        "counted": found.height,
-        "kernels": found.height,
+        "flops": float(counted["flops"].sum()),
+        "read_bytes": float(counted["dram_read_bytes"].sum()),
+        "written_bytes": float(counted["dram_write_bytes"].sum()),
+        "occupancy": float(np.average(counted["occupancy"], weights=counted["duration_ns"])),
+        "counted": counted.height,
+        "kernels": counted.height,
     }

@@ -8,14 +8,13 @@ from typing import Any
 
 from benchmarks.survey.bounds import NO_BOUND, Bound
 from benchmarks.survey.measuring import ALLOWED, ROOFS, Outcome
-from cli.commands.planning import offline_plan, offline_request, shipped_catalog
+from cli.offline.planning import offline_plan, offline_request, shipped_catalog
 from mlscope.settings import Settings
-from schemas.manifest import ModelManifest
 from schemas.plan import OfflinePlan, Subject
 from schemas.request import Evaluate, SystemNeed
-from services.agent.allowances import Allowances
-from services.agent.offline import Means, run_plan
-from services.scheduler.resolving import model_of
+from services.agent.host.offline import OfflineResources, run_plan
+from services.agent.link.allowances import Allowances
+from services.scheduler.placement.resolving import model_of
 
 BATCH_SIZES = (1, 2, 4, 8, 16)
 
@@ -32,18 +31,15 @@ class Listed:
     def subject(self, device: str) -> Subject:
         """Return what is measured, on a device. Raises EvaluationRefused."""
         catalog = shipped_catalog(Settings.read(os.environ).manifests_folder)
-        asked: dict[str, Any] = {"model": self.name, "system": SystemNeed(device=device)}
-        request = Evaluate(**asked)
+        fields: dict[str, Any] = {"model": self.name, "system": SystemNeed(device=device)}
+        request = Evaluate(**fields)
         model = model_of(request, catalog) if self.is_random else None
         if model is not None and model.model.builder:
-            request = Evaluate(**{**asked, "model": _redrawn(model)})
+            no_weights = {"weights_path": "", "weights_checksum": "", "weights": "random"}
+            assets = model.model.model_copy(update=no_weights)
+            redrawn = model.model_copy(update={"model": assets})
+            request = Evaluate(**{**fields, "model": redrawn})
         return offline_plan(offline_request(request), catalog).plan.subject
-
-
-def _redrawn(model: ModelManifest) -> ModelManifest:
-    """Return the model without its published weights."""
-    nowhere = {"weights_path": "", "weights_checksum": "", "weights": "random"}
-    return model.model_copy(update={"model": model.model.model_copy(update=nowhere)})
 
 
 def measure(plan: OfflinePlan, path: Path, bound: Bound = NO_BOUND) -> list[Outcome]:
@@ -51,12 +47,12 @@ def measure(plan: OfflinePlan, path: Path, bound: Bound = NO_BOUND) -> list[Outc
     settings = Settings.read(os.environ)
     own = Allowances.of(settings)
     allowed = ALLOWED if own.builders == Allowances().builders else own
-    means = Means(
+    means = OfflineResources(
         manifests_folder=settings.manifests_folder,
         assets=settings,
-        allowed=allowed,
+        allowances=allowed,
         roofs_folder=path.parent / ROOFS,
     )
-    outcomes = run_plan(bound.on(plan), path, means, told=bound.check)
+    outcomes = run_plan(bound.on(plan), path, means, on_fact=bound.check)
     bound.judge(outcomes)
     return outcomes

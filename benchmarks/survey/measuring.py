@@ -11,12 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from benchmarks.survey.bounds import NO_BOUND, Bound, TimeIsUp
 from mlscope.statistics.throughput import optimal_batch as best_of
 from schemas.agent import AgentAnnounced
-from schemas.codec import encode_body
 from schemas.evaluation import EvaluationPlanned, RunStarted
 from schemas.identity import new_evaluation_id
 from schemas.level import Level
@@ -24,18 +22,18 @@ from schemas.message import derived_id
 from schemas.plan import OfflinePlan, Plan, RunPlan, SessionPlan, Subject, WorkOrder
 from schemas.request import Blocks
 from schemas.run import RunCompleted, RunFailed
-from services.agent.allowances import Allowances
-from services.agent.bundle import BundleWriter
-from services.agent.ceilings import Roof
-from services.agent.control import Control
-from services.agent.group import Group
-from services.agent.machine import announcement
-from services.agent.offline import SHIPPED_MANIFESTS, orders_of
+from services.agent.host.bundle import BundleSink
+from services.agent.host.offline import SHIPPED_MANIFESTS, orders_of
+from services.agent.host.outcome_publisher import OutcomePublisher, cause_of
+from services.agent.host.roofs import DeviceRoofs
+from services.agent.link.allowances import Allowances
+from services.agent.link.batches import unpack_batch
+from services.agent.link.messages import PerformOrder
+from services.agent.machine.hardware import announcement
 from services.agent.predictors import BUILDERS
-from services.agent.recorder import unpack_batch
-from services.agent.reopening import Reopening
-from services.agent.roofs import Roofs
-from services.agent.telling import Telling, cause_of
+from services.agent.worker.control import Control
+from services.agent.worker.group import Group
+from services.agent.worker.session_opener import SessionOpener
 
 AGENT = "here"
 ALLOWED = Allowances(builders=(*BUILDERS, "benchmarks.survey"))
@@ -62,7 +60,17 @@ def plan_of(
             session=f"b{size}",
             agent=AGENT,
             batch_size=size,
-            runs=tuple(_run(scenario, size, level, queries) for level in levels),
+            runs=tuple(
+                RunPlan(
+                    run=f"b{size}-{scenario}-{level.name.lower()}",
+                    group=0,
+                    scenario=scenario,
+                    parameters={"queries": queries},
+                    level=level,
+                    queries=queries,
+                )
+                for level in levels
+            ),
         )
         for size in batch_sizes
     ]
@@ -79,17 +87,6 @@ def online_first(plan: OfflinePlan, queries: int) -> OfflinePlan:
     first = first.model_copy(update={"session": "b1-online", "runs": (run,)})
     sessions = (first, *plan.plan.sessions)
     return plan.model_copy(update={"plan": plan.plan.model_copy(update={"sessions": sessions})})
-
-
-def _run(scenario: str, size: int, level: Level, queries: int) -> RunPlan:
-    return RunPlan(
-        run=f"b{size}-{scenario}-{level.name.lower()}",
-        group=0,
-        scenario=scenario,
-        parameters={"queries": queries},
-        level=level,
-        queries=queries,
-    )
 
 
 def measure(
@@ -124,54 +121,45 @@ async def _measure(plan: OfflinePlan, path: Path, bound: Bound, core: int | None
     outcomes: list[Outcome] = []
     cause = derived_id(plan.evaluation, "offline")
     roofs = await roofs_of(plan, path.parent / ROOFS, bound)
-    with BundleWriter(path) as bundle, TemporaryDirectory(prefix="mlscope-") as folder:
+    with BundleSink(path) as bundle, TemporaryDirectory(prefix="mlscope-") as folder:
         planned = EvaluationPlanned(evaluation=plan.evaluation, plan=plan.plan)
         await bundle.put(planned, id=derived_id(cause, "planned"), cause=cause)
-        said = roofs.announced(announcement(AGENT, "one", allowed=ALLOWED))
-        told = AgentAnnounced(agent=AGENT, announcement=said)
-        await bundle.put(told, id=derived_id(cause, "announced"), cause=cause)
+        announced = roofs.added_to(announcement(AGENT, "one", allowances=ALLOWED))
+        fact = AgentAnnounced(agent=AGENT, announcement=announced)
+        await bundle.put(fact, id=derived_id(cause, "announced"), cause=cause)
         for number in range(len(plan.plan.sessions)):
             bounded = bound.on(plan)
             for order in orders_of(bounded, bounded.plan.sessions[number]):
-                roof = await roofs.of(order)
-                place = Reopening(_words(order, roof), Path(folder))
+                roof = await roofs.roof_for_order(order)
+                place = SessionOpener(
+                    PerformOrder(order, SHIPPED_MANIFESTS, {}, ALLOWED, roof), Path(folder)
+                )
                 outcomes += await _order(order, bundle, place, core)
                 bound.judge(outcomes)
     return outcomes
 
 
-async def roofs_of(plan: OfflinePlan, folder: Path, bound: Bound) -> Roofs:
+async def roofs_of(plan: OfflinePlan, folder: Path, bound: Bound) -> DeviceRoofs:
     """Return roofs that a folder keeps, those of a plan measured if need be. Raises TimeIsUp.
 
     Before the plan's first session, whose memory on the device would be in the way.
     """
-    roofs = Roofs(folder)
+    roofs = DeviceRoofs(folder)
     try:
         async with asyncio.timeout(None if bound.until == math.inf else bound.left_s):
             for session in plan.plan.sessions:
                 for order in orders_of(plan, session):
-                    await roofs.of(order)
+                    await roofs.roof_for_order(order)
     except TimeoutError as error:
         raise TimeIsUp from error
     return roofs
 
 
-def _words(order: WorkOrder, roof: Roof) -> Mapping[str, Any]:
-    """Return what a worker would be told."""
-    return {
-        "order": encode_body(order),
-        "manifests_folder": str(SHIPPED_MANIFESTS),
-        "brought": {},
-        "allowed": ALLOWED.words(),
-        "roof": roof.words(),
-    }
-
-
 async def _order(
-    order: WorkOrder, bundle: BundleWriter, reopening: Reopening, core: int | None
+    order: WorkOrder, bundle: BundleSink, opener: SessionOpener, core: int | None
 ) -> list[Outcome]:
     """Open, do and close one session's only order."""
-    telling = Telling(order, bundle)
+    publisher = OutcomePublisher(order, bundle)
     for number, run in enumerate(order.runs):
         cause = cause_of(order.evaluation, run, order.attempt)
         started = RunStarted(
@@ -183,7 +171,7 @@ async def _order(
             started_ns=number,
         )
         await bundle.put(started, id=derived_id(cause, "started"), cause=cause)
-    session = reopening.open()
+    session = opener.open()
     # Packed, as in an agent's ring: rows unpacked would be looked at by each block's collection.
     batches: list[bytes] = []
 
@@ -191,27 +179,27 @@ async def _order(
         batches.append(body)
         return True
 
-    group = Group(session, order, Control(), take, lambda _: None, reopening)
+    group = Group(session, order, Control(), take, lambda _: None, opener)
     try:
         with pinned(core):
             outcomes = list(group.perform())
     finally:
         session.close()
     for body in batches:
-        await telling.batch(unpack_batch(body))
+        await publisher.publish_batch(unpack_batch(body))
     for outcome in outcomes:
-        await telling.outcome(outcome)
+        await publisher.publish_outcome(outcome)
     return outcomes
 
 
 def medians_ms(outcomes: Sequence[Outcome]) -> dict[str, float]:
     """Return the median service time of each run, in milliseconds."""
-    found = {}
+    medians = {}
     for outcome in outcomes:
         if isinstance(outcome, RunCompleted):
-            blocks = [each.median_ns for each in outcome.blocks]
-            found[outcome.run] = sum(blocks) / len(blocks) / 1e6
-    return found
+            blocks = [block.median_ns for block in outcome.blocks]
+            medians[outcome.run] = sum(blocks) / len(blocks) / 1e6
+    return medians
 
 
 def optimal_batch(medians: Mapping[int, float]) -> int:

@@ -24,21 +24,21 @@ class _Encoder(nn.Module):
 
 def bert_base() -> nn.Module:
     """Return BERT-base (12 layers, 768 wide, 12 heads) with random weights."""
-    from transformers import BertConfig, BertModel  # type: ignore[import-not-found]
+    from transformers import BertConfig, BertModel
 
     return _Encoder(BertModel(BertConfig()))
 
 
-def kept(builder: str, arguments: Mapping[str, Any]) -> nn.Module:
+def cached_network(builder: str, arguments: Mapping[str, Any]) -> nn.Module:
     """Return what a builder makes; the same object while no other is asked for.
 
     A survey opens each model ten times, and VGG's weights alone take seconds to draw.
     """
-    return _kept(builder, json.dumps(dict(arguments), sort_keys=True))
+    return _built(builder, json.dumps(dict(arguments), sort_keys=True))
 
 
 @lru_cache(maxsize=1)
-def _kept(builder: str, arguments: str) -> nn.Module:
+def _built(builder: str, arguments: str) -> nn.Module:
     module, _, function = builder.rpartition(".")
-    made: nn.Module = getattr(import_module(module), function)(**json.loads(arguments))
-    return made
+    network: nn.Module = getattr(import_module(module), function)(**json.loads(arguments))
+    return network

@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 
 from mlscope.statistics.intervals import Interval, percentile_interval
-from services.analyzer.busy import busy_ns
-from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Run
+from services.analyzer.building.busy import busy_ns
+from services.analyzer.frames.evaluation import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Run
 
 SKIPPED = 2
 """Queries at a block's begin that are left out: clocks and caches come back from a pause."""
@@ -60,10 +60,10 @@ def blocks_of(plain: Run, layered: Run) -> list[Block]:
     parts = layered_ns.join(summed, on="query").join(covered, on="query")
     parts = parts.with_columns((pl.col("ns") - pl.col("busy_ns")).alias("between"))
     models = _medians(plain_ns, "ns").rename({"ns": "model"})
-    found = models.join(_medians(parts, "ns", "layers", "between"), on="block").sort("block")
+    blocks = models.join(_medians(parts, "ns", "layers", "between"), on="block").sort("block")
     return [
         Block(model, layered, layers, between)
-        for model, layered, layers, between in found.select(
+        for model, layered, layers, between in blocks.select(
             "model", "ns", "layers", "between"
         ).iter_rows()
     ]
@@ -76,9 +76,9 @@ def undisturbed(blocks: Sequence[Block]) -> list[Block]:
     """
     if not blocks:
         return []
-    model = BUSY * float(np.quantile([each.model for each in blocks], 0.25))
-    layered = BUSY * float(np.quantile([each.layered for each in blocks], 0.25))
-    return [each for each in blocks if each.model <= model and each.layered <= layered]
+    model = BUSY * float(np.quantile([block.model for block in blocks], 0.25))
+    layered = BUSY * float(np.quantile([block.layered for block in blocks], 0.25))
+    return [block for block in blocks if block.model <= model and block.layered <= layered]
 
 
 def residual_of(blocks: Sequence[Block]) -> Residual | None:
@@ -91,16 +91,16 @@ def residual_of(blocks: Sequence[Block]) -> Residual | None:
         return None
     shares = []
     for number, triple in enumerate(triples):
-        one, two, three = (triple[(number + place) % 3] for place in range(3))
-        made = one.layers + two.between - (three.layered - three.model)
-        model = (one.model + two.model) / 2
-        shares.append(made / model - 1)
+        first, second, third = (triple[(number + place) % 3] for place in range(3))
+        residual = first.layers + second.between - (third.layered - third.model)
+        model = (first.model + second.model) / 2
+        shares.append(residual / model - 1)
     middle = median(shares)
     return Residual(
-        model=median(each.model for each in blocks),
-        layers=median(each.layers for each in blocks),
-        between=median(each.between for each in blocks),
-        overhead=median(each.layered - each.model for each in blocks),
+        model=median(block.model for block in blocks),
+        layers=median(block.layers for block in blocks),
+        between=median(block.between for block in blocks),
+        overhead=median(block.layered - block.model for block in blocks),
         residual=middle,
         interval=percentile_interval(shares, 0.5),
         triples=len(triples),
@@ -111,9 +111,9 @@ def residual_of(blocks: Sequence[Block]) -> Residual | None:
 def _predicts(run: Run) -> pl.DataFrame:
     """Return predict of each query but a block's first: query, block, ns."""
     spans = run.spans_at(OPERATOR_LEVEL).filter(pl.col("name") == PREDICT)
-    kept = spans.sort("query").filter(pl.int_range(pl.len()).over("block") >= SKIPPED)
-    return kept.select("query", "block", pl.col("duration_ns").alias("ns"))
+    predicts = spans.sort("query").filter(pl.int_range(pl.len()).over("block") >= SKIPPED)
+    return predicts.select("query", "block", pl.col("duration_ns").alias("ns"))
 
 
 def _medians(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
-    return frame.group_by("block").agg(pl.col(each).median() for each in columns)
+    return frame.group_by("block").agg(pl.col(column).median() for column in columns)

@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.survey.bundles import frames_of
-from cli.commands.bundle import read
+from cli.offline.bundle import read
 from schemas.agent import Announcement
-from services.agent.ceilings import NO_ROOF, Roof
-from services.agent.datasheets import beside, gpu_datasheet
-from services.agent.roofs import number_of
-from services.analyzer.ceilings import ceilings_of
-from services.analyzer.frames import Frames, Run
+from services.agent.host.roofs import gpu_number
+from services.agent.machine.datasheets import gpu_datasheet, with_datasheet_figures
+from services.agent.machine.roofline.ceilings import NO_ROOF, Roof
+from services.analyzer.building.ceilings import ceilings_of
+from services.analyzer.frames.evaluation import Frames, Run
 
 FILE = "roof.json"
 """In a survey's folder: a roof measured beside."""
@@ -26,33 +26,35 @@ def kept_roof(path: Path) -> Roof:
 
     The file is of `benchmarks.gpu_roofs --words FILE`.
     """
-    return Roof.of(json.loads(path.read_text())) if path.exists() else NO_ROOF
+    return Roof.from_dict(json.loads(path.read_text())) if path.exists() else NO_ROOF
 
 
-def roofed_frames(path: Path, kept: Roof = NO_ROOF) -> Frames:
+def roofed_frames(path: Path, roof: Roof = NO_ROOF) -> Frames:
     """Return a bundle's frames, runs on a GPU that were told no roof with what is known of it.
 
     Raises BundleBroken.
     """
     frames = frames_of(path)
-    said = read(path).announcement
-    runs = tuple(_roofed(run, said, kept) for run in frames.measured)
+    announcement = read(path).announcement
+    runs = tuple(_roofed(run, announcement, roof) for run in frames.measured)
     return replace(frames, measured=runs, attempts=tuple(run.row for run in runs))
 
 
-def gpu_name(said: Announcement, device: str) -> str:
+def gpu_name(announcement: Announcement, device: str) -> str:
     """Return the name of the GPU that a subject's device stands for; '' where nobody told it."""
-    found = said.hardware.accelerators
-    number = number_of(device)
-    return found[number].name if number < len(found) else ""
+    accelerators = announcement.hardware.accelerators
+    number = gpu_number(device)
+    return accelerators[number].name if number < len(accelerators) else ""
 
 
-def _roofed(run: Run, said: Announcement, kept: Roof) -> Run:
-    known = run.row.conditions
-    if ceilings_of(run.row).kind or known.get("device", "cpu") == "cpu":
+def _roofed(run: Run, announcement: Announcement, fallback: Roof) -> Run:
+    conditions = run.row.conditions
+    if ceilings_of(run.row).kind or conditions.get("device", "cpu") == "cpu":
         return run
-    name = gpu_name(said, run.row.device)
-    roof = kept if name and kept.device == name else Roof("gpu", name)
-    picked = beside(roof, gpu_datasheet(name)).of_run(str(known["precision"]), known["threads"])
-    told = {key: each.model_dump() for key, each in picked.ceilings.items()}
-    return replace(run, row=replace(run.row, conditions={**known, **told}))
+    name = gpu_name(announcement, run.row.device)
+    roof = fallback if name and fallback.device == name else Roof("gpu", name)
+    picked = with_datasheet_figures(roof, gpu_datasheet(name)).for_run(
+        str(conditions["precision"]), conditions["threads"]
+    )
+    ceilings = {key: ceiling.model_dump() for key, ceiling in picked.ceilings.items()}
+    return replace(run, row=replace(run.row, conditions={**conditions, **ceilings}))

@@ -10,15 +10,15 @@ import polars as pl
 
 from benchmarks.survey.bundles import frames_of
 from benchmarks.survey.measuring import SINGLE
-from benchmarks.survey.residuals import Residual, blocks_of, residual_of, undisturbed
+from benchmarks.survey.residuals import blocks_of, residual_of, undisturbed
 from mlscope.statistics import percentile, trimmed_mean
 from schemas.batch import SpanKind
 from schemas.level import Level
-from services.analyzer.busy import busy_ns
-from services.analyzer.ceilings import ceilings_of
-from services.analyzer.frames import PREDICT, Frames, Run
-from services.analyzer.tables.layer_frames import layers_of
-from services.analyzer.tables.throughput import samples_rate
+from services.analyzer.building.busy import busy_ns
+from services.analyzer.building.ceilings import ceilings_of
+from services.analyzer.building.rates import samples_rate
+from services.analyzer.frames.evaluation import PREDICT, Frames, Run
+from services.analyzer.frames.layers import layers_of
 
 Row = dict[str, Any]
 
@@ -86,7 +86,8 @@ def system_row(frames: Frames, counted: Mapping[str, float] | None) -> Row:
         return row | {"note": "no layers"}
     layers = layers_of(layered)
     busy_in = _kernels_ns(deep) if deep is not None else float(layers["time"].fill_null(0).sum())
-    static, moved = _total(layers, "flops"), _moved(layers)
+    static = _total(layers, "flops")
+    moved = _total(layers, "bytes_read") + _total(layers, "bytes_written")
     row |= {"static_gflop": static / 1e9, "static_gb": moved / 1e9, "layers": layers.height}
     row["overhead"] = median(layered.operator_ns(PREDICT)) / median(plain.operator_ns(PREDICT)) - 1
     row["stages"] = stages_of(layered, deep)
@@ -144,28 +145,28 @@ def stages_of(layered: Run, deep: Run | None) -> str:
     sums = ran.group_by("third").agg(
         pl.col(name).cast(pl.Float64).sum() for name in (latency, "memory_bytes", "flops", "moved")
     )
-    return "/".join(_most(sums, name) for name in (latency, "memory_bytes", "flops", "moved"))
+    return "/".join(_largest(sums, name) for name in (latency, "memory_bytes", "flops", "moved"))
 
 
-def _most(sums: pl.DataFrame, name: str) -> str:
-    most = sums.sort(name, descending=True)
-    if not most.height or not most[name][0]:
+def _largest(sums: pl.DataFrame, name: str) -> str:
+    ranked = sums.sort(name, descending=True)
+    if not ranked.height or not ranked[name][0]:
         return "-"
-    return "BME"[int(most["third"][0])]
+    return "BME"[int(ranked["third"][0])]
 
 
 def counters_row(name: str, frames: Frames) -> Row:
     """Return what a counted replay of every kernel says of a whole model."""
     run = run_at(frames, Level.HARDWARE)
     assert run is not None, "planned"
-    found = run.kernels.filter(pl.col("flops").is_not_null())
-    flops, reads = _total(found, "flops"), _total(found, "dram_read_bytes")
-    writes, time_ns = _total(found, "dram_write_bytes"), _total(found, "duration_ns")
-    weighted = found.with_columns(weighted=pl.col("occupancy") * pl.col("duration_ns"))
+    counted = run.kernels.filter(pl.col("flops").is_not_null())
+    flops, reads = _total(counted, "flops"), _total(counted, "dram_read_bytes")
+    writes, time_ns = _total(counted, "dram_write_bytes"), _total(counted, "duration_ns")
+    weighted = counted.with_columns(weighted=pl.col("occupancy") * pl.col("duration_ns"))
     return {
         "model": name,
         "batch": run.row.batch_size,
-        "kernels": found.height,
+        "kernels": counted.height,
         "gflop": flops / 1e9,
         "static_gflop": _total(run.layers, "flops") / 1e9,
         "reads_gb": reads / 1e9,
@@ -197,30 +198,24 @@ def residual_row(name: str, path: Path) -> Row | None:
         return None
     blocks = blocks_of(plain, layered)
     quiet = undisturbed(blocks)
-    found, calm = residual_of(blocks), residual_of(quiet)
-    if found is None:
+    residual, calm = residual_of(blocks), residual_of(quiet)
+    if residual is None:
         return None
     cells = {"blocks": len(blocks), "quiet": len(quiet), "calm": calm and calm.residual}
-    return {"model": name, **_residual_cells(found, plain), **cells}
-
-
-def _residual_cells(found: Residual, plain: Run) -> Row:
     return {
+        "model": name,
         "batch": plain.row.batch_size,
-        "model_ms": found.model / 1e6,
-        "layers_ms": found.layers / 1e6,
-        "between_ms": found.between / 1e6,
-        "overhead_ms": found.overhead / 1e6,
-        "residual": found.residual,
-        "low": found.interval.low,
-        "high": found.interval.high,
-        "scatter": found.scatter,
-        "triples": found.triples,
+        "model_ms": residual.model / 1e6,
+        "layers_ms": residual.layers / 1e6,
+        "between_ms": residual.between / 1e6,
+        "overhead_ms": residual.overhead / 1e6,
+        "residual": residual.residual,
+        "low": residual.interval.low,
+        "high": residual.interval.high,
+        "scatter": residual.scatter,
+        "triples": residual.triples,
+        **cells,
     }
-
-
-def _moved(layers: pl.DataFrame) -> float:
-    return _total(layers, "bytes_read") + _total(layers, "bytes_written")
 
 
 def _total(frame: pl.DataFrame, column: str) -> float:

@@ -46,10 +46,10 @@ def spin_kernel() -> Any:
 
 
 def _checked(answer: tuple[Any, ...]) -> Any:
-    error, *rest = answer
+    error, *results = answer
     if int(error) != 0:
         raise SpinFailed(str(error))
-    return rest[0] if rest else None
+    return results[0] if results else None
 
 
 SPIN_US = 1.0
@@ -84,13 +84,13 @@ def calibrated_hz() -> float:
 
 def known_ns(cycles: int, times: Sequence[int], repeats: int = 20) -> list[float]:
     """Return what each layer takes outside of any module, in the network's order: medians."""
-    found: list[list[int]] = [[] for _ in times]
+    times_ns: list[list[int]] = [[] for _ in times]
     for _ in range(repeats + 1):
-        for each, spent in zip(times, found, strict=True):
+        for layer_times, spent in zip(times, times_ns, strict=True):
             began = perf_counter_ns()
-            launch(cycles, each)
+            launch(cycles, layer_times)
             spent.append(perf_counter_ns() - began)
-    return [statistics.median(spent[1:]) for spent in found]
+    return [statistics.median(spent[1:]) for spent in times_ns]
 
 
 class Spin(nn.Module):
@@ -108,4 +108,4 @@ class Spin(nn.Module):
 
 def network(cycles: int, times: Sequence[int]) -> nn.Module:
     """Return a network of such layers: one for each number of launches."""
-    return nn.Sequential(*(Spin(cycles, each) for each in times))
+    return nn.Sequential(*(Spin(cycles, layer) for layer in times))

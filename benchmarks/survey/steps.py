@@ -13,8 +13,8 @@ from benchmarks.survey.subjects import DEEP, Net
 from schemas.level import Level
 from schemas.plan import OfflinePlan, Subject
 from schemas.run import RunFailed
-from services.agent.machine import announcement
-from services.agent.offline import Means, run_plan
+from services.agent.host.offline import OfflineResources, run_plan
+from services.agent.machine.hardware import announcement
 
 GPU_PHASES = ("sweep", "throughput", "system", "counts", "deep", "energy", "residual")
 PHASES: Mapping[str, tuple[str, ...]] = {
@@ -35,7 +35,7 @@ COUNTED = {"resnet50": 32, "fasterrcnn-resnet50-fpn": 1}
 TOGETHER = 8
 """Models that one ncu counts."""
 
-Found = Mapping[str, Any]
+Results = Mapping[str, Any]
 Measure = Callable[[OfflinePlan, Path, Bound], list[Outcome]]
 
 
@@ -70,26 +70,26 @@ class State:
     """What is done, kept in a file after each step."""
 
     path: Path
-    done: dict[str, Any] = field(default_factory=dict)
+    finished: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> "State":
         """Return what a file holds; nothing where there is none."""
         return cls(path, json.loads(path.read_text()) if path.exists() else {})
 
-    def note(self, step: str, found: Found) -> None:
+    def note(self, step: str, results: Results) -> None:
         """Keep what a step found."""
-        self.done[step] = dict(found)
-        self.path.write_text(json.dumps(self.done, indent=1, sort_keys=True))
+        self.finished[step] = dict(results)
+        self.path.write_text(json.dumps(self.finished, indent=1, sort_keys=True))
 
     def medians(self, name: str) -> dict[int, float]:
         """Return a model's milliseconds a batch size. Raises KeyError before its sweep."""
-        found = self.done[f"sweep {name}"]["medians_ms"]
-        return {int(size): float(spent) for size, spent in found.items()}
+        medians = self.finished[f"sweep {name}"]["medians_ms"]
+        return {int(size): float(spent) for size, spent in medians.items()}
 
     def optimal(self, name: str) -> int:
         """Return a model's optimal batch. Raises KeyError before its sweep."""
-        return int(self.done[f"sweep {name}"]["optimal"])
+        return int(self.finished[f"sweep {name}"]["optimal"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Step:
 
     name: str
     #: raises TimeIsUp where the bound comes first
-    act: Callable[[Survey, Bound], Found]
+    act: Callable[[Survey, Bound], Results]
 
 
 def steps(survey: Survey, phases: Sequence[str]) -> Iterator[Step]:
@@ -139,10 +139,10 @@ def _counting(survey: Survey) -> Iterator[Step]:
         yield Step(f"counts {number}", _counts(models, number))
 
 
-def _sweep(model: Subjected) -> Callable[[Survey, Bound], Found]:
+def _sweep(model: Subjected) -> Callable[[Survey, Bound], Results]:
     """Latency of single samples, and medians over batch sizes."""
 
-    def act(survey: Survey, bound: Bound) -> Found:
+    def act(survey: Survey, bound: Bound) -> Results:
         subject = model.subject(survey.device)
         plan = measuring.plan_of(subject, model.batch_sizes, SWEEP_QUERIES, [Level.MODEL])
         plan = measuring.online_first(plan, ONLINE_QUERIES)
@@ -168,16 +168,16 @@ def _sweep(model: Subjected) -> Callable[[Survey, Bound], Found]:
     return act
 
 
-def _throughput(model: Subjected) -> Callable[[Survey, Bound], Found]:
+def _throughput(model: Subjected) -> Callable[[Survey, Bound], Results]:
     """Measure samples a second in scenario batched, at the optimal and the fastest batch."""
 
-    def act(survey: Survey, bound: Bound) -> Found:
+    def act(survey: Survey, bound: Bound) -> Results:
         medians = survey.state.medians(model.name)
         fastest = max(medians, key=lambda size: size / medians[size])
         subject, outcomes = model.subject(survey.device), []
         for size in sorted({survey.state.optimal(model.name), fastest}):
-            least, most = RATE_QUERIES
-            queries = round(min(max(RATE_S * 1e3 / medians[size], least), most))
+            shortest, longest = RATE_QUERIES
+            queries = round(min(max(RATE_S * 1e3 / medians[size], shortest), longest))
             plan = measuring.plan_of(subject, [size], queries, [Level.MODEL], scenario="batched")
             outcomes += survey.measure(plan, survey.path(f"throughput {model.name} {size}"), bound)
         return {"medians_ms": measuring.medians_ms(outcomes), "failed": failures(outcomes)}
@@ -185,32 +185,42 @@ def _throughput(model: Subjected) -> Callable[[Survey, Bound], Found]:
     return act
 
 
-def _system(model: Subjected) -> Callable[[Survey, Bound], Found]:
+def _system(model: Subjected) -> Callable[[Survey, Bound], Results]:
     """Layers, and on a GPU kernels, at the optimal batch."""
 
-    def act(survey: Survey, bound: Bound) -> Found:
+    def act(survey: Survey, bound: Bound) -> Results:
         size = survey.state.optimal(model.name)
         levels = measuring.LEVELS if survey.device == "gpu" else measuring.LEVELS[:2]
         plan = measuring.plan_of(model.subject(survey.device), [size], DEEP_QUERIES, levels, 2)
         outcomes = survey.measure(plan, survey.path(f"system {model.name}"), bound)
-        return {"batch": size, "medians_ms": measuring.medians_ms(outcomes), **_told(outcomes)}
+        return {
+            "batch": size,
+            "medians_ms": measuring.medians_ms(outcomes),
+            **_results_of(outcomes),
+        }
 
     return act
 
 
-def _counts(models: Sequence[tuple[str, int]], number: int) -> Callable[[Survey, Bound], Found]:
+def _counts(models: Sequence[tuple[str, int]], number: int) -> Callable[[Survey, Bound], Results]:
     """Counters of whole models (0: at its optimal batch); each counted one is noted of its own."""
 
-    def act(survey: Survey, bound: Bound) -> Found:
+    def act(survey: Survey, bound: Bound) -> Results:
         sized = [(name, size or survey.state.optimal(name)) for name, size in models]
-        left = [each for each in sized if _counted(*each) not in survey.state.done]
-        said = counts.run(survey.out, number, left, bound.left_s)
-        for name, (size, found) in counts.read(survey.out, number).items():
-            survey.state.note(_counted(name, size), asdict(found))
-        missing = [name for name, size in left if _counted(name, size) not in survey.state.done]
+        uncounted = [
+            model_and_size
+            for model_and_size in sized
+            if _counted(*model_and_size) not in survey.state.finished
+        ]
+        printed = counts.run(survey.out, number, uncounted, bound.left_s)
+        for name, (size, counters) in counts.read(survey.out, number).items():
+            survey.state.note(_counted(name, size), asdict(counters))
+        missing = [
+            name for name, size in uncounted if _counted(name, size) not in survey.state.finished
+        ]
         if missing:
             raise NothingMeasured(
-                {name: f"{name} was not counted: {said[-600:]}" for name in missing}
+                {name: f"{name} was not counted: {printed[-600:]}" for name in missing}
             )
         return {"models": sized}
 
@@ -221,55 +231,61 @@ def _counted(name: str, size: int) -> str:
     return f"counted {name} {size}"
 
 
-def _deep(net: Net, size: int) -> Callable[[Survey, Bound], Found]:
+def _deep(net: Net, size: int) -> Callable[[Survey, Bound], Results]:
     """One evaluation at level full, by workers of their own, ncu under one of them."""
 
-    def act(survey: Survey, bound: Bound) -> Found:
-        machine = announcement(measuring.AGENT, "one", allowed=measuring.ALLOWED)
+    def act(survey: Survey, bound: Bound) -> Results:
+        machine = announcement(measuring.AGENT, "one", allowances=measuring.ALLOWED)
         plan = full.plan_of(net, size, machine, min(NCU_S, bound.left_s))
         path = survey.path(f"deep {net.name} {size}")
-        means = Means(allowed=measuring.ALLOWED, roofs_folder=survey.out / measuring.ROOFS)
-        outcomes = run_plan(bound.on(plan), path, means, told=bound.check)
+        means = OfflineResources(
+            allowances=measuring.ALLOWED, roofs_folder=survey.out / measuring.ROOFS
+        )
+        outcomes = run_plan(bound.on(plan), path, means, on_fact=bound.check)
         bound.judge(outcomes)
         if failed := failures(outcomes):
             raise NothingMeasured(failed)
-        return {"medians_ms": measuring.medians_ms(outcomes), **_told(outcomes)}
+        return {"medians_ms": measuring.medians_ms(outcomes), **_results_of(outcomes)}
 
     return act
 
 
-def _energy(net: Net, size: int) -> Callable[[Survey, Bound], Found]:
+def _energy(net: Net, size: int) -> Callable[[Survey, Bound], Results]:
     """Energy of untraced queries, by the counter read around one block of them."""
 
-    def act(survey: Survey, bound: Bound) -> Found:
+    def act(survey: Survey, bound: Bound) -> Results:
         queries = max(8, round(ENERGY_S / _query_s(survey, net, size)))
         plan = measuring.plan_of(net.subject(survey.device), [size], queries, [Level.MODEL])
         outcomes = survey.measure(plan, survey.path(f"energy {net.name} {size}"), bound)
-        return {"medians_ms": measuring.medians_ms(outcomes), **_told(outcomes)}
+        return {"medians_ms": measuring.medians_ms(outcomes), **_results_of(outcomes)}
 
     return act
 
 
 def _query_s(survey: Survey, net: Net, size: int) -> float:
     """Return what a query takes, as the deep look found."""
-    deep = survey.state.done.get(f"deep {net.name} {size}", {}).get("medians_ms", {})
+    deep = survey.state.finished.get(f"deep {net.name} {size}", {}).get("medians_ms", {})
     return float(deep.get(f"b{size}-online-model", 20.0)) * 1e-3
 
 
-def _residual(net: Net, size: int) -> Callable[[Survey, Bound], Found]:
+def _residual(net: Net, size: int) -> Callable[[Survey, Bound], Results]:
     """Many short blocks of levels model and framework in turn, as fast as that goes."""
 
-    def act(survey: Survey, bound: Bound) -> Found:
+    def act(survey: Survey, bound: Bound) -> Results:
         spent_s = _query_s(survey, net, size)
         queries = 6 if spent_s < 0.01 else 5
-        least, most = RESIDUAL_BLOCKS
+        least_blocks, most_blocks = RESIDUAL_BLOCKS
         # Each block of level framework warms its capture with one more.
         blocks = RESIDUAL_S / ((2 * queries + 1) * spent_s + BLOCK_COST_S)
-        blocks = 3 * round(min(max(blocks, least), most) / 3)
+        blocks = 3 * round(min(max(blocks, least_blocks), most_blocks) / 3)
         subject = net.subject(survey.device).model_copy(update={"collectors": {"energy": False}})
         plan = measuring.plan_of(subject, [size], queries, measuring.LEVELS[:2], blocks)
         outcomes = survey.measure(plan, survey.path(f"residual {net.name} {size}"), bound)
-        return {"blocks": blocks, "medians_ms": measuring.medians_ms(outcomes), **_told(outcomes)}
+        return {
+            "blocks": blocks,
+            "medians_ms": measuring.medians_ms(outcomes),
+            **_results_of(outcomes),
+        }
 
     return act
 
@@ -277,17 +293,19 @@ def _residual(net: Net, size: int) -> Callable[[Survey, Bound], Found]:
 def failures(outcomes: Sequence[Outcome]) -> dict[str, str]:
     """Return why runs failed, by name."""
     return {
-        each.run: f"{each.error}: {each.message}"
-        for each in outcomes
-        if isinstance(each, RunFailed)
+        outcome.run: f"{outcome.error}: {outcome.message}"
+        for outcome in outcomes
+        if isinstance(outcome, RunFailed)
     }
 
 
-def _told(outcomes: Sequence[Outcome]) -> Found:
-    completed = [each for each in outcomes if not isinstance(each, RunFailed)]
+def _results_of(outcomes: Sequence[Outcome]) -> Results:
+    completed = [outcome for outcome in outcomes if not isinstance(outcome, RunFailed)]
     return {
         "failed": failures(outcomes),
-        "levels": {each.run: f"{each.level.name} {each.level_note}" for each in completed},
-        "caveats": sorted({note for each in completed for note in each.caveats}),
-        "spans": {each.run: each.tally.spans for each in completed},
+        "levels": {
+            outcome.run: f"{outcome.level.name} {outcome.level_note}" for outcome in completed
+        },
+        "caveats": sorted({note for outcome in completed for note in outcome.caveats}),
+        "spans": {outcome.run: outcome.tally.spans for outcome in completed},
     }

@@ -62,12 +62,12 @@ class Net:
 
     def dataset(self) -> DatasetManifest:
         """Return eight made-up samples."""
-        made: dict[str, Any] = {"samples": 8, "shape": list(self.shape), "seed": 1}
-        made["element_type"] = self.element_type
+        synthetic: dict[str, Any] = {"samples": 8, "shape": list(self.shape), "seed": 1}
+        synthetic["element_type"] = self.element_type
         if self.high:
-            made |= {"distribution": "uniform", "high": self.high}
+            synthetic |= {"distribution": "uniform", "high": self.high}
         return DatasetManifest.model_validate(
-            {"name": f"made-up-{self.name}", "version": "1.0.0", "synthetic": made}
+            {"name": f"made-up-{self.name}", "version": "1.0.0", "synthetic": synthetic}
         )
 
 
@@ -123,4 +123,4 @@ DEEP: tuple[Net, ...] = (
 
 def net_named(name: str) -> Net:
     """Return the model of a name. Raises KeyError."""
-    return {each.name: each for each in (*DEEP, *SURVEYED)}[name]
+    return {net.name: net for net in (*DEEP, *SURVEYED)}[name]

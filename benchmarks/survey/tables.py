@@ -44,20 +44,20 @@ from benchmarks.survey.rows import (
     system_row,
 )
 from benchmarks.survey.subjects import DEEP
-from cli.commands.planning import shipped_catalog
+from cli.offline.planning import shipped_catalog
 from mlscope.manifests.figures import figures_of
 from mlscope.settings import Settings
 from schemas.level import Level
-from services.agent.ceilings import NO_ROOF, Roof
-from services.analyzer.frames import LAYER_LEVEL, Frames
+from services.agent.machine.roofline.ceilings import NO_ROOF, Roof
+from services.analyzer.frames.evaluation import LAYER_LEVEL, Frames
 
 
 def truth_rows(folder: Path) -> Iterator[Row]:
     """Yield how far each round of `truth` was off the known lengths, at each level."""
-    told = json.loads((folder / "truth.json").read_text())
-    for number, told_round in enumerate(told["rounds"]):
+    report = json.loads((folder / "truth.json").read_text())
+    for number, told_round in enumerate(report["rounds"]):
         frames = frames_of(folder / f"truth-{number}.bundle")
-        known = np.array(told_round["layers_ns"])
+        layers_ns = np.array(told_round["layers_ns"])
         row: Row = {"round": number, "bare_ms": told_round["bare_ms"]}
         for level in (Level.MODEL, Level.FRAMEWORK, Level.SYSTEM):
             run = run_at(frames, level)
@@ -67,7 +67,7 @@ def truth_rows(folder: Path) -> Iterator[Row]:
             if level >= Level.FRAMEWORK:
                 spans = run.spans_at(LAYER_LEVEL).group_by("layer")
                 times = spans.agg(pl.col("duration_ns").median()).sort("layer")["duration_ns"]
-                row[f"{name}_layers"] = float(np.median(times.to_numpy() / known)) - 1
+                row[f"{name}_layers"] = float(np.median(times.to_numpy() / layers_ns)) - 1
         yield row
 
 
@@ -115,14 +115,14 @@ def sections(out: Path, roof: Roof = NO_ROOF) -> Iterator[str]:
 
 
 def _online(out: Path, names: Sequence[str], state: Row) -> Iterator[str]:
-    known = _published()
+    published = _published()
     rows = []
     for name in names:
         row = online_row(
             name, out / f"sweep-{name}.bundle", sorted(out.glob(f"throughput-{name}-*.bundle"))
         )
         optimal = state.get(f"sweep {name}", {}).get("optimal")
-        rows.append({**row, "optimal": optimal, **known.get(_plain(name), {})})
+        rows.append({**row, "optimal": optimal, **published.get(_plain(name), {})})
     yield "## Online latency and throughput\n\n" + markdown(rows, ONLINE)
     sizes = sorted({size for row in rows for size in row["rates"]})
     columns = [("model", "samples/s of predict at batch", "")]
@@ -149,9 +149,9 @@ def _energy(out: Path, names: Sequence[str]) -> Iterator[str]:
         ),
     ]
     rows = [energy_row(name, path) for name, path in paths if path.exists()]
-    known = [{**row, "seconds": row["busy"] / 1e9} for row in rows if row is not None]
-    if known:
-        yield "## Energy of an inference\n\n" + markdown(known, ENERGIES)
+    measured = [{**row, "seconds": row["busy"] / 1e9} for row in rows if row is not None]
+    if measured:
+        yield "## Energy of an inference\n\n" + markdown(measured, ENERGIES)
 
 
 def _deep(out: Path, state: Row, roof: Roof) -> Iterator[str]:
@@ -161,14 +161,14 @@ def _deep(out: Path, state: Row, roof: Roof) -> Iterator[str]:
         for size in net.batch_sizes
         if (path := out / f"deep-{net.name}-{size}.bundle").exists()
     }
-    found = {key: roofed_frames(path, roof) for key, path in looked.items()}
-    if found:
+    frames_by_key = {key: roofed_frames(path, roof) for key, path in looked.items()}
+    if frames_by_key:
         deep = [
             {
                 "model": name,
                 **system_row(frames, counted_in(frames) or state.get(f"counted {name} {size}")),
             }
-            for (name, size), frames in found.items()
+            for (name, size), frames in frames_by_key.items()
         ]
         yield "## Looked at deeply\n\n" + markdown(deep, SYSTEM)
         yield "## Level full: rows of A1 to A15\n\n" + _numbered(looked, state)
@@ -182,7 +182,7 @@ def _deep(out: Path, state: Row, roof: Roof) -> Iterator[str]:
     if residuals:
         title = "## Layers + between - (L - M) beside M\n\n"
         yield title + markdown(residuals, RESIDUAL) + optimum(residuals)
-    counted = list(_counted(found, state))
+    counted = list(_counted(frames_by_key, state))
     if counted:
         yield "## Hardware counters (ncu)\n\n" + markdown(counted, COUNTERS)
 
@@ -195,8 +195,8 @@ def _numbered(looked: Mapping[tuple[str, int], Path], state: Row) -> str:
     ]
     first = next(iter(looked))[0]
     several = [path for (name, _), path in looked.items() if name == first]
-    said = f"\n{first}, A1 over its evaluations: {optimal_verdict(several)}\n"
-    return markdown([{**row, "levels": row["traced"]} for row in rows], NUMBERED_ROWS) + said
+    paragraph = f"\n{first}, A1 over its evaluations: {optimal_verdict(several)}\n"
+    return markdown([{**row, "levels": row["traced"]} for row in rows], NUMBERED_ROWS) + paragraph
 
 
 def optimum(residuals: Sequence[Row]) -> str:
@@ -207,25 +207,25 @@ def optimum(residuals: Sequence[Row]) -> str:
     return f"\n{name}, optimal batch by M: {optimal_batch(mine)}\n" if count > 1 else ""
 
 
-def _counted(found: Mapping[tuple[str, int], Frames], state: Row) -> Iterator[Row]:
+def _counted(frames_by_key: Mapping[tuple[str, int], Frames], state: Row) -> Iterator[Row]:
     """Yield what ncu counted kernel by kernel, beside one call of each kind of operator."""
-    for (name, size), frames in found.items():
+    for (name, size), frames in frames_by_key.items():
         if counted_in(frames) is None:
             continue
-        told = counters_row(name, frames)
+        counters = counters_row(name, frames)
         kinds = state.get(f"counted {name} {size}")
-        yield told if kinds is None else told | counted_row(kinds)
+        yield counters if kinds is None else counters | counted_row(kinds)
 
 
 def _published() -> dict[str, Row]:
     """Return accuracy in percent and megabytes of the catalog's models, as their manifests say."""
     models = shipped_catalog(Settings.read(os.environ).manifests_folder).models
-    found = {}
+    figures = {}
     for model in models:
-        told = figures_of(model)
-        size = None if told.size_bytes is None else told.size_bytes / 1e6
-        found[_plain(model.name)] = {"accuracy": told.accuracy, "megabytes": size}
-    return found
+        published = figures_of(model)
+        size = None if published.size_bytes is None else published.size_bytes / 1e6
+        figures[_plain(model.name)] = {"accuracy": published.accuracy, "megabytes": size}
+    return figures
 
 
 def _plain(name: str) -> str:
@@ -235,14 +235,11 @@ def _plain(name: str) -> str:
 
 def _truth(out: Path) -> str:
     rows = list(truth_rows(out))
-    rows.append({"round": "median", **_medians(rows)})
+    medians = {key: median(row[key] for row in rows) for key in rows[0] if key != "round"}
+    rows.append({"round": "median", **medians})
     keys = [key for key in rows[0] if key not in ("round", "bare_ms")]
     columns = [("round", "round", ""), ("bare_ms", "bare (ms)", ".2f")]
     return markdown(rows, [*columns, *((key, key.replace("_", " "), "+.1%") for key in keys)])
-
-
-def _medians(rows: Sequence[Row]) -> Row:
-    return {key: median(row[key] for row in rows) for key in rows[0] if key != "round"}
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def compare(folder: Path) -> None:
     hz = spinning.calibrated_hz()
     cycles = round(spinning.SPIN_US * hz * 1e-6)
     order = np.random.default_rng(1).permutation([*LAUNCHES] * (LAYERS // len(LAUNCHES)))
-    times = [int(each) for each in order]
+    times = [int(microseconds) for microseconds in order]
     net = Net(
         "spinning",
         "benchmarks.survey.spinning.network",
@@ -55,11 +55,11 @@ def compare(folder: Path) -> None:
     network = spinning.network(cycles, times)
     rounds: list[dict[str, Any]] = []
     for number in range(ROUNDS):
-        before, known = _bare_ns(network), spinning.known_ns(cycles, times)
+        before, known_times_ns = _bare_ns(network), spinning.known_ns(cycles, times)
         plan = measuring.plan_of(net.subject("gpu"), [1], QUERIES, measuring.LEVELS)
         outcomes = measuring.measure(plan, folder / f"truth-{number}.bundle")
         again, after = spinning.known_ns(cycles, times), _bare_ns(network)
-        layers_ns = [(a + b) / 2 for a, b in zip(known, again, strict=True)]
+        layers_ns = [(a + b) / 2 for a, b in zip(known_times_ns, again, strict=True)]
         rounds.append(
             {
                 "bare_ms": (before + after) / 2e6,
@@ -68,14 +68,16 @@ def compare(folder: Path) -> None:
                 "runs_ms": measuring.medians_ms(outcomes),
             }
         )
-    told = {"clock_hz": hz, "times": times, "rounds": rounds}
-    (folder / "truth.json").write_text(json.dumps(told))
+    report = {"clock_hz": hz, "times": times, "rounds": rounds}
+    (folder / "truth.json").write_text(json.dumps(report))
     for level in measuring.LEVELS:
         run = f"b1-online-{level.name.lower()}"
-        off = statistics.median(each["runs_ms"][run] / each["bare_ms"] - 1 for each in rounds)
+        off = statistics.median(
+            microseconds["runs_ms"][run] / microseconds["bare_ms"] - 1 for microseconds in rounds
+        )
         print(f"{run:24} {100 * off:+6.2f} % of the bare model", flush=True)
-    for each in rounds:
-        print({k: v for k, v in each.items() if k != "layers_ns"}, flush=True)
+    for microseconds in rounds:
+        print({k: v for k, v in microseconds.items() if k != "layers_ns"}, flush=True)
 
 
 def _bare_ns(network: Any, times: int = 30) -> float:
@@ -83,13 +85,13 @@ def _bare_ns(network: Any, times: int = 30) -> float:
     import torch
 
     values = torch.zeros(1, 4)
-    found = []
+    times_ns = []
     with torch.inference_mode():
         for _ in range(times):
             began = perf_counter_ns()
             network(values.to("cuda", non_blocking=True)).cpu().numpy()
-            found.append(perf_counter_ns() - began)
-    return statistics.median(found)
+            times_ns.append(perf_counter_ns() - began)
+    return statistics.median(times_ns)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""The command line's grammar. Imports nothing heavy: `mlscope --help` must be quick."""
+"""The arguments of every command. Imports nothing heavy: `mlscope --help` must be quick."""
 
 import argparse
 
 from cli import exits
-from cli.arguments.bringing import add_assets, add_manifest
 from cli.arguments.evaluating import add_answers, add_repeating, add_run
 from cli.arguments.operating import add_keys, add_offline, add_services
-from cli.arguments.parts import Parsers
+from cli.arguments.publishing import add_assets, add_manifest
 from cli.arguments.reading import add_listing, add_reading
 from cli.cluster.commands import add_commands
 from cli.parser import Parser
@@ -15,12 +14,12 @@ _TOPICS = ("exit-codes", "settings")
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of `mlscope`; the namespace's `run` takes it and returns the exit code."""
+    """Return the parser of `mlscope`; its namespaces have a function `run(namespace)`."""
     parser: argparse.ArgumentParser = Parser(
         prog="mlscope",
         description="Benchmark deep-learning inference and look inside it.",
-        epilog="`mlscope COMMAND --help` explains one of them, `mlscope help exit-codes` how they "
-        "end, `mlscope help settings` what can be set.",
+        epilog="`mlscope COMMAND --help` explains a command, `mlscope help exit-codes` the exit "
+        "codes, `mlscope help settings` the environment variables.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(
@@ -37,12 +36,15 @@ def build_parser() -> argparse.ArgumentParser:
     add_offline(commands)
     add_repeating(commands)
     add_keys(commands)
-    _add_help(commands)
+    topics = ", ".join(_TOPICS)
+    help_parser = commands.add_parser("help", help=f"explain a command or a topic: {topics}")
+    help_parser.add_argument("topic", nargs="?", default="", metavar="COMMAND or TOPIC")
+    help_parser.set_defaults(run=_help)
     return parser
 
 
 class _Version(argparse.Action):
-    """Prints the version, looked up only then."""
+    """Prints the version; looks it up only when it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
         from importlib.metadata import version
@@ -51,17 +53,10 @@ class _Version(argparse.Action):
         parser.exit(exits.OK)
 
 
-def _add_help(commands: Parsers) -> None:
-    topics = ", ".join(_TOPICS)
-    parser = commands.add_parser("help", help=f"explain a command or a topic: {topics}")
-    parser.add_argument("topic", nargs="?", default="", metavar="COMMAND or TOPIC")
-    parser.set_defaults(run=_help)
-
-
 def _help(arguments: argparse.Namespace) -> int:
     topic = arguments.topic
     if topic not in _TOPICS:
-        # `--help` of a parser prints and exits; that of an unknown command suggests one.
+        # `--help` prints and exits; for an unknown command the parser suggests a known one.
         build_parser().parse_args([topic, "--help"] if topic else ["--help"])
     if topic == "exit-codes":
         lines = [f"{code:>3}  {text}" for code, text in exits.MEANINGS.items()]

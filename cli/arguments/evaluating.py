@@ -1,33 +1,52 @@
-"""Commands that ask for work or look at its answers: run, predict, compare, reproduce."""
+"""Commands that request measurements or compare results: run, predict, compare, reproduce."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
-from cli.arguments.parts import Parsers, add_machine, asks, command, prints
+from cli.arguments.parts import (
+    MODEL_HELP,
+    WAIT_HELP,
+    Parsers,
+    add_command,
+    add_connection,
+    add_machine,
+    add_output,
+)
+
+_EXPORT_FORMATS = (
+    "log",
+    "chrome",
+    "perfetto",
+    "speedscope",
+    "otlp",
+    "parquet",
+    "flamegraph",
+    "flow",
+)
 
 
 def add_run(commands: Parsers) -> None:
     """Add `run`."""
-    parser = command(commands, "run", "evaluate", "evaluate a model and print the result")
-    parser.add_argument("model", metavar="MODEL", help="name[:constraint], or a manifest's file")
+    parser = add_command(commands, "run", "evaluate a model and print the result")
+    parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     add_request(parser)
-    parser.add_argument("--key", default="", metavar="TEXT", help="same key, same evaluation")
+    parser.add_argument(
+        "--key", default="", metavar="TEXT", help="requests with the same key are one evaluation"
+    )
     parser.add_argument("--detach", action="store_true", help="print the id and return at once")
-    parser.add_argument("--table", default="", metavar="NAME", help="print it, not the summary")
-    parser.add_argument("--strict", action="store_true", help="caveats end with exit code 6")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    prints(parser)
-    asks(parser)
+    parser.add_argument(
+        "--table", default="", metavar="NAME", help="print this table instead of the summary"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with code 6 if the result has caveats"
+    )
+    parser.add_argument("--quiet", action="store_true", help="print no progress")
+    add_output(parser)
+    add_connection(parser)
 
 
 def add_request(parser: argparse.ArgumentParser) -> None:
     """Add the fields of a request to evaluate."""
-    _add_measuring(parser)
-    _add_placing(parser)
-
-
-def _add_measuring(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("what to measure").add_argument
     add(
         "--scenario",
@@ -36,29 +55,7 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
         metavar="NAME[:k=v,…]",
         help="how queries arrive: online, poisson:rate_hz=20, fixed_rate, batched; repeatable",
     )
-    add("--batch-size", default="", metavar="N,…", help="one or more, e.g. 1,2,4")
-    _add_tracing(add)
-    add("--dataset", default="", metavar="NAME", help="name[:constraint], a manifest, or ./FOLDER")
-    add("--warmup", type=int, metavar="N", help="queries before measuring")
-    add(
-        "--blocks",
-        default="",
-        metavar="LEAST[:MOST[:INTERVAL[:BUDGET]]]",
-        help="stop rule: 3:10:0.02:60 is 3 to 10 blocks, until the median is known to 2 %% or "
-        "60 s have passed",
-    )
-    add(
-        "--pacing",
-        default="",
-        choices=("auto", "local", "remote"),
-        help="who issues the queries: the worker (local) or the scheduler (remote)",
-    )
-    add("--outputs", type=int, metavar="N", help="predictions to keep of each run")
-    add("--run-timeout", type=float, metavar="S", help="seconds a run may take")
-    add("--label", action="append", default=[], metavar="k=v", help="a note on the evaluation")
-
-
-def _add_tracing(add: Callable[..., object]) -> None:
+    add("--batch-size", default="", metavar="N,…", help="one or more sizes, e.g. 1,2,4")
     add(
         "--trace-level",
         default="",
@@ -69,23 +66,50 @@ def _add_tracing(add: Callable[..., object]) -> None:
         "--levels",
         default="",
         metavar="LEVEL,…",
-        help="run these alone, e.g. none,model: what tracing at level model costs",
+        help="measure these levels only; e.g. none,model shows the overhead of tracing the model",
     )
     add(
         "--collector",
         action="append",
         default=[],
         metavar="NAME[=off|k=v,…]",
-        help="switch a collector of traces, e.g. perf=events=cycles+instructions; see doctor",
+        help="configure a trace collector, e.g. perf=events=cycles+instructions; `mlscope doctor` "
+        "lists them",
     )
     add(
         "--serialised",
         action="store_true",
-        help="once more with one thread and each launch waited for, apart from the rest",
+        help="also measure with one thread, waiting for each kernel launch, as separate runs",
     )
-
-
-def _add_placing(parser: argparse.ArgumentParser) -> None:
+    add(
+        "--dataset",
+        default="",
+        metavar="NAME",
+        help="a dataset's NAME[:CONSTRAINT], a manifest file, or ./FOLDER",
+    )
+    add("--warmup", type=int, metavar="N", help="queries before the measurement")
+    add(
+        "--blocks",
+        default="",
+        metavar="LEAST[:MOST[:INTERVAL[:BUDGET]]]",
+        help="when to stop: 3:10:0.02:60 measures 3 to 10 blocks, until the median is known to "
+        "2 %% or 60 s have passed",
+    )
+    add(
+        "--pacing",
+        default="",
+        choices=("auto", "local", "remote"),
+        help="who issues the queries: the worker (local) or the scheduler (remote)",
+    )
+    add("--outputs", type=int, metavar="N", help="number of predictions to store for each run")
+    add("--run-timeout", type=float, metavar="S", help="time limit of a run in seconds")
+    add(
+        "--label",
+        action="append",
+        default=[],
+        metavar="k=v",
+        help="label of the evaluation; repeatable",
+    )
     add = parser.add_argument_group("where to run it").add_argument
     add("--framework", default="", metavar="NAME[:CONSTRAINT]", help="e.g. 'onnxruntime:>=1.16'")
     add(
@@ -93,93 +117,111 @@ def _add_placing(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="k=v",
-        help="of the predictor, e.g. threads=2; repeatable",
+        help="option of the predictor, e.g. threads=2; repeatable",
     )
-    add_machine(add, "only this one")
-    add("--all-agents", action="store_true", help="on every agent that fits, not on one")
-    add("--wait", type=float, metavar="S", help="seconds to wait for an agent that fits")
+    add_machine(add, "run only on this agent")
+    add("--all-agents", action="store_true", help="run on every suitable agent, not on one")
+    add("--wait", type=float, metavar="S", help=WAIT_HELP)
 
 
 def add_answers(commands: Parsers) -> None:
     """Add `predict` and `compare`."""
-    parser = command(commands, "predict", "predict", "ask an agent what a model answers to files")
-    add = parser.add_argument
-    add("model", metavar="MODEL", help="name[:constraint], or a manifest's file")
-    add("files", nargs="+", type=Path, metavar="FILE", help="as the model's first step takes it")
-    add("--top", type=int, default=5, metavar="N", help="lines a file (5); JSON has all")
+    predict = add_command(commands, "predict", "print a model's predictions for files")
+    add = predict.add_argument
+    add("model", metavar="MODEL", help=MODEL_HELP)
+    add("files", nargs="+", type=Path, metavar="FILE", help="input of the model's first step")
+    add(
+        "--top",
+        type=int,
+        default=5,
+        metavar="N",
+        help="predictions per file (default: 5); JSON has all",
+    )
     add("--framework", default="", metavar="NAME[:CONSTRAINT]", help="e.g. onnxruntime")
-    add("--option", action="append", default=[], metavar="k=v", help="of the predictor; repeatable")
-    add("--agent", action="append", default=[], metavar="ID", help="only this one; repeatable")
+    add(
+        "--option",
+        action="append",
+        default=[],
+        metavar="k=v",
+        help="option of the predictor; repeatable",
+    )
+    add("--agent", action="append", default=[], metavar="ID", help="only this agent; repeatable")
     add("--device", default="", metavar="NAME", help="cpu, cuda, …")
-    add("--wait", type=float, metavar="S", help="seconds to wait for an agent that fits")
-    likeness = command(
+    add("--wait", type=float, metavar="S", help=WAIT_HELP)
+    compare = add_command(
         commands,
         "compare",
-        "compare",
-        "compare two evaluations' answers to the same samples, or the figures of several",
+        "compare two evaluations' predictions for the same samples, or the figures of several",
     )
-    _add_comparing(likeness)
-    for each in (parser, likeness):
-        prints(each)
-        asks(each)
-
-
-def _add_comparing(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
+    add = compare.add_argument
     add("first", metavar="ID[/RUN]")
     add("second", metavar="ID[/RUN]")
-    add("others", nargs="*", metavar="ID", help="more than two: their figures side by side")
-    add("--samples", action="store_true", help="each sample's measures, too")
-    add("--figures", action="store_true", help="latency, throughput, accuracy, cost: of two, too")
-    add("--only", action="append", default=[], metavar="TABLE", help="of figures; repeatable")
+    add("others", nargs="*", metavar="ID", help="with more than two, compare figures side by side")
+    add("--samples", action="store_true", help="also print the measures of each sample")
+    add(
+        "--figures",
+        action="store_true",
+        help="compare latency, throughput, accuracy and cost of two evaluations, too",
+    )
+    add("--only", action="append", default=[], metavar="TABLE", help="this table only; repeatable")
     add(
         "--price",
         action="append",
         default=[],
         metavar="AGENT=DOLLARS",
-        help="of an agent's hour; repeatable",
+        help="price of an hour on an agent; repeatable",
     )
-    add("--latency-ms", type=float, metavar="MS", help="target: a query's latency at most")
-    add("--cost", type=float, metavar="DOLLARS", help="target: a million inferences at most")
-    add("--accuracy", type=float, metavar="SHARE", help="target: accuracy at least")
+    add("--latency-ms", type=float, metavar="MS", help="target: maximum latency of a query")
+    add(
+        "--cost", type=float, metavar="DOLLARS", help="target: maximum cost of a million inferences"
+    )
+    add("--accuracy", type=float, metavar="SHARE", help="target: minimum accuracy")
+    for parser in (predict, compare):
+        add_output(parser)
+        add_connection(parser)
 
 
 def add_repeating(commands: Parsers) -> None:
     """Add `export` and `reproduce`."""
-    export = command(commands, "export", "reproducing", "write an evaluation as one file")
+    export = add_command(commands, "export", "write an evaluation to a file")
     export.add_argument("evaluation", metavar="ID")
     export.add_argument("-o", "--out", type=Path, metavar="FILE", help="default: standard output")
     export.add_argument(
         "--format",
         default="log",
-        choices=(
-            *("log", "chrome", "perfetto", "speedscope", "otlp", "parquet", "flamegraph"),
-            "flow",
-        ),
+        choices=_EXPORT_FORMATS,
         metavar="FORMAT",
-        help="log (to reproduce it); of a run's spans chrome, perfetto, speedscope, otlp, parquet,"
-        " flamegraph; or flow, its facts",
+        help="log (default): the reference log for `mlscope reproduce`; chrome, perfetto, "
+        "speedscope, otlp, parquet, flamegraph: the spans of a run; flow: the evaluation's facts",
     )
-    export.add_argument("--run", dest="of_run", default="", help="default: the one traced deepest")
+    export.add_argument(
+        "--run",
+        dest="of_run",
+        default="",
+        metavar="RUN",
+        help="run of the spans (default: the run with the deepest trace)",
+    )
     export.add_argument(
         "--limit",
         type=int,
         default=1_000_000,
         metavar="N",
-        help="spans at most, the first ones (default: 1000000, about 1 GB of memory); 0: all",
+        help="write the first N spans (default: 1000000, about 1 GB of memory); 0: all",
     )
-    again = command(commands, "reproduce", "reproducing", "run such a file again: what differs?")
-    add = again.add_argument
-    add("file", type=Path, metavar="FILE", help="of `mlscope export`")
-    add("--agent", action="append", default=[], metavar="ID", help="only this one; repeatable")
-    add("--wait", type=float, metavar="S", help="seconds to wait for an agent that fits")
-    add("--out", type=Path, metavar="FILE", help="write the new evaluation as such a file, too")
+    reproduce = add_command(
+        commands, "reproduce", "repeat an exported evaluation and print the differences"
+    )
+    add = reproduce.add_argument
+    add("file", type=Path, metavar="FILE", help="reference log, written by `mlscope export`")
+    add("--agent", action="append", default=[], metavar="ID", help="only this agent; repeatable")
+    add("--wait", type=float, metavar="S", help=WAIT_HELP)
+    add("--out", type=Path, metavar="FILE", help="also write the new evaluation's reference log")
     add(
         "--strict",
         action="store_true",
-        help="end with exit code 3 unless all predictions were compared and equal",
+        help="exit with code 3 unless all predictions were compared and are equal",
     )
-    add("--quiet", action="store_true", help="no progress")
-    prints(again)
-    for each in (export, again):
-        asks(each)
+    add("--quiet", action="store_true", help="print no progress")
+    add_output(reproduce)
+    for parser in (export, reproduce):
+        add_connection(parser)

@@ -1,57 +1,73 @@
-"""What commands of several kinds take: where the cluster is, how to print, which machines."""
+"""Options that several commands share: connection, output format, machines."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from importlib import import_module
 from typing import TypeAlias
 
 Parsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
-Command = Callable[[argparse.Namespace], int]
+Command = Callable[[argparse.Namespace], int | Coroutine[object, object, int]]
 
 _FORMATS = ("table", "json", "csv")
+MODEL_HELP = "a model's NAME[:CONSTRAINT], or a manifest file"
+SHIPPED_MODEL_HELP = "name of a shipped model, or a manifest file"
+WAIT_HELP = "how many seconds to wait for a suitable agent"
+DATA_HELP = "data folder of the local cluster (default: MLSCOPE_DATA, else .mlscope)"
+URL_HELP = "address of the NATS server (default: MLSCOPE_NATS_URL)"
 
 
-def lazily(module: str, name: str) -> Command:
-    """Return a command whose module is imported when it runs."""
+def add_command(
+    commands: Parsers, name: str, text: str, *, function: str = ""
+) -> argparse.ArgumentParser:
+    """Add a command to `commands`.
+
+    `name`: the command's word; `text`: its help; `function`: `MODULE:FUNCTION` in `cli.commands`,
+    imported when the command runs (default: `NAME:NAME`); it may be a coroutine function.
+    """
+    module, _, attribute = (function or f"{name}:{name}").partition(":")
 
     def run(arguments: argparse.Namespace) -> int:
-        command: Command = getattr(import_module(f"cli.commands.{module}"), name)
-        return command(arguments)
+        command: Command = getattr(import_module(f"cli.commands.{module}"), attribute)
+        exit_code = command(arguments)
+        if isinstance(exit_code, int):
+            return exit_code
+        import asyncio  # deferred: `mlscope --help` must not wait for it
 
-    return run
+        return asyncio.run(exit_code)
 
-
-def command(commands: Parsers, name: str, module: str, text: str) -> argparse.ArgumentParser:
-    """Add a command; its function NAME (`-` as `_`) is in cli.commands.MODULE."""
     parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-    parser.set_defaults(run=lazily(module, name.replace("-", "_")))
+    parser.set_defaults(run=run)
     return parser
 
 
-def asks(parser: argparse.ArgumentParser) -> None:
-    """Add where the cluster is."""
-    group = parser.add_argument_group("connection")
-    add = group.add_argument
-    add("--url", default="", metavar="URL", help="NATS server (MLSCOPE_NATS_URL)")
-    add("--seed-file", default="", metavar="FILE", help="nkey seed (MLSCOPE_NATS_SEED_FILE)")
-    add("--data", default="", metavar="FOLDER", help="of a local cluster (MLSCOPE_DATA, .mlscope)")
+def add_connection(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name the cluster."""
+    add = parser.add_argument_group("connection").add_argument
+    add("--url", default="", metavar="URL", help=URL_HELP)
+    add(
+        "--seed-file",
+        default="",
+        metavar="FILE",
+        help="file with the nkey seed (default: MLSCOPE_NATS_SEED_FILE)",
+    )
+    add("--data", default="", metavar="FOLDER", help=DATA_HELP)
 
 
-def prints(parser: argparse.ArgumentParser) -> None:
-    """Add the format of what is printed."""
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the output format."""
     parser.add_argument(
-        "-o", "--output", choices=_FORMATS, default="table", help="format of what is printed"
+        "-o", "--output", choices=_FORMATS, default="table", help="output format (default: table)"
     )
 
 
-def add_machine(add: Callable[..., object], agent: str) -> None:
-    """Add what machines are meant, for a request and for a list alike."""
-    add("--agent", action="append", default=[], metavar="ID", help=f"{agent}; repeatable")
+def add_machine(add: Callable[..., object], agent_help: str) -> None:
+    """Add the options that name machines, through `add`; `agent_help` is the help of `--agent`."""
+    add("--agent", action="append", default=[], metavar="ID", help=f"{agent_help}; repeatable")
     add("--device", default="", metavar="NAME", help="cpu, cuda, …")
     add(
         "--need",
         action="append",
         default=[],
         metavar="k=v",
-        help="what the system must have, e.g. memory_bytes=8000000000; repeatable",
+        help="a property the system must have, e.g. memory_bytes=8000000000; repeatable",
     )

@@ -1,75 +1,92 @@
-"""`mlscope up`, `down` and `status`: the local cluster as commands."""
+"""`mlscope up`, `down` and `status`: the commands of the local cluster."""
 
 import argparse
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from cli.cluster.database import Database
 from cli.cluster.errors import ClusterError, NotUp
-from cli.cluster.identity import is_alive
-from cli.cluster.shown import StatusLine, status_table
-from cli.cluster.state import ClusterState, is_locked, read_state, running_state
+from cli.cluster.postgres import Database
+from cli.cluster.processes import is_alive
+from cli.cluster.state import (
+    ClusterState,
+    StatusLine,
+    is_locked,
+    read_state,
+    running_state,
+    status_table,
+)
 from mlscope.logs import set_up_logging
 from mlscope.settings import Settings
 
 UP_WITHIN_S = 120.0
 DOWN_WITHIN_S = 60.0
 _POLL_S = 0.02
-_DONE, _FAILED, _NOT_UP = 0, 1, 3
+_OK, _FAILED, _NOT_UP = 0, 1, 3
 
 
 def add_commands(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `up`, `down` and `status`; each parser's `run` takes the arguments, returns the code."""
+    """Add `up`, `down` and `status`; `run` of each parser maps arguments to an exit code."""
     up_parser = subparsers.add_parser("up", help="run the local cluster in the foreground")
-    up_parser.add_argument("--detach", action="store_true", help="return once it is ready")
+    up_parser.add_argument(
+        "--detach",
+        action="store_true",
+        help="start it in the background and return once it is ready",
+    )
     up_parser.set_defaults(run=up)
     down_parser = subparsers.add_parser("down", help="stop the local cluster")
     down_parser.set_defaults(run=down)
     status_parser = subparsers.add_parser("status", help="show the local cluster's processes")
     status_parser.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="format (table)"
+        "-o",
+        "--output",
+        choices=("table", "json"),
+        default="table",
+        help="output format (default: table)",
     )
     status_parser.set_defaults(run=status)
     for parser in (up_parser, down_parser, status_parser):
-        parser.add_argument("--data", type=Path, help="the data folder (MLSCOPE_DATA, .mlscope)")
+        parser.add_argument(
+            "--data", type=Path, help="data folder (default: MLSCOPE_DATA, else .mlscope)"
+        )
 
 
 def _folder(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Path:
-    """Return the data folder that the arguments, else the settings name."""
+    """Return the data folder: from the arguments, else from the settings."""
     folder: Path = arguments.data or Settings.read(environ).data_folder
     return folder.resolve()
 
 
 def up(arguments: argparse.Namespace) -> int:
-    """Run the cluster until it is interrupted; detached: until it is ready."""
+    """Run the cluster until it is interrupted; with `--detach` return once it is ready."""
     folder = _folder(arguments, os.environ)
     try:
         if arguments.detach:
             argv = [sys.executable, "-m", "cli.main", "up", "--data", str(folder)]
             return up_detached(folder, argv)
-        return _up_here(folder)
+        from cli.cluster.supervisor import run_cluster  # deferred: --help must not wait for it
+
+        set_up_logging("supervisor", Settings.read(os.environ).log_level)
+        with StatusLine(sys.stderr) as line:
+            run_cluster(folder, dict(os.environ), os.getpid(), line.show)
     except ClusterError as error:
         print(f"mlscope up: {error}", file=sys.stderr)
         return _FAILED
-
-
-def _up_here(folder: Path) -> int:
-    from cli.cluster.supervisor import run_cluster  # deferred: --help must not wait for it
-
-    set_up_logging("supervisor", Settings.read(os.environ).log_level)
-    with StatusLine(sys.stderr) as line:
-        run_cluster(folder, dict(os.environ), os.getpid(), line.show)
-    return _DONE
+    return _OK
 
 
 def up_detached(folder: Path, argv: Sequence[str]) -> int:
-    """Start a supervisor in a session of its own and wait until its cluster runs."""
+    """Start a supervisor in a session of its own and wait until its cluster runs.
+
+    `folder`: the data folder; `argv`: the supervisor's command line. Returns the exit code.
+    """
     log = folder / "logs" / "supervisor.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
@@ -82,54 +99,44 @@ def up_detached(folder: Path, argv: Sequence[str]) -> int:
         )
     deadline = time.monotonic() + UP_WITHIN_S
     while time.monotonic() < deadline and process.poll() is None:
-        state = _state_of(folder, process.pid)
-        if state is not None and state.phase == "running":
-            print(status_table(state, time.time(), database_kind(state)))
-            # It is meant to outlive us, which Popen would otherwise warn of.
-            process.returncode = _DONE
-            return _DONE
+        with suppress(NotUp):
+            state = read_state(folder)
+            if state.supervisor.pid == process.pid and state.phase == "running":
+                print(status_table(state, time.time(), database_kind(state)))
+                # The supervisor outlives us; Popen would warn about a process without exit code.
+                process.returncode = _OK
+                return _OK
         time.sleep(_POLL_S)
     print(log.read_text("utf-8", "replace")[-4000:], file=sys.stderr, end="")
     return _FAILED
 
 
-def _state_of(folder: Path, supervisor_pid: int) -> ClusterState | None:
-    """Return what this very supervisor wrote, None while it has not."""
-    try:
-        state = read_state(folder)
-    except NotUp:
-        return None
-    return state if state.supervisor.pid == supervisor_pid else None
-
-
 def down(arguments: argparse.Namespace) -> int:
-    """Stop the cluster and wait until nothing of it is left."""
+    """Stop the cluster and wait until all its processes have ended."""
     folder = _folder(arguments, os.environ)
     try:
         state = read_state(folder)
     except NotUp:
-        return _DONE
+        return _OK
     if state.is_up:
-        os.kill(state.supervisor.pid, 15)
+        os.kill(state.supervisor.pid, signal.SIGTERM)
     deadline = time.monotonic() + DOWN_WITHIN_S
     while (state.is_up or is_locked(folder)) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
     if state.is_up:
         print("mlscope down: the supervisor did not end; killing it", file=sys.stderr)
-        os.kill(state.supervisor.pid, 9)
-    _end_orphans(read_state(folder))
-    return _DONE
-
-
-def _end_orphans(state: ClusterState) -> None:
-    """Kill what a supervisor that was killed left: on Linux the kernel has done so."""
-    for process in state.processes:
+        os.kill(state.supervisor.pid, signal.SIGKILL)
+    # Where the kernel does not kill the children of a killed supervisor (Linux does), we do.
+    for process in read_state(folder).processes:
         if process.identity is not None and is_alive(process.identity):
-            os.kill(process.identity.pid, 2 if process.name == "postgres" else 9)
+            fast_shutdown = process.name == "postgres"
+            number = signal.SIGINT if fast_shutdown else signal.SIGKILL
+            os.kill(process.identity.pid, number)
+    return _OK
 
 
 def status(arguments: argparse.Namespace) -> int:
-    """Show every process and address; the code is 0 when all are ready, 3 when it is not up."""
+    """Show the processes and addresses: exit code 0 when all are ready, 3 without a cluster."""
     folder = _folder(arguments, os.environ)
     try:
         state = running_state(folder)
@@ -141,10 +148,13 @@ def status(arguments: argparse.Namespace) -> int:
         print(json.dumps({**dataclasses.asdict(state), "database": kind}, indent=2))
     else:
         print(status_table(state, time.time(), kind))
-    return _DONE if all(one.state == "ready" for one in state.processes) else _FAILED
+    return _OK if all(process.state == "ready" for process in state.processes) else _FAILED
 
 
 def database_kind(state: ClusterState) -> str:
-    """Return which database answers: the state file holds no password of a foreign one."""
-    kept = Database(state.database_url, state.database_password_file)
-    return (Database.of(os.environ) or kept).kind()
+    """Return the name and version of the cluster's database.
+
+    A database that the environment names comes from there: the state file holds no password of it.
+    """
+    own = Database(state.database_url, state.database_password_file)
+    return (Database.of(os.environ) or own).kind()

@@ -1,13 +1,14 @@
-"""Why the local cluster could not do what it was asked; a docstring is the message."""
+"""Errors of the local cluster; the docstring of a class is its message."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 
 class ClusterError(Exception):
-    """The local cluster could not do what it was asked."""
+    """The local cluster failed."""
 
     def __str__(self) -> str:
-        """Return the error's meaning, then its fields, a line each."""
+        """Return the error's sentence, then its fields, a line each."""
         sentence = (type(self).__doc__ or "").strip().splitlines()[0]
         texts = {name: str(value).strip() for name, value in vars(self).items()}
         fields = [f"{name}: {text}" for name, text in texts.items() if text]
@@ -27,7 +28,7 @@ class NotReady(ClusterError):
     """A server did not become ready in time, or ended at once; its log says why."""
 
     def __init__(self, name: str, log: Path, last_lines: str) -> None:
-        """Name the process, its log and what it said last."""
+        """Name the process, its log and the log's last lines."""
         super().__init__(name)
         self.name = name
         self.log = log
@@ -35,18 +36,18 @@ class NotReady(ClusterError):
 
 
 class WrongDataVersion(ClusterError):
-    """The data folder was made by another major version of PostgreSQL."""
+    """The data folder was created by another major version of PostgreSQL."""
 
-    def __init__(self, folder: Path, found: str, wanted: str) -> None:
-        """Name the folder, the version of its data and the one that runs."""
+    def __init__(self, folder: Path, data_version: str, program_version: str) -> None:
+        """Name the folder, the version that created it and the installed version."""
         super().__init__(folder)
         self.folder = folder
-        self.found = found
-        self.wanted = wanted
+        self.data_version = data_version
+        self.program_version = program_version
 
 
 class DataUnreachable(ClusterError):
-    """PostgreSQL's data lies below a folder that the user it runs as can no longer enter."""
+    """PostgreSQL's user can no longer enter the folder of its data: chmod o+x its parents."""
 
     def __init__(self, folder: Path) -> None:
         """Name the folder."""
@@ -54,8 +55,17 @@ class DataUnreachable(ClusterError):
         self.folder = folder
 
 
+class NoDatabaseFolder(ClusterError):
+    """PostgreSQL cannot run as root, and no folder for its data could be created: run as a user."""
+
+    def __init__(self, tried: Sequence[Path]) -> None:
+        """Name the folders that were tried."""
+        super().__init__(tried)
+        self.tried = ", ".join(map(str, tried))
+
+
 class DatabaseInitFailed(ClusterError):
-    """PostgreSQL's initdb refused to make the data folder."""
+    """PostgreSQL's initdb could not create the data folder."""
 
     def __init__(self, folder: Path, output: str) -> None:
         """Name the folder and what initdb printed."""
@@ -65,7 +75,7 @@ class DatabaseInitFailed(ClusterError):
 
 
 class AlreadyUp(ClusterError):
-    """Another `mlscope up` holds this data folder."""
+    """Another `mlscope up` uses this data folder: mlscope down."""
 
     def __init__(self, folder: Path) -> None:
         """Name the folder."""

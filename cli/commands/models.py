@@ -1,7 +1,6 @@
-"""`mlscope models fetch`: what models need is brought into this host's cache beforehand."""
+"""`mlscope models fetch`: downloads models' files into this host's cache."""
 
 import argparse
-import asyncio
 import os
 import sys
 from collections.abc import Iterator
@@ -10,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from cli import exits
-from cli.commands.artifacts import curator_settings
-from cli.commands.manifests import checked_manifest
-from cli.commands.planning import shipped_catalog
 from cli.failures import Misused
-from cli.transfers import TransferLine
+from cli.inputs.connection import curator_settings
+from cli.inputs.manifests import checked_manifest
+from cli.offline.planning import shipped_catalog
+from cli.printing.transfers import TransferLine
 from mlscope.assets.addresses import parse
 from mlscope.bus.permissions import CURATOR
 from mlscope.client.errors import EvaluationRefused, NoCluster
@@ -24,70 +23,74 @@ from mlscope.settings import Settings
 from schemas.manifest import ModelManifest
 from schemas.request import Evaluate
 from schemas.status import Catalog
-from services.agent.bringing import bring_needs, needs_of
-from services.agent.needs import Need
+from services.agent.fetching.fetching import ArtifactAccess, fetch_assets, model_requests
+from services.agent.fetching.requests import AssetRequest
 from services.scheduler.errors import RequestRefused
-from services.scheduler.resolving import model_of
+from services.scheduler.placement.resolving import model_of
 
-_UNSURE = "no checksum in the manifest: used only with --option weights=unverified"
+_UNVERIFIED = "no checksum in the manifest: used only with --option weights=unverified"
 
 
-def fetch(arguments: argparse.Namespace) -> int:
-    """Fetch every file of the models into the cache; all are found before the first is fetched."""
-    settings, name = _settings(arguments)
+async def fetch(arguments: argparse.Namespace) -> int:
+    """Fetch every file of the models into the cache; finds all models before it fetches."""
+    try:
+        settings, key_name = curator_settings(arguments), CURATOR
+    except NoCluster:
+        settings, key_name = Settings.read(os.environ), ""
+        settings = replace(settings, data_folder=Path(arguments.data or settings.data_folder))
     models = list(_models(arguments.models, settings.manifests_folder))
     for model in models:
-        asyncio.run(_fetch(model, settings, name))
+        await _fetch(model, settings, key_name)
     return exits.OK
 
 
-async def _fetch(model: ModelManifest, settings: Settings, name: str) -> None:
-    needs = {
-        each.source.address: each for variant in variants_of(model) for each in needs_of(variant)
+async def _fetch(model: ModelManifest, settings: Settings, key_name: str) -> None:
+    """Fetch a model's files; `key_name` is that of the key for artifacts, '' without a broker."""
+    variants = list(variants_of(model))
+    requests = {
+        request.source.address: request
+        for variant in variants
+        for request in model_requests(variant)
     }
-    unsure = {
-        parse(each.address).address
-        for variant in variants_of(model)
-        for each in unverifiable_in(variant.model)
+    unverifiable = {
+        parse(asset.address).address
+        for variant in variants
+        for asset in unverifiable_in(variant.model)
     }
-    for need in needs.values():
-        with TransferLine(sys.stderr, need.source.address) as line:
+    for address, request in requests.items():
+        with TransferLine(sys.stderr, address) as line:
 
-            def told(_: Need, here: int, whole: int | None, line: TransferLine = line) -> None:
-                line.show(here, whole)
+            def show(
+                _: AssetRequest, done_bytes: int, total_bytes: int | None, line: TransferLine = line
+            ) -> None:
+                line.show(done_bytes, total_bytes)
 
-            with ExitStack() as held:
-                goods = await bring_needs((need,), settings, name=name, told=told)
-                held.callback(goods.close)
-                (brought,) = goods.files.values()
-                print(f"{brought.path}  sha256:{brought.sha256}")
-        if need.source.address in unsure:
-            print(f"{need.source.address}: {_UNSURE}", file=sys.stderr)
-    if not needs:
+            with ExitStack() as stack:
+                artifacts = ArtifactAccess(settings, key_name) if key_name else None
+                assets = await fetch_assets(
+                    (request,), settings, artifacts=artifacts, on_progress=show
+                )
+                stack.callback(assets.close)
+                (file,) = assets.files.values()
+                print(f"{file.path}  sha256:{file.sha256}")
+        if address in unverifiable:
+            print(f"{address}: {_UNVERIFIED}", file=sys.stderr)
+    if not requests:
         print(f"{model.name}: nothing to fetch", file=sys.stderr)
 
 
-def _settings(arguments: argparse.Namespace) -> tuple[Settings, str]:
-    """Return the settings, and the name of the key for artifacts, if a broker is known."""
-    try:
-        return curator_settings(arguments), CURATOR
-    except NoCluster:
-        settings = Settings.read(os.environ)
-        return replace(settings, data_folder=Path(arguments.data or settings.data_folder)), ""
-
-
-def _models(named: list[str], folder: Path) -> Iterator[ModelManifest]:
-    """Yield the models named: a manifest's file, or a shipped one. Raises Misused."""
+def _models(names: list[str], manifests_folder: Path) -> Iterator[ModelManifest]:
+    """Yield the models: manifest files, or names of shipped models. Raises Misused."""
     catalog: Catalog | None = None
-    for text in named:
-        if Path(text).suffix in (".yml", ".yaml"):
-            manifest = checked_manifest(Path(text))
+    for name in names:
+        if Path(name).suffix in (".yml", ".yaml"):
+            manifest = checked_manifest(Path(name))
             if not isinstance(manifest, ModelManifest):
-                raise Misused(f"{text} is no model's manifest")
+                raise Misused(f"{name}: expected a model manifest, found a {manifest.kind}")
             yield manifest
             continue
-        catalog = catalog or shipped_catalog(folder)
+        catalog = catalog or shipped_catalog(manifests_folder)
         try:
-            yield model_of(Evaluate(model=text), catalog)
-        except RequestRefused as refused:
-            raise EvaluationRefused(refused.refused) from refused
+            yield model_of(Evaluate(model=name), catalog)
+        except RequestRefused as error:
+            raise EvaluationRefused(error.refused) from error

@@ -1,49 +1,41 @@
-"""`mlscope predict`: what a model answers to files, from an agent; nothing is timed."""
+"""`mlscope predict`: prints a model's predictions for files; nothing is timed."""
 
 import argparse
 import asyncio
-import contextlib
 import hashlib
 import secrets
 import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cli import exits
-from cli.commands.asking import client_of
 from cli.failures import Misused
-from cli.output import Rows, width_of, write_json, write_rows
-from cli.request import model_from, pairs_of
-from cli.uploading import digest_of, opened_shelf
-from mlscope.answers import lines_of
+from cli.inputs.connection import client_of
+from cli.inputs.request import model_from, pairs_of
+from cli.inputs.uploads import digest_of, open_store
+from cli.printing.output import Rows, width_of, write_json, write_rows
 from mlscope.client.predicting import MOST_INLINE_BYTES, ONLY, Predicted, Upload
+from mlscope.feature_text import feature_lines
 
-_ARRAYS = (".npy", ".npz")
-_NO_ARRAYS = (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
-"""What reading arrays raises; TypeError is of a member that is no array."""
+_ARRAY_SUFFIXES = (".npy", ".npz")
+_ARRAY_ERRORS = (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+"""Errors of reading arrays; TypeError is raised for a member that is not an array."""
 _COLUMNS = ("file", "rank", "answer", "probability", "detail")
 
 
 def predict(arguments: argparse.Namespace) -> int:
-    """Print what a model answers to each file; exit code 1 when one has no answer."""
+    """Print a model's predictions for each file; exit code 1 when a file has none."""
     model = model_from(arguments)
     return asyncio.run(_predict(arguments, model))
 
 
 async def _predict(arguments: argparse.Namespace, model: str | dict[str, Any]) -> int:
-    async with _uploads(arguments) as uploads, client_of(arguments) as client:
-        found = await client.predict(model, uploads, **_request(arguments))
-    write_answers(found, arguments.top, arguments.output)
-    return exits.FAILED if any(each.error for each in found) else exits.OK
-
-
-def _request(arguments: argparse.Namespace) -> dict[str, Any]:
     fields = {
         "framework": arguments.framework or None,
         "agents": arguments.agent,
@@ -51,80 +43,86 @@ def _request(arguments: argparse.Namespace) -> dict[str, Any]:
         "system": {"device": arguments.device} if arguments.device else {},
         "wait_s": arguments.wait,
     }
-    return {name: value for name, value in fields.items() if value not in (None, [], {})}
+    request = {name: value for name, value in fields.items() if value not in (None, [], {})}
+    async with AsyncExitStack() as stack:
+        # Large files are artifacts until the predictions have come.
+        uploads = [await _upload(arguments, Path(file), stack) for file in arguments.files]
+        client = await stack.enter_async_context(client_of(arguments))
+        predictions = await client.predict(model, uploads, **request)
+    write_predictions(predictions, arguments.top, arguments.output)
+    has_errors = any(prediction.error for prediction in predictions)
+    return exits.FAILED if has_errors else exits.OK
 
 
-def _record(each: Predicted) -> dict[str, Any]:
-    told: dict[str, Any] = {"file": each.file, "features": list(each.features)}
-    if each.error:
-        told["error"] = each.error
-    return told | {"evaluation": each.evaluation}
+def write_predictions(predictions: Sequence[Predicted], top: int, form: str) -> None:
+    """Print predictions: the best `top` of each file; JSON has all. A terminal wraps long texts."""
+    if form != "json":
+        rows = prediction_rows(predictions, top)
+        write_rows(replace(rows, folds=width_of(sys.stdout) > 0), form)
+        return
+    records: list[dict[str, Any]] = []
+    for prediction in predictions:
+        error = {"error": prediction.error} if prediction.error else {}
+        records.append(
+            {
+                "file": prediction.file,
+                "features": list(prediction.features),
+                **error,
+                "evaluation": prediction.evaluation,
+            }
+        )
+    write_json(records)
 
 
-def write_answers(found: Sequence[Predicted], top: int, form: str) -> None:
-    """Print answers; on a terminal they go on below where they are long, and are never cut."""
-    if form == "json":
-        write_json([_record(each) for each in found])
-    else:
-        write_rows(replace(rows_of(found, top), folds=width_of(sys.stdout) > 0), form)
-
-
-def rows_of(found: Sequence[Predicted], top: int) -> Rows:
-    """Return answers as rows, the best `top` of each file; a file without any says why."""
+def prediction_rows(predictions: Sequence[Predicted], top: int) -> Rows:
+    """Return the best `top` predictions of each file as rows, or why there are none."""
     rows: list[tuple[Any, ...]] = []
-    for each in found:
-        if each.error:
-            rows.append((each.file, None, f"no answer: {each.error}", None, ""))
-        lines = lines_of(each.features)
-        if not lines and not each.error:
-            rows.append((each.file, None, "nothing was found", None, ""))
+    for prediction in predictions:
+        if prediction.error:
+            rows.append((prediction.file, None, f"no answer: {prediction.error}", None, ""))
+        lines = feature_lines(prediction.features)
+        if not lines and not prediction.error:
+            rows.append((prediction.file, None, "nothing was found", None, ""))
         for rank, line in enumerate(lines[:top], start=1):
-            rows.append((each.file, rank, line.answer, line.probability, line.detail))
+            rows.append((prediction.file, rank, line.answer, line.probability, line.detail))
     return Rows(_COLUMNS, tuple(rows), units=("", "", "", "share", ""))
 
 
-@asynccontextmanager
-async def _uploads(arguments: argparse.Namespace) -> AsyncIterator[list[Upload]]:
-    """Lend the files as uploads; what is too large for a request is an artifact meanwhile."""
-    async with contextlib.AsyncExitStack() as stack:
-        yield [await _upload(arguments, Path(each), stack) for each in arguments.files]
-
-
-async def _upload(
-    arguments: argparse.Namespace, path: Path, stack: contextlib.AsyncExitStack
-) -> Upload:
+async def _upload(arguments: argparse.Namespace, path: Path, stack: AsyncExitStack) -> Upload:
+    """Return a file as an upload; large files and arrays are stored until `stack` is closed."""
     try:
         body = await asyncio.to_thread(path.read_bytes)
     except OSError as error:
         raise Misused(f"{path}: {error.strerror}") from None
-    if path.suffix.lower() in _ARRAYS:
-        return await _tensors(arguments, path, stack)
+    if path.suffix.lower() in _ARRAY_SUFFIXES:
+        return await _upload_tensors(arguments, path, stack)
     if len(body) <= MOST_INLINE_BYTES:
         return Upload(str(path), body)
-    shelf = await stack.enter_async_context(opened_shelf(arguments))
-    address = await shelf.put(f"predict-{secrets.token_hex(8)}", path, lambda *_: None)
-    stack.push_async_callback(shelf.rm, address)
+    store = await stack.enter_async_context(open_store(arguments))
+    address = await store.put(f"predict-{secrets.token_hex(8)}", path, lambda *_: None)
+    stack.push_async_callback(store.rm, address)
     sha256 = hashlib.sha256(body).hexdigest()
     return Upload(str(path), address=address, sha256=f"sha256:{sha256}")
 
 
-async def _tensors(
-    arguments: argparse.Namespace, path: Path, stack: contextlib.AsyncExitStack
+async def _upload_tensors(
+    arguments: argparse.Namespace, path: Path, stack: AsyncExitStack
 ) -> Upload:
-    """Put one sample's tensors up: of an .npy the model's one input, of an .npz several by name."""
+    """Store the tensors of one sample: the only input from an .npy, named inputs from an .npz."""
     import numpy as np
 
     try:
-        found = np.load(path, allow_pickle=False)
-        arrays: dict[str, Any] = {ONLY: found} if isinstance(found, np.ndarray) else dict(found)
+        content = np.load(path, allow_pickle=False)
+        is_single = isinstance(content, np.ndarray)
+        arrays: dict[str, Any] = {ONLY: content} if is_single else dict(content)
         batched: dict[str, Any] = {name: array[np.newaxis] for name, array in arrays.items()}
-    except _NO_ARRAYS as error:
+    except _ARRAY_ERRORS as error:
         raise Misused(f"{path}: no {path.suffix} of numbers: {error}") from None
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mlscope-"))
     batch = Path(folder, "sample.npz")
     np.savez(batch, **batched)
-    shelf = await stack.enter_async_context(opened_shelf(arguments))
-    address = await shelf.put(f"predict-{secrets.token_hex(8)}.npz", batch, lambda *_: None)
-    stack.push_async_callback(shelf.rm, address)
+    store = await stack.enter_async_context(open_store(arguments))
+    address = await store.put(f"predict-{secrets.token_hex(8)}.npz", batch, lambda *_: None)
+    stack.push_async_callback(store.rm, address)
     sha256 = f"sha256:{digest_of(batch)}"
     return Upload(str(path), address=address, sha256=sha256, tensors=tuple(arrays))

@@ -1,7 +1,7 @@
-"""Accuracy: whether predictions are right, and whether two evaluations still answer the same.
+"""Accuracy of predictions, and differences between the predictions of two evaluations.
 
 Owns: each metric's definition, with its source and conventions. Pure functions over arrays, lists
-and text; NumPy and the standard library only. Every metric of a dataset is an `Outcome`.
+and text, with NumPy and the standard library alone. Every metric of a dataset is an `Outcome`.
 Does not know: files, datasets, models, messages, services.
 """
 
@@ -28,7 +28,7 @@ from mlscope.accuracy.errors import (
     Unusable,
 )
 from mlscope.accuracy.images import mean_psnr, mean_squared_error, mean_ssim, psnr, ssim
-from mlscope.accuracy.matching import Found, Truth
+from mlscope.accuracy.matching import DetectedShapes, TrueShapes
 from mlscope.accuracy.outcome import Outcome
 from mlscope.accuracy.outlines import mask_of_outlines
 from mlscope.accuracy.recommendation import auc
@@ -56,15 +56,15 @@ __all__ = [
     "AccuracyError",
     "Comparison",
     "Confusion",
+    "DetectedShapes",
     "Detection",
-    "Found",
     "Mask",
     "NotANumber",
     "NotProbabilities",
     "Outcome",
     "PixelCounts",
     "ShapesDiffer",
-    "Truth",
+    "TrueShapes",
     "UnknownLabel",
     "Unusable",
     "auc",

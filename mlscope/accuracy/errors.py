@@ -1,4 +1,4 @@
-"""What can go wrong when predictions are judged."""
+"""Errors of metrics. Pure."""
 
 
 class AccuracyError(Exception):
@@ -6,45 +6,45 @@ class AccuracyError(Exception):
 
 
 class NotANumber(AccuracyError):
-    """A sample's prediction or truth is not a number, or infinite where that has no meaning."""
+    """A prediction or truth is NaN, or infinite where infinity has no meaning."""
 
     def __init__(self, sample: int | str) -> None:
-        """Name the first such sample, by index or by name."""
+        """Name the first such `sample`, by index or by name."""
         self.sample = sample
         super().__init__(f"sample {sample} holds a value that is not a (finite) number")
 
 
 class ShapesDiffer(AccuracyError):
-    """Two things that belong together do not have the same shape or length."""
+    """Two values that belong together differ in shape or length."""
 
-    def __init__(self, what: str, first: object, second: object) -> None:
-        """Name what was compared, and both shapes or lengths."""
-        self.what, self.first, self.second = what, first, second
-        super().__init__(f"{what}: {first} against {second}")
+    def __init__(self, pair: str, first: object, second: object) -> None:
+        """Name the compared `pair`, and the shapes or lengths of its `first` and `second` part."""
+        self.pair, self.first, self.second = pair, first, second
+        super().__init__(f"{pair}: {first} against {second}")
 
 
 class UnknownLabel(AccuracyError):
-    """A label is not one of the classes that were predicted."""
+    """A label is not one of the classes."""
 
-    def __init__(self, sample: int | str, found: int, classes: int) -> None:
-        """Name the sample, its label and how many classes there are, counted from 0."""
-        self.sample, self.found, self.classes = sample, found, classes
-        super().__init__(f"sample {sample} is labelled {found}, allowed is 0 to {classes - 1}")
+    def __init__(self, sample: int | str, label: int, classes: int) -> None:
+        """Name the `sample`, its `label` and the number of `classes`, which count from 0."""
+        self.sample, self.label, self.classes = sample, label, classes
+        super().__init__(f"sample {sample} is labelled {label}, allowed is 0 to {classes - 1}")
 
 
 class NotProbabilities(AccuracyError):
-    """Values given as probabilities are negative or do not sum to 1."""
+    """Probabilities are negative or do not sum to 1."""
 
     def __init__(self, sample: int | str, least: float, total: float) -> None:
-        """Name the sample, its least value and its sum."""
+        """Name the `sample`, the `least` of its values and their sum (`total`)."""
         self.sample, self.least, self.total = sample, least, total
         super().__init__(f"sample {sample}: least value {least}, sum {total}")
 
 
 class Unusable(AccuracyError):
-    """An argument is outside what its formula allows."""
+    """An argument is outside the range of its formula."""
 
-    def __init__(self, name: str, found: object, allowed: str) -> None:
-        """Name the argument, what it is and what it may be."""
-        self.name, self.found, self.allowed = name, found, allowed
-        super().__init__(f"{name} is {found}, allowed is {allowed}")
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        """Name the argument, its `value` and the `allowed` ones."""
+        self.name, self.value, self.allowed = name, value, allowed
+        super().__init__(f"{name} is {value}, allowed is {allowed}")

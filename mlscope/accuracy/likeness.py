@@ -1,11 +1,11 @@
-"""Whether two evaluations' shapes, texts and maps are alike, by sample as in `comparison`."""
+"""Similarity of two evaluations' shapes, texts and maps, by sample as in `comparison`. Pure."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mlscope.accuracy.comparison import AGREEMENT, Comparison, compared_by
+from mlscope.accuracy.comparison import AGREEMENT, Comparison, compare_by_measures
 from mlscope.accuracy.errors import NotANumber, ShapesDiffer
 from mlscope.accuracy.shapes import boxes_of_corners, overlaps
 from mlscope.accuracy.text import edit_distance
@@ -13,15 +13,15 @@ from mlscope.accuracy.text import edit_distance
 Shape = tuple[str, float, tuple[float, ...]]
 """Class, probability, and corners (left, top, right, bottom) of one shape."""
 
-#: overlap from which two boxes of one class are the same shape, as in COCO's AP50
-SAME = 0.5
-MATCHED, OVERLAP, APART = "matched shapes", "overlap of matched", "max difference of matched"
+#: IoU from which two boxes of one class are the same shape, as in COCO's AP50
+SAME_SHAPE_IOU = 0.5
+MATCHED, OVERLAP, DIFFERENCE = "matched shapes", "overlap of matched", "max difference of matched"
 EQUAL, EDITS = "equal texts", "character edits"
 PIXELS, IOU = "equal pixels", "mIoU"
 _SHAPES = {
     MATCHED: "2 matched / all of both, one of each class and IoU 0.5; none on both sides is 1",
     OVERLAP: "IoU",
-    APART: "of probabilities",
+    DIFFERENCE: "of probabilities",
 }
 _TEXTS = {EQUAL: "whole texts", EDITS: "per character of the first"}
 _MAPS = {PIXELS: "of all pixels", IOU: "classes of either"}
@@ -30,73 +30,78 @@ _MAPS = {PIXELS: "of all pixels", IOU: "classes of either"}
 def compare_shapes(
     first: Mapping[str, Sequence[Shape]], second: Mapping[str, Sequence[Shape]]
 ) -> Comparison:
-    """Compare boxes: how many are the same, how well those overlap, how far they differ.
+    """Compare boxes: the share that match, their mean IoU, and how far their probabilities differ.
 
-    Boxes are matched greedily, the first evaluation's surest one first, each with the free box of
-    its class that it overlaps most, from IoU 0.5 on. Raises NotANumber naming the sample.
+    Boxes match greedily: the first evaluation's most probable one first, each with the free box of
+    its class that it overlaps most, from IoU 0.5 on. Raises NotANumber, naming the sample.
     """
-    found = {}
+    by_sample = {}
     for name in first.keys() & second.keys():
-        one, other = first[name], second[name]
-        pairs = _matched(name, one, other)
-        total = len(one) + len(other)
-        found[name] = {
+        first_shapes, second_shapes = first[name], second[name]
+        pairs = _match_shapes(name, first_shapes, second_shapes)
+        total = len(first_shapes) + len(second_shapes)
+        by_sample[name] = {
             MATCHED: 2 * len(pairs) / total if total else 1.0,
             OVERLAP: sum(iou for *_, iou in pairs) / len(pairs) if pairs else None,
-            APART: max((abs(one[a][1] - other[b][1]) for a, b, _ in pairs), default=None),
-            AGREEMENT: float(_surest(one) == _surest(other)),
+            DIFFERENCE: max(
+                (abs(first_shapes[a][1] - second_shapes[b][1]) for a, b, _ in pairs), default=None
+            ),
+            AGREEMENT: float(
+                _most_probable_class(first_shapes) == _most_probable_class(second_shapes)
+            ),
         }
-    return compared_by(found, first, second, _SHAPES)
+    return compare_by_measures(by_sample, first, second, _SHAPES)
 
 
 def compare_texts(first: Mapping[str, str], second: Mapping[str, str]) -> Comparison:
-    """Compare texts: whether they are equal, and edits per character of the first.
+    """Compare texts: equality, and edits per character of the first text.
 
-    A text against an empty first one counts 1 edit a character, an empty one against it 0.
+    Against an empty first text, the edits themselves count.
     """
-    found: dict[str, dict[str, float | None]] = {}
+    by_sample: dict[str, dict[str, float | None]] = {}
     for name in first.keys() & second.keys():
-        one, other = first[name], second[name]
-        edits = edit_distance(one, other)
-        found[name] = {
-            EQUAL: float(one == other),
-            EDITS: edits / max(len(one), 1),
-            AGREEMENT: float(one == other),
+        first_text, second_text = first[name], second[name]
+        edits = edit_distance(first_text, second_text)
+        by_sample[name] = {
+            EQUAL: float(first_text == second_text),
+            EDITS: edits / max(len(first_text), 1),
+            AGREEMENT: float(first_text == second_text),
         }
-    return compared_by(found, first, second, _TEXTS)
+    return compare_by_measures(by_sample, first, second, _TEXTS)
 
 
 def compare_maps(first: Mapping[str, ArrayLike], second: Mapping[str, ArrayLike]) -> Comparison:
     """Compare maps of classes [height, width]: equal pixels, and mean IoU over classes of either.
 
-    Raises ShapesDiffer naming the sample.
+    Raises ShapesDiffer, naming the sample.
     """
-    found: dict[str, dict[str, float | None]] = {}
+    by_sample: dict[str, dict[str, float | None]] = {}
     for name in first.keys() & second.keys():
-        one, other = np.asarray(first[name]), np.asarray(second[name])
-        if one.shape != other.shape:
-            raise ShapesDiffer(f"maps of sample {name}", one.shape, other.shape)
-        found[name] = {
-            PIXELS: float((one == other).mean()),
-            IOU: _mean_iou(one, other),
-            AGREEMENT: float(_commonest(one) == _commonest(other)),
+        first_map, second_map = np.asarray(first[name]), np.asarray(second[name])
+        if first_map.shape != second_map.shape:
+            raise ShapesDiffer(f"maps of sample {name}", first_map.shape, second_map.shape)
+        by_sample[name] = {
+            PIXELS: float((first_map == second_map).mean()),
+            IOU: _mean_iou_of_maps(first_map, second_map),
+            AGREEMENT: float(_most_frequent_class(first_map) == _most_frequent_class(second_map)),
         }
-    return compared_by(found, first, second, _MAPS)
+    return compare_by_measures(by_sample, first, second, _MAPS)
 
 
-def _matched(
-    name: str, one: Sequence[Shape], other: Sequence[Shape]
+def _match_shapes(
+    name: str, first: Sequence[Shape], second: Sequence[Shape]
 ) -> list[tuple[int, int, float]]:
-    """Pairs of places with their overlap."""
-    ious = overlaps(_boxes(name, one), _boxes(name, other))
-    free = set(range(len(other)))
+    """Return the indices of matching shapes, and their IoU."""
+    ious = overlaps(_boxes(name, first), _boxes(name, second))
+    free = set(range(len(second)))
     pairs = []
-    for place in sorted(range(len(one)), key=lambda at: -one[at][1]):
-        same = [at for at in free if other[at][0] == one[place][0] and ious[place, at] >= SAME]
+    for index in sorted(range(len(first)), key=lambda position: -first[position][1]):
+        label, row = first[index][0], ious[index]
+        same = [n for n in free if second[n][0] == label and row[n] >= SAME_SHAPE_IOU]
         if same:
-            best = max(same, key=lambda at: (ious[place, at], -at))
+            best = max(same, key=lambda candidate: (row[candidate], -candidate))
             free.discard(best)
-            pairs.append((place, best, float(ious[place, best])))
+            pairs.append((index, best, float(row[best])))
     return pairs
 
 
@@ -107,22 +112,26 @@ def _boxes(name: str, shapes: Sequence[Shape]) -> NDArray[np.float64]:
     return boxes
 
 
-def _surest(shapes: Sequence[Shape]) -> str:
-    """Class of the surest shape, '' of none."""
+def _most_probable_class(shapes: Sequence[Shape]) -> str:
+    """Return the class of the most probable shape; '' without shapes."""
     return max(shapes, key=lambda shape: shape[1])[0] if shapes else ""
 
 
-def _mean_iou(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
-    # Counting once is linear in the pixels, however many classes a map claims to have.
-    classes, places = np.unique(np.stack([one, other]), return_inverse=True)
-    first, second = places.reshape(2, -1)
-    shared, *each = (
-        np.bincount(some, minlength=classes.size)
-        for some in (first[first == second], first, second)
+def _mean_iou_of_maps(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
+    """Return the mean IoU over the classes of either map, 0 to 1; linear in the pixels."""
+    classes, indices = np.unique(np.stack([first, second]), return_inverse=True)
+    first_classes, second_classes = indices.reshape(2, -1)
+    shared, in_first, in_second = (
+        np.bincount(pixels, minlength=classes.size)
+        for pixels in (
+            first_classes[first_classes == second_classes],
+            first_classes,
+            second_classes,
+        )
     )
-    return float(np.mean(shared / (each[0] + each[1] - shared)))
+    return float(np.mean(shared / (in_first + in_second - shared)))
 
 
-def _commonest(pixels: NDArray[np.int64]) -> int:
+def _most_frequent_class(pixels: NDArray[np.int64]) -> int:
     values, counts = np.unique(pixels, return_counts=True)
     return int(values[np.argmax(counts)])

@@ -1,4 +1,4 @@
-"""Which found shapes are hits: COCO's greedy matching, for one class in one image.
+"""COCO's greedy matching of detections and true shapes, for one class in one image. Pure.
 
 Formulas and order follow pycocotools' cocoeval.py (evaluateImg), written over all area ranges and
 IoU thresholds at once.
@@ -11,20 +11,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mlscope.accuracy.outcome import require_same_length
-from mlscope.accuracy.shapes import Shapes, areas, as_shapes, chosen, overlaps
+from mlscope.accuracy.shapes import Shapes, areas, as_shapes, overlaps, select
 
 
 @dataclass(frozen=True)
-class Truth:
-    """What is in one image: n shapes, all boxes or all masks."""
+class TrueShapes:
+    """The n true shapes in one image, all boxes or all masks."""
 
     #: boxes [n, 4] (x, y, width, height in pixels) or masks
     shapes: Shapes
-    #: any whole numbers, [n]
+    #: any integers, [n]
     classes: NDArray[np.int64]
-    #: shapes around many instances: ignored, not counted; [n]
+    #: whether a shape covers a crowd of instances: ignored, not counted; [n]
     crowd: NDArray[np.bool_]
-    #: pixels by which the area range is chosen; COCO annotates the segment's; [n]
+    #: pixels that choose the area range; COCO annotates those of the segment; [n]
     areas: NDArray[np.float64]
 
     def __post_init__(self) -> None:
@@ -40,20 +40,24 @@ class Truth:
         classes: ArrayLike,
         crowd: ArrayLike | None = None,
         pixels: ArrayLike | None = None,
-    ) -> "Truth":
-        """Take lists or arrays; by default nothing is a crowd and a shape's area is its own."""
-        kept = as_shapes(shapes)
+    ) -> "TrueShapes":
+        """Return the true shapes from lists or arrays.
+
+        `shapes` are masks or boxes [n, 4], `classes` integers [n]. By default no shape is a `crowd`
+        and `pixels`, the areas, are the shapes' own. Raises ShapesDiffer.
+        """
+        as_given = as_shapes(shapes)
         return cls(
-            kept,
+            as_given,
             np.asarray(classes, np.int64),
-            np.zeros(len(kept), bool) if crowd is None else np.asarray(crowd, bool),
-            areas(kept) if pixels is None else np.asarray(pixels, np.float64),
+            np.zeros(len(as_given), bool) if crowd is None else np.asarray(crowd, bool),
+            areas(as_given) if pixels is None else np.asarray(pixels, np.float64),
         )
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a model found in one image: n shapes, each with a class and a score (more is surer)."""
+class DetectedShapes:
+    """The n shapes that a model detected in one image, each with a class and a score."""
 
     shapes: Shapes
     classes: NDArray[np.int64]
@@ -66,54 +70,63 @@ class Found:
             )
 
     @classmethod
-    def of(cls, shapes: Shapes | ArrayLike, classes: ArrayLike, scores: ArrayLike) -> "Found":
-        """Take lists or arrays."""
+    def of(
+        cls, shapes: Shapes | ArrayLike, classes: ArrayLike, scores: ArrayLike
+    ) -> "DetectedShapes":
+        """Return the detections from lists or arrays.
+
+        `shapes` are masks or boxes [n, 4], `classes` integers [n], `scores` numbers [n], higher for
+        a more certain shape. Raises ShapesDiffer.
+        """
         return cls(as_shapes(shapes), np.asarray(classes, np.int64), np.asarray(scores, np.float64))
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Found shapes of one class in one image, by falling score, against A area ranges."""
+class MatchedShapes:
+    """Detections of one class in one image, by falling score, matched for A area ranges."""
 
-    #: [found]
+    #: [detections]
     scores: NDArray[np.float64]
-    #: whether a true shape was matched, [A, thresholds, found]
+    #: whether the detection matches a true shape, [A, thresholds, detections]
     matched: NDArray[np.bool_]
-    #: whether it counts neither as hit nor as false alarm, [A, thresholds, found]
+    #: whether it counts neither as hit nor as false alarm, [A, thresholds, detections]
     ignored: NDArray[np.bool_]
     #: true shapes that count, [A]
     positives: NDArray[np.int64]
 
 
-def judge(
-    truth: Truth,
-    found: Found,
+def match_detections(
+    truth: TrueShapes,
+    detected: DetectedShapes,
     label: int,
     ranges: Sequence[tuple[float, float]],
     thresholds: NDArray[np.float64],
-    most: int,
-) -> Judged:
-    """Match the `most` best found shapes of class `label` to the true ones, best first.
+    limit: int,
+) -> MatchedShapes:
+    """Match the `limit` best detections of class `label` with the true shapes, best first.
 
-    Each takes the free true shape it overlaps most, from the threshold on; ignored ones (crowds,
-    and those outside the area range) only where no other is left, crowds more than once. A shape
-    that matches nothing is ignored where its own area is outside the range.
+    For each of the area `ranges` (pixels, from and to) and IoU `thresholds`, a detection in
+    `detected` takes the free shape of `truth` that it overlaps most, if by at least the threshold.
+    It takes an ignored one (a crowd, or a shape outside the area range) only if no other is free; a
+    crowd can match several times. A detection without a match is ignored if its own area is outside
+    the range (pycocotools, cocoeval.py, evaluateImg).
     """
     true_at = np.flatnonzero(truth.classes == label)
-    found_at = np.flatnonzero(found.classes == label)
-    found_at = found_at[np.argsort(-found.scores[found_at], kind="stable")][:most]
-    shapes, crowd = chosen(found.shapes, found_at), truth.crowd[true_at]
-    ious = overlaps(shapes, chosen(truth.shapes, true_at), crowd)
+    detected_at = np.flatnonzero(detected.classes == label)
+    by_score = np.argsort(-detected.scores[detected_at], kind="stable")
+    detected_at = detected_at[by_score][:limit]
+    shapes, crowd = select(detected.shapes, detected_at), truth.crowd[true_at]
+    ious = overlaps(shapes, select(truth.shapes, true_at), crowd)
     skipped = crowd | _outside(truth.areas[true_at], ranges)
     matched, ignored = _match(ious, skipped, crowd, thresholds)
     ignored |= ~matched & _outside(areas(shapes), ranges)[:, None, :]
-    return Judged(found.scores[found_at], matched, ignored, (~skipped).sum(axis=1))
+    return MatchedShapes(detected.scores[detected_at], matched, ignored, (~skipped).sum(axis=1))
 
 
 def _outside(
     pixels: NDArray[np.float64], ranges: Sequence[tuple[float, float]]
 ) -> NDArray[np.bool_]:
-    """Whether each area is outside each range, [ranges, shapes]."""
+    """Return whether each area is outside each range, [ranges, shapes]."""
     limits = np.array(ranges)
     return (pixels < limits[:, :1]) | (pixels > limits[:, 1:])
 
@@ -124,24 +137,26 @@ def _match(
     crowd: NDArray[np.bool_],
     thresholds: NDArray[np.float64],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Tell matched and ignored, each [ranges, thresholds, found]; `ious` is [found, true]."""
-    found, true = ious.shape
-    shape = len(skipped), len(thresholds), found
+    """Return matched and ignored, each [ranges, thresholds, detections].
+
+    `ious` is [detections, true shapes], `skipped` [ranges, true shapes], `crowd` [true shapes].
+    """
+    detections, true_shapes = ious.shape
+    shape = len(skipped), len(thresholds), detections
     matched, ignored = np.zeros(shape, bool), np.zeros(shape, bool)
-    if true == 0:
+    if true_shapes == 0:
         return matched, ignored
-    free = np.ones((*shape[:2], true), bool)
+    free = np.ones((*shape[:2], true_shapes), bool)
     least = np.minimum(thresholds, 1 - 1e-10)[None, :, None]
     counted = ~skipped[:, None, :]
-    for at, row in enumerate(ious):
-        near = (row >= least) & (free | crowd)
-        first = near & counted
-        wanted = np.where(first.any(axis=2, keepdims=True), first, near)
-        # Of equals the last wins, as in the official loop.
-        best = true - 1 - np.argmax(np.where(wanted, row, -1.0)[..., ::-1], axis=2)
-        hit = wanted.any(axis=2)
-        matched[..., at] = hit
-        ignored[..., at] = hit & np.take_along_axis(skipped, best, axis=1)
-        taken = hit[..., None] & (np.arange(true) == best[..., None])
-        free &= ~taken
+    for index, row in enumerate(ious):
+        candidates = (row >= least) & (free | crowd)
+        not_skipped = candidates & counted
+        preferred = np.where(not_skipped.any(axis=2, keepdims=True), not_skipped, candidates)
+        # Among equals the last wins, as in the official loop.
+        best = true_shapes - 1 - np.argmax(np.where(preferred, row, -1.0)[..., ::-1], axis=2)
+        hit = preferred.any(axis=2)
+        matched[..., index] = hit
+        ignored[..., index] = hit & np.take_along_axis(skipped, best, axis=1)
+        free &= ~(hit[..., None] & (np.arange(true_shapes) == best[..., None]))
     return matched, ignored

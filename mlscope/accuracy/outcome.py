@@ -1,4 +1,4 @@
-"""The result of one metric, the same form for all of them."""
+"""Result of one metric, in the same form for all metrics. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -7,27 +7,27 @@ from dataclasses import dataclass, replace
 from mlscope.accuracy.errors import NotANumber, ShapesDiffer
 from mlscope.statistics import Interval, Resampling, mean_interval, wilson
 
-#: fewer bootstrap resamples than for latencies: a dataset's mean needs no sharper ends
+#: fewer bootstrap resamples than for latencies: the mean of a dataset needs no finer bounds
 RESAMPLING = Resampling(resamples=1000, seed=1)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one metric says of a dataset; raises NotANumber for a value that is not finite."""
+    """The value of one metric on a dataset. Raises NotANumber for a value that is not finite."""
 
     #: "top-1", "mAP", "word error rate", ...
     name: str
-    #: in the unit that `method` names; None where there is nothing it could be computed from
+    #: in the unit that `method` names; None where no sample allows one
     value: float | None
-    #: how many samples the value stands on (`method` says of what: images, questions, words)
+    #: number of samples behind the value (`method` says of which kind: images, questions, words)
     n: int
-    #: None where no interval is sound or the samples are too few
+    #: None where no method is valid or the samples are too few
     interval: Interval | None
-    #: how it was computed, with its convention, so that two numbers can be told apart
+    #: how it was computed, with its convention
     method: str
-    #: what a reader must know before comparing the number with another
+    #: limits that matter when the number is compared with another
     caveats: tuple[str, ...] = ()
-    #: samples that were given but left out: unlabelled, unanswered, undefined
+    #: samples left out: without a label, without an answer, undefined
     excluded: int = 0
 
     def __post_init__(self) -> None:
@@ -35,12 +35,16 @@ class Outcome:
             raise NotANumber(self.name)
 
     def warning(self, *caveats: str) -> "Outcome":
-        """Add caveats."""
+        """Return the outcome with further caveats."""
         return replace(self, caveats=(*self.caveats, *caveats))
 
 
 def share(name: str, hits: int, n: int, method: str, *, excluded: int = 0) -> Outcome:
-    """`hits` of `n` with Wilson's interval; without samples neither value nor interval."""
+    """Return the share `hits` / `n`, 0 to 1, with Wilson's 95 % interval, under `name`.
+
+    `method` says what counts as a hit, `excluded` how many samples were left out. Without samples
+    the outcome has neither value nor interval.
+    """
     if n == 0:
         return Outcome(name, None, 0, None, method, ("no sample to judge by",), excluded)
     return Outcome(name, hits / n, n, wilson(hits, n), f"{method}: {hits} of {n}", (), excluded)
@@ -54,7 +58,11 @@ def mean(
     caveats: tuple[str, ...] = (),
     excluded: int = 0,
 ) -> Outcome:
-    """Mean of one finite value a sample, with a seeded bootstrap interval over the samples."""
+    """Return the mean of one value a sample, with a seeded bootstrap interval over the samples.
+
+    `name`, `method`, `caveats` and `excluded` become the outcome's. Raises NotANumber, naming the
+    sample, for a value that is not finite. Without samples the outcome has no value.
+    """
     if len(values) == 0:
         return Outcome(name, None, 0, None, method, (*caveats, "no sample to judge by"), excluded)
     for sample, value in enumerate(values):
@@ -65,7 +73,7 @@ def mean(
     return Outcome(name, middle, len(values), interval, method, caveats, excluded)
 
 
-def require_same_length(what: str, first: int, second: int) -> None:
-    """Raise ShapesDiffer unless `first` equals `second`."""
+def require_same_length(pair: str, first: int, second: int) -> None:
+    """Raise ShapesDiffer, naming the `pair`, unless the lengths `first` and `second` are equal."""
     if first != second:
-        raise ShapesDiffer(what, first, second)
+        raise ShapesDiffer(pair, first, second)

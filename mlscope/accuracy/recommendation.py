@@ -1,4 +1,4 @@
-"""Area under the ROC curve, for click-through and other yes-or-no predictions."""
+"""Area under the ROC curve, for click-through and other yes-or-no predictions. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -15,12 +15,14 @@ METHOD = "Mann-Whitney, ties count half; interval: DeLong"
 
 
 def auc(scores: ArrayLike, labels: Sequence[int | None], confidence: float = 0.95) -> Outcome:
-    """Chance that a sample labelled 1 scores above one labelled 0, ties counting half.
+    """Return the probability that a sample labelled 1 scores above one labelled 0, ties half.
 
-    Equals the area under the ROC curve (Hanley and McNeil 1982). The interval is normal with the
-    variance of DeLong et al. 1988, computed by ranks (Sun and Xu 2014) and cut off at 0 and 1. It
-    has no width where the classes are wholly apart, which a caveat says. Unlabelled samples (None)
-    are excluded; of a single class there is no value. Raises NotANumber and UnknownLabel.
+    It equals the area under the ROC curve, 0 to 1 (Hanley and McNeil 1982). `scores` and `labels`
+    (1, 0 or None) have one value a sample. The interval, at `confidence`, is normal with the
+    variance of DeLong et al. 1988, computed by ranks (Sun and Xu 2014) and cut off at 0 and 1; its
+    width is 0 where the scores separate the classes, which a caveat says. Unlabelled samples (None)
+    are excluded; with a single class there is no value. Raises NotANumber, UnknownLabel,
+    ShapesDiffer.
     """
     values = np.asarray(scores, np.float64).reshape(-1)
     require_same_length("scores against labels", len(values), len(labels))
@@ -29,27 +31,32 @@ def auc(scores: ArrayLike, labels: Sequence[int | None], confidence: float = 0.9
     for sample, label in enumerate(labels):
         if label not in (None, 0, 1):
             raise UnknownLabel(sample, int(label), 2)
-    shown = values[[label == 1 for label in labels]]
-    hidden = values[[label == 0 for label in labels]]
-    n, excluded = shown.size + hidden.size, len(labels) - shown.size - hidden.size
-    if shown.size == 0 or hidden.size == 0:
+    positives = values[[label == 1 for label in labels]]
+    negatives = values[[label == 0 for label in labels]]
+    n = positives.size + negatives.size
+    excluded = len(labels) - n
+    if positives.size == 0 or negatives.size == 0:
         return Outcome("AUC", None, n, None, METHOD, ("only one class is labelled",), excluded)
-    area, error = _delong(shown, hidden)
-    reach = normal_quantile((1.0 + confidence) / 2.0) * error if error is not None else math.nan
-    if error is None:
-        few = ("too few samples of a class for an interval",)
-        return Outcome("AUC", area, n, None, METHOD, few, excluded)
-    interval = Interval(max(0.0, area - reach), min(1.0, area + reach), confidence, "DeLong")
-    apart = ("the interval has no width: it knows no doubt here",) if error == 0.0 else ()
-    return Outcome("AUC", area, n, interval, METHOD, apart, excluded)
+    area, standard_error = _delong(positives, negatives)
+    if standard_error is None:
+        too_few = ("too few samples of a class for an interval",)
+        return Outcome("AUC", area, n, None, METHOD, too_few, excluded)
+    half_width = normal_quantile((1.0 + confidence) / 2.0) * standard_error
+    low, high = max(0.0, area - half_width), min(1.0, area + half_width)
+    zero_width = "the interval has no width: the scores separate the classes"
+    caveats = (zero_width,) if standard_error == 0.0 else ()
+    interval = Interval(low, high, confidence, "DeLong")
+    return Outcome("AUC", area, n, interval, METHOD, caveats, excluded)
 
 
-def _delong(shown: NDArray[np.float64], hidden: NDArray[np.float64]) -> tuple[float, float | None]:
-    """Area and its standard error, None with fewer than 2 of a class."""
-    m, n = shown.size, hidden.size
-    among_all = _mid_ranks(np.concatenate([shown, hidden]))
-    above = (among_all[:m] - _mid_ranks(shown)) / n
-    below = 1.0 - (among_all[m:] - _mid_ranks(hidden)) / m
+def _delong(
+    positives: NDArray[np.float64], negatives: NDArray[np.float64]
+) -> tuple[float, float | None]:
+    """Return the area and its standard error, None with fewer than 2 scores of a class."""
+    m, n = positives.size, negatives.size
+    ranks = _mid_ranks(np.concatenate([positives, negatives]))
+    above = (ranks[:m] - _mid_ranks(positives)) / n
+    below = 1.0 - (ranks[m:] - _mid_ranks(negatives)) / m
     area = float(above.mean())
     if min(m, n) < 2:
         return area, None
@@ -57,8 +64,8 @@ def _delong(shown: NDArray[np.float64], hidden: NDArray[np.float64]) -> tuple[fl
 
 
 def _mid_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks from 1; equal values share the mean of theirs."""
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(count)
-    ranks: NDArray[np.float64] = (last - (count - 1) / 2.0)[place]
+    """Return ranks from 1; equal values have the mean of their ranks."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    ranks: NDArray[np.float64] = (last - (counts - 1) / 2.0)[inverse]
     return ranks

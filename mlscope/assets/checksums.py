@@ -16,9 +16,9 @@ _PREFIX = re.compile(r"sha256-prefix[:=]([0-9a-f]{8,63})")
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """What a file's content must come to: the algorithm and the digest in hexadecimal.
+    """The expected digest of a file, in hexadecimal, and its algorithm.
 
-    Of the algorithm `sha256-prefix` only the digest's first digits are known.
+    With the algorithm `sha256-prefix` only the first digits of the sha256 are known.
     """
 
     algorithm: str
@@ -26,7 +26,7 @@ class Checksum:
 
     @property
     def is_prefix(self) -> bool:
-        """Whether only the digest's first digits are known."""
+        """Whether only the first digits of the digest are known."""
         return self.algorithm == "sha256-prefix"
 
     def __str__(self) -> str:
@@ -34,62 +34,65 @@ class Checksum:
 
 
 def parse_checksum(text: str) -> Checksum | None:
-    """Return the checksum a manifest gives, None for an empty text. Raises BadChecksum.
+    """Return the checksum in a manifest's `text`, None for an empty text. Raises BadChecksum.
 
-    `sha256:…`, `md5:…`, or the digest alone, which tells its algorithm by its length; or
-    `sha256-prefix:…`, the first 8 digits or more of a sha256, as names of files carry them.
+    `sha256:…`, `md5:…`, or the digest alone, whose length tells the algorithm; or
+    `sha256-prefix:…`, the first 8 or more digits of a sha256, as in the names of some files.
     """
     if not text:
         return None
     text = text.strip().lower()
     if prefix := _PREFIX.fullmatch(text):
         return Checksum("sha256-prefix", prefix[1])
-    found = _FORM.fullmatch(text)
-    algorithm = _DIGITS.get(len(found[2])) if found else None
-    if found is None or algorithm is None or found[1] not in (None, algorithm):
+    match = _FORM.fullmatch(text)
+    algorithm = _DIGITS.get(len(match[2])) if match else None
+    if match is None or algorithm is None or match[1] not in (None, algorithm):
         raise BadChecksum(text)
-    return Checksum(algorithm, found[2])
+    return Checksum(algorithm, match[2])
 
 
 class Digests:
-    """The digests of what passed by: always sha256, and md5 when it is asked for."""
+    """Running digests of some content: always sha256, and md5 if that is expected."""
 
-    def __init__(self, wanted: Checksum | None) -> None:
-        self._wanted = wanted
+    def __init__(self, expected: Checksum | None) -> None:
+        self._expected = expected
         self._hashes = {"sha256": hashlib.sha256()}
-        if wanted is not None and wanted.algorithm == "md5":
+        if expected is not None and expected.algorithm == "md5":
             self._hashes["md5"] = hashlib.md5(usedforsecurity=False)
 
     def update(self, blocks: Iterable[bytes]) -> None:
-        """Take more of the content."""
+        """Add more of the content."""
         for block in blocks:
-            for each in self._hashes.values():
-                each.update(block)
+            for running_hash in self._hashes.values():
+                running_hash.update(block)
 
     def update_from(self, path: Path) -> None:
-        """Take a file's whole content."""
+        """Add the content of a file."""
         with path.open("rb", buffering=0) as file:
             while block := file.read(_BLOCK_BYTES):
                 self.update((block,))
 
     @property
     def sha256(self) -> str:
-        """The sha256 of what came so far."""
+        """The sha256 of the content so far, in hexadecimal."""
         return self._hashes["sha256"].hexdigest()
 
     def check(self, address: str) -> None:
-        """Compare with what is wanted. Raises ChecksumMismatch."""
-        if self._wanted is None:
+        """Compare with the expected checksum, if there is one. Raises ChecksumMismatch."""
+        if self._expected is None:
             return
-        found = self._hashes[self._wanted.algorithm.removesuffix("-prefix")].hexdigest()
-        compared = found[: len(self._wanted.digest)] if self._wanted.is_prefix else found
-        if compared != self._wanted.digest:
-            raise ChecksumMismatch(address, self._wanted.algorithm, self._wanted.digest, found)
+        actual = self._hashes[self._expected.algorithm.removesuffix("-prefix")].hexdigest()
+        compared = actual[: len(self._expected.digest)] if self._expected.is_prefix else actual
+        if compared != self._expected.digest:
+            raise ChecksumMismatch(address, self._expected.algorithm, self._expected.digest, actual)
 
 
-def checked_digest(path: Path, wanted: Checksum | None, address: str) -> str:
-    """Return a file's sha256, once it is what `wanted` says. Raises ChecksumMismatch, OSError."""
-    digests = Digests(wanted)
+def checked_digest(path: Path, expected: Checksum | None, address: str) -> str:
+    """Return the sha256 of the file at `path`, checked against `expected` if given.
+
+    `address` names the file in errors. Raises ChecksumMismatch, OSError.
+    """
+    digests = Digests(expected)
     digests.update_from(path)
     digests.check(address)
     return digests.sha256

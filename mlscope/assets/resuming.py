@@ -1,4 +1,4 @@
-"""How a download goes on where it was cut (RFC 9110, sections 13 and 14). Pure."""
+"""Resuming an interrupted download (RFC 9110, sections 13 and 14). Pure."""
 
 import re
 from collections.abc import Mapping
@@ -11,25 +11,25 @@ _RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 
 
 class Plan(Enum):
-    """What an answer means for the bytes that are here."""
+    """How to use an HTTP answer, given the bytes received before."""
 
-    #: they are all there is
+    #: the bytes received before are the complete file
     COMPLETE = auto()
-    #: more follow behind them
+    #: the answer continues them
     CONTINUE = auto()
-    #: the whole follows: what is here goes
+    #: the answer is the complete file: drop the bytes received before
     RESTART = auto()
-    #: they are not of this file: they go, and it is asked for anew
+    #: the file changed: drop the bytes received before and send a new request
     RESTART_ASK = auto()
-    #: the copy known before is still right
+    #: the cached copy is current
     UNCHANGED = auto()
-    #: the server has no bytes to give
+    #: the server sends no file
     FAIL = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where bytes are from, and what tells whether the file there is still the same."""
+    """The origin of bytes: the URL, and the validators that tell whether its file has changed."""
 
     url: str
     etag: str = ""
@@ -40,44 +40,51 @@ class Origin:
 
     @classmethod
     def read(cls, record: Mapping[str, Any], url: str) -> Self | None:
-        """Return what was recorded of this URL, None if it was of another or nothing."""
+        """Return the origin in a record, None if the record is empty or of another URL."""
         if record.get("url") != url:
             return None
         size_bytes = record.get("size_bytes")
         return cls(url, str(record.get("etag", "")), str(record.get("modified", "")), size_bytes)
 
     def record(self) -> Mapping[str, Any]:
-        """Return what is to be recorded."""
+        """Return the fields to record."""
         return {k: v for k, v in asdict(self).items() if k not in ("status", "retry_after_s")}
 
     @property
     def validator(self) -> str:
-        """What `If-Range` may hold: a strong entity tag, else the date of the last change."""
+        """The value for `If-Range`: a strong entity tag, or else the date of the last change."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
 
 
-def question(
-    done_bytes: int, kept: Origin | None, known: Origin | None, *, is_checked: bool
+def request_headers(
+    done_bytes: int, partial_origin: Origin | None, cached: Origin | None, *, is_checked: bool
 ) -> Mapping[str, str]:
-    """Return the headers to ask with: for the rest if possible, else for the whole."""
-    if done_bytes and kept is not None and kept.validator:
-        return {"Range": f"bytes={done_bytes}-", "If-Range": kept.validator}
+    """Return the headers of a request for the remaining bytes if possible, else for the file.
+
+    `done_bytes` were received before from `partial_origin`; `cached` is the origin of a complete
+    copy; `is_checked` tells that a checksum will be compared.
+    """
+    if done_bytes and partial_origin is not None and partial_origin.validator:
+        return {"Range": f"bytes={done_bytes}-", "If-Range": partial_origin.validator}
     if done_bytes and is_checked:
         return {"Range": f"bytes={done_bytes}-"}
-    if known is not None and known.etag:
-        return {"If-None-Match": known.etag}
-    if known is not None and known.modified:
-        return {"If-Modified-Since": known.modified}
+    if cached is not None and cached.etag:
+        return {"If-None-Match": cached.etag}
+    if cached is not None and cached.modified:
+        return {"If-Modified-Since": cached.modified}
     return {}
 
 
 def origin_of(url: str, status: int, headers: Message) -> Origin:
-    """Return what an answer says of the file; `size_bytes` is that of the whole."""
+    """Return the origin in the `headers` of an answer from `url` with `status`.
+
+    Its `size_bytes` is the size of the complete file.
+    """
     length = headers.get("Content-Length", "")
     size_bytes = int(length) if status == 200 and length.isdecimal() else None
-    found = _RANGE.fullmatch(headers.get("Content-Range", ""))
-    if status in (206, 416) and found is not None and found[3] != "*":
-        size_bytes = int(found[3])
+    content_range = _RANGE.fullmatch(headers.get("Content-Range", ""))
+    if status in (206, 416) and content_range is not None and content_range[3] != "*":
+        size_bytes = int(content_range[3])
     wait = headers.get("Retry-After", "")
     return Origin(
         url,
@@ -89,28 +96,34 @@ def origin_of(url: str, status: int, headers: Message) -> Origin:
     )
 
 
-def plan(status: int, headers: Message, done_bytes: int, kept: Origin | None, now: Origin) -> Plan:
-    """Return what an answer means for the `done_bytes` that are here."""
+def plan(
+    status: int, headers: Message, done_bytes: int, partial_origin: Origin | None, now: Origin
+) -> Plan:
+    """Return how to use an answer with `status` and `headers`.
+
+    `done_bytes` were received before from `partial_origin`; `now` is the origin in the answer.
+    """
     if status == 200:
         return Plan.RESTART
     if status == 304:
         return Plan.UNCHANGED
     if status == 206:
-        found = _RANGE.fullmatch(headers.get("Content-Range", ""))
-        starts_here = found is not None and found[1] is not None and int(found[1]) == done_bytes
-        return Plan.CONTINUE if starts_here and _is_same(kept, now) else Plan.RESTART_ASK
+        content_range = _RANGE.fullmatch(headers.get("Content-Range", ""))
+        first = content_range[1] if content_range is not None else None
+        starts_here = first is not None and int(first) == done_bytes
+        return Plan.CONTINUE if starts_here and _is_same(partial_origin, now) else Plan.RESTART_ASK
     if status == 416 and done_bytes:
-        is_whole = now.size_bytes == done_bytes and _is_same(kept, now)
+        is_whole = now.size_bytes == done_bytes and _is_same(partial_origin, now)
         return Plan.COMPLETE if is_whole else Plan.RESTART_ASK
     return Plan.FAIL
 
 
-def _is_same(kept: Origin | None, now: Origin) -> bool:
-    """Tell whether an answer is of the file that the bytes so far are from.
+def _is_same(partial_origin: Origin | None, now: Origin) -> bool:
+    """Tell whether an answer is about the same file as the bytes received before.
 
-    An answer that says nothing of it contradicts nothing.
+    Missing validators count as equal.
     """
-    if kept is None:
+    if partial_origin is None:
         return True
-    pairs = [(kept.etag, now.etag), (kept.size_bytes, now.size_bytes)]
+    pairs = [(partial_origin.etag, now.etag), (partial_origin.size_bytes, now.size_bytes)]
     return all(old == new for old, new in pairs if old and new)

@@ -1,9 +1,8 @@
-"""Uploads: files that requests are too small for, put by whoever asks and gone after a day.
+"""Uploads: files that are too large for a request, stored by requesters, expired after a day.
 
-The same object store as the artifacts' (`artifacts`), bounded, on its own stream: a requester may
-add to it, and neither read, list nor remove. A file is named by its digest, so that it is sent
-once for all requests of half a day, and agents take it only when it has the checksum that the
-request says.
+An object store like that of the artifacts (`artifacts`), bounded, on its own stream. A requester
+may add files, but not read, list or remove them. A file is named by its digest, so that it is sent
+once for all requests within half a day; agents use it only if it has the checksum in the request.
 """
 
 import hashlib
@@ -22,28 +21,31 @@ from mlscope.bus.streams import STORES, UPLOADS
 
 _TIME = "Nats-Time-Stamp"
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,16}")
-(KEPT_S,) = (each.ttl_s for each in STORES if each.name == UPLOADS)
-"""How long an upload stays."""
+(KEPT_S,) = (object_store.ttl_s for object_store in STORES if object_store.name == UPLOADS)
+"""Seconds after which an upload expires."""
 
 
 @asynccontextmanager
 async def connect_uploads(
     settings: NatsSettings, name: str, *, timeout_s: float = 30.0
 ) -> AsyncIterator["Uploads"]:
-    """Open the store on a connection of its own. Raises Unreachable, NotPermitted."""
+    """Open the store of uploads on its own connection, with the key `name` of the `settings`.
+
+    `timeout_s` bounds the wait for the server. Raises Unreachable, NotPermitted.
+    """
     async with connect(settings, name, timeout_s=timeout_s) as artifacts:
         yield Uploads.beside(artifacts)
 
 
 def upload_name(path: Path) -> str:
-    """Return what a file is called as an upload: its sha256 and its ending. Raises OSError."""
+    """Return the name of a file as an upload: its sha256 and its suffix. Raises OSError."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return f"{UPLOADED}{digest}{path.suffix if _ENDING.fullmatch(path.suffix) else ''}"
 
 
 class Uploads(Artifacts):
-    """The uploads; what the bus raises is raised as it is, StreamFull where there is no room."""
+    """The store of uploads. Raises the errors of the bus, StreamFull when it is full."""
 
     @classmethod
     def beside(cls, artifacts: Artifacts) -> Self:
@@ -51,25 +53,21 @@ class Uploads(Artifacts):
         return cls(artifacts.connection, UPLOADS)
 
     async def put(self, name: str, path: Path, progress: Progress | None = None) -> Artifact:
-        """Store a file, unless it is there for half a day yet. Raises OSError, StreamFull."""
+        """Store the file at `path` as `name`, unless it is there for at least another half day.
+
+        `progress` is called with the bytes sent. Raises OSError, StreamFull.
+        """
         subject = self._meta(name)
-        found = await last_on(self.connection, f"OBJ_{UPLOADS}", subject)
-        if found is not None and _is_recent(found.headers.get(_TIME, "")):
-            known = Artifact.read(found.body)
-            if known is not None:
-                return known
-        artifact = await self._written(name, path, progress)
-        body = artifact.written(UPLOADS)
+        stored = await last_on(self.connection, f"OBJ_{UPLOADS}", subject)
+        if stored is not None and (stamp := stored.headers.get(_TIME)):
+            age = datetime.now(UTC) - datetime.fromisoformat(stamp)
+            existing = Artifact.read(stored.body)
+            if existing is not None and age.total_seconds() < KEPT_S / 2:
+                return existing
+        artifact = await self._store_chunks(name, path, progress)
+        body = artifact.encoded(UPLOADS)
         await store(self.connection, subject, body, headers={MESSAGE_ID: artifact.id})
         return artifact
 
     async def _purge(self, filter_subject: str, keep: int = 0) -> None:
-        """Leave it: nobody may remove anything here, and its day ends by itself."""
-
-
-def _is_recent(stamp: str) -> bool:
-    """Tell whether a time of the server's (RFC 3339) is less than half a stay ago, by our clock."""
-    if not stamp:
-        return False
-    age = datetime.now(UTC) - datetime.fromisoformat(stamp)
-    return age.total_seconds() < KEPT_S / 2
+        """Do nothing: requesters may not remove uploads, which expire by themselves."""

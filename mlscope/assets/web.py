@@ -1,17 +1,16 @@
-"""Downloads over HTTP: resumed where they were cut, tried again with growing pauses, bounded.
+"""Downloads over HTTP: resumed after interruptions, retried with growing pauses, bounded.
 
-`urllib` does it: resuming, retrying and checking are ours in any case, an HTTP client would add
-connection pools that one long download has no use for, and an agent on a borrowed machine needs
-no further package. Proxies and certificates are taken from the environment as usual.
+This uses `urllib`. Resuming, retrying and checking are our own code in any case, one long download
+needs no connection pool, and an agent on a borrowed machine needs no further package. Proxies and
+certificates come from the environment as usual.
 """
 
-import contextlib
 import http.client
 import logging
 import math
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPMessage
 from typing import Any
@@ -19,9 +18,9 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 from mlscope.assets.errors import AssetMissing, DownloadFailed
-from mlscope.assets.options import Patience
+from mlscope.assets.options import RetryPolicy
 from mlscope.assets.partial import Partial, Progress
-from mlscope.assets.resuming import Origin, Plan, origin_of, plan, question
+from mlscope.assets.resuming import Origin, Plan, origin_of, plan, request_headers
 
 _log = logging.getLogger(__name__)
 _BLOCK_BYTES = 1 << 18
@@ -31,25 +30,25 @@ _ABSENT = (401, 403, 404, 410, 451)
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A file of a web server: under which address it was asked for, and how to get it.
+    """A file of a web server: its asset address, its URL and the headers to send.
 
-    With `is_checked` its content is compared afterwards, so the way need not be encrypted.
-    `known` are the validators of a copy that is here already.
+    With `is_checked` its checksum is compared afterwards, so the transfer need not be encrypted.
+    `cached` is the origin of a copy in the cache.
     """
 
     address: str
     url: str
     is_checked: bool
-    known: Origin | None = None
+    cached: Origin | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class NotModified(Exception):
-    """The copy that is here already is still what the server has."""
+    """The cached copy is still current."""
 
 
-class _Cut(Exception):
-    """A try ended early; the argument says why. Another may go on."""
+class _Interrupted(Exception):
+    """A try ended early, for a reason; another try may continue after `wait_s`."""
 
     def __init__(self, reason: str, wait_s: float = 0.0) -> None:
         self.reason, self.wait_s = reason, wait_s
@@ -57,7 +56,7 @@ class _Cut(Exception):
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects: secrets to the same host only, off the encrypted way if checked only."""
+    """Follows redirects; sends secrets to the same host only, leaves https only with a checksum."""
 
     def __init__(self, remote: Remote) -> None:
         self._remote = remote
@@ -71,12 +70,16 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         headers: HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        """Return the next request. Raises AssetMissing for a way that can't be trusted."""
+        """Return the next request; the parameters are those of `HTTPRedirectHandler`.
+
+        Of `req`, `fp`, `code`, `msg`, `headers` and `newurl` the URLs decide. Raises AssetMissing
+        for a redirect that can't be trusted.
+        """
         old, new = urlsplit(req.full_url), urlsplit(newurl)
         if new.scheme not in ("https", "http"):
             raise AssetMissing(self._remote.address, f"redirected to {new.scheme}:")
         if new.scheme == "http" and old.scheme == "https" and not self._remote.is_checked:
-            reason = "redirected off https; give its checksum (sha256:…)"
+            reason = "redirected from https to http; give its checksum (sha256:…)"
             raise AssetMissing(self._remote.address, reason)
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
         if request is not None and (old.scheme, old.netloc) == (new.scheme, new.netloc):
@@ -89,31 +92,40 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 class Web:
     """Downloads files. Keeps no state between them."""
 
-    def __init__(self, patience: Patience) -> None:
-        self._patience = patience
+    def __init__(self, retries: RetryPolicy) -> None:
+        self._retries = retries
 
     def download(self, remote: Remote, partial: Partial, progress: Progress) -> Origin:
-        """Fill a partial file and return where it is from, with the server's validators.
+        """Fill `partial` with the file `remote`, reporting `progress`, and return its origin.
 
         Raises NotModified, AssetMissing, DownloadFailed, AssetTooLarge, CacheFull.
         """
-        opener = _opener(remote)
+        # Handlers of web addresses alone: urllib's default opener would open files and FTP too.
+        opener = urllib.request.OpenerDirector()
+        for handler in (
+            urllib.request.ProxyHandler(),
+            urllib.request.UnknownHandler(),
+            urllib.request.HTTPHandler(),
+            urllib.request.HTTPSHandler(),
+            urllib.request.HTTPDefaultErrorHandler(),
+            _Redirects(remote),
+            urllib.request.HTTPErrorProcessor(),
+        ):
+            opener.add_handler(handler)
+        opener.addheaders = [("User-Agent", "mlscope"), ("Accept-Encoding", "identity")]
         idle = tries = 0
         while True:
             before, tries = partial.size_bytes, tries + 1
             try:
                 return self._attempt(opener, remote, partial, progress)
-            except _Cut as cut:
+            except _Interrupted as end:
                 idle = 0 if partial.size_bytes > before else idle + 1
-                if idle >= self._patience.tries or tries >= self._patience.most_tries:
+                if idle >= self._retries.tries or tries >= self._retries.max_tries:
                     size_bytes = partial.size_bytes
-                    raise DownloadFailed(remote.address, cut.reason, size_bytes, tries) from cut
-                _log.info("%s: %s, trying again", remote.address, cut.reason)
-                time.sleep(self._pause_s(idle, cut.wait_s))
-
-    def _pause_s(self, idle: int, wait_s: float) -> float:
-        growing_s = self._patience.pause_s * 2.0 ** max(idle - 1, 0)
-        return min(max(growing_s, wait_s), self._patience.most_pause_s)
+                    raise DownloadFailed(remote.address, end.reason, size_bytes, tries) from end
+                _log.info("%s: %s, trying again", remote.address, end.reason)
+                growing_s = self._retries.pause_s * 2.0 ** max(idle - 1, 0)
+                time.sleep(min(max(growing_s, end.wait_s), self._retries.max_pause_s))
 
     def _attempt(
         self,
@@ -122,49 +134,45 @@ class Web:
         partial: Partial,
         progress: Progress,
     ) -> Origin:
-        kept = Origin.read(partial.origin(), remote.url)
-        asked = question(partial.size_bytes, kept, remote.known, is_checked=remote.is_checked)
-        request = urllib.request.Request(remote.url, headers=dict(asked))  # noqa: S310
+        partial_origin = Origin.read(partial.origin(), remote.url)
+        sent = request_headers(
+            partial.size_bytes, partial_origin, remote.cached, is_checked=remote.is_checked
+        )
+        request = urllib.request.Request(remote.url, headers=dict(sent))  # noqa: S310
         for name, value in remote.headers.items():
             request.add_unredirected_header(name, value)
         try:
-            with self._opened(opener, request) as answer:
+            try:
+                answer: Any = opener.open(request, timeout=self._retries.silence_s)
+            except HTTPError as error:
+                answer = error
+            with answer:
                 status, headers = answer.status, answer.headers
                 now = origin_of(remote.url, status, headers)
-                planned = plan(status, headers, partial.size_bytes, kept, now)
-                _obey(planned, remote, partial, now)
+                planned = plan(status, headers, partial.size_bytes, partial_origin, now)
+                _follow(planned, remote, partial, now)
                 if planned is not Plan.COMPLETE:
                     _copy(answer, partial, now.size_bytes, progress)
         except (http.client.HTTPException, OSError) as error:
-            raise _Cut(_words(error)) from error
+            reason = getattr(error, "reason", None)
+            raise _Interrupted(str(reason or error) or type(error).__name__) from error
         if now.size_bytes is not None and partial.size_bytes != now.size_bytes:
-            raise _Cut(f"cut after {partial.size_bytes} of {now.size_bytes} bytes")
+            raise _Interrupted(f"cut after {partial.size_bytes} of {now.size_bytes} bytes")
         return now
 
-    @contextlib.contextmanager
-    def _opened(
-        self, opener: urllib.request.OpenerDirector, request: urllib.request.Request
-    ) -> Iterator[Any]:
-        try:
-            answer: Any = opener.open(request, timeout=self._patience.silence_s)
-        except HTTPError as error:
-            answer = error
-        with answer:
-            yield answer
 
-
-def _obey(planned: Plan, remote: Remote, partial: Partial, now: Origin) -> None:
-    """Bring the partial file to where the answer goes on, or say why that can't be."""
+def _follow(planned: Plan, remote: Remote, partial: Partial, now: Origin) -> None:
+    """Prepare `partial` for the bytes of the answer, or raise why there are none."""
     if planned is Plan.UNCHANGED:
         raise NotModified
     if planned is Plan.RESTART_ASK:
         partial.restart()
-        raise _Cut("the file changed at its origin")
+        raise _Interrupted("the file changed at its origin")
     if planned is Plan.FAIL:
         reason = f"the server answers {now.status}"
         if now.status in _PASSING:
-            raise _Cut(reason, now.retry_after_s)
-        hint = "; check the address and who may read it" if now.status in _ABSENT else ""
+            raise _Interrupted(reason, now.retry_after_s)
+        hint = "; check the address and its access rights" if now.status in _ABSENT else ""
         raise AssetMissing(remote.address, reason + hint)
     if planned is Plan.RESTART:
         partial.restart()
@@ -177,31 +185,9 @@ def _copy(answer: Any, partial: Partial, size_bytes: int | None, progress: Progr
     if size_bytes is not None:
         partial.reserve(size_bytes)
     progress(partial.size_bytes, size_bytes)
-    most = math.inf if size_bytes is None else size_bytes
+    limit_bytes = math.inf if size_bytes is None else size_bytes
     while block := answer.read(_BLOCK_BYTES):
-        if partial.size_bytes + len(block) > most:
+        if partial.size_bytes + len(block) > limit_bytes:
             raise http.client.HTTPException("more bytes than announced")
         partial.write((block,))
         progress(partial.size_bytes, size_bytes)
-
-
-def _opener(remote: Remote) -> urllib.request.OpenerDirector:
-    """Return an opener of web addresses alone: urllib's own would open files and FTP too."""
-    opener = urllib.request.OpenerDirector()
-    for each in (
-        urllib.request.ProxyHandler(),
-        urllib.request.UnknownHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        _Redirects(remote),
-        urllib.request.HTTPErrorProcessor(),
-    ):
-        opener.add_handler(each)
-    opener.addheaders = [("User-Agent", "mlscope"), ("Accept-Encoding", "identity")]
-    return opener
-
-
-def _words(error: Exception) -> str:
-    reason = getattr(error, "reason", None)
-    return str(reason or error) or type(error).__name__

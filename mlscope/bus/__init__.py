@@ -1,5 +1,6 @@
-"""The bus: a small protocol, its NATS implementation and an in-memory twin.
+"""The bus: a small protocol (`bus.Bus`) and its implementation over NATS.
 
-Owns: streams, durables and buckets as data; delivery, redelivery, dead letters; guarded writes.
-Knows: no service.
+Owns: streams, durables, buckets and permissions as data; delivery, redelivery, dead letters;
+guarded writes. Knows: no service. `mlscope.testing.memory_bus` implements the same protocol in
+memory, and both pass the same contract tests.
 """

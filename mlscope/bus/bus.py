@@ -1,102 +1,65 @@
-"""The bus: what services may do with messages. Two implementations, one contract test suite.
+"""The bus protocol: everything a service does with messages.
 
-A fact is published durably and answered with its sequence; a command is asked and answered;
-a durable delivers facts until they are acknowledged; a bucket keeps the newest value of a key.
+Facts are published to a durable log, which returns their sequence. Commands are sent and answered.
+A durable (a named consumer) delivers facts until they are acknowledged. A bucket keeps the newest
+value of each key. Two implementations (`bus.nats`, `testing.memory_bus`) pass one suite of
+contract tests.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
-from mlscope.bus.hearing import Hearing
-from schemas.message import Envelope, Fact
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """A fact as the log keeps it; `sequence` is its place in its stream."""
-
-    subject: str
-    sequence: int
-    envelope: Envelope
-    fact: Fact
+from mlscope.bus.live import LiveMessages
+from mlscope.bus.records import Entry, ReceivedCommand, Recorded, ServiceInfo
+from schemas.message import Fact
 
 
 class Delivery(Protocol):
-    """One fact handed to a durable; it comes again until acknowledged."""
+    """One delivery of a fact; the fact is delivered again until it is acknowledged."""
 
     @property
     def recorded(self) -> Recorded:
-        """The fact."""
+        """The fact, with its subject and sequence."""
         ...
 
     @property
     def tries(self) -> int:
-        """How often it was delivered, from 1."""
+        """The number of deliveries of this fact so far, from 1."""
         ...
 
     async def ack(self) -> None:
-        """Say that it is done, after its effects are durable."""
+        """Acknowledge the fact. Call this once its effects are durable."""
         ...
 
     async def retry(self, delay_s: float | None = None) -> None:
-        """Ask for it again: after `delay_s`, or after the durable's own backoff.
+        """Request redelivery after `delay_s` seconds; None uses the durable's own backoff.
 
-        Past the durable's last try it is buried instead.
+        After the durable's last try the fact is buried instead.
         """
         ...
 
-    async def working(self) -> None:
-        """Ask for more time before it is taken as lost."""
+    async def in_progress(self) -> None:
+        """Extend the time until the server redelivers the fact."""
         ...
 
     async def bury(self, reason: str) -> None:
-        """Give up on it: a dead letter with the reason, and never again."""
+        """Record the fact as a dead letter with the reason; it is not delivered again."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A bucket's key and value; `value` None says that the key is gone."""
-
-    bucket: str
-    key: str
-    value: bytes | None
-    revision: int
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A command as it came: its subject, its body, and whether somebody waits for the answer."""
-
-    subject: str
-    body: bytes
-    wants_answer: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceFacts:
-    """What NATS's own discovery tells of a service (`$SRV.PING/INFO/STATS`)."""
-
-    name: str
-    version: str
-    description: str
-    endpoints: Mapping[str, str]
-
-
 StatsSource = Callable[[], Mapping[str, object]]
-"""What a service adds to `$SRV.STATS`: sequence seen, state digest, queue lengths."""
+"""Returns the data a service adds to `$SRV.STATS`: sequences, state digest, queue lengths."""
 
 LIMIT_RUNNING = 64
-"""Commands of one subject that are at work at a time, unless its service says otherwise."""
+"""Default number of commands on one subject that run at once."""
 
-Answerer = Callable[[Asked], Awaitable[bytes | None]]
-"""Answers a command. What it raises is logged and answered with `Refused(unavailable)`."""
+Answerer = Callable[[ReceivedCommand], Awaitable[bytes | None]]
+"""Answers a command. An exception is logged and answered with `Refused(unavailable)`."""
 
 
 class Bus(Protocol):
-    """One connection of one service. All waits are bounded; a lost server is waited for."""
+    """One connection of one service. Every wait is bounded, also the wait for a lost server."""
 
     name: str
 
@@ -109,20 +72,25 @@ class Bus(Protocol):
         expected: tuple[str, int] | None = None,
         traceparent: str = "",
     ) -> int:
-        """Record a fact durably under `id` and return its sequence; the same id again is dropped.
+        """Record `fact` durably under `id` and return its sequence.
 
-        `expected` is (filter, last sequence seen on it); Conflict when another fact came first.
-        Repeats under the same id while the server is away.
+        The log drops a second fact with the same id. `cause` is the id of the fact or command that
+        led to this one; `traceparent` is the W3C trace context. `expected` is (filter, last
+        sequence read on it): if another fact was recorded on the filter since, Conflict is raised.
+        While the server is away, publishing is retried under the same id.
         Raises Conflict, StreamFull, Unreachable.
         """
         ...
 
     async def publish_live(self, subject: str, body: bytes) -> None:
-        """Send a message nobody keeps."""
+        """Send a message that is not stored."""
         ...
 
     async def ask(self, subject: str, body: bytes, *, timeout_s: float = 5.0) -> bytes:
-        """Send a command and return its answer. Raises NoAnswer, Unreachable."""
+        """Send the command `body` to `subject` and return the answer.
+
+        Raises NoAnswer after `timeout_s`, Unreachable without a connection.
+        """
         ...
 
     async def answer(
@@ -134,49 +102,58 @@ class Bus(Protocol):
         limit_pending: int | None = None,
         limit_running: int = LIMIT_RUNNING,
     ) -> None:
-        """Answer commands on `subject` (may hold wildcards) until the bus closes.
+        """Answer commands on `subject` (which may hold wildcards) until the bus closes.
 
-        At most `limit_pending` (None: as the settings say) are taken, `limit_running` of them at
-        work; beyond that `Refused(busy)` is answered at once.
+        Of several services in the same `queue` group, one gets each command; None: every one does.
+        At most `limit_pending` commands are accepted (None: as set by the settings) and
+        `limit_running` of them run at once through `answerer`; further commands are answered with
+        `Refused(busy)` at once.
         """
         ...
 
-    def hear(self, subject: str) -> Hearing:
-        """Yield (subject, body) of live messages; a slow reader loses the oldest, counted."""
+    def subscribe(self, subject: str) -> LiveMessages:
+        """Return the live messages on `subject`, as pairs of subject and body.
+
+        A slow reader loses the oldest messages; `LiveMessages.dropped` counts them.
+        """
         ...
 
     def deliveries(
         self, durable: str, *, batch: int = 1
     ) -> AsyncGenerator[Sequence[Delivery], None]:
-        """Yield deliveries of a durable, up to `batch` at a time; for ever, over reconnects.
+        """Yield deliveries of a durable, up to `batch` at a time, without end, across reconnects.
 
-        `durable` names one of `streams.DURABLES`. What can't be decoded is buried, not yielded.
+        `durable` names one of `streams.DURABLES`. Messages that can't be decoded are buried.
         """
         ...
 
     async def read(self, filter_subject: str, *, after: int = 0) -> list[Recorded]:
-        """Return every fact on a filter beyond sequence `after`, in order.
+        """Return every fact on a filter with a sequence above `after`, in order.
 
-        A filter whose entity is `*` (`story_of`) reads the stream of decisions and outcomes.
-        What can't be decoded is skipped and logged.
+        A filter with the entity `*` (`subjects.story_of`) reads the stream of decisions and
+        outcomes. Messages that can't be decoded are logged and skipped.
         """
         ...
 
     def follow(
         self, filter_subject: str, *, after: int = 0
     ) -> AsyncGenerator[Recorded | None, None]:
-        """Yield every fact on a filter in order, then those to come; None once when caught up."""
+        """Yield every fact on a filter with a sequence above `after`, in order, without end.
+
+        Yields None once, when all facts recorded so far were yielded.
+        """
         ...
 
     async def put(self, bucket: str, key: str, value: bytes, *, revision: int | None = None) -> int:
-        """Set a key and return its revision; with `revision`, only if that is its newest.
+        """Set `key` in `bucket` to `value` and return its new revision.
 
-        `revision=0` asks that the key be new. Raises Conflict.
+        With `revision`, set it only if that is its newest revision; 0 means that the key must be
+        new. Raises Conflict.
         """
         ...
 
     async def get(self, bucket: str, key: str) -> Entry | None:
-        """Return a key's entry, or None."""
+        """Return a key's entry, or None if the key does not exist."""
         ...
 
     async def delete(self, bucket: str, key: str) -> None:
@@ -184,49 +161,52 @@ class Bus(Protocol):
         ...
 
     def watch(self, bucket: str) -> AsyncGenerator[Entry | None, None]:
-        """Yield every key as it is now, then None once, then every change; for ever.
+        """Yield every current entry, then None once, then every change, without end.
 
-        A key whose lease ran out comes as an entry without value.
+        A key that was deleted or expired is yielded as an entry without a value.
         """
         ...
 
     async def changes(self, bucket: str, *, after: int) -> list[Entry]:
-        """Return the keys whose newest revision is beyond `after`, in the order they were set.
+        """Return the keys whose newest revision is above `after`, in the order they were set.
 
-        A key that was removed comes without value.
+        A deleted key is returned as an entry without a value.
         """
         ...
 
     async def put_object(self, subject: str, name: str, body: bytes) -> str:
-        """Store a large payload of a fact on `subject` and return its sha256.
+        """Store `body`, the large payload of a fact on `subject`, and return its sha256.
 
-        A name stands for one body for ever: Conflict when it is taken by another.
-        Raises Conflict, PayloadsFull, Unreachable.
+        A `name` belongs to one body for ever. Raises Conflict when another body has this name,
+        PayloadsFull, Unreachable.
         """
         ...
 
     async def get_object(self, subject: str, name: str, sha256: str) -> bytes:
-        """Return a large payload of a fact on `subject`. Raises PayloadMismatch, NoSuchPayload."""
+        """Return the large payload `name` of a fact on `subject`, checked against `sha256` (hex).
+
+        Raises PayloadMismatch, NoSuchPayload.
+        """
         ...
 
     async def purge(self, filter_subject: str, *, up_to: int = 0) -> None:
-        """Drop a stream's messages on a filter (a run's batches, once they are rows).
+        """Delete a stream's messages on a filter (a run's batches, once they are rows).
 
-        `up_to` is the last sequence to drop; 0 means all. Large payloads go with the messages
-        that refer to them; with all of them, those that no message refers to go as well.
+        `up_to` is the last sequence to delete; 0 deletes all. Large payloads are deleted with the
+        messages that refer to them; a purge of all messages also deletes unreferenced payloads.
         """
         ...
 
     async def acknowledged(self, durable: str) -> int:
-        """Return the sequence up to which a durable has acknowledged every message of its own."""
+        """Return the sequence up to which every message of a durable is acknowledged."""
         ...
 
-    async def announce(self, facts: ServiceFacts, stats: StatsSource) -> None:
-        """Answer NATS's own discovery for this service until the bus closes."""
+    async def announce(self, info: ServiceInfo, stats: StatsSource) -> None:
+        """Answer NATS service discovery (`$SRV.PING/INFO/STATS`) until the bus closes."""
         ...
 
     async def close(self) -> None:
-        """Stop within a bound: deliveries end, waiting calls raise Unreachable."""
+        """Close within a bounded time: deliveries end, waiting calls raise Unreachable."""
         ...
 
 

@@ -1,73 +1,77 @@
-"""What a service answers to NATS's own discovery (ADR-32). Pure but for its instance's name."""
+"""Answers to NATS service discovery (ADR-32): `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS`."""
 
 import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from mlscope.bus.answering import Counts
-from mlscope.bus.bus import ServiceFacts, StatsSource
+from mlscope.bus.bus import StatsSource
+from mlscope.bus.command_queue import CommandCounts
+from mlscope.bus.records import ServiceInfo
 
-Counted = Callable[[str], Counts]
-"""Returns what became of the commands on a subject."""
+CountsOf = Callable[[str], CommandCounts]
+"""Returns the counts of the commands on a subject."""
 
 _VERBS = ("PING", "INFO", "STATS")
 
 
-class Announced:
-    """One announced service instance."""
+class ServiceInstance:
+    """One running instance of a service, as service discovery shows it."""
 
-    def __init__(self, facts: ServiceFacts, stats: StatsSource, counted: Counted) -> None:
-        """`stats` is asked at every `$SRV.STATS`, as is `counted` for each endpoint."""
+    def __init__(self, info: ServiceInfo, stats: StatsSource, counts: CountsOf) -> None:
+        """Describe the instance by `info`; each `$SRV.STATS` calls `stats` and `counts`.
+
+        `counts` is called once for each endpoint, with its subject.
+        """
         self.instance = secrets.token_hex(11)
-        self._facts = facts
+        self._info = info
         self._stats = stats
-        self._counted = counted
+        self._counts = counts
         self._started = datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
     def subjects(self) -> list[str]:
-        """Return where questions come: to every service, to this kind, to this instance."""
-        name = self._facts.name
+        """Return the subjects of questions to all services, to this service, to this instance."""
+        name = self._info.name
         scopes = ("", f".{name}", f".{name}.{self.instance}")
         return [f"$SRV.{verb}{scope}" for verb in _VERBS for scope in scopes]
 
-    def told(self, subject: str) -> dict[str, Any]:
-        """Return the answer to a question that came on `subject`."""
+    def answer_to(self, subject: str) -> dict[str, Any]:
+        """Return the answer, as JSON fields, to a question received on `subject`."""
         verb = subject.split(".")[1]
         answer: dict[str, Any] = {
             "type": f"io.nats.micro.v1.{verb.lower()}_response",
-            "name": self._facts.name,
+            "name": self._info.name,
             "id": self.instance,
-            "version": self._facts.version,
+            "version": self._info.version,
             "metadata": {},
         }
         if verb == "INFO":
-            answer["description"] = self._facts.description
+            answer["description"] = self._info.description
             answer["endpoints"] = [
-                {"name": name, "subject": subject, "queue_group": self._facts.name}
-                for name, subject in self._facts.endpoints.items()
+                {"name": name, "subject": subject, "queue_group": self._info.name}
+                for name, subject in self._info.endpoints.items()
             ]
         if verb == "STATS":
             answer["started"] = self._started
-            answer["endpoints"] = self._measured()
+            answer["endpoints"] = self._endpoint_stats()
         return answer
 
-    def _measured(self) -> list[dict[str, Any]]:
-        """Return an endpoint a subject; the service's own data are with the first."""
-        endpoints = self._facts.endpoints or {self._facts.name: ""}
-        measured = [self._endpoint(name, subject) for name, subject in endpoints.items()]
-        measured[0]["data"] = dict(self._stats())
-        return measured
-
-    def _endpoint(self, name: str, subject: str) -> dict[str, Any]:
-        counts = self._counted(subject)
-        return {
-            "name": name,
-            "subject": subject,
-            "queue_group": self._facts.name,
-            "num_requests": counts.requests,
-            "num_errors": counts.errors,
-            "last_error": counts.last_error,
-            "processing_time": counts.processing_ns,
-            "average_processing_time": counts.processing_ns // max(counts.requests, 1),
-        }
+    def _endpoint_stats(self) -> list[dict[str, Any]]:
+        """Return the statistics of each endpoint; the first also holds the service's own data."""
+        endpoints = []
+        for name, subject in (self._info.endpoints or {self._info.name: ""}).items():
+            counts = self._counts(subject)
+            endpoints.append(
+                {
+                    "name": name,
+                    "subject": subject,
+                    "queue_group": self._info.name,
+                    "num_requests": counts.requests,
+                    "num_errors": counts.errors,
+                    "last_error": counts.last_error,
+                    "processing_time": counts.processing_ns,
+                    "average_processing_time": counts.processing_ns // max(counts.requests, 1),
+                }
+            )
+        endpoints[0]["data"] = dict(self._stats())
+        return endpoints

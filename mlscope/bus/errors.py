@@ -1,55 +1,55 @@
-"""What can go wrong on the bus; errors of the client library are translated into these."""
+"""Errors of the bus; errors of the client library are translated into these."""
 
 from collections.abc import Mapping
 from typing import Any, Self
 
 
 class BusError(Exception):
-    """The bus could not do what was asked."""
+    """A call on the bus failed."""
 
 
 class Unreachable(BusError):
-    """No server answered within the bound."""
+    """No server could be reached in time."""
 
 
-class Silence(Unreachable):
-    """A server is connected, but what was asked of it is not answered in time."""
+class NoReply(Unreachable):
+    """A server is connected, but sent no reply in time."""
 
 
 class NoAnswer(BusError):
-    """Nobody answered a command in time."""
+    """No service answered a command in time."""
 
     def __init__(self, subject: str) -> None:
-        """Name the subject that was asked."""
+        """Name the command's subject."""
         self.subject = subject
         super().__init__(f"no answer on {subject}")
 
 
 class Conflict(BusError):
-    """Somebody else wrote first: read again and decide anew."""
+    """Another writer was first: read again and decide again."""
 
-    def __init__(self, subject: str, expected: int, found: int = 0) -> None:
-        """Name what was guarded, the sequence expected, and the one found, 0 where not told."""
+    def __init__(self, subject: str, expected: int, actual: int = 0) -> None:
+        """Name the guarded `subject`, the `expected` sequence and the `actual` one (0: unknown)."""
         self.subject = subject
         self.expected = expected
-        self.found = found
+        self.actual = actual
         super().__init__(f"{subject} is beyond sequence {expected}")
 
 
 class StreamFull(BusError):
-    """The stream refuses more until some of it is purged."""
+    """The stream is full: it refuses messages until some are purged."""
 
     def __init__(self, subject: str) -> None:
-        """Name the subject that was refused."""
+        """Name the subject of the refused message."""
         self.subject = subject
         super().__init__(f"stream full: {subject}")
 
 
 class PayloadsFull(StreamFull):
-    """An object store refuses more until batches are purged or the store is made larger."""
+    """The object store is full: purge batches or enlarge the store."""
 
     def __init__(self, subject: str, store: str) -> None:
-        """Name the subject whose fact is too large to travel without an object, and the store."""
+        """Name the subject of the fact with the large payload, and the full store."""
         super().__init__(subject)
         self.store = store
         fix = "raise MLSCOPE_PAYLOADS_MAX_BYTES and provision"
@@ -57,10 +57,10 @@ class PayloadsFull(StreamFull):
 
 
 class NotPermitted(BusError):
-    """The key in use may not do that."""
+    """The connection's key has no permission for this."""
 
     def __init__(self, subject: str) -> None:
-        """Name the subject that was denied."""
+        """Name the denied subject."""
         self.subject = subject
         super().__init__(f"not permitted: {subject}")
 
@@ -69,22 +69,22 @@ class NotProvisioned(BusError):
     """A stream, durable or bucket is missing: run `mlscope provision`."""
 
     def __init__(self, name: str) -> None:
-        """Name what is missing."""
+        """Name the missing stream, durable or bucket."""
         self.name = name
         super().__init__(f"{name} does not exist; run `mlscope provision`")
 
 
 class PayloadTooLarge(BusError):
-    """A message is larger than the server takes: send an object's name and checksum instead."""
+    """A message is larger than the server accepts; store it as an object instead."""
 
     def __init__(self, subject: str, size_bytes: int, limit_bytes: int) -> None:
-        """Name the subject, the message's size and the server's bound."""
+        """Name the `subject`, the message's `size_bytes` and the server's `limit_bytes`."""
         self.subject, self.size_bytes, self.limit_bytes = subject, size_bytes, limit_bytes
-        super().__init__(f"{subject}: {size_bytes} bytes, at most {limit_bytes} are taken")
+        super().__init__(f"{subject}: {size_bytes} bytes, the limit is {limit_bytes}")
 
 
 class NoSuchPayload(BusError):
-    """A large payload is gone or never was."""
+    """A large payload does not exist (any more)."""
 
     def __init__(self, name: str) -> None:
         """Name the payload."""
@@ -93,25 +93,25 @@ class NoSuchPayload(BusError):
 
 
 class PayloadMismatch(BusError):
-    """A large payload is not what its checksum says."""
+    """A large payload does not match its checksum."""
 
-    def __init__(self, name: str, expected: str, found: str) -> None:
-        """Name the payload and both checksums."""
-        self.name, self.expected, self.found = name, expected, found
-        super().__init__(f"payload {name}: sha256 {found}, expected {expected}")
+    def __init__(self, name: str, expected: str, actual: str) -> None:
+        """Give the payload's `name`, and the `expected` and `actual` sha256."""
+        self.name, self.expected, self.actual = name, expected, actual
+        super().__init__(f"payload {name}: sha256 {actual}, expected {expected}")
 
 
 class ServerRefused(BusError):
-    """JetStream refused a call of its API."""
+    """JetStream refused an API call."""
 
     def __init__(self, subject: str, code: int, error: int, description: str) -> None:
-        """Name the subject called, the HTTP-like code, JetStream's own number and its words."""
+        """Give the API `subject`, the HTTP-like `code`, JetStream's `error` and `description`."""
         self.subject, self.code, self.error, self.description = subject, code, error, description
         super().__init__(f"{subject}: {description} ({code}/{error})")
 
     @classmethod
     def of(cls, subject: str, error: Mapping[str, Any]) -> Self:
-        """Read the `error` of an answer."""
+        """Return the error in the field `error` of an answer on `subject`."""
         return cls(
             subject,
             int(error.get("code", 0)),

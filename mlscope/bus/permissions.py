@@ -1,32 +1,32 @@
-"""Who may say and hear what: the one table from which a NATS server's users are written.
+"""The permissions of every connection: the one table that a NATS server's users are made from.
 
-Every connection has a name, which is also its key and its inbox prefix. A name without an entry
-may do nothing. An entry holds the rights in use and no other: a test plays every service's story
-and fails on a right that is missing as on one that nothing uses.
+Every connection has a name, which is also the name of its key and its inbox prefix. A name without
+an entry may do nothing. An entry holds exactly the permissions in use: a test plays the story of
+every service and fails on a missing permission and on an unused one.
 
-No service may create a consumer, for its deliveries could be sent to any subject: reading is by
-Direct Get, following by hearing the live subjects beside it.
+No service may create a consumer, because a consumer can deliver messages to any subject. Services
+read with Direct Get, and follow by subscribing to the live subjects as well.
 
-Agents run other people's models and are trusted least. One with a key of its own (`agent-NAME`,
-made by `mlscope keys --agent NAME`) hears no other agent's orders, writes no other lease and
-announces nobody else; its name ends the subject of all it says of a run, and a fact is taken only
-under its own subject. Agents that share the key `agent` trust each other: each may hear the orders
-of all, speak for any, and end any lease.
+Agents run other people's models and are trusted least. An agent with its own key (`agent-NAME`,
+made by `mlscope keys --agent NAME`) can't receive another agent's commands, write another lease or
+announce another agent. The subjects of its facts about runs end with its name, and a fact counts
+only on its own subject. Agents that share the key `agent` trust each other: each may receive the
+commands of all, publish as any of them, and end any lease.
 
-What no key keeps an agent from: speaking, under its own name, of a run that another one has;
-taking the name of a large payload before its owner does, which readers notice by the checksum in
-the fact; filling a stream; dropping all leases at once by a roll-up, which the server insists on
-where expired keys leave markers. Their holders renew them with the next heartbeat.
+No key prevents that an agent publishes, under its own name, facts about another agent's run; takes
+the name of a large payload before its owner does (readers notice this by the checksum in the fact);
+fills a stream; or drops all leases at once by a roll-up, which the server insists on allowing where
+expired keys leave markers. (The holders renew their leases with the next heartbeat.)
 
-Requesters share a key, and a store for what requests are too small for (`uploads`): one may fill it
-for a day, or write over another's file, which agents notice by its checksum. It refuses when full,
-and nothing else is kept there.
+Requesters share one key, and one store for files that are too large for a request (`uploads`). A
+requester may fill it for a day, or overwrite another's file, which agents notice by its checksum.
+The store refuses files when it is full, and holds nothing else.
 
-The provisioner makes and changes the streams, stores and durables that there are in `streams`, and
-deletes and purges nothing. What a key that may change a stream can't be kept from, since a right
-names a subject and not a body: giving that stream limits which empty it, or subjects of others.
+The provisioner makes and changes the streams, stores and durables in `streams`; it deletes and
+purges nothing. A permission names a subject, not a body, so no key that may change a stream can be
+prevented from setting limits that empty it, or from giving it the subjects of other streams.
 
-Subjects are NATS permission subjects (`*` one token, a final `>` one or more).
+Subjects are NATS permission subjects (`*` is one token, a final `>` one or more tokens).
 """
 
 import re
@@ -48,8 +48,8 @@ from mlscope.bus.streams import (
 )
 from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
 from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
-from schemas.catalogue import COMMANDS
 from schemas.dead import LetterBuried
+from schemas.encoding.message_index import COMMANDS
 from schemas.message import Fact
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
 from schemas.subjects import REQUEST, ROOT, agent_command, subject_of
@@ -58,17 +58,17 @@ _INBOX = "_INBOX_"
 _AGENT = "agent"
 _ANY = "*"
 _NOT_ON_PAGES = frozenset({"predictions", "spans", "flow"})
-"""Commands that the gateway has no page or address for."""
+"""Commands for which the gateway has no page or address."""
 CURATOR = "curator"
-"""The connection that puts and removes artifacts."""
+"""The connection that adds and removes artifacts."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """The subjects one connection may publish to and subscribe to; neither may be empty.
+    """The subjects one connection may publish and subscribe to; neither may be empty.
 
-    NATS reads an empty list as *everything*, hence the check.
+    NATS reads an empty list as every subject, hence the check.
     """
 
     publish: tuple[str, ...]
@@ -87,8 +87,8 @@ def inbox_prefix(name: str) -> str:
 def is_inbox(reply: str) -> bool:
     """Tell whether a reply subject may be answered.
 
-    The server lets an asker name any reply subject, and the answer is sent with the rights of who
-    answers: on another subject than an inbox it could pass for a fact.
+    The server lets a requester name any reply subject, and the answer is sent with the permissions
+    of the service that answers: on a subject that is no inbox it could pass for a fact.
     """
     return reply.startswith(_INBOX)
 
@@ -102,24 +102,24 @@ def _requests(*verbs: str) -> tuple[str, ...]:
 
 
 def _entities(*entities: str) -> tuple[str, ...]:
-    """To publish: say any fact of an entity. To subscribe: hear them as they are said."""
+    """Publish, or subscribe to, all facts of an entity."""
     return tuple(f"{ROOT}.{entity}.>" for entity in entities)
 
 
-def _fact(fact: type[Fact], **known: str) -> str:
-    """Return the subject of a fact of whatever identity but for what is known of it."""
+def _fact(fact: type[Fact], **fixed: str) -> str:
+    """Return the subject of a type of fact; tokens that are not in `fixed` are `*`."""
     names = {"evaluation", "run", "agent", "service"} & set(fact.model_fields)
-    identity: dict[str, Any] = {name: known.get(name, _ANY) for name in names}
+    identity: dict[str, Any] = {name: fixed.get(name, _ANY) for name in names}
     return subject_of(fact.model_construct(**identity))
 
 
 def _keys(*buckets: str) -> tuple[str, ...]:
-    """Hear keys set."""
+    """Receive changes of keys."""
     return tuple(f"$KV.{bucket}.>" for bucket in buckets)
 
 
 def _batches(*streams: str) -> tuple[str, ...]:
-    """Read a stream from a sequence on, many messages at a time."""
+    """Read a stream from a sequence on, in batches."""
     return tuple(f"$JS.API.DIRECT.GET.{stream}" for stream in streams)
 
 
@@ -129,7 +129,7 @@ def _newest(stream: str, subject: str) -> str:
 
 
 def _consume(durable: str) -> tuple[str, ...]:
-    """Pull from a durable consumer that the provisioner made, and acknowledge."""
+    """Pull from a durable that the provisioner made, and acknowledge."""
     stream = durable_named(durable).stream
     return (
         f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}",
@@ -137,8 +137,8 @@ def _consume(durable: str) -> tuple[str, ...]:
     )
 
 
-def _asked_of(durable: str) -> str:
-    """Ask how far a durable consumer is."""
+def _progress_of(durable: str) -> str:
+    """Read the state of a durable: what it has acknowledged."""
     return f"$JS.API.CONSUMER.INFO.{durable_named(durable).stream}.{durable}"
 
 
@@ -146,38 +146,24 @@ def _purge(*streams: str) -> tuple[str, ...]:
     return tuple(f"$JS.API.STREAM.PURGE.{stream}" for stream in streams)
 
 
-def _make() -> tuple[str, ...]:
-    """Make, or bring up to date, what services bind to."""
-    streams = (
-        *(stream.name for stream in STREAMS),
-        *(f"KV_{bucket.name}" for bucket in BUCKETS),
-        *(f"OBJ_{store.name}" for store in STORES),
-    )
-    verbs = ("CREATE", "UPDATE")
-    return (
-        *(f"$JS.API.STREAM.{verb}.{stream}" for stream in streams for verb in verbs),
-        *(f"$JS.API.CONSUMER.DURABLE.CREATE.{each.stream}.{each.name}" for each in DURABLES),
-    )
-
-
 def _described(store: str) -> str:
-    """Return where a store describes its large payloads."""
+    """Return the subjects of the descriptions of a store's large payloads."""
     return f"$O.{store}.M.*"
 
 
 def _fetch(*stores: str) -> tuple[str, ...]:
     """Read large payloads."""
-    seen = (_look_for(store) for store in stores)
-    return (*seen, *_batches(*(f"OBJ_{store}" for store in stores)))
+    descriptions = (_look_for(store) for store in stores)
+    return (*descriptions, *_batches(*(f"OBJ_{store}" for store in stores)))
 
 
-def _keep() -> tuple[str, ...]:
-    """Write large facts; `_fetch` goes with it where the service reads some, too."""
+def _store_facts() -> tuple[str, ...]:
+    """Write large facts; a service that also reads some has `_fetch` as well."""
     return (f"$O.{OBJECTS}.C.*", _described(OBJECTS))
 
 
-def _keep_batches(agent: str) -> tuple[str, ...]:
-    """Write an agent's large batches: below the subject of the fact."""
+def _store_batches(agent: str) -> tuple[str, ...]:
+    """Write an agent's large batches, whose subjects hold the subject of the fact."""
     return (f"$O.{BATCHES}.C.*.*.*.*.{agent}.*", _described(BATCHES), _look_for(BATCHES))
 
 
@@ -186,21 +172,12 @@ def _artifacts(store: str = ARTIFACTS) -> tuple[str, ...]:
     return (_newest(f"OBJ_{store}", f"$O.{store}.M.*"), *_batches(f"OBJ_{store}"))
 
 
-def _upload() -> tuple[str, ...]:
-    """Put files where they stay for a day; nothing there can be removed, or read back."""
-    return (
-        f"$O.{UPLOADS}.C.*",
-        f"$O.{UPLOADS}.M.*",
-        _newest(f"OBJ_{UPLOADS}", f"$O.{UPLOADS}.M.*"),
-    )
-
-
 def _look_for(store: str) -> str:
-    """Look whether a large payload is there already."""
+    """Check whether a large payload exists."""
     return _newest(f"OBJ_{store}", _described(store))
 
 
-_SAID_BY_AGENTS = (
+_AGENT_FACTS = (
     RunReady,
     RunCompleted,
     RunFailed,
@@ -218,20 +195,20 @@ def _buries(service: str) -> str:
 
 
 def _discovered(service: str) -> tuple[str, ...]:
-    """Hear the questions of NATS's own discovery: to all, to the service, to an instance."""
+    """Receive the questions of NATS service discovery: to all, to a service, to an instance."""
     return ("$SRV.*", f"$SRV.*.{service}", f"$SRV.*.{service}.*")
 
 
 def _agent(agent: str, inbox: str, lease: str) -> Permission:
     return Permission(
         publish=(
-            *(_fact(fact, agent=agent) for fact in _SAID_BY_AGENTS),
+            *(_fact(fact, agent=agent) for fact in _AGENT_FACTS),
             f"$KV.leases.{lease}",
             _newest("KV_leases", f"$KV.leases.{lease}"),
             _buries(_AGENT),
-            *_keep(),
+            *_store_facts(),
             _look_for(OBJECTS),
-            *_keep_batches(agent),
+            *_store_batches(agent),
             *_artifacts(),
             *_artifacts(UPLOADS),
             *_inboxes("scheduler", "requester"),
@@ -246,15 +223,15 @@ def agent_key(agent: str) -> str:
 
 
 def agent_inbox(agent: str) -> str:
-    """Return the connection name below which an agent takes answers, whichever key it has."""
+    """Return the inbox name below which an agent receives answers, whichever key it has."""
     return f"{_AGENT}.{agent}"
 
 
 def permission_of(name: str) -> Permission:
-    """Return what a connection may do: an entry of the table, or an agent's own rights.
+    """Return the permissions of a connection: an entry of the table, or those of one agent.
 
-    Raises KeyError for a name that has neither. No agent may be called like who else answers
-    queries.
+    Raises KeyError for a name that has neither. `scheduler` is not allowed as the name of an agent,
+    because the scheduler also publishes answers of queries.
     """
     agent = name.removeprefix(agent_key(""))
     if agent in (name, "scheduler") or not _TOKEN.fullmatch(agent):
@@ -276,7 +253,7 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *_consume("registry"),
                 _buries("registry"),
                 *_fetch(OBJECTS),
-                *_keep(),
+                *_store_facts(),
                 *_inboxes("requester", "gateway"),
             ),
             subscribe=(
@@ -295,11 +272,11 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 "$KV.leases.*",
                 *_batches("EVALUATIONS", "FLEET", "KV_catalog", "KV_leases"),
                 *_consume("scheduler"),
-                _asked_of("registry"),
+                _progress_of("registry"),
                 _buries("scheduler"),
                 *_fetch(OBJECTS),
-                *_keep(),
-                *_keep_batches("scheduler"),
+                *_store_facts(),
+                *_store_batches("scheduler"),
                 *_inboxes("requester", "gateway"),
             ),
             subscribe=(
@@ -319,8 +296,8 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
                 *_consume("recorder"),
                 *_consume("spans"),
                 *_consume("queries"),
-                _asked_of("spans"),
-                _asked_of("queries"),
+                _progress_of("spans"),
+                _progress_of("queries"),
                 *_batches("TRACES", "QUERIES"),
                 *_purge("TRACES", "QUERIES", f"OBJ_{BATCHES}"),
                 f"$JS.API.STREAM.INFO.OBJ_{BATCHES}",
@@ -359,7 +336,14 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
             ),
         ),
         "requester": Permission(
-            publish=(*_requests(*COMMANDS), *_upload(), "$SRV.>"),
+            publish=(
+                *_requests(*COMMANDS),
+                # Files uploaded here stay for a day; requesters can't remove or read them.
+                f"$O.{UPLOADS}.C.*",
+                _described(UPLOADS),
+                _look_for(UPLOADS),
+                "$SRV.>",
+            ),
             subscribe=(
                 *_inboxes("requester"),
                 *_entities("evaluation", "run", "analysis", "query"),
@@ -377,7 +361,20 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
         ),
         "provisioner": Permission(
             publish=(
-                *_make(),
+                # Create and update all streams, stores, buckets and durables.
+                *(
+                    f"$JS.API.STREAM.{verb}.{name}"
+                    for name in (
+                        *(stream.name for stream in STREAMS),
+                        *(f"KV_{bucket.name}" for bucket in BUCKETS),
+                        *(f"OBJ_{store.name}" for store in STORES),
+                    )
+                    for verb in ("CREATE", "UPDATE")
+                ),
+                *(
+                    f"$JS.API.CONSUMER.DURABLE.CREATE.{durable.stream}.{durable.name}"
+                    for durable in DURABLES
+                ),
                 *_batches("DEAD"),
                 "$JS.API.STREAM.INFO.*",
                 "$JS.API.STREAM.MSG.GET.*",
@@ -386,4 +383,4 @@ PERMISSIONS: Mapping[str, Permission] = MappingProxyType(
         ),
     }
 )
-"""Each connection's name and what it may do."""
+"""The permissions of each connection, by name."""

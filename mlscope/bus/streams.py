@@ -1,13 +1,12 @@
-"""Streams, durables, buckets and object stores as data: `mlscope provision` makes them.
+"""Streams, durables, buckets and object stores as data: `mlscope provision` makes them. Pure.
 
-A fact above `MAX_PAYLOAD_BYTES` travels as a reference to an object, which lives exactly as long
-as the message that refers to it can still be needed. The log is kept, so the objects of its facts
-(store `payloads`) are never deleted: not even one whose fact lost a guarded write, for the same
-decision taken anew refers to it again. Batches are purged once they are rows; the objects of
-batches (store `batches`) go with the messages purged, and all of a run's with its last message.
-Both stores are bounded and refuse when full, which holds a publisher back like a full stream.
-What people put into `artifacts` they remove themselves; what a request was too small for lies in
-`uploads` for a day.
+A fact above `MAX_PAYLOAD_BYTES` refers to an object that holds its data. The object is kept as
+long as the message that refers to it may be needed. The log is never purged, so the objects of its
+facts (store `payloads`) are never deleted, not even one whose fact lost a guarded write: the same
+decision, made again, refers to it again. Batches are purged once they are rows; their objects
+(store `batches`) are deleted with the messages, and all objects of a run with its last message.
+Both stores are bounded and refuse data when full; a full store delays publishers as a full stream
+does. Users remove artifacts themselves; uploads (files too large for a request) expire after a day.
 """
 
 from dataclasses import dataclass
@@ -17,10 +16,11 @@ from schemas.subjects import ROOT
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One stream: what it captures and how long it is kept.
+    """One stream: the subjects it stores, and its limits.
 
-    `max_bytes` -1 keeps everything. A bounded stream refuses when full (discard new), unless it
-    `forgets` its oldest: anybody may write dead letters, and they must not fill the disk.
+    A `max_bytes` of -1 means no limit. A full stream refuses messages (discard new), unless it
+    `forgets`: then it drops its oldest ones. Everyone may write dead letters, and these must not
+    fill the disk.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Durable:
-    """One shared consumer; every instance of a service pulls from the same."""
+    """One shared consumer: all instances of a service pull from it."""
 
     name: str
     stream: str
@@ -45,7 +45,7 @@ class Durable:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One key-value bucket; `ttl_s` 0 keeps for ever."""
+    """One key-value bucket; with a `ttl_s` of 0 keys do not expire."""
 
     name: str
     ttl_s: float = 0.0
@@ -53,9 +53,9 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """One object store: a bounded stream of chunks that refuses when full.
+    """One object store: a bounded stream of chunks, which refuses chunks when it is full.
 
-    What is older than `ttl_s` goes by itself; 0 keeps.
+    Chunks older than `ttl_s` are deleted; 0 keeps them for ever.
     """
 
     name: str
@@ -103,16 +103,16 @@ DURABLES: tuple[Durable, ...] = (
 BUCKETS: tuple[Bucket, ...] = (Bucket("leases", ttl_s=15.0), Bucket("catalog"))
 
 OBJECTS = "payloads"
-"""The object store of large facts that are kept: nothing in it is ever deleted."""
+"""The object store for large facts of the log; its objects are never deleted."""
 
 BATCHES = "batches"
-"""The object store of large batches: an object goes with the message that refers to it."""
+"""The object store for large batches; an object is deleted with the message that refers to it."""
 
 ARTIFACTS = "artifacts"
-"""The object store of files that people put there: models, datasets."""
+"""The object store for users' files: models, datasets."""
 
 UPLOADS = "uploads"
-"""The object store of what requests are too small for: whoever asks may put files there."""
+"""The object store for files that are too large for a request; every requester may add files."""
 
 STORES: tuple[Store, ...] = (
     Store(OBJECTS, 4 * GIB),
@@ -122,17 +122,17 @@ STORES: tuple[Store, ...] = (
 )
 
 MAX_PAYLOAD_BYTES = 512 * 1024
-"""The size above which a fact becomes an object."""
+"""The size above which the data of a fact are stored as an object."""
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
-"""The largest message a server of ours takes; commands are never split."""
+"""The largest message that the server accepts; commands are never split."""
 
 
 def stream_of(subject: str) -> str:
-    """Return the name of the stream that captures a subject or filter.
+    """Return the name of the stream that stores a subject or filter.
 
-    A filter for every entity means decisions and outcomes: EVALUATIONS.
-    Raises KeyError for a subject no stream captures.
+    A filter with the entity `*` means decisions and outcomes: EVALUATIONS.
+    Raises KeyError for a subject that no stream stores.
     """
     entity = subject.split(".")[2]
     if entity == "*":
@@ -146,21 +146,22 @@ def stream_of(subject: str) -> str:
 def store_of(subject: str) -> str:
     """Return the name of the object store for large facts on a subject or filter.
 
-    Raises KeyError for a subject no stream captures.
+    Raises KeyError for a subject that no stream stores.
     """
-    (stream,) = (each for each in STREAMS if each.name == stream_of(subject))
+    (stream,) = (candidate for candidate in STREAMS if candidate.name == stream_of(subject))
     return BATCHES if stream.max_bytes > 0 and not stream.forgets else OBJECTS
 
 
-def place_of(subject: str) -> str:
-    """Return a fact's subject, or a filter, without the root every subject has."""
+def without_root(subject: str) -> str:
+    """Return a fact's subject, or a filter, without the root that every subject starts with."""
     return subject.removeprefix(f"{ROOT}.")
 
 
 def live_filters(filter_subject: str) -> tuple[str, ...]:
-    """Return the live subjects that announce new facts on a filter.
+    """Return the subjects to subscribe to in order to learn of new facts on a filter.
 
-    A filter for every entity means those of its stream: batches of others would only wake.
+    A filter with the entity `*` becomes the entities of its stream; other streams' batches would
+    only cause needless reads.
     """
     tokens = filter_subject.split(".")
     if tokens[:2] != ROOT.split(".") or tokens[2] != "*":
@@ -170,5 +171,5 @@ def live_filters(filter_subject: str) -> tuple[str, ...]:
 
 
 def durable_named(name: str) -> Durable:
-    """Return one of `DURABLES`. Raises KeyError."""
+    """Return the durable of `DURABLES` with this name. Raises KeyError."""
     return {durable.name: durable for durable in DURABLES}[name]

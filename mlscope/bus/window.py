@@ -1,4 +1,4 @@
-"""Publishing batches fast: several at once, never more than the window, none given up silently."""
+"""Publishes batches concurrently, within a bounded window, and retries until they are stored."""
 
 import asyncio
 
@@ -11,24 +11,25 @@ _MOST_PAUSE_S = 2.0
 
 
 class PublishWindow:
-    """A bounded number of facts on their way; a full stream or lost server holds them back.
+    """Publishes facts with a bounded number in flight.
 
-    Order among them is not kept, so it is for batches only, which carry their own sequence.
+    A full stream or a lost server delays facts; they are retried. The facts may be stored in any
+    order, so the window is for batches only, which carry their own sequence.
     """
 
     def __init__(self, bus: Bus, *, size: int = 64) -> None:
-        """Have at most `size` facts on their way."""
+        """Publish on `bus` with at most `size` facts in flight."""
         self._bus = bus
         self._size = size
         self._free = asyncio.Semaphore(size)
         self._failure: BaseException | None = None
-        #: what last held a fact back: a full stream, or a lost server
+        #: the last error that delayed a fact: a full stream, or a lost server
         self.held_back: StreamFull | Unreachable | None = None
         self._sending: set[asyncio.Task[int]] = set()
 
     @property
     def pending(self) -> int:
-        """How many facts are on their way."""
+        """The number of facts in flight."""
         return len(self._sending)
 
     async def put(
@@ -39,10 +40,11 @@ class PublishWindow:
         cause: str = "",
         traceparent: str = "",
     ) -> asyncio.Task[int]:
-        """Start publishing a fact once there is room and return the task of its sequence.
+        """Start publishing `fact` once there is room; return the task whose result is its sequence.
 
-        Raises what an earlier fact failed of, other than StreamFull and Unreachable: these are
-        tried again under the same id until the fact is stored or the window aborted.
+        `id`, `cause` and `traceparent` are as in `Bus.publish`. On StreamFull and Unreachable the
+        fact is retried under the same id until it is stored or the window is aborted; any other
+        error of an earlier fact is raised here.
         """
         await self._free.acquire()
         try:
@@ -50,27 +52,34 @@ class PublishWindow:
         except BaseException:
             self._free.release()
             raise
-        sending = self._send(fact, id, cause, traceparent)
+        sending = self._publish(fact, id, cause, traceparent)
         task = asyncio.get_running_loop().create_task(sending)
         self._sending.add(task)
-        task.add_done_callback(self._done)
+
+        def finished(task: asyncio.Task[int]) -> None:
+            self._sending.discard(task)
+            self._free.release()
+            if not task.cancelled() and task.exception() is not None:
+                self._failure = self._failure or task.exception()
+
+        task.add_done_callback(finished)
         return task
 
     async def drain(self) -> None:
-        """Return once every fact is stored. Raises what one of them failed of."""
+        """Return once every fact is stored. Raises the error of a fact that failed."""
         while self._sending:
             await asyncio.wait(self._sending)
         self._raise_failure()
 
     async def abort(self) -> int:
-        """Give up on what is on its way and return how many facts that were."""
-        given_up = list(self._sending)
-        for task in given_up:
+        """Cancel the facts in flight and return their number."""
+        cancelled = list(self._sending)
+        for task in cancelled:
             task.cancel()
-        await asyncio.gather(*given_up, return_exceptions=True)
-        return len(given_up)
+        await asyncio.gather(*cancelled, return_exceptions=True)
+        return len(cancelled)
 
-    async def _send(self, fact: Fact, fact_id: str, cause: str, traceparent: str) -> int:
+    async def _publish(self, fact: Fact, fact_id: str, cause: str, traceparent: str) -> int:
         pause_s = _LEAST_PAUSE_S
         while True:
             try:
@@ -81,12 +90,6 @@ class PublishWindow:
                 self.held_back = error
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _MOST_PAUSE_S)
-
-    def _done(self, task: asyncio.Task[int]) -> None:
-        self._sending.discard(task)
-        self._free.release()
-        if not task.cancelled() and task.exception() is not None:
-            self._failure = self._failure or task.exception()
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -7,8 +7,8 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.errors import NoAnswer, NotPermitted, Unreachable
 from mlscope.client.errors import CommandRefused, Denied, EvaluationRefused, NotAnswering
 from schemas.analysis import Table, Tables
-from schemas.codec import encode_body, parse, unpack
-from schemas.errors import MalformedMessage
+from schemas.encoding.codec import encode_body, parse, unpack
+from schemas.encoding.errors import MalformedMessage
 from schemas.message import Command, Message
 from schemas.request import Evaluate, Refused, ShowTables
 from schemas.subjects import command_subject
@@ -68,22 +68,22 @@ async def whole_tables(bus: Bus, evaluation: str, names: Sequence[str] = ()) -> 
     """
     command = command_of(ShowTables, {"evaluation": evaluation, "tables": tuple(names)})
     first = await ask_for(bus, command, Tables, timeout_s=_TABLES_S)
-    tables = [await _whole(bus, first, table) for table in first.tables]
+    tables = [await _complete_table(bus, first, table) for table in first.tables]
     return first.model_copy(update={"tables": tuple(tables)})
 
 
-async def _whole(bus: Bus, first: Tables, table: Table) -> Table:
+async def _complete_table(bus: Bus, first: Tables, table: Table) -> Table:
     rows = list(table.rows)
     total = first.total_rows.get(table.name, len(rows))
     caveats = table.caveats
     while len(rows) < total:
         command = ShowTables(evaluation=first.evaluation, tables=(table.name,), offset=len(rows))
         page = await ask_for(bus, command, Tables, timeout_s=_TABLES_S)
-        found = [row for each in page.tables for row in each.rows]
-        if not found:
+        page_rows = [row for part in page.tables for row in part.rows]
+        if not page_rows:
             caveats += (f"the first {len(rows)} of {total} rows: the next does not come",)
             break
-        rows += found
+        rows += page_rows
     return table.model_copy(update={"rows": tuple(rows), "caveats": caveats})
 
 

@@ -178,15 +178,15 @@ class AsyncClient:
         EvaluationRefused, OSError for a path that can't be read.
         """
         uploads = files_as_uploads(files)
-        found = {each.name: Predicted(each.name, error="the file is empty") for each in uploads}
+        predicted = {file.name: Predicted(file.name, error="the file is empty") for file in uploads}
         for some, fields in requests_of(uploads, request):
             evaluation = await self.run(model, **fields)
             status = await evaluation.wait()
             answers = None
             with suppress(CommandRefused):  # no run got as far as the database
                 answers = await self.predictions(evaluation.id)
-            found |= {each.file: each for each in matched(some, status, answers)}
-        return [found[each.name] for each in uploads]
+            predicted |= {answer.file: answer for answer in matched(some, status, answers)}
+        return [predicted[file.name] for file in uploads]
 
     def watch(self, evaluation: str) -> AsyncGenerator[Progress, None]:
         """Yield where an evaluation is until it ended; see `mlscope.client.watching`."""

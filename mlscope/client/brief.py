@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from mlscope.client.quantities import heads_of, shown, unit_of
 from mlscope.layout import Layout, laid_out, wrapped
+from mlscope.quantities import heads_of, shown, unit_of
 from schemas.analysis import Table
 
 COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -44,12 +44,12 @@ _CALLED_BY = ("agent", "scenario", "batch_size", "level")
 def brief(table: Table) -> Table:
     """Return a table with the columns that say most; one that is not known here loses bounds."""
     names = [column.name for column in table.columns]
-    kept = [name for name in COLUMNS.get(table.name, ()) if name in names]
-    if kept and _RUN in names and not _are_told_apart(table, names):
-        kept = [_RUN, *kept]
-    kept = kept or [name for name in names if not name.endswith(("_low", "_high"))]
-    places = [names.index(name) for name in kept]
-    places = [place for place in places if _says(table, place)]
+    shown_names = [name for name in COLUMNS.get(table.name, ()) if name in names]
+    if shown_names and _RUN in names and not _are_told_apart(table, names):
+        shown_names = [_RUN, *shown_names]
+    shown_names = shown_names or [name for name in names if not name.endswith(("_low", "_high"))]
+    places = [names.index(name) for name in shown_names]
+    places = [place for place in places if _is_shown(table, place)]
     return table.model_copy(
         update={
             "columns": tuple(table.columns[place] for place in places),
@@ -116,9 +116,11 @@ def _listed(names: Sequence[str]) -> str:
 def _spread(texts: Sequence[str]) -> str:
     """Return texts that differ in numbers alone as one: `3…9 of 12`."""
     columns = zip(*(_NUMBER.findall(text) for text in texts), strict=True)
-    ends = [(min(each, key=float), max(each, key=float)) for each in columns]
-    told = iter(low if low == high else f"{low}\N{HORIZONTAL ELLIPSIS}{high}" for low, high in ends)
-    return _NUMBER.sub(lambda _: next(told), texts[0])
+    ends = [(min(column, key=float), max(column, key=float)) for column in columns]
+    ranges = iter(
+        low if low == high else f"{low}\N{HORIZONTAL ELLIPSIS}{high}" for low, high in ends
+    )
+    return _NUMBER.sub(lambda _: next(ranges), texts[0])
 
 
 def text_of(table: Table, fit: int = 0) -> str:
@@ -130,7 +132,7 @@ def text_of(table: Table, fit: int = 0) -> str:
     return "\n".join(lines)
 
 
-def _says(table: Table, place: int) -> bool:
+def _is_shown(table: Table, place: int) -> bool:
     name, values = table.columns[place].name, [row[place] for row in table.rows]
     if name in _UNLESS_ALIKE and table.name in COLUMNS:
         return any(value != values[0] for value in values)

@@ -70,11 +70,11 @@ class EvaluationRefused(CommandRefused):
 class NoSuchTable(ClientError):
     """The evaluation has no table of that name (yet)."""
 
-    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+    def __init__(self, name: str, available: tuple[str, ...]) -> None:
         """Name the table and those there are."""
         self.name = name
-        self.known = known
-        super().__init__(f"no table {name!r}; there are: {', '.join(known) or 'none yet'}")
+        self.available = available
+        super().__init__(f"no table {name!r}; there are: {', '.join(available) or 'none yet'}")
 
 
 class StillRunning(ClientError):

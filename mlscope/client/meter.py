@@ -48,7 +48,9 @@ class RunMeter:
         answered = int(good.sum())
         self._answered += answered
         self._failed += fact.count - answered
-        np.add.at(self._buckets, _bucket_of(latencies_ns(fact)[good]), 1)
+        octaves = np.log2(np.maximum(latencies_ns(fact)[good], 1))
+        buckets = (octaves * _BUCKETS_PER_OCTAVE).astype(np.int64)
+        np.add.at(self._buckets, np.clip(buckets, 0, _BUCKETS - 1), 1)
 
     def count_spans(self, sequence: int, count: int) -> None:
         """Add the size of a batch of spans."""
@@ -103,12 +105,12 @@ class Meter:
         return {run: meter.read() for run, meter in self._runs.items()}
 
     def _meter(self, run: str, attempt: int) -> RunMeter | None:
-        known = self._runs.get(run)
-        if known and known.attempt > attempt:
+        meter = self._runs.get(run)
+        if meter and meter.attempt > attempt:
             return None
-        if known is None or known.attempt < attempt:
-            known = self._runs[run] = RunMeter(run, attempt)
-        return known
+        if meter is None or meter.attempt < attempt:
+            meter = self._runs[run] = RunMeter(run, attempt)
+        return meter
 
 
 def latencies_ns(fact: QueriesAnswered) -> NDArray[np.int64]:
@@ -117,8 +119,3 @@ def latencies_ns(fact: QueriesAnswered) -> NDArray[np.int64]:
     issued = np.frombuffer(fact.issued_ns, "<i8")
     ended = np.frombuffer(fact.ended_ns, "<i8")
     return np.asarray(ended - np.where(due >= 0, due, issued), np.int64)
-
-
-def _bucket_of(latency_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-    exponent = np.log2(np.maximum(latency_ns, 1)) * _BUCKETS_PER_OCTAVE
-    return np.clip(exponent.astype(np.int64), 0, _BUCKETS - 1)

@@ -47,14 +47,14 @@ async def predictions_of(bus: Bus, evaluation: str, run: str = "", most: int = 0
     """
     fields = {"evaluation": evaluation, "run": run}
     first = await _page(bus, fields, most)
-    found: list[Prediction] = list(first.predictions)
-    wanted = min(first.total, most) if most else first.total
-    while len(found) < wanted:
-        page = await _page(bus, {**fields, "offset": len(found)}, wanted - len(found))
+    predictions: list[Prediction] = list(first.predictions)
+    count = min(first.total, most) if most else first.total
+    while len(predictions) < count:
+        page = await _page(bus, {**fields, "offset": len(predictions)}, count - len(predictions))
         if not page.predictions:
             break
-        found += page.predictions
-    return first.model_copy(update={"predictions": tuple(found)})
+        predictions += page.predictions
+    return first.model_copy(update={"predictions": tuple(predictions)})
 
 
 async def _page(bus: Bus, fields: Mapping[str, Any], limit: int) -> Predictions:
@@ -67,9 +67,10 @@ async def comparison_of(bus: Bus, first: str, second: str) -> Compared:
 
     Raises CommandRefused for what is not alike, NotAnswering, Denied.
     """
-    (one, one_run), (other, other_run) = (_place(each) for each in (first, second))
-    runs = {"first_run": one_run, "second_run": other_run}
-    command = command_of(Compare, {"first": one, "second": other, **runs})
+    fields: dict[str, str] = {}
+    for name, text in (("first", first), ("second", second)):
+        fields[name], _, fields[f"{name}_run"] = text.partition("/")
+    command = command_of(Compare, fields)
     return await ask_for(bus, command, Compared, timeout_s=_ANSWER_S)
 
 
@@ -84,11 +85,6 @@ async def figures_of(bus: Bus, evaluations: Sequence[str], **terms: Any) -> Comp
         Compare, {**fields, "others": tuple(evaluations[2:]), "figures": True, **terms}
     )
     return await ask_for(bus, command, Compared, timeout_s=_ANSWER_S)
-
-
-def _place(text: str) -> tuple[str, str]:
-    evaluation, _, run = text.partition("/")
-    return evaluation, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +127,8 @@ def files_as_uploads(files: Files) -> list[Upload]:
     if isinstance(files, Mapping):
         return [Upload(name, body) for name, body in files.items()]
     return [
-        each if isinstance(each, Upload) else Upload(str(each), Path(each).read_bytes())
-        for each in files
+        file if isinstance(file, Upload) else Upload(str(file), Path(file).read_bytes())
+        for file in files
     ]
 
 
@@ -143,7 +139,7 @@ def requests_of(
 
     `fields` are further ones of `Evaluate`; a file without bytes is in none.
     """
-    for some in _shared_out([each for each in uploads if each.body or each.address]):
+    for some in _shared_out([upload for upload in uploads if upload.body or upload.address]):
         queries = {"name": "online", "parameters": {"queries": len(some)}}
         yield (
             some,
@@ -165,47 +161,51 @@ def _dataset_of(uploads: Sequence[Upload]) -> dict[str, Any]:
         "kind": "dataset",
         "name": "uploads",
         "description": "Files handed in to be predicted.",
-        "samples": [each.sample() for each in uploads],
+        "samples": [upload.sample() for upload in uploads],
     }
 
 
 def _shared_out(uploads: Sequence[Upload]) -> Iterator[list[Upload]]:
     some: list[Upload] = []
     size = 0
-    for each in uploads:
-        if each.tensors:
-            yield [each]
+    for upload in uploads:
+        if upload.tensors:
+            yield [upload]
             continue
-        if some and (len(some) == MOST_FILES or size + len(each.body) > MOST_INLINE_BYTES):
+        if some and (len(some) == MOST_FILES or size + len(upload.body) > MOST_INLINE_BYTES):
             yield some
             some, size = [], 0
-        some.append(each)
-        size += len(each.body)
+        some.append(upload)
+        size += len(upload.body)
     if some:
         yield some
 
 
 def matched(
-    uploads: Sequence[Upload], status: EvaluationStatus, found: Predictions | None
+    uploads: Sequence[Upload], status: EvaluationStatus, predictions: Predictions | None
 ) -> list[Predicted]:
     """Return what was answered to each file of an evaluation that ended."""
     cause = next((run.cause for run in status.runs if run.cause), status.cause)
-    features = {each.sample: each.features for each in found.predictions} if found else {}
+    features = (
+        {answer.sample: answer.features for answer in predictions.predictions}
+        if predictions
+        else {}
+    )
     # A query carries one file, in their order.
-    errors = {each.query: each.error for each in found.failed} if found else {}
+    errors = {failure.query: failure.error for failure in predictions.failed} if predictions else {}
     return [
-        Predicted(each.name, features[place], evaluation=status.evaluation)
+        Predicted(upload.name, features[place], evaluation=status.evaluation)
         if place in features
         else Predicted(
-            each.name,
+            upload.name,
             error=_own_words(errors.get(place, "")) or cause or "no answer came",
             evaluation=status.evaluation,
         )
-        for place, each in enumerate(uploads)
+        for place, upload in enumerate(uploads)
     ]
 
 
 def _own_words(error: str) -> str:
     """Return a query's error without the number of its one sample."""
-    head, colon, rest = error.partition(": ")
-    return rest if colon and head.startswith("sample ") else error
+    head, colon, text = error.partition(": ")
+    return text if colon and head.startswith("sample ") else error

@@ -73,10 +73,10 @@ class ResultTables(Mapping[str, ResultTable]):
 
     def __getitem__(self, name: str) -> ResultTable:
         """Return a table. Raises NoSuchTable."""
-        found = self._tables.get(self._numbered.get(name, name))
-        if found is None:
+        table = self._tables.get(self._numbered.get(name, name))
+        if table is None:
             raise NoSuchTable(name, tuple(self._tables))
-        return found
+        return table
 
     def __contains__(self, name: object) -> bool:
         """Tell whether there is a table of this name or number."""

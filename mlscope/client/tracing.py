@@ -5,7 +5,7 @@ from typing import Any
 from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask_for, command_of
 from mlscope.exchange.traces import Trace
-from schemas.analysis import Flow, SpanRow, Spans, TracedRun
+from schemas.analysis import Flow, SpanRow, Spans
 from schemas.request import ShowFlow, ShowSpans
 
 MOST_SPANS = 1_000_000
@@ -20,7 +20,10 @@ async def trace_of(bus: Bus, evaluation: str, run: str = "", most: int = MOST_SP
     A trace that lacks spans `is_cut`. Raises CommandRefused, NotAnswering, Denied.
     """
     page = await _page(bus, evaluation, run)
-    chosen = _chosen(page, run)
+    if run:
+        chosen = next(traced for traced in page.runs if traced.run == run)
+    else:
+        chosen = max(page.runs, key=lambda traced: traced.level)
     if chosen.run != page.run:
         page = await _page(bus, evaluation, chosen.run)
     spans: list[SpanRow] = list(page.spans)
@@ -38,19 +41,13 @@ async def flow_of(bus: Bus, evaluation: str) -> list[dict[str, Any]]:
     Raises CommandRefused, NotAnswering, Denied.
     """
     facts: list[dict[str, Any]] = []
-    more = True
-    while more:
+    has_more = True
+    while has_more:
         command = command_of(ShowFlow, {"evaluation": evaluation, "offset": len(facts)})
         page = await ask_for(bus, command, Flow, timeout_s=_ANSWER_S)
         facts += page.facts
-        more = page.more and bool(page.facts)
+        has_more = page.more and bool(page.facts)
     return facts
-
-
-def _chosen(page: Spans, run: str) -> TracedRun:
-    if run:
-        return next(each for each in page.runs if each.run == run)
-    return max(page.runs, key=lambda each: each.level)
 
 
 async def _page(bus: Bus, evaluation: str, run: str, after: tuple[int, int] | None = None) -> Spans:

@@ -14,14 +14,15 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
 from mlscope.bus.bus import Bus
-from mlscope.bus.hearing import Hearing
-from mlscope.bus.letters import heard
+from mlscope.bus.envelopes import decode_live
+from mlscope.bus.live import LiveMessages
 from mlscope.client.asking import ask_for, command_of
 from mlscope.client.errors import NotAnswering
 from mlscope.client.meter import Meter, Reading
-from mlscope.client.story import ENDED, evolve
+from mlscope.evaluation.fold import ENDED, EvaluationRecord, evolve
+from mlscope.evaluation.status import record_of, status_of
 from schemas.batch import QueriesAnswered
-from schemas.errors import SchemaError
+from schemas.encoding.errors import SchemaError
 from schemas.message import Fact
 from schemas.request import ShowEvaluation
 from schemas.status import EvaluationStatus
@@ -68,8 +69,8 @@ async def watch(
 
     Raises CommandRefused (unknown evaluation), NotAnswering past the patience.
     """
-    asked = command_of(ShowEvaluation, {"evaluation": evaluation})
-    watcher = _Watcher(bus, asked.evaluation, pace or Pace())
+    command = command_of(ShowEvaluation, {"evaluation": evaluation})
+    watcher = _Watcher(bus, command.evaluation, pace or Pace())
     async with watcher.listening():
         progress = await watcher.look()
         yield progress
@@ -90,13 +91,14 @@ class _Watcher:
         self._count = itertools.count()
         self._meter = Meter()
         self._looked_s = 0.0
-        self._status: EvaluationStatus | None = None
+        self._record = EvaluationRecord()
+        self._address = ""
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
         """Hear live facts while inside; on entry every subscription is in place."""
         subjects = [f"{ROOT}.{entity}.{self._evaluation}.>" for entity in _ENTITIES]
-        hearings = [await self._bus.hear(subject).ready() for subject in subjects]
+        hearings = [await self._bus.subscribe(subject).ready() for subject in subjects]
         listeners = [asyncio.create_task(self._listen(hearing)) for hearing in hearings]
         try:
             yield
@@ -113,29 +115,29 @@ class _Watcher:
         command = ShowEvaluation(evaluation=self._evaluation)
         while True:
             try:
-                self._status = await ask_for(self._bus, command, EvaluationStatus)
+                status = await ask_for(self._bus, command, EvaluationStatus)
             except NotAnswering:
                 if time.monotonic() >= give_up_s:
                     raise
                 await asyncio.sleep(min(0.5, self._pace.tick_s))
             else:
+                self._record, self._address = record_of(status), status.address
                 self._looked_s = time.monotonic()
                 return self._progress("")
 
-    async def settled(self, heard: Progress) -> Progress:
+    async def settled(self, decode_live: Progress) -> Progress:
         """Return the end as the scheduler tells it: complete, but it may hear of it after us."""
         command = ShowEvaluation(evaluation=self._evaluation)
         for _ in range(_SETTLES):
             with contextlib.suppress(NotAnswering):
-                told = await ask_for(self._bus, command, EvaluationStatus, timeout_s=1.0)
-                if told.state in ENDED:
-                    return dataclasses.replace(heard, status=told)
+                status = await ask_for(self._bus, command, EvaluationStatus, timeout_s=1.0)
+                if status.state in ENDED:
+                    return dataclasses.replace(decode_live, status=status)
             await asyncio.sleep(_SETTLE_S)
-        return heard
+        return decode_live
 
     async def next(self) -> Progress:
         """Return the progress after the next fact or tick."""
-        assert self._status is not None
         if time.monotonic() - self._looked_s > self._pace.look_s:
             return await self.look()
         with contextlib.suppress(TimeoutError):
@@ -143,7 +145,7 @@ class _Watcher:
                 while True:
                     fact = await self._earliest()
                     if not isinstance(fact, QueriesAnswered):
-                        self._status = evolve(self._status, fact)
+                        self._record = evolve(self._record, fact)
                         return self._progress(fact.schema_name())
                     self._meter.count_queries(fact)
         return self._progress("")
@@ -158,11 +160,11 @@ class _Watcher:
         return heapq.heappop(self._held)[2]
 
     def _progress(self, happened: str) -> Progress:
-        assert self._status is not None
-        return Progress(self._status, happened, self._meter.read())
+        status = status_of(self._record, self._address)
+        return Progress(status, happened, self._meter.read())
 
-    async def _listen(self, hearing: Hearing) -> None:
+    async def _listen(self, hearing: LiveMessages) -> None:
         async for subject, body in hearing:
             with contextlib.suppress(SchemaError):
-                envelope, fact = heard(subject, body)
+                envelope, fact = decode_live(subject, body)
                 await self._heard.put((envelope.time_ns, next(self._count), fact))

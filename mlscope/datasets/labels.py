@@ -1,35 +1,33 @@
-"""Files of labels: one class name a line, or a sample and its label a line."""
+"""Label files: one class name a line, or a sample and its label a line."""
 
 import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlscope.datasets.dataset import below, shown, text_lines
+from mlscope.datasets.dataset import resolve_below, shown, text_lines
 from mlscope.datasets.errors import BadField, BadRecord
-from mlscope.datasets.place import Place
-from mlscope.datasets.truth import Classes, Truth, Where
+from mlscope.datasets.reader_input import ReaderInput
+from mlscope.datasets.truth import Classes, LabelLocation, Truth
 
 
-def classes_of(place: Place) -> Classes:
-    """Return the classes that the options `class_names` (a file) and `classes` (a count) say.
+def classes_of(source: ReaderInput) -> Classes:
+    """Return the classes from the options `class_names` (a file) and `classes` (their number).
 
     Raises DatasetError.
     """
-    names_file = place.options.text("class_names")
-    count = place.options.whole("classes", 0)
-    names = tuple(_lines_named(names_file, place)) if names_file else ()
-    return Classes(names, count)
+    options = source.options
+    file, count = options.text("class_names"), options.integer("classes", 0)
+    if not file:
+        return Classes((), count)
+    path = resolve_below(source.folder, file, options.reader, "class_names")
+    return Classes(tuple(text_lines(path, source.path)), count)
 
 
-def _lines_named(file: str, place: Place) -> list[str]:
-    return text_lines(below(place.folder, file, place.options.reader, "class_names"), place.path)
-
-
-def pairs_in(path: Path, root: Path) -> Iterator[tuple[int, str, str]]:
+def labelled_samples(path: Path, root: Path) -> Iterator[tuple[int, str, str]]:
     """Yield the line number (from 1), the sample and the label of each line.
 
-    Between them is a comma (CSV, then a sample may be quoted) or the last white space. A first
-    line `path,label` and the like is a heading. Raises BadRecord.
+    A comma separates them (CSV, which may quote the sample), or the last white space. A first line
+    like `path,label` is a heading and skipped. Raises BadRecord.
     """
     lines = text_lines(path, root)
     is_csv = path.suffix.lower() == ".csv" or (bool(lines) and "," in lines[0])
@@ -39,27 +37,30 @@ def pairs_in(path: Path, root: Path) -> Iterator[tuple[int, str, str]]:
             continue
         if len(row) != 2:
             raise BadRecord(shown(path, root), f"line {number}", "a sample and its label expected")
-        sample, label = (each.strip() for each in row)
+        sample, label = (cell.strip() for cell in row)
         if number == 1 and label.lower() in ("label", "class", "labels"):
             continue
         yield number, sample, label
 
 
-def is_number(label: str) -> bool:
-    """Tell whether a label is a class's index, if only a wrong one."""
+def is_class_index(label: str) -> bool:
+    """Return whether a label is a class index, valid or not, rather than a name."""
     return label.removeprefix("-").isdecimal()
 
 
-def number_of(text: str, file: str, record: int | str, field: str) -> int:
-    """Return the whole number in a text. Raises BadField."""
+def parse_integer(text: str, file: str, record: int | str, field: str) -> int:
+    """Return the integer in `text`. Raises BadField, which names `file`, `record` and `field`."""
     try:
         return int(text)
     except ValueError:
-        raise BadField(file, record, field, text, "a whole number") from None
+        raise BadField(file, record, field, text, "an integer") from None
 
 
-def truth_of(label: str, classes: Classes, name: str, where: Where) -> Truth:
-    """Return the truth of a label that is a class's index or name. Raises BadField."""
-    if is_number(label) and label not in classes.places:
-        return classes.truth(int(label), name, where)
-    return classes.named(label, name, where)
+def truth_of(label: str, classes: Classes, sample: str, location: LabelLocation) -> Truth:
+    """Return the truth of a `sample` whose `label` is the index or name of one of `classes`.
+
+    Raises BadField, which names the `location`.
+    """
+    if is_class_index(label) and label not in classes.index_by_name:
+        return classes.truth_of_index(int(label), sample, location)
+    return classes.truth_of_name(label, sample, location)

@@ -1,4 +1,4 @@
-"""Pixels as what a model's first step takes: an array, or a PNG file's bytes."""
+"""Pixels in the form that a model's first step takes: an array, or the bytes of a PNG file."""
 
 import io
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from mlscope.datasets.options import Options
 Pixels = NDArray[np.uint8]
 
 
-def form_of(options: Options) -> Callable[[Pixels], Any]:
-    """Return what the option `gives` makes of pixels (height, width, channels).
+def pixel_converter(options: Options) -> Callable[[Pixels], Any]:
+    """Return a function of pixels (uint8, height x width x channels) after the option `gives`.
 
-    png: a file's bytes, for models that decode (the default, as pictures come); array: as they
-    are; chw: channels first. Raises BadOption, PackageNeeded.
+    `png` (the default): the bytes of a PNG file, for models that decode; `array`: the array itself;
+    `chw`: an array with the channels first. Raises BadOption, PackageNeeded.
     """
     gives = options.choice("gives", ("png", "array", "chw"), "png")
     if gives == "array":
@@ -27,12 +27,13 @@ def form_of(options: Options) -> Callable[[Pixels], Any]:
     try:
         from PIL import Image
     except ImportError as error:
-        raise PackageNeeded(options.reader, f"{error}; install Pillow, or give arrays") from error
+        reason = f"{error}; pip install 'mlscope[images]', or set the option gives to array"
+        raise PackageNeeded(options.reader, reason) from error
 
-    def png(pixels: Pixels) -> bytes:
-        body = io.BytesIO()
-        plain = pixels[:, :, 0] if pixels.shape[2] == 1 else pixels
-        Image.fromarray(np.ascontiguousarray(plain)).save(body, "PNG", compress_level=1)
-        return body.getvalue()
+    def png_bytes(pixels: Pixels) -> bytes:
+        file = io.BytesIO()
+        plane = pixels[:, :, 0] if pixels.shape[2] == 1 else pixels
+        Image.fromarray(np.ascontiguousarray(plane)).save(file, "PNG", compress_level=1)
+        return file.getvalue()
 
-    return png
+    return png_bytes

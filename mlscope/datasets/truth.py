@@ -1,4 +1,4 @@
-"""What is true of a sample: the one form in which every reader gives its ground truth."""
+"""Ground truth of a sample, in the one form that all readers return. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,44 +13,44 @@ from mlscope.datasets.errors import BadField
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objects:
-    """What is in one picture: n objects. Boxes are x, y, width and height in pixels."""
+    """The n objects in one picture. A box is x, y, width and height in pixels."""
 
     #: float64 [n, 4]
     boxes: NDArray[np.float64]
     #: the file's own category numbers, [n]
     classes: NDArray[np.int64]
-    #: shapes around many objects, [n]
+    #: whether a shape covers a crowd of objects, [n]
     crowd: NDArray[np.bool_]
-    #: pixels, as the file gives them, [n]
+    #: in pixels, as the file gives them, [n]
     areas: NDArray[np.float64]
     #: as the file gives them: polygons, run lengths, or None, [n]
     segmentations: tuple[Any, ...]
-    #: of the picture, pixels; 0 where the file does not say
+    #: size of the picture in pixels; 0 where the file does not say
     height: int = 0
     width: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Truth:
-    """The truth of one sample; a reader fills the fields that its dataset knows of."""
+    """The ground truth of one sample. A reader fills the fields that its dataset has."""
 
-    #: the sample's own name: a file, an image's or a question's id
+    #: the sample's own name: its file, or the id of its image or question
     name: str = ""
-    #: every class that is right, counted from 0
+    #: every correct class, counted from 0
     classes: tuple[int, ...] = ()
-    #: every class name that is right
+    #: every correct class name
     labels: tuple[str, ...] = ()
-    #: every answer that is right; empty: there is none; None: texts are not asked for
+    #: every correct answer; () where no answer exists, None where the task has no texts
     texts: tuple[str, ...] | None = None
     objects: Objects | None = None
-    #: numbers, as a regression's targets
+    #: numbers, as the targets of a regression
     values: NDArray[np.float64] | None = None
-    #: a file's bytes: a map of classes, or the picture that an output should equal
+    #: content of a file: a map of classes, or the picture that an output should equal
     picture: bytes | None = None
 
 
-class Where(NamedTuple):
-    """Where a label stands, for the error's reader."""
+class LabelLocation(NamedTuple):
+    """The file, record and field of a label, for errors."""
 
     file: str
     record: int | str
@@ -59,34 +59,40 @@ class Where(NamedTuple):
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes of a dataset: their names by index, or only how many there are.
+    """The classes of a dataset: their names by index, or only their number.
 
-    `count` 0 is not known, and then nothing is checked.
+    A `count` of 0 is unknown; then an index has no upper bound.
     """
 
     names: tuple[str, ...] = ()
     count: int = 0
 
-    def truth(self, index: int, name: str, where: Where) -> Truth:
-        """Return the truth of a class index. Raises BadField for one that there is not."""
+    def truth_of_index(self, index: int, sample: str, location: LabelLocation) -> Truth:
+        """Return the truth of a `sample` with the class `index`.
+
+        Raises BadField, which names the `location`, where no such class exists.
+        """
         count = self.count or len(self.names)
         if index < 0 or (count and index >= count):
             allowed = f"0 to {count - 1}" if count else "0 or more"
-            raise BadField(*where, index, f"a class, {allowed}")
-        known = self.names[index] if index < len(self.names) else ""
-        return Truth(name, (index,), (known,) if known else ())
+            raise BadField(*location, index, f"a class, {allowed}")
+        label = self.names[index] if index < len(self.names) else ""
+        return Truth(sample, (index,), (label,) if label else ())
 
-    def named(self, label: str, name: str, where: Where) -> Truth:
-        """Return the truth of a class name. Raises BadField for one that there is not."""
+    def truth_of_name(self, label: str, sample: str, location: LabelLocation) -> Truth:
+        """Return the truth of a `sample` with the class name `label`.
+
+        Raises BadField, which names the `location`, where no such class exists.
+        """
         if not self.names:
-            return Truth(name, (), (label,))
-        found = self.places.get(label)
-        if found is None:
-            shown = ", ".join(self.names[:5]) + (", …" if len(self.names) > 5 else "")
-            raise BadField(*where, label, f"one of {len(self.names)}: {shown}")
-        return Truth(name, (found,), (label,))
+            return Truth(sample, (), (label,))
+        index = self.index_by_name.get(label)
+        if index is None:
+            examples = ", ".join(self.names[:5]) + (", …" if len(self.names) > 5 else "")
+            raise BadField(*location, label, f"one of {len(self.names)}: {examples}")
+        return Truth(sample, (index,), (label,))
 
     @cached_property
-    def places(self) -> Mapping[str, int]:
-        """Return the index of each name."""
+    def index_by_name(self) -> Mapping[str, int]:
+        """Return the index of each class name."""
         return {label: index for index, label in enumerate(self.names)}

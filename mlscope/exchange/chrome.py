@@ -1,9 +1,9 @@
 """Chrome's trace events (JSON): for ui.perfetto.dev, chrome://tracing, speedscope, HTA.
 
-Stamps are microseconds from the run's origin, which the head tells in epoch ns; the arguments hold
-every span as it is stored, so that `mlscope import` gets back the same. What sticks out of its
-parent is drawn clipped; what overlaps others of its thread, as queries do that wait, is drawn on a
-further row, since viewers take only slices that nest or follow one another.
+Times are microseconds from the run's origin, which the head has in epoch ns. The arguments hold
+every span as it is stored, so that `mlscope import` restores it exactly. A span that reaches beyond
+its parent is drawn clipped; spans that overlap on a thread, as waiting queries do, are drawn on
+further rows, because viewers accept only slices that nest or follow one another.
 """
 
 import json
@@ -37,14 +37,14 @@ def write(trace: Trace, file: IO[bytes]) -> None:
         "isCut": trace.is_cut,
     }
     file.write(json.dumps(head)[:-1].encode() + b', "traceEvents": [')
-    stored = {span.span: span for span in trace.spans}
-    for number, event in enumerate(_events(trace, stored)):
+    for number, event in enumerate(_events(trace)):
         file.write(b",\n" if number else b"\n")
         file.write(json.dumps(event, separators=(",", ":")).encode())
     file.write(b"\n]}\n")
 
 
-def _events(trace: Trace, stored: dict[int, SpanRow]) -> Iterator[dict[str, Any]]:
+def _events(trace: Trace) -> Iterator[dict[str, Any]]:
+    stored = {span.span: span for span in trace.spans}
     yield _named("process_name", trace.run.agent or "host", _HOST_PID)
     rows = _rows(trace)
     for pid in sorted({pid for pid, _, _ in rows.numbers} - {_HOST_PID}):
@@ -56,28 +56,35 @@ def _events(trace: Trace, stored: dict[int, SpanRow]) -> Iterator[dict[str, Any]
         span = stored[drawn.span]
         place = rows.of_span.get(span.span, {"pid": _HOST_PID, "tid": span.thread})
         yield _complete(drawn, span, place)
+        ts = drawn.start_ns / 1000
         if span.kind == SpanKind.SAMPLE:
-            yield _counter(span)
+            value = json.loads(span.attributes or "{}").get("value")
+            counter = {"ph": "C", "name": span.name, "pid": _HOST_PID, "ts": span.start_ns / 1000}
+            yield {**counter, "args": {"value": value}}
         elif span.correlation >= 0:
-            yield from _arrow(drawn, place)
+            arrow = {"id": span.correlation, "cat": "ac2g", "name": "ac2g", **place, "ts": ts}
+            if span.kind == SpanKind.LAUNCH:
+                yield {"ph": "s", **arrow}
+            elif span.kind in DEVICES:
+                yield {"ph": "f", "bp": "e", **arrow}
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Numbers (`tid`) of rows by process, thread and lane; and of each span its `pid` and `tid`."""
+    """Numbers (`tid`) of rows by process, thread and lane, and each span's `pid` and `tid`."""
 
     numbers: Mapping[tuple[int, int, int], int]
     of_span: Mapping[int, Mapping[str, int]]
 
 
 def _rows(trace: Trace) -> _Rows:
-    """Return the rows: a thread's first has its own number, further ones numbers beyond all."""
-    free = count(max((span.thread for span in trace.spans), default=0) + 1)
+    """Return the rows: a thread's first row has its number, further ones have unused numbers."""
+    unused = count(max((span.thread for span in trace.spans), default=0) + 1)
     numbers: dict[tuple[int, int, int], int] = {}
     of_span: dict[int, Mapping[str, int]] = {}
     for (device, thread, lane), drawn in sorted(lanes(trace.spans).items()):
         pid = _HOST_PID if device == HOST else _HOST_PID + 1 + device
-        tid = numbers[pid, thread, lane] = next(free) if lane else thread
+        tid = numbers[pid, thread, lane] = next(unused) if lane else thread
         place = {"pid": pid, "tid": tid}
         of_span |= {span.span: place for span in drawn}
     return _Rows(numbers, of_span)
@@ -90,7 +97,7 @@ def _named(kind: str, name: str, pid: int, tid: int = 0) -> dict[str, Any]:
 def _complete(drawn: SpanRow, span: SpanRow, place: Mapping[str, int]) -> dict[str, Any]:
     args: dict[str, Any] = {
         "span": span.span,
-        # what was found is not what was captured: it is found again after an import
+        # a parent that the analyzer found is found again after an import
         "parent": span.parent if span.method in ("captured", "") else None,
         "level": span.level,
         "kind": span.kind,
@@ -112,28 +119,3 @@ def _complete(drawn: SpanRow, span: SpanRow, place: Mapping[str, int]) -> dict[s
         "dur": drawn.duration_ns / 1000,
         "args": args,
     }
-
-
-def _counter(span: SpanRow) -> dict[str, Any]:
-    value = json.loads(span.attributes or "{}").get("value")
-    return {
-        "ph": "C",
-        "name": span.name,
-        "pid": _HOST_PID,
-        "ts": span.start_ns / 1000,
-        "args": {"value": value},
-    }
-
-
-def _arrow(span: SpanRow, place: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    shared = {
-        "id": span.correlation,
-        "cat": "ac2g",
-        "name": "ac2g",
-        **place,
-        "ts": span.start_ns / 1000,
-    }
-    if span.kind == SpanKind.LAUNCH:
-        yield {"ph": "s", **shared}
-    elif span.kind in DEVICES:
-        yield {"ph": "f", "bp": "e", **shared}

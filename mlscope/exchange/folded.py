@@ -1,6 +1,6 @@
-"""Folded stacks for a flame graph: a line a path, with the ns spent in it and in none below.
+"""Folded stacks for a flame graph: one line per path, with the ns spent in it but not below it.
 
-Host and device time are two roots: a kernel runs beside the call that launched it, not in it.
+Host and device time have separate roots: a kernel runs in parallel to the call that launched it.
 """
 
 from collections import Counter
@@ -10,29 +10,26 @@ from mlscope.exchange.traces import DEVICES, Trace
 from schemas.analysis import SpanRow
 from schemas.batch import SpanKind
 
-_MOST_DEEP = 100
+_MAX_DEPTH = 100
 
 
 def write(trace: Trace, file: IO[bytes]) -> None:
     """Write one run, paths in order."""
     by_id = {span.span: span for span in trace.spans}
-    inner: Counter[int] = Counter()
+    children_ns: Counter[int] = Counter()
     for span in trace.spans:
         if span.kind not in DEVICES and span.parent is not None:
-            inner[span.parent] += span.duration_ns
-    spent: Counter[str] = Counter()
+            children_ns[span.parent] += span.duration_ns
+    own_time: Counter[str] = Counter()
     for span in trace.spans:
-        own_ns = span.duration_ns - (0 if span.kind in DEVICES else inner[span.span])
+        own_ns = span.duration_ns - (0 if span.kind in DEVICES else children_ns[span.span])
         if span.kind != SpanKind.SAMPLE and own_ns > 0:
-            spent[_path(span, by_id)] += own_ns
-    for path, own_ns in sorted(spent.items()):
+            names: list[str] = []
+            ancestor: SpanRow | None = span
+            while ancestor is not None and len(names) < _MAX_DEPTH:
+                names.append(" ".join(ancestor.name.replace(";", ",").split()) or "?")
+                ancestor = by_id.get(ancestor.parent) if ancestor.parent is not None else None
+            root = "device" if span.kind in DEVICES else "host"
+            own_time[";".join([root, *reversed(names)])] += own_ns
+    for path, own_ns in sorted(own_time.items()):
         file.write(f"{path} {own_ns}\n".encode())
-
-
-def _path(span: SpanRow, by_id: dict[int, SpanRow]) -> str:
-    names: list[str] = []
-    at: SpanRow | None = span
-    while at is not None and len(names) < _MOST_DEEP:
-        names.append(" ".join(at.name.replace(";", ",").split()) or "?")
-        at = by_id.get(at.parent) if at.parent is not None else None
-    return ";".join(["device" if span.kind in DEVICES else "host", *reversed(names)])

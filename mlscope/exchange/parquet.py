@@ -1,4 +1,4 @@
-"""Spans as a Parquet file: a row a span, the run in its metadata. Needs polars."""
+"""Spans as a Parquet file: one row per span, the run in its metadata. Needs polars."""
 
 from typing import IO
 

@@ -1,4 +1,4 @@
-"""speedscope's JSON: an evented profile for each thread and stream, frames shared."""
+"""speedscope's JSON: an evented profile for each thread and stream, with shared frames."""
 
 import json
 from typing import IO
@@ -9,17 +9,17 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def write(trace: Trace, file: IO[bytes]) -> None:
-    """Write one run; stamps are ns from its origin."""
+    """Write one run; times are ns from its origin."""
     frames: dict[str, int] = {}
     profiles = []
     for (device, thread, number), spans in sorted(lanes(trace.spans).items()):
         events = [
             {
-                "type": "O" if opens else "C",
+                "type": "O" if is_begin else "C",
                 "frame": frames.setdefault(span.name, len(frames)),
                 "at": at_ns,
             }
-            for opens, at_ns, span in nested(spans)
+            for is_begin, at_ns, span in nested(spans)
         ]
         place = f"host {thread}" if device == HOST else f"device {device} stream {thread}"
         profiles.append(
@@ -32,11 +32,11 @@ def write(trace: Trace, file: IO[bytes]) -> None:
                 "events": events,
             }
         )
-    told = {
+    document = {
         "$schema": _SCHEMA,
         "name": f"{trace.evaluation} {trace.run.run}",
         "exporter": "mlscope",
         "shared": {"frames": [{"name": name} for name in frames]},
         "profiles": profiles,
     }
-    file.write(json.dumps(told, separators=(",", ":")).encode())
+    file.write(json.dumps(document, separators=(",", ":")).encode())

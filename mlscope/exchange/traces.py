@@ -1,4 +1,4 @@
-"""A run's spans as they are exported, and how they lie in each other on a screen."""
+"""A run's spans as they are exported, and how they are nested on a screen. Pure."""
 
 import json
 from collections import defaultdict
@@ -12,12 +12,12 @@ from schemas.level import Level
 DEVICES = frozenset({SpanKind.KERNEL, SpanKind.COPY, SpanKind.SET})
 HOST = -1
 Lane = tuple[int, int, int]
-"""What a span is drawn on: HOST or a device's number, thread or stream, and which of its rows."""
+"""Where a span is drawn: HOST or a device's number, thread or stream, and which of its rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One run of an evaluation and its spans, by start; without the last of them it `is_cut`."""
+    """One run of an evaluation and its spans by start; `is_cut` where the last ones are missing."""
 
     evaluation: str
     run: TracedRun
@@ -31,7 +31,7 @@ def level_name(span: SpanRow) -> str:
 
 
 def device_of(span: SpanRow) -> int:
-    """Return the number of the device that a span is of, the first where none is told, or HOST."""
+    """Return the number of a span's device (0 where it is not recorded), or HOST."""
     if span.kind not in DEVICES:
         return HOST
     device = json.loads(span.attributes or "{}").get("device")
@@ -39,41 +39,56 @@ def device_of(span: SpanRow) -> int:
 
 
 def clipped(spans: Sequence[SpanRow]) -> list[SpanRow]:
-    """Return spans that end and begin within their parents on the same thread.
+    """Return spans clipped to their parents on the same thread, by start.
 
-    Clocks truncate, so a child may stick out a little; what draws slices can't bear that. Device
-    work is not clipped: it runs when it runs.
+    Clocks truncate, so a child may reach a little beyond its parent, which viewers of slices do not
+    accept. Device work is not clipped, because it runs independently of its parent.
     """
     by_id = {span.span: span for span in spans}
-    found: list[SpanRow] = []
-    for span in sorted(spans, key=lambda each: each.level):
-        around = by_id.get(-1 if span.parent is None else span.parent)
-        if around is not None and span.kind not in DEVICES and around.thread == span.thread:
-            last = around.start_ns + around.duration_ns
-            start = min(max(span.start_ns, around.start_ns), last)
-            end = min(span.start_ns + span.duration_ns, last)
+    clipped_spans: list[SpanRow] = []
+    for span in sorted(spans, key=lambda span: span.level):
+        parent = by_id.get(-1 if span.parent is None else span.parent)
+        if parent is not None and span.kind not in DEVICES and parent.thread == span.thread:
+            parent_end = parent.start_ns + parent.duration_ns
+            start = min(max(span.start_ns, parent.start_ns), parent_end)
+            end = min(span.start_ns + span.duration_ns, parent_end)
             span = span._replace(start_ns=start, duration_ns=max(end - start, 0))
             by_id[span.span] = span
-        found.append(span)
-    return sorted(found, key=lambda each: (each.start_ns, -each.duration_ns, each.level, each.span))
+        clipped_spans.append(span)
+    return sorted(
+        clipped_spans, key=lambda span: (span.start_ns, -span.duration_ns, span.level, span.span)
+    )
 
 
 def lanes(spans: Sequence[SpanRow]) -> Mapping[Lane, list[SpanRow]]:
-    """Return spans by lane; in each they nest or follow one another, starts rising."""
+    """Return spans by lane and start; in each lane they nest or follow one another."""
     drawn: dict[Lane, list[SpanRow]] = defaultdict(list)
     stacks: dict[tuple[int, int], list[list[int]]] = defaultdict(list)
-    for span in clipped([each for each in spans if each.kind != SpanKind.SAMPLE]):
+    for span in clipped([span for span in spans if span.kind != SpanKind.SAMPLE]):
         place = (device_of(span), span.thread)
-        number = _lane(stacks[place], span.start_ns, span.start_ns + span.duration_ns)
-        drawn[(*place, number)].append(span)
+        start, end = span.start_ns, _end(span)
+        # The first lane in which the span nests, or a new one.
+        for number, ends in enumerate(stacks[place]):
+            while ends and ends[-1] <= start and not (ends[-1] == start == end):
+                ends.pop()
+            if not ends or ends[-1] >= end:
+                lane = (*place, number)
+                ends.append(end)
+                break
+        else:
+            lane = (*place, len(stacks[place]))
+            stacks[place].append([end])
+        drawn[lane].append(span)
     return drawn
 
 
 def nested(spans: Sequence[SpanRow]) -> Iterator[tuple[bool, int, SpanRow]]:
-    """Yield what happens in a lane in its order: whether a span opens, when, and which."""
+    """Yield the events of a lane in order: whether a span begins (or ends), the ns, the span."""
     opened: list[SpanRow] = []
     for span in spans:
-        while opened and _end(opened[-1]) <= span.start_ns and not _holds(opened[-1], span):
+        while opened and _end(opened[-1]) <= span.start_ns:
+            if _end(opened[-1]) == span.start_ns == _end(span):
+                break  # a span without duration lies in the one that ends with it
             yield False, _end(opened[-1]), opened.pop()
         yield True, span.start_ns, span
         opened.append(span)
@@ -81,21 +96,5 @@ def nested(spans: Sequence[SpanRow]) -> Iterator[tuple[bool, int, SpanRow]]:
         yield False, _end(opened[-1]), opened.pop()
 
 
-def _lane(stacks: list[list[int]], start: int, end: int) -> int:
-    """Return the first lane in which [start, end] nests, and take it there."""
-    for number, ends in enumerate(stacks):
-        while ends and ends[-1] <= start and not (ends[-1] == start == end):
-            ends.pop()
-        if not ends or ends[-1] >= end:
-            ends.append(end)
-            return number
-    stacks.append([end])
-    return len(stacks) - 1
-
-
 def _end(span: SpanRow) -> int:
     return span.start_ns + span.duration_ns
-
-
-def _holds(outer: SpanRow, inner: SpanRow) -> bool:
-    return _end(outer) == inner.start_ns == _end(inner)

@@ -1,44 +1,47 @@
-"""What can go wrong with a load."""
+"""Errors of loads."""
 
 
 class LoadError(Exception):
-    """A load cannot be made or issued."""
+    """A load can't be made or issued."""
 
 
 class ScenarioError(LoadError):
-    """A scenario cannot be had, or not with these parameters."""
+    """A scenario does not exist, or can't use its parameters."""
 
 
 class UnknownScenario(ScenarioError):
-    """No scenario goes by that name."""
+    """No scenario has this name."""
 
-    def __init__(self, name: str, known: tuple[str, ...]) -> None:
-        """Name what was asked for and what there is."""
+    def __init__(self, name: str, available: tuple[str, ...]) -> None:
+        """Give the name and the names of the available scenarios."""
         self.name = name
-        self.known = known
-        super().__init__(f"no scenario {name!r}; there are: {', '.join(known)}")
+        self.available = available
+        super().__init__(f"no scenario {name!r}; there are: {', '.join(available)}")
 
 
 class InvalidParameter(ScenarioError):
-    """A scenario's parameter is not what the scenario can use."""
+    """A parameter of a scenario has a value that the scenario can't use."""
 
-    def __init__(self, scenario: str, field: str, found: object, allowed: str) -> None:
-        """Name the scenario and its field, what was found there, and what is allowed."""
+    def __init__(self, scenario: str, field: str, actual: object, allowed: str) -> None:
+        """Give the `scenario`, its `field`, the `actual` value and the `allowed` ones in words."""
         self.scenario = scenario
         self.field = field
-        self.found = found
+        self.actual = actual
         self.allowed = allowed
-        super().__init__(f"{scenario}.{field}: found {found!r}, allowed is {allowed}")
+        super().__init__(f"{scenario}.{field}: found {actual!r}, allowed is {allowed}")
 
 
 class PacerDied(LoadError):
-    """The pacer's process ended, or fell silent, before its schedule did."""
+    """The pacer's process ended, or stopped responding, before the end of its schedule."""
 
     def __init__(self, issued: int, queries: int, exit_code: int | None, message: str = "") -> None:
-        """Say how far it came, its exit code (None: silent but alive) and its last words."""
+        """Give the queries `issued` of all `queries`, the `exit_code` and the last error `message`.
+
+        An exit code of None means that the process lives but does not respond.
+        """
         self.issued = issued
         self.queries = queries
         self.exit_code = exit_code
         self.message = message
-        how = "fell silent" if exit_code is None else f"ended with {exit_code}"
-        super().__init__(f"pacer {how} after {issued} of {queries} queries {message}".rstrip())
+        end = "stopped responding" if exit_code is None else f"ended with code {exit_code}"
+        super().__init__(f"pacer {end} after {issued} of {queries} queries {message}".rstrip())

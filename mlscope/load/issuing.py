@@ -1,6 +1,6 @@
 """The sleep-and-spin loop that issues a schedule; as a script, the pacer's process (`pacer`).
 
-Standard library only, and no import of this package, so that the process starts in a few tens of
+It imports the standard library only, not this package, so that the process starts in a few tens of
 milliseconds. The clock is CLOCK_MONOTONIC everywhere, in nanoseconds.
 """
 
@@ -15,19 +15,19 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-#: where a process of ours may be told to stop while it sleeps
+#: the longest sleep before the loop checks again whether to stop
 SLICE_NS = 50_000_000
-LEAST_MARGIN_NS, MOST_MARGIN_NS = 80_000, 400_000
+MIN_MARGIN_NS, MAX_MARGIN_NS = 80_000, 400_000
 PR_SET_TIMERSLACK = 29
-#: how a pacer is scheduled: as others are, at the best nice value, or before all of them
+#: the scheduling of a pacer: normal, at the best nice value, or real-time
 PRIORITIES = ("normal", "nice", "fifo")
 
-#: words of the memory shared with the pacer's process, before due and issued times
+#: indexes of the int64 words at the start of the memory shared with the pacer's process
 PUBLISHED, STOP, ORIGIN_NS, MARGIN_NS, CPU_NS, WALL_NS, PRIORITY, HEADER = range(8)
 
 
 class Clock(NamedTuple):
-    """What the loop sees of time; tests bring their own."""
+    """The clock of the loop; tests pass their own."""
 
     now_ns: Callable[[], int]
     sleep_s: Callable[[float], None]
@@ -48,11 +48,11 @@ def issue_on_time(
     clock: Clock = MONOTONIC,
     stopped: Callable[[], bool] = _never,
 ) -> int:
-    """Call `issue(query, now_ns)` at `origin_ns` + `due_ns[query]`, never early; return how many.
+    """Call `issue(query, now_ns)` at `origin_ns` + `due_ns[query]`, never early; return the count.
 
-    Sleeps to `margin_ns` before each due time, then spins. What is late is issued at once and
-    never moved. `stopped` is asked before each query and every 50 ms of sleep. The garbage
-    collector is off meanwhile.
+    Sleeps by `clock` until `margin_ns` before each due time, then spins. A late query is issued at
+    once; later queries keep their due times. `stopped` is called before each query and every 50 ms
+    of sleep. The garbage collector is off meanwhile.
     """
     now_ns, sleep_s = clock
     collecting = gc.isenabled()
@@ -79,7 +79,7 @@ def issue_on_time(
 
 
 def sharpen_timer() -> bool:
-    """Ask the kernel to wake this thread on time, not up to 50 us later; False where it cannot."""
+    """Set this thread's timer slack to 1 ns instead of 50 us; return whether that succeeded."""
     import ctypes  # the one import that only Linux needs
 
     try:
@@ -89,10 +89,10 @@ def sharpen_timer() -> bool:
 
 
 def raise_priority() -> int:
-    """Put this process before others as far as it is allowed; return an index of PRIORITIES.
+    """Raise the priority of this process as far as permitted; return an index of PRIORITIES.
 
-    A pacer that waits for a core is late by whole scheduler slices, some ms. On a single core
-    it stays as it is: spinning before everything else would starve what is measured.
+    A pacer that waits for a core is late by whole scheduler slices of some ms. On a single core the
+    priority stays normal, because spinning at a high priority would starve the measured process.
     """
     if sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2:
         return 0
@@ -106,10 +106,11 @@ def raise_priority() -> int:
 
 
 def calibrate_margin_ns(clock: Clock = MONOTONIC, naps: int = 150, nap_ns: int = 1_000_000) -> int:
-    """How long before a due time to stop sleeping, from how late this thread wakes up here.
+    """Return how long before a due time to stop sleeping, from this thread's wake-up latency.
 
-    Twice the 99th percentile (nearest rank) of `naps` short sleeps, held between 80 and 400 us:
-    less would miss wake-ups that are ordinary, more would burn the core.
+    Twice the 99th percentile (nearest rank) of the lateness of `naps` sleeps of `nap_ns` by
+    `clock`, clamped to 80..400 us: a smaller margin would miss ordinary wake-ups, a larger one
+    would waste the core.
     """
     lateness_ns = []
     for _ in range(naps):
@@ -117,32 +118,35 @@ def calibrate_margin_ns(clock: Clock = MONOTONIC, naps: int = 150, nap_ns: int =
         clock.sleep_s(nap_ns * 1e-9)
         lateness_ns.append(clock.now_ns() - until_ns)
     ordinary_ns = sorted(lateness_ns)[max(0, -(-naps * 99 // 100) - 1)]
-    return min(max(2 * ordinary_ns, LEAST_MARGIN_NS), MOST_MARGIN_NS)
+    return min(max(2 * ordinary_ns, MIN_MARGIN_NS), MAX_MARGIN_NS)
 
 
-def _told_to_start(go_fd: int, parent: int) -> bool:
-    """Wait for the start; False where the parent closed its end, or died and a fork holds it."""
-    waiting = select.poll()
-    waiting.register(go_fd, select.POLLIN)
-    while not waiting.poll(SLICE_NS // 1_000_000):
+def _wait_for_start(go_fd: int, parent: int) -> bool:
+    """Wait for the start; return False if the parent closed its end or died.
+
+    A fork of a dead parent may still hold its end of the pipe.
+    """
+    start = select.poll()
+    start.register(go_fd, select.POLLIN)
+    while not start.poll(SLICE_NS // 1_000_000):
         if os.getppid() != parent:
             return False
     return bool(os.read(go_fd, 1))
 
 
 def main(memory_fd: int, wake_fd: int, go_fd: int, queries: int) -> None:
-    """Be the pacer's process: get ready, wait for the start, issue, and end.
+    """Run the pacer's process: prepare, wait for the start, issue the queries, and end.
 
     Writes one byte to `wake_fd` when ready and one for each query; reads one from `go_fd` to
-    start. The shared memory is HEADER words, `queries` due times and `queries` issued stamps,
-    all int64.
+    start. The shared memory `memory_fd` is HEADER words, `queries` due times and `queries` issued
+    stamps, all int64.
     """
     parent = os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     memory = mmap.mmap(memory_fd, (HEADER + 2 * queries) * 8)
-    words = memoryview(memory).cast("q")
-    header, due_ns = words[:HEADER], words[HEADER : HEADER + queries]
-    issued_ns = words[HEADER + queries :]
+    shared = memoryview(memory).cast("q")
+    header, due_ns = shared[:HEADER], shared[HEADER : HEADER + queries]
+    issued_ns = shared[HEADER + queries :]
     sharpen_timer()
     if header[PRIORITY] != 0:
         header[PRIORITY] = raise_priority()
@@ -150,13 +154,13 @@ def main(memory_fd: int, wake_fd: int, go_fd: int, queries: int) -> None:
         header[MARGIN_NS] = calibrate_margin_ns()
     os.set_blocking(wake_fd, False)
     os.write(wake_fd, b"\0")
-    if not _told_to_start(go_fd, parent):
+    if not _wait_for_start(go_fd, parent):
         return
 
     def publish(query: int, now_ns: int) -> None:
         issued_ns[query] = now_ns
         header[PUBLISHED] = query + 1
-        # A full pipe holds thousands of wake-ups: the reader looks at PUBLISHED after any of them.
+        # A full pipe holds thousands of wake-ups; the reader reads PUBLISHED after any of them.
         with suppress(BlockingIOError):
             os.write(wake_fd, b"\0")
 

@@ -1,4 +1,4 @@
-"""A load: which samples each query carries, and when it is due."""
+"""A load: the samples each query carries, and the time it is due. Pure."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,30 +11,30 @@ Pacing = Literal["local", "remote"]
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """One pass of queries over a dataset, as a scenario lays it out."""
+    """The queries of one run over a dataset, made by a scenario."""
 
     scenario: str
-    #: shape [queries]: nanoseconds after the start, never falling; None in a closed loop, where
-    #: the next query is issued when one before it ends
+    #: shape [queries]: nanoseconds after the start, ascending; None in a closed loop, where the
+    #: next query is issued when an earlier one ends
     due_ns: NDArray[np.int64] | None
     #: shape [queries, batch_size]: the samples each query carries, by index into the dataset
     sample_indices: NDArray[np.int32]
-    #: queries in flight at most in a closed loop; 0 is without bound, as an open loop needs it
+    #: the maximum number of queries in flight in a closed loop; 0 is no limit, for an open loop
     concurrency: int
-    #: who issues it where the request does not say
+    #: who issues the load (the agent or the scheduler) unless the request says so
     pacing: Pacing
 
     @property
     def open_loop(self) -> bool:
-        """Whether queries are due at times of their own, however long the answers take."""
+        """Whether queries are due at fixed times, independent of the answers."""
         return self.due_ns is not None
 
     @property
     def queries(self) -> int:
-        """How many queries the load has."""
+        """The number of queries."""
         return int(self.sample_indices.shape[0])
 
     @property
     def batch_size(self) -> int:
-        """How many samples each query carries."""
+        """The number of samples in each query."""
         return int(self.sample_indices.shape[1])

@@ -1,7 +1,7 @@
-"""Pacing in this process: a schedule issued from the calling thread.
+"""Pacing in this process: issues a schedule from the calling thread.
 
-For a thread that others of this process may hold up (the GIL, a garbage collection, a model on
-all cores) use `pacer`, which does the same from a process of its own.
+If other threads of this process may delay it (the GIL, a garbage collection, a model on all cores),
+use `pacer`, which issues from a separate process.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,12 @@ def pace(
     clock: Clock = MONOTONIC,
     stop: Callable[[], bool] = lambda: False,
 ) -> NDArray[np.int64]:
-    """Call `issue(query)` at `origin_ns` + `due_ns[query]`, never early, and return when.
+    """Call `issue(query)` at `origin_ns` + `due_ns[query]`, never early; return the times of issue.
 
-    Takes due times int64 [queries] and a spin margin (`calibrate_margin_ns()`). Returns stamps of
-    `clock` taken just before each call, int64 [issued]; shorter than the schedule only where
-    `stop()` became true. Sharpens the calling thread's timer.
+    `due_ns` is int64 [queries], ascending; `margin_ns` is the time to spin before each due time
+    (`calibrate_margin_ns()`). Returns stamps of `clock` taken just before each call, int64
+    [issued]; shorter than the schedule only if `stop()` became true. Sharpens the calling thread's
+    timer.
     """
     sharpen_timer()
     issued_ns = np.full(len(due_ns), -1, np.int64)
@@ -51,5 +52,8 @@ def pace(
 def lateness_ns(
     due_ns: NDArray[np.int64], issued_ns: NDArray[np.int64], origin_ns: int
 ) -> NDArray[np.int64]:
-    """How long after it was due each query was issued: int64 [issued]; negative is early."""
+    """Return the lateness of each query in ns, int64 [issued]; negative means early.
+
+    `issued_ns` minus `origin_ns` + `due_ns`; `due_ns` may be longer than `issued_ns`.
+    """
     return issued_ns - due_ns[: len(issued_ns)] - origin_ns

@@ -1,4 +1,4 @@
-"""Reads a scenario's parameters and refuses, by name, what the scenario cannot use."""
+"""Reads and checks the parameters of a scenario. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,49 +7,60 @@ from typing import Any
 
 from mlscope.load.errors import InvalidParameter
 
-MOST_QUERIES = 10_000_000
-MOST_SAMPLES = 50_000_000
+MAX_QUERIES = 10_000_000
+MAX_SAMPLES = 50_000_000
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters of one scenario; every reading checks the value it returns."""
+    """The parameters of one scenario; each method checks the value that it returns."""
 
     scenario: str
     values: Mapping[str, Any]
 
     def only(self, *names: str) -> "Parameters":
-        """Refuse any parameter not among `names`: a misspelt one would otherwise do nothing."""
+        """Raise InvalidParameter for a parameter that is not in `names`, such as a misspelt one."""
         for name in self.values:
             if name not in names:
                 allowed = f"one of: {', '.join(names)}"
                 raise InvalidParameter(self.scenario, str(name), self.values[name], allowed)
         return self
 
-    def whole(self, field: str, default: int, least: int, most: int) -> int:
-        """Read a whole number from `least` to `most`."""
-        found = self.values.get(field, default)
-        # JSON and YAML do not tell 20 from 20.0, but True is no count.
-        is_whole = isinstance(found, Integral) or (isinstance(found, float) and found.is_integer())
-        if isinstance(found, bool) or not is_whole or not least <= found <= most:
-            allowed = f"a whole number from {least} to {most}"
-            raise InvalidParameter(self.scenario, field, found, allowed)
-        return int(found)
+    def integer(self, field: str, default: int, minimum: int, maximum: int) -> int:
+        """Return the integer `field`, or `default`. Raises InvalidParameter.
 
-    def number(self, field: str, default: float, least: float, most: float) -> float:
-        """Read a number from `least` to `most`, which are finite."""
-        found = self.values.get(field, default)
-        is_number = isinstance(found, Real) and not isinstance(found, bool)
-        # Not a number is not within bounds either.
-        if not is_number or not least <= found <= most:
-            raise InvalidParameter(self.scenario, field, found, f"a number from {least} to {most}")
-        return float(found)
+        It must be a whole number from `minimum` to `maximum`.
+        """
+        value = self.values.get(field, default)
+        # JSON and YAML do not distinguish 20 from 20.0; but True is not a count.
+        is_whole = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
+        if isinstance(value, bool) or not is_whole or not minimum <= value <= maximum:
+            allowed = f"a whole number from {minimum} to {maximum}"
+            raise InvalidParameter(self.scenario, field, value, allowed)
+        return int(value)
+
+    def number(self, field: str, default: float, minimum: float, maximum: float) -> float:
+        """Return the number `field`, or `default`. Raises InvalidParameter.
+
+        It must be from `minimum` to `maximum`, which are finite.
+        """
+        value = self.values.get(field, default)
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        # NaN fails this comparison, too.
+        if not is_number or not minimum <= value <= maximum:
+            raise InvalidParameter(
+                self.scenario, field, value, f"a number from {minimum} to {maximum}"
+            )
+        return float(value)
 
     def seed(self, field: str) -> int | None:
-        """Read a seed, or None where none is given."""
-        return self.whole(field, 0, 0, 2**64 - 1) if self.values.get(field) is not None else None
+        """Return the seed `field`, None if it is not given. Raises InvalidParameter."""
+        return self.integer(field, 0, 0, 2**64 - 1) if self.values.get(field) is not None else None
 
     def queries(self, default: int, batch_size: int) -> int:
-        """Read how many queries; with `batch_size`, bounded by what fits in memory."""
-        most = max(1, min(MOST_QUERIES, MOST_SAMPLES // batch_size))
-        return self.whole("queries", default, 1, most)
+        """Return the number of queries, or `default`. Raises InvalidParameter.
+
+        With `batch_size` samples each, they must fit into memory.
+        """
+        maximum = max(1, min(MAX_QUERIES, MAX_SAMPLES // batch_size))
+        return self.integer("queries", default, 1, maximum)

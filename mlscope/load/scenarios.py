@@ -1,7 +1,8 @@
-"""How queries arrive: each scenario a pure function of its parameters, batch size and dataset size.
+"""Scenarios: how queries arrive. Each is a pure function of parameters, batch and dataset size.
 
-Found by entry point in the group `mlscope.scenarios`, so a user's own scenario is one function in
-a package of theirs: `(parameters, batch_size, samples) -> Load`.
+Scenarios are found by entry points in the group `mlscope.scenarios`. A user's own scenario is one
+function `(parameters, batch_size, samples) -> Load` in the user's package; it raises
+InvalidParameter for parameters it can't use.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,74 +21,79 @@ from mlscope.load.parameters import Parameters
 GROUP = "mlscope.scenarios"
 SLOWEST_HZ, FASTEST_HZ = 1e-3, 1e7
 COLD, OPENINGS, WARM = "cold", 3, 5
-"""The scenario of cold starts: how often it opens the model, and queries after each first one."""
+"""The scenario of cold starts: its name, the openings, and the warm queries after each of them."""
 
 Scenario = Callable[[Mapping[str, Any], int, int], Load]
 
 
 def online(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
-    """Issue one query at a time: the next one when the last one is answered (single stream).
+    """Issue one query at a time: the next when the previous one is answered (single stream).
 
-    A closed loop, as of one user who waits. `queries` (50); `sample_seed` for random samples.
-    Final performance result is: the trimmed mean of the latencies, the 90th percentile beside it.
+    A closed loop, like one user who waits. `parameters`: `queries` (50) of `batch_size` samples;
+    `sample_seed` for a random order of the dataset's `samples`.
+    Final performance result: the trimmed mean and the 90th percentile of the latencies.
     """
-    given = Parameters("online", parameters).only("queries", "sample_seed")
-    carried = _samples(given, 50, batch_size, samples)
-    return Load("online", None, carried, concurrency=1, pacing="local")
+    read = Parameters("online", parameters).only("queries", "sample_seed")
+    sample_indices = _samples(read, 50, batch_size, samples)
+    return Load("online", None, sample_indices, concurrency=1, pacing="local")
 
 
 def poisson(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
-    """Issue queries at random, independent of each other and of answers (MLPerf's server).
+    """Issue queries at random times, independent of each other and of answers (MLPerf's server).
 
-    An open loop at `rate_hz` (20) queries a second on average; `queries` (100), `seed` (1) of the
-    arrivals, `sample_seed` for random samples. Each latency runs from when the query was due.
-    Final performance result is: the 99th percentile of latency at the offered rate.
+    An open loop. `parameters`: `rate_hz` (20) queries a second on average, `queries` (100) of
+    `batch_size` samples, `seed` (1) of the arrivals, `sample_seed` for a random order of the
+    dataset's `samples`. A latency is measured from the time at which the query was due.
+    Final performance result: the 99th percentile of latency at the offered rate.
     """
-    given = Parameters("poisson", parameters).only("rate_hz", "queries", "seed", "sample_seed")
-    carried = _samples(given, 100, batch_size, samples)
-    rate_hz = given.number("rate_hz", 20.0, SLOWEST_HZ, FASTEST_HZ)
-    seed = given.whole("seed", 1, 0, 2**64 - 1)
-    return _open_loop("poisson", poisson_due_ns(rate_hz, len(carried), seed), carried)
+    read = Parameters("poisson", parameters).only("rate_hz", "queries", "seed", "sample_seed")
+    sample_indices = _samples(read, 100, batch_size, samples)
+    rate_hz = read.number("rate_hz", 20.0, SLOWEST_HZ, FASTEST_HZ)
+    seed = read.integer("seed", 1, 0, 2**64 - 1)
+    return _open_loop("poisson", poisson_due_ns(rate_hz, len(sample_indices), seed), sample_indices)
 
 
 def fixed_rate(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
-    """Issue queries at equal distances, as from a camera.
+    """Issue queries at equal intervals, like a camera.
 
-    An open loop at `rate_hz` (20) queries a second; `queries` (100), `sample_seed` for random
-    samples. Each latency runs from when the query was due.
-    Final performance result is: the 99th percentile of latency at the offered rate.
+    An open loop. `parameters`: `rate_hz` (20) queries a second, `queries` (100) of `batch_size`
+    samples, `sample_seed` for a random order of the dataset's `samples`. A latency is measured
+    from the time at which the query was due.
+    Final performance result: the 99th percentile of latency at the offered rate.
     """
-    given = Parameters("fixed_rate", parameters).only("rate_hz", "queries", "sample_seed")
-    carried = _samples(given, 100, batch_size, samples)
-    rate_hz = given.number("rate_hz", 20.0, SLOWEST_HZ, FASTEST_HZ)
-    return _open_loop("fixed_rate", fixed_rate_due_ns(rate_hz, len(carried)), carried)
+    read = Parameters("fixed_rate", parameters).only("rate_hz", "queries", "sample_seed")
+    sample_indices = _samples(read, 100, batch_size, samples)
+    rate_hz = read.number("rate_hz", 20.0, SLOWEST_HZ, FASTEST_HZ)
+    return _open_loop("fixed_rate", fixed_rate_due_ns(rate_hz, len(sample_indices)), sample_indices)
 
 
 def batched(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
     """Issue batches as fast as they are answered, as in offline processing.
 
-    A closed loop with `concurrency` (2) batches in flight, so that reading and pre-processing one
-    overlaps with predicting another; `queries` (20), `sample_seed` for random samples.
-    Final performance result is: the throughput in samples a second, and over batch sizes the
-    optimal one, the first whose doubling raises throughput by no more than 5 %.
+    A closed loop. `parameters`: `concurrency` (2) batches in flight, so that reading and
+    pre-processing of one overlaps with predicting another; `queries` (20) of `batch_size` samples,
+    `sample_seed` for a random order of the dataset's `samples`.
+    Final performance result: the throughput in samples a second, and of several batch sizes the
+    optimal one, the first that gains no more than 5 % throughput when doubled.
     """
-    given = Parameters("batched", parameters).only("queries", "concurrency", "sample_seed")
-    carried = _samples(given, 20, batch_size, samples)
-    concurrency = given.whole("concurrency", 2, 2, 1024)
-    return Load("batched", None, carried, concurrency=concurrency, pacing="local")
+    read = Parameters("batched", parameters).only("queries", "concurrency", "sample_seed")
+    sample_indices = _samples(read, 20, batch_size, samples)
+    concurrency = read.integer("concurrency", 2, 2, 1024)
+    return Load("batched", None, sample_indices, concurrency=concurrency, pacing="local")
 
 
 def cold(parameters: Mapping[str, Any], batch_size: int, samples: int) -> Load:
-    """Open the model anew for each query: how long the first answer takes (cold start).
+    """Open the model again for each query, to measure the time to the first answer (cold start).
 
-    Each of `queries` (3) openings has a process of its own: load, then a first run, then `warm`
-    (5) queries as `online` has them, to compare with.
-    Final performance result is: the time to load and that of the first run, against a warm one.
+    `parameters`: each of `queries` (3) openings has its own process, which loads the model, runs
+    it a first time, then answers `warm` (5) queries like `online`, for comparison. Queries have
+    `batch_size` samples; `sample_seed` is for a random order of the dataset's `samples`.
+    Final performance result: the times of loading and of the first run, against a warm run.
     """
-    given = Parameters("cold", parameters).only("queries", "warm", "sample_seed")
-    given.whole("warm", WARM, 1, 10_000)
-    given.whole("queries", OPENINGS, 1, 100)
-    return Load("cold", None, _samples(given, OPENINGS, batch_size, samples), 1, pacing="local")
+    read = Parameters("cold", parameters).only("queries", "warm", "sample_seed")
+    read.integer("warm", WARM, 1, 10_000)
+    read.integer("queries", OPENINGS, 1, 100)
+    return Load("cold", None, _samples(read, OPENINGS, batch_size, samples), 1, pacing="local")
 
 
 BUILT_IN: Mapping[str, Scenario] = MappingProxyType(
@@ -102,47 +108,47 @@ BUILT_IN: Mapping[str, Scenario] = MappingProxyType(
 
 
 def scenario_names() -> tuple[str, ...]:
-    """List every scenario there is: the built-in ones and those of installed packages."""
-    return tuple(sorted({*BUILT_IN, *(found.name for found in entry_points(group=GROUP))}))
+    """Return the names of all scenarios: the built-in ones and those of installed packages."""
+    return tuple(
+        sorted({*BUILT_IN, *(entry_point.name for entry_point in entry_points(group=GROUP))})
+    )
 
 
 def scenario_named(name: str) -> Scenario:
-    """Find the scenario called `name`; raises UnknownScenario.
+    """Return the scenario with this name. Raises UnknownScenario.
 
-    A built-in one is itself, installed or not; another is loaded from its entry point.
+    A built-in scenario can't be replaced; others are loaded from their entry points.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
-    for found in entry_points(group=GROUP, name=name):
-        scenario: Scenario = found.load()
+    for entry_point in entry_points(group=GROUP, name=name):
+        scenario: Scenario = entry_point.load()
         return scenario
     raise UnknownScenario(name, scenario_names())
 
 
-def _open_loop(name: str, due_ns: NDArray[np.int64], carried: NDArray[np.int32]) -> Load:
+def _open_loop(name: str, due_ns: NDArray[np.int64], sample_indices: NDArray[np.int32]) -> Load:
     due_ns.setflags(write=False)
-    return Load(name, due_ns, carried, concurrency=0, pacing="remote")
+    return Load(name, due_ns, sample_indices, concurrency=0, pacing="remote")
 
 
-def _samples(given: Parameters, queries: int, batch_size: int, samples: int) -> NDArray[np.int32]:
-    """Take samples in turn, or with `sample_seed` in one random order after another.
+def _samples(read: Parameters, queries: int, batch_size: int, samples: int) -> NDArray[np.int32]:
+    """Return the samples of each query, int32 [queries, batch_size].
 
-    `queries` is the scenario's default. Each sample is issued as often as any other, give or
-    take one. Shape [queries, batch_size].
+    They are in turn, or with `sample_seed` in one random order after another: each sample occurs
+    as often as any other, give or take one. `queries` is the scenario's default.
     """
-    for field, found in (("batch_size", batch_size), ("samples", samples)):
-        if found < 1:
-            raise InvalidParameter(given.scenario, field, found, "1 or more")
-    total = given.queries(queries, batch_size) * batch_size
-    seed = given.seed("sample_seed")
-    order = np.arange(total) % samples if seed is None else _shuffled(total, samples, seed)
-    carried = order.astype(np.int32).reshape(-1, batch_size)
-    carried.setflags(write=False)
-    return carried
-
-
-def _shuffled(total: int, samples: int, seed: int) -> NDArray[np.int64]:
-    """Take the first `total` of one random order of `samples` after another."""
-    shuffled = np.random.RandomState([seed % 2**32, seed >> 32])
-    keys = shuffled.random_sample((-(-total // samples), samples))
-    return keys.argsort(axis=1, kind="stable").reshape(-1)[:total]
+    for field, number in (("batch_size", batch_size), ("samples", samples)):
+        if number < 1:
+            raise InvalidParameter(read.scenario, field, number, "1 or more")
+    total = read.queries(queries, batch_size) * batch_size
+    seed = read.seed("sample_seed")
+    if seed is None:
+        order = np.arange(total) % samples
+    else:
+        random = np.random.RandomState([seed % 2**32, seed >> 32])
+        keys = random.random_sample((-(-total // samples), samples))
+        order = keys.argsort(axis=1, kind="stable").reshape(-1)[:total]
+    sample_indices = order.astype(np.int32).reshape(-1, batch_size)
+    sample_indices.setflags(write=False)
+    return sample_indices

@@ -8,7 +8,7 @@ from packaging.version import Version
 from mlscope.manifests.errors import BadConstraint
 
 CONSTRAINTS = ">=1.12.0 <2.0, ==1.15.* or 1.15"
-"""Examples of what a constraint may be, for whoever wrote none."""
+"""Examples of constraints, for errors."""
 
 _LONGEST = 256
 _OPERATOR = re.compile(r"(===|==|~=|!=|<=|>=|<|>)\s*")
@@ -17,8 +17,8 @@ _OPERATOR = re.compile(r"(===|==|~=|!=|<=|>=|<|>)\s*")
 def constraint_of(text: str) -> SpecifierSet:
     """Return a constraint: `>=1.12.0 <2.0`, `>=1.12,<2`, `==1.15.*`, or `1.15` for just that.
 
-    Empty is any version. Raises BadConstraint, also for a text of more than 256 characters: every
-    look at an evaluation weighs it against every agent.
+    An empty text allows any version. Raises BadConstraint, also for more than 256 characters, as
+    an evaluation is matched against every agent.
     """
     if len(text) > _LONGEST:
         raise BadConstraint(f"{text[:40]}…")
@@ -32,30 +32,37 @@ def constraint_of(text: str) -> SpecifierSet:
 
 
 def satisfies(version: str, constraint: SpecifierSet) -> bool:
-    """Tell whether a version fits; what is no PEP 440 version fits only `===` itself, or any."""
-    known = _version(version)
-    if known is not None:
-        return constraint.contains(known, prereleases=True)
-    return all(each.operator == "===" and each.version == version for each in constraint)
+    """Return whether a version satisfies a constraint.
+
+    A version that is not one of PEP 440 satisfies only an equal `===`, or an empty constraint.
+    """
+    parsed = _parse_version(version)
+    if parsed is not None:
+        return constraint.contains(parsed, prereleases=True)
+    return all(part.operator == "===" and part.version == version for part in constraint)
 
 
-def meet(one: SpecifierSet, other: SpecifierSet) -> bool:
-    """Tell whether some version may fit both: a bound of either, or one just below or above it."""
-    bounds = [each.version.removesuffix(".*") for each in (*one, *other)]
-    near = [f"{bound}{end}" for bound in bounds for end in ("", ".dev0", ".0.1")]
+def meet(first: SpecifierSet, second: SpecifierSet) -> bool:
+    """Return whether some version may satisfy both constraints.
+
+    Tries the bounds of both, and versions just below and above each bound.
+    """
+    bounds = [part.version.removesuffix(".*") for part in (*first, *second)]
+    candidates = [f"{bound}{end}" for bound in bounds for end in ("", ".dev0", ".0.1")]
     return any(
-        satisfies(version, one) and satisfies(version, other) for version in (*near, "0", "1")
+        satisfies(version, first) and satisfies(version, second)
+        for version in (*candidates, "0", "1")
     )
 
 
 def newest_first(version: str) -> tuple[int, Version | str]:
     """Return a key that sorts versions, those of PEP 440 above others."""
-    known = _version(version)
-    return (0, version) if known is None else (1, known)
+    parsed = _parse_version(version)
+    return (0, version) if parsed is None else (1, parsed)
 
 
-def _version(text: str) -> Version | None:
-    """Return a version of PEP 440, or None for another text or one of absurdly many digits."""
+def _parse_version(text: str) -> Version | None:
+    """Return a version of PEP 440, or None for another text or one with too many digits."""
     try:
         return Version(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What can be wrong with a manifest."""
+"""Faults and errors of manifests. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong: where it is, what is there, and what may be.
+    """One fault: its field, the value there, and the allowed ones.
 
-    `line` counts from 1; 0 is unknown, as for a manifest that came in a message.
+    `line` counts from 1; 0 is unknown, as for a manifest from a message.
     """
 
     field: str
@@ -17,10 +17,10 @@ class Fault:
     line: int = 0
 
     def text(self, file: str) -> str:
-        """Return `file:line: field: found …, allowed: …`."""
-        place = f"{file}:{self.line}" if self.line else file
+        """Return the fault as `file:line: field: found …, allowed: …`."""
+        location = f"{file}:{self.line}" if self.line else file
         field = f"{self.field}: " if self.field else ""
-        return f"{place}: {field}found {self.found}, allowed: {self.allowed}"
+        return f"{location}: {field}found {self.found}, allowed: {self.allowed}"
 
 
 class ManifestError(Exception):
@@ -28,10 +28,10 @@ class ManifestError(Exception):
 
 
 class ManifestFaulty(ManifestError):
-    """A text is no manifest; `faults` are in the text's order, at least one."""
+    """A text is no valid manifest; `faults` has at least one, in the text's order."""
 
     def __init__(self, file: str, faults: Sequence[Fault]) -> None:
-        """Name the file and everything that is wrong with it."""
+        """Name the file and all its faults."""
         assert faults, "a faulty manifest has a fault"
         self.file, self.faults = file, tuple(faults)
         super().__init__("\n".join(fault.text(file) for fault in self.faults))
@@ -40,17 +40,18 @@ class ManifestFaulty(ManifestError):
 class NoVariant(ManifestError):
     """A model has no variant for a framework."""
 
-    def __init__(self, model: str, framework: str, known: Sequence[str]) -> None:
-        """Name the model, the framework that was wanted and those there are."""
-        self.model, self.framework, self.known = model, framework, tuple(known)
-        super().__init__(f"{model} has no variant for {framework}; it has {', '.join(known)}")
+    def __init__(self, model: str, framework: str, frameworks: Sequence[str]) -> None:
+        """Name the `model`, the requested `framework` and the `frameworks` that it supports."""
+        self.model, self.framework, self.frameworks = model, framework, tuple(frameworks)
+        names = ", ".join(frameworks)
+        super().__init__(f"{model} has no variant for {framework}; it has {names}")
 
 
 class BadConstraint(ManifestError):
     """A text is no version constraint."""
 
     def __init__(self, text: str) -> None:
-        """Keep the text."""
+        """Name the text."""
         self.text = text
         super().__init__(
             f"{text!r} is no version constraint; write >=1.12.0 <2.0, ==1.15.* or 1.15"

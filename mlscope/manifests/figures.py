@@ -1,4 +1,4 @@
-"""What a manifest says of its model in numbers: accuracy, parameters, size. Pure."""
+"""Published figures of a model from its manifest: accuracy, parameters, size. Pure."""
 
 from dataclasses import dataclass
 
@@ -6,64 +6,63 @@ from schemas.manifest import ModelManifest
 
 _MIB = 1 << 20
 _FLOAT32_BYTES = 4
-_FIRST = ("top1", "acc@1")
+_TOP_1 = ("top1", "acc@1")
 _NAMES = {"top1": "top-1", "acc@1": "top-1", "acc@5": "top-5", "top5": "top-5"}
 _ON = " on "
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures of one model; None and '' are unknown. They are its source's, measured elsewhere."""
+    """Figures of one model as its source publishes them; None and '' are unknown."""
 
-    #: by its own metric, most often percent
+    #: in the unit of `metric`, most often percent
     accuracy: float | None = None
     metric: str = ""
-    #: what it was measured on
+    #: the dataset of the accuracy
     measured_on: str = ""
     parameters: int | None = None
     size_bytes: int | None = None
-    #: whether the size is four bytes for each parameter, for want of a better one
+    #: whether the size is an estimate of four bytes a parameter
     is_size_guessed: bool = False
 
     def source(self) -> str:
-        """Return what the accuracy is, and of which dataset."""
+        """Return the metric and dataset of the accuracy."""
         return f"{self.metric} on {self.measured_on}" if self.measured_on else self.metric
 
 
 def figures_of(model: ModelManifest) -> Figures:
-    """Return a model's figures; without weights there is no accuracy."""
-    told = model.attributes
-    parameters = told.get("parameters")
+    """Return a model's figures; a model with random weights has no accuracy."""
+    parameters = model.attributes.get("parameters")
     parameters = parameters if isinstance(parameters, int) else None
-    stated = told.get("weights_megabytes")
-    size = int(stated * _MIB) if isinstance(stated, int | float) else None
-    guessed = parameters * _FLOAT32_BYTES if parameters and size is None else None
+    mebibytes = model.attributes.get("weights_megabytes")
+    size = int(mebibytes * _MIB) if isinstance(mebibytes, int | float) else None
+    estimate = parameters * _FLOAT32_BYTES if parameters and size is None else None
     accuracy, metric, dataset = _accuracy(model)
     return Figures(
         accuracy=accuracy,
         metric=metric,
         measured_on=dataset,
         parameters=parameters,
-        size_bytes=size if size is not None else guessed,
-        is_size_guessed=guessed is not None,
+        size_bytes=size if size is not None else estimate,
+        is_size_guessed=estimate is not None,
     )
 
 
 def _accuracy(model: ModelManifest) -> tuple[float | None, str, str]:
-    """Return the first accuracy of the attributes, top-1 before others.
+    """Return the accuracy, metric and dataset of the first accuracy among the attributes.
 
-    Accuracies are called `top1`, `top5`, or as torchvision has them, `METRIC on DATASET`.
+    Top-1 comes before others. Names are `top1`, `top5`, or torchvision's `METRIC on DATASET`.
     """
     if model.model.weights == "random":
         return None, "", ""
-    known = {
+    accuracies = {
         name: float(value)
         for name, value in model.attributes.items()
         if isinstance(value, int | float) and (name in _NAMES or _ON in name)
     }
-    first = sorted(known, key=lambda name: not name.startswith(_FIRST))
-    if not first:
+    names = sorted(accuracies, key=lambda name: not name.startswith(_TOP_1))
+    if not names:
         return None, "", ""
-    metric, _, dataset = first[0].partition(_ON)
+    metric, _, dataset = names[0].partition(_ON)
     trained = str(model.attributes.get("training_dataset") or "")
-    return known[first[0]], _NAMES.get(metric, metric.replace("_", " ")), dataset or trained
+    return accuracies[names[0]], _NAMES.get(metric, metric.replace("_", " ")), dataset or trained

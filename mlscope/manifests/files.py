@@ -1,4 +1,4 @@
-"""What a model's manifest may have wrong about its files: addresses, checksums, labels. Pure."""
+"""Faults of the files that a model's manifest names: addresses, checksums, labels."""
 
 from collections.abc import Iterator
 
@@ -6,48 +6,54 @@ from mlscope.assets.addresses import FileSource, address_of, parse
 from mlscope.assets.checksums import parse_checksum
 from mlscope.assets.errors import BadAddress, BadChecksum
 from mlscope.manifests.errors import Fault
-from schemas.manifest import Assets, ModelManifest, Step
+from schemas.manifest import Assets, ModelManifest
 
-_LEFT_OUT = "..."
-"""The papers' listings leave parts of addresses out; such a text is refused where it is used."""
+_OMISSION = "..."
+"""Stands for an omitted part of an address in the papers' listings; using it is refused later."""
 _CHECKSUM = "sha256:… or md5:… and its digits"
 _ADDRESSES = (
     "a path, https://…, artifact://NAME, pypi://PACKAGE==VERSION/PATH or hf://REPO@REV/PATH"
 )
-_BY_FILE = ("litert", "onnxruntime", "openvino", "pytorch", "tensorflow", "tensorrt")
-"""Frameworks whose models are a file or a builder; others may know a model by its name alone."""
-_NAMING = ("labels", "labels_url", "vocabulary")
+_LOADS_FILES = ("litert", "onnxruntime", "openvino", "pytorch", "tensorflow", "tensorrt")
+"""Frameworks that need a file or a builder; others may load a model by its name alone."""
+_FILE_PARAMETERS = ("labels", "labels_url", "vocabulary")
 """Parameters of steps that name a file of the model."""
 
 
 def file_faults(model: ModelManifest) -> Iterator[Fault]:
-    """Yield each address nobody can read, checksum that is none, and file that is not there."""
-    yield from _in_assets("model", model.framework.name, model.model, model)
-    for number, each in enumerate(model.frameworks):
-        yield from _in_assets(f"frameworks.{number}.model", each.name, each.model, model)
+    """Yield each malformed address or checksum, and each file that is named but not listed."""
+    yield from _asset_faults("model", model.framework.name, model.model, model)
+    for number, variant in enumerate(model.frameworks):
+        field = f"frameworks.{number}.model"
+        yield from _asset_faults(field, variant.name, variant.model, model)
 
 
-def _in_assets(place: str, framework: str, assets: Assets, model: ModelManifest) -> Iterator[Fault]:
-    for field in ("graph_path", "weights_path", "archive"):
-        yield from _address(f"{place}.{field}", assets, getattr(assets, field))
+def _asset_faults(
+    field: str, framework: str, assets: Assets, model: ModelManifest
+) -> Iterator[Fault]:
+    """Yield the faults of one variant's `assets`, which stand in `field` of the manifest."""
+    for name in ("graph_path", "weights_path", "archive"):
+        yield from _address_faults(f"{field}.{name}", assets, getattr(assets, name))
     for name in assets.assets:
-        yield from _address(f"{place}.assets.{name}", assets, name)
-    for field in ("checksum", "weights_checksum", "archive_checksum"):
-        yield from _checksum(f"{place}.{field}", getattr(assets, field))
-    for name, checksum in assets.assets.items():
-        yield from _checksum(f"{place}.assets.{name}", checksum)
-    if framework.lower() in _BY_FILE and not (
-        assets.graph_path or assets.builder or assets.archive
-    ):
-        found = "neither graph_path nor builder nor archive"
-        yield Fault(place, found, "where the model is: one of them")
+        yield from _address_faults(f"{field}.assets.{name}", assets, name)
+    checksums = ("checksum", "weights_checksum", "archive_checksum")
+    named = {name: getattr(assets, name) for name in checksums}
+    named |= {f"assets.{name}": checksum for name, checksum in assets.assets.items()}
+    for name, checksum in named.items():
+        try:
+            parse_checksum("" if _OMISSION in checksum else checksum)
+        except BadChecksum:
+            yield Fault(f"{field}.{name}", repr(checksum), _CHECKSUM)
+    has_model = assets.graph_path or assets.builder or assets.archive
+    if framework.lower() in _LOADS_FILES and not has_model:
+        yield Fault(field, "no file of the model", "a graph_path, a builder or an archive")
     if not assets.archive:
-        yield from _unnamed(place, assets, model)
+        yield from _unlisted_file_faults(field, assets, model)
 
 
-def _address(field: str, assets: Assets, name: str) -> Iterator[Fault]:
+def _address_faults(field: str, assets: Assets, name: str) -> Iterator[Fault]:
     address = address_of(assets, name)
-    if not name or _LEFT_OUT in address:
+    if not name or _OMISSION in address:
         return
     try:
         source = parse(address)
@@ -58,28 +64,18 @@ def _address(field: str, assets: Assets, name: str) -> Iterator[Fault]:
         yield Fault(field, repr(address), "a path below the manifest's folder")
 
 
-def _checksum(field: str, text: str) -> Iterator[Fault]:
-    if _LEFT_OUT in text:
-        return
-    try:
-        parse_checksum(text)
-    except BadChecksum:
-        yield Fault(field, repr(text), _CHECKSUM)
-
-
-def _unnamed(place: str, assets: Assets, model: ModelManifest) -> Iterator[Fault]:
-    """Yield each step that names a file which this variant does not bring."""
-    for path, step in _steps(model):
-        for parameter in _NAMING:
+def _unlisted_file_faults(field: str, assets: Assets, model: ModelManifest) -> Iterator[Fault]:
+    """Yield each parameter of a step that names a file which the variant's assets do not list."""
+    steps = {
+        f"{side}.{number}.steps.{position}.{step.operator}": step
+        for side, ports in (("inputs", model.inputs), ("outputs", model.outputs))
+        for number, port in enumerate(ports)
+        for position, step in enumerate(port.steps)
+    }
+    listed = ", ".join(assets.assets) or "none"
+    allowed = f"a file listed with its checksum under {field}.assets (there: {listed})"
+    for path, step in steps.items():
+        for parameter in _FILE_PARAMETERS:
             name = step.parameters.get(parameter)
-            if isinstance(name, str) and _LEFT_OUT not in name and name not in assets.assets:
-                known = ", ".join(assets.assets) or "none"
-                allowed = f"a file listed with its checksum under {place}.assets (there: {known})"
-                yield Fault(f"{path}.{step.operator}.{parameter}", repr(name), allowed)
-
-
-def _steps(model: ModelManifest) -> Iterator[tuple[str, Step]]:
-    for side, ports in (("inputs", model.inputs), ("outputs", model.outputs)):
-        for number, port in enumerate(ports):
-            for place, step in enumerate(port.steps):
-                yield f"{side}.{number}.steps.{place}", step
+            if isinstance(name, str) and _OMISSION not in name and name not in assets.assets:
+                yield Fault(f"{path}.{parameter}", repr(name), allowed)

@@ -1,7 +1,7 @@
-"""YAML text to manifests, each fault with its line, what was found and what is allowed. Pure.
+"""Manifests from YAML text, each fault with its line, its value and the allowed ones.
 
-A manifest that arrives in a message tolerates unknown fields, as every message does. In a file
-somebody wrote, an unknown field is a typing error: it is a fault here.
+A manifest in a message may have unknown fields, as every message. In a file that a person wrote, an
+unknown field is probably a typing error, so it is a fault here.
 """
 
 import difflib
@@ -18,9 +18,9 @@ from schemas.manifest import Manifest, Step
 
 MOST_BYTES: Final = 1 << 20
 _MOST_NODES = 100_000
-"""Nodes of one manifest with its aliases spelt out: a few aliases of aliases are billions."""
+"""Most nodes of one manifest with its aliases resolved: nested aliases can make billions."""
 _MOST_DEPTH = 32
-_MOST_FOUND = 80
+_MOST_VALUE_LENGTH = 80
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MANIFEST: TypeAdapter[Manifest] = TypeAdapter(Manifest)
@@ -29,45 +29,50 @@ _KINDS: Mapping[str, type[BaseModel]] = types.MappingProxyType(
 )
 
 Path = tuple[str | int, ...]
+PathFault = tuple[Path, str, str]
+"""Where a fault is, the value there, and the allowed ones."""
 Check = Callable[[Manifest], Iterator[Fault]]
-"""Yields what is wrong with a manifest that parses; a fault's field is its path with dots."""
+"""Yields the faults of a manifest that parses; a fault's field is its path with dots."""
 
 
 def read_manifest_text(
     text: str, file: str, kind: str = "", checks: tuple[Check, ...] = (faults_in,)
 ) -> Manifest:
-    """Return the manifest in a YAML text; `kind` is used where it says none.
+    """Return the manifest in the YAML `text`; errors call it `file`.
 
-    Raises ManifestFaulty with every fault that is found, not only the first.
+    `kind` is the default where the text has none; `checks` find the faults of a manifest that
+    parses. Raises ManifestFaulty with all faults, not only the first.
     """
-    value, lines = _document(text, file)
+    value, lines = _parse_yaml(text, file)
     if not isinstance(value, dict):
-        raise ManifestFaulty(file, [Fault("", _shown(value), "a map of fields", 1)])
+        raise ManifestFaulty(file, [Fault("", _abbreviated(value), "a map of fields", 1)])
     value = {"kind": kind, **value} if kind else value
-    faults = [*_unknown(value), *_invalid(value)]
-    if not faults:
+    model = _KINDS.get(str(value.get("kind", "")))
+    unknown_fields = _unknown_fields(model, value, ()) if model is not None else ()
+    path_faults = [*unknown_fields, *_validation_faults(value)]
+    if not path_faults:
         manifest = _MANIFEST.validate_python(value)
-        found = (fault for check in checks for fault in check(manifest))
-        faults = [(_path(fault.field), fault.found, fault.allowed) for fault in found]
-        if not faults:
+        for fault in (fault for check in checks for fault in check(manifest)):
+            parts = fault.field.split(".")
+            path = tuple(int(part) if part.isdecimal() else part for part in parts)
+            path_faults.append((path, fault.found, fault.allowed))
+        if not path_faults:
             return manifest
-    placed = [
-        Fault(".".join(map(str, path)), what, allowed, _line_of(path, lines))
-        for path, what, allowed in faults
-    ]
-    raise ManifestFaulty(file, sorted(placed, key=lambda fault: fault.line))
-
-
-def _path(field: str) -> Path:
-    return tuple(int(part) if part.isdecimal() else part for part in field.split("."))
+    faults = []
+    for path, found, allowed in path_faults:
+        # The line of the path, or of the longest part of it that the text has.
+        parents = (path[:length] for length in range(len(path), -1, -1))
+        line = next((lines[parent] for parent in parents if parent in lines), 0)
+        faults.append(Fault(".".join(map(str, path)), found, allowed, line))
+    raise ManifestFaulty(file, sorted(faults, key=lambda fault: fault.line))
 
 
 def kinds() -> tuple[str, ...]:
-    """Return the kinds of manifests there are."""
+    """Return all kinds of manifests."""
     return tuple(_KINDS)
 
 
-def _document(text: str, file: str) -> tuple[Any, dict[Path, int]]:
+def _parse_yaml(text: str, file: str) -> tuple[Any, dict[Path, int]]:
     """Return the value of a YAML text and the line of each path in it. Raises ManifestFaulty."""
     if len(text) > MOST_BYTES:
         raise ManifestFaulty(file, [Fault("", f"{len(text)} characters", f"up to {MOST_BYTES}")])
@@ -77,7 +82,7 @@ def _document(text: str, file: str) -> tuple[Any, dict[Path, int]]:
         if root is None:
             raise ManifestFaulty(file, [Fault("", "nothing", "a map of fields", 1)])
         lines: dict[Path, int] = {}
-        for path, node in _walk(root, file):
+        for path, node in _nodes(root, file):
             lines.setdefault(path, node.start_mark.line + 1)
         return loader.construct_document(root), lines
     except yaml.MarkedYAMLError as error:
@@ -85,116 +90,87 @@ def _document(text: str, file: str) -> tuple[Any, dict[Path, int]]:
         problem = " ".join(filter(None, (error.context, error.problem)))
         raise ManifestFaulty(file, [Fault("", problem, "YAML", line)]) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problem = " ".join(str(error).split()) or "nesting without end"
+        problem = " ".join(str(error).split()) or "endless nesting"
         raise ManifestFaulty(file, [Fault("", problem, "YAML")]) from error
     finally:
         loader.dispose()
 
 
-def _walk(root: Any, file: str) -> Iterator[tuple[Path, Any]]:
+def _nodes(root: Any, file: str) -> Iterator[tuple[Path, Any]]:
     """Yield each node with its path. Raises ManifestFaulty for repeated keys and alias bombs."""
-    waiting: list[tuple[Path, Any]] = [((), root)]
+    unvisited: list[tuple[Path, Any]] = [((), root)]
     count = 0
-    while waiting:
-        path, node = waiting.pop()
+    while unvisited:
+        path, node = unvisited.pop()
         count += 1
         if count > _MOST_NODES or len(path) > _MOST_DEPTH:
-            allowed = f"{_MOST_NODES} nodes with aliases spelt out, {_MOST_DEPTH} deep"
+            allowed = f"{_MOST_NODES} nodes with aliases resolved, {_MOST_DEPTH} deep"
             raise ManifestFaulty(file, [Fault("", "more", allowed, node.start_mark.line + 1)])
         yield path, node
         if isinstance(node, yaml.SequenceNode):
-            waiting += [((*path, n), each) for n, each in enumerate(node.value)]
+            unvisited += [((*path, index), item) for index, item in enumerate(node.value)]
         elif isinstance(node, yaml.MappingNode):
-            _check_keys(path, node, file)
-            waiting += [((*path, str(key.value)), each) for key, each in node.value]
+            first_lines: dict[str, int] = {}
+            for key, item in node.value:
+                line, name = key.start_mark.line + 1, str(key.value)
+                if name in first_lines and name != "<<":
+                    found = f"it again, after line {first_lines[name]}"
+                    field = ".".join(map(str, (*path, name)))
+                    raise ManifestFaulty(file, [Fault(field, found, "each field once", line)])
+                first_lines[name] = line
+                unvisited.append(((*path, name), item))
 
 
-def _check_keys(path: Path, node: yaml.MappingNode, file: str) -> None:
-    seen: dict[str, int] = {}
-    for key, _ in node.value:
-        line, name = key.start_mark.line + 1, str(key.value)
-        if name in seen and name != "<<":
-            field = ".".join(map(str, (*path, name)))
-            raise ManifestFaulty(
-                file, [Fault(field, f"it again, after line {seen[name]}", "each field once", line)]
-            )
-        seen[name] = line
-
-
-def _invalid(value: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+def _validation_faults(value: Mapping[str, Any]) -> Iterator[PathFault]:
+    """Yield the faults that pydantic reports."""
     try:
         _MANIFEST.validate_python(value)
     except ValidationError as error:
-        for each in error.errors(include_url=False):
-            path = list(each["loc"][1:])
-            if not path and each["type"].startswith("union_tag"):
-                path, allowed = ["kind"], ", ".join(_KINDS)
-                yield tuple(path), _shown(value.get("kind", "nothing")), allowed
-                continue
-            missing = each["type"] == "missing"
-            found = "nothing" if missing else _shown(each["input"])
-            yield tuple(path), found, "a value" if missing else _allowed(each["msg"])
+        for entry in error.errors(include_url=False):
+            path = tuple(entry["loc"][1:])
+            if not path and entry["type"].startswith("union_tag"):
+                yield ("kind",), _abbreviated(value.get("kind", "nothing")), ", ".join(_KINDS)
+            elif entry["type"] == "missing":
+                yield path, "nothing", "a value"
+            else:
+                message = entry["msg"].removeprefix("Input should be ")
+                yield path, _abbreviated(entry["input"]), message.removeprefix("Value error, ")
 
 
-def _allowed(message: str) -> str:
-    """Turn pydantic's message into what is allowed."""
-    for start in ("Input should be ", "Value error, "):
-        message = message.removeprefix(start)
-    return message
-
-
-def _unknown(value: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
-    model = _KINDS.get(str(value.get("kind", "")))
-    if model is not None:
-        yield from _unknown_in(model, value, ())
-
-
-def _unknown_in(
+def _unknown_fields(
     model: type[BaseModel], value: Mapping[str, Any], path: Path
-) -> Iterator[tuple[Path, str, str]]:
-    fields = {name: each.annotation for name, each in model.model_fields.items()}
-    for name, each in model.model_fields.items():
-        for alias in getattr(each.validation_alias, "choices", ()):
+) -> Iterator[PathFault]:
+    """Yield the fields of a map, and of the maps in it, that its message does not have."""
+    fields = {name: field.annotation for name, field in model.model_fields.items()}
+    for name, field in model.model_fields.items():
+        for alias in getattr(field.validation_alias, "choices", ()):
             fields[str(alias)] = fields[name]
-    for name, below in value.items():
+    for name, inner in value.items():
         if name not in fields:
-            near = difflib.get_close_matches(str(name), fields, 1)
-            hint = f"{near[0]}?" if near else ", ".join(sorted(fields))
+            similar = difflib.get_close_matches(str(name), fields, 1)
+            hint = f"{similar[0]}?" if similar else ", ".join(sorted(fields))
             yield (*path, str(name)), "an unknown field", hint
-        else:
-            yield from _unknown_below(fields[name], below, (*path, name))
+            continue
+        inner_model = _message_in(fields[name])
+        if inner_model is None or inner_model is Step:
+            continue
+        items = enumerate(inner) if isinstance(inner, list) else ()
+        maps = {(*path, name): inner} | {(*path, name, index): item for index, item in items}
+        for inner_path, item in maps.items():
+            if isinstance(item, Mapping):
+                yield from _unknown_fields(inner_model, item, inner_path)
 
 
-def _unknown_below(annotation: Any, value: Any, path: Path) -> Iterator[tuple[Path, str, str]]:
-    model = _model_in(annotation)
-    if model is None or model is Step:
-        return
-    if isinstance(value, Mapping):
-        yield from _unknown_in(model, value, path)
-    elif isinstance(value, list):
-        for n, each in enumerate(value):
-            if isinstance(each, Mapping):
-                yield from _unknown_in(model, each, (*path, n))
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def _message_in(annotation: Any) -> type[BaseModel] | None:
     """Return the message inside `tuple[M, ...]`, `M | None` or `M`; None for plain values."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if get_origin(annotation) in (tuple, Union, types.UnionType, Annotated):
-        found = (_model_in(each) for each in get_args(annotation))
-        return next((each for each in found if each is not None), None)
+        messages = (_message_in(argument) for argument in get_args(annotation))
+        return next((message for message in messages if message is not None), None)
     return None
 
 
-def _line_of(path: Path, lines: Mapping[Path, int]) -> int:
-    """Return the line of a path, or of the longest part of it that the text has."""
-    for length in range(len(path), -1, -1):
-        if path[:length] in lines:
-            return lines[path[:length]]
-    return 0
-
-
-def _shown(value: Any) -> str:
+def _abbreviated(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= _MOST_FOUND else f"{text[:_MOST_FOUND]}…"
+    return text if len(text) <= _MOST_VALUE_LENGTH else f"{text[:_MOST_VALUE_LENGTH]}…"

@@ -11,81 +11,71 @@ _LAYOUT_PARAMETERS = ("data_layout", "layout")
 
 
 def frameworks_of(model: ModelManifest) -> tuple[FrameworkNeed, ...]:
-    """Return the frameworks a model has variants for, in the manifest's order."""
-    further = (FrameworkNeed(name=each.name, version=each.version) for each in model.frameworks)
-    return (model.framework, *further)
+    """Return the frameworks that a model has variants for, in the manifest's order."""
+    variants = (FrameworkNeed(name=entry.name, version=entry.version) for entry in model.frameworks)
+    return (model.framework, *variants)
 
 
 def variants_of(model: ModelManifest) -> Iterator[ModelManifest]:
-    """Yield the model once for each framework: `frameworks` is empty, the rest is its own."""
+    """Yield the model once for each framework, with that framework's fields and no `frameworks`."""
     yield model.model_copy(update={"frameworks": ()})
-    for each in model.frameworks:
-        yield _variant(model, each)
+    for variant in model.frameworks:
+        yield model.model_copy(
+            update={
+                "framework": FrameworkNeed(name=variant.name, version=variant.version),
+                "frameworks": (),
+                "model": variant.model,
+                "options": variant.options,
+                "inputs": tuple(_variant_port(port, variant) for port in model.inputs),
+                "outputs": tuple(_variant_port(port, variant) for port in model.outputs),
+            }
+        )
 
 
 def variant_for(model: ModelManifest, framework: str = "") -> ModelManifest:
-    """Return the variant for a framework, case aside; '' is the first. Raises NoVariant."""
-    wanted = framework.lower()
-    for each in variants_of(model):
-        if wanted in ("", each.framework.name.lower()):
-            return each
-    known = [each.name for each in frameworks_of(model)]
-    raise NoVariant(f"{model.name} {model.version}", framework, known)
+    """Return the variant for a framework, in any case; '' is the first. Raises NoVariant."""
+    for variant in variants_of(model):
+        if framework.lower() in ("", variant.framework.name.lower()):
+            return variant
+    names = [need.name for need in frameworks_of(model)]
+    raise NoVariant(f"{model.name} {model.version}", framework, names)
 
 
-def _variant(model: ModelManifest, variant: Variant) -> ModelManifest:
-    return model.model_copy(
-        update={
-            "framework": FrameworkNeed(name=variant.name, version=variant.version),
-            "frameworks": (),
-            "model": variant.model,
-            "options": variant.options,
-            "inputs": tuple(_port(port, variant) for port in model.inputs),
-            "outputs": tuple(_port(port, variant) for port in model.outputs),
-        }
-    )
-
-
-def _port(port: Port, variant: Variant) -> Port:
+def _variant_port(port: Port, variant: Variant) -> Port:
+    """Return an input or output with the layer names and the layout of a variant."""
+    layout = variant.layouts.get(port.layer_name, "")
     changes: dict[str, Any] = {}
     if port.layer_name in variant.layer_names:
         changes["layer_name"] = variant.layer_names[port.layer_name]
-    if variant.layer_names and port.steps:
-        changes["steps"] = tuple(_step_renamed(step, variant.layer_names) for step in port.steps)
-    layout = variant.layouts.get(port.layer_name, "")
     if layout:
-        changes["shape"] = _in_layout(port.shape, layout)
-        steps = changes.get("steps", port.steps)
-        changes["steps"] = tuple(_step_in_layout(step, layout) for step in steps)
+        changes["shape"] = _shape_in_layout(port.shape, layout)
+    if layout or (variant.layer_names and port.steps):
+        changes["steps"] = tuple(
+            _variant_step(step, variant.layer_names, layout) for step in port.steps
+        )
     return port.model_copy(update=changes) if changes else port
 
 
-def _step_renamed(step: Step, names: Mapping[str, str]) -> Step:
-    """Return a step that reads other outputs by the variant's names of them."""
-    own = {
-        parameter: names.get(value, value)
-        for parameter, value in step.parameters.items()
-        if parameter in OTHER_OUTPUTS and isinstance(value, str)
+def _variant_step(step: Step, layer_names: Mapping[str, str], layout: str) -> Step:
+    """Return a step whose parameters name the variant's outputs and, if any, its `layout`."""
+    parameters = {
+        name: layer_names.get(value, value)
+        for name, value in step.parameters.items()
+        if name in OTHER_OUTPUTS and isinstance(value, str)
     }
-    return step.model_copy(update={"parameters": {**step.parameters, **own}}) if own else step
+    if layout:
+        parameters |= {name: layout for name in _LAYOUT_PARAMETERS if name in step.parameters}
+    if not parameters:
+        return step
+    return step.model_copy(update={"parameters": {**step.parameters, **parameters}})
 
 
-def _in_layout(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
-    """Return a four-dimensional shape written for the other layout: channels first or last."""
+def _shape_in_layout(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
+    """Return a four-dimensional shape of the other layout in `layout`: NCHW or NHWC."""
     if len(shape) != 4:
         return shape
-    batch, *rest = shape
     if layout == "NHWC":
-        channels, height, width = rest
+        batch, channels, height, width = shape
         return (batch, height, width, channels)
-    height, width, channels = rest
+    batch, height, width, channels = shape
     return (batch, channels, height, width)
-
-
-def _step_in_layout(step: Step, layout: str) -> Step:
-    changed: Mapping[str, Any] = {
-        name: layout for name in _LAYOUT_PARAMETERS if name in step.parameters
-    }
-    if not changed:
-        return step
-    return step.model_copy(update={"parameters": {**step.parameters, **changed}})

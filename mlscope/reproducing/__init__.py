@@ -1,1 +1,1 @@
-"""Evaluations as one file, asked for again elsewhere, and what differs then. Pure."""
+"""Reference logs: an evaluation as one file, its request again, and what differs then. Pure."""

@@ -1,4 +1,4 @@
-"""From what is known of an evaluation to its reference log, and from that to a request. Pure."""
+"""Reference logs: made from an evaluation's results, and turned into a request again. Pure."""
 
 import hashlib
 import json
@@ -16,25 +16,25 @@ from schemas.status import EvaluationStatus, RunStatus
 Rows = Sequence[Mapping[str, Any]]
 
 MOST_ANSWERS = 10_000
-"""Answers that a file holds; the digests are of all."""
+"""Most answers in a file; the digests cover all."""
 
 
 class NotMeasured(Exception):
-    """An evaluation has nothing that could be repeated."""
+    """An evaluation has no results to repeat."""
 
     def __init__(self, evaluation: str, state: str) -> None:
-        """Name the evaluation and how far it came."""
+        """Name the evaluation and its state."""
         self.evaluation, self.state = evaluation, state
-        super().__init__(f"{evaluation} is {state}: only what was analyzed can be exported")
+        super().__init__(f"{evaluation} is {state}: only an analyzed evaluation can be exported")
 
 
 class Altered(Exception):
-    """A reference log is not what its digest says."""
+    """A reference log does not match its digest."""
 
-    def __init__(self, found: str, expected: str) -> None:
-        """Name both digests."""
-        self.found, self.expected = found, expected
-        super().__init__(f"was altered: its digest is {found[:16]}…, it says {expected[:16]}…")
+    def __init__(self, actual: str, stated: str) -> None:
+        """Name the digest of the content and the one in the file."""
+        self.actual, self.stated = actual, stated
+        super().__init__(f"was altered: its digest is {actual[:16]}…, it says {stated[:16]}…")
 
 
 def reference_log(
@@ -43,11 +43,15 @@ def reference_log(
     tables: Mapping[str, Rows],
     predictions: Sequence[Prediction],
 ) -> ReferenceLog:
-    """Return an evaluation's log; `tables` are rows by table name. Raises NotMeasured."""
+    """Return the reference log of an analyzed evaluation. Raises NotMeasured for any other.
+
+    `status` has its request and plan, `agents` are the announcements of the cluster's agents,
+    `tables` the rows of its analyses by table name, and `predictions` all answers of its runs.
+    """
     if status.state != "analyzed" or status.request is None or status.subject is None:
         raise NotMeasured(status.evaluation, status.state)
-    sent = status.request.dataset
-    dataset = sent if isinstance(sent, DatasetManifest) else status.subject.dataset
+    requested = status.request.dataset
+    dataset = requested if isinstance(requested, DatasetManifest) else status.subject.dataset
     subject = status.subject.model_copy(update={"dataset": dataset})
     request = status.request.model_copy(
         update={"model": subject.model, "dataset": dataset, "key": ""}
@@ -60,8 +64,8 @@ def reference_log(
         mlscope_version=str(conditions[0].get("mlscope_version", "")) if conditions else "",
         request=request,
         subject=subject,
-        machines=tuple(machine_of(each) for each in agents if each.agent in status.agents),
-        runs=tuple(_run(each, tables, answers) for each in status.runs),
+        machines=tuple(machine_of(agent) for agent in agents if agent.agent in status.agents),
+        runs=tuple(_reference_run(run, tables, answers) for run in status.runs),
         accuracy=tuple(dict(row) for row in tables.get("accuracy", ())),
         answers=answers[:MOST_ANSWERS],
     )
@@ -74,65 +78,71 @@ def digest_of(log: ReferenceLog) -> str:
 
 
 def checked(log: ReferenceLog) -> ReferenceLog:
-    """Return a log that was read from a file. Raises Altered."""
-    found = digest_of(log)
-    if found != log.digest:
-        raise Altered(found, log.digest)
+    """Return a log from a file once its digest is checked. Raises Altered."""
+    actual = digest_of(log)
+    if actual != log.digest:
+        raise Altered(actual, log.digest)
     return log
 
 
 def request_again(log: ReferenceLog, agents: Sequence[str] = (), **changes: Any) -> Evaluate:
-    """Return the request that repeats a log, with the options that were in effect.
+    """Return the request that repeats a `log`, with the options that were in effect.
 
-    On any agent that fits, or on those named: the ones it ran on are of another cluster.
+    It runs on any agent that fits, or on `agents`; those of the log may be of another cluster.
+    `changes` are fields of the request with other values.
     """
     subject = log.subject
     labels = {**log.request.labels, "reproduces": log.evaluation}
-    own = {"agents": tuple(agents), "options": subject.options, "labels": labels, "key": ""}
-    return log.request.model_copy(update={**own, **changes})
+    fields = {"agents": tuple(agents), "options": subject.options, "labels": labels, "key": ""}
+    return log.request.model_copy(update={**fields, **changes})
 
 
 def first_answers(predictions: Iterable[Prediction]) -> tuple[ReferenceAnswer, ...]:
     """Return each sample's first answer in each run, in the order of runs and samples."""
-    found: dict[tuple[str, int], Prediction] = {}
-    for each in predictions:
-        known = found.get((each.run, each.sample))
-        if known is None or each.query < known.query:
-            found[each.run, each.sample] = each
+    first: dict[tuple[str, int], Prediction] = {}
+    for prediction in predictions:
+        earlier = first.get((prediction.run, prediction.sample))
+        if earlier is None or prediction.query < earlier.query:
+            first[prediction.run, prediction.sample] = prediction
     return tuple(
-        ReferenceAnswer(run=run, sample=sample, features=found[run, sample].features)
-        for run, sample in sorted(found)
+        ReferenceAnswer(run=run, sample=sample, features=first[run, sample].features)
+        for run, sample in sorted(first)
     )
 
 
-def machine_of(known: Announcement) -> ReferenceMachine:
-    """Return an agent as the manifests that it fits itself."""
-    machine = known.hardware
+def machine_of(agent: Announcement) -> ReferenceMachine:
+    """Return an agent's machine as a hardware and a software manifest that it satisfies."""
+    machine = agent.hardware
     hardware = HardwareManifest(
-        name=known.agent,
+        name=agent.agent,
         architecture=machine.architecture,
         cpu={"model": machine.cpu_model, "cores": machine.cores},
         accelerators=tuple(
-            each.model_dump(mode="json", include={"name", "memory_bytes", "interconnect"})
-            for each in machine.accelerators
+            accelerator.model_dump(mode="json", include={"name", "memory_bytes", "interconnect"})
+            for accelerator in machine.accelerators
         ),
         interconnect=machine.interconnect,
         memory_bytes=machine.memory_bytes,
     )
-    packages = {"python": known.python_version, "mlscope": known.mlscope_version}
-    packages |= {runtime.framework: runtime.version for runtime in known.runtimes}
+    packages = {"python": agent.python_version, "mlscope": agent.mlscope_version}
+    packages |= {runtime.framework: runtime.version for runtime in agent.runtimes}
     software = SoftwareManifest(
-        name=known.agent,
-        container=known.image,
+        name=agent.agent,
+        container=agent.image,
         packages={name: version for name, version in packages.items() if version},
     )
-    return ReferenceMachine(agent=known.agent, hardware=hardware, software=software)
+    return ReferenceMachine(agent=agent.agent, hardware=hardware, software=software)
 
 
-def _run(
+def _reference_run(
     run: RunStatus, tables: Mapping[str, Rows], answers: Iterable[ReferenceAnswer]
 ) -> ReferenceRun:
-    own = [each.model_dump(mode="json", exclude={"run"}) for each in answers if each.run == run.run]
+    """Return a run with its rows of the tables, and the digest of its answers."""
+    own_answers = [
+        answer.model_dump(mode="json", exclude={"run"})
+        for answer in answers
+        if answer.run == run.run
+    ]
     return ReferenceRun(
         run=run.run,
         session=run.session,
@@ -147,7 +157,7 @@ def _run(
         conditions=_row(tables, "conditions", run.run),
         latency=_row(tables, "latency", run.run),
         throughput=_row(tables, "throughput", run.run),
-        predictions_digest=_digest(own) if own else "",
+        predictions_digest=_digest(own_answers) if own_answers else "",
     )
 
 
@@ -160,6 +170,6 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def written(log: Message) -> str:
-    """Return a log as the text of its file."""
+def file_text(log: Message) -> str:
+    """Return the text of a log's file: indented JSON."""
     return log.model_dump_json(indent=2) + "\n"

@@ -1,7 +1,7 @@
-"""Statistics: numbers that stand for many, and how sure they are.
+"""Statistics: summaries of measured values, and their confidence intervals.
 
 Owns: the definitions, each with its source. Pure; NumPy and the standard library only.
-Does not know: units, spans, messages, services.
+Does not know: units, spans, messages, services. Values keep their unit: ns in, ns out.
 """
 
 from mlscope.statistics.blocks import blocks_interval, student_975

@@ -1,6 +1,6 @@
-"""When a tail percentile may be claimed at all: MLPerf's early stopping rule.
+"""Certified tail percentiles: MLPerf's early stopping rule.
 
-With t queries above a bound among n, the bound is the percentile p with confidence c once
+If t of n queries are above a bound, the bound is at least the percentile p with confidence c when
 P(Binomial(n, 1 - p) <= t) <= 1 - c (LoadGen, early_stopping.cc, tolerance 0; c is 0.99 there).
 """
 
@@ -14,10 +14,11 @@ CONFIDENCE = 0.99
 
 
 def minimum_count(p: float, confidence: float = CONFIDENCE, above: int = 1) -> int:
-    """Count the fewest queries that certify `p` with `above` of them over the bound.
+    """Return the fewest queries that certify percentile `p` with `above` of them over the bound.
 
-    At 0.99 with one above, as LoadGen asks of latencies: 64 for p90, 662 for p99, 6,636 for
-    p99.9; with none above, as it asks of a server's bound: 459 for p99.
+    `p` and `confidence` are in (0, 1). At a confidence of 0.99 and one query above, as LoadGen
+    requires of latencies: 64 for p90, 662 for p99, 6,636 for p99.9; with none above, as it requires
+    of a server's bound: 459 for p99. Raises OutOfRange.
     """
     require_probability("p", p)
     require_probability("confidence", confidence)
@@ -34,9 +35,11 @@ def minimum_count(p: float, confidence: float = CONFIDENCE, above: int = 1) -> i
 def certified_percentile(
     values: ArrayLike, p: float, confidence: float = CONFIDENCE
 ) -> float | None:
-    """Find a value not below the true percentile `p` with `confidence`; None is not certified.
+    """Return a value that is not below the true percentile `p` with `confidence`, None if unknown.
 
-    sorted[n - t] for the largest t that n allows, never below the measured percentile.
+    It is sorted(`values`)[n - t] for the largest t that the rule allows for n values; never below
+    the measured percentile. None means that there are too few values. Raises NoValues, NotFinite,
+    OutOfRange.
     """
     require_probability("p", p)
     require_probability("confidence", confidence)

@@ -10,20 +10,20 @@ _STANDARD_NORMAL = NormalDist()
 
 
 def normal_quantile(probability: float) -> float:
-    """Invert the standard normal distribution function."""
+    """Return the quantile of the standard normal distribution for a probability in (0, 1)."""
     return _STANDARD_NORMAL.inv_cdf(probability)
 
 
 def normal_cdf(value: float) -> float:
-    """Evaluate the standard normal distribution function."""
+    """Return the standard normal distribution function at a value."""
     return _STANDARD_NORMAL.cdf(value)
 
 
 def binomial_cdf(trials: int, probability: float) -> tuple[int, NDArray[np.float64]]:
-    """Distribution function of Binomial(`trials`, `probability`) where it is neither 0 nor 1.
+    """Return the distribution function of Binomial(`trials`, `probability`) where it is not 0 or 1.
 
-    Returns the least count k0 of a window that misses less than 1e-20, and P(B <= k0 + i) for
-    each i in it: ten million trials cost as much as the window, not as the trials.
+    Returns the smallest count k0 of a window that leaves out less than 1e-20 of the probability,
+    and P(B <= k0 + i) for each i in the window. The cost grows with the window, not the trials.
     """
     mean = trials * probability
     reach = 10.0 * math.sqrt(mean * (1.0 - probability)) + 50.0
@@ -38,12 +38,12 @@ def binomial_cdf(trials: int, probability: float) -> tuple[int, NDArray[np.float
         + (trials - first) * math.log1p(-probability)
     )
     masses = np.exp(log_first + np.concatenate([[0.0], np.cumsum(log_ratios)]))
-    # lgamma of millions leaves a relative error of 1e-9; the masses must sum to 1.
+    # lgamma of millions has a relative error of 1e-9, so the masses are normalised to sum to 1.
     return first, np.cumsum(masses) / masses.sum()
 
 
 def student_cdf(value: float, freedom: int) -> float:
-    """Student's t distribution function for a whole number of degrees of freedom.
+    """Return Student's t distribution function at `value` for integer degrees of `freedom`.
 
     Closed form: Abramowitz and Stegun 26.7.3 (odd) and 26.7.4 (even).
     """
@@ -59,7 +59,7 @@ def student_cdf(value: float, freedom: int) -> float:
 
 
 def student_quantile(probability: float, freedom: int) -> float:
-    """Invert `student_cdf` by bisection, to 1e-9."""
+    """Return the quantile of Student's t: `student_cdf` inverted by bisection, to 1e-9."""
     if probability < 0.5:
         return -student_quantile(1.0 - probability, freedom)
     low, high = 0.0, 1.0

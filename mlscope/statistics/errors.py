@@ -1,8 +1,8 @@
-"""What can go wrong with numbers."""
+"""Errors of statistics."""
 
 
 class StatisticsError(Exception):
-    """A statistic cannot be computed."""
+    """A statistic can't be computed."""
 
 
 class NoValues(StatisticsError):
@@ -13,7 +13,7 @@ class NotFinite(StatisticsError):
     """A value is infinite or not a number."""
 
     def __init__(self, index: int) -> None:
-        """Name the first such value's index."""
+        """Give the index of the first such value."""
         self.index = index
         super().__init__(f"value {index} is infinite or not a number")
 
@@ -21,7 +21,7 @@ class NotFinite(StatisticsError):
 class OutOfRange(StatisticsError):
     """An argument is outside what its formula allows."""
 
-    def __init__(self, name: str, found: float, allowed: str) -> None:
-        """Name the argument, what it is and what it may be."""
-        self.name, self.found, self.allowed = name, found, allowed
-        super().__init__(f"{name} is {found}, allowed is {allowed}")
+    def __init__(self, name: str, actual: float, allowed: str) -> None:
+        """Give the argument's `name`, its `actual` value and, in words, the `allowed` values."""
+        self.name, self.actual, self.allowed = name, actual, allowed
+        super().__init__(f"{name} is {actual}, allowed is {allowed}")

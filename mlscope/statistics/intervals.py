@@ -1,7 +1,7 @@
-"""How sure a number is: intervals for percentiles, means, trimmed means and shares.
+"""Confidence intervals of percentiles, means, trimmed means and proportions.
 
-Every interval takes the values as independent. Latencies of one run seldom are: then these are
-lower bounds of the doubt, and blocks or runs are what to compute them over.
+Every interval assumes independent values. The latencies of one run are seldom independent; then
+the true interval is wider, and should be computed over blocks or runs.
 """
 
 import math
@@ -14,15 +14,15 @@ from mlscope.statistics.distributions import binomial_cdf, normal_cdf, normal_qu
 from mlscope.statistics.summary import TRIM, trimmed_count, trimmed_means
 from mlscope.statistics.values import require, require_probability, sorted_values
 
-#: above this many values the bootstrap gives way to the normal interval it converges to
-MOST_RESAMPLED = 10_000
-#: how many resampled values are held at a time
+#: with more values than this the bootstrap is replaced by the normal interval it converges to
+MAX_RESAMPLED = 10_000
+#: the number of resampled values in memory at a time
 CHUNK = 4_000_000
 
 
 @dataclass(frozen=True)
 class Interval:
-    """From `low` to `high`; None is where the values are too few to say."""
+    """A confidence interval from `low` to `high`; None where there are too few values."""
 
     low: float | None
     high: float | None
@@ -32,18 +32,19 @@ class Interval:
 
 @dataclass(frozen=True)
 class Resampling:
-    """How a bootstrap draws: the same seed, the same interval."""
+    """The number of resamples of a bootstrap, and its seed: equal seeds give equal intervals."""
 
     resamples: int = 2000
     seed: int = 1
 
 
 def percentile_interval(values: ArrayLike, p: float, confidence: float = 0.95) -> Interval:
-    """Interval of the percentile `p` (0.5: the median) between two of the values.
+    """Return the interval of the percentile `p` (0.5: the median) between two of the `values`.
 
-    The values below the true percentile are Binomial(n, p) in number, whatever the distribution.
-    `low` is the l-th value for the largest l with P(B < l) <= (1 - confidence) / 2, `high` the
-    u-th for the smallest u with P(B >= u) <= that. Too few values on a side leave it None.
+    The number of values below the true percentile is Binomial(n, p), whatever the distribution.
+    `low` is the l-th value for the largest l with P(B < l) <= (1 - `confidence`) / 2; `high` is the
+    u-th for the smallest u with P(B >= u) <= that. An end is None if there are too few values.
+    Raises NoValues, NotFinite, OutOfRange.
     """
     require_probability("p", p)
     require_probability("confidence", confidence)
@@ -60,7 +61,10 @@ def percentile_interval(values: ArrayLike, p: float, confidence: float = 0.95) -
 def mean_interval(
     values: ArrayLike, confidence: float = 0.95, resampling: Resampling | None = None
 ) -> Interval:
-    """Interval of the mean: `trimmed_mean_interval` with nothing trimmed."""
+    """Return the interval of the mean of `values`: `trimmed_mean_interval` without trimming.
+
+    `confidence` and `resampling` are as there.
+    """
     return trimmed_mean_interval(values, 0.0, confidence, resampling)
 
 
@@ -70,10 +74,12 @@ def trimmed_mean_interval(
     confidence: float = 0.95,
     resampling: Resampling | None = None,
 ) -> Interval:
-    """Interval of the trimmed mean: bias-corrected accelerated bootstrap (Efron 1987), seeded.
+    """Return the interval of the mean of `values` without the `fraction` at each end.
 
-    Above 10,000 values the normal interval with the winsorised variance (Tukey and McLaughlin
-    1963), to which the bootstrap converges. A single value has no interval.
+    By the bias-corrected accelerated bootstrap (Efron 1987), seeded by `resampling`. For more than
+    10,000 values it is the normal interval with the winsorised variance (Tukey and McLaughlin
+    1963), to which the bootstrap converges. `fraction` is in [0, 0.5), `confidence` in (0, 1). A
+    single value has no interval. Raises NoValues, NotFinite, OutOfRange.
     """
     require("fraction", fraction, 0.0 <= fraction < 0.5, "from 0 to below 0.5")
     require_probability("confidence", confidence)
@@ -82,13 +88,16 @@ def trimmed_mean_interval(
         return Interval(None, None, confidence, "too few values")
     if rising[0] == rising[-1]:
         return Interval(float(rising[0]), float(rising[0]), confidence, "all values equal")
-    if rising.size > MOST_RESAMPLED:
+    if rising.size > MAX_RESAMPLED:
         return _normal_interval(rising, fraction, confidence)
     return _bootstrap_interval(rising, fraction, confidence, resampling or Resampling())
 
 
 def wilson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
-    """Interval of a share, `successes` of `trials` (Wilson 1927): sound near 0 and 1 too."""
+    """Return the interval of the proportion `successes` / `trials` (Wilson 1927).
+
+    It is valid near 0 and 1, too. `confidence` is in (0, 1). Raises OutOfRange.
+    """
     require("trials", trials, trials >= 1, "1 or more")
     require("successes", successes, 0 <= successes <= trials, f"from 0 to {trials}")
     require_probability("confidence", confidence)
@@ -105,8 +114,8 @@ def wilson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
 def _normal_interval(rising: NDArray[np.float64], fraction: float, confidence: float) -> Interval:
     dropped = trimmed_count(rising.size, fraction)
     winsorised = rising.clip(rising[dropped], rising[rising.size - 1 - dropped])
-    kept = (rising.size - 2 * dropped) / rising.size
-    error = float(winsorised.std(ddof=1)) / (kept * math.sqrt(rising.size))
+    share_used = (rising.size - 2 * dropped) / rising.size
+    error = float(winsorised.std(ddof=1)) / (share_used * math.sqrt(rising.size))
     reach = normal_quantile((1.0 + confidence) / 2.0) * error
     middle = float(trimmed_means(rising, fraction))
     return Interval(middle - reach, middle + reach, confidence, "normal")
@@ -131,7 +140,7 @@ def _bootstrap_interval(
 def _resampled(
     rising: NDArray[np.float64], fraction: float, resampling: Resampling
 ) -> NDArray[np.float64]:
-    """Trimmed means of resamples, shape [resamples]."""
+    """Return the trimmed means of resamples, shape [resamples]."""
     count, random = rising.size, np.random.default_rng(resampling.seed)
     rows = max(1, CHUNK // count)
     means = []
@@ -145,27 +154,28 @@ def _resampled(
 
 
 def _acceleration(rising: NDArray[np.float64], fraction: float) -> float:
-    """Skewness of the trimmed mean's jackknife values over 6 (Efron 1987, 6.6)."""
-    left_out = _jackknife(rising, fraction)
-    apart = left_out.mean() - left_out
-    widest = float(np.abs(apart).max())
+    """Return the skewness of the trimmed mean's jackknife values over 6 (Efron 1987, 6.6)."""
+    jackknife = _jackknife(rising, fraction)
+    deviations = jackknife.mean() - jackknife
+    widest = float(np.abs(deviations).max())
     if widest == 0.0:
         return 0.0
-    apart = apart / widest  # skewness has no scale, and cubes of tiny or huge values have no room
-    return float((apart**3).sum() / (6.0 * (apart**2).sum() ** 1.5))
+    # Skewness is independent of scale; cubes of extreme values would under- or overflow.
+    deviations = deviations / widest
+    return float((deviations**3).sum() / (6.0 * (deviations**2).sum() ** 1.5))
 
 
 def _jackknife(rising: NDArray[np.float64], fraction: float) -> NDArray[np.float64]:
-    """Untruncated trimmed mean without each value in turn, shape [n], in one pass."""
-    rest = rising.size - 1
-    dropped = trimmed_count(rest, fraction)
+    """Return the trimmed mean without each value in turn, shape [n], in one pass."""
+    remaining = rising.size - 1
+    dropped = trimmed_count(remaining, fraction)
     sums = np.concatenate([[0.0], np.cumsum(rising)])
     at = np.arange(rising.size)
-    # Without value i, the kept window [dropped, rest - dropped) of what is left reaches one
-    # further where i lies below its end, and starts one later where i lies below its start.
+    # Without value i, the window [dropped, remaining - dropped) of the remaining values ends one
+    # later if i is below its end, and starts one later if i is below its start.
     start = np.where(at < dropped, dropped + 1, dropped)
-    end = np.where(at < rest - dropped, rest - dropped + 1, rest - dropped)
+    end = np.where(at < remaining - dropped, remaining - dropped + 1, remaining - dropped)
     inside = (at >= start) & (at < end)
-    kept = sums[end] - sums[start] - np.where(inside, rising, 0.0)
-    means: NDArray[np.float64] = kept / (rest - 2 * dropped)
+    window_sums = sums[end] - sums[start] - np.where(inside, rising, 0.0)
+    means: NDArray[np.float64] = window_sums / (remaining - 2 * dropped)
     return means

@@ -1,4 +1,4 @@
-"""Numbers that stand for many: the papers' trimmed mean, percentiles by nearest rank, and the rest.
+"""Summaries of values: the trimmed mean of the papers, percentiles by nearest rank, and others.
 
 Values keep their unit: nanoseconds in, nanoseconds out.
 """
@@ -16,7 +16,7 @@ TRIM = 0.2
 
 @dataclass(frozen=True)
 class Summary:
-    """What is said of one set of values; all in the unit of the values, but `count`."""
+    """The summary of some values; all fields but `count` are in the unit of the values."""
 
     count: int
     mean: float
@@ -24,7 +24,7 @@ class Summary:
     median: float
     #: the mean without the lowest and highest fifth (`trimmed_mean`)
     trimmed_mean: float
-    #: of the sample (n - 1); None for a single value
+    #: the sample standard deviation (n - 1); None for a single value
     std: float | None
     minimum: float
     p90: float
@@ -35,29 +35,29 @@ class Summary:
 
 
 def trimmed_mean(values: ArrayLike, fraction: float = TRIM) -> float:
-    """Mean without the lowest and highest `fraction` of the values (MLModelScope: 0.2).
+    """Return the mean without the lowest and highest `fraction` of the values (MLModelScope: 0.2).
 
-    floor(n * fraction) are dropped at each end; as in the papers' code fewer than 3 values give
-    their mean and 3 their median. That code, given 4, drops the largest alone, and reads fraction
-    0 as 0.2; here 4 values give their mean (nothing to drop, so neither end is favoured), and 0
-    the plain mean.
+    floor(n * `fraction`) values are dropped at each end. As in the code of the papers, fewer than 3
+    values give their mean and 3 their median. That code drops only the largest of 4 values, and
+    treats a fraction of 0 as 0.2; here 4 values give their mean (none is dropped at either end),
+    and 0 gives the plain mean. Raises NoValues, NotFinite, OutOfRange.
     """
     require("fraction", fraction, 0.0 <= fraction < 0.5, "from 0 to below 0.5")
     return float(trimmed_means(sorted_values(values), fraction))
 
 
 def percentile(values: ArrayLike, p: float) -> float:
-    """Take the nearest-rank percentile: the least value that a share `p` or more is not above.
+    """Return the nearest-rank percentile: the smallest value with a share of `p` or more up to it.
 
-    sorted[ceil(p * n) - 1] for 0 < p <= 1: always a value that was measured. LoadGen's
-    sorted[n * p] is the one above it where n * p is whole, else the same.
+    sorted[ceil(p * n) - 1] for 0 < p <= 1: always one of the values. LoadGen's sorted[n * p] is the
+    next larger value if n * p is an integer, else the same. Raises NoValues, NotFinite, OutOfRange.
     """
     require("p", p, 0.0 < p <= 1.0, "above 0 and up to 1")
     return float(_ranked(sorted_values(values), p))
 
 
 def summary(values: ArrayLike) -> Summary:
-    """Summarise `values`, at least one."""
+    """Return the summary of one or more values. Raises NoValues, NotFinite."""
     rising = sorted_values(values)
     return Summary(
         count=rising.size,
@@ -75,7 +75,7 @@ def summary(values: ArrayLike) -> Summary:
 
 
 def trimmed_means(rising: NDArray[np.float64], fraction: float) -> NDArray[np.float64]:
-    """Trimmed mean along the last axis of values that rise along it: shape [..., n] to [...]."""
+    """Return the trimmed means along the last axis, [..., n] to [...], of ascending values."""
     count = rising.shape[-1]
     if fraction > 0.0 and count == 3:
         middle: NDArray[np.float64] = rising[..., 1]
@@ -85,11 +85,11 @@ def trimmed_means(rising: NDArray[np.float64], fraction: float) -> NDArray[np.fl
 
 
 def trimmed_count(count: int, fraction: float) -> int:
-    """How many of `count` values are dropped at each end."""
-    # 0.29 * 100 is 28.999999999999996: the nudge makes it the 29 that was meant.
+    """Return how many of `count` values are dropped at each end for a `fraction`."""
+    # 0.29 * 100 is 28.999999999999996; the small addition makes it 29.
     return math.floor(count * fraction + 1e-9)
 
 
 def _ranked(rising: NDArray[np.float64], p: float) -> float:
-    # 0.55 * 100 is 55.00000000000001: without the nudge its rank would be 56.
+    # 0.55 * 100 is 55.00000000000001; the small subtraction keeps its rank at 55.
     return float(rising[max(math.ceil(p * rising.size - 1e-9), 1) - 1])

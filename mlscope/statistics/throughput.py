@@ -1,4 +1,4 @@
-"""Samples a second with an interval, and the batch size worth having."""
+"""Throughput in samples a second with its interval, and the optimal batch size."""
 
 import math
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from mlscope.statistics.errors import NoValues
 from mlscope.statistics.intervals import Interval
 from mlscope.statistics.values import require, require_probability
 
-#: groups of consecutive queries whose rates are taken as independent, and the fewest queries in one
+#: groups of consecutive queries whose rates count as independent, and the fewest queries in each
 GROUPS, LEAST_IN_GROUP = 20, 2
 GAIN = 0.05
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """Samples a second over a whole run, and how sure that is."""
+    """The throughput of a run in samples a second, with its confidence interval."""
 
     rate_hz: float
     samples: int
@@ -28,7 +28,7 @@ class Throughput:
 
 @dataclass(frozen=True)
 class OptimalBatch:
-    """The batch size chosen and why; `settled` is False where more batch sizes could change it."""
+    """The optimal batch size and the reason; `settled` is False if other sizes could change it."""
 
     batch_size: int
     settled: bool
@@ -38,12 +38,12 @@ class OptimalBatch:
 def throughput(
     began_ns: int, ended_ns: ArrayLike, sizes: ArrayLike, confidence: float = 0.95
 ) -> Throughput:
-    """Divide samples answered by the time from the start to the last answer.
+    """Return the samples answered divided by the time from `began_ns` to the last answer.
 
-    Takes int64 [queries] of when each query ended and how many samples it carried, in any order.
-    The interval is by batch means: up to 20 groups of consecutive answers, so that what follows
-    closely may depend on each other; ratio estimator (Cochran 1977, 6.3) with Student's t. Fewer
-    than 10 queries have none.
+    `ended_ns` and `sizes` are int64 [queries]: the time each query ended and its number of samples,
+    in any order. The interval uses batch means: up to 20 groups of consecutive answers, within
+    which answers may depend on each other; ratio estimator (Cochran 1977, 6.3) with Student's t at
+    `confidence`. Fewer than 10 queries have no interval. Raises NoValues, OutOfRange.
     """
     require_probability("confidence", confidence)
     ended = np.asarray(ended_ns, np.int64).ravel()
@@ -69,10 +69,11 @@ def throughput(
 
 
 def optimal_batch(throughput_by_batch: Mapping[int, float], gain: float = GAIN) -> OptimalBatch:
-    """Double the batch until doubling no longer raises throughput by more than `gain` (XSP III-D).
+    """Return the batch size from which doubling gains at most `gain` throughput (XSP III-D).
 
-    The smallest batch size whose double was measured too and is not more than `gain` better.
-    Only such pairs count: where none is flat, the largest size that a pair reaches, unsettled.
+    This is the smallest batch size whose double was also measured and is not more than `gain`
+    better. `throughput_by_batch` is samples a second by batch size. If every measured doubling
+    gains more, it is the largest size of a doubling, unsettled. Raises NoValues, OutOfRange.
     """
     if not throughput_by_batch:
         raise NoValues
@@ -84,7 +85,10 @@ def optimal_batch(throughput_by_batch: Mapping[int, float], gain: float = GAIN) 
         raised = throughput_by_batch[2 * size] / throughput_by_batch[size] - 1.0
         # 1.05 / 1 - 1 is 0.050000000000000044, and exactly 5 % is not more than 5 %.
         if raised <= gain + 1e-12:
-            missing = _first_gap(sizes[0], size, throughput_by_batch)
+            # The first power-of-two multiple of the smallest size that was not measured, or 0.
+            multiples = (sizes[0] << power for power in range(size.bit_length()))
+            gaps = (m for m in multiples if m < size and m not in throughput_by_batch)
+            missing = next(gaps, 0)
             reason = f"doubling to {2 * size} changes throughput by {raised:+.1%}"
             reason += f"; {missing} was not measured" if missing else ""
             return OptimalBatch(size, not missing, reason)
@@ -94,13 +98,3 @@ def optimal_batch(throughput_by_batch: Mapping[int, float], gain: float = GAIN) 
     largest = 2 * pairs[-1]
     reason = f"every doubling up to {largest} pays; {2 * largest} was not measured"
     return OptimalBatch(largest, False, reason)
-
-
-def _first_gap(smallest: int, chosen: int, measured: Mapping[int, float]) -> int:
-    """Find the first power-of-two multiple of `smallest` below `chosen` not measured, or 0."""
-    size = smallest
-    while size < chosen:
-        if size not in measured:
-            return size
-        size *= 2
-    return 0

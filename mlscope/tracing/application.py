@@ -1,7 +1,7 @@
-"""A user's own spans: `with span("tokenise"): …` and `marker("cache miss")`, anywhere in a worker.
+"""Spans of user code: `with span("tokenise"): …` and `marker("cache miss")`, anywhere in a worker.
 
-Recorded while a run looks at level application or deeper, a test of one attribute otherwise.
-Any thread may record. Shapes are those of rows: absolute CLOCK_MONOTONIC nanoseconds.
+They are recorded while a run traces level application or deeper; otherwise they cost a test of one
+attribute. Any thread may record. Times are absolute CLOCK_MONOTONIC nanoseconds, as in rows.
 """
 
 import contextlib
@@ -11,16 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# The clock module's `now_ns`, without what else it imports: inline code's process has little.
+# The clock module's `now_ns`, without its imports: the process of inline code loads few modules.
 now_ns = time.monotonic_ns
 
-MOST_NOTES = 200_000
-"""Spans and markers kept between two takings; what comes after is dropped and counted."""
+MAX_USER_SPANS = 200_000
+"""Spans and markers kept between two reads; further ones are dropped and counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """A span, or a marker (`duration_ns` -1), as the user's code said it."""
+class UserSpan:
+    """A span, or a marker (`duration_ns` -1), as the user's code recorded it."""
 
     name: str
     start_ns: int
@@ -35,35 +35,35 @@ class Note:
 
 
 @dataclass(slots=True)
-class Notebook:
-    """Where notes go while `is_open`."""
+class UserSpanBuffer:
+    """User spans, recorded while `is_open`."""
 
     is_open: bool = False
     dropped: int = 0
-    _notes: list[Note] = field(default_factory=list)
+    _spans: list[UserSpan] = field(default_factory=list)
 
-    def add(self, note: Note) -> None:
-        """Keep a note, while there is room."""
-        if len(self._notes) < MOST_NOTES:
-            self._notes.append(note)
+    def add(self, recorded: UserSpan) -> None:
+        """Keep a span or marker while there is room."""
+        if len(self._spans) < MAX_USER_SPANS:
+            self._spans.append(recorded)
         else:
             self.dropped += 1
 
-    def take(self) -> tuple[Sequence[Note], int]:
-        """Remove and return the notes, and how many were dropped."""
-        taken, self._notes = self._notes, []
+    def take(self) -> tuple[Sequence[UserSpan], int]:
+        """Remove and return the spans, and the number dropped."""
+        spans, self._spans = self._spans, []
         dropped, self.dropped = self.dropped, 0
-        return taken, dropped
+        return spans, dropped
 
 
-NOTEBOOK = Notebook()
-"""The process's: a user's code has no other way to reach the run that it is part of."""
+USER_SPANS = UserSpanBuffer()
+"""The process's: user code has no other way to reach its run."""
 
 
 @contextlib.contextmanager
 def span(name: str, /, **attributes: Any) -> Iterator[None]:
-    """Record what happens inside as a span of level application; attributes must be JSON."""
-    if not NOTEBOOK.is_open:
+    """Record the enclosed code as a span of level application; `attributes` must be JSON."""
+    if not USER_SPANS.is_open:
         yield
         return
     began_ns = now_ns()
@@ -72,10 +72,10 @@ def span(name: str, /, **attributes: Any) -> Iterator[None]:
     finally:
         duration_ns = now_ns() - began_ns
         thread = threading.get_native_id()
-        NOTEBOOK.add(Note(name, began_ns, duration_ns, thread, attributes))
+        USER_SPANS.add(UserSpan(name, began_ns, duration_ns, thread, attributes))
 
 
 def marker(name: str, /, **attributes: Any) -> None:
-    """Record that something happened now."""
-    if NOTEBOOK.is_open:
-        NOTEBOOK.add(Note(name, now_ns(), -1, threading.get_native_id(), attributes))
+    """Record an event at this time; `attributes` must be JSON."""
+    if USER_SPANS.is_open:
+        USER_SPANS.add(UserSpan(name, now_ns(), -1, threading.get_native_id(), attributes))

@@ -27,7 +27,7 @@ TRACE_COLUMNS: Mapping[str, str] = {
     "block": "<i2",
 }
 LINK_COLUMNS: Mapping[str, str] = {"kind": "<i1", "correlation": "<i8"}
-"""Columns of TraceCaptured that may be empty: then every row has its default."""
+"""Columns of TraceCaptured that may be empty: then every row has the default."""
 LINKED_COLUMNS: Mapping[str, str] = {**TRACE_COLUMNS, **LINK_COLUMNS}
 QUERY_COLUMNS: Mapping[str, str] = {
     "query": "<i4",
@@ -43,7 +43,7 @@ QUERY_COLUMNS: Mapping[str, str] = {
 }
 OUTPUT_COLUMNS: Mapping[str, str] = {"query": "<i4", "sample": "<i4"}
 
-_ALWAYS_OF_QUERIES = {name: kind for name, kind in QUERY_COLUMNS.items() if name != "failed"}
+_REQUIRED_QUERY_COLUMNS = {name: kind for name, kind in QUERY_COLUMNS.items() if name != "failed"}
 
 ABSENT = -1
 DEFAULTS: Mapping[str, int] = {
@@ -67,7 +67,7 @@ OutputRow = tuple[int, int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Whose rows these are, and the origin (CLOCK_MONOTONIC ns) their stamps count from."""
+    """The attempt that rows belong to, and the origin (CLOCK_MONOTONIC ns) of their times."""
 
     evaluation: str
     run: str
@@ -79,19 +79,27 @@ class Attempt:
 def trace_batch(
     attempt: Attempt, sequence: int, rows: Sequence[Row], names: Mapping[str, int]
 ) -> TraceCaptured:
-    """Return spans as a batch; `names` are the attempt's interned names by text."""
+    """Return spans as a batch.
+
+    `attempt`, `sequence`: which batch of which attempt. `names`: the attempt's interned names by
+    text.
+    """
     *columns, attributes = zip(*rows, strict=True)
     packed = _packed(TRACE_COLUMNS, columns, attempt.origin_ns)
-    return _traced(attempt, sequence, packed, _Texts(columns[3], attributes, names))
+    return _trace_captured(attempt, sequence, packed, _Texts(columns[3], attributes, names))
 
 
 def linked_batch(
     attempt: Attempt, sequence: int, rows: Sequence[LinkedRow], names: Mapping[str, int]
 ) -> TraceCaptured:
-    """Return linked spans as a batch, with its kinds and correlations."""
+    """Return linked spans as a batch with kinds and correlations.
+
+    `attempt`, `sequence`: which batch of which attempt. `names`: the attempt's interned names by
+    text.
+    """
     *columns, attributes, kinds, correlations = zip(*rows, strict=True)
     packed = _packed(LINKED_COLUMNS, [*columns, kinds, correlations], attempt.origin_ns)
-    return _traced(attempt, sequence, packed, _Texts(columns[3], attributes, names))
+    return _trace_captured(attempt, sequence, packed, _Texts(columns[3], attributes, names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +111,19 @@ class _Texts:
     names: Mapping[str, int]
 
 
-def _traced(
-    attempt: Attempt, sequence: int, packed: Mapping[str, bytes], told: _Texts
+def _trace_captured(
+    attempt: Attempt, sequence: int, packed: Mapping[str, bytes], texts: _Texts
 ) -> TraceCaptured:
-    used = set(told.numbers)
-    texts = {number: text for text, number in told.names.items() if number in used}
-    noted = [index for index, text in enumerate(told.attributes) if text]
+    used = set(texts.numbers)
+    names = {number: name for name, number in texts.names.items() if number in used}
+    with_attributes = [index for index, text in enumerate(texts.attributes) if text]
     return TraceCaptured(
-        **_identity(attempt, sequence, len(told.numbers)),
-        name_ids=tuple(texts),
-        name_texts=tuple(plain_text(text) for text in texts.values()),
+        **_identity(attempt, sequence, len(texts.numbers)),
+        name_ids=tuple(names),
+        name_texts=tuple(map(plain_text, names.values())),
         **packed,
-        attribute_rows=tuple(noted),
-        attribute_texts=tuple(told.attributes[index] for index in noted),
+        attribute_rows=tuple(with_attributes),
+        attribute_texts=tuple(texts.attributes[index] for index in with_attributes),
     )
 
 
@@ -125,22 +133,26 @@ def query_batch(
     rows: Sequence[QueryRow],
     failed_samples: Mapping[int, int] = MappingProxyType({}),
 ) -> QueriesAnswered:
-    """Return queries as a batch; `failed_samples` has those answered in part, by query."""
+    """Return queries as a batch.
+
+    `attempt`, `sequence`: which batch of which attempt. `failed_samples`: how many samples failed,
+    by query, of queries that were answered in part.
+    """
     *columns, errors = zip(*rows, strict=True)
-    told = [index for index, text in enumerate(errors) if text]
+    with_error = [index for index, text in enumerate(errors) if text]
     partial = [failed_samples.get(query, ABSENT) for query in columns[0]] if failed_samples else ()
     return QueriesAnswered(
         **_identity(attempt, sequence, len(rows)),
-        **_packed(_ALWAYS_OF_QUERIES, columns, attempt.origin_ns),
+        **_packed(_REQUIRED_QUERY_COLUMNS, columns, attempt.origin_ns),
         failed=failed_column(partial),
-        error_rows=tuple(told),
-        error_texts=tuple(plain_text(errors[index]) for index in told),
+        error_rows=tuple(with_error),
+        error_texts=tuple(plain_text(errors[index]) for index in with_error),
     )
 
 
 def failed_column(samples: Sequence[int]) -> bytes:
-    """Return the column `failed` of a batch: nothing where no query was answered in part."""
-    if all(each <= 0 for each in samples):
+    """Return the column `failed` of a batch: empty where no query was answered in part."""
+    if all(failed <= 0 for failed in samples):
         return b""
     return np.array(samples, dtype=QUERY_COLUMNS["failed"]).tobytes()
 
@@ -158,36 +170,26 @@ def output_batch(attempt: Attempt, sequence: int, rows: Sequence[OutputRow]) -> 
 def columns_of(fact: Batch) -> dict[str, npt.NDArray[np.signedinteger]]:
     """Return a batch's columns as arrays of `count` values. Raises ValueError when they don't fit.
 
-    Stamps stay offsets from the attempt's origin. Columns that may be empty are there when they
+    Times stay offsets from the attempt's origin. Columns that may be empty are included where they
     are not (`is_linked`).
     """
-    arrays = {
-        name: _column(getattr(fact, name), kind, DEFAULTS.get(name), fact.count)
-        for name, kind in _columns_for(fact).items()
-    }
-    wrong = [name for name, array in arrays.items() if len(array) != fact.count]
-    if wrong:
-        raise ValueError(f"column {wrong[0]} has {len(arrays[wrong[0]])} of {fact.count} values")
+    if isinstance(fact, TraceCaptured):
+        kinds = LINKED_COLUMNS if is_linked(fact) else TRACE_COLUMNS
+    else:
+        kinds = QUERY_COLUMNS if isinstance(fact, QueriesAnswered) else OUTPUT_COLUMNS
+    arrays = {name: np.frombuffer(getattr(fact, name), dtype=kind) for name, kind in kinds.items()}
+    for name in arrays.keys() & DEFAULTS.keys():
+        if not len(arrays[name]):
+            arrays[name] = np.full(fact.count, DEFAULTS[name], dtype=kinds[name])
+    for name, array in arrays.items():
+        if len(array) != fact.count:
+            raise ValueError(f"column {name} has {len(array)} of {fact.count} values")
     return arrays
-
-
-def _column(
-    body: bytes, kind: str, default: int | None, count: int
-) -> npt.NDArray[np.signedinteger]:
-    if not body and default is not None:
-        return np.full(count, default, dtype=kind)
-    return np.frombuffer(body, dtype=kind)
 
 
 def is_linked(fact: Batch) -> bool:
     """Say whether a batch has the columns that may be empty."""
     return isinstance(fact, TraceCaptured) and bool(fact.kind or fact.correlation)
-
-
-def _columns_for(fact: Batch) -> Mapping[str, str]:
-    if isinstance(fact, TraceCaptured):
-        return LINKED_COLUMNS if is_linked(fact) else TRACE_COLUMNS
-    return QUERY_COLUMNS if isinstance(fact, QueriesAnswered) else OUTPUT_COLUMNS
 
 
 _STAMPS = frozenset({"start_ns", "due_ns", "issued_ns", "started_ns", "ended_ns"})

@@ -1,4 +1,4 @@
-"""The clock of every stamp: CLOCK_MONOTONIC in nanoseconds, mapped to the epoch at both ends."""
+"""The clock of every timestamp: CLOCK_MONOTONIC in ns, mapped to the epoch at a run's both ends."""
 
 import time
 from pathlib import Path
@@ -12,7 +12,7 @@ now_ns = time.monotonic_ns
 
 
 def boot_id() -> str:
-    """Return which boot the monotonic clock counts from; '' where the system does not say."""
+    """Return the id of the boot that the clock counts from; '' where the system does not say."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:
@@ -22,8 +22,8 @@ def boot_id() -> str:
 def paired_stamps(tries: int = 9) -> tuple[int, int]:
     """Return one instant as (monotonic_ns, epoch_ns).
 
-    The epoch is read between two monotonic stamps; of `tries` the closest pair counts, so the
-    error is at most half its distance (well below 1 us on a quiet machine).
+    The epoch is read between two monotonic stamps, `tries` times; the pair with the least distance
+    counts, so the error is at most half that distance (well below 1 us on a quiet machine).
     """
     best = (1 << 62, 0, 0)
     for _ in range(tries):
@@ -35,7 +35,7 @@ def paired_stamps(tries: int = 9) -> tuple[int, int]:
 
 
 def epoch_offset_ns() -> int:
-    """Return what to add to a monotonic stamp to get epoch nanoseconds, now."""
+    """Return the current difference of epoch nanoseconds and CLOCK_MONOTONIC."""
     monotonic, epoch = paired_stamps()
     return epoch - monotonic
 
@@ -53,7 +53,7 @@ def ended_origin(origin: ClockOrigin) -> ClockOrigin:
 
 
 def wall_step_ns(origin: ClockOrigin) -> int:
-    """Return how far the wall clock moved against the monotonic one during the attempt."""
+    """Return how far the wall clock moved against the monotonic clock during the attempt."""
     if not origin.monotonic_end_ns:
         return 0
     wall = origin.epoch_end_ns - origin.epoch_start_ns

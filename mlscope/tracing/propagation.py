@@ -1,7 +1,7 @@
-"""W3C trace context of requests to other processes: whose spans belong to which of our calls.
+"""W3C trace context of requests to other processes, which joins their spans with our calls.
 
-https://www.w3.org/TR/trace-context/. While nobody listens for spans no header is made and nothing
-is kept: a test of one attribute.
+https://www.w3.org/TR/trace-context/. While no collector listens for spans, requests have no header
+and are not recorded; that costs a test of one attribute.
 """
 
 import contextlib
@@ -13,15 +13,15 @@ from types import MappingProxyType
 
 from mlscope.tracing.clock import now_ns
 
-MOST_SENT = 100_000
-"""Requests kept between two takings; later ones have no header."""
+MAX_REQUESTS = 100_000
+"""Requests kept between two reads; further ones have no header."""
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """A request that another process answered: CLOCK_MONOTONIC, ids in lower hex."""
+class OutgoingRequest:
+    """A request that another process answered: CLOCK_MONOTONIC ns, ids in lower-case hex."""
 
     trace_id: str
     span_id: str
@@ -31,16 +31,16 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Outgoing:
-    """The requests of a process, kept while `is_open`."""
+class OutgoingRequests:
+    """The requests of a process, recorded while `is_open`."""
 
     is_open: bool = False
-    _sent: list[Sent] = field(default_factory=list)
+    _requests: list[OutgoingRequest] = field(default_factory=list)
 
     @contextlib.contextmanager
     def request(self) -> Iterator[Mapping[str, str]]:
-        """Lend the headers of a request that is made inside."""
-        if not self.is_open or len(self._sent) >= MOST_SENT:
+        """Yield the headers of a request that is made inside the block."""
+        if not self.is_open or len(self._requests) >= MAX_REQUESTS:
             yield NO_HEADERS
             return
         trace_id, span_id = secrets.token_hex(16), secrets.token_hex(8)
@@ -50,13 +50,13 @@ class Outgoing:
         finally:
             duration_ns = now_ns() - began_ns
             thread = threading.get_native_id()
-            self._sent.append(Sent(trace_id, span_id, began_ns, duration_ns, thread))
+            self._requests.append(OutgoingRequest(trace_id, span_id, began_ns, duration_ns, thread))
 
-    def take(self) -> Sequence[Sent]:
-        """Remove and return what was sent."""
-        taken, self._sent = self._sent, []
-        return taken
+    def take(self) -> Sequence[OutgoingRequest]:
+        """Remove and return the recorded requests."""
+        requests, self._requests = self._requests, []
+        return requests
 
 
-OUTGOING = Outgoing()
-"""The process's: whoever calls another server has no other way to the run that it is part of."""
+OUTGOING_REQUESTS = OutgoingRequests()
+"""The process's: code that calls another server has no other way to reach its run."""

@@ -17,7 +17,7 @@ Row = tuple[int, int, int, int, int, int, int, int, int, bytes]
 """
 
 LinkedRow = tuple[int, int, int, int, int, int, int, int, int, bytes, int, int]
-"""A `Row` and what it is linked by: kind (schemas.batch.SpanKind), correlation (-1 none)."""
+"""A `Row`, then its kind (schemas.batch.SpanKind) and correlation (-1 none)."""
 
 LINKED_ROW_BYTES = ROW_BYTES + 9
 
@@ -25,7 +25,7 @@ LINKED_ROW_BYTES = ROW_BYTES + 9
 class SpanBuffer:
     """Collects spans until they are taken; ids rise from 1, names are interned for the attempt.
 
-    One thread records at a time; `append` and `link` alone may be called from any.
+    One thread records at a time; only `append` and `link` may be called from any thread.
     """
 
     def __init__(self) -> None:
@@ -42,10 +42,7 @@ class SpanBuffer:
 
     def name_id(self, text: str) -> int:
         """Return the id of a name, the same for the whole attempt."""
-        known = self._names.get(text)
-        if known is None:
-            known = self._names[text] = len(self._names)
-        return known
+        return self._names.setdefault(text, len(self._names))
 
     def reserve(self, count: int = 1) -> int:
         """Take `count` span ids and return the first."""
@@ -54,7 +51,7 @@ class SpanBuffer:
         return first
 
     def note(self, attributes: Mapping[str, Any]) -> bytes:
-        """Return attributes as the JSON text of a row, counted towards the batch's size."""
+        """Return attributes as the JSON text of a row, and count it towards the batch's size."""
         text = json_text(attributes)
         self._attribute_bytes += len(text)
         return text
@@ -65,7 +62,7 @@ class SpanBuffer:
 
     @property
     def size_bytes(self) -> int:
-        """Return about how large the rows are on the wire."""
+        """Return the approximate size of the rows on the wire."""
         linked_bytes = len(self._linked) * LINKED_ROW_BYTES
         return len(self._rows) * ROW_BYTES + linked_bytes + self._attribute_bytes
 
@@ -74,21 +71,21 @@ class SpanBuffer:
         """Return the interned names by text."""
         return self._names
 
-    def take(self, most: int | None = None) -> list[Row]:
-        """Remove and return the oldest appended rows (all, or up to `most`)."""
-        count = len(self._rows) if most is None else min(most, len(self._rows))
-        taken = self._rows[:count]
+    def take(self, limit: int | None = None) -> list[Row]:
+        """Remove and return the oldest appended rows (all, or up to `limit`)."""
+        count = len(self._rows) if limit is None else min(limit, len(self._rows))
+        rows = self._rows[:count]
         del self._rows[:count]
-        self._forget_bytes()
-        return taken
+        self._reset_attribute_bytes()
+        return rows
 
     def take_linked(self) -> list[LinkedRow]:
         """Remove and return all linked rows."""
-        taken = self._linked[:]
-        del self._linked[: len(taken)]
-        self._forget_bytes()
-        return taken
+        rows = self._linked[:]
+        del self._linked[: len(rows)]
+        self._reset_attribute_bytes()
+        return rows
 
-    def _forget_bytes(self) -> None:
+    def _reset_attribute_bytes(self) -> None:
         if not self._rows and not self._linked:
             self._attribute_bytes = 0

@@ -1,7 +1,8 @@
-"""Texts that any reader and any database takes: no NUL, and JSON without NaN and infinity."""
+"""Texts that every reader and database accepts: no NUL, JSON without NaN and infinity. Pure."""
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -36,10 +37,10 @@ def _plain(value: Any) -> Any:
     return _mapped(value, _plain)
 
 
-def _mapped(value: Any, each: Any) -> Any:
-    """Return a JSON value with `each` done to its parts and keys."""
+def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
+    """Return a JSON value with a function applied to its elements and keys."""
     if isinstance(value, dict):
-        return {each(key): each(part) for key, part in value.items()}
+        return {function(key): function(element) for key, element in value.items()}
     if isinstance(value, list | tuple):
-        return [each(part) for part in value]
+        return [function(element) for element in value]
     return value

@@ -1,7 +1,7 @@
-"""Names of spans that tell what a model's weights cost as it was opened, module by module.
+"""Names of spans for a model's weights while it is opened, module by module.
 
-A span `weights.load NAME` is of reading a module's own weights into it, `weights.place NAME` of
-moving them to the device. A sample of the same name, at the same time, is how many bytes.
+A span `weights.load NAME` times reading a module's own weights, `weights.place NAME` moving them to
+the device. A sample with the same name and start has the number of bytes.
 """
 
 LOAD, PLACE = "load", "place"
@@ -14,5 +14,5 @@ def weights_name(action: str, module: str) -> str:
 
 
 def weights_prefix(action: str) -> str:
-    """Return what the names of such spans begin with, before the module's."""
+    """Return the beginning of the names of such spans, before the module's name."""
     return weights_name(action, "")

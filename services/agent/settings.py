@@ -1,15 +1,16 @@
-"""What an agent needs to know; `mlscope.settings.Settings` has it."""
+"""The settings of an agent; `mlscope.settings.Settings` has them."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from mlscope.assets.opening import AssetSettings
-from services.agent.allowances import AllowanceSettings
+from mlscope.bus.nats.settings import NatsSettings
+from services.agent.fetching.fetching import FetchSettings
+from services.agent.link.allowances import AllowanceSettings
 
 
-class AgentSettings(AssetSettings, AllowanceSettings, Protocol):
-    """What an agent is called and offers, and the bounds it works within."""
+class AgentSettings(FetchSettings, AllowanceSettings, NatsSettings, Protocol):
+    """An agent's name, what it offers, and its limits."""
 
     @property
     def agent_id(self) -> str:
@@ -18,12 +19,12 @@ class AgentSettings(AssetSettings, AllowanceSettings, Protocol):
 
     @property
     def may_number_agent(self) -> bool:
-        """Whether the agent may add a number to its name where that is taken."""
+        """Whether the agent may add a number to its name where the name is taken."""
         ...
 
     @property
     def agent_labels(self) -> Mapping[str, str]:
-        """What requests may match on."""
+        """Labels that requests may match on."""
         ...
 
     @property
@@ -33,7 +34,7 @@ class AgentSettings(AssetSettings, AllowanceSettings, Protocol):
 
     @property
     def agent_predictors(self) -> tuple[str, ...]:
-        """Frameworks to offer; none named: all."""
+        """Frameworks to offer; empty: all."""
         ...
 
     @property
@@ -43,17 +44,17 @@ class AgentSettings(AssetSettings, AllowanceSettings, Protocol):
 
     @property
     def ring_bytes(self) -> int:
-        """Shared memory between a worker and the agent."""
+        """Shared memory between a worker and its host."""
         ...
 
     @property
     def spool_max_bytes(self) -> int:
-        """Disk behind it, before batches are dropped and counted."""
+        """Disk space for batches beyond the shared memory; further ones are dropped."""
         ...
 
     @property
     def worker_memory_bytes(self) -> int:
-        """Memory a worker may hold; 0 is no bound."""
+        """Memory that a worker may use; 0 is no limit."""
         ...
 
     @property
@@ -63,5 +64,5 @@ class AgentSettings(AssetSettings, AllowanceSettings, Protocol):
 
     @property
     def run_silence_s(self) -> float:
-        """Seconds without a sign of life that end a run."""
+        """Seconds without a heartbeat of the worker, or in one predict call, that end a run."""
         ...

@@ -8,27 +8,26 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from mlscope.counts import many, verb
-from mlscope.framing import framing_of
+from mlscope.image_geometry import framing_of
 from schemas.analysis import Table
 from schemas.batch import SpanKind
 from schemas.evaluation import EvaluationPlanned
 from schemas.manifest import CODE_FIELDS
-from schemas.manifest import Sample as ManifestSample
 from schemas.message import Fact
 from services.analyzer.correlation import GRAPH
-from services.analyzer.devices import eager_of, replayed_share
-from services.analyzer.frames import Aim, Frames, Run, Sample
+from services.analyzer.frames.devices import eager_of, replayed_share
+from services.analyzer.frames.evaluation import Frames, Run, Sample, ScoringContext
 from services.analyzer.tables import ANALYSES
 
-MOST_IN_A_TREE = 100_000
-"""Spans of one run whose place in the tree is kept: those that begin first."""
+MOST_SPANS_IN_TREE = 100_000
+"""The most spans of one run whose place in the tree is stored: those that begin first."""
 _COUNTERS = "counters"
-"""The variant of runs that are replayed for their counters."""
+"""The variant of runs that are replayed to read hardware counters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Analyzed:
-    """What is stored of an evaluation; `trees` are by run_key."""
+    """The stored results of an evaluation; `trees` are by run_key."""
 
     tables: tuple[Table, ...]
     digest: str
@@ -41,110 +40,102 @@ def analyze(frames: Frames) -> Analyzed:
     caveats = [caveat for run in frames.measured for caveat in _caveats(run, frames.measured)]
     frames = replace(frames, caveats=(*frames.caveats, *caveats))
     tables = tuple(analysis.compute(frames) for analysis in ANALYSES)
-    trees = {run.row.run_key: _tree_of(run) for run in frames.measured if run.spans.height}
+    trees = {}
+    for run in (run for run in frames.measured if run.spans.height):
+        tree = run.tree
+        if tree.height > MOST_SPANS_IN_TREE:
+            in_order = run.correlated.spans.sort("start_ns", maintain_order=True)
+            first = in_order["span"].head(MOST_SPANS_IN_TREE).to_frame()
+            tree = first.join(tree, on="span", how="left", maintain_order="left")
+        trees[run.row.run_key] = tree
     return Analyzed(tables, digest_of(tables), trees)
 
 
 def with_eager(runs: Sequence[Run]) -> tuple[Run, ...]:
-    """Return runs of which those that replayed graphs know a run that did not.
+    """Return the runs; those that replayed CUDA graphs get the `eager` kernels of a similar run.
 
-    One of the same agent, model and batch size, whose kernels have layers.
+    That run has the same agent, model and batch size, and its kernels have layers.
     """
-    known: dict[tuple[str, str, int], pl.DataFrame] = {}
+    eager_by_model: dict[tuple[str, str, int], pl.DataFrame] = {}
     for run in runs:
-        eager = eager_of(run.kernels) if _has_devices(run) else None
+        eager = eager_of(run.kernels) if _has_kernels(run) else None
         if eager is not None:
-            known.setdefault(_alike(run), eager)
-    return tuple(
-        replace(run, eager=known[_alike(run)]) if _alike(run) in known and _has_graphs(run) else run
-        for run in runs
-    )
+            eager_by_model.setdefault(_model_key(run), eager)
+    with_graphs = []
+    for run in runs:
+        eager = eager_by_model.get(_model_key(run))
+        has_graphs = _has_kernels(run) and bool((run.kernels["method"] == GRAPH).any())
+        with_graphs.append(replace(run, eager=eager) if eager is not None and has_graphs else run)
+    return tuple(with_graphs)
 
 
-def _alike(run: Run) -> tuple[str, str, int]:
+def _model_key(run: Run) -> tuple[str, str, int]:
     return run.row.agent, run.row.model, run.row.batch_size
 
 
-def _has_devices(run: Run) -> bool:
+def _has_kernels(run: Run) -> bool:
     return bool((run.spans["kind"] == int(SpanKind.KERNEL)).any())
 
 
-def _has_graphs(run: Run) -> bool:
-    return _has_devices(run) and bool((run.kernels["method"] == GRAPH).any())
-
-
-def _is_replay_of(run: Run, runs: Sequence[Run]) -> bool:
-    """Say whether a run only brings counters to the kernels of another one.
-
-    They join these by name and order, whatever layers they have; tables tell which ones do not.
-    """
-    others = (
-        each for each in runs if each.row.variant != _COUNTERS and _alike(each) == _alike(run)
-    )
-    return run.row.variant == _COUNTERS and any(_has_devices(each) for each in others)
-
-
 def _caveats(run: Run, runs: Sequence[Run]) -> Iterator[str]:
-    """Yield what a reader must know of a run's tree."""
+    """Yield the caveats about a run's tree."""
     name = run.row.run
-    if run.spans.height > MOST_IN_A_TREE:
-        yield f"{name}: the tree holds the first {MOST_IN_A_TREE} of {run.spans.height} spans"
-    if run.correlated.cut:
-        cut = run.correlated.cut
+    if run.spans.height > MOST_SPANS_IN_TREE:
+        yield f"{name}: the tree holds the first {MOST_SPANS_IN_TREE} of {run.spans.height} spans"
+    if cut := run.correlated.cut:
         was = verb(cut, "was", "were")
-        yield f"{name}: {many(cut, 'span')} {was} cut at an edge of the recording: left out"
-    if _has_devices(run) and not _is_replay_of(run, runs) and run.unattributed_share > 0:
-        lost = f"{run.unattributed_share:.2%} of the kernels' time"
-        yield f"{name}: {lost} belongs to no known layer"
-    known = replayed_share(run.kernels) if _has_devices(run) else None
-    if known is not None:
+        yield f"{name}: {many(cut, 'span')} {was} left out: cut at an edge of the recording"
+    if not _has_kernels(run):
+        return
+    # A replay's kernels join those of other runs by name and order, whatever layers they have;
+    # tables report which do not.
+    is_counted_for_others = run.row.variant == _COUNTERS and any(
+        _has_kernels(other)
+        for other in runs
+        if other.row.variant != _COUNTERS and _model_key(other) == _model_key(run)
+    )
+    if not is_counted_for_others and run.unattributed_share > 0:
+        share = f"{run.unattributed_share:.2%} of the kernel time"
+        yield f"{name}: {share} belongs to no known layer"
+    replayed = replayed_share(run.kernels)
+    if replayed is not None:
         yield (
-            f"{name}: CUDA graphs were replayed; {known:.1%} of their kernels' time has a layer, "
+            f"{name}: CUDA graphs were replayed; {replayed:.1%} of their kernel time has a layer, "
             "by the graph's node, or by name and order in a call without the graph"
         )
 
 
-def _tree_of(run: Run) -> pl.DataFrame:
-    """Return the places of a run's first spans."""
-    tree = run.tree
-    if tree.height <= MOST_IN_A_TREE:
-        return tree
-    first = run.correlated.spans.sort("start_ns", maintain_order=True)["span"].head(MOST_IN_A_TREE)
-    return first.to_frame().join(tree, on="span", how="left", maintain_order="left")
-
-
 def digest_of(tables: Sequence[Table]) -> str:
-    """Return the sha256 of tables: the same rows give the same digest."""
+    """Return the SHA-256 of tables as hex: equal tables have equal digests."""
     text = json.dumps([table.model_dump(mode="json") for table in tables], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def aim_of(facts: Iterable[Fact]) -> Aim:
-    """Return what an evaluation's plan says of how answers are judged."""
+def scoring_context_of(facts: Iterable[Fact]) -> ScoringContext:
+    """Return what an evaluation's plan says for scoring its answers."""
     planned = [fact for fact in facts if isinstance(fact, EvaluationPlanned)]
     if not planned:
-        return Aim()
+        return ScoringContext()
     subject = planned[-1].plan.subject
-    assets, dataset, hopeless = subject.model.model, subject.dataset, ""
+    assets, dataset, unscorable_reason = subject.model.model, subject.dataset, ""
     if "random" in (assets.weights, subject.options.get("weights")):
-        hopeless = f"the weights are random (seed {assets.seed})"
+        unscorable_reason = f"the weights are random (seed {assets.seed})"
     samples = dataset.synthetic.samples if dataset.synthetic else len(dataset.samples)
     if dataset.source is not None:
         samples = samples or dataset.source.samples
     framing = framing_of(port.steps for port in subject.model.inputs)
     is_coded = any(getattr(subject.model, name) for name in CODE_FIELDS[:3])
-    return Aim(subject.model.task, hopeless, samples or None, framing, is_coded)
+    return ScoringContext(subject.model.task, unscorable_reason, samples or None, framing, is_coded)
 
 
 def samples_of(facts: Iterable[Fact]) -> tuple[Sample, ...]:
-    """Return the samples of an evaluation's dataset, as its plan names them."""
+    """Return the samples of an evaluation's dataset, as named in its plan."""
     planned = [fact for fact in facts if isinstance(fact, EvaluationPlanned)]
     if not planned:
         return ()
     dataset = planned[-1].plan.subject.dataset
-    return tuple(_sample(each) for each in dataset.samples)
-
-
-def _sample(told: ManifestSample) -> Sample:
-    files = [told.path] if told.path else [each.path for each in told.inputs.values()]
-    return Sample(told.path.rpartition("/")[2], told.labels, ", ".join(files))
+    samples = []
+    for sample in dataset.samples:
+        paths = [sample.path] if sample.path else [port.path for port in sample.inputs.values()]
+        samples.append(Sample(sample.path.rpartition("/")[2], sample.labels, ", ".join(paths)))
+    return tuple(samples)

@@ -1,12 +1,12 @@
-"""What can go wrong when rows become tables."""
+"""Errors of the analyzer."""
 
 
 class AnalyzerError(Exception):
-    """No tables can be made or read."""
+    """Tables can't be computed or read."""
 
 
 class DatabaseAway(AnalyzerError):
-    """The database does not answer, or is not provisioned; it may come back."""
+    """The database does not answer or is not provisioned; it may come back."""
 
 
 class NoRuns(AnalyzerError):
@@ -21,17 +21,17 @@ class NoRuns(AnalyzerError):
 class NotAlike(AnalyzerError):
     """Two evaluations can't be compared."""
 
-    def __init__(self, what: str, why: str) -> None:
-        """Name what is not alike, and how it differs."""
-        self.what, self.why = what, why
-        super().__init__(why)
+    def __init__(self, subject: str, reason: str) -> None:
+        """Name the `subject` that differs (dataset, samples, answers …), and the reason."""
+        self.subject, self.reason = subject, reason
+        super().__init__(reason)
 
 
 class NoSuchRun(AnalyzerError):
-    """The database holds no such run, or none that kept answers."""
+    """The database holds no such run, or none with stored answers."""
 
     def __init__(self, evaluation: str, run: str) -> None:
-        """Name the evaluation, and the run that was asked for, '' for any."""
+        """Name the evaluation and the requested run; '' for any run."""
         self.evaluation, self.run = evaluation, run
         super().__init__(
             f"evaluation {evaluation} has no run {run} in the database"

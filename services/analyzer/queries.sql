@@ -1,5 +1,5 @@
 -- attempts --
--- Every attempt recorded of an evaluation, as rows of the table run.
+-- Every recorded attempt of an evaluation, as rows of the table run.
 SELECT
     run_key, run, attempt, agent, session, scenario, parameters, pacing, level, level_asked,
     level_note, batch_size, model, model_version, dataset, framework, framework_version, device,
@@ -10,7 +10,7 @@ WHERE evaluation = %(evaluation)s
 ORDER BY run, attempt;
 
 -- query_columns --
--- The first queries of an attempt, a column a byte string of big-endian integers; -1 is null.
+-- The first queries of an attempt, each column a byte string of big-endian integers; -1 is null.
 SELECT
     string_agg(int4send(query), ''::bytea) AS query,
     string_agg(int2send(block), ''::bytea) AS block,
@@ -32,7 +32,7 @@ FROM (
 ) AS taken;
 
 -- span_columns --
--- The first spans of an attempt, a column a byte string of big-endian integers; -1 is null.
+-- The first spans of an attempt, each column a byte string of big-endian integers; -1 is null.
 SELECT
     string_agg(int8send(span), ''::bytea) AS span,
     string_agg(int8send(coalesce(parent, -1)), ''::bytea) AS parent,
@@ -76,8 +76,8 @@ FROM (
 -- Names of an attempt's spans by number.
 SELECT name, text FROM span_name WHERE run_key = %(run_key)s;
 
--- layer_natures --
--- What the framework said of single layers of an attempt: one span of each is named.
+-- layer_attributes --
+-- Attributes of layers of an attempt, of one named span of each.
 SELECT
     span,
     attributes ->> 'type' AS type,
@@ -96,8 +96,8 @@ SELECT
 FROM span
 WHERE run_key = %(run_key)s AND ts = %(ts)s AND span = ANY(%(spans)s::int8[]);
 
--- nature_columns --
--- What sources said of single device spans of an attempt, a column a byte string of big-endian
+-- device_attribute_columns --
+-- Attributes of device spans of an attempt, each column a byte string of big-endian
 -- numbers; -1 and NaN are null.
 SELECT
     string_agg(int8send(span), ''::bytea) AS span,
@@ -129,7 +129,7 @@ FROM (
 ) AS told;
 
 -- series --
--- What was sampled beside an attempt: spans of the kind SAMPLE, in the order of time.
+-- Series sampled during an attempt: spans of the kind SAMPLE, in the order of time.
 SELECT
     span_name.text AS name, span.start_ns AS at_ns, span.block,
     CASE WHEN jsonb_typeof(span.attributes -> 'device') = 'number'
@@ -155,8 +155,8 @@ ORDER BY start_ns
 LIMIT %(most)s;
 
 -- kernel_counters --
--- What a replay counted of an attempt's kernels beside what nature_columns has, and what that is
--- made of.
+-- Counters of kernels that a replay counted, other than those of device_attribute_columns, with
+-- the metrics that those are computed from.
 SELECT span.span, counter.key AS metric, counter.value::float8 AS value
 FROM
     span,
@@ -183,7 +183,7 @@ ORDER BY query, sample
 LIMIT %(most)s;
 
 -- failures --
--- Why queries of an attempt, or samples in them, failed: equal errors together, first ones first.
+-- Errors of failed queries or samples of an attempt, equal errors together, in their order.
 SELECT
     status, coalesce(error, '') AS error, count(*) AS queries,
     array_to_string((array_agg(query ORDER BY query))[1:5], ', ') AS first
@@ -194,7 +194,7 @@ ORDER BY min(query)
 LIMIT 1000;
 
 -- stored_rows --
--- How many spans, queries and outputs an attempt has.
+-- Number of spans, queries and outputs of an attempt.
 SELECT
     coalesce(sum(count) FILTER (WHERE kind = 0), 0)::int8 AS spans,
     coalesce(sum(count) FILTER (WHERE kind = 1), 0)::int8 AS queries,
@@ -202,8 +202,8 @@ SELECT
 FROM batch
 WHERE run_key = %(run_key)s;
 
--- stored_beside --
--- How many of an attempt's spans are samples, and how many name their layer.
+-- stored_device_rows --
+-- Number of sampled values, and of spans that name their layer, of an attempt.
 SELECT
     count(*) FILTER (WHERE kind = 6) AS samples,
     count(*) FILTER (
@@ -217,17 +217,17 @@ WHERE run_key = %(run_key)s AND ts = %(ts)s;
 -- One analyzer at a time writes an evaluation's tables.
 SELECT pg_advisory_xact_lock(hashtextextended('analysis ' || %(evaluation)s, 0));
 
--- forget_tables --
--- Drop an evaluation's tables and their rows: they are made anew.
+-- delete_tables --
+-- Delete the tables of an evaluation and their rows before they are written again.
 WITH gone AS (DELETE FROM analysis WHERE evaluation = %(evaluation)s)
 DELETE FROM analysis_row WHERE evaluation = %(evaluation)s;
 
--- forget_trees --
--- Drop the trees of attempts: they are made anew.
+-- delete_trees --
+-- Delete the trees of attempts before they are written again.
 DELETE FROM span_tree WHERE run_key = ANY(%(run_keys)s::int8[]);
 
--- keep_table --
--- Keep a table, without its rows.
+-- insert_table --
+-- Write a table, without its rows.
 INSERT INTO analysis (
     evaluation, name, place, title, columns, verdict, caveats, digest, id, chart
 )
@@ -237,11 +237,11 @@ VALUES (
 );
 
 -- copy_rows --
--- Take rows of tables.
+-- Write rows of tables.
 COPY analysis_row (evaluation, name, ordinal, cells) FROM STDIN;
 
 -- copy_tree --
--- Take a tree of spans.
+-- Write a tree of spans.
 COPY span_tree (run_key, span, parent, layer, method) FROM STDIN;
 
 -- tables --
@@ -258,7 +258,7 @@ WHERE evaluation = %(evaluation)s
 ORDER BY place;
 
 -- late_batches --
--- Attempts of an evaluation that gained batches after what was said of them.
+-- Attempts of an evaluation with batches that came after they were recorded.
 SELECT run, attempt, batches FROM late
 WHERE evaluation = %(evaluation)s
 ORDER BY run, attempt;
@@ -271,7 +271,7 @@ ORDER BY ordinal
 LIMIT %(limit)s;
 
 -- count_predictions --
--- Runs of an evaluation with how many outputs each kept: of a run's attempts the one that counts.
+-- Runs of an evaluation with their number of outputs, of the attempt of each that counts.
 SELECT counted.run, (
     SELECT count(*) FROM output
     WHERE output.run_key = counted.run_key AND output.ts = counted.ts
@@ -296,7 +296,7 @@ ORDER BY counted.run, output.query, output.sample
 LIMIT %(limit)s OFFSET %(offset)s;
 
 -- failed_queries --
--- The first queries of an evaluation that failed, be it in part, with their reasons.
+-- The first queries of an evaluation that failed, also in part, with their errors.
 SELECT counted.run, query.query, coalesce(query.error, '') AS error
 FROM (
     SELECT DISTINCT ON (run) run, run_key, ts FROM run

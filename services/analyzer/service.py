@@ -1,32 +1,33 @@
-"""The analyzer as a service: an evaluation measured, its tables made; and the tables, asked for."""
+"""The analyzer as a service: it computes tables of measured evaluations, and answers requests."""
 
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 from typing import ParamSpec, Protocol, TypeVar, cast
 
-from mlscope.bus.bus import Answerer, Asked, Bus, Delivery, ServiceFacts
+from mlscope.bus.bus import Answerer, Bus, Delivery
 from mlscope.bus.errors import BusError
-from mlscope.bus.keeping import keeping
+from mlscope.bus.progress import reporting_progress
+from mlscope.bus.records import ReceivedCommand, ServiceInfo
 from mlscope.bus.streams import MAX_PAYLOAD_BYTES
+from mlscope.serving import run_until_stopped
 from schemas.analysis import AnalysisCompleted, AnalysisFailed, Tables
-from schemas.codec import decode_body, encode_body, is_json
-from schemas.errors import MalformedMessage
+from schemas.encoding.codec import decode_body, encode_body, is_json
 from schemas.evaluation import EvaluationMeasured
 from schemas.message import Command, Fact, derived_id
 from schemas.request import Compare, Refused, ShowFlow, ShowPredictions, ShowSpans, ShowTables
 from schemas.subjects import command_subject, decisions_of
-from services.analyzer.analysis import Analyzed, aim_of, analyze, samples_of
-from services.analyzer.answers import answer_of
-from services.analyzer.bounds import Bounds
+from services.analyzer.analysis import analyze, samples_of, scoring_context_of
+from services.analyzer.answering.predictions import Questions
+from services.analyzer.answering.refusals import answer_or_refusal
+from services.analyzer.answering.tables import answer_of
+from services.analyzer.answering.traces import Traces
 from services.analyzer.errors import DatabaseAway
-from services.analyzer.questions import Questions
+from services.analyzer.frames.bounds import Bounds
 from services.analyzer.store import Store
 from services.analyzer.tables import ANALYSES
-from services.analyzer.traces import Traces
 
 _log = logging.getLogger(__name__)
 _ALIVE_S = 10.0
@@ -38,10 +39,10 @@ T = TypeVar("T")
 
 
 class AnalyzerSettings(Protocol):
-    """What an analyzer needs to know."""
+    """The settings of an analyzer."""
 
     def database_conninfo(self) -> str:
-        """Return the database's address, password included."""
+        """Return the address of the database, including the password."""
         ...
 
     @property
@@ -51,10 +52,13 @@ class AnalyzerSettings(Protocol):
 
 
 class Analyzer:
-    """Makes tables when an evaluation is measured, and answers with them."""
+    """Computes tables when an evaluation is measured, and answers requests for them."""
 
     def __init__(self, bus: Bus, address: str, bounds: Bounds) -> None:
-        """Open two stores at `address`: answers do not wait for analyses, which are bounded."""
+        """Open two stores at `address`, so answers do not wait for analyses.
+
+        `bus` has the evaluations; `bounds` limit the rows that are read of one.
+        """
         self._bus = bus
         self._work = Store(address, bounds)
         self._answers = Store(address)
@@ -63,72 +67,83 @@ class Analyzer:
         self.failed = 0
 
     async def run(self) -> None:
-        """Analyze every evaluation that is measured, for ever."""
+        """Analyze every measured evaluation, forever."""
         async for deliveries in self._bus.deliveries("analyzer", batch=1):
             for delivery in deliveries:
-                async with keeping(delivery, _ALIVE_S):
+                async with reporting_progress(delivery, _ALIVE_S):
                     await self._handle(delivery)
 
-    async def tables(self, asked: Asked) -> bytes:
-        """Answer `tables`: those of an evaluation, or why there are none."""
-        json_text = is_json(asked.body)
-        try:
-            wanted = decode_body(ShowTables, asked.body)
-            found = await self._tables(wanted)
-        except MalformedMessage as error:
-            found = Refused(
-                error="malformed", message=str(error), field=error.field, found=error.found
+    async def tables(self, command: ReceivedCommand) -> bytes:
+        """Answer `tables` with the tables of an evaluation, or a refusal with the reason."""
+        json_text = is_json(command.body)
+        answer = await answer_or_refusal(self._tables(command.body))
+        if isinstance(answer, Tables):
+            return answer_of(answer, MAX_PAYLOAD_BYTES, json_text=json_text)
+        return encode_body(answer, json_text=json_text)
+
+    async def _tables(self, body: bytes) -> Tables | Refused:
+        request = decode_body(ShowTables, body)
+        names = {analysis.name: analysis.name for analysis in ANALYSES}
+        names |= {analysis.id: analysis.name for analysis in ANALYSES if analysis.id}
+        unknown = ", ".join(sorted(set(request.tables) - set(names)))
+        if unknown:
+            return Refused(
+                error="unknown",
+                message=f"no table is called {unknown}",
+                field="tables",
+                found=unknown,
+                allowed=", ".join(
+                    f"{analysis.name} ({analysis.id})" if analysis.id else analysis.name
+                    for analysis in ANALYSES
+                ),
             )
-        except DatabaseAway as error:
-            found = Refused(error="unavailable", message=f"the database is away: {error}")
-        if isinstance(found, Refused):
-            return encode_body(found, json_text=json_text)
-        return answer_of(found, MAX_PAYLOAD_BYTES, json_text=json_text)
+        tables = tuple(names[table] for table in request.tables)
+        request = request.model_copy(update={"tables": tables})
+        async with self._turn:
+            stored = await asyncio.to_thread(self._answers.tables, request)
+        if stored.tables:
+            return stored
+        return Refused(
+            error="unknown",
+            message=f"evaluation {request.evaluation} has no tables yet",
+            field="evaluation",
+            found=request.evaluation,
+        )
 
     def questions(self) -> Questions:
-        """Return what answers about answers."""
+        """Return the answerer of requests about models' answers."""
         return Questions(self._bus, self._answers, self._turn)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._work.close()
         self._answers.close()
 
-    async def _tables(self, wanted: ShowTables) -> Tables | Refused:
-        names = {analysis.name: analysis.name for analysis in ANALYSES}
-        known = names | {analysis.id: analysis.name for analysis in ANALYSES if analysis.id}
-        strange = ", ".join(sorted(set(wanted.tables) - set(known)))
-        if strange:
-            return Refused(
-                error="unknown",
-                message=f"no table is called {strange}",
-                field="tables",
-                found=strange,
-                allowed=", ".join(
-                    f"{each.name} ({each.id})" if each.id else each.name for each in ANALYSES
-                ),
-            )
-        told = tuple(known[each] for each in wanted.tables)
-        wanted = wanted.model_copy(update={"tables": told})
-        async with self._turn:
-            found = await asyncio.to_thread(self._answers.tables, wanted)
-        if found.tables:
-            return found
-        return Refused(
-            error="unknown",
-            message=f"evaluation {wanted.evaluation} has no tables, or not yet",
-            field="evaluation",
-            found=wanted.evaluation,
-        )
-
     async def _handle(self, delivery: Delivery) -> None:
-        """Analyze and say so. What goes wrong is tried again, at last it is an AnalysisFailed."""
+        """Analyze an evaluation and publish the outcome.
+
+        A failure is tried again; the last one is published as AnalysisFailed.
+        """
         measured = cast("EvaluationMeasured", delivery.recorded.fact)
+        outcome: Fact
         try:
-            done = await self._analyze(measured)
-            names = tuple(table.name for table in done.tables)
-            said: Fact = AnalysisCompleted(
-                evaluation=measured.evaluation, tables=names, digest=done.digest
+            recorded = await self._bus.read(decisions_of(measured.evaluation))
+            facts = [entry.fact for entry in recorded]
+            frames = await _until_available(self._work.read, measured.evaluation, measured.runs)
+            context = scoring_context_of(facts)
+            frames = replace(frames, samples=samples_of(facts), scoring_context=context)
+            analyzed = await asyncio.to_thread(analyze, frames)
+            await _until_available(
+                self._work.write,
+                measured.evaluation,
+                analyzed.tables,
+                analyzed.digest,
+                analyzed.trees,
+            )
+            outcome = AnalysisCompleted(
+                evaluation=measured.evaluation,
+                tables=tuple(table.name for table in analyzed.tables),
+                digest=analyzed.digest,
             )
             self.analyzed += 1
         except BusError as error:
@@ -141,34 +156,26 @@ class Analyzer:
                 await delivery.retry()
                 return
             cause = f"{type(error).__name__}: {error}"
-            said = AnalysisFailed(evaluation=measured.evaluation, cause=cause)
+            outcome = AnalysisFailed(evaluation=measured.evaluation, cause=cause)
             self.failed += 1
-        await self._say(said, delivery)
+        await self._publish(outcome, delivery)
 
-    async def _analyze(self, measured: EvaluationMeasured) -> Analyzed:
-        recorded = await self._bus.read(decisions_of(measured.evaluation))
-        facts = [each.fact for each in recorded]
-        frames = await _patiently(self._work.read, measured.evaluation, measured.runs)
-        frames = replace(frames, samples=samples_of(facts), aim=aim_of(facts))
-        done = await asyncio.to_thread(analyze, frames)
-        await _patiently(
-            self._work.write, measured.evaluation, done.tables, done.digest, done.trees
-        )
-        return done
-
-    async def _say(self, fact: Fact, delivery: Delivery) -> None:
+    async def _publish(self, fact: Fact, delivery: Delivery) -> None:
         cause = delivery.recorded.envelope.id
         try:
             await self._bus.publish(fact, id=derived_id(cause, fact.schema_name()), cause=cause)
         except BusError as error:
-            _log.warning("%s not said yet: %s", fact.schema_name(), error)
+            _log.warning("%s not published yet: %s", fact.schema_name(), error)
             await delivery.retry()
         else:
             await delivery.ack()
 
 
 async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> None:
-    """Analyze and answer until `stop` is set; an analysis under way is then given back."""
+    """Analyze and answer on `bus` with `settings` until `stop` is set.
+
+    An analysis that runs at that time is redelivered later.
+    """
     bounds = Bounds(spans=settings.analysis_max_spans)
     analyzer = Analyzer(bus, settings.database_conninfo(), bounds)
     questions, traces = analyzer.questions(), Traces(bus, settings.database_conninfo())
@@ -183,31 +190,23 @@ async def serve(bus: Bus, settings: AnalyzerSettings, stop: asyncio.Event) -> No
         await bus.answer(command_subject(command), answerer, queue="analyzer")
     endpoints = {command.verb: command_subject(command) for command in answerers}
     await bus.announce(
-        ServiceFacts("analyzer", version("mlscope"), "Makes tables of rows.", endpoints),
+        ServiceInfo("analyzer", version("mlscope"), "Computes tables from rows.", endpoints),
         lambda: {"analyzed": analyzer.analyzed, "failed": analyzer.failed},
     )
-    running = asyncio.create_task(analyzer.run())
-    stopping = asyncio.create_task(stop.wait())
     try:
-        await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
-        if running.done():
-            running.result()
+        await run_until_stopped(stop, analyzer.run())
     finally:
-        running.cancel()
-        stopping.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
         analyzer.close()
         traces.close()
 
 
-async def _patiently(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do database work in a thread, again until the database answers."""
+async def _until_available(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function that uses the database in a thread, again until the database answers."""
     delay_s = 0.1
     while True:
         try:
             return await asyncio.to_thread(act, *args, **kwargs)
         except DatabaseAway as error:
-            _log.warning("database away, again in %.1f s: %s", delay_s, error)
+            _log.warning("the database does not answer, again in %.1f s: %s", delay_s, error)
         await asyncio.sleep(delay_s)
         delay_s = min(delay_s * 2, _MOST_DELAY_S)

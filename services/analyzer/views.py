@@ -1,19 +1,18 @@
-"""A view for each analysis, so that SQL users select typed, described columns."""
+"""A SQL view for each analysis, with typed columns and comments."""
 
 import hashlib
 from collections.abc import Sequence
 
 from mlscope.migrations import Migration
-from schemas.analysis import Column
-from services.analyzer.tables.table import Analysis
+from services.analyzer.building.table import Analysis
 
 _TYPES = {"int": "int8", "float": "float8", "text": "text", "bool": "bool"}
 
 
 def view_of(analysis: Analysis) -> str:
-    """Return SQL that makes an analysis' view anew. It fails where a user's view needs the old."""
+    """Return SQL that replaces an analysis' view. It fails where a user's view depends on it."""
     name = f"analysis_{analysis.name}"
-    record = ", ".join(f'"{each.name}" {_TYPES[each.type]}' for each in analysis.columns)
+    record = ", ".join(f'"{column.name}" {_TYPES[column.type]}' for column in analysis.columns)
     lines = [
         f"DROP VIEW IF EXISTS {name};",
         f"CREATE VIEW {name} AS",
@@ -22,22 +21,17 @@ def view_of(analysis: Analysis) -> str:
         f"WHERE analysis_row.name = '{analysis.name}';",
         f"COMMENT ON VIEW {name} IS {_quoted(f'{analysis.title}. {analysis.source}')};",
     ]
-    lines += [
-        f'COMMENT ON COLUMN {name}."{each.name}" IS {_quoted(_described(each))};'
-        for each in analysis.columns
-    ]
+    for column in analysis.columns:
+        unit = f" [{column.unit}]" if column.unit not in ("", "1") else ""
+        comment = _quoted(f"{column.description}{unit}")
+        lines.append(f'COMMENT ON COLUMN {name}."{column.name}" IS {comment};')
     return "\n".join(lines)
 
 
 def migrations_of(analyses: Sequence[Analysis]) -> list[Migration]:
-    """Return the views as one migration a wording: a changed table is a new one."""
+    """Return the views as one migration, named by a hash: a changed view is a new migration."""
     sql = "\n".join(view_of(analysis) for analysis in analyses)
     return [Migration(f"views-{hashlib.sha256(sql.encode()).hexdigest()[:12]}", sql)]
-
-
-def _described(column: Column) -> str:
-    unit = f" [{column.unit}]" if column.unit not in ("", "1") else ""
-    return f"{column.description}{unit}"
 
 
 def _quoted(text: str) -> str:

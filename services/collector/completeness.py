@@ -1,4 +1,4 @@
-"""Whether every announced batch of an attempt is stored: decided from numbers in the database."""
+"""Decides from counts in the database whether all batches of an attempt are stored. Pure."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,8 @@ from schemas.run import RunIncomplete, RunRecorded
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """Rows of an attempt in the database."""
+class StoredRows:
+    """The number of rows of an attempt in the database."""
 
     spans: int
     queries: int
@@ -15,11 +15,12 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """An attempt that ended and nobody announced; for `waited_s` no batch of it came.
+class WaitingAttempt:
+    """An attempt that ended and was not announced yet; it got no batch for `waited_s` seconds.
 
-    Batches are by kind: trace, query, output; `batches` counts all, also those beyond announced.
-    Of one that was interrupted its agent has not said, so far, how many there are.
+    `announced` and `stored` count its batches by kind: trace, query, output. `batches` counts all
+    stored batches, also more than were announced. The agent of an interrupted attempt has not
+    announced how many there are.
     """
 
     run_key: int
@@ -29,7 +30,7 @@ class Waiting:
     cause: str
     announced: tuple[int, ...]
     stored: tuple[int, ...]
-    rows: Stored
+    rows: StoredRows
     waited_s: float
     batches: int = 0
     is_interrupted: bool = False
@@ -40,10 +41,11 @@ class Waiting:
         return self.stored == self.announced and not self.is_interrupted
 
 
-def decide(waiting: Waiting, deadline_s: float) -> RunRecorded | RunIncomplete | None:
-    """Return what is to be said of an attempt now; None means to wait on.
+def decide(waiting: WaitingAttempt, deadline_s: float) -> RunRecorded | RunIncomplete | None:
+    """Return the fact to publish about an attempt now; None means to wait.
 
-    An interrupted one whose agent is silent past the deadline, too, counts with what is there.
+    After `deadline_s` seconds without a batch an attempt counts as incomplete, also an interrupted
+    one.
     """
     if waiting.is_complete:
         return RunRecorded(

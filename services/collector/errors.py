@@ -1,57 +1,59 @@
-"""What can be wrong with what a collector is given."""
+"""Errors of the collector."""
 
 
 class CollectorError(Exception):
-    """A batch or a run cannot be stored."""
+    """A batch or a run can't be stored."""
 
 
 class MisshapenBatch(CollectorError):
-    """A batch's columns do not fit its count, or its texts their rows."""
+    """The columns of a batch do not match its count, or its texts do not match their rows."""
 
 
 class DatabaseAway(CollectorError):
-    """The database does not answer, or is not provisioned; it may come back."""
+    """The database does not answer, or is not provisioned; retry later."""
 
 
 class DatabaseFull(DatabaseAway):
-    """The database has no room left; somebody may make some."""
+    """The database is out of space; free some, then retry."""
 
 
 class RefusedRows(CollectorError):
-    """The database takes no such rows: they are what is wrong, not it."""
+    """The database refuses rows because of their content; a retry does not help."""
 
 
 class UnknownEvaluation(CollectorError):
-    """The log knows nothing of an evaluation, or not yet of its plan."""
+    """An evaluation, or its plan, is not in the log (yet)."""
 
     def __init__(self, evaluation: str) -> None:
-        """Name the evaluation."""
+        """Give the evaluation's id."""
         self.evaluation = evaluation
         super().__init__(f"evaluation {evaluation} is not in the log")
 
 
 class UnstartedAttempt(CollectorError):
-    """An attempt that no agent was asked for, or the log does not tell of yet."""
+    """The log does not contain the start of an attempt (yet)."""
 
     def __init__(self, evaluation: str, run: str, attempt: int) -> None:
-        """Name the attempt."""
+        """Give the `evaluation`, the `run` and the number of the `attempt`."""
         self.evaluation, self.run, self.attempt = evaluation, run, attempt
         super().__init__(f"evaluation {evaluation} started no attempt {attempt} of {run}")
 
 
 class ForeignFact(CollectorError):
-    """Somebody speaks of an attempt that another agent has."""
+    """A fact about an attempt does not come from the agent that runs the attempt."""
 
-    def __init__(self, says: str, run: str, attempt: int, agent: str) -> None:
-        """Name who says it, of what, and the agent that may."""
-        self.says, self.run, self.attempt, self.agent = says, run, attempt, agent
-        super().__init__(f"{says} says it of {run}, attempt {attempt}, which {agent} has")
+    def __init__(self, speaker: str, run: str, attempt: int, agent: str) -> None:
+        """Give the `speaker`, the `run` and `attempt`, and the `agent` that runs the attempt."""
+        self.speaker, self.run, self.attempt, self.agent = speaker, run, attempt, agent
+        super().__init__(
+            f"{speaker} published a fact about {run}, attempt {attempt}, which {agent} runs"
+        )
 
 
 class UnplannedRun(CollectorError):
-    """A run that no plan holds."""
+    """A run that is not in the plan of its evaluation."""
 
     def __init__(self, evaluation: str, run: str) -> None:
-        """Name the evaluation and the run."""
+        """Give the ids of the evaluation and the run."""
         self.evaluation, self.run = evaluation, run
         super().__init__(f"evaluation {evaluation} plans no run {run}")

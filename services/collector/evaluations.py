@@ -1,4 +1,4 @@
-"""I/O: what the log says of evaluations, what batches need of it remembered."""
+"""I/O: reads the decisions about evaluations from the log, and caches what batches need."""
 
 from collections import OrderedDict
 from dataclasses import replace
@@ -7,49 +7,49 @@ from mlscope.bus.bus import Bus
 from schemas.batch import Batch
 from schemas.subjects import decisions_of
 from services.collector.errors import UnknownEvaluation
-from services.collector.runs import Known, check_speaker, known_of
+from services.collector.runs import EvaluationDecisions, check_speaker, fold_decisions
 
 _REMEMBERED = 4096
 
 
 class Evaluations:
-    """Reads evaluations' decisions."""
+    """Reads the decisions about evaluations."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._recent: OrderedDict[str, Known] = OrderedDict()
+        self._recent: OrderedDict[str, EvaluationDecisions] = OrderedDict()
 
-    async def known(self, evaluation: str) -> Known:
-        """Return what the log says now. Raises what the bus raises."""
+    async def decisions(self, evaluation: str) -> EvaluationDecisions:
+        """Return the decisions in the log now. Raises the errors of the bus."""
         recorded = await self._bus.read(decisions_of(evaluation))
-        return known_of(each.fact for each in recorded)
+        return fold_decisions(entry.fact for entry in recorded)
 
     async def start_of(self, evaluation: str) -> int:
-        """Return when an evaluation was requested, epoch ns: `ts` of its rows.
+        """Return the time at which an evaluation was requested, in epoch ns: `ts` of its rows.
 
-        Raises UnknownEvaluation, and what the bus raises.
+        Raises UnknownEvaluation, and the errors of the bus.
         """
-        known = self._recent.get(evaluation) or await self._remember(evaluation)
+        decisions = self._recent.get(evaluation) or await self._remember(evaluation)
         self._recent.move_to_end(evaluation)
-        assert known.requested_ns is not None, "only what was requested is remembered"
-        return known.requested_ns
+        assert decisions.requested_ns is not None, "only what was requested is remembered"
+        return decisions.requested_ns
 
     async def check_speaker(self, batch: Batch) -> None:
-        """Check that a batch comes from whom its attempt was started on.
+        """Check that a batch comes from the agent that runs its attempt.
 
-        Raises UnknownEvaluation, UnstartedAttempt, ForeignFact, and what the bus raises.
+        Raises UnknownEvaluation, UnstartedAttempt, ForeignFact, and the errors of the bus.
         """
-        known = self._recent.get(batch.evaluation)
-        if known is None or (batch.run, batch.attempt) not in known.agents:
-            known = await self._remember(batch.evaluation)
-        check_speaker(known, batch)
+        decisions = self._recent.get(batch.evaluation)
+        if decisions is None or (batch.run, batch.attempt) not in decisions.agents:
+            decisions = await self._remember(batch.evaluation)
+        check_speaker(decisions, batch)
 
-    async def _remember(self, evaluation: str) -> Known:
-        """Read what the log says now and keep it, but for the plan, which is large."""
-        known = replace(await self.known(evaluation), plan=None)
-        if known.requested_ns is None:
+    async def _remember(self, evaluation: str) -> EvaluationDecisions:
+        """Read the decisions in the log and cache them without the plan, which is large."""
+        decisions = replace(await self.decisions(evaluation), plan=None)
+        if decisions.requested_ns is None:
             raise UnknownEvaluation(evaluation)
-        self._recent[evaluation] = known
+        self._recent[evaluation] = decisions
         if len(self._recent) > _REMEMBERED:
             self._recent.popitem(last=False)
-        return known
+        return decisions

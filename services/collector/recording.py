@@ -1,7 +1,7 @@
-"""I/O: how attempts ended, said by whom it may concern once their rows are there.
+"""I/O: stores how attempts ended, and announces them once all their rows are stored.
 
-An ended attempt is a row first, then acknowledged; whether it is complete is asked of the database
-again and again, so a starting collector announces what another one left unannounced.
+The end of an attempt is acknowledged once it is a row. Completeness is polled from the database,
+so a starting collector announces attempts that another collector left unannounced.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from mlscope.bus.streams import durable_named
 from schemas.evaluation import RunInterrupted
 from schemas.message import derived_id
 from schemas.subjects import attempt_batches
-from services.collector.completeness import Waiting, decide
+from services.collector.completeness import WaitingAttempt, decide
 from services.collector.errors import (
     CollectorError,
     ForeignFact,
@@ -37,11 +37,14 @@ _LEAST_LOOK_S = 0.05
 _PATIENCE_BEHIND = 10
 
 
-class Recorder:
-    """Keeps ended attempts, announces the complete ones, drops their messages later."""
+class RunRecorder:
+    """Stores ended attempts, announces complete ones, and later purges their messages."""
 
     def __init__(self, bus: Bus, address: str, evaluations: Evaluations) -> None:
-        """Open two stores at `address`: an end is kept while completeness is looked at."""
+        """Open two connections to the database at `address`, for storing and for polling.
+
+        Facts are read and published on `bus`; `evaluations` reads the decisions.
+        """
         self._bus = bus
         self._ends = Store(address)
         self._store = Store(address)
@@ -51,27 +54,27 @@ class Recorder:
         self.waiting = 0
 
     def look(self) -> None:
-        """Say that rows were stored: an attempt may have become complete."""
+        """Note that rows were stored, so that an attempt may be complete now."""
         self._stored.set()
 
     async def record(self) -> None:
-        """Keep every attempt that ends, for ever."""
+        """Store every attempt that ends, without end."""
         async for deliveries in self._bus.deliveries("recorder", batch=1):
             for delivery in deliveries:
-                # What cannot be answered to the bus now is delivered again by it.
+                # If the acknowledgement fails, the bus delivers the fact again.
                 with contextlib.suppress(BusError):
                     await self._record(delivery)
             self.look()
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._ends.close()
         self._store.close()
 
     async def announce(self, deadline_s: float, was_behind: Callable[[float], bool]) -> None:
-        """Announce attempts that are complete, or past the deadline incomplete, for ever.
+        """Announce attempts that are complete, or incomplete after `deadline_s`, without end.
 
-        While savers are behind, missing batches may only be waiting their turn.
+        The deadline is longer while the savers `was_behind`, because batches may then be queued.
         """
         while True:
             await asyncio.sleep(_LEAST_LOOK_S)
@@ -89,23 +92,23 @@ class Recorder:
                 await self._announce(attempt, deadline_s * patience)
 
     async def purge(self, after_s: float) -> None:
-        """Drop the messages of attempts settled `after_s` ago, for ever."""
+        """Purge the messages of attempts that were announced `after_s` ago, without end."""
         while True:
             await asyncio.sleep(min(max(after_s / 4, _LEAST_LOOK_S), 10.0))
             try:
                 async with self._turn:
                     settled = await patiently((), self._store.purgeable, after_s)
-                gone = [each.run_key for each in settled if await self._purge(each)]
+                gone = [attempt.run_key for attempt in settled if await self._purge(attempt)]
                 async with self._turn:
                     await patiently((), self._store.purged, gone)
             except (BusError, CollectorError) as error:
                 _log.warning("messages stay for now: %s", error)
 
     async def make_room(self, after_s: float) -> None:
-        """Drop messages that have been rows for `after_s`, of runs under way too, for ever.
+        """Purge messages that have been rows for `after_s`, also of current runs, without end.
 
-        Else a run larger than its stream, or several of which each is half published, would wait
-        for room that only their own end can make.
+        Otherwise a run that is larger than its stream, or several half published runs, would wait
+        for space that only their own end would free.
         """
         while True:
             try:
@@ -122,12 +125,12 @@ class Recorder:
         recorded = delivery.recorded
         fact = cast("RunEnded", recorded.fact)
         try:
-            known = await self._evaluations.known(fact.evaluation)
-            if known.plan is None or known.requested_ns is None:
+            decisions = await self._evaluations.decisions(fact.evaluation)
+            if decisions.plan is None or decisions.requested_ns is None:
                 raise UnknownEvaluation(fact.evaluation)
             if not isinstance(fact, RunInterrupted):
-                check_speaker(known, fact)
-            row = run_row(fact, known.plan, known.requested_ns, recorded.envelope.id)
+                check_speaker(decisions, fact)
+            row = run_row(fact, decisions.plan, decisions.requested_ns, recorded.envelope.id)
             await patiently([delivery], self._ends.end_run, row)
         except (UnplannedRun, RefusedRows, ForeignFact) as error:
             _log.error("attempt not recorded, buried: %s", error)
@@ -143,14 +146,14 @@ class Recorder:
         else:
             await delivery.ack()
 
-    async def _announce(self, waiting: Waiting, deadline_s: float) -> None:
+    async def _announce(self, waiting: WaitingAttempt, deadline_s: float) -> None:
         fact = decide(waiting, deadline_s)
         if fact is None:
             return
         state = fact.happened
         try:
             if waiting.is_interrupted:
-                # Its agent announced no tally, which else tells how many failed.
+                # The tally of its agent, which would count the failed queries, is missing.
                 async with self._turn:
                     failed = await patiently((), self._store.failed_queries, waiting.run_key)
                 fact, state = fact.model_copy(update={"failed_queries": failed}), "interrupted"
@@ -164,7 +167,7 @@ class Recorder:
 
     async def _purge(self, settled: Purgeable) -> bool:
         """Drop a run's messages, unless another attempt of it may still be under way."""
-        if not settled.alone and not (await self._evaluations.known(settled.evaluation)).ended:
+        if not settled.alone and not (await self._evaluations.decisions(settled.evaluation)).ended:
             return False
         for entity in ("trace", "query", "output"):
             await self._bus.purge(attempt_batches(entity, settled.evaluation, settled.run))

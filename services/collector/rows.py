@@ -1,8 +1,9 @@
-"""Batches as rows: the byte strings of PostgreSQL's binary COPY, made by numpy.
+"""Batches as rows: PostgreSQL's binary COPY format, made with numpy. Pure.
 
 A row is a count of fields (int16), then each field's length (int32, -1 for null) and value, all
-big-endian. Rows with the same nulls are equally long, so they are one structured array. The one
-variable field of a table (JSON, text) is its last and follows its row.
+big-endian. Rows with the same null columns have the same length, so they form one structured array.
+The one variable field of a table (JSON or text) is its last one and follows its row.
+Source: https://www.postgresql.org/docs/current/sql-copy.html (Binary Format).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,14 +28,14 @@ from schemas.batch import Batch, OutputsPredicted, QueriesAnswered, TraceCapture
 from services.collector.errors import MisshapenBatch
 
 COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-"""What a binary COPY begins with: signature, no flags, no extension."""
+"""The start of a binary COPY: signature, no flags, no extension."""
 
 COPY_TRAILER = b"\xff\xff"
-"""What a binary COPY ends with: a field count of -1."""
+"""The end of a binary COPY: a field count of -1."""
 
 _EPOCH_2000_US = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 _STORED = {"<i8": ">i8", "<i4": ">i4", "<i2": ">i2", "<i1": ">i2"}
-"""Types on the wire and in a row: PostgreSQL's smallest integer has two bytes."""
+"""Column types in a row by those in a batch; PostgreSQL's smallest integer has two bytes."""
 
 _PLACE = (("ts", ">i8"), ("run_key", ">i8"), ("batch", ">i4"))
 
@@ -44,10 +45,10 @@ Columns = Mapping[str, Array]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How batches of a kind become rows of a table.
+    """The mapping of a kind of batch to rows of a table.
 
     `table` names the COPY: a table, or `linked_span` for spans with the columns that link them.
-    `columns` are the batch's, by name and dtype; -1 in a `nullable` one is stored as null.
+    `columns` are the columns of the batch, by name and dtype; -1 in a `nullable` one means null.
     """
 
     kind: int
@@ -75,17 +76,17 @@ _OUTPUT = Layout(2, "output", tuple(OUTPUT_COLUMNS.items()), (), "features", Tru
 LAYOUTS: Mapping[type[Batch], Layout] = MappingProxyType(
     {TraceCaptured: _SPAN, QueriesAnswered: _QUERY, OutputsPredicted: _OUTPUT}
 )
-"""The layout of each kind of batch, none of its optional columns filled."""
+"""The layout of each kind of batch without optional columns."""
 
 
 def layout_of(batch: Batch) -> Layout:
-    """Return how a batch becomes rows: by its kind, and by the columns that it fills."""
+    """Return the layout of a batch, by its kind and its columns."""
     return _LINKED_SPAN if is_linked(batch) else LAYOUTS[type(batch)]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a batch's rows belong: the columns equal in all of them. `ts_us` counts from 2000."""
+class BatchKey:
+    """The columns that are equal in all rows of a batch; `ts_us` counts from the year 2000."""
 
     ts_us: int
     run_key: int
@@ -93,66 +94,64 @@ class Place:
 
 
 def storable(text: str) -> str:
-    """Return a text as PostgreSQL can hold it: without NUL, lone surrogates replaced."""
+    """Return a text that PostgreSQL can store: without NUL, with lone surrogates replaced."""
     return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
-def place_of(batch: Batch, run_key: int, requested_ns: int) -> Place:
-    """Return a batch's place; `requested_ns` is its evaluation's start in epoch ns."""
-    return Place(requested_ns // 1000 - _EPOCH_2000_US, run_key, batch.sequence)
+def batch_key_of(batch: Batch, run_key: int, requested_ns: int) -> BatchKey:
+    """Return the key columns of `batch`, of the attempt `run_key`.
+
+    `requested_ns` is the time of its evaluation's request, in epoch ns.
+    """
+    return BatchKey(requested_ns // 1000 - _EPOCH_2000_US, run_key, batch.sequence)
 
 
-def rows_of(batch: Batch, place: Place) -> bytes:
+def rows_of(batch: Batch, place: BatchKey) -> bytes:
     """Return a batch's rows as the body of a binary COPY into its kind's table.
 
     Raises MisshapenBatch.
     """
     layout = layout_of(batch)
-    columns = _columns_of(batch)
-    texts = _texts_of(batch)
-    indexes = _indexes_of(batch, len(texts))
+    try:
+        columns = columns_of(batch)
+    except ValueError as error:
+        raise MisshapenBatch(str(error)) from error
+    texts, indexes = _last_field_of(batch)
     if not texts:
-        return b"".join(_bare_rows(layout, each, place) for each in _alike(columns, layout))
+        return b"".join(_bare_rows(layout, group, place) for group in _alike(columns, layout))
     bare = np.delete(np.arange(batch.count), indexes)
-    blocks = [_bare_rows(layout, each, place) for each in _alike(_taken(columns, bare), layout)]
-    chosen = {**_taken(columns, indexes), layout.last: np.arange(len(texts))}
-    blocks += [_rows_with_texts(layout, each, texts, place) for each in _alike(chosen, layout)]
+    blocks = [
+        _bare_rows(layout, group, place) for group in _alike(_select_rows(columns, bare), layout)
+    ]
+    chosen = {**_select_rows(columns, indexes), layout.last: np.arange(len(texts))}
+    blocks += [_rows_with_texts(layout, group, texts, place) for group in _alike(chosen, layout)]
     return b"".join(blocks)
 
 
-def _columns_of(batch: Batch) -> Columns:
-    try:
-        return columns_of(batch)
-    except ValueError as error:
-        raise MisshapenBatch(str(error)) from error
-
-
-def _texts_of(batch: Batch) -> Sequence[bytes]:
-    """Return the values of the last field."""
+def _last_field_of(batch: Batch) -> tuple[Sequence[bytes], Array]:
+    """Return the texts of the last field and the rows that have one. Raises MisshapenBatch."""
+    texts: Sequence[bytes]
+    rows: Sequence[int]
     if isinstance(batch, QueriesAnswered):
-        return [storable(text).encode() for text in batch.error_texts]
-    return batch.attribute_texts if isinstance(batch, TraceCaptured) else batch.texts
-
-
-def _indexes_of(batch: Batch, texts: int) -> Array:
-    """Return which rows have a last field, a text for each. Raises MisshapenBatch."""
-    if isinstance(batch, OutputsPredicted):
-        rows: Sequence[int] = range(batch.count)
+        texts = [storable(text).encode() for text in batch.error_texts]
+        rows = batch.error_rows
+    elif isinstance(batch, TraceCaptured):
+        texts, rows = batch.attribute_texts, batch.attribute_rows
     else:
-        rows = batch.attribute_rows if isinstance(batch, TraceCaptured) else batch.error_rows
-    if len(rows) != texts:
-        raise MisshapenBatch(f"{texts} texts for {len(rows)} rows")
+        texts, rows = batch.texts, range(batch.count)
+    if len(rows) != len(texts):
+        raise MisshapenBatch(f"{len(texts)} texts for {len(rows)} rows")
     if rows and (min(rows) < 0 or max(rows) >= batch.count or len(set(rows)) < len(rows)):
-        raise MisshapenBatch(f"rows with texts are not distinct ones of {batch.count}")
-    return np.array(rows, dtype=np.int64)
+        raise MisshapenBatch(f"rows with texts are not distinct rows of {batch.count}")
+    return texts, np.array(rows, dtype=np.int64)
 
 
-def _taken(columns: Columns, chosen: Array) -> Columns:
+def _select_rows(columns: Columns, chosen: Array) -> Columns:
     return {name: values.take(chosen) for name, values in columns.items()}
 
 
 def _alike(columns: Columns, layout: Layout) -> Iterator[Columns]:
-    """Split rows by which nullable columns are null in them; a null column is left out."""
+    """Group rows by their null columns; a column that is null in a group is left out."""
     groups = [columns]
     for name in layout.nullable:
         parted: list[Columns] = []
@@ -162,22 +161,22 @@ def _alike(columns: Columns, layout: Layout) -> Iterator[Columns]:
             if null.all():
                 parted.append(without)
             elif null.any():
-                parted.append(_taken(group, np.flatnonzero(~null)))
-                parted.append(_taken(without, np.flatnonzero(null)))
+                parted.append(_select_rows(group, np.flatnonzero(~null)))
+                parted.append(_select_rows(without, np.flatnonzero(null)))
             else:
                 parted.append(group)
         groups = parted
     return (group for group in groups if len(group["query"]))
 
 
-def _bare_rows(layout: Layout, columns: Columns, place: Place) -> bytes:
+def _bare_rows(layout: Layout, columns: Columns, place: BatchKey) -> bytes:
     return _filled(layout, columns, place, has_text=False).tobytes()
 
 
 def _rows_with_texts(
-    layout: Layout, columns: Columns, texts: Sequence[bytes], place: Place
+    layout: Layout, columns: Columns, texts: Sequence[bytes], place: BatchKey
 ) -> bytes:
-    """Rows each followed by its text; the column `layout.last` says which text is whose."""
+    """Return rows, each followed by its text; the column `layout.last` holds the text's index."""
     ours = [texts[index] for index in columns[layout.last].tolist()]
     fixed = {name: values for name, values in columns.items() if name != layout.last}
     rows = _filled(layout, fixed, place, has_text=True)
@@ -190,9 +189,9 @@ def _rows_with_texts(
 
 
 def _filled(
-    layout: Layout, columns: Columns, place: Place, *, has_text: bool
+    layout: Layout, columns: Columns, place: BatchKey, *, has_text: bool
 ) -> npt.NDArray[np.void]:
-    """Rows of equal length, the last field null or to follow; columns left out are null."""
+    """Return rows of equal length; missing columns are null, the last field is null or follows."""
     template = _template(layout, frozenset(columns), has_text)
     # Repeating bytes is 20 times faster than assigning the template to every row.
     raw = bytearray(template.tobytes() * len(columns["query"]))
@@ -205,7 +204,7 @@ def _filled(
 
 @lru_cache(maxsize=32)
 def _template(layout: Layout, present: frozenset[str], has_text: bool) -> npt.NDArray[np.void]:
-    """One row with its count of fields and their lengths in place; values are 0."""
+    """Return one row with its count of fields and their lengths; its values are 0."""
     stored = dict(_PLACE)
     stored |= {name: _STORED[dtype] for name, dtype in layout.columns if name in present}
     fields = [("fields", ">i2")]

@@ -1,4 +1,4 @@
-"""What the log says of an evaluation, and the row an ended attempt becomes."""
+"""The decisions about an evaluation as a fold, and the row of an ended attempt. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,25 +27,21 @@ RunEnded = RunCompleted | RunFailed | RunInterrupted
 """A fact that ends an attempt."""
 
 _ISSUER = "scheduler"
-"""Who tells of a remote load's queries, in a batch's place for the agent."""
-
-
-def _no_agents() -> Mapping[tuple[str, int], str]:
-    return MappingProxyType({})
+"""The name, in place of an agent's, in batches of the queries of a remote load."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What the log says of an evaluation: its start (epoch ns), its plan, and whether it ended.
+class EvaluationDecisions:
+    """The decisions about an evaluation: its request (epoch ns), its plan, whether it ended.
 
-    `agents` has who each attempt was started on, by run and attempt; `remote` are the runs whose
-    load the scheduler issues.
+    `agents` holds the agent of each attempt, by run and attempt; `remote` are the runs whose load
+    the scheduler issues.
     """
 
     requested_ns: int | None = None
     plan: Plan | None = None
     ended: bool = False
-    agents: Mapping[tuple[str, int], str] = field(default_factory=_no_agents)
+    agents: Mapping[tuple[str, int], str] = field(default_factory=lambda: MappingProxyType({}))
     remote: frozenset[str] = frozenset()
 
 
@@ -53,51 +49,56 @@ RunRow = dict[str, Any]
 """A row of the table `run` by column; the columns are described there."""
 
 
-def evolve(known: Known, fact: Fact) -> Known:
-    """Return what is known after one more decision."""
+def evolve(decisions: EvaluationDecisions, fact: Fact) -> EvaluationDecisions:
+    """Return the decisions after one more fact."""
     match fact:
         case EvaluationRequested():
-            return replace(known, requested_ns=fact.requested_ns)
+            return replace(decisions, requested_ns=fact.requested_ns)
         case EvaluationPlanned():
-            return replace(known, plan=fact.plan, remote=_remote_runs(fact.plan))
+            runs = (run for session in fact.plan.sessions for run in session.runs)
+            remote = frozenset(run.run for run in runs if run.pacing == "remote")
+            return replace(decisions, plan=fact.plan, remote=remote)
         case RunStarted():
-            return replace(known, agents={(fact.run, fact.attempt): fact.agent, **known.agents})
+            return replace(
+                decisions, agents={(fact.run, fact.attempt): fact.agent, **decisions.agents}
+            )
         case EvaluationMeasured() | EvaluationFailed() | EvaluationCancelled():
-            return replace(known, ended=True)
+            return replace(decisions, ended=True)
         case _:
-            return known
+            return decisions
 
 
-def known_of(facts: Iterable[Fact]) -> Known:
+def fold_decisions(facts: Iterable[Fact]) -> EvaluationDecisions:
     """Fold an evaluation's decisions."""
-    known = Known()
+    decisions = EvaluationDecisions()
     for fact in facts:
-        known = evolve(known, fact)
-    return known
+        decisions = evolve(decisions, fact)
+    return decisions
 
 
-def _remote_runs(plan: Plan) -> frozenset[str]:
-    runs = (run for session in plan.sessions for run in session.runs)
-    return frozenset(run.run for run in runs if run.pacing == "remote")
+def check_speaker(decisions: EvaluationDecisions, fact: Batch | RunCompleted | RunFailed) -> None:
+    """Check that a fact about an attempt comes from the agent that runs the attempt.
 
-
-def check_speaker(known: Known, fact: Batch | RunCompleted | RunFailed) -> None:
-    """Check that who says a fact is the agent its attempt was started on.
-
-    Each agent may speak of any run under its own name, and what comes first is kept for ever.
-    A remote run's queries are the scheduler's to tell. Raises UnstartedAttempt, ForeignFact.
+    Every agent may publish facts about any run under its own name, and the first one is kept.
+    Batches of a remote run's queries come from the scheduler. Raises UnstartedAttempt, ForeignFact.
     """
-    agent = known.agents.get((fact.run, fact.attempt))
+    agent = decisions.agents.get((fact.run, fact.attempt))
     if agent is None:
         raise UnstartedAttempt(fact.evaluation, fact.run, fact.attempt)
-    is_issued = isinstance(fact, QueriesAnswered) and fact.run in known.remote
+    is_issued = isinstance(fact, QueriesAnswered) and fact.run in decisions.remote
     if fact.agent != agent and not (is_issued and fact.agent == _ISSUER):
         raise ForeignFact(fact.agent, fact.run, fact.attempt, agent)
 
 
 def run_row(fact: RunEnded, plan: Plan, requested_ns: int, cause: str) -> RunRow:
-    """Return the row of an ended attempt; `cause` is the fact's id. Raises UnplannedRun."""
-    session, run = _planned(plan, fact)
+    """Return the row of an attempt that ended with `fact`. Raises UnplannedRun.
+
+    `plan` is its evaluation's, requested at `requested_ns` (epoch ns); `cause` is the fact's id.
+    """
+    planned = ((s, run) for s in plan.sessions for run in s.runs if run.run == fact.run)
+    session, run = next(planned, (None, None))
+    if session is None or run is None:
+        raise UnplannedRun(fact.evaluation, fact.run)
     tally = Tally() if isinstance(fact, RunInterrupted) else fact.tally
     return {
         "run_key": run_key(fact.evaluation, fact.run, fact.attempt),
@@ -108,18 +109,10 @@ def run_row(fact: RunEnded, plan: Plan, requested_ns: int, cause: str) -> RunRow
         "ts": datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=requested_ns // 1000),
         "cause": cause,
         **_planned_columns(plan, session, run),
-        **_told_columns(fact),
+        **_outcome_columns(fact),
         **tally.model_dump(),
-        **_origin_columns(None if isinstance(fact, RunInterrupted) else fact.origin),
+        **_clock_columns(None if isinstance(fact, RunInterrupted) else fact.origin),
     }
-
-
-def _planned(plan: Plan, fact: RunEnded) -> tuple[SessionPlan, RunPlan]:
-    for session in plan.sessions:
-        for run in session.runs:
-            if run.run == fact.run:
-                return session, run
-    raise UnplannedRun(fact.evaluation, fact.run)
 
 
 def _planned_columns(plan: Plan, session: SessionPlan, run: RunPlan) -> RunRow:
@@ -143,9 +136,9 @@ def _planned_columns(plan: Plan, session: SessionPlan, run: RunPlan) -> RunRow:
     }
 
 
-def _told_columns(fact: RunEnded) -> RunRow:
-    """Return what the ending fact itself says; of an interrupted attempt that is little."""
-    told: RunRow = {
+def _outcome_columns(fact: RunEnded) -> RunRow:
+    """Return the columns from the fact that ended the attempt."""
+    columns: RunRow = {
         "level": 0,
         "level_note": "",
         "outcome": fact.happened,
@@ -159,20 +152,20 @@ def _told_columns(fact: RunEnded) -> RunRow:
     }
     if isinstance(fact, RunInterrupted):
         given_up = {"error": "interrupted", "interrupted": fact.cause, "state": "interrupted"}
-        return told | given_up | {"message": fact.cause}
-    told["level"] = int(fact.level)
-    told["conditions"] = fact.conditions.model_dump(mode="json")
+        return columns | given_up | {"message": fact.cause}
+    columns["level"] = int(fact.level)
+    columns["conditions"] = fact.conditions.model_dump(mode="json")
     if fact.conditions.framework_version:
-        told["framework_version"] = fact.conditions.framework_version
+        columns["framework_version"] = fact.conditions.framework_version
     if isinstance(fact, RunFailed):
-        return told | {"error": fact.error, "message": storable(fact.message)}
-    told["level_note"] = fact.level_note
-    told["blocks"] = [block.model_dump(mode="json") for block in fact.blocks]
-    told["caveats"] = list(fact.caveats)
-    return told
+        return columns | {"error": fact.error, "message": storable(fact.message)}
+    columns["level_note"] = fact.level_note
+    columns["blocks"] = [block.model_dump(mode="json") for block in fact.blocks]
+    columns["caveats"] = list(fact.caveats)
+    return columns
 
 
-def _origin_columns(origin: ClockOrigin | None) -> RunRow:
+def _clock_columns(origin: ClockOrigin | None) -> RunRow:
     if origin is None:
         stamps = ("monotonic_ns", "monotonic_end_ns", "epoch_start_ns", "epoch_end_ns")
         return {**dict.fromkeys(stamps), "boot_id": ""}

@@ -1,7 +1,7 @@
-"""I/O: from a durable of batches to committed rows, the next batches prepared meanwhile.
+"""I/O: stores the batches of a durable as rows, and prepares the next batches meanwhile.
 
-Acknowledged is what is committed. While the database is away batches are held, not given back:
-their tries are for what is wrong with them, not with it.
+Committed batches are acknowledged. While the database is away, batches are kept in progress instead
+of being redelivered: tries count problems of a batch, not of the database.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from services.collector.errors import (
     UnstartedAttempt,
 )
 from services.collector.evaluations import Evaluations
-from services.collector.rows import layout_of, place_of, rows_of
+from services.collector.rows import batch_key_of, layout_of, rows_of
 from services.collector.store import Prepared, Store
 
 _log = logging.getLogger(__name__)
@@ -35,13 +35,13 @@ _LAST_COMMIT_S = 10.0
 _ALIVE_S = 10.0
 TRIES_FOR_UNKNOWN = 30
 
-Kept = tuple[Delivery, Prepared]
+PreparedDelivery = tuple[Delivery, Prepared]
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def prepared_of(batch: Batch, requested_ns: int) -> Prepared:
-    """Return a batch ready to store. Raises MisshapenBatch."""
+    """Return a batch in the form for the store. Raises MisshapenBatch."""
     key = run_key(batch.evaluation, batch.run, batch.attempt)
     layout = layout_of(batch)
     names = getattr(batch, "name_ids", ()), getattr(batch, "name_texts", ())
@@ -51,7 +51,7 @@ def prepared_of(batch: Batch, requested_ns: int) -> Prepared:
         marker=(key, layout.kind, batch.sequence),
         table=layout.table,
         count=batch.count,
-        rows=rows_of(batch, place_of(batch, key, requested_ns)),
+        rows=rows_of(batch, batch_key_of(batch, key, requested_ns)),
         names=tuple(zip(*names, strict=True)),
     )
 
@@ -59,9 +59,9 @@ def prepared_of(batch: Batch, requested_ns: int) -> Prepared:
 async def patiently(
     deliveries: Sequence[Delivery], act: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Do database work in a thread, again until the database can; deliveries stay ours.
+    """Run `act` in a thread, with its arguments, and retry while the database is away.
 
-    Raises what else the work raises.
+    The `deliveries` are kept in progress meanwhile. Raises the other errors of `act`.
     """
     delay_s = 0.1
     while True:
@@ -71,23 +71,19 @@ async def patiently(
             level = logging.ERROR if isinstance(error, DatabaseFull) else logging.WARNING
             _log.log(level, "rows wait, again in %.1f s: %s", delay_s, error)
         for delivery in deliveries:
-            await delivery.working()
+            await delivery.in_progress()
         await asyncio.sleep(delay_s)
         delay_s = min(delay_s * 2, _MOST_DELAY_S)
 
 
-async def _again(delivery: Delivery) -> None:
-    """Ask for a batch again soon; past its last try it is buried, or comes again all the same."""
+async def _retry_soon(delivery: Delivery) -> None:
+    """Request redelivery of a batch soon; after its last try it is buried instead."""
     with contextlib.suppress(BusError):
         await delivery.retry(1.0)
 
 
 class Saver:
-    """Stores what one durable delivers, a transaction a store at a time side by side.
-
-    `stored` is called after each commit; while batches wait for a store, the durable is told so
-    every `alive_s`.
-    """
+    """Stores the batches of one durable, with one transaction at a time in each store."""
 
     def __init__(
         self,
@@ -97,6 +93,11 @@ class Saver:
         stored: Callable[[], None],
         alive_s: float = _ALIVE_S,
     ) -> None:
+        """Store the batches delivered on `bus` in `stores`, checked against `evaluations`.
+
+        `stored` is called after each commit. Batches that wait for a store are kept in progress
+        every `alive_s` seconds.
+        """
         self._alive_s = alive_s
         self._bus = bus
         self._stores = stores
@@ -108,9 +109,10 @@ class Saver:
         self._full_at_s = -math.inf
 
     async def run(self, durable: str, batch: int) -> None:
-        """Save for ever: while transactions commit, the next batches are fetched and encoded.
+        """Store up to `batch` deliveries of `durable` at a time, without end.
 
-        Cancelled, it ends after those under way.
+        While transactions commit, the next batches are fetched and encoded. A cancellation takes
+        effect after the current commits.
         """
         for store in self._stores:
             self._free.put_nowait(store)
@@ -118,21 +120,22 @@ class Saver:
             async for deliveries in self._bus.deliveries(durable, batch=batch):
                 if len(deliveries) >= batch:
                     self._full_at_s = time.monotonic()
-                kept = [each for one in deliveries if (each := await self._prepare(one))]
-                if kept:
-                    store = await self._turn([delivery for delivery, _ in kept])
-                    commits.create_task(self._commit_apart(kept, store))
+                candidates = [await self._prepare(delivery) for delivery in deliveries]
+                ready = [prepared for prepared in candidates if prepared is not None]
+                if ready:
+                    store = await self._turn([delivery for delivery, _ in ready])
+                    commits.create_task(self._commit_apart(ready, store))
 
     def was_behind(self, within_s: float) -> bool:
-        """Whether more was there than one fetch takes, within the last seconds."""
+        """Tell whether a fetch returned a full batch within the last `within_s` seconds."""
         return time.monotonic() - self._full_at_s < within_s
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         for store in self._stores:
             store.close()
 
-    async def _prepare(self, delivery: Delivery) -> Kept | None:
+    async def _prepare(self, delivery: Delivery) -> PreparedDelivery | None:
         batch = cast("Batch", delivery.recorded.fact)
         try:
             start_ns = await self._evaluations.start_of(batch.evaluation)
@@ -144,30 +147,30 @@ class Saver:
             if delivery.tries >= TRIES_FOR_UNKNOWN:
                 await self._bury(delivery, str(error))
             else:
-                await _again(delivery)
+                await _retry_soon(delivery)
         except BusError as error:
             _log.warning("evaluation %s cannot be read: %s", batch.evaluation, error)
-            await _again(delivery)
+            await _retry_soon(delivery)
         except MemoryError:
             _log.error("no memory for a batch of %s, it comes again", batch.evaluation)
-            await _again(delivery)
+            await _retry_soon(delivery)
         except Exception as error:  # noqa: BLE001 (whatever a stranger sends, the loop goes on)
             await self._bury(delivery, f"{type(error).__name__}: {error}")
         return None
 
     async def _turn(self, deliveries: Sequence[Delivery]) -> Store:
-        """Return a store once one is free; until then the deliveries stay ours."""
+        """Return a store once one is free; keep the deliveries in progress until then."""
         while True:
             try:
                 async with asyncio.timeout(self._alive_s):
                     return await self._free.get()
             except TimeoutError:
                 for delivery in deliveries:
-                    await delivery.working()
+                    await delivery.in_progress()
 
-    async def _commit_apart(self, kept: Sequence[Kept], store: Store) -> None:
-        """Commit, and when cancelled still finish what has begun."""
-        committing = asyncio.create_task(self._commit(kept, store))
+    async def _commit_apart(self, prepared: Sequence[PreparedDelivery], store: Store) -> None:
+        """Commit; when cancelled, finish the current commit first."""
+        committing = asyncio.create_task(self._commit(prepared, store))
         try:
             await asyncio.shield(committing)
         finally:
@@ -175,22 +178,24 @@ class Saver:
             committing.cancel()
             self._free.put_nowait(store)
 
-    async def _commit(self, kept: Sequence[Kept], store: Store) -> None:
-        """Store batches and acknowledge them. Refused rows are found by storing one by one."""
-        deliveries = [delivery for delivery, _ in kept]
+    async def _commit(self, batches: Sequence[PreparedDelivery], store: Store) -> None:
+        """Store batches and acknowledge them; after refused rows, store them one by one."""
+        deliveries = [delivery for delivery, _ in batches]
         try:
-            self.rows += await patiently(deliveries, store.save, [prepared for _, prepared in kept])
+            self.rows += await patiently(
+                deliveries, store.save, [prepared for _, prepared in batches]
+            )
         except RefusedRows as error:
-            if len(kept) == 1:
+            if len(batches) == 1:
                 await self._bury(deliveries[0], str(error))
                 return
-            for one in kept:
-                await self._commit([one], store)
+            for single in batches:
+                await self._commit([single], store)
             return
         except MemoryError:
-            _log.error("no memory to commit %d batches, they come again", len(kept))
+            _log.error("no memory to commit %d batches, they will be retried", len(batches))
             for delivery in deliveries:
-                await _again(delivery)
+                await _retry_soon(delivery)
             return
         for delivery in deliveries:
             await delivery.ack()

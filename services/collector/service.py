@@ -1,13 +1,14 @@
 """The collector as a service: two savers, a recorder, an announcer and a purger, side by side."""
 
 import asyncio
-from collections.abc import Coroutine
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Protocol
 
-from mlscope.bus.bus import Bus, ServiceFacts
+from mlscope.bus.bus import Bus
+from mlscope.bus.records import ServiceInfo
+from mlscope.serving import run_until_stopped
 from services.collector.evaluations import Evaluations
-from services.collector.recording import Recorder
+from services.collector.recording import RunRecorder
 from services.collector.saving import Saver
 from services.collector.store import Store
 
@@ -33,14 +34,14 @@ class CollectorSettings(Protocol):
 
 
 async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> None:
-    """Collect until `stop` is set; what is being committed then is committed."""
+    """Collect from `bus` by `settings` until `stop` is set; then finish the current commits."""
     address = settings.database_conninfo()
     evaluations = Evaluations(bus)
-    recorder = Recorder(bus, address, evaluations)
+    recorder = RunRecorder(bus, address, evaluations)
     spans = Saver(bus, [Store(address), Store(address)], evaluations, recorder.look)
     queries = Saver(bus, [Store(address)], evaluations, recorder.look)
     await bus.announce(
-        ServiceFacts("collector", version("mlscope"), "Keeps what happened, once.", {}),
+        ServiceInfo("collector", version("mlscope"), "Keeps what happened, once.", {}),
         lambda: {
             "rows": spans.rows + queries.rows,
             "buried": spans.buried + queries.buried,
@@ -48,7 +49,7 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
         },
     )
     try:
-        await _until(
+        await run_until_stopped(
             stop,
             spans.run("spans", _MESSAGES_A_TRANSACTION),
             queries.run("queries", _MESSAGES_A_TRANSACTION),
@@ -61,22 +62,5 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
             recorder.make_room(settings.purge_after_s),
         )
     finally:
-        for each in (spans, queries, recorder):
-            each.close()
-
-
-async def _until(stop: asyncio.Event, *loops: Coroutine[Any, Any, None]) -> None:
-    """Run loops until `stop` is set or one of them fails; then end them all."""
-    tasks = [asyncio.create_task(loop) for loop in (*loops, _wait(stop))]
-    try:
-        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in ended:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-
-
-async def _wait(stop: asyncio.Event) -> None:
-    await stop.wait()
+        for closing in (spans, queries, recorder):
+            closing.close()

@@ -1,7 +1,7 @@
-"""The collector's database: one transaction for many batches, and the rows of runs.
+"""The collector's database: stores many batches in one transaction, and the rows of runs.
 
 Blocking; a service calls it in a thread. One `Store` is one connection, used by one caller at a
-time, opened when needed and anew after a loss.
+time, opened when needed and reopened after a loss.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 from mlscope.database import Database
 from mlscope.migrations import Profile, apply
 from mlscope.statements import read_statements
-from services.collector.completeness import Stored, Waiting
+from services.collector.completeness import StoredRows, WaitingAttempt
 from services.collector.errors import DatabaseAway, DatabaseFull, RefusedRows
 from services.collector.rows import COPY_HEADER, COPY_TRAILER, storable
 from services.collector.runs import RunRow
@@ -45,7 +45,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Purgeable:
-    """An attempt whose messages may go; `alone`: no other attempt can be under way."""
+    """An attempt whose messages may be purged; `alone`: no other attempt of its run can exist."""
 
     run_key: int
     evaluation: str
@@ -54,7 +54,7 @@ class Purgeable:
 
 
 def migrate(database_url: str) -> Profile:
-    """Make or bring up to date the collector's tables; say which profile the database has."""
+    """Create or update the collector's tables; return the profile of the database."""
     return apply(database_url, "collector", Path(__file__).with_name("migrations"))
 
 
@@ -68,17 +68,22 @@ class Store:
         self._looked_at: tuple[datetime | str, int] = _BEGINNING
 
     def save(self, batches: Sequence[Prepared]) -> int:
-        """Store batches, each once for ever, and return the rows that are new."""
+        """Store batches, each exactly once, and return the number of new rows."""
         with self._transaction() as session:
             new = self._mark(session, batches)
             for table in sorted({batch.table for batch in new}):
-                self._copy(session, table, [each.rows for each in new if each.table == table])
+                with session.cursor().copy(self._sql(f"copy_{table}")) as copy:
+                    copy.write(COPY_HEADER)
+                    for batch in new:
+                        if batch.table == table:
+                            copy.write(batch.rows)
+                    copy.write(COPY_TRAILER)
             names = self._name(session, new)
         self._named = names if len(names) > _NAMES_REMEMBERED else self._named | names
         return sum(batch.count for batch in new)
 
     def end_run(self, row: RunRow) -> None:
-        """Keep how an attempt ended; again it changes nothing."""
+        """Store how an attempt ended; repeated calls have no effect."""
         values = {
             name: Jsonb(value) if isinstance(value, dict | list) else value
             for name, value in row.items()
@@ -88,14 +93,14 @@ class Store:
             if row["interrupted"] is not None:
                 session.execute(self._sql("interrupt_run"), values)
 
-    def waiting(self) -> list[Waiting]:
-        """Return the attempts whose completeness nobody announced yet, oldest first.
+    def waiting(self) -> list[WaitingAttempt]:
+        """Return the attempts that ended and were not announced yet, oldest first.
 
-        Interrupted ones are among them while nobody announced what is there of them.
+        This includes interrupted attempts.
         """
         kinds = ("trace", "query", "output")
         return [
-            Waiting(
+            WaitingAttempt(
                 run_key=row["run_key"],
                 evaluation=row["evaluation"],
                 run=row["run"],
@@ -103,7 +108,7 @@ class Store:
                 cause=row["cause"],
                 announced=tuple(row[f"{kind}_batches"] for kind in kinds),
                 stored=tuple(row[f"stored_{kind}_batches"] for kind in kinds),
-                rows=Stored(row["stored_spans"], row["stored_queries"], row["stored_outputs"]),
+                rows=StoredRows(row["stored_spans"], row["stored_queries"], row["stored_outputs"]),
                 batches=row["batches"],
                 waited_s=row["waited_s"],
                 is_interrupted=row["is_interrupted"],
@@ -112,14 +117,14 @@ class Store:
         ]
 
     def failed_queries(self, run_key: int) -> int:
-        """Return how many stored queries of an attempt did not succeed."""
+        """Return the number of stored queries of an attempt that failed."""
         return int(self._rows("failed_queries", {"run_key": run_key})[0]["failed"])
 
     def settle(self, run_key: int, state: str, batches: int) -> None:
-        """Note that an attempt was announced as `recorded`, `incomplete` or `interrupted`.
+        """Record that the attempt `run_key` was announced as `recorded`, `incomplete` or so.
 
-        `batches` were stored when that was decided. Later ones are stored as well: nothing is
-        lost, and the view `late` counts them, since what was said does not.
+        `state` is `recorded`, `incomplete` or `interrupted`; `batches` is the number of batches
+        stored at that time. Later batches are stored as well, and the view `late` counts them.
         """
         was = "interrupted" if state == "interrupted" else "ended"
         values = {"run_key": run_key, "state": state, "was": was, "batches": batches}
@@ -127,12 +132,12 @@ class Store:
             session.execute(self._sql("settle_run"), values)
 
     def purgeable(self, after_s: float) -> list[Purgeable]:
-        """Return attempts settled longer than `after_s` ago whose messages are still kept.
+        """Return attempts announced more than `after_s` ago whose messages are not purged yet.
 
-        A page of them, the next at each call, and after the last page the first again.
+        Each call returns the next page of them; after the last page, the first one again.
         """
         ended_at, run_key = self._looked_at
-        found = self._rows(
+        rows = self._rows(
             "purgeable_runs",
             {
                 "after_s": after_s,
@@ -141,17 +146,17 @@ class Store:
                 "most": _MOST_PURGEABLE,
             },
         )
-        ends = [(row.pop("ended_at"), row["run_key"]) for row in found]
+        ends = [(row.pop("ended_at"), row["run_key"]) for row in rows]
         self._looked_at = ends[-1] if len(ends) == _MOST_PURGEABLE else _BEGINNING
-        return [Purgeable(**row) for row in found]
+        return [Purgeable(**row) for row in rows]
 
     def purged(self, run_keys: Sequence[int]) -> None:
-        """Note that the messages of attempts are gone."""
+        """Record that the messages of attempts were purged."""
         with self._transaction() as session:
             session.execute(self._sql("purged_runs"), {"run_keys": list(run_keys)})
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         self._database.close()
 
     def _mark(
@@ -169,13 +174,6 @@ class Store:
             },
         )
         return [by_marker[marker] for marker in sorted(claimed.fetchall())]
-
-    def _copy(self, session: psycopg.Connection[Any], table: str, blocks: list[bytes]) -> None:
-        with session.cursor().copy(self._sql(f"copy_{table}")) as copy:
-            copy.write(COPY_HEADER)
-            for block in blocks:
-                copy.write(block)
-            copy.write(COPY_TRAILER)
 
     def _name(
         self, session: psycopg.Connection[Any], batches: Sequence[Prepared]
@@ -206,7 +204,7 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[psycopg.Connection[Any]]:
-        """Open a transaction; foreign errors become ours."""
+        """Open a transaction; translate psycopg's errors."""
         try:
             with self._database.transaction() as session:
                 yield session

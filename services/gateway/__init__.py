@@ -1,6 +1,6 @@
-"""The gateway: one more client of the bus, for browsers and whatever speaks HTTP.
+"""The gateway: a client of the bus, for browsers and other HTTP clients.
 
-    GET  /evaluations, /evaluations/{id}          pages; live while it runs, the record afterwards
+    GET  /evaluations, /evaluations/{id}          pages; live during the evaluation, then its record
     /api/…                                        REST; `/api/openapi.json` describes it
     GET  /api/evaluations/{id}/events             server-sent events, resumed by Last-Event-ID
 

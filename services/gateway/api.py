@@ -1,7 +1,6 @@
-"""REST: each path asks one command over the bus and answers in JSON."""
+"""REST: each path sends one command over the bus and answers in JSON."""
 
 import asyncio
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
@@ -11,17 +10,18 @@ from mlscope.bus.bus import Bus
 from mlscope.client.asking import ask, ask_for
 from mlscope.client.errors import NoSuchTable
 from schemas.analysis import Compared
-from schemas.codec import decode_body, parse
-from schemas.errors import MalformedMessage
+from schemas.encoding.codec import decode_body, parse
+from schemas.encoding.errors import MalformedMessage
 from schemas.identity import Token
 from schemas.request import Accepted, Cancel, Evaluate, ShowCatalog
 from schemas.status import Catalog
-from services.gateway.answers import FILES, as_file, as_json
-from services.gateway.asking import evaluations, status_of, tables_of
 from services.gateway.bodies import json_body
-from services.gateway.constraints import check_has_only, check_is_plain, figures_of, list_of
+from services.gateway.bus_requests import evaluations, status_of, tables_of
 from services.gateway.live import live_response
 from services.gateway.openapi import document
+from services.gateway.query_parameters import check_has_only, check_is_plain, figures_of, list_of
+from services.gateway.responses import as_file, as_json
+from services.gateway.table_files import FILES
 
 _JSON = "json"
 _TOKEN: TypeAdapter[str] = TypeAdapter(Token)
@@ -34,7 +34,7 @@ def bus_of(request: Request) -> Bus:
 
 
 def evaluation_of(request: Request) -> str:
-    """Return the evaluation a path names. Raises MalformedMessage."""
+    """Return the evaluation in the path. Raises MalformedMessage."""
     text = str(request.path_params["evaluation"])
     try:
         return _TOKEN.validate_python(text)
@@ -44,34 +44,30 @@ def evaluation_of(request: Request) -> str:
         ) from error
 
 
-def _query(request: Request) -> dict[str, Any]:
-    return {name: value for name, value in request.query_params.items() if value}
-
-
 async def list_evaluations(request: Request) -> Response:
-    """GET /api/evaluations: the newest that fit, newest first."""
+    """GET /api/evaluations: the newest that match, newest first."""
     command = list_of(request.query_params.multi_items())
     return as_json((await evaluations(bus_of(request), command)).model_dump(mode="json"))
 
 
 async def evaluate(request: Request) -> Response:
-    """POST /api/evaluations: an `Evaluate`; 201 with the id, 200 when its key was known."""
+    """POST /api/evaluations: an `Evaluate`; 201 with the id, 200 when its key is known."""
     command = decode_body(Evaluate, await json_body(request))
     accepted = await ask_for(bus_of(request), command, Accepted)
-    place = f"/api/evaluations/{accepted.evaluation}"
+    address = f"/api/evaluations/{accepted.evaluation}"
     status = 200 if accepted.repeated else 201
-    return as_json(accepted.model_dump(mode="json"), status, {"Location": place})
+    return as_json(accepted.model_dump(mode="json"), status, {"Location": address})
 
 
 async def show(request: Request) -> Response:
-    """GET /api/evaluations/{id}: where it is."""
+    """GET /api/evaluations/{id}: its status."""
     check_is_plain(request.query_params.multi_items())
     status = await status_of(bus_of(request), evaluation_of(request))
     return as_json(status.model_dump(mode="json"))
 
 
 async def cancel(request: Request) -> Response:
-    """DELETE /api/evaluations/{id}: end it now; what was measured is kept."""
+    """DELETE /api/evaluations/{id}: cancel it now; completed measurements are kept."""
     reason = request.query_params.get("reason", "")
     command = Cancel(evaluation=evaluation_of(request), reason=reason)
     return as_json(await ask(bus_of(request), command), 202)
@@ -85,65 +81,73 @@ async def events(request: Request) -> Response:
 
 
 async def tables(request: Request) -> Response:
-    """GET /api/evaluations/{id}/tables: all of them."""
+    """GET /api/evaluations/{id}/tables: all tables."""
     check_is_plain(request.query_params.multi_items())
-    found = await tables_of(bus_of(request), evaluation_of(request))
-    return as_json(found.model_dump(mode="json"))
+    answer = await tables_of(bus_of(request), evaluation_of(request))
+    return as_json(answer.model_dump(mode="json"))
 
 
 async def analyses(request: Request) -> Response:
-    """GET /api/evaluations/{id}/analyses: what every table says, without its rows."""
+    """GET /api/evaluations/{id}/analyses: every table without its rows, but with their number."""
     check_is_plain(request.query_params.multi_items())
-    found = await tables_of(bus_of(request), evaluation_of(request))
-    told = [each.model_dump(mode="json", exclude={"rows"}) for each in found.tables]
-    rows = {each.name: len(each.rows) for each in found.tables} | found.total_rows
-    said = [each | {"rows": rows[each["name"]]} for each in told]
-    return as_json({"evaluation": found.evaluation, "analyses": said})
+    answer = await tables_of(bus_of(request), evaluation_of(request))
+    summaries = [
+        {
+            **table.model_dump(mode="json", exclude={"rows"}),
+            "rows": answer.total_rows.get(table.name, len(table.rows)),
+        }
+        for table in answer.tables
+    ]
+    return as_json({"evaluation": answer.evaluation, "analyses": summaries})
 
 
 async def table(request: Request) -> Response:
-    """GET /api/evaluations/{id}/tables/{name}: one by name or number, as JSON, or as a file.
+    """GET /api/evaluations/{id}/tables/{name}: a table by name or number, as JSON or as a file.
 
-    A suffix says which (see `FILES`), or `?format=`; CSV comes to `Accept: text/csv` as well.
+    The format comes from a suffix (one of `FILES`), `?format=` or `Accept: text/csv`.
     """
     name, dot, suffix = str(request.path_params["table"]).rpartition(".")
     if not dot:
         name, suffix = suffix, ""
     form = _form_of(request, suffix)
-    found = await tables_of(bus_of(request), evaluation_of(request), name)
-    one = next((each for each in found.tables if name in (each.name, each.id)), None)
-    if one is None:
-        raise NoSuchTable(name, tuple(each.name for each in found.tables))
-    if form != _JSON:
-        return await asyncio.to_thread(as_file, one, form)
-    return as_json(one.model_dump(mode="json"))
+    answer = await tables_of(bus_of(request), evaluation_of(request), name)
+    for candidate in answer.tables:
+        if name in (candidate.name, candidate.id):
+            if form != _JSON:
+                return await asyncio.to_thread(as_file, candidate, form)
+            return as_json(candidate.model_dump(mode="json"))
+    raise NoSuchTable(name, tuple(table.name for table in answer.tables))
 
 
 def _form_of(request: Request, suffix: str) -> str:
-    """Return what a table is asked for as: json, or one of FILES. Raises MalformedMessage."""
+    """Return the requested format of a table: json, or one of FILES. Raises MalformedMessage."""
     check_has_only("format", request.query_params.multi_items())
     accepted = "csv" if "text/csv" in request.headers.get("accept", "") else _JSON
-    asked = request.query_params.get("format", "")
-    form = suffix or asked or accepted
+    parameter = request.query_params.get("format", "")
+    form = suffix or parameter or accepted
     if form != _JSON and form not in FILES:
         raise MalformedMessage(field="format", found=form[:80], expected=", ".join((_JSON, *FILES)))
-    if asked not in ("", form):
-        raise MalformedMessage(field="format", found=asked[:80], expected=f"{form}, the suffix")
+    if parameter not in ("", form):
+        raise MalformedMessage(
+            field="format", found=parameter[:80], expected=f"{form}, as in the suffix"
+        )
     return form
 
 
 async def compare(request: Request) -> Response:
-    """GET /api/compare?evaluation=ID&evaluation=ID: the figures of several side by side."""
+    """GET /api/compare?evaluation=ID&evaluation=ID: the figures of several evaluations."""
     command = figures_of(request.query_params.multi_items())
-    found = await ask_for(bus_of(request), command, Compared, timeout_s=60.0)
-    return as_json(found.model_dump(mode="json"))
+    compared = await ask_for(bus_of(request), command, Compared, timeout_s=60.0)
+    return as_json(compared.model_dump(mode="json"))
 
 
 async def catalog(request: Request) -> Response:
-    """GET /api/catalog: what can run where; `kind`, `name`, `version` narrow it down."""
-    command = parse(ShowCatalog, _query(request))
-    found = await ask_for(bus_of(request), command, Catalog)
-    return as_json(found.model_dump(mode="json"))
+    """GET /api/catalog: agents and manifests, optionally of a `kind`, `name`, `version`."""
+    command = parse(
+        ShowCatalog, {name: value for name, value in request.query_params.items() if value}
+    )
+    answer = await ask_for(bus_of(request), command, Catalog)
+    return as_json(answer.model_dump(mode="json"))
 
 
 async def openapi(_: Request) -> Response:
@@ -152,5 +156,5 @@ async def openapi(_: Request) -> Response:
 
 
 async def healthy(_: Request) -> Response:
-    """GET /healthz: this process answers."""
+    """GET /healthz: whether this process answers."""
     return as_json({"ok": True})

@@ -1,20 +1,20 @@
-"""Bodies of requests: JSON, bounded, said to be JSON."""
+"""Request bodies: JSON with its media type, limited in size."""
 
 from starlette.requests import Request
 
-from schemas.errors import MalformedMessage
+from schemas.encoding.errors import MalformedMessage
 from services.gateway.errors import BodyTooLarge, WrongContentType
 
 
 async def json_body(request: Request) -> bytes:
-    """Return a request's body, of at most the bytes that the app was built for.
+    """Return a request's body, of at most `app.state.most_bytes`.
 
-    Raises WrongContentType, BodyTooLarge, and MalformedMessage when it is no JSON map.
-    The type is asked for because a form on another site's page cannot send it.
+    Raises WrongContentType, BodyTooLarge, and MalformedMessage when it is no JSON object. The
+    media type is required because a form on another site's page cannot send it.
     """
-    kind = request.headers.get("content-type", "")
-    if kind.partition(";")[0].strip().lower() != "application/json":
-        raise WrongContentType(kind)
+    media_type = request.headers.get("content-type", "")
+    if media_type.partition(";")[0].strip().lower() != "application/json":
+        raise WrongContentType(media_type)
     most_bytes: int = request.app.state.most_bytes
     body = b""
     async for chunk in request.stream():

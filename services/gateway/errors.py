@@ -1,35 +1,38 @@
-"""What can go wrong in the gateway."""
+"""Errors of the gateway."""
 
 
 class GatewayError(Exception):
-    """The gateway could not serve a client."""
+    """The gateway cannot serve a request."""
 
 
 class TooManyViewers(GatewayError):
-    """Every live stream is taken."""
+    """All live streams are in use."""
 
     def __init__(self, limit: int) -> None:
-        """Name the limit (MLSCOPE_MAX_LIVE_CLIENTS)."""
+        """Name the maximum number of streams (MLSCOPE_MAX_LIVE_CLIENTS)."""
         self.limit = limit
-        super().__init__(f"{limit} live streams are open already")
+        super().__init__(
+            f"{limit} live streams are open, the maximum; "
+            "set MLSCOPE_MAX_LIVE_CLIENTS to allow more"
+        )
 
 
 class BodyTooLarge(GatewayError):
-    """A body is larger than a request may be."""
+    """A request's body is too large."""
 
     def __init__(self, found_bytes: int, most_bytes: int) -> None:
-        """Say how much came before reading ended, and the limit."""
+        """Name the bytes that were read, and the limit."""
         self.found_bytes, self.most_bytes = found_bytes, most_bytes
         super().__init__(
             f"body: found {found_bytes} bytes or more; allowed: {most_bytes} bytes; "
-            "publish an inline manifest and name it, or raise MLSCOPE_MAX_REQUEST_BYTES"
+            "publish the inline manifest and name it, or raise MLSCOPE_MAX_REQUEST_BYTES"
         )
 
 
 class WrongContentType(GatewayError):
-    """A body is not said to be JSON."""
+    """A request's media type is not JSON."""
 
-    def __init__(self, found: str) -> None:
-        """Say what the body's type was."""
-        self.found = found
+    def __init__(self, media_type: str) -> None:
+        """Name the media type of the request."""
+        self.media_type = media_type
         super().__init__("send application/json")

@@ -1,25 +1,28 @@
-"""One feed per evaluation somebody looks at: log and live batches, read once for all viewers."""
+"""A feed for each watched evaluation: reads log and live batches once for all its viewers."""
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from mlscope.bus.bus import Bus
+from mlscope.bus.envelopes import decode_live
 from mlscope.bus.errors import BusError
-from mlscope.bus.hearing import Hearing
-from mlscope.bus.letters import heard
+from mlscope.bus.live import LiveMessages
 from mlscope.client.meter import Meter
-from mlscope.client.story import ENDED, evolve, unheard
+from mlscope.evaluation.fold import ENDED, EvaluationRecord, evolve
+from mlscope.evaluation.status import status_of, unrequested_status
 from schemas.batch import QueriesAnswered
-from schemas.codec import unpack
-from schemas.errors import SchemaError
+from schemas.encoding.codec import unpack
+from schemas.encoding.errors import SchemaError
+from schemas.status import EvaluationStatus
 from schemas.subjects import ROOT, story_of
 from services.gateway.errors import TooManyViewers
-from services.gateway.telling import event_of, tick_of
-from services.gateway.viewer import Event, Scene, Viewer
+from services.gateway.events import Event, event_of, tick_of
+from services.gateway.viewer import Viewer
 
 _log = logging.getLogger(__name__)
 
@@ -29,45 +32,52 @@ _SETTLE_S = (0.0, 0.005, 0.05)
 _TICK_S = 0.1
 
 
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """An evaluation's status, and whether the log has been read to its end."""
+
+    status: EvaluationStatus
+    caught_up: bool = False
+
+
 class Feed:
-    """What is said of one evaluation. `run` reads until it ends or is cancelled."""
+    """The events of one evaluation. `run` reads until the evaluation ends."""
 
     def __init__(self, bus: Bus, evaluation: str) -> None:
-        self.scene = Scene(unheard(evaluation))
+        self.scene = Scene(unrequested_status(evaluation))
         self.story: list[Event] = []
         self.viewers: set[Viewer] = set()
         self._bus = bus
         self._evaluation = evaluation
+        self._record = EvaluationRecord()
         self._meter = Meter()
-        self._moved = False
-        self._woken = asyncio.Event()
+        self._has_progress = False
+        self._has_news = asyncio.Event()
         self.is_broken = False
 
     @property
     def is_over(self) -> bool:
-        """Whether everything there will ever be is in the story."""
+        """Whether the story is complete."""
         return self.scene.caught_up and self.scene.status.state in ENDED
 
     async def run(self) -> None:
-        """Hear live messages, then read the log from its beginning, then whatever comes."""
+        """Subscribe to live messages, then read the log from its beginning, then new facts."""
         try:
-            await self._run()
+            async with AsyncExitStack() as stack:
+                for entity in (*_DECISIONS, "query", "trace"):
+                    messages = self._bus.subscribe(f"{ROOT}.{entity}.{self._evaluation}.>")
+                    stack.push_async_callback(messages.aclose)
+                    await messages.ready()
+                    listening = self._listen(entity, messages)
+                    await stack.enter_async_context(_background_task(listening))
+                await stack.enter_async_context(_background_task(self._send_ticks()))
+                await self._follow_log()
         except BusError as error:
             _log.warning("feed ended: %s", error)
             self.is_broken = True
             self._wake_all()
 
-    async def _run(self) -> None:
-        async with AsyncExitStack() as stack:
-            for entity in (*_DECISIONS, "query", "trace"):
-                hearing = self._bus.hear(f"{ROOT}.{entity}.{self._evaluation}.>")
-                stack.push_async_callback(hearing.aclose)
-                await hearing.ready()
-                await stack.enter_async_context(_beside(self._listen(entity, hearing)))
-            await stack.enter_async_context(_beside(self._tick()))
-            await self._read_on()
-
-    async def _read_on(self) -> None:
+    async def _follow_log(self) -> None:
         sequence = 0
         while not self.is_over:
             sequence = await self._read(sequence)
@@ -75,61 +85,60 @@ class Feed:
                 break
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_S):
-                    await self._woken.wait()
-            self._woken.clear()
+                    await self._has_news.wait()
+            self._has_news.clear()
         self._wake_all()
 
     async def _read(self, after: int) -> int:
-        """Add what the log holds beyond `after`; a live message may come before it is stored."""
+        """Add the log's facts after sequence `after`; return the last sequence.
+
+        A live message may arrive before its fact is stored, so reading is repeated for a while.
+        """
         for pause_s in _SETTLE_S:
             await asyncio.sleep(pause_s)
             try:
-                found = await self._bus.read(story_of(self._evaluation), after=after)
+                facts = await self._bus.read(story_of(self._evaluation), after=after)
             except BusError as error:
                 _log.warning("story not read: %s", error)
                 return after
-            if found or not self.scene.caught_up:
+            if facts or not self.scene.caught_up:
                 break
-        status = self.scene.status
-        for recorded in found:
-            status = evolve(status, recorded.fact)
-            self.story.append(event_of(recorded, status))
+        for recorded in facts:
+            self._record = evolve(self._record, recorded.fact)
+            self.story.append(event_of(recorded, self._record))
+        status = status_of(self._record) if self._record.is_known else self.scene.status
         self.scene = Scene(status, caught_up=True)
-        if found:
+        if facts:
             self._wake_all()
-        return found[-1].sequence if found else after
+        return facts[-1].sequence if facts else after
 
     def _wake_all(self) -> None:
         for viewer in self.viewers:
             viewer.wake()
 
-    async def _listen(self, entity: str, hearing: Hearing) -> None:
-        async for subject, body in hearing:
+    async def _listen(self, entity: str, messages: LiveMessages) -> None:
+        """Count queries and spans; for a decision, have the log read."""
+        async for subject, body in messages:
             if entity in _DECISIONS:
-                self._woken.set()
+                self._has_news.set()
                 continue
             with contextlib.suppress(SchemaError, KeyError, TypeError):
-                self._count(entity, subject, body)
-                self._moved = True
+                if entity == "trace":
+                    # Spans are only counted here: their columns are not decoded.
+                    batch = unpack(body)["data"]
+                    self._meter.count_spans(
+                        str(batch["run"]), batch["attempt"], batch["sequence"], batch["count"]
+                    )
+                elif isinstance(fact := decode_live(subject, body)[1], QueriesAnswered):
+                    self._meter.count_queries(fact)
+                self._has_progress = True
 
-    def _count(self, entity: str, subject: str, body: bytes) -> None:
-        if entity == "trace":
-            # Spans are only counted here: their columns stay bytes.
-            batch = unpack(body)["data"]
-            self._meter.count_spans(
-                str(batch["run"]), batch["attempt"], batch["sequence"], batch["count"]
-            )
-            return
-        fact = heard(subject, body)[1]
-        if isinstance(fact, QueriesAnswered):
-            self._meter.count_queries(fact)
-
-    async def _tick(self) -> None:
+    async def _send_ticks(self) -> None:
         number = 0
         while True:
             await asyncio.sleep(_TICK_S)
-            if self._moved:
-                self._moved = False
+            if self._has_progress:
+                self._has_progress = False
                 number += 1
                 tick = tick_of(number, self._meter.read())
                 for viewer in self.viewers:
@@ -137,8 +146,8 @@ class Feed:
 
 
 @asynccontextmanager
-async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run `work` while inside."""
+async def _background_task(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run `work` as a task while the context is open."""
     task = asyncio.create_task(work)
     try:
         yield
@@ -148,10 +157,10 @@ async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 class Feeds:
-    """The feeds somebody looks at; the last viewer of one ends it."""
+    """The feeds of watched evaluations; a feed ends with its last viewer."""
 
     def __init__(self, bus: Bus, *, limit: int) -> None:
-        """`limit` bounds the viewers of all feeds together."""
+        """`limit` is the maximum number of viewers of all feeds together."""
         self._bus = bus
         self._limit = limit
         self._feeds: dict[str, tuple[Feed, asyncio.Task[None]]] = {}
@@ -159,18 +168,21 @@ class Feeds:
 
     @property
     def viewers(self) -> int:
-        """How many streams are open."""
+        """The number of open streams."""
         return sum(len(feed.viewers) for feed, _ in self._feeds.values())
 
-    def make_room(self) -> None:
-        """Return when a stream is free. Raises TooManyViewers."""
+    def check_limit(self) -> None:
+        """Raise TooManyViewers if no further stream may be opened."""
         if self.viewers >= self._limit or self.is_closing:
             raise TooManyViewers(self._limit)
 
     @asynccontextmanager
     async def viewing(self, evaluation: str, *, after: int) -> AsyncIterator[tuple[Feed, Viewer]]:
-        """Look at an evaluation while inside. Raises TooManyViewers."""
-        self.make_room()
+        """View an evaluation while the context is open; skip its story up to sequence `after`.
+
+        Raises TooManyViewers.
+        """
+        self.check_limit()
         if evaluation not in self._feeds:
             feed = Feed(self._bus, evaluation)
             self._feeds[evaluation] = (feed, asyncio.create_task(feed.run()))
@@ -188,7 +200,7 @@ class Feeds:
                 await asyncio.gather(running, return_exceptions=True)
 
     def close(self) -> None:
-        """Have every stream end soon, without an `end` event: its client comes back elsewhere."""
+        """End every stream soon, without an `end` event: its client reconnects elsewhere."""
         self.is_closing = True
         for feed, _ in self._feeds.values():
             for viewer in feed.viewers:

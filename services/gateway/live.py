@@ -1,12 +1,12 @@
-"""Server-sent events of one evaluation: the story with ids, progress without, a ping when idle."""
+"""The stream of an evaluation: story events with ids, progress without, a ping when idle."""
 
 from collections.abc import AsyncIterator
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
+from services.gateway.events import end_of
 from services.gateway.feeds import Feeds
-from services.gateway.telling import end_of
 
 _PING_S = 15.0
 _HEADERS = {
@@ -21,13 +21,13 @@ def live_response(feeds: Feeds, request: Request, evaluation: str) -> StreamingR
 
     Raises TooManyViewers.
     """
-    feeds.make_room()
-    after = last_seen(request)
+    feeds.check_limit()
+    after = last_event_id(request)
     return StreamingResponse(live_events(feeds, evaluation, after=after), headers=_HEADERS)
 
 
-def last_seen(request: Request) -> int:
-    """Return the last sequence a client has seen; what is no number means none."""
+def last_event_id(request: Request) -> int:
+    """Return the last sequence that a client has received; 0 if it names none."""
     text = request.headers.get("last-event-id") or request.query_params.get("after", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
@@ -35,7 +35,7 @@ def last_seen(request: Request) -> int:
 async def live_events(
     feeds: Feeds, evaluation: str, *, after: int, ping_s: float = _PING_S
 ) -> AsyncIterator[bytes]:
-    """Yield what a client has not seen, then what happens, until the evaluation ended."""
+    """Yield the events after sequence `after`, then new ones until the evaluation ends."""
     async with feeds.viewing(evaluation, after=after) as (feed, viewer):
         yield b"retry: 1000\n\n"
         while not (feeds.is_closing or feed.is_broken):

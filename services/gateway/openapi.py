@@ -1,4 +1,4 @@
-"""The OpenAPI document of `/api`, from the messages' own schemas. Pure."""
+"""The OpenAPI document of `/api`, made from the schemas of the messages. Pure."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from schemas.request import (
     Refused,
 )
 from schemas.status import Catalog, EvaluationList, EvaluationStatus
-from services.gateway.answers import FILES
-from services.gateway.constraints import FIGURES, QUERY
+from services.gateway.query_parameters import FIGURES, QUERY
+from services.gateway.table_files import FILES
 
 _MODELS: tuple[type[Message], ...] = (
     Evaluate,
@@ -30,12 +30,10 @@ _MODELS: tuple[type[Message], ...] = (
     PublishManifest,
     CatalogChanged,
 )
-_SUFFIXES = "a name; " + ", ".join(f"`.{suffix}`" for suffix in FILES) + " behind it give files"
+_TABLE_HELP = (
+    "a name; the suffixes " + ", ".join(f"`.{suffix}`" for suffix in FILES) + " give files"
+)
 _LAST_ID = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer"}}
-
-
-def _in_path(name: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}, **more}
 
 
 def document() -> dict[str, Any]:
@@ -48,7 +46,7 @@ def document() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "mlscope", "version": f"{VERSION}"},
         "security": [{}, {"bearer": []}],
-        "paths": _paths(),
+        "paths": {**_evaluation_paths(), **_catalog_paths()},
         "components": {
             "schemas": definitions["$defs"],
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
@@ -56,86 +54,81 @@ def document() -> dict[str, Any]:
     }
 
 
-def _paths() -> dict[str, Any]:
-    return {**_evaluation_paths(), **_catalog_paths()}
-
-
 def _evaluation_paths() -> dict[str, Any]:
-    place, evaluation = "/api/evaluations/{evaluation}", _in_path("evaluation")
-    table = _in_path("table", description=_SUFFIXES)
+    address, evaluation = "/api/evaluations/{evaluation}", _path_parameter("evaluation")
+    table = {**_path_parameter("table"), "description": _TABLE_HELP}
+    events = _operation("live events", None, [evaluation, _LAST_ID])
+    events["description"] = "Events: state, run (with ids), progress, gap, end."
+    table_operation = _operation("a table", Table, [evaluation, table, *_query("format")])
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    content = table_operation["responses"]["200"]["content"]
+    content |= dict.fromkeys(FILES.values(), binary)
     return {
         "/api/evaluations": {
-            "get": _operation("the newest evaluations that fit", EvaluationList, _of(*QUERY)),
-            "post": _taking(Evaluate, _operation("evaluate a model", Accepted, [], code="201")),
+            "get": _operation("the newest matching evaluations", EvaluationList, _query(*QUERY)),
+            "post": _creating("evaluate a model", Evaluate, Accepted),
         },
-        place: {
-            "get": _operation("where an evaluation is", EvaluationStatus, [evaluation]),
-            "delete": _operation("end it now", None, [evaluation], code="202"),
+        address: {
+            "get": _operation("status of an evaluation", EvaluationStatus, [evaluation]),
+            "delete": _operation("cancel an evaluation", None, [evaluation], code="202"),
         },
-        f"{place}/events": {
-            "get": {
-                **_operation("what happens, live", None, [evaluation, _LAST_ID]),
-                "description": "Events: state, run (with ids), progress, gap, end.",
-            }
-        },
-        f"{place}/analyses": {"get": _operation("what its tables say", None, [evaluation])},
-        f"{place}/tables": {"get": _operation("its tables", Tables, [evaluation])},
-        f"{place}/tables/{{table}}": {
-            "get": _with_files(_operation("one table", Table, [evaluation, table, *_of("format")]))
-        },
+        f"{address}/events": {"get": events},
+        f"{address}/analyses": {"get": _operation("tables without rows", None, [evaluation])},
+        f"{address}/tables": {"get": _operation("all tables", Tables, [evaluation])},
+        f"{address}/tables/{{table}}": {"get": table_operation},
     }
 
 
 def _catalog_paths() -> dict[str, Any]:
-    manifest = [_in_path(name) for name in ("kind", "name", "version")]
-    publishing = _operation("put a manifest into the catalog", CatalogChanged, [], code="201")
+    manifest = [_path_parameter(name) for name in ("kind", "name", "version")]
+    catalog_query = _query("kind", "name", "version")
     return {
-        "/api/catalog": {
-            "get": _operation("what can run where", Catalog, _of("kind", "name", "version"))
-        },
+        "/api/catalog": {"get": _operation("agents and manifests", Catalog, catalog_query)},
         "/api/compare": {
-            "get": _operation("figures of evaluations side by side", Compared, _of(*FIGURES))
+            "get": _operation("figures of several evaluations", Compared, _query(*FIGURES))
         },
-        "/api/models": {"get": _operation("the models there are", Catalog, [])},
+        "/api/models": {"get": _operation("all models", Catalog, [])},
         "/api/models/{name}": {
-            "get": _operation("every version of a model", Catalog, [_in_path("name")])
+            "get": _operation("every version of a model", Catalog, [_path_parameter("name")])
         },
-        "/api/manifests": {"post": _taking(PublishManifest, publishing)},
+        "/api/manifests": {
+            "post": _creating("publish a manifest", PublishManifest, CatalogChanged)
+        },
         "/api/manifests/{kind}/{name}/{version}": {
-            "delete": _operation("take a manifest out of the catalog", CatalogChanged, manifest)
+            "delete": _operation("remove a manifest from the catalog", CatalogChanged, manifest)
         },
     }
 
 
-def _of(*names: str) -> list[dict[str, Any]]:
+def _path_parameter(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+def _query(*names: str) -> list[dict[str, Any]]:
     return [{"name": name, "in": "query", "schema": {"type": "string"}} for name in names]
 
 
 def _operation(
     summary: str, answer: type[Message] | None, parameters: list[dict[str, Any]], code: str = "200"
 ) -> dict[str, Any]:
-    good: dict[str, Any] = {"description": summary}
+    """Return an operation that answers with `code` and, if any, a message of type `answer`."""
+    success: dict[str, Any] = {"description": summary}
     if answer is not None:
-        good["content"] = _json(answer)
-    refused = {"description": "refused, and why", "content": _json(Refused)}
+        success["content"] = _json(answer)
+    refused = {"description": "refused, with the reason", "content": _json(Refused)}
     return {
         "summary": summary,
         "parameters": parameters,
-        "responses": {code: good, "default": refused},
+        "responses": {code: success, "default": refused},
     }
 
 
-def _taking(body: type[Message], operation: dict[str, Any]) -> dict[str, Any]:
-    """Return an operation that takes a body; the same again is answered 200."""
-    good = operation["responses"]["201"]
-    operation["responses"]["200"] = {**good, "description": "as before: nothing changed"}
+def _creating(summary: str, body: type[Message], answer: type[Message]) -> dict[str, Any]:
+    """Return an operation with a body; it answers 201, or 200 when it is repeated."""
+    operation = _operation(summary, answer, [], code="201")
+    created = operation["responses"]["201"]
+    operation["responses"]["200"] = {**created, "description": "nothing changed"}
     return {**operation, "requestBody": {"required": True, "content": _json(body)}}
-
-
-def _with_files(operation: dict[str, Any]) -> dict[str, Any]:
-    binary = {"schema": {"type": "string", "format": "binary"}}
-    operation["responses"]["200"]["content"] |= dict.fromkeys(FILES.values(), binary)
-    return operation
 
 
 def _json(model: type[Message]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
-"""Every path the gateway answers."""
+"""Every path of the gateway, and its responses to errors."""
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,13 @@ from starlette.staticfiles import StaticFiles
 
 from mlscope.bus.bus import Bus
 from mlscope.client.errors import ClientError, CommandRefused
-from schemas.errors import MalformedMessage
+from schemas.encoding.errors import MalformedMessage
 from schemas.request import Refused
 from services.gateway import api, manifests, site
-from services.gateway.answers import refusal, refused_by
 from services.gateway.errors import BodyTooLarge, TooManyViewers, WrongContentType
 from services.gateway.feeds import Feeds
 from services.gateway.guard import Guard
+from services.gateway.responses import refusal, refused_by
 
 _STATIC = Path(__file__).with_name("static")
 
@@ -32,42 +31,12 @@ def build_app(
     token: str | None = None,
     own_hosts: frozenset[str] = frozenset(),
 ) -> Starlette:
-    """Return the gateway over a bus. With `token`, everything but the login asks for it.
+    """Return the gateway's application.
 
-    Bodies above `most_bytes` are refused.
+    `bus`: where its requests go; `feeds`: the live streams; `most_bytes`: maximum size of a body;
+    `token`: required by everything but the login, if set; `own_hosts`: further accepted host names.
     """
-    app = Starlette(
-        routes=[
-            Route("/", site.front),
-            Route("/login", site.login, methods=["GET", "POST"]),
-            Route("/evaluations", site.evaluations),
-            Route("/evaluations/{evaluation}", site.evaluation),
-            Route("/models", site.models),
-            Route("/models/{name:path}/{version}", site.model),
-            Mount("/api", routes=_api_routes()),
-            Route("/healthz", api.healthy),
-            Mount("/static", StaticFiles(directory=_STATIC)),
-        ],
-        middleware=[Middleware(Guard, token=token, own_hosts=own_hosts)],
-        exception_handlers={
-            ClientError: _explained,
-            MalformedMessage: _explained,
-            TooManyViewers: _full,
-            BodyTooLarge: _too_large,
-            WrongContentType: _not_json,
-            404: _nothing_here,
-            405: _other_method,
-        },
-    )
-    app.state.bus = bus
-    app.state.feeds = feeds
-    app.state.most_bytes = most_bytes
-    app.state.token = token
-    return app
-
-
-def _api_routes() -> list[Route]:
-    return [
+    api_routes = [
         Route("/openapi.json", api.openapi),
         Route("/catalog", api.catalog),
         Route("/compare", api.compare),
@@ -84,61 +53,81 @@ def _api_routes() -> list[Route]:
         Route("/evaluations/{evaluation}/tables", api.tables),
         Route("/evaluations/{evaluation}/tables/{table}", api.table),
     ]
+    app = Starlette(
+        routes=[
+            Route("/", site.front),
+            Route("/login", site.login, methods=["GET", "POST"]),
+            Route("/evaluations", site.evaluations),
+            Route("/evaluations/{evaluation}", site.evaluation),
+            Route("/models", site.models),
+            Route("/models/{name:path}/{version}", site.model),
+            Mount("/api", routes=api_routes),
+            Route("/healthz", api.healthy),
+            Mount("/static", StaticFiles(directory=_STATIC)),
+        ],
+        middleware=[Middleware(Guard, token=token, own_hosts=own_hosts)],
+        exception_handlers={
+            ClientError: _explain,
+            MalformedMessage: _explain,
+            TooManyViewers: _explain_gateway_error,
+            BodyTooLarge: _explain_gateway_error,
+            WrongContentType: _explain_gateway_error,
+            404: _not_found,
+            405: _wrong_method,
+        },
+    )
+    app.state.bus = bus
+    app.state.feeds = feeds
+    app.state.most_bytes = most_bytes
+    app.state.token = token
+    return app
 
 
-Handler = Callable[[Request, Exception], Awaitable[Response]]
-
-
-async def _explained(request: Request, error: Exception) -> Response:
+async def _explain(request: Request, error: Exception) -> Response:
     refused = refused_by(error)
     is_unknown_model = isinstance(error, CommandRefused) and refused.error == "unknown"
     if is_unknown_model and request.method == "POST":
         return refusal(refused, 422)
     if not request.url.path.startswith("/api/"):
-        return site.trouble(refused)
+        return site.error_response(refused)
     return refusal(refused)
 
 
-async def _full(_: Request, error: Exception) -> Response:
+async def _explain_gateway_error(_: Request, error: Exception) -> Response:
+    match error:
+        case BodyTooLarge():
+            refused = Refused(
+                error="invalid",
+                message=str(error),
+                field="body",
+                found=f"{error.found_bytes} bytes or more",
+                allowed=f"{error.most_bytes} bytes",
+            )
+            return refusal(refused, 413)
+        case WrongContentType():
+            refused = Refused(
+                error="malformed",
+                message=str(error),
+                field="Content-Type",
+                found=error.media_type,
+                allowed="application/json",
+            )
+            return refusal(refused, 415)
     return refusal(Refused(error="busy", message=str(error)))
 
 
-async def _too_large(_: Request, error: Exception) -> Response:
-    assert isinstance(error, BodyTooLarge)
-    refused = Refused(
-        error="invalid",
-        message=str(error),
-        field="body",
-        found=f"{error.found_bytes} bytes or more",
-        allowed=f"{error.most_bytes} bytes",
-    )
-    return refusal(refused, 413)
-
-
-async def _not_json(_: Request, error: Exception) -> Response:
-    found = getattr(error, "found", "")
-    refused = Refused(
-        error="malformed",
-        message=str(error),
-        field="Content-Type",
-        found=found,
-        allowed="application/json",
-    )
-    return refusal(refused, 415)
-
-
-async def _nothing_here(request: Request, _: Any) -> Response:
-    message = f"nothing at {request.url.path}; /api/openapi.json lists what there is"
+async def _not_found(request: Request, _: Any) -> Response:
+    message = f"nothing at {request.url.path}; /api/openapi.json lists all paths"
     refused = Refused(error="unknown", message=message)
     if request.url.path.startswith("/api/"):
         return refusal(refused)
-    return site.trouble(refused)
+    return site.error_response(refused)
 
 
-async def _other_method(request: Request, error: Any) -> Response:
+async def _wrong_method(request: Request, error: Any) -> Response:
     refused = Refused(
         error="invalid",
-        message=f"{request.url.path} does not take {request.method}",
+        message=f"{request.url.path} does not accept {request.method}",
         field="method",
         found=request.method,
         allowed=error.headers["Allow"],

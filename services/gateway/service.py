@@ -1,4 +1,4 @@
-"""The gateway's process: an HTTP server on the bus, stopped within a bound."""
+"""The gateway's process: an HTTP server on the bus that stops within a time limit."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from mlscope.bus.bus import Bus, ServiceFacts
+from mlscope.bus.bus import Bus
+from mlscope.bus.records import ServiceInfo
 from mlscope.settings import Settings
 from schemas.message import VERSION
 from services.gateway.feeds import Feeds
@@ -23,12 +24,13 @@ _BACKLOG = 512
 async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
     """Serve HTTP until `stop` is set."""
     feeds = Feeds(bus, limit=settings.max_live_clients)
+    own_hosts = (settings.gateway_host, urlsplit(settings.gateway_url).hostname)
     app = build_app(
         bus,
         feeds,
         most_bytes=settings.max_request_bytes,
         token=settings.gateway_token(),
-        own_hosts=_own_hosts(settings),
+        own_hosts=frozenset(name for name in own_hosts if name),
     )
     server = _Server(
         uvicorn.Config(
@@ -42,7 +44,7 @@ async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
     )
     with _listening(settings.gateway_host, settings.gateway_port) as listener:
         serving = asyncio.create_task(server.serve(sockets=[listener]))
-        facts = ServiceFacts("gateway", f"{VERSION}.0.0", "pages, REST and live events", {})
+        facts = ServiceInfo("gateway", f"{VERSION}.0.0", "pages, REST and live events", {})
         await bus.announce(facts, lambda: {"viewers": feeds.viewers})
         _log.info("listening", extra={"address": settings.gateway_address})
         stopping = asyncio.create_task(stop.wait())
@@ -53,14 +55,9 @@ async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
         await serving
 
 
-def _own_hosts(settings: Settings) -> frozenset[str]:
-    names = (settings.gateway_host, urlsplit(settings.gateway_url).hostname)
-    return frozenset(name for name in names if name)
-
-
 @contextlib.contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """Listen before anything is announced. Raises OSError when the port is taken."""
+    """Listen while the context is open. Raises OSError when the port is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     try:
@@ -70,9 +67,9 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: `stop` belongs to whoever runs the service."""
+    """uvicorn without its signal handlers: the caller of `serve` handles signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone."""
+        """Install no signal handler."""
         yield

@@ -1,9 +1,9 @@
-"""What follows from a wish or a lapsed lease, given the catalog. Pure."""
+"""The registry's decisions about manifests and lost agents, given the catalog."""
 
 from collections.abc import Iterator, Mapping
 
 from mlscope.load.errors import InvalidParameter
-from mlscope.load.parameters import MOST_QUERIES
+from mlscope.load.parameters import MAX_QUERIES
 from mlscope.load.scenarios import BUILT_IN
 from mlscope.manifests.checking import faults_in
 from schemas.agent import AgentAnnounced, AgentLost, Lease
@@ -20,38 +20,37 @@ from services.registry.state import RegistryState, digest_of
 
 
 def decide_publish(
-    known: Manifest | None, manifest: Manifest, withdrawn: str = ""
+    current: Manifest | None, manifest: Manifest, withdrawn: str = ""
 ) -> tuple[CatalogChanged, ManifestPublished | None]:
     """Return the answer to `publish` and the fact that makes it true, None if it is already.
 
-    `known` is what the catalog holds under this kind, name and version, `withdrawn` the digest of
-    what it held when that was withdrawn: a version stands for one text. Raises ManifestRefused.
+    `manifest` is to be published; `current` is the one in the catalog with its kind, name and
+    version, `withdrawn` the digest of the one that was withdrawn: a version belongs to one text.
+    Raises ManifestRefused.
     """
     _check(manifest)
     digest = digest_of(manifest)
     answer = CatalogChanged(
         kind=manifest.kind, name=manifest.name, version=manifest.version, digest=digest
     )
-    before = withdrawn if known is None else digest_of(known)
+    before = withdrawn if current is None else digest_of(current)
     if before not in ("", digest):
-        how = "was withdrawn" if known is None else "is known"
-        raise ManifestRefused(_conflict(manifest, digest, before, how))
-    if known is None:
+        how = "was withdrawn" if current is None else "is known"
+        raise ManifestRefused(
+            Refused(
+                error="conflict",
+                message=(
+                    f"{manifest.kind} {manifest.name} {manifest.version} {how} with another text; "
+                    "publish the change under a new version"
+                ),
+                field="manifest.version",
+                found=f"sha256 {digest}",
+                allowed=f"sha256 {before}, or a version that is not in use",
+            )
+        )
+    if current is None:
         return answer, ManifestPublished(manifest=manifest, digest=digest)
     return answer.model_copy(update={"repeated": True}), None
-
-
-def _conflict(manifest: Manifest, digest: str, before: str, how: str) -> Refused:
-    return Refused(
-        error="conflict",
-        message=(
-            f"{manifest.kind} {manifest.name} {manifest.version} {how} with another text; "
-            "publish the change under a new version"
-        ),
-        field="manifest.version",
-        found=f"sha256 {digest}",
-        allowed=f"sha256 {before}, or a version that is not in use",
-    )
 
 
 def _check(manifest: Manifest) -> None:
@@ -65,29 +64,30 @@ def _check(manifest: Manifest) -> None:
 def _check_defaults(manifest: ScenarioManifest) -> None:
     """Raise ManifestRefused for defaults that would have every request for the scenario refused."""
     parameters = dict(manifest.parameters)
-    if isinstance(queries := parameters.get("queries"), int) and 0 < queries <= MOST_QUERIES:
+    if isinstance(queries := parameters.get("queries"), int) and 0 < queries <= MAX_QUERIES:
         # Whatever their number, one query is enough to have the others checked.
         parameters["queries"] = 1
     try:
         BUILT_IN[manifest.name](parameters, 1, 1)
     except InvalidParameter as error:
         field = f"manifest.parameters.{error.field}"
-        raise ManifestRefused(_invalid(field, str(error.found), error.allowed)) from error
+        raise ManifestRefused(_invalid(field, str(error.actual), error.allowed)) from error
 
 
-def _invalid(field: str, found: str, allowed: str) -> Refused:
-    message = f"{field}: found {found!r}, allowed: {allowed}"
-    return Refused(error="invalid", message=message, field=field, found=found, allowed=allowed)
+def _invalid(field: str, actual: str, allowed: str) -> Refused:
+    message = f"{field}: found {actual!r}, allowed: {allowed}"
+    return Refused(error="invalid", message=message, field=field, found=actual, allowed=allowed)
 
 
 def decide_withdraw(
-    known: Manifest | None, wish: WithdrawManifest, names: tuple[str, ...]
+    current: Manifest | None, wish: WithdrawManifest, names: tuple[str, ...]
 ) -> tuple[CatalogChanged, ManifestWithdrawn]:
     """Return the answer to `withdraw` and the fact that makes it true. Raises ManifestRefused.
 
-    `names` lists what the catalog holds of that kind, for whoever misspelt it.
+    `current` is the manifest in the catalog that `wish` names; `names` are all manifests of its
+    kind, for the error about a misspelt name.
     """
-    if known is None:
+    if current is None:
         raise ManifestRefused(
             Refused(
                 error="unknown",
@@ -102,22 +102,23 @@ def decide_withdraw(
 
 
 def manifest_of(state: RegistryState, kind: str, name: str, version: str) -> Manifest | None:
-    """Return what the catalog holds under a kind, name and version."""
+    """Return the manifest of a `kind`, `name` and `version` in the catalog `state`, or None."""
     return state.manifests.get(manifest_key(kind, name, version))
 
 
 def names_of(state: RegistryState, kind: str) -> tuple[str, ...]:
-    """Return `name version` of everything of a kind, sorted."""
-    found = (each for each in state.manifests.values() if each.kind == kind)
-    return tuple(sorted(f"{each.name} {each.version}" for each in found))
+    """Return `name version` of every manifest of a kind, sorted."""
+    manifests = (manifest for manifest in state.manifests.values() if manifest.kind == kind)
+    return tuple(sorted(f"{manifest.name} {manifest.version}" for manifest in manifests))
 
 
 def decide_lost(
     state: RegistryState, leases: Mapping[str, Lease], revisions: Mapping[str, int]
 ) -> Iterator[AgentLost]:
-    """Yield who is lost: live in the catalog, and no lease of that start is held.
+    """Yield the loss of each agent that is live in the catalog but has no lease.
 
-    `leases` are held now, by agent; `revisions` are the last ones seen, held or not.
+    The lease must be of the same incarnation. `leases` are the current ones by agent, `revisions`
+    the last revision of each lease, also of missing ones. `state` is the catalog's.
     """
     for agent, status in state.agents.items():
         lease = leases.get(agent)
@@ -128,7 +129,7 @@ def decide_lost(
 
 
 def decide_back(state: RegistryState, leases: Mapping[str, Lease]) -> Iterator[AgentAnnounced]:
-    """Yield who was taken as lost and holds its lease all the same: a server was away, not it."""
+    """Yield agents that count as lost but have their lease: a server was away, not the agent."""
     for agent, status in state.agents.items():
         lease = leases.get(agent)
         announcement = status.announcement

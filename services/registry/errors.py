@@ -1,16 +1,16 @@
-"""What can be wrong with what the registry is given."""
+"""Errors of the registry."""
 
 from schemas.request import Refused
 
 
 class RegistryError(Exception):
-    """The registry can't use what it was given."""
+    """The registry can't use its input."""
 
 
 class ManifestRefused(RegistryError):
-    """A manifest can't enter or leave the catalog; `refused` is the answer to whoever asked."""
+    """A manifest can't be added to or removed from the catalog; `refused` is the answer."""
 
     def __init__(self, refused: Refused) -> None:
-        """Carry the answer."""
+        """Give the answer to the command."""
         self.refused = refused
         super().__init__(f"{refused.error}: {refused.message}")

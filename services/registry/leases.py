@@ -1,43 +1,35 @@
-"""Which agents hold their lease: a bucket's entries seen one after the other. Pure."""
+"""The agents that hold a lease: a fold of the entries of the bucket `leases`. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from mlscope.bus.bus import Entry
+from mlscope.bus.records import Entry
 from schemas.agent import Lease
-from schemas.codec import decode_body
-from schemas.errors import MalformedMessage
+from schemas.encoding.codec import decode_body
+from schemas.encoding.errors import MalformedMessage
 
 _PREFIX = "agent-"
 
 
-def _no_leases() -> Mapping[str, Lease]:
-    return MappingProxyType({})
-
-
-def _no_numbers() -> Mapping[str, int]:
-    return MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """Leases by agent: those held, and the last revision of each."""
+    """The current leases by agent, and the last revision of every lease."""
 
-    held: Mapping[str, Lease] = field(default_factory=_no_leases)
-    revisions: Mapping[str, int] = field(default_factory=_no_numbers)
+    by_agent: Mapping[str, Lease] = field(default_factory=lambda: MappingProxyType({}))
+    revisions: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
-    def seen(self, entry: Entry) -> "Leases":
-        """Return the leases after an entry of the bucket; other holders' entries change nothing."""
+    def after(self, entry: Entry) -> "Leases":
+        """Return the leases after an entry of the bucket."""
         if not entry.key.startswith(_PREFIX):
             return self
         agent = entry.key.removeprefix(_PREFIX)
         lease = _lease(entry)
         if lease is None:
-            held = {each: lease for each, lease in self.held.items() if each != agent}
-            return replace(self, held=held)
+            by_agent = {name: lease for name, lease in self.by_agent.items() if name != agent}
+            return replace(self, by_agent=by_agent)
         revisions = {**self.revisions, agent: entry.revision}
-        return Leases({**self.held, agent: lease}, revisions)
+        return Leases({**self.by_agent, agent: lease}, revisions)
 
 
 def lease_key(agent: str) -> str:
@@ -46,7 +38,7 @@ def lease_key(agent: str) -> str:
 
 
 def is_held(entry: Entry | None, incarnation: str) -> bool:
-    """Tell whether an agent's entry in the bucket, None for none, is that start's lease."""
+    """Tell whether an agent's entry (None: it has none) is the lease of this incarnation."""
     lease = None if entry is None else _lease(entry)
     return lease is not None and lease.incarnation == incarnation
 

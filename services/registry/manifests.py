@@ -1,4 +1,4 @@
-"""Reads the manifests that are shipped: YAML files below a folder (I/O)."""
+"""Reads manifests from YAML files in a folder (I/O)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,14 +10,14 @@ from schemas.manifest import Manifest
 
 
 def folder_of(kind: str) -> str:
-    """Return the name of the folder that holds a kind's manifests, as `models`."""
+    """Return the name of the folder for a kind of manifests, such as `models`."""
     return kind if kind.endswith("ware") else f"{kind}s"
 
 
 def read_manifests(folder: Path) -> Iterator[Manifest | ManifestFaulty]:
-    """Yield each manifest below `folder/{models,frameworks,…}`, in the order of the paths.
+    """Yield each manifest in `folder/{models,frameworks,…}`, sorted by path.
 
-    What can't be read comes as the error that says why; the others are read all the same.
+    For a file that can't be read the error is yielded, and reading continues.
     """
     for kind in kinds():
         for path in sorted((folder / folder_of(kind)).rglob("*.y*ml")):
@@ -28,9 +28,9 @@ def read_manifests(folder: Path) -> Iterator[Manifest | ManifestFaulty]:
 
 
 def read_manifest(path: Path, kind: str = "", checks: tuple[Check, ...] = (faults_in,)) -> Manifest:
-    """Return the manifest in a file; `kind` is used where the file says none.
+    """Return the manifest in the file at `path`, checked by `checks`.
 
-    Raises ManifestFaulty.
+    `kind` is the kind of a manifest whose file gives none. Raises ManifestFaulty.
     """
     try:
         if path.stat().st_size > MOST_BYTES:

@@ -1,4 +1,4 @@
-"""The registry as a service: folds fleet and manifests, answers, notices who is lost."""
+"""The registry as a service: follows agents and manifests, answers commands, notices losses."""
 
 import asyncio
 import contextlib
@@ -7,36 +7,39 @@ import time
 from importlib.metadata import version
 from typing import Any
 
-from mlscope.bus.bus import Bus, ServiceFacts
+from mlscope.bus.bus import Bus
+from mlscope.bus.envelopes import dead_letter
 from mlscope.bus.errors import BusError
-from mlscope.bus.letters import dead_letter
+from mlscope.bus.records import ServiceInfo
 from mlscope.manifests.errors import ManifestFaulty
+from mlscope.serving import run_until_stopped
 from mlscope.settings import Settings
 from schemas.agent import AgentAnnounced, AgentLost
 from schemas.manifest import ManifestPublished
 from schemas.message import derived_id
 from schemas.request import PublishManifest, ShowCatalog, WithdrawManifest
 from schemas.subjects import command_subject, facts_of
-from services.registry.answers import Answers
 from services.registry.bucket import CatalogBucket
+from services.registry.commands import RegistryCommands
 from services.registry.decide import decide_back, decide_lost
 from services.registry.errors import ManifestRefused
 from services.registry.leases import Leases, is_held, lease_key
 from services.registry.manifests import read_manifests
 from services.registry.state import Memory, RegistryState, digest, evolve
-from services.registry.texts import Texts
+from services.registry.texts import CatalogTexts
 
 LEASES = "leases"
-_AT_ONCE = 32
-#: before a shipped manifest is tried again that the bus did not take
-_AGAIN_S = 1.0
+_CONCURRENT_PUBLICATIONS = 32
+#: pause before publishing a shipped manifest is retried
+_RETRY_S = 1.0
 _log = logging.getLogger(__name__)
 
 
 async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
-    """Keep the catalog until `stop` is set."""
+    """Run the registry on `bus`, by `settings`, until `stop` is set."""
     registry = Registry(bus, settings)
-    loops = (
+    await run_until_stopped(
+        stop,
         registry.follow(facts_of(AgentAnnounced), registry.fleet_known),
         registry.follow(facts_of(ManifestPublished), registry.manifests_known),
         registry.bucket.watch(),
@@ -45,45 +48,33 @@ async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
         registry.look_after(),
         registry.work_off(),
     )
-    tasks = [asyncio.create_task(loop) for loop in (*loops, _wait(stop))]
-    try:
-        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in ended:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-
-
-async def _wait(stop: asyncio.Event) -> None:
-    await stop.wait()
 
 
 class Registry:
-    """One instance: its fold, its view of the leases, its answers."""
+    """One registry: its catalog, its view of the leases, its answers."""
 
     def __init__(self, bus: Bus, settings: Settings) -> None:
-        """Start from nothing; the loops of `serve` do the rest."""
-        self.state = RegistryState(memory=_memory(settings))
+        """Start empty; the loops of `serve` fill it."""
+        forget_after_ns = int(settings.forget_agents_after_s * 1e9)
+        self.state = RegistryState(memory=Memory(forget_after_ns, settings.max_gone_agents))
         self.bucket = CatalogBucket(bus, 2 * settings.heartbeat_s)
-        self._texts = Texts()
+        self._texts = CatalogTexts()
         self.fleet_known = asyncio.Event()
         self.manifests_known = asyncio.Event()
         self._leases_known = asyncio.Event()
-        #: while hundreds of manifests come at once the bucket is mended behind the last one
+        #: while hundreds of manifests are published, the bucket is written once after the last one
         self._is_publishing = True
         self._leases = Leases()
         self._missing_since: dict[tuple[str, str], float] = {}
         self._bus = bus
         self._settings = settings
-        self._answers = Answers(bus, self)
+        self._answers = RegistryCommands(bus, self)
 
-    async def follow(self, filter_subject: str, known: asyncio.Event) -> None:
-        """Fold every fact on a filter, for ever; `known` is set once caught up."""
+    async def follow(self, filter_subject: str, caught_up: asyncio.Event) -> None:
+        """Fold every fact on a filter, without end; set `caught_up` once all were read."""
         async for recorded in self._bus.follow(filter_subject):
             if recorded is None:
-                known.set()
+                caught_up.set()
                 continue
             before, self.state = self.state, evolve(self.state, recorded)
             changed = (
@@ -94,7 +85,7 @@ class Registry:
                 await self._mend()
 
     async def _mend(self) -> bool:
-        """Bring the bucket up to the fold; False when it is not: `look_after` tries again."""
+        """Write the bucket; return False if that failed, which `look_after` retries."""
         try:
             return await self.bucket.mend(self._texts.of(self.state))
         except BusError as error:
@@ -105,7 +96,7 @@ class Registry:
         return self.fleet_known.is_set() and self.manifests_known.is_set()
 
     async def open(self) -> None:
-        """Once caught up: publish what is shipped, write the bucket, answer; then stay."""
+        """Once caught up: publish the shipped manifests, write the bucket, answer commands."""
         await self.fleet_known.wait()
         await self.manifests_known.wait()
         await self._publish_shipped()
@@ -116,7 +107,7 @@ class Registry:
             subject = command_subject(command)
             await self._bus.answer(subject, self._answers.answer, queue="registry")
         await self._bus.announce(
-            ServiceFacts(
+            ServiceInfo(
                 "registry",
                 version("mlscope"),
                 "Knows what can run where.",
@@ -127,42 +118,41 @@ class Registry:
         await asyncio.Event().wait()
 
     def stats(self) -> dict[str, object]:
-        """Return what `$SRV.STATS` tells: the digest of the fold and how far it has come."""
+        """Return the data for `$SRV.STATS`: the digest of the catalog and the sequences folded."""
         return {
             "digest": digest(self.state),
             "sequence": {
                 "FLEET": self.state.fleet_sequence,
                 "CATALOG": self.state.catalog_sequence,
             },
-            "agents": sum(each.state == "live" for each in self.state.agents.values()),
+            "agents": sum(status.state == "live" for status in self.state.agents.values()),
         }
 
     async def _publish_shipped(self) -> None:
-        free = asyncio.Semaphore(_AT_ONCE)
+        free = asyncio.Semaphore(_CONCURRENT_PUBLICATIONS)
 
-        async def publish(shipped: Any) -> None:
+        async def publish(manifest: Any) -> None:
+            if isinstance(manifest, ManifestFaulty):
+                await self._bury(manifest.file, str(manifest))
+                return
+            while True:
+                try:
+                    await self._answers.publish(manifest)
+                except ManifestRefused as error:
+                    await self._bury(f"{manifest.kind} {manifest.name}", error.refused.message)
+                except BusError as error:
+                    _log.warning("shipped manifest not published yet: %s", error)
+                    await asyncio.sleep(_RETRY_S)
+                    continue
+                return
+
+        async def publish_in_turn(manifest: Any) -> None:
             async with free:
-                await self._publish_one(shipped)
+                await publish(manifest)
 
-        await asyncio.gather(*map(publish, await asyncio.to_thread(self._shipped)))
-
-    async def _publish_one(self, manifest: Any) -> None:
-        if isinstance(manifest, ManifestFaulty):
-            await self._bury(manifest.file, str(manifest))
-            return
-        while True:
-            try:
-                await self._answers.publish(manifest)
-            except ManifestRefused as error:
-                await self._bury(f"{manifest.kind} {manifest.name}", error.refused.message)
-            except BusError as error:
-                _log.warning("shipped manifest not published yet: %s", error)
-                await asyncio.sleep(_AGAIN_S)
-                continue
-            return
-
-    def _shipped(self) -> list[Any]:
-        return list(read_manifests(self._settings.manifests_folder))
+        folder = self._settings.manifests_folder
+        shipped = await asyncio.to_thread(lambda: list(read_manifests(folder)))
+        await asyncio.gather(*map(publish_in_turn, shipped))
 
     async def _bury(self, name: str, reason: str) -> None:
         _log.error("shipped manifest refused", extra={"manifest": name, "reason": reason})
@@ -171,15 +161,15 @@ class Registry:
         await self._bus.publish(letter, id=fact_id)
 
     async def watch_leases(self) -> None:
-        """Take in leases as they are renewed and run out."""
+        """Follow the leases as they are renewed and expire, without end."""
         async for entry in self._bus.watch(LEASES):
             if entry is None:
                 self._leases_known.set()
             else:
-                self._leases = self._leases.seen(entry)
+                self._leases = self._leases.after(entry)
 
     async def look_after(self) -> None:
-        """Record who is lost and who is back, and mend the bucket, every heartbeat."""
+        """At every heartbeat, record lost and returned agents and write the bucket."""
         await self._leases_known.wait()
         while True:
             await asyncio.sleep(self._settings.heartbeat_s)
@@ -187,18 +177,23 @@ class Registry:
                 continue
             try:
                 await self._record_lost()
-                await self._record_back()
+                for fact in list(decide_back(self.state, self._leases.by_agent)):
+                    since_ns = self.state.agents[fact.agent].since_ns
+                    cause = f"{fact.agent} {fact.announcement.incarnation} back"
+                    fact_id = derived_id(cause, fact.schema_name(), since_ns)
+                    await self._bus.publish(fact, id=fact_id)
                 await self.bucket.mend(self._texts.of(self.state))
             except BusError as error:
-                _log.warning("looked after nobody: %s", error)
+                _log.warning("lost and returned agents not recorded for now: %s", error)
 
     async def _record_lost(self) -> None:
-        """Record whose lease is gone for two heartbeats: a server that was away loses them all.
+        """Record agents whose lease is missing for two heartbeats.
 
-        A lease that another start of the agent holds is gone too.
+        A server that was away loses all leases at once, which agents renew soon. A lease of another
+        incarnation of the agent counts as missing.
         """
         now_s = time.monotonic()
-        missing = decide_lost(self.state, self._leases.held, self._leases.revisions)
+        missing = decide_lost(self.state, self._leases.by_agent, self._leases.revisions)
         lost = {(fact.agent, fact.incarnation): fact for fact in missing}
         since = {who: self._missing_since.get(who, now_s) for who in lost}
         self._missing_since = since
@@ -208,25 +203,19 @@ class Registry:
             if not is_held(await self._bus.get(LEASES, lease_key(fact.agent)), fact.incarnation):
                 await self._bus.publish(fact, id=lost_id(fact))
 
-    async def _record_back(self) -> None:
-        for fact in list(decide_back(self.state, self._leases.held)):
-            since_ns = self.state.agents[fact.agent].since_ns
-            cause = f"{fact.agent} {fact.announcement.incarnation} back"
-            await self._bus.publish(fact, id=derived_id(cause, fact.schema_name(), since_ns))
-
     async def work_off(self) -> None:
-        """Acknowledge each fact of the fleet once the bucket shows it."""
+        """Acknowledge each fact about agents once the bucket contains it, without end."""
         await self.fleet_known.wait()
         await self.manifests_known.wait()
         async for deliveries in self._bus.deliveries("registry", batch=64):
-            await self.reached(fleet=max(each.recorded.sequence for each in deliveries))
+            await self.reached(fleet=max(fact.recorded.sequence for fact in deliveries))
             is_shown = await self._mend()
             for delivery in deliveries:
                 with contextlib.suppress(BusError):
                     await (delivery.ack() if is_shown else delivery.retry())
 
     async def reached(self, *, fleet: int = 0, catalog: int = 0) -> None:
-        """Return once the fold has come so far, or after a bounded wait."""
+        """Return once the catalog includes these sequences, or after a bounded wait."""
         pause_s = 0.001
         for _ in range(16):
             if self.state.fleet_sequence >= fleet and self.state.catalog_sequence >= catalog:
@@ -235,11 +224,7 @@ class Registry:
             pause_s = min(2 * pause_s, 0.5)
 
 
-def _memory(settings: Settings) -> Memory:
-    return Memory(int(settings.forget_agents_after_s * 1e9), settings.max_gone_agents)
-
-
 def lost_id(fact: AgentLost) -> str:
-    """Return the id of a loss: the same from every registry that noticed it."""
+    """Return the id of a loss: the same from every registry that notices it."""
     cause = f"lease {fact.agent} {fact.incarnation}"
     return derived_id(cause, fact.schema_name(), fact.revision)

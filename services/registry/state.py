@@ -1,8 +1,8 @@
-"""The catalog as a fold of what agents and the registry said. Pure.
+"""The catalog as a fold of the facts of agents and of the registry. Pure.
 
-Agents and manifests lie in two streams; neither depends on the other, so any interleaving of
-the two gives the same state. Agents gone for long are forgotten by the times of the fleet's facts
-alone, so that the same log gives the same state whenever it is folded.
+Facts about agents and manifests are in two streams, independent of each other, so any interleaving
+gives the same state. Agents that left long ago are removed by the times in the facts alone, so
+that the same log always gives the same state.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from mlscope.bus.bus import Recorded
+from mlscope.bus.records import Recorded
 from mlscope.manifests.constraints import constraint_of, satisfies
 from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
 from schemas.manifest import Manifest, ManifestPublished, ManifestWithdrawn
@@ -21,21 +21,9 @@ from schemas.status import AgentStatus, Catalog
 from schemas.subjects import manifest_key
 
 
-def _no_agents() -> Mapping[str, AgentStatus]:
-    return MappingProxyType({})
-
-
-def _no_manifests() -> Mapping[str, Manifest]:
-    return MappingProxyType({})
-
-
-def _no_digests() -> Mapping[str, str]:
-    return MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """How long agents that left or were lost stay in the catalog, and how many of them."""
+    """The time for which agents that left or were lost stay in the catalog, and their number."""
 
     gone_ns: int = 86_400 * 1_000_000_000
     most_gone: int = 256
@@ -45,19 +33,19 @@ class Memory:
 class RegistryState:
     """Agents by id, manifests by key, and the last sequence folded of each stream.
 
-    `withdrawn` holds the digest of what a key last stood for when it was withdrawn.
+    `withdrawn` holds, by key, the digest of a manifest when it was withdrawn.
     """
 
-    agents: Mapping[str, AgentStatus] = field(default_factory=_no_agents)
-    manifests: Mapping[str, Manifest] = field(default_factory=_no_manifests)
-    withdrawn: Mapping[str, str] = field(default_factory=_no_digests)
+    agents: Mapping[str, AgentStatus] = field(default_factory=lambda: MappingProxyType({}))
+    manifests: Mapping[str, Manifest] = field(default_factory=lambda: MappingProxyType({}))
+    withdrawn: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     fleet_sequence: int = 0
     catalog_sequence: int = 0
     memory: Memory = Memory()
 
 
 def evolve(state: RegistryState, recorded: Recorded) -> RegistryState:
-    """Return the state after a fact; a fact said twice changes nothing the second time."""
+    """Return the state after a fact; a repeated fact has no further effect."""
     step = _STEPS.get(type(recorded.fact))
     if step is None:
         return state
@@ -69,7 +57,7 @@ def evolve(state: RegistryState, recorded: Recorded) -> RegistryState:
 
 
 def _forget(state: RegistryState, now_ns: int) -> RegistryState:
-    """Drop who has been gone for too long by the time of a fact, and the longest gone of many."""
+    """Remove agents that have been gone for too long at `now_ns`, and the oldest of too many."""
     gone = sorted(
         (status.since_ns, agent) for agent, status in state.agents.items() if status.state != "live"
     )
@@ -81,12 +69,12 @@ def _forget(state: RegistryState, now_ns: int) -> RegistryState:
     }
     if not dropped:
         return state
-    kept = {agent: status for agent, status in state.agents.items() if agent not in dropped}
-    return replace(state, agents=kept)
+    remaining = {agent: status for agent, status in state.agents.items() if agent not in dropped}
+    return replace(state, agents=remaining)
 
 
 def fold(log: Iterable[Recorded], memory: Memory | None = None) -> RegistryState:
-    """Return the state a whole log leads to."""
+    """Return the state after all facts of a log."""
     state = RegistryState(memory=memory or Memory())
     for recorded in log:
         state = evolve(state, recorded)
@@ -99,8 +87,8 @@ def _announced(state: RegistryState, recorded: Recorded) -> RegistryState:
     status = AgentStatus(
         announcement=fact.announcement, state="live", since_ns=recorded.envelope.time_ns
     )
-    known = state.agents.get(fact.agent)
-    if known is not None and known.model_copy(update={"since_ns": status.since_ns}) == status:
+    current = state.agents.get(fact.agent)
+    if current is not None and current.model_copy(update={"since_ns": status.since_ns}) == status:
         return state
     return replace(state, agents={**state.agents, fact.agent: status})
 
@@ -108,13 +96,13 @@ def _announced(state: RegistryState, recorded: Recorded) -> RegistryState:
 def _gone(state: RegistryState, recorded: Recorded) -> RegistryState:
     fact = recorded.fact
     assert isinstance(fact, AgentLeft | AgentLost)
-    known = state.agents.get(fact.agent)
-    if known is None or known.announcement.incarnation != fact.incarnation:
+    current = state.agents.get(fact.agent)
+    if current is None or current.announcement.incarnation != fact.incarnation:
         return state
-    if known.state != "live":
+    if current.state != "live":
         return state
     how = "left" if isinstance(fact, AgentLeft) else "lost"
-    gone = known.model_copy(update={"state": how, "since_ns": recorded.envelope.time_ns})
+    gone = current.model_copy(update={"state": how, "since_ns": recorded.envelope.time_ns})
     return replace(state, agents={**state.agents, fact.agent: gone})
 
 
@@ -129,11 +117,15 @@ def _withdrawn(state: RegistryState, recorded: Recorded) -> RegistryState:
     fact = recorded.fact
     assert isinstance(fact, ManifestWithdrawn)
     key = manifest_key(fact.kind, fact.name, fact.version)
-    known = state.manifests.get(key)
-    if known is None:
+    current = state.manifests.get(key)
+    if current is None:
         return state
-    left = {each: manifest for each, manifest in state.manifests.items() if each != key}
-    return replace(state, manifests=left, withdrawn={**state.withdrawn, key: digest_of(known)})
+    remaining = {
+        other_key: manifest for other_key, manifest in state.manifests.items() if other_key != key
+    }
+    return replace(
+        state, manifests=remaining, withdrawn={**state.withdrawn, key: digest_of(current)}
+    )
 
 
 _STEPS: Mapping[type[Fact], Callable[[RegistryState, Recorded], RegistryState]] = MappingProxyType(
@@ -148,12 +140,12 @@ _STEPS: Mapping[type[Fact], Callable[[RegistryState, Recorded], RegistryState]] 
 
 
 def key_of(manifest: Manifest) -> str:
-    """Return the key a manifest goes by."""
+    """Return the key of a manifest."""
     return manifest_key(manifest.kind, manifest.name, manifest.version)
 
 
 def canonical(message: Message) -> str:
-    """Return a message as canonical JSON: keys sorted, no spaces, names on the wire."""
+    """Return a message as canonical JSON: sorted keys, no spaces, the names of the wire format."""
     return _dumped(message.model_dump(mode="json"))
 
 
@@ -167,14 +159,14 @@ def _dumped(value: Any) -> str:
 
 
 def digest(state: RegistryState) -> str:
-    """Return the sha256 of everything in the catalog, in hex; the same log gives the same."""
+    """Return the sha256 of the whole catalog, in hex; equal logs give equal digests."""
     return hashlib.sha256(_dumped(entries(state)).encode()).hexdigest()
 
 
 def entries(state: RegistryState) -> dict[str, str]:
-    """Return the bucket `catalog` as it should be: key to JSON text."""
-    agents = {agent_key(agent): canonical(each) for agent, each in state.agents.items()}
-    return agents | {key: canonical(each) for key, each in state.manifests.items()}
+    """Return the content of the bucket `catalog`: JSON text by key."""
+    agents = {agent_key(agent): canonical(message) for agent, message in state.agents.items()}
+    return agents | {key: canonical(message) for key, message in state.manifests.items()}
 
 
 def agent_key(agent: str) -> str:
@@ -183,21 +175,21 @@ def agent_key(agent: str) -> str:
 
 
 def catalog_of(state: RegistryState, kind: str = "", name: str = "", version: str = "") -> Catalog:
-    """Return what can run where, sorted; only of one kind or name, or fitting versions, if given.
+    """Return the catalog of `state`, sorted by name and version.
 
-    Raises BadConstraint.
+    A non-empty `kind`, `name` or `version` (a constraint) selects entries. Raises BadConstraint.
     """
     fitting = constraint_of(version)
 
-    def some(wanted: str) -> tuple[Any, ...]:
-        if kind not in ("", wanted):
+    def some(wanted_kind: str) -> tuple[Any, ...]:
+        if kind not in ("", wanted_kind):
             return ()
-        found = (
+        manifests = (
             m
             for m in state.manifests.values()
-            if m.kind == wanted and name in ("", m.name) and satisfies(m.version, fitting)
+            if m.kind == wanted_kind and name in ("", m.name) and satisfies(m.version, fitting)
         )
-        return tuple(sorted(found, key=lambda manifest: (manifest.name, manifest.version)))
+        return tuple(sorted(manifests, key=lambda manifest: (manifest.name, manifest.version)))
 
     agents = (state.agents[agent] for agent in sorted(state.agents) if name in ("", agent))
     return Catalog(

@@ -1,26 +1,25 @@
-"""The bucket's texts, each made once: of hundreds of manifests one changes at a time."""
+"""The texts of the bucket `catalog`, cached because few of hundreds of manifests change at once."""
 
 from schemas.message import Message
 from services.registry.state import RegistryState, agent_key, canonical
 
 
-class Texts:
-    """What `entries` returns, remembered as long as the messages stay the same objects."""
+class CatalogTexts:
+    """The result of `entries`, with cached texts of messages that are the same objects."""
 
     def __init__(self) -> None:
-        self._made: dict[str, tuple[Message, str]] = {}
+        self._cached: dict[str, tuple[Message, str]] = {}
 
     def of(self, state: RegistryState) -> dict[str, str]:
-        """Return the bucket `catalog` as it should be: key to JSON text, agents first."""
+        """Return the content of the bucket `catalog`: JSON text by key, agents first."""
         messages: dict[str, Message] = {
-            agent_key(agent): each for agent, each in state.agents.items()
+            agent_key(agent): message for agent, message in state.agents.items()
         }
         messages |= state.manifests
-        self._made = {key: self._text(key, each) for key, each in messages.items()}
-        return {key: text for key, (_, text) in self._made.items()}
-
-    def _text(self, key: str, message: Message) -> tuple[Message, str]:
-        known = self._made.get(key)
-        if known is not None and known[0] is message:
-            return known
-        return message, canonical(message)
+        cached, self._cached = self._cached, {}
+        for key, message in messages.items():
+            entry = cached.get(key)
+            if entry is None or entry[0] is not message:
+                entry = message, canonical(message)
+            self._cached[key] = entry
+        return {key: text for key, (_, text) in self._cached.items()}

@@ -1,7 +1,9 @@
-"""The scheduler: who runs what, when, and what becomes of it.
+"""The scheduler: which agent runs what, when, and how each evaluation ends.
 
 Owns: the decisions of every evaluation, and the load of remote runs.
-Hears: `evaluate`, `cancel`; what agents, collector and analyzer say of runs; the catalog.
-Says: Evaluation*, RunStarted, RunIssued, RunInterrupted, QueriesAnswered of remote runs.
+Receives: `evaluate`, `cancel`; reports on runs by agents, collector and analyzer; the catalog.
+Publishes: Evaluation*, RunStarted, RunIssued, RunInterrupted, QueriesAnswered of remote runs.
 Does not know: models, frameworks, spans, tables, the database.
+
+`evaluation/` decides and `placement/` plans, both pure; `remote_load/` issues loads.
 """

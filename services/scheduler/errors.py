@@ -1,20 +1,20 @@
-"""Why the scheduler can't do what it was asked."""
+"""Errors of the scheduler, and the refusals that it answers."""
 
 from collections.abc import Iterable
 
-from schemas.faults import short
+from schemas.encoding.faults import abbreviate
 from schemas.request import AgentReason, Refused
 
 
 class SchedulerError(Exception):
-    """The scheduler can't do that."""
+    """The scheduler cannot do that."""
 
 
 class RequestRefused(SchedulerError):
-    """A request can't be met; `refused` is the answer to whoever asked."""
+    """A request cannot be met; `refused` is the answer to its sender."""
 
     def __init__(self, refused: Refused) -> None:
-        """Carry the answer."""
+        """Keep the answer."""
         self.refused = refused
         super().__init__(f"{refused.error}: {refused.message}")
 
@@ -24,30 +24,30 @@ class IssuerFailed(SchedulerError):
 
 
 class Undecided(SchedulerError):
-    """Others wrote first again and again."""
+    """Other schedulers recorded decisions first, again and again."""
 
 
 def invalid(field: str, found: object, allowed: str) -> RequestRefused:
-    """Return the refusal of a field's value."""
-    message = f"{field}: found {short(found)}, allowed: {allowed}"
+    """Return the refusal of a `field` whose value `found` is not among those `allowed`."""
+    message = f"{field}: found {abbreviate(found)}, allowed: {allowed}"
     return RequestRefused(
         Refused(error="invalid", message=message, field=field, found=str(found), allowed=allowed)
     )
 
 
-def unknown(field: str, found: str, near: Iterable[str]) -> RequestRefused:
-    """Return the refusal of a name nobody knows, with the names nearest to it."""
-    allowed = ", ".join(near)
-    message = f"{field}: nothing is called {short(found)}"
+def unknown(field: str, name: str, similar: Iterable[str]) -> RequestRefused:
+    """Return the refusal of a `field` with an unknown `name`, with `similar` names."""
+    allowed = ", ".join(similar)
+    message = f"{field}: nothing is called {abbreviate(name)}"
     if allowed:
-        message += f"; near it: {allowed}"
+        message += f"; similar: {allowed}"
     return RequestRefused(
-        Refused(error="unknown", message=message, field=field, found=found, allowed=allowed)
+        Refused(error="unknown", message=message, field=field, found=name, allowed=allowed)
     )
 
 
 def unsatisfiable(reasons: tuple[AgentReason, ...]) -> RequestRefused:
-    """Return the refusal that says, agent by agent, why none fits."""
-    each = "; ".join(f"{reason.agent}: {reason.reason}" for reason in reasons[:20])
-    message = f"no agent fits: {each}" if each else "no agent is known"
+    """Return the refusal of a request that no agent fits, with the reason for each agent."""
+    texts = "; ".join(f"{reason.agent}: {reason.reason}" for reason in reasons[:20])
+    message = f"no agent fits: {texts}" if texts else "no agent is known"
     return RequestRefused(Refused(error="unsatisfiable", message=message, agents=reasons))

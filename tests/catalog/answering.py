@@ -12,10 +12,10 @@ from mlscope.manifests.variants import variant_for
 from schemas.batch import OutputsPredicted
 from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.plan import Subject
-from services.agent.bringing import bring_for
-from services.agent.execution import Execution
-from services.agent.process import WorkerProcess
-from services.agent.telling import Telling
+from services.agent.fetching.fetching import fetch_for_subject
+from services.agent.host.execution import Execution
+from services.agent.host.outcome_publisher import OutcomePublisher
+from services.agent.host.process import WorkerProcess
 from tests.services.agent.builders import MANIFESTS, Kept, a_run, an_order, limits
 
 CATALOG = MANIFESTS / "models"
@@ -33,6 +33,7 @@ class Host:
     cache_max_bytes: int = 1 << 30
     hub_url: str = ""
     manifests_folder: Path = MANIFESTS
+    dataset_folders: tuple[str, ...] = ()
 
     def hub_token(self) -> str | None:
         """Return that there is none."""
@@ -90,8 +91,8 @@ async def answers_of(subject: Subject, folder: Path, batch_size: int = 1) -> lis
     kept = Kept()
     worker = await WorkerProcess.start("w", limits(folder))
     try:
-        worker.take(await bring_for(subject, Host(folder / "cache")))
-        await Execution(Telling(order, kept), worker, MANIFESTS, SILENCE_S).carry_out()
+        worker.keep_assets(await fetch_for_subject(subject, Host(folder / "cache")))
+        await Execution(OutcomePublisher(order, kept), worker, MANIFESTS, SILENCE_S).carry_out()
     finally:
         await worker.close()
     done = kept.completed()

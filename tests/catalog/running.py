@@ -18,12 +18,13 @@ import numpy.typing as npt
 
 from mlscope.assets.addresses import FileSource, PackageSource, Source
 from mlscope.assets.packages import installed_file
+from mlscope.manifests.ports import is_constant
 from mlscope.manifests.variants import variant_for
 from schemas.manifest import Assets, ModelManifest, Port
-from services.agent.assets import source_of
-from services.agent.finite import output_named
-from services.agent.pipeline import is_constant, pipeline_of, steps_of
+from services.agent.link.checked_files import source_of
 from services.agent.predictors import OpenRequest, Tensors, predictor_named
+from services.agent.worker.queries.non_finite import output_named
+from services.agent.worker.queries.pipeline import pipeline_of, steps_of
 from tests.catalog.answering import CATALOG, model_of
 from tests.catalog.torchvision_here import importable
 
@@ -179,10 +180,10 @@ def _kept_apart(model: ModelManifest, answers: Tensors, turned: Tensors) -> bool
 def _features(pipeline: Any, answers: Tensors) -> list[int]:
     """Return how many features each output's steps make of the first sample."""
     counts = []
-    for port in pipeline.behind:
+    for port in pipeline.after:
         value = output_named(answers, port.name)
         for step in port.steps:
-            others = [output_named(answers, other) for other in step.others]
+            others = [output_named(answers, other) for other in step.extra_outputs]
             value = step.apply(value, *others)
         counts.append(len(value[0]) if port.steps else 1)
     return counts

@@ -64,10 +64,10 @@ async def test_a_file_is_what_it_is(framework: str, tmp_path: Path) -> None:
     ("name", "framework"),
     [
         ("silero-vad", "onnxruntime"),
-        ("silero-vad-any-rate", "onnxruntime"),
-        ("silero-vad-half", "onnxruntime"),
-        ("silero-vad-openvino", "onnxruntime"),
-        ("silero-vad-openvino", "openvino"),
+        pytest.param("silero-vad-any-rate", "onnxruntime", marks=pytest.mark.long),
+        pytest.param("silero-vad-half", "onnxruntime", marks=pytest.mark.long),
+        pytest.param("silero-vad-openvino", "onnxruntime", marks=pytest.mark.long),
+        pytest.param("silero-vad-openvino", "openvino", marks=pytest.mark.long),
     ],
 )
 async def test_speech_is_told_from_other_sounds(name: str, framework: str, tmp_path: Path) -> None:
@@ -78,7 +78,10 @@ async def test_speech_is_told_from_other_sounds(name: str, framework: str, tmp_p
     assert max(p for p, is_speech in zip(likely, speech, strict=True) if not is_speech) < 0.1
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize(
+    "number",
+    [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)],
+)
 async def test_photos_are_what_they_show(number: int, tmp_path: Path) -> None:
     """The labels were committed first; EfficientNet-Lite0's ONNX export knows 9 of 9 in 5."""
     subject = subject_of(f"efficientnet-lite{number}-pytorch")
@@ -90,7 +93,7 @@ async def test_photos_are_what_they_show(number: int, tmp_path: Path) -> None:
     assert sum(known) >= 8, best(answers)
 
 
-@pytest.mark.parametrize("framework", ["pytorch", "jax"])
+@pytest.mark.parametrize("framework", ["pytorch", pytest.param("jax", marks=pytest.mark.long)])
 async def test_texts_of_like_meaning_lie_together(framework: str, tmp_path: Path) -> None:
     subject = subject_of("all-minilm-l6-v2", framework)
     vectors = np.stack([values(each) for each in await answers_of(subject, tmp_path, 2)])
@@ -99,7 +102,14 @@ async def test_texts_of_like_meaning_lie_together(framework: str, tmp_path: Path
     assert min(likeness[0, 1], likeness[2, 3]) > likeness[:2, 2:].max() + 0.2
 
 
-@pytest.mark.parametrize("name", ["front", "back", "short-range"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "front",
+        pytest.param("back", marks=pytest.mark.long),
+        pytest.param("short-range", marks=pytest.mark.long),
+    ],
+)
 async def test_a_face_is_found_where_one_is(name: str, tmp_path: Path) -> None:
     subject = subject_of(f"mediapipe-face-detection-{name}")
     answers = await answers_of(subject, tmp_path)

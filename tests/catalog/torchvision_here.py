@@ -8,7 +8,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from cli.catalog.torchvision import declare_operators
+from tools.catalog.torchvision import declare_operators
 
 
 def importable() -> None:

@@ -18,7 +18,7 @@ from mlscope.client.errors import (
     StillRunning,
 )
 from mlscope.settings import InvalidSetting
-from schemas.errors import MalformedMessage
+from schemas.encoding.errors import MalformedMessage
 from schemas.request import AgentReason, Refused
 
 

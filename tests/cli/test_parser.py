@@ -30,12 +30,12 @@ def said(parser: argparse.ArgumentParser, words: str, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ("wach", "tool: COMMAND: nothing is called 'wach'; did you mean watch?"),
-        ("zzz", "tool: COMMAND: nothing is called 'zzz'; there are: run, watch"),
-        ("run m --batchsize=2", "tool run: no option --batchsize; did you mean --batch-size?"),
-        ("run m --zzz", "tool run: no option --zzz"),
-        ("run m n", "tool run: 'n' is one argument too many"),
-        ("run m --form cvs", "tool run: --form: nothing is called 'cvs'; did you mean csv?"),
+        ("wach", "tool: COMMAND: unknown value 'wach'; did you mean watch?"),
+        ("zzz", "tool: COMMAND: unknown value 'zzz'; choose from: run, watch"),
+        ("run m --batchsize=2", "tool run: unknown option --batchsize; did you mean --batch-size?"),
+        ("run m --zzz", "tool run: unknown option --zzz"),
+        ("run m n", "tool run: unexpected argument 'n'"),
+        ("run m --form cvs", "tool run: --form: unknown value 'cvs'; did you mean csv?"),
         ("run", "tool run: the following arguments are required: MODEL"),
     ],
 )
@@ -83,5 +83,5 @@ def test_one_word_too_many_is_still_named(capsys: pytest.CaptureFixture[str]) ->
     one.add_argument("kind")
     one.add_argument("word", nargs="?")
     one.add_argument("--form")
-    assert "'c' is one argument too many" in said(one, "a --form x b c", capsys)
-    assert "no option --from; did you mean --form?" in said(one, "a --from x", capsys)
+    assert "unexpected argument 'c'" in said(one, "a --form x b c", capsys)
+    assert "unknown option --from; did you mean --form?" in said(one, "a --from x", capsys)

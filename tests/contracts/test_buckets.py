@@ -6,8 +6,9 @@ from contextlib import aclosing
 
 import pytest
 
-from mlscope.bus.bus import Bus, Entry
+from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Conflict
+from mlscope.bus.records import Entry
 from tests.contracts.worlds import World
 
 

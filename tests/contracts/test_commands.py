@@ -8,10 +8,11 @@ from contextlib import aclosing
 import msgpack
 import pytest
 
-from mlscope.bus.bus import Asked, Bus, ServiceFacts
+from mlscope.bus.bus import Bus
 from mlscope.bus.errors import NoAnswer
-from schemas.codec import decode_body, encode_body, is_json
+from mlscope.bus.records import ReceivedCommand, ServiceInfo
 from schemas.dead import LetterBuried
+from schemas.encoding.codec import decode_body, encode_body, is_json
 from schemas.request import Refused
 from schemas.subjects import facts_of
 from tests.contracts.facts import E, a_fact
@@ -20,7 +21,7 @@ from tests.contracts.worlds import World
 SUBJECT = "mlscope.v1.request.catalog"
 
 
-async def _echo(asked: Asked) -> bytes:
+async def _echo(asked: ReceivedCommand) -> bytes:
     return asked.subject.encode() + b" " + asked.body
 
 
@@ -36,7 +37,7 @@ async def test_nobody_there_is_told_at_once(bus: Bus) -> None:
 
 
 async def test_no_answer_in_time(bus: Bus) -> None:
-    async def silent(_: Asked) -> bytes | None:
+    async def silent(_: ReceivedCommand) -> bytes | None:
         return None
 
     await bus.answer(SUBJECT, silent, queue="registry")
@@ -49,7 +50,7 @@ async def test_one_of_a_queue_group_answers(world: World) -> None:
     async with world.connect("one") as one, world.connect("two") as two:
         for bus in (one, two):
 
-            async def told(_: Asked, name: str = bus.name) -> bytes:
+            async def told(_: ReceivedCommand, name: str = bus.name) -> bytes:
                 asked.append(name)
                 return name.encode()
 
@@ -62,7 +63,7 @@ async def test_one_of_a_queue_group_answers(world: World) -> None:
 
 @pytest.mark.parametrize("body", [b"{}", b"\x80"])
 async def test_a_failing_answerer_refuses_in_the_askers_encoding(bus: Bus, body: bytes) -> None:
-    async def failing(_: Asked) -> bytes:
+    async def failing(_: ReceivedCommand) -> bytes:
         raise ZeroDivisionError
 
     await bus.answer(SUBJECT, failing, queue="registry")
@@ -75,7 +76,7 @@ async def test_beyond_the_bound_requests_are_refused_as_busy(world: World) -> No
     release = asyncio.Event()
     at_work: set[int] = set()
 
-    async def slow(asked: Asked) -> bytes:
+    async def slow(asked: ReceivedCommand) -> bytes:
         at_work.add(len(at_work))
         await release.wait()
         return encode_body(a_fact("done"), json_text=is_json(asked.body))
@@ -96,7 +97,7 @@ async def test_beyond_the_bound_requests_are_refused_as_busy(world: World) -> No
 async def test_of_a_flood_nobody_waits_for_every_refusal_is_buried(bus: Bus) -> None:
     release = asyncio.Event()
 
-    async def held(_: Asked) -> bytes:
+    async def held(_: ReceivedCommand) -> bytes:
         await release.wait()
         return b"{}"
 
@@ -117,7 +118,7 @@ async def test_a_subject_may_have_bounds_of_its_own(world: World) -> None:
     release = asyncio.Event()
     at_work: list[bytes] = []
 
-    async def slow(asked: Asked) -> bytes:
+    async def slow(asked: ReceivedCommand) -> bytes:
         at_work.append(asked.body)
         if len(at_work) == 150:
             release.set()
@@ -133,7 +134,7 @@ async def test_a_subject_may_have_bounds_of_its_own(world: World) -> None:
 async def test_commands_are_answered_while_another_is_at_work(bus: Bus) -> None:
     release = asyncio.Event()
 
-    async def once_slow(asked: Asked) -> bytes:
+    async def once_slow(asked: ReceivedCommand) -> bytes:
         if asked.body == b"slow":
             await release.wait()
         return asked.body
@@ -146,7 +147,7 @@ async def test_commands_are_answered_while_another_is_at_work(bus: Bus) -> None:
 
 
 async def test_a_refusal_nobody_waits_for_goes_to_the_dead_letters(bus: Bus) -> None:
-    async def refusing(_: Asked) -> bytes:
+    async def refusing(_: ReceivedCommand) -> bytes:
         return encode_body(Refused(error="invalid", message="no such model", field="model"))
 
     await bus.answer(SUBJECT, refusing, queue="registry")
@@ -160,22 +161,22 @@ async def test_a_refusal_nobody_waits_for_goes_to_the_dead_letters(bus: Bus) -> 
 
 
 async def test_a_command_without_reply_is_done_all_the_same(bus: Bus) -> None:
-    heard: asyncio.Queue[Asked] = asyncio.Queue()
+    heard: asyncio.Queue[ReceivedCommand] = asyncio.Queue()
 
-    async def doing(asked: Asked) -> bytes:
+    async def doing(asked: ReceivedCommand) -> bytes:
         heard.put_nowait(asked)
         return b'{"accepted": true}'
 
     await bus.answer(SUBJECT, doing, queue="registry")
     await bus.publish_live(SUBJECT, b"{}")
     asked = await asyncio.wait_for(heard.get(), 5)
-    assert asked == Asked(SUBJECT, b"{}", wants_answer=False)
+    assert asked == ReceivedCommand(SUBJECT, b"{}", wants_answer=False)
     assert await bus.read(facts_of(LetterBuried)) == []
 
 
 async def test_facts_are_heard_live(world: World) -> None:
     async with world.connect("one") as one, world.connect("two") as two:
-        hearing = await one.hear(f"mlscope.v1.*.{E}.>").ready()
+        hearing = await one.subscribe(f"mlscope.v1.*.{E}.>").ready()
         await two.publish(a_fact("why"), id="a")
         await two.publish(a_fact(evaluation="another"), id="b")
         await two.publish_live(f"mlscope.v1.live.{E}.progress", b"half")
@@ -193,7 +194,7 @@ async def test_facts_are_heard_live(world: World) -> None:
 
 async def test_a_service_is_found_by_discovery(world: World) -> None:
     async with world.connect("scheduler") as bus, world.connect("requester") as asker:
-        facts = ServiceFacts("scheduler", "0.1.0", "plans", {"evaluate": SUBJECT})
+        facts = ServiceInfo("scheduler", "0.1.0", "plans", {"evaluate": SUBJECT})
         await bus.announce(facts, lambda: {"sequence": 7})
         await bus.answer(SUBJECT, _echo, queue="scheduler")
         await asker.ask(SUBJECT, b"{}")
@@ -209,11 +210,11 @@ async def test_a_service_is_found_by_discovery(world: World) -> None:
 
 
 async def test_refusals_are_counted_with_their_code(bus: Bus) -> None:
-    async def refusing(asked: Asked) -> bytes:
+    async def refusing(asked: ReceivedCommand) -> bytes:
         refused = Refused(error="unknown", message="no such evaluation")
         return encode_body(refused, json_text=is_json(asked.body))
 
-    facts = ServiceFacts("registry", "0.1.0", "keeps", {"catalog": SUBJECT})
+    facts = ServiceInfo("registry", "0.1.0", "keeps", {"catalog": SUBJECT})
     await bus.answer(SUBJECT, refusing, queue="registry")
     await bus.announce(facts, dict)
     for body in (b"{}", msgpack.packb({})):
@@ -224,10 +225,10 @@ async def test_refusals_are_counted_with_their_code(bus: Bus) -> None:
 
 
 async def test_failures_are_counted(bus: Bus) -> None:
-    async def failing(_: Asked) -> bytes:
+    async def failing(_: ReceivedCommand) -> bytes:
         raise ValueError("no luck")
 
-    facts = ServiceFacts("registry", "0.1.0", "keeps", {"catalog": SUBJECT})
+    facts = ServiceInfo("registry", "0.1.0", "keeps", {"catalog": SUBJECT})
     await bus.answer(SUBJECT, failing, queue="registry")
     await bus.announce(facts, dict)
     await bus.ask(SUBJECT, b"{}")

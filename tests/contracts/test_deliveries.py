@@ -7,7 +7,7 @@ from contextlib import aclosing
 import pytest
 
 from mlscope.bus.bus import Bus, Delivery
-from mlscope.bus.keeping import keeping
+from mlscope.bus.progress import reporting_progress
 from schemas.dead import LetterBuried
 from schemas.subjects import facts_of
 from tests.contracts.facts import E, a_fact
@@ -197,7 +197,7 @@ async def test_keeping_holds_a_delivery_through_long_work(world: World) -> None:
     async with world.connect("one") as one, world.connect("two") as two:
         await one.publish(a_fact(), id="a")
         (delivery,) = await _next(one)
-        async with keeping(delivery, 0.1):
+        async with reporting_progress(delivery, 0.1):
             assert await _none_comes(two, 1.2)
         await delivery.ack()
         assert await _none_comes(two, 0.6)

@@ -8,12 +8,12 @@ from contextlib import aclosing
 import pytest
 
 from mlscope.bus.bus import Bus
+from mlscope.bus.envelopes import in_envelope
 from mlscope.bus.errors import Conflict, NoSuchPayload, PayloadMismatch, PayloadsFull
-from mlscope.bus.letters import enveloped
 from mlscope.bus.window import PublishWindow
 from schemas.batch import TraceCaptured
-from schemas.codec import decode_envelope, encode, unpack
 from schemas.dead import LetterBuried
+from schemas.encoding.codec import decode_envelope, encode, unpack
 from schemas.message import Envelope
 from schemas.subjects import attempt_batches, decisions_of, facts_of, subject_of
 from tests.contracts.facts import E, a_batch, a_fact
@@ -55,7 +55,7 @@ async def test_a_payload_that_is_another_is_refused(bus: Bus) -> None:
     found = await bus.put_object(DECISION, "plan.bin", b"one")
     with pytest.raises(PayloadMismatch) as raised:
         await bus.get_object(DECISION, "plan.bin", "0" * 64)
-    assert (raised.value.expected, raised.value.found) == ("0" * 64, found)
+    assert (raised.value.expected, raised.value.actual) == ("0" * 64, found)
 
 
 async def referred(bus: Bus, filter_subject: str) -> list[Envelope]:
@@ -70,7 +70,7 @@ async def fetched(bus: Bus, subject: str, envelope: Envelope) -> bytes:
 
 async def test_a_large_fact_travels_as_an_object(bus: Bus) -> None:
     fact = a_batch(7, 3_000_000)
-    hearing = await bus.hear("mlscope.v1.trace.>").ready()
+    hearing = await bus.subscribe("mlscope.v1.trace.>").ready()
     await bus.publish(fact, id="large")
     _, body = await anext(hearing)
     await hearing.aclose()
@@ -87,7 +87,7 @@ async def test_a_large_fact_travels_as_an_object(bus: Bus) -> None:
 
 async def test_a_large_fact_whose_object_is_gone_is_buried(bus: Bus) -> None:
     fact = a_batch(0)
-    lost = enveloped(fact, id="a").model_copy(update={"data": {}, "payload": "gone"})
+    lost = in_envelope(fact, id="a").model_copy(update={"data": {}, "payload": "gone"})
     await bus.publish_live(subject_of(fact), encode(lost))
     await bus.publish(a_batch(1, LARGE_BYTES), id="b")
     async with aclosing(bus.deliveries("spans")) as coming:

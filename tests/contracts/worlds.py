@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from cli.cluster.child import Command
 from cli.cluster.nats_server import NatsServer
-from mlscope.bus import memory, nats
+from cli.cluster.processes import Command
+from mlscope.bus import nats
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError, ServerRefused
 from mlscope.bus.nats.admin import Admin
 from mlscope.bus.streams import BUCKETS, DURABLES, STORES, STREAMS, Bucket, Durable, Store, Stream
+from mlscope.testing import memory_bus as memory
 from tests.places import state_of
 
 LEASE_TTL_S = 1.0

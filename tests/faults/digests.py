@@ -11,7 +11,7 @@ from mlscope.bus.errors import BusError
 from mlscope.settings import Settings
 from schemas.subjects import ROOT
 from services.registry.state import RegistryState, digest, evolve
-from services.scheduler.board import digest_of_log
+from services.scheduler.evaluation.index import digest_of_log
 
 WITHIN_S = 20.0
 

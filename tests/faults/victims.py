@@ -16,7 +16,7 @@ def children_of(pid: int) -> list[int]:
 def is_worker(pid: int) -> bool:
     """Tell an agent's worker from its other children."""
     try:
-        return b"services.agent.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"services.agent.worker.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 

@@ -20,7 +20,7 @@ from tests.flow.endings import failed, refused
 from tests.flow.manifests import SHIPPED, copied, model, sha256
 from tests.mlscope.assets.web_server import Site, serving
 
-pytestmark = pytest.mark.xdist_group("flow")
+pytestmark = pytest.mark.xdist_group("flow-shared")
 
 GRAPH = (SHIPPED / "models" / "identity" / "model.onnx").read_bytes()
 
@@ -146,7 +146,7 @@ def test_pickled_weights_are_not_run(world: World, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
     wanted = model("networks/espcn-x2-pytorch") | {"name": "harmful"}
     wanted["model"] = {
-        "builder": "services.agent.networks.pytorch.espcn",
+        "builder": "services.agent.predictors.networks.pytorch.espcn",
         "arguments": {"scale": 2},
         "weights_path": "file:harm.pth",
         "weights_checksum": sha256(path),
@@ -220,7 +220,7 @@ def test_labels_that_are_not_as_many_as_classes_are_said(world: World) -> None:
     wanted = model("identity") | {"name": "named"}
     wanted["outputs"][0]["steps"] = [{"topk": None, "k": 2, "labels": "file:three.txt"}]
     wanted["model"]["assets"] = {"file:three.txt": sha256(path)}
-    assert_all_failed(world, "has 3 labels, the model's output has 4 classes", model=wanted)
+    assert_all_failed(world, "has 3 labels, but the model's output has 4 classes", model=wanted)
 
 
 def test_text_in_place_of_pictures_fails_each_query(world: World) -> None:

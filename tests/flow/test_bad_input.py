@@ -20,7 +20,7 @@ from tests.flow.clusters import REPOSITORY, Cluster, assert_well, online, run, r
 from tests.flow.endings import failed, refused
 from tests.flow.manifests import copied, dataset, model, sha256, sleepy
 
-pytestmark = pytest.mark.xdist_group("flow")
+pytestmark = pytest.mark.xdist_group("flow-bad_input")
 
 SLEEPY = REPOSITORY / "tests" / "services" / "agent" / "sleepy"
 SILENCE_S = 3.0
@@ -65,7 +65,7 @@ def test_an_unknown_model_is_refused_with_names_near_it(cluster: Cluster) -> Non
 
 
 def test_the_command_line_says_the_same(cluster: Cluster) -> None:
-    with pytest.raises(AssertionError, match="near it: tiny-cnn"):
+    with pytest.raises(AssertionError, match="similar: tiny-cnn"):
         cluster.mlscope("run", "tiny-cn")
 
 
@@ -146,7 +146,7 @@ def test_a_wrong_checksum_fails_the_run_with_both(cluster: Cluster) -> None:
 def test_a_path_out_of_the_manifests_folder_is_not_followed(cluster: Cluster, path: str) -> None:
     wanted = model("identity")
     wanted["model"] |= {"base_url": "", "graph_path": path}
-    assert "leads out of the manifests folder" in failed(cluster, model=wanted).cause
+    assert "leads outside the manifests folder" in failed(cluster, model=wanted).cause
 
 
 def test_a_file_that_is_no_model_fails_in_the_framework_s_words(
@@ -246,7 +246,7 @@ def test_a_level_the_agent_can_t_trace_runs_as_deep_as_it_can(cluster: Cluster) 
     model_level, framework, library = Level.MODEL, Level.FRAMEWORK, Level.LIBRARY
     assert levels == [(model_level, model_level, 10, False), (framework, library, 50, True)]
     notes = " ".join(each.level_note for each in status.runs)
-    assert "down to level framework; library was asked" in notes
+    assert "down to level framework; library was requested" in notes
 
 
 def test_an_option_that_is_wrong_fails_the_run_by_name(cluster: Cluster) -> None:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from mlscope.importing.reading import read_foreign
 from schemas.status import EvaluationStatus
-from services.agent.foreign.reading import read_foreign
 from tests.flow.clusters import Cluster, assert_well
 
-pytestmark = pytest.mark.xdist_group("flow")
+pytestmark = pytest.mark.xdist_group("flow-shared")
 
-FILES = Path("tests/services/agent/foreign/files")
+FILES = Path("tests/mlscope/importing/files")
 
 
 @pytest.fixture(scope="module")

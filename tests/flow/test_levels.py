@@ -11,7 +11,7 @@ from schemas.level import Level
 from tests.flow.clusters import REPOSITORY, Cluster, online, run
 from tests.flow.manifests import model
 
-pytestmark = pytest.mark.xdist_group("flow")
+pytestmark = pytest.mark.xdist_group("flow-levels")
 
 CLUSTER = {"PYTHONPATH": str(REPOSITORY / "tests" / "flow" / "instrumented")}
 

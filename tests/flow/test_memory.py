@@ -5,7 +5,7 @@ import pytest
 from tests.flow.clusters import REPOSITORY, Cluster, assert_well, online, run
 from tests.flow.manifests import sleepy
 
-pytestmark = pytest.mark.xdist_group("flow")
+pytestmark = pytest.mark.xdist_group("flow-memory")
 
 SLEEPY = REPOSITORY / "tests" / "services" / "agent" / "sleepy"
 MOST_BYTES = 800 << 20
@@ -17,7 +17,7 @@ def test_a_model_that_takes_too_much_fails_and_the_agent_lives_on(cluster: Clust
     greedy = sleepy(predict_ms=20, takes_bytes=MOST_BYTES)
     status = run(cluster, scenarios=online(10_000), **greedy)
     assert (status.state, status.tables) == ("failed", ()), status
-    assert f"it may hold {MOST_BYTES}" in status.cause
+    assert f"it may use {MOST_BYTES}" in status.cause
     told = "SELECT attempt, outcome, error FROM run WHERE evaluation = %s"
     assert cluster.rows(told, status.evaluation) == [(1, "failed", "memory")]
     assert_well(cluster)

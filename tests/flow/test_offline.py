@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.commands.bundle import Bundle, read
+from cli.offline.bundle import Bundle, read
 from schemas.batch import QueriesAnswered
 from schemas.identity import run_key
 from schemas.status import EvaluationStatus
 from tests.flow.clusters import Cluster, assert_well, online, run
 
-pytestmark = pytest.mark.xdist_group("flow")
+pytestmark = pytest.mark.xdist_group("flow-shared")
 
 QUERIES = 6
 SPANS_A_QUERY = {"model": 2, "framework": 10}
@@ -82,7 +82,7 @@ def test_variants_keep_their_own_numbers(cluster: Cluster, tmp_path: Path) -> No
     with cluster.client() as client:
         runs = client.evaluation(evaluation).status().runs
     bundle = read(out)
-    assert {one.run for one in runs if one.answered} == set(bundle.places)
+    assert {one.run for one in runs if one.answered} == set(bundle.positions)
     for one in runs:
         key = run_key(evaluation, one.run, one.attempt)
         stored = cluster.rows("SELECT sum(service_ns) FROM query WHERE run_key = %s", key)

@@ -14,7 +14,7 @@ from schemas.status import EvaluationStatus
 from tests.flow.clusters import REPOSITORY, Cluster, assert_well, online, run
 from tests.flow.manifests import sha256
 
-pytestmark = pytest.mark.xdist_group("flow")
+pytestmark = pytest.mark.xdist_group("flow-shared")
 
 PHOTOS = REPOSITORY / "manifests" / "datasets" / "photos"
 LITE = "efficientnet-lite0"

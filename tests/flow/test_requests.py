@@ -5,8 +5,6 @@ import base64
 import json
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from mlscope.settings import Settings
 from tests.flow.asking import EVALUATE, Stranger, stranger
 from tests.flow.clusters import REPOSITORY, SERVICES, Cluster, assert_well
 
-pytestmark = pytest.mark.xdist_group("flow")
+pytestmark = pytest.mark.xdist_group("flow-shared")
 
 SMALL = {"model": "identity", "scenarios": [{"name": "online", "parameters": {"queries": 3}}]}
 ROOT = "mlscope.v1"
@@ -311,32 +309,13 @@ async def test_without_a_key_nobody_gets_in(cluster: Cluster) -> None:
     assert b"PONG" not in told
 
 
-def test_readme_s_snippet_runs_as_it_stands(cluster: Cluster) -> None:
-    readme = (REPOSITORY / "README.md").read_text("utf-8")
-    snippets = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    snippet = next(each for each in snippets if "nats.connect" in each)
-    assert '"nats://127.0.0.1:4222"' in snippet
-    assert ".mlscope/keys/requester.nk" in snippet
-    there = snippet.replace("nats://127.0.0.1:4222", cluster.nats_url).replace(
-        ".mlscope/keys", str(cluster.folder / "keys")
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", there], capture_output=True, text=True, timeout=30, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["accepted"] is True
-    with cluster.client() as client:
-        client.evaluation(told["evaluation"]).cancel("only asked for")
-
-
-async def test_readme_s_line_for_the_nats_program_is_accepted_as_it_stands(
+async def test_the_documented_line_for_the_nats_program_is_accepted(
     cluster: Cluster,
 ) -> None:
     """There need be no such program here: what it would send is sent, byte for byte."""
-    readme = (REPOSITORY / "README.md").read_text("utf-8")
-    line = re.search(r"^ {4}(nats --server (?:.*\\\n)*.*)$", readme, re.MULTILINE)
-    assert line, "README asks from the shell"
+    page = (REPOSITORY / "docs/howto/any_client.md").read_text("utf-8")
+    line = re.search(r"^(nats --server (?:.*\\\n)*.*)$", page, re.MULTILINE)
+    assert line, "the page asks from the shell"
     _, *options, verb, subject, body = shlex.split(line[1].replace("\\\n", " "))
     given = dict(zip(options[::2], options[1::2], strict=True))
     seed_file = cluster.folder / Path(given.pop("--nkey")).relative_to(".mlscope")
@@ -349,32 +328,16 @@ async def test_readme_s_line_for_the_nats_program_is_accepted_as_it_stands(
         client.evaluation(told["evaluation"]).cancel("only asked for")
 
 
-def test_readme_s_sql_is_answered_as_it_stands(cluster: Cluster) -> None:
+def test_the_documented_sql_is_answered(cluster: Cluster) -> None:
     """There need be no psql here: its statement is run by the password that it names."""
-    readme = (REPOSITORY / "README.md").read_text("utf-8")
+    page = (REPOSITORY / "docs/howto/sql.md").read_text("utf-8")
     named = re.search(
-        r'PGPASSWORD=\$\(cat \.mlscope/(\S+)\) psql ADDRESS \\\n +-c "(.*)"$', readme, re.MULTILINE
+        r'PGPASSWORD=\$\(cat \.mlscope/(\S+)\) psql ADDRESS \\\n +-c "(.*)"$', page, re.MULTILINE
     )
-    assert named, "README asks in SQL"
+    assert named, "the page asks in SQL"
     password = (cluster.folder / named[1]).read_text("utf-8").strip()
     address = read_state(cluster.folder).database_url
     with psycopg.connect(address, password=password) as session:
         assert [each.name for each in session.execute(named[2]).description or ()] == [
             *("run", "name", "time"),
         ]
-
-
-def test_readme_s_client_runs_as_it_stands(cluster: Cluster) -> None:
-    readme = (REPOSITORY / "README.md").read_text("utf-8")
-    snippets = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    snippet = next(each for each in snippets if "from mlscope import Client" in each)
-    done = subprocess.run(
-        [sys.executable, "-c", snippet],
-        env=cluster.environment(PYTHONPATH=str(REPOSITORY)),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "online" in done.stdout

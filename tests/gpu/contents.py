@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli.commands.bundle import read
+from cli.offline.bundle import read
 from mlscope.tracing.batches import columns_of
 from mlscope.tracing.weights import PLACE, weights_prefix
 from schemas.batch import SpanKind, TraceCaptured

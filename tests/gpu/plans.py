@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from cli.commands.planning import shipped_catalog
+from cli.offline.planning import shipped_catalog
 from schemas.agent import Announcement
 from schemas.identity import new_evaluation_id
 from schemas.level import Level
@@ -20,12 +20,12 @@ from schemas.plan import OfflinePlan
 from schemas.request import Evaluate
 from schemas.run import RunCompleted
 from schemas.status import AgentStatus, Catalog
-from services.agent.allowances import Allowances
-from services.agent.machine import announcement
-from services.agent.offline import SHIPPED_MANIFESTS, Means, run_plan
+from services.agent.host.offline import SHIPPED_MANIFESTS, OfflineResources, run_plan
+from services.agent.link.allowances import Allowances
+from services.agent.machine.hardware import announcement
 from services.agent.predictors import BUILDERS
-from services.scheduler.matching import match
-from services.scheduler.planning import plan
+from services.scheduler.placement.matching import match
+from services.scheduler.placement.planning import plan
 
 AGENT = "gpu"
 PICTURE = (3, 32, 32)
@@ -126,8 +126,10 @@ def measure(wish: Wish, path: Path, roofs: Path | None = None) -> dict[str, RunC
 
     `roofs` keeps the device's roof from plan to plan.
     """
-    machine = announcement(AGENT, "tests", allowed=ALLOWED)
-    outcomes = run_plan(wish.plan(machine), path, Means(allowed=ALLOWED, roofs_folder=roofs))
+    machine = announcement(AGENT, "tests", allowances=ALLOWED)
+    outcomes = run_plan(
+        wish.plan(machine), path, OfflineResources(allowances=ALLOWED, roofs_folder=roofs)
+    )
     broken = [each for each in outcomes if not isinstance(each, RunCompleted)]
     assert not broken, broken
     return {each.run: each for each in outcomes if isinstance(each, RunCompleted)}

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from schemas.level import Level
-from services.agent.collectors import CollectedSpan, CollectorRequest, cudalibs
-from services.agent.collectors.cudalibs_log import Message, spans_of
+from services.agent.collectors import CollectedSpan, CollectorRequest
+from services.agent.collectors.cudalibs import collector as cudalibs
+from services.agent.collectors.cudalibs.log import Message, spans_of
 from services.agent.collectors.errors import CollectorUnavailable
 from services.agent.predictors import Opened
 from tests.gpu.recordings import recorded

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from schemas.batch import SpanKind
-from services.agent.collectors.cupti import Subscription, graphed
-from services.agent.collectors.cupti_clock import ClockMap, Pair
-from services.agent.collectors.cupti_records import (
+from services.agent.collectors.cupti.clock import ClockMap, Pair
+from services.agent.collectors.cupti.collector import Subscription, with_graph_layers
+from services.agent.collectors.cupti.records import (
     Call,
+    DeviceWork,
     Records,
-    Work,
     api_name,
     copy_name,
     spans_of,
 )
-from services.agent.predictors.xla_graphs import Graphable, Graphs
+from services.agent.predictors.xla.graphs import Graphable, Graphs
 from tests.gpu.recordings import recorded
 
 NAMES = {211: "cudaLaunchKernel_v7000"}
@@ -42,7 +42,7 @@ def records_of(recording: Any) -> Records:
         if r["kind"] in (4, 5)
     ]
     works = [
-        Work(
+        DeviceWork(
             SpanKind.KERNEL if r["kind"] == 10 else SpanKind.COPY,
             r.get("name", "Memcpy"),
             *(r["start"], r["end"], r["correlation_id"], r["device_id"], r["stream_id"]),
@@ -87,7 +87,7 @@ def test_threads_are_the_systems(recording: Any, clock: ClockMap) -> None:
 
 
 def small(*calls: Call, dropped: int = 0, correlation: int = 7) -> Records:
-    work = Work(SpanKind.KERNEL, "_Z4spinx", 120, 150, correlation, 0, 14)
+    work = DeviceWork(SpanKind.KERNEL, "_Z4spinx", 120, 150, correlation, 0, 14)
     return Records(calls, [work], dropped)
 
 
@@ -133,19 +133,21 @@ def _graphs() -> Graphs:
 def test_a_graphs_kernels_carry_the_layers_that_its_predictor_tells() -> None:
     names = ("gemm_4", "reduce_1", "gemm_4")
     works = [
-        Work(SpanKind.KERNEL, name, 100 - 10 * n, 200, 7, 0, 14, {"graph_node": n + 1} if n else {})
+        DeviceWork(
+            SpanKind.KERNEL, name, 100 - 10 * n, 200, 7, 0, 14, {"graph_node": n + 1} if n else {}
+        )
         for n, name in enumerate(names)
     ]
-    found = graphed(works, _graphs())
+    found = with_graph_layers(works, _graphs())
     # In the order of their starts the reduction comes last: only one of the two matches.
     assert [work.attributes.get("layer") for work in found] == [None, None, "dense"]
     rising = [replace(work, start_ns=200 - work.start_ns) for work in works]
-    assert [work.attributes.get("layer") for work in graphed(rising, _graphs())] == [
+    assert [work.attributes.get("layer") for work in with_graph_layers(rising, _graphs())] == [
         None,
         "pool",
         "dense",
     ]
-    assert graphed(works, Graphs()) == works
+    assert with_graph_layers(works, Graphs()) == works
 
 
 class FakeCupti:

@@ -3,13 +3,15 @@
 from collections import Counter
 from typing import Any
 
+import polars as pl
 import pytest
 
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.collectors import Collected
-from services.agent.collectors.cupti_clock import ClockMap, Pair
-from services.agent.collectors.kineto_events import Event, aligned_layers, spans_of
+from services.agent.collectors.cupti.clock import ClockMap, Pair
+from services.agent.collectors.kineto.events import Event, spans_of
+from services.analyzer.correlation.graphs import aligned
 from tests.gpu.recordings import recorded
 
 DEVICE_KINDS = (SpanKind.KERNEL, SpanKind.COPY, SpanKind.SET)
@@ -109,13 +111,13 @@ def test_a_graphs_kernels_share_one_launch_and_take_the_eager_order(recording: A
     assert len({s.correlation for s in replayed}) == 1
     eager = [s for s in collected_of(recording).spans if s.kind == SpanKind.KERNEL]
     once = sorted(eager, key=lambda s: s.start_ns)[: len(eager) // 2]
-    order = [(s.name, f"layer {place}") for place, s in enumerate(once)]
-    layers = aligned_layers([s.name for s in sorted(replayed, key=lambda s: s.start_ns)], order)
-    assert layers == [layer for _, layer in order]
+    order = pl.DataFrame({"name": [s.name for s in once], "layer": range(len(once))})
+    layers = aligned([s.name for s in sorted(replayed, key=lambda s: s.start_ns)], order)
+    assert layers == order["layer"].to_list()
 
 
 def test_a_kernel_that_the_eager_run_has_not_gets_no_layer() -> None:
-    eager = [("gemm", "a"), ("relu", "b"), ("gemm", "c")]
-    assert aligned_layers(["gemm", "relu", "fused", "gemm"], eager) == ["a", "b", None, "c"]
-    assert aligned_layers(["other"], eager) == [None]
-    assert aligned_layers([], eager) == []
+    eager = pl.DataFrame({"name": ["gemm", "relu", "gemm"], "layer": [1, 2, 3]})
+    assert aligned(["gemm", "relu", "fused", "gemm"], eager) == [1, 2, None, 3]
+    assert aligned(["other"], eager) == [None]
+    assert aligned([], eager) == []

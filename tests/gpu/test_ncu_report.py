@@ -4,12 +4,13 @@ from collections import Counter
 
 import pytest
 
+from mlscope.importing.errors import ReportUnreadable
+from mlscope.importing.ncu.flops import flops_of
+from mlscope.importing.ncu.kernels import spans_of
+from mlscope.importing.ncu.metrics import READ_BYTES, metrics_for
+from mlscope.importing.ncu.report import CountedKernel, kernels_of, ranges_of, scale_of
 from schemas.batch import SpanKind
-from services.agent.collectors.errors import ReportUnreadable
-from services.agent.collectors.ncu import complaint_of, spans_of
-from services.agent.collectors.ncu_flops import flops_of
-from services.agent.collectors.ncu_metrics import READ_BYTES, metrics_for
-from services.agent.collectors.ncu_report import CountedKernel, kernels_of, ranges_of, scale_of
+from services.agent.collectors.ncu.collector import failure_reason
 from tests.gpu.recordings import recorded, recorded_text
 
 METRICS = metrics_for("float32")
@@ -123,9 +124,9 @@ def test_units() -> None:
 
 def test_what_ncu_complains_of_is_told() -> None:
     denied = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access"
-    assert "only root" in complaint_of(denied)
-    assert complaint_of("==ERROR== No kernels were profiled.\n") == "No kernels were profiled."
-    assert complaint_of("Traceback\nOpenFailed: no model\n").endswith("OpenFailed: no model")
+    assert "only root" in failure_reason(denied)
+    assert failure_reason("==ERROR== No kernels were profiled.\n") == "No kernels were profiled."
+    assert failure_reason("Traceback\nOpenFailed: no model\n").endswith("OpenFailed: no model")
 
 
 def test_metrics_follow_the_precision_and_what_is_asked() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.commands.bundle import read
+from cli.offline.bundle import read
 from schemas.agent import Announcement
 from schemas.level import Level
 from schemas.plan import Plan

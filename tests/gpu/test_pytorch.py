@@ -11,8 +11,8 @@ pytest.importorskip("torch")
 import torch
 
 from services.agent.predictors import Predictor
-from services.agent.predictors.pytorch import open_model
-from tests.services.agent.predictors.test_pytorch import batch, plain, request
+from services.agent.predictors.pytorch.predictor import open_model
+from tests.services.agent.predictors.pytorch.test_predictor import batch, plain, request
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: PyTorch sees none")
 

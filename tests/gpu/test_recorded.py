@@ -15,10 +15,10 @@ pl = pytest.importorskip("polars")
 from benchmarks.survey.bundles import frames_of  # noqa: E402
 from schemas.batch import SpanKind  # noqa: E402
 from schemas.level import Level  # noqa: E402
-from services.agent.collectors.unreplayed import NAME  # noqa: E402
+from services.agent.collectors.kineto.without_graph import NAME  # noqa: E402
 from services.analyzer.analysis import Analyzed, analyze, with_eager  # noqa: E402
-from services.analyzer.devices import replayed_share  # noqa: E402
-from services.analyzer.frames import Frames, Run  # noqa: E402
+from services.analyzer.frames.devices import replayed_share  # noqa: E402
+from services.analyzer.frames.evaluation import Frames, Run  # noqa: E402
 from tests.gpu.recordings import recorded_bundle  # noqa: E402
 
 
@@ -74,7 +74,7 @@ def test_layers_of_a_graph_come_from_one_call_without_it(folder: Path) -> None:
     alone = replace(run, spans=before, eager=None)
     assert replayed_share(alone.kernels) == 0.0
     caveats = [each for table in analyze(frames("graph", folder)).tables for each in table.caveats]
-    assert any("100.0% of their kernels' time has a layer" in each for each in caveats)
+    assert any("100.0% of their kernel time has a layer" in each for each in caveats)
 
 
 def test_one_kernel_made_once_belongs_to_each_layer_that_runs_it(folder: Path) -> None:

@@ -8,7 +8,7 @@ from benchmarks.survey.bundles import frames_of  # noqa: E402
 from benchmarks.survey.residuals import blocks_of, residual_of  # noqa: E402
 from schemas.level import Level  # noqa: E402
 from services.analyzer.analysis import Analyzed, analyze  # noqa: E402
-from services.analyzer.frames import Frames, Run  # noqa: E402
+from services.analyzer.frames.evaluation import Frames, Run  # noqa: E402
 from tests.gpu.recordings import recorded_bundle  # noqa: E402
 
 

@@ -8,35 +8,35 @@ pytest.importorskip("torch")
 
 import torch
 
-from services.agent.ceilings import PRECISIONS, WHOLE
-from services.agent.datasheets import UNKNOWN, gpu_datasheet
-from services.agent.gpu_arithmetic import WithTorch
-from services.agent.gpu_roof import measured
-from services.agent.machine import this_machine
-from services.agent.roofs import Roofs, the_gpu, with_roofs
+from services.agent.host.roofs import DeviceRoofs, gpu_device, hardware_with_roofs
+from services.agent.machine.datasheets import UNKNOWN, gpu_datasheet
+from services.agent.machine.hardware import this_machine
+from services.agent.machine.roofline.ceilings import ALL_THREADS, PRECISIONS
+from services.agent.machine.roofline.gpu_arithmetic import WithTorch
+from services.agent.machine.roofline.gpu_roof import measure_gpu
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: PyTorch sees none")
 
 
 def test_no_figure_is_above_its_datasheet_nor_far_below() -> None:
-    found = measured(0, [WithTorch])
+    found = measure_gpu(0, [WithTorch])
     sheet = gpu_datasheet(found.device)
     if sheet == UNKNOWN:
         pytest.skip(f"no datasheet of {found.device}")
-    told = {name: found.peaks[name][WHOLE].measured or 0.0 for name in sheet.peaks}
+    told = {name: found.peaks[name][ALL_THREADS].measured or 0.0 for name in sheet.peaks}
     shares = {name: told[name] / sheet.peaks[name] for name in told}
     assert all(0.3 < share < 1.1 for share in shares.values()), shares
-    assert 0.5 < (found.bandwidths[WHOLE].measured or 0.0) / (sheet.bandwidth or 1.0) < 1.0
+    assert 0.5 < (found.bandwidths[ALL_THREADS].measured or 0.0) / (sheet.bandwidth or 1.0) < 1.0
 
 
 async def test_an_agent_measures_a_gpu_once_and_announces_it(tmp_path: Path) -> None:
     pytest.importorskip("pynvml")
-    roofs = Roofs(tmp_path / "roofs", tmp_path / "lock")
-    found = await roofs.of_device("gpu")
+    roofs = DeviceRoofs(tmp_path / "roofs", tmp_path / "lock")
+    found = await roofs.roof_of_device("gpu")
     assert set(found.peaks) <= set(PRECISIONS)
     assert found.note == ""
     assert roofs.has_news
-    assert the_gpu(0) in roofs.known
-    (first, *_) = with_roofs(this_machine(), tmp_path / "roofs").accelerators
-    assert first.peak_flops["bfloat16"] == found.peaks["bfloat16"][WHOLE]
+    assert gpu_device(0) in roofs.roofs
+    (first, *_) = hardware_with_roofs(this_machine(), tmp_path / "roofs").accelerators
+    assert first.peak_flops["bfloat16"] == found.peaks["bfloat16"][ALL_THREADS]
     assert first.uuid

@@ -9,10 +9,10 @@ pytest.importorskip("polars")
 
 from benchmarks.survey.bundles import frames_of
 from schemas.level import Level
-from services.agent.ceilings import Roof
-from services.agent.datasheets import beside, gpu_datasheet
+from services.agent.machine.datasheets import gpu_datasheet, with_datasheet_figures
+from services.agent.machine.roofline.ceilings import Roof
 from services.analyzer.analysis import Analyzed, analyze
-from services.analyzer.frames import Frames, Run
+from services.analyzer.frames.evaluation import Frames, Run
 from tests.gpu.recordings import recorded, recorded_bundle
 
 ROOFED = ("A9", "A14", "A15", "roof_distance")
@@ -20,8 +20,8 @@ ROOFED = ("A9", "A14", "A15", "roof_distance")
 
 @pytest.fixture(scope="module")
 def roof() -> Roof:
-    found = Roof.of(recorded("roof_h200.json"))
-    return beside(found, gpu_datasheet(found.device))
+    found = Roof.from_dict(recorded("roof_h200.json"))
+    return with_datasheet_figures(found, gpu_datasheet(found.device))
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def roofed(frames: Frames, roof: Roof) -> Frames:
 
 def _roofed(run: Run, roof: Roof) -> Run:
     known = run.row.conditions
-    picked = roof.of_run(str(known["precision"]), int(known["threads"])).ceilings
+    picked = roof.for_run(str(known["precision"]), int(known["threads"])).ceilings
     told = {name: each.model_dump() for name, each in picked.items()}
     if run.row.level < Level.FRAMEWORK:
         return run
@@ -94,5 +94,5 @@ def test_whether_it_was_counted_is_told(bfloat16: Analyzed, counted: Analyzed) -
     sources = [rows_of(each, "A15")[0]["source"] for each in (bfloat16, counted)]
     assert sources == ["static", "counters"]
     (a9,) = (each for each in bfloat16.tables if each.id == "A9")
-    assert "as shapes tell, not as counted" in a9.verdict
+    assert "by shapes, not by counters" in a9.verdict
     assert any("96 of 349 kernels are alone in a layer" in each for each in a9.caveats)

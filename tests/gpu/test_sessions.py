@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cli.commands.bundle import read  # noqa: E402
+from cli.offline.bundle import read  # noqa: E402
 from schemas.batch import SpanKind  # noqa: E402
 from schemas.level import Level  # noqa: E402
 from schemas.run import RunCompleted  # noqa: E402

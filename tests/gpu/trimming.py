@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mlscope.exchange.bundle import BundleWriter, read_bundle
 from mlscope.tracing.batches import LINKED_COLUMNS, QUERY_COLUMNS
 from schemas.batch import QueriesAnswered, SpanKind, TraceCaptured
-from schemas.codec import decode
+from schemas.encoding.codec import decode
 from schemas.evaluation import EvaluationPlanned
 from schemas.level import Level
 from schemas.message import Fact
 from schemas.run import RunCompleted
-from services.agent.bundle import BundleWriter, read_bundle
 from tests.gpu.recordings import FOLDER
 
 B = TypeVar("B", QueriesAnswered, TraceCaptured)

@@ -16,9 +16,11 @@ PREDICTORS = "services.agent.predictors"
 
 def known_by(framework: str) -> set[str]:
     """Return the options that a framework's predictor knows."""
-    own = f"{PREDICTORS}.{framework}_options"
-    module = import_module(own if find_spec(own) else f"{PREDICTORS}.{framework}")
-    return set(getattr(module, "KNOWN", ())) or set(module._KNOWN)
+    package = f"{PREDICTORS}.{framework}"
+    candidates = (f"{package}.options", f"{package}.predictor")
+    module = import_module(package)
+    own = next((name for name in candidates if hasattr(module, "__path__") and find_spec(name)), "")
+    return set((import_module(own) if own else module).OPTION_NAMES)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)

@@ -28,7 +28,7 @@ def test_statements_are_found_by_name() -> None:
 
 
 def test_a_name_said_twice_is_an_error() -> None:
-    with pytest.raises(ValueError, match="first is there twice"):
+    with pytest.raises(ValueError, match="first occurs twice"):
         statements_in(TEXT + "-- first --\n-- Again.\nSELECT 3;\n")
 
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import StringConstraints
 
-from schemas.catalogue import COMMANDS, FACTS
-from schemas.codec import encode, encode_body
+from schemas.encoding.codec import encode, encode_body
+from schemas.encoding.message_index import COMMANDS, FACTS
 from schemas.level import Level
 from schemas.message import Envelope, Message
 from schemas.request import Evaluate

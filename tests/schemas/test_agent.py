@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from schemas.agent import AgentAnnounced, Announcement, Hardware, Lease, Runtime
-from schemas.codec import parse
-from schemas.errors import MalformedMessage
+from schemas.encoding.codec import parse
+from schemas.encoding.errors import MalformedMessage
 from schemas.level import Level
 from schemas.subjects import subject_of
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.analysis import Column, Table, Tables
-from schemas.codec import decode_body, encode_body, parse
-from schemas.errors import MalformedMessage
+from schemas.encoding.codec import decode_body, encode_body, parse
+from schemas.encoding.errors import MalformedMessage
 
 _CELLS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=9)
 _ROWS = st.lists(st.tuples(_CELLS, st.floats(allow_nan=False)), max_size=4).map(tuple)

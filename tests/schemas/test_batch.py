@@ -14,7 +14,7 @@ from mlscope.tracing.batches import (
     query_batch,
 )
 from schemas.batch import Batch, OutputsPredicted, QueriesAnswered, TraceCaptured
-from schemas.codec import decode, encode
+from schemas.encoding.codec import decode, encode
 from schemas.message import Envelope
 
 _ATTEMPT = Attempt(evaluation="e1", run="r0", attempt=1, agent="a1", origin_ns=1000)

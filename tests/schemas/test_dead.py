@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.codec import decode, encode, parse
 from schemas.dead import LetterBuried
-from schemas.errors import MalformedMessage
+from schemas.encoding.codec import decode, encode, parse
+from schemas.encoding.errors import MalformedMessage
 from schemas.message import Envelope
 from schemas.subjects import subject_of
 

@@ -5,9 +5,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas import evaluation
-from schemas.catalogue import FACTS
-from schemas.codec import decode, encode, parse
-from schemas.errors import MalformedMessage
+from schemas.encoding.codec import decode, encode, parse
+from schemas.encoding.errors import MalformedMessage
+from schemas.encoding.message_index import FACTS
 from schemas.evaluation import EvaluationMeasured, RunInterrupted, RunStarted
 from schemas.message import Envelope
 from schemas.subjects import decisions_of, subject_of

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from schemas.catalogue import COMMANDS, FACTS
-from schemas.codec import decode, decode_body, unpack
+from schemas.encoding.codec import decode, decode_body, unpack
+from schemas.encoding.message_index import COMMANDS, FACTS
 from schemas.subjects import subject_of
 from tests.schemas.samples import FOLDER, golden_bodies
 

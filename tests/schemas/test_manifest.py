@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from schemas.codec import parse
-from schemas.errors import MalformedMessage
+from schemas.encoding.codec import parse
+from schemas.encoding.errors import MalformedMessage
 from schemas.manifest import DatasetManifest, ModelManifest, Step, StepField, Synthetic, step_of
 from schemas.request import PublishManifest
 

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from schemas.catalogue import COMMANDS, FACTS
+from schemas.encoding.message_index import COMMANDS, FACTS
 from schemas.evaluation import EvaluationCancelled
 from schemas.message import VERSION, Command, Envelope, Fact, derived_id
 from schemas.request import Cancel

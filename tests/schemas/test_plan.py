@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.codec import decode_body, encode_body, parse
-from schemas.errors import MalformedMessage
+from schemas.encoding.codec import decode_body, encode_body, parse
+from schemas.encoding.errors import MalformedMessage
 from schemas.plan import OfflinePlan, RunPlan, SessionPlan, WorkAnswer, WorkOrder
 from tests.schemas.samples import sample
 from tests.schemas.strategies import messages

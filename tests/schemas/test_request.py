@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.codec import parse
-from schemas.errors import MalformedMessage
+from schemas.encoding.codec import parse
+from schemas.encoding.errors import MalformedMessage
 from schemas.level import Level
 from schemas.request import (
     Accepted,

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from schemas.codec import decode, encode, parse
-from schemas.errors import MalformedMessage
+from schemas.encoding.codec import decode, encode, parse
+from schemas.encoding.errors import MalformedMessage
 from schemas.level import Level
 from schemas.message import Envelope
 from schemas.run import ClockOrigin, Conditions, RunCompleted, RunFailed, Tally

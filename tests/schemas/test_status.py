@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from schemas.codec import decode_body, encode_body, parse
-from schemas.errors import MalformedMessage
+from schemas.encoding.codec import decode_body, encode_body, parse
+from schemas.encoding.errors import MalformedMessage
 from schemas.status import Catalog, EvaluationList, EvaluationStatus, RunStatus
 from tests.schemas.samples import sample
 

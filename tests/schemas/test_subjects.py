@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.catalogue import COMMANDS, FACTS
+from schemas.encoding.message_index import COMMANDS, FACTS
 from schemas.evaluation import EvaluationCancelled, RunStarted
 from schemas.message import Fact
 from schemas.subjects import (

@@ -1,38 +1,45 @@
-"""The bus over a NATS server with JetStream (2.12 or newer).
+"""The bus over a NATS server with JetStream (2.12 or newer): everything that knows NATS.
 
-Owns: one connection a service, and everything that knows NATS. Knows: no service.
+Two clients, because a load issuer must not share its thread with an event loop:
+
+- `connect`: the bus of a service (`NatsBus`), asynchronous, on the library nats-py.
+- `dial`: one blocking connection for an issuer of load. It returns a socket and the `Parser` of
+  the frames received on it; `publication` and `subscription` return the bytes to send. It speaks
+  the NATS protocol itself, on the standard library alone.
+
+Knows: no service. Only the names below are public; the modules of this package are internal to it,
+except for `connection`, `log`, `settings` and `admin`, on which `mlscope.assets` and
+`mlscope.provision` build.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
-from mlscope.bus.bus import Bus
-from mlscope.bus.nats.bus import NatsBus
-from mlscope.bus.nats.connection import Connection
+from mlscope.bus.nats.dialing import CHUNK_BYTES, dial
 from mlscope.bus.nats.settings import NatsSettings
+from mlscope.bus.nats.wire import PING, PONG, Frame, Parser, publication, subscription
 
-__all__ = ["NatsBus", "NatsSettings", "connect"]
+if TYPE_CHECKING:
+    from mlscope.bus.nats.bus import NatsBus, connect
+
+__all__ = [
+    "CHUNK_BYTES",
+    "PING",
+    "PONG",
+    "Frame",
+    "NatsBus",
+    "NatsSettings",
+    "Parser",
+    "connect",
+    "dial",
+    "publication",
+    "subscription",
+]
 
 
-@asynccontextmanager
-async def connect(
-    settings: NatsSettings,
-    name: str,
-    *,
-    timeout_s: float = 30.0,
-    patience_s: float = 60.0,
-    inbox: str = "",
-) -> AsyncIterator[Bus]:
-    """Open the bus under a service's name and close it in the end. Raises Unreachable.
+def __getattr__(name: str) -> Any:
+    """Load the asynchronous client on first use: an issuer of load starts without it."""
+    if name not in ("NatsBus", "connect"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import mlscope.bus.nats.bus
 
-    `name` is that of the key, of `permissions.PERMISSIONS`. `timeout_s` bounds the wait for a
-    server now, `patience_s` that of every later call for one that is lost. `inbox` narrows where
-    answers come, for a key that hears only part of what its name may (`permissions.agent_inbox`).
-    """
-    connection = Connection(settings, name, patience_s=patience_s, inbox=inbox)
-    await connection.open(timeout_s)
-    bus: Bus = NatsBus(connection)
-    try:
-        yield bus
-    finally:
-        await bus.close()
+    return getattr(mlscope.bus.nats.bus, name)

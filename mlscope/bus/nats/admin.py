@@ -1,4 +1,4 @@
-"""Making streams, durables and buckets: JetStream's API with the provisioner's key."""
+"""Makes streams, durables, buckets and stores through JetStream's API, as the provisioner."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,20 +15,20 @@ _MARKERS_S = 60
 
 
 class ServerTooOld(BusError):
-    """The NATS server lacks what mlscope builds on."""
+    """The NATS server is older than `LEAST_VERSION`."""
 
-    def __init__(self, found: str) -> None:
-        """Name the version found."""
-        self.found = found
+    def __init__(self, version: str) -> None:
+        """Give the server's version."""
+        self.version = version
         least = ".".join(map(str, LEAST_VERSION))
-        super().__init__(f"nats-server {found} is too old: {least} or newer is needed")
+        super().__init__(f"nats-server {version} is too old; install {least} or newer")
 
 
 class Admin:
-    """Makes what services bind to. Everything may be made again: it is then updated."""
+    """Makes the streams, durables, buckets and stores that services use; updates existing ones."""
 
     def __init__(self, settings: NatsSettings, name: str = "provisioner") -> None:
-        """Connect under `name`, which is also the key."""
+        """Take the settings and the name of the key; `open` connects."""
         self._connection = Connection(settings, name, patience_s=30.0)
 
     async def open(self, timeout_s: float = 30.0) -> None:
@@ -76,7 +76,7 @@ class Admin:
         await self._make(config)
 
     async def make_store(self, store: Store) -> None:
-        """Create or update an object store; of the one that is kept nothing can be purged."""
+        """Create or update an object store; nothing can be purged from `payloads`."""
         is_kept = store.name == OBJECTS
         await self._make(
             {
@@ -91,7 +91,7 @@ class Admin:
         )
 
     async def make_durable(self, durable: Durable) -> None:
-        """Create or update a shared consumer. The bus itself counts tries and buries."""
+        """Create or update a shared consumer. Tries are counted by the bus, not by the server."""
         config = {
             "durable_name": durable.name,
             "deliver_policy": "all",
@@ -107,30 +107,30 @@ class Admin:
         await self._call(api, request)
 
     async def stream_names(self) -> list[str]:
-        """Return the names of all streams, those of buckets and object stores too."""
+        """Return the names of all streams, including those of buckets and object stores."""
         names: list[str] = []
         total = 1
         while len(names) < total:
             answer = await self._call("$JS.API.STREAM.NAMES", {"offset": len(names)})
-            found = answer.get("streams") or []
-            names += found
-            total = int(answer["total"]) if found else 0
+            page = answer.get("streams") or []
+            names += page
+            total = int(answer["total"]) if page else 0
         return names
 
     async def delete_stream(self, name: str) -> None:
-        """Delete a stream with all it holds, its durables too."""
+        """Delete a stream with its messages and durables."""
         await self._call(f"$JS.API.STREAM.DELETE.{name}", {})
 
     async def _make(self, config: Mapping[str, Any]) -> None:
-        # With roll-ups, who may write one subject could purge the whole stream. The server turns
-        # them on all the same where expired keys leave markers.
+        # Roll-up headers would let a writer of one subject purge the whole stream. The server
+        # turns them on anyway where expired keys leave markers.
         ours = {"storage": "file", "num_replicas": 1, "allow_direct": True}
         full = {**ours, "allow_rollup_hdrs": False, **config}
         try:
             await self._call(f"$JS.API.STREAM.UPDATE.{full['name']}", full)
         except ServerRefused as error:
-            # In this order: what is made again counts twice against the server's room until it
-            # is found to be there.
+            # Update before create: a stream created again counts twice against the server's
+            # storage limit until the server finds that it exists.
             if error.error != _NOT_FOUND:
                 raise
             await self._call(f"$JS.API.STREAM.CREATE.{full['name']}", full)

@@ -1,32 +1,39 @@
-"""The bus over NATS: one connection, and behind each call the part that does it."""
+"""The bus over NATS: one connection, and a module of this package behind each call."""
 
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from contextlib import aclosing, asynccontextmanager
 
-from mlscope.bus.bus import (
-    LIMIT_RUNNING,
-    Answerer,
-    Asked,
-    Delivery,
-    Entry,
-    Recorded,
-    ServiceFacts,
-    StatsSource,
+from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Bus, Delivery, StatsSource
+from mlscope.bus.discovery import ServiceInstance
+from mlscope.bus.envelopes import (
+    dead_letter,
+    decode_or_skip,
+    encode_envelope,
+    in_envelope,
+    payload_name,
 )
-from mlscope.bus.discovery import Announced
 from mlscope.bus.errors import BusError, Conflict, NotProvisioned
-from mlscope.bus.hearing import Hearing
-from mlscope.bus.letters import dead_letter, enveloped, payload_of, readable, sealed
+from mlscope.bus.live import LiveMessages
 from mlscope.bus.nats.buckets import Buckets
 from mlscope.bus.nats.commands import Commands
 from mlscope.bus.nats.connection import Connection, Msg
-from mlscope.bus.nats.deliveries import Place, Puller
-from mlscope.bus.nats.log import EXPECTED, EXPECTED_ON, MESSAGE_ID, Stored, read_on, store, tail
+from mlscope.bus.nats.deliveries import DeliveryMetadata, Puller
+from mlscope.bus.nats.log import (
+    EXPECTED,
+    EXPECTED_ON,
+    MESSAGE_ID,
+    StoredMessage,
+    read_on,
+    store,
+    tail,
+)
 from mlscope.bus.nats.objects import Objects
+from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.permissions import is_inbox
+from mlscope.bus.records import Entry, ReceivedCommand, Recorded, ServiceInfo
 from mlscope.bus.streams import durable_named, stream_of
 from schemas.message import Fact
 from schemas.subjects import subject_of
@@ -34,11 +41,36 @@ from schemas.subjects import subject_of
 _log = logging.getLogger(__name__)
 
 
+@asynccontextmanager
+async def connect(
+    settings: NatsSettings,
+    name: str,
+    *,
+    timeout_s: float = 30.0,
+    patience_s: float = 60.0,
+    inbox: str = "",
+) -> AsyncIterator[Bus]:
+    """Open the bus of a service and close it on exit. Raises Unreachable.
+
+    `settings` say where the server is. `name` is the name of the key, one of
+    `permissions.PERMISSIONS`. `timeout_s` bounds the wait for a server now; `patience_s` bounds
+    the wait of every later call for a lost server. `inbox` is the inbox prefix for answers, for a
+    key that may use only part of its name's inbox (`permissions.agent_inbox`).
+    """
+    connection = Connection(settings, name, patience_s=patience_s, inbox=inbox)
+    await connection.open(timeout_s)
+    bus: Bus = NatsBus(connection)
+    try:
+        yield bus
+    finally:
+        await bus.close()
+
+
 class NatsBus:
-    """What services may do with messages, done by a NATS server."""
+    """The `Bus` protocol over a NATS server; see `mlscope.bus.bus.Bus` for each method."""
 
     def __init__(self, connection: Connection) -> None:
-        """Use an open connection, and close it with the bus."""
+        """Use an open connection; `close` closes it."""
         self.name = connection.name
         self._connection = connection
         self._buckets = Buckets(connection)
@@ -54,17 +86,18 @@ class NatsBus:
         expected: tuple[str, int] | None = None,
         traceparent: str = "",
     ) -> int:
-        """Record a fact durably and return its sequence. Raises Conflict, StreamFull, Unreachable.
+        """Record `fact` under `id` and return its sequence, as `Bus.publish`.
 
-        After a Conflict the log is read once more: our own id there means that an earlier try
-        was stored and only its acknowledgement lost.
+        `cause`, `expected` and `traceparent` are as there. After a Conflict the log is read again:
+        if it holds the same id, an earlier try was stored and only its acknowledgement was lost.
+        Raises Conflict, StreamFull, Unreachable.
         """
         headers = {MESSAGE_ID: id}
         if expected is not None:
             headers |= {EXPECTED_ON: expected[0], EXPECTED: str(expected[1])}
         subject = subject_of(fact)
-        envelope = enveloped(fact, id=id, cause=cause, traceparent=traceparent)
-        body = await sealed(subject, envelope, self._objects.put)
+        envelope = in_envelope(fact, id=id, cause=cause, traceparent=traceparent)
+        body = await encode_envelope(subject, envelope, self._objects.put)
         try:
             return await store(self._connection, subject, body, headers=headers)
         except Conflict:
@@ -76,11 +109,14 @@ class NatsBus:
             return ours[0]
 
     async def publish_live(self, subject: str, body: bytes) -> None:
-        """Send a message nobody keeps."""
+        """Send a message that is not stored."""
         await self._connection.send(subject, body)
 
     async def ask(self, subject: str, body: bytes, *, timeout_s: float = 5.0) -> bytes:
-        """Send a command and return its answer. Raises NoAnswer, Unreachable."""
+        """Send `body` to `subject`; return the answer within `timeout_s`.
+
+        Raises NoAnswer, Unreachable.
+        """
         return await self._commands.ask(subject, body, timeout_s)
 
     async def answer(
@@ -92,7 +128,10 @@ class NatsBus:
         limit_pending: int | None = None,
         limit_running: int = LIMIT_RUNNING,
     ) -> None:
-        """Answer commands on `subject` until the bus closes."""
+        """Answer commands on `subject` by `answerer` until the bus closes, as `Bus.answer`.
+
+        `queue`, `limit_pending` and `limit_running` are as there.
+        """
         await self._commands.answer(
             subject,
             answerer,
@@ -101,9 +140,9 @@ class NatsBus:
             limit_running=limit_running,
         )
 
-    def hear(self, subject: str) -> Hearing:
-        """Yield (subject, body) of live messages."""
-        return self._commands.hear(subject)
+    def subscribe(self, subject: str) -> LiveMessages:
+        """Return the live messages on `subject`."""
+        return self._commands.subscribe(subject)
 
     def deliveries(
         self, durable: str, *, batch: int = 1
@@ -117,36 +156,36 @@ class NatsBus:
         return puller.deliveries(batch)
 
     async def read(self, filter_subject: str, *, after: int = 0) -> list[Recorded]:
-        """Return every fact on a filter beyond sequence `after`, in order."""
+        """Return every fact on a filter with a sequence above `after`, in order."""
         facts: list[Recorded] = []
         stream = stream_of(filter_subject)
-        more = 1
-        while more:
-            found, more = await read_on(self._connection, stream, filter_subject, after)
-            decoded = [await self._readable(stored) for stored in found]
+        remaining = 1
+        while remaining:
+            messages, remaining = await read_on(self._connection, stream, filter_subject, after)
+            decoded = [await self._readable(stored) for stored in messages]
             facts += [fact for fact in decoded if fact is not None]
-            after = found[-1].sequence if found else after
-            more = more if found else 0
+            after = messages[-1].sequence if messages else after
+            remaining = remaining if messages else 0
         return facts
 
     async def follow(
         self, filter_subject: str, *, after: int = 0
     ) -> AsyncGenerator[Recorded | None, None]:
-        """Yield every fact on a filter in order, None once when caught up, then those to come."""
+        """Yield the facts on a filter in order, without end; None once when caught up."""
         following = tail(self._connection, stream_of(filter_subject), filter_subject, after)
-        async with aclosing(following) as every:
-            async for stored in every:
+        async with aclosing(following) as messages:
+            async for stored in messages:
                 if stored is None:
                     yield None
                 elif (fact := await self._readable(stored)) is not None:
                     yield fact
 
-    async def _readable(self, stored: Stored) -> Recorded | None:
+    async def _readable(self, stored: StoredMessage) -> Recorded | None:
         fetch = self._objects.get
-        return await readable(stored.subject, stored.sequence, stored.body, fetch)
+        return await decode_or_skip(stored.subject, stored.sequence, stored.body, fetch)
 
     async def put(self, bucket: str, key: str, value: bytes, *, revision: int | None = None) -> int:
-        """Set a key and return its revision. Raises Conflict."""
+        """Set `key` in `bucket` to `value`, at `revision` if given. Raises Conflict."""
         return await self._buckets.put(bucket, key, value, revision)
 
     async def get(self, bucket: str, key: str) -> Entry | None:
@@ -158,66 +197,76 @@ class NatsBus:
         await self._buckets.delete(bucket, key)
 
     def watch(self, bucket: str) -> AsyncGenerator[Entry | None, None]:
-        """Yield every key as it is now, then None once, then every change."""
+        """Yield every current entry, then None once, then every change, without end."""
         return self._buckets.watch(bucket)
 
     async def changes(self, bucket: str, *, after: int) -> list[Entry]:
-        """Return the keys whose newest revision is beyond `after`, in the order they were set."""
+        """Return the keys whose newest revision is above `after`, in the order they were set."""
         return await self._buckets.changes(bucket, after)
 
     async def put_object(self, subject: str, name: str, body: bytes) -> str:
-        """Store a large payload and return its sha256. Raises Conflict, PayloadsFull."""
+        """Store `body` as `name` for a fact on `subject`; return its sha256.
+
+        Raises Conflict, PayloadsFull, Unreachable.
+        """
         return await self._objects.put(subject, name, body)
 
     async def get_object(self, subject: str, name: str, sha256: str) -> bytes:
-        """Return a large payload. Raises PayloadMismatch, NoSuchPayload."""
+        """Return the payload `name` of a fact on `subject`, checked against `sha256`.
+
+        Raises PayloadMismatch, NoSuchPayload.
+        """
         return await self._objects.get(subject, name, sha256)
 
     async def purge(self, filter_subject: str, *, up_to: int = 0) -> None:
-        """Drop a stream's messages on a filter, all or up to a sequence, with their payloads.
+        """Delete a stream's messages on a filter, all or `up_to` a sequence, with their payloads.
 
-        Messages go first: what is left when this ends in the middle, a later purge finds.
+        Messages are deleted first: if this is interrupted, a later purge finds the payloads.
         """
-        held = await self._objects.held(filter_subject)
-        names = await self._referred(filter_subject, up_to) if held and up_to else held.keys()
+        chunks_by_name = await self._objects.chunks_by_name(filter_subject)
+        names: Collection[str] = chunks_by_name.keys()
+        if chunks_by_name and up_to:
+            names = await self._payload_names(filter_subject, up_to)
         api = f"$JS.API.STREAM.PURGE.{stream_of(filter_subject)}"
         bound = {"seq": up_to + 1} if up_to else {}
         await self._connection.call(api, {"filter": filter_subject, **bound})
-        await self._objects.drop(names, held)
+        await self._objects.drop(names, chunks_by_name)
 
-    async def _referred(self, filter_subject: str, up_to: int) -> set[str]:
-        """Return the names of the objects that messages up to a sequence refer to."""
+    async def _payload_names(self, filter_subject: str, up_to: int) -> set[str]:
+        """Return the names of the payloads that messages up to a sequence refer to."""
         names: set[str] = set()
-        after, more = 0, 1
-        while more and after < up_to:
-            found, more = await read_on(
+        after, remaining = 0, 1
+        while remaining and after < up_to:
+            messages, remaining = await read_on(
                 self._connection, stream_of(filter_subject), filter_subject, after
             )
-            names |= {payload_of(each.body) for each in found if each.sequence <= up_to}
-            after = found[-1].sequence if found else up_to
+            names |= {
+                payload_name(message.body) for message in messages if message.sequence <= up_to
+            }
+            after = messages[-1].sequence if messages else up_to
         return names
 
     async def acknowledged(self, durable: str) -> int:
-        """Return the sequence up to which a durable has acknowledged every message."""
+        """Return the sequence up to which every message of a durable is acknowledged."""
         stream = durable_named(durable).stream
-        told = await self._connection.call(f"$JS.API.CONSUMER.INFO.{stream}.{durable}", {})
-        return int(told["ack_floor"]["stream_seq"])
+        info = await self._connection.call(f"$JS.API.CONSUMER.INFO.{stream}.{durable}", {})
+        return int(info["ack_floor"]["stream_seq"])
 
-    async def announce(self, facts: ServiceFacts, stats: StatsSource) -> None:
-        """Answer NATS's discovery for this service until the bus closes."""
-        announced = Announced(facts, stats, self._commands.counted)
+    async def announce(self, info: ServiceInfo, stats: StatsSource) -> None:
+        """Answer NATS service discovery until the bus closes."""
+        instance = ServiceInstance(info, stats, self._commands.counts_of)
 
         def received(message: Msg) -> None:
             if is_inbox(message.reply):
-                told = json.dumps(announced.told(message.subject), default=str)
-                self._connection.send_soon(message.reply, told.encode())
+                answer = json.dumps(instance.answer_to(message.subject), default=str)
+                self._connection.send_soon(message.reply, answer.encode())
 
-        for subject in announced.subjects():
+        for subject in instance.subjects():
             await self._connection.subscribe(subject, received)
         await self._connection.settled()
 
     async def close(self) -> None:
-        """Stop within a bound."""
+        """Close within a bounded time."""
         try:
             async with asyncio.timeout(2.0):
                 await self._commands.close()
@@ -225,11 +274,13 @@ class NatsBus:
             _log.warning("bus %s: %s", self.name, error)
         await self._connection.close()
 
-    async def _bury_command(self, asked: Asked, reason: str) -> None:
-        letter, letter_id = dead_letter(self.name, reason, subject=asked.subject, body=asked.body)
+    async def _bury_command(self, command: ReceivedCommand, reason: str) -> None:
+        letter, letter_id = dead_letter(
+            self.name, reason, subject=command.subject, body=command.body
+        )
         await self.publish(letter, id=letter_id)
 
-    async def _bury_delivered(self, reason: str, message: Msg, place: Place) -> None:
+    async def _bury_delivered(self, reason: str, message: Msg, place: DeliveryMetadata) -> None:
         letter, letter_id = dead_letter(
             self.name,
             reason,

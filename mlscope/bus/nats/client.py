@@ -1,4 +1,4 @@
-"""nats-py's client, which leaves no socket open behind a try to connect that failed."""
+"""nats-py's client, changed so that a failed attempt to connect leaves no socket open."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from nats.aio.client import Client, Srv
 
 
 class TidyClient(Client):
-    """A client that closes the socket of its last try before it opens the next.
+    """A client that closes the socket of its last attempt before it opens the next.
 
-    nats-py (2.16) forgets the open socket of a server that took the connection and then died
-    before it had greeted, as one that is starting or being killed may.
+    nats-py (2.16) loses the open socket of a server that accepts the connection and dies before it
+    sends its greeting, as a server that is starting or being killed may.
     """
 
     async def _connect_to_server(self, s: Srv) -> None:

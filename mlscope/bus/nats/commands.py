@@ -2,30 +2,34 @@
 
 from collections.abc import Awaitable, Callable
 
-from mlscope.bus.answering import Answering, Bury, Counts, Respond
-from mlscope.bus.bus import Answerer, Asked
-from mlscope.bus.errors import NoAnswer, Silence
-from mlscope.bus.hearing import Hearing
+from mlscope.bus.bus import Answerer
+from mlscope.bus.command_queue import Bury, CommandCounts, CommandQueue
+from mlscope.bus.errors import NoAnswer, NoReply
+from mlscope.bus.live import LiveMessages
 from mlscope.bus.nats.connection import Connection, Msg, Subscription
 from mlscope.bus.permissions import is_inbox
+from mlscope.bus.records import ReceivedCommand
 
 
 class Commands:
-    """What one connection asks, answers and hears."""
+    """The commands one connection sends and answers, and its live subscriptions."""
 
     def __init__(self, connection: Connection, bury: Bury) -> None:
-        """`bury` takes refused commands nobody waits for."""
+        """Use `connection`; `bury` records refused commands that expect no answer."""
         self._connection = connection
         self._bury = bury
-        self._answering: list[tuple[str, Answering]] = []
+        self._queues: list[tuple[str, CommandQueue]] = []
         self._subscriptions: list[Subscription] = []
-        self._hearings: set[Hearing] = set()
+        self._live: set[LiveMessages] = set()
 
     async def ask(self, subject: str, body: bytes, timeout_s: float) -> bytes:
-        """Send a command and return its answer. Raises NoAnswer, Unreachable."""
+        """Send `body` to `subject` and return the answer within `timeout_s`.
+
+        Raises NoAnswer, Unreachable.
+        """
         try:
             message = await self._connection.request(subject, body, timeout_s=timeout_s)
-        except Silence as error:
+        except NoReply as error:
             raise NoAnswer(subject) from error
         return bytes(message.data)
 
@@ -38,53 +42,61 @@ class Commands:
         limit_pending: int | None,
         limit_running: int,
     ) -> None:
-        """Answer commands on a subject until the bus closes."""
-        most = limit_pending or self._connection.settings.max_pending_requests
-        answering = Answering(answerer, self._bury, limit_pending=most, limit_running=limit_running)
+        """Answer commands on `subject` by `answerer` until the bus closes.
+
+        `queue` is the queue group; `limit_pending` and `limit_running` are as in `Bus.answer`.
+        """
+        max_pending = limit_pending or self._connection.settings.max_pending_requests
+        commands = CommandQueue(
+            answerer, self._bury, limit_pending=max_pending, limit_running=limit_running
+        )
 
         def received(message: Msg) -> Awaitable[None] | None:
             is_waited_for = is_inbox(message.reply)
-            asked = Asked(message.subject, bytes(message.data), is_waited_for)
-            respond = self._respond(message.reply) if is_waited_for else None
-            return None if answering.take(asked, respond) else answering.room()
+            command = ReceivedCommand(message.subject, bytes(message.data), is_waited_for)
+
+            async def respond(answer: bytes) -> None:
+                await self._connection.send(message.reply, answer)
+
+            can_continue = commands.accept(command, respond if is_waited_for else None)
+            return None if can_continue else commands.wait_for_room()
 
         subscription = await self._connection.listen(subject, received, queue=queue)
         self._subscriptions.append(subscription)
-        self._answering.append((subject, answering))
+        self._queues.append((subject, commands))
 
-    def _respond(self, reply: str) -> Respond:
-        async def respond(answer: bytes) -> None:
-            await self._connection.send(reply, answer)
+    def counts_of(self, subject: str) -> CommandCounts:
+        """Return the counts of the commands on a subject."""
+        counts = (
+            commands.counts
+            for answered_subject, commands in self._queues
+            if answered_subject == subject
+        )
+        return next(counts, CommandCounts())
 
-        return respond
+    def subscribe(self, subject: str) -> LiveMessages:
+        """Return the live messages on a subject."""
 
-    def counted(self, subject: str) -> Counts:
-        """Return what became of the commands on a subject."""
-        counts = (answering.counts for each, answering in self._answering if each == subject)
-        return next(counts, Counts())
+        async def start(messages: LiveMessages) -> Callable[[], Awaitable[None]]:
+            def received(message: Msg) -> None:
+                messages.accept(message.subject, bytes(message.data))
 
-    def hear(self, subject: str) -> Hearing:
-        """Return live messages on a subject."""
-        return Hearing(lambda hearing: self._subscribe(subject, hearing))
+            subscription = await self._connection.listen(subject, received)
+            self._live.add(messages)
 
-    async def _subscribe(self, subject: str, hearing: Hearing) -> Callable[[], Awaitable[None]]:
-        def received(message: Msg) -> None:
-            hearing.take(message.subject, bytes(message.data))
+            async def end() -> None:
+                self._live.discard(messages)
+                await self._connection.unsubscribe(subscription)
 
-        subscription = await self._connection.listen(subject, received)
-        self._hearings.add(hearing)
+            return end
 
-        async def end() -> None:
-            self._hearings.discard(hearing)
-            await self._connection.unsubscribe(subscription)
-
-        return end
+        return LiveMessages(start)
 
     async def close(self) -> None:
-        """Take no more commands, stop those at work, end every hearing."""
+        """Accept no more commands, cancel those that run, and end the live messages."""
         for subscription in self._subscriptions:
             await self._connection.unsubscribe(subscription)
-        for _, answering in self._answering:
-            await answering.close()
-        for hearing in list(self._hearings):
-            hearing.stop()
+        for _, commands in self._queues:
+            await commands.close()
+        for messages in list(self._live):
+            messages.stop()

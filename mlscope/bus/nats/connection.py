@@ -1,4 +1,4 @@
-"""One NATS connection: requests with bounds, who waits for what, and errors in our words."""
+"""One NATS connection: bounded requests, reply subjects, reconnects, and translated errors."""
 
 import asyncio
 import json
@@ -16,15 +16,15 @@ from nats.errors import MaxPayloadError
 from mlscope.bus.errors import (
     BusError,
     NoAnswer,
+    NoReply,
     NotPermitted,
     PayloadTooLarge,
     ServerRefused,
-    Silence,
     Unreachable,
 )
 from mlscope.bus.nats.client import TidyClient
+from mlscope.bus.nats.replies import ReplySubjects, first_of
 from mlscope.bus.nats.settings import NatsSettings
-from mlscope.bus.nats.waiting import WaitingRoom, first_of
 from mlscope.bus.permissions import inbox_prefix
 from mlscope.redaction import redact
 
@@ -36,20 +36,21 @@ _PENDING_BYTES = 16 * 1024 * 1024
 T = TypeVar("T")
 
 Receive = Callable[[Msg], Awaitable[None] | None]
-"""Takes a message. Until what it returns is through the next ones wait, in nats-py's bounds."""
+"""Handles a message. If it returns an awaitable, the next messages wait until that is done."""
 
 __all__ = ["Connection", "Msg", "Subscription"]
 
 
 class Connection:
-    """A connection that outlives its server. Whoever waits is told at once when it is lost."""
+    """A connection that survives a restart of its server; waiting callers fail at once."""
 
     def __init__(
         self, settings: NatsSettings, name: str, *, patience_s: float = 60.0, inbox: str = ""
     ) -> None:
-        """Keep the settings; `open` connects. `patience_s` bounds the wait for a lost server.
+        """Take the settings; `open` connects.
 
-        Answers come below the inbox prefix of `inbox`, else of `name`.
+        `name` is the name of the connection and of its key. `patience_s` bounds the wait for a
+        lost server. Answers arrive below the inbox prefix of `inbox`, or of `name` if it is empty.
         """
         self.name = name
         self.patience_s = patience_s
@@ -60,20 +61,20 @@ class Connection:
         self._up = asyncio.Event()
         self._rejected = asyncio.Event()
         self._place = redact(settings.nats_url)
-        self._room = WaitingRoom(f"{inbox_prefix(inbox or name)}.{secrets.token_hex(8)}")
+        self._replies = ReplySubjects(f"{inbox_prefix(inbox or name)}.{secrets.token_hex(8)}")
         self._last_failure = ""
         self._sending: set[asyncio.Task[None]] = set()
         self._on_reconnect: set[Callable[[], None]] = set()
 
     async def open(self, timeout_s: float) -> None:
-        """Connect. Raises Unreachable (no server within the bound), NotPermitted (wrong key)."""
+        """Connect within `timeout_s`. Raises Unreachable (no server), NotPermitted (wrong key)."""
         seed = self.settings.nats_seed()
         options: dict[str, Any] = {} if seed is None else {"nkeys_seed_str": seed}
         options["reconnect_time_wait"] = 0.1  # typed int, taken by asyncio.sleep
         connecting = self.client.connect(
             servers=self.settings.nats_url.split(","),
             name=self.name,
-            inbox_prefix=self._room.inbox.encode(),
+            inbox_prefix=self._replies.inbox.encode(),
             error_cb=self._failed,
             disconnected_cb=self._disconnected,
             reconnected_cb=self._reconnected,
@@ -86,8 +87,8 @@ class Connection:
         )
         try:
             async with asyncio.timeout(timeout_s):
-                await self._unless_rejected(connecting)
-                await self.client.subscribe(f"{self._room.inbox}.*", cb=self._room.received)
+                await self._connect_unless_rejected(connecting)
+                await self.client.subscribe(f"{self._replies.inbox}.*", cb=self._replies.received)
         except (TimeoutError, OSError, NatsError) as error:
             await self.close()
             raise Unreachable(f"{self._place}: {error or 'no answer'}") from error
@@ -96,13 +97,13 @@ class Connection:
             raise
         self._up.set()
 
-    async def _unless_rejected(self, connecting: Coroutine[Any, Any, None]) -> None:
-        """Connect, but give up when the key is refused, which nats-py would retry for ever."""
+    async def _connect_unless_rejected(self, connecting: Coroutine[Any, Any, None]) -> None:
+        """Connect, but stop when the server rejects the key; nats-py would retry for ever."""
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(connecting), loop.create_task(self._rejected.wait())]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if tasks[0] not in done:
+            finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if tasks[0] not in finished:
                 raise NotPermitted(f"a connection as {self.name} with this key")
             tasks[0].result()
         finally:
@@ -111,7 +112,7 @@ class Connection:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self) -> None:
-        """Send what is pending and disconnect; whoever waits gets Unreachable."""
+        """Send pending messages and disconnect; waiting callers get Unreachable."""
         self._end(Unreachable("the bus is closed"))
         try:
             async with asyncio.timeout(2.0):
@@ -124,7 +125,7 @@ class Connection:
     def _end(self, error: Unreachable) -> None:
         self.closed.set()
         self._up.set()
-        self._room.fail_all(error)
+        self._replies.fail_all(error)
         for wake in list(self._on_reconnect):
             wake()
 
@@ -136,7 +137,10 @@ class Connection:
         reply: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Send a message. Raises Unreachable, PayloadTooLarge."""
+        """Send `body` to `subject`, with a `reply` subject and `headers` if given.
+
+        Raises Unreachable, PayloadTooLarge.
+        """
         try:
             await self.client.publish(subject, body, reply, dict(headers) if headers else None)
         except MaxPayloadError as error:
@@ -145,31 +149,33 @@ class Connection:
             raise Unreachable(f"{subject}: {error}") from error
 
     def send_soon(self, subject: str, body: bytes) -> None:
-        """Send a message from where nothing can be awaited; a failure is logged."""
+        """Send a message from code that cannot await; a failure is logged."""
         task = asyncio.get_running_loop().create_task(self.send(subject, body))
         self._sending.add(task)
-        task.add_done_callback(self._sent)
 
-    def _sent(self, task: asyncio.Task[None]) -> None:
-        self._sending.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            _log.warning("not sent: %s", task.exception())
+        def sent(task: asyncio.Task[None]) -> None:
+            self._sending.discard(task)
+            if not task.cancelled() and task.exception() is not None:
+                _log.warning("not sent: %s", task.exception())
+
+        task.add_done_callback(sent)
 
     @property
     def is_up(self) -> bool:
         """Whether a server is connected now."""
         return self._up.is_set() and not self.closed.is_set()
 
-    async def _flush_twice(self) -> None:
-        await self.client.flush(timeout=2)
-        await self.client.flush(timeout=2)
-
     async def settled(self) -> None:
-        """Return once the server has seen what was sent so far, or is away."""
+        """Return once the server has received everything sent so far, or is away."""
+
+        async def flush_twice() -> None:
+            # nats-py's first PING overtakes the pending messages; they are sent by its PONG.
+            await self.client.flush(timeout=2)
+            await self.client.flush(timeout=2)
+
         try:
-            # nats-py's first PING overtakes what is pending; it is written when the PONG comes.
             # Shielded, because a PONG to a cancelled flush breaks nats-py's reading for good.
-            await asyncio.shield(self._flush_twice())
+            await asyncio.shield(flush_twice())
         except NatsError as error:
             _log.info("connection %s: %s", self.name, error)
 
@@ -181,9 +187,10 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> Msg:
-        """Send a message and return the first reply. Raises NoAnswer when nobody listens.
+        """Send `body` to `subject`, with `headers`, and return the first reply.
 
-        Also raises Silence (no reply in time), Unreachable, NotPermitted, PayloadTooLarge.
+        `timeout_s` None means `attempt_s`. Raises NoAnswer when nobody is subscribed to the
+        subject, NoReply after the time-out, Unreachable, NotPermitted, PayloadTooLarge.
         """
         if not self.is_up:
             raise Unreachable(self._place)
@@ -194,7 +201,7 @@ class Connection:
                 await self.send(subject, body, reply=token, headers=headers)
                 message = await future
         except TimeoutError as error:
-            raise Silence(subject) from error
+            raise NoReply(subject) from error
         finally:
             self.forget(token)
         if message.headers and message.headers.get("Status") == "503":
@@ -202,7 +209,10 @@ class Connection:
         return message
 
     async def call(self, subject: str, request: Mapping[str, Any]) -> Any:
-        """Call JetStream's API until it answers. Raises ServerRefused, NoAnswer, Unreachable."""
+        """Call JetStream's API, retrying until it answers, and return the decoded answer.
+
+        Raises ServerRefused, NoAnswer, Unreachable.
+        """
         body = json.dumps(request).encode() if request else b""
 
         async def once() -> Any:
@@ -214,7 +224,10 @@ class Connection:
         return await self.patiently(once)
 
     async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Repeat `attempt` while the server is away, for `patience_s`; raise what it raised."""
+        """Repeat `attempt` while the server is away, for up to `patience_s`, and return its result.
+
+        Raises the last error of `attempt`.
+        """
         loop = asyncio.get_running_loop()
         end = loop.time() + self.patience_s
         pause_s = 0.02
@@ -229,7 +242,10 @@ class Connection:
             await self.wait_up(end - loop.time())
 
     async def wait_up(self, timeout_s: float) -> None:
-        """Return once a server is connected or the bus is closed. Raises Unreachable."""
+        """Return once a server is connected or the bus is closed.
+
+        Raises Unreachable after `timeout_s`.
+        """
         try:
             async with asyncio.timeout(max(timeout_s, 0.0)):
                 await self._up.wait()
@@ -237,11 +253,14 @@ class Connection:
             raise Unreachable(self._place) from error
 
     async def subscribe(self, subject: str, receive: Receive, *, queue: str = "") -> Subscription:
-        """Have `receive` called with each message on `subject`. Raises Unreachable."""
+        """Call `receive` with each message on `subject`, as a member of the `queue` group if given.
+
+        Raises Unreachable.
+        """
 
         async def received(message: Msg) -> None:
-            if (through := receive(message)) is not None:
-                await through
+            if (handling := receive(message)) is not None:
+                await handling
 
         try:
             return await self.client.subscribe(subject, queue, cb=received)
@@ -249,17 +268,20 @@ class Connection:
             raise Unreachable(f"{subject}: {error}") from error
 
     async def unsubscribe(self, subscription: Subscription) -> None:
-        """End a subscription; without effect on a closed connection."""
+        """End a subscription; has no effect on a closed connection."""
         try:
             await subscription.unsubscribe()
         except NatsError:
             _log.debug("subscription %s is gone already", subscription.subject)
 
     async def listen(self, subject: str, receive: Receive, *, queue: str = "") -> Subscription:
-        """Subscribe, and return once the server has it. Raises Unreachable, NotPermitted."""
+        """Subscribe like `subscribe`, and return once the server has the subscription.
+
+        `subject`, `receive` and `queue` are as there. Raises Unreachable, NotPermitted.
+        """
         subscription = await self.subscribe(subject, receive, queue=queue)
         await self.settled()
-        if self._room.is_denied(subject):
+        if self._replies.is_denied(subject):
             await self.unsubscribe(subscription)
             raise NotPermitted(subject)
         return subscription
@@ -267,18 +289,22 @@ class Connection:
     def expect(
         self, subject: str, receive: Callable[[Msg], None], fail: Callable[[BusError], None]
     ) -> str:
-        """Return a reply subject; what comes there goes to `receive` until `forget`."""
-        token = self._room.enter(subject, receive, fail)
+        """Return a new reply subject for a request to `subject`.
+
+        Replies are passed to `receive`, a failure of the connection or request to `fail`, until
+        `forget`.
+        """
+        token = self._replies.enter(subject, receive, fail)
         if self.closed.is_set():
             fail(Unreachable("the bus is closed"))
         return token
 
     def forget(self, token: str) -> None:
-        """Expect nothing more under a reply subject."""
-        self._room.leave(token)
+        """Stop expecting replies on a reply subject."""
+        self._replies.leave(token)
 
     def on_reconnect(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called after every reconnect and at the close, until `off_reconnect`."""
+        """Call `wake` after every reconnect and at the close, until `off_reconnect`."""
         self._on_reconnect.add(wake)
 
     def off_reconnect(self, wake: Callable[[], None]) -> None:
@@ -290,14 +316,14 @@ class Connection:
         is_repeated = text == self._last_failure
         self._last_failure = text
         _log.log(logging.DEBUG if is_repeated else logging.WARNING, "%s: %s", self.name, text)
-        self._room.note_denial(text.lower())
+        self._replies.note_denial(text.lower())
         if "authorization violation" in text.lower():
             self._rejected.set()
 
     async def _disconnected(self) -> None:
         if not self.closed.is_set():
             self._up.clear()
-        self._room.fail_all(Unreachable(self._place))
+        self._replies.fail_all(Unreachable(self._place))
 
     async def _reconnected(self) -> None:
         _log.info("%s: connected again", self.name)

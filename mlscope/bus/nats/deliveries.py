@@ -1,7 +1,7 @@
-"""Durables over JetStream: pull, decode, acknowledge; what can't be used is buried.
+"""Durables over JetStream: pull, decode, acknowledge; messages that can't be used are buried.
 
-One request asks for what is there now; only when nothing is, one message is waited for. So no
-message lies in this process unasked for while another instance is idle.
+A pull first requests the messages that are available now. Only if there are none does it wait for
+one message. So no message waits in this process while another instance is idle.
 """
 
 import asyncio
@@ -11,44 +11,47 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mlscope.bus.bus import Delivery, Recorded
+from mlscope.bus.bus import Delivery
+from mlscope.bus.envelopes import UNDECODABLE, FetchPayload, decode_recorded
 from mlscope.bus.errors import BusError, NoAnswer, NotPermitted, NotProvisioned, Unreachable
-from mlscope.bus.letters import USELESS, Fetch, opened
 from mlscope.bus.nats.connection import Connection, Msg
+from mlscope.bus.records import Recorded
 from mlscope.bus.streams import Durable
 
 _log = logging.getLogger(__name__)
 _LINGER_S = 2.0
 _GRACE_S = 2.0
 
-Buried = Callable[[str, Msg, "Place"], Awaitable[None]]
-"""Writes the dead letter of a message, with the reason."""
+Buried = Callable[[str, Msg, "DeliveryMetadata"], Awaitable[None]]
+"""Records the dead letter of a message, given the reason, the message and its metadata."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a delivered message comes from, as its reply subject tells."""
+class DeliveryMetadata:
+    """The stream, sequence and tries of a delivered message, from its reply subject."""
 
     stream: str
     sequence: int
     tries: int
 
 
-def place_of(reply: str) -> Place:
-    """Read `$JS.ACK[.<domain>.<account>].<stream>.<consumer>.<tries>.<sequence>.…`."""
+def metadata_of(reply: str) -> DeliveryMetadata:
+    """Parse `$JS.ACK[.<domain>.<account>].<stream>.<consumer>.<tries>.<sequence>.…`."""
     tokens = reply.split(".")
     start = 2 if len(tokens) < 11 else 4
-    return Place(tokens[start], int(tokens[start + 3]), int(tokens[start + 2]))
+    return DeliveryMetadata(tokens[start], int(tokens[start + 3]), int(tokens[start + 2]))
 
 
 class NatsDelivery:
     """One delivered fact."""
 
-    def __init__(self, puller: "Puller", message: Msg, place: Place, recorded: Recorded) -> None:
-        """Belong to the puller that asked for it."""
+    def __init__(
+        self, puller: "Puller", message: Msg, metadata: DeliveryMetadata, recorded: Recorded
+    ) -> None:
+        """Wrap `message`, pulled by `puller`, its `metadata` and the decoded fact `recorded`."""
         self._puller = puller
         self._message = message
-        self._place = place
+        self._metadata = metadata
         self._recorded = recorded
 
     @property
@@ -58,15 +61,15 @@ class NatsDelivery:
 
     @property
     def tries(self) -> int:
-        """How often it was delivered, from 1."""
-        return self._place.tries
+        """The number of deliveries of this fact so far, from 1."""
+        return self._metadata.tries
 
     async def ack(self) -> None:
-        """Say that it is done; a lost acknowledgement brings it again."""
-        await self._say(b"+ACK")
+        """Acknowledge the fact; if the acknowledgement is lost, it is delivered again."""
+        await self._reply(b"+ACK")
 
     async def retry(self, delay_s: float | None = None) -> None:
-        """Ask for it again after a delay, or bury it past its last try."""
+        """Request redelivery after a delay, or bury the fact after its last try."""
         durable = self._puller.durable
         if self.tries >= durable.max_deliver:
             await self.bury(f"given up after {self.tries} tries")
@@ -74,30 +77,36 @@ class NatsDelivery:
         steps = durable.backoff_s
         if delay_s is None:
             delay_s = steps[min(self.tries, len(steps)) - 1]
-        await self._say(b"-NAK " + json.dumps({"delay": int(delay_s * 1e9)}).encode())
+        await self._reply(b"-NAK " + json.dumps({"delay": int(delay_s * 1e9)}).encode())
 
-    async def working(self) -> None:
-        """Ask for as much time again as the durable gives."""
-        await self._say(b"+WPI")
+    async def in_progress(self) -> None:
+        """Restart the durable's acknowledgement time."""
+        await self._reply(b"+WPI")
 
     async def bury(self, reason: str) -> None:
-        """Write a dead letter, then never see it again. Raises what publishing raises."""
-        await self._puller.bury(self._message, self._place, reason)
+        """Record a dead letter and end the deliveries of this fact.
 
-    async def _say(self, word: bytes) -> None:
+        Raises the errors of publishing.
+        """
+        await self._puller.bury(self._message, self._metadata, reason)
+
+    async def _reply(self, reply: bytes) -> None:
         try:
-            await self._puller.connection.send(self._message.reply, word)
+            await self._puller.connection.send(self._message.reply, reply)
         except Unreachable as error:
-            _log.warning("%s was not said of %s: %s", word[:4], self.recorded.subject, error)
+            _log.warning("%s not sent for %s: %s", reply[:4], self.recorded.subject, error)
 
 
 class Puller:
     """Pulls from one durable for as long as the bus is open."""
 
     def __init__(
-        self, connection: Connection, durable: Durable, fetch: Fetch, buried: Buried
+        self, connection: Connection, durable: Durable, fetch: FetchPayload, buried: Buried
     ) -> None:
-        """`fetch` gets large payloads, `buried` writes dead letters."""
+        """Pull from `durable` over `connection`.
+
+        `fetch` returns large payloads, `buried` records dead letters.
+        """
         self.connection = connection
         self.durable = durable
         self._fetch = fetch
@@ -109,8 +118,9 @@ class Puller:
         self._api = f"$JS.API.CONSUMER.MSG.NEXT.{durable.stream}.{durable.name}"
 
     async def deliveries(self, batch: int) -> AsyncGenerator[Sequence[Delivery], None]:
-        """Yield what is delivered, up to `batch` at a time. Raises NotProvisioned, NotPermitted."""
-        self._inbox = self.connection.expect(self._api, _ignore, self._replies.put_nowait)
+        """Yield deliveries, up to `batch` at a time. Raises NotProvisioned, NotPermitted."""
+        # Pulled messages arrive by the subscription below, so nothing comes on the inbox itself.
+        self._inbox = self.connection.expect(self._api, lambda _: None, self._replies.put_nowait)
         subscription = await self.connection.subscribe(f"{self._inbox}.*", self._replies.put_nowait)
         try:
             while not self.connection.closed.is_set():
@@ -120,7 +130,11 @@ class Puller:
         finally:
             self.connection.forget(self._inbox)
             await self.connection.unsubscribe(subscription)
-            self._send_back()
+            # Messages that arrived after the cancellation go back at once, for other instances.
+            while not self._replies.empty():
+                late = self._replies.get_nowait()
+                if not isinstance(late, BusError) and late.reply:
+                    self.connection.send_soon(late.reply, b"-NAK")
 
     async def _next(self, batch: int) -> list[Delivery]:
         try:
@@ -130,15 +144,19 @@ class Puller:
                 if messages and batch > 1:
                     messages += await self._pull(batch - 1, {"no_wait": True})
             self._missing_since = None
-            return [each for m in messages if (each := await self._usable(m)) is not None]
+            decoded = [await self._decode_or_bury(message) for message in messages]
+            return [delivery for delivery in decoded if delivery is not None]
         except (NotPermitted, NotProvisioned):
             raise
         except BusError as error:
-            await self._rest(error)
+            await self._pause_after(error)
             return []
 
-    async def _rest(self, error: BusError) -> None:
-        """Wait a little after an error; nobody answering for long means that nobody is there."""
+    async def _pause_after(self, error: BusError) -> None:
+        """Wait a moment after an error.
+
+        Raises NotProvisioned when there was no answer for the connection's patience.
+        """
         loop = asyncio.get_running_loop()
         _log.info("durable %s: %s", self.durable.name, error)
         if not isinstance(error, NoAnswer):
@@ -151,20 +169,24 @@ class Puller:
         with contextlib.suppress(Unreachable):
             await self.connection.wait_up(_LINGER_S)
 
-    async def bury(self, message: Msg, place: Place, reason: str) -> None:
-        """Write the dead letter of a message, then end it."""
-        await self._buried(reason, message, place)
+    async def bury(self, message: Msg, metadata: DeliveryMetadata, reason: str) -> None:
+        """Record the dead letter of `message`, then end its deliveries.
+
+        The letter holds its `metadata` and the `reason`.
+        """
+        await self._buried(reason, message, metadata)
         await self.connection.send(message.reply, b"+TERM " + reason.encode()[:200])
 
-    async def _pull(self, batch: int, how: Mapping[str, object]) -> list[Msg]:
+    async def _pull(self, batch: int, options: Mapping[str, object]) -> list[Msg]:
         """Return up to `batch` messages of one request.
 
-        The server ends a request by a status; a lost connection or silence ends it here.
+        The server ends a request with a status message. A lost connection or missing replies end
+        it here.
         """
         self._pulls += 1
-        asked_on = f"{self._inbox}.{self._pulls}"
-        request = json.dumps({"batch": batch, **how}).encode()
-        await self.connection.send(self._api, request, reply=asked_on)
+        reply_subject = f"{self._inbox}.{self._pulls}"
+        request = json.dumps({"batch": batch, **options}).encode()
+        await self.connection.send(self._api, request, reply=reply_subject)
         messages: list[Msg] = []
         try:
             async with asyncio.timeout(_LINGER_S + _GRACE_S):
@@ -174,22 +196,15 @@ class Puller:
                         raise reply
                     if not reply.subject.startswith(self._inbox):
                         messages.append(reply)
-                    elif reply.subject == asked_on and self._is_end(reply):
+                    elif reply.subject == reply_subject and self._ends_request(reply):
                         break
         except (TimeoutError, Unreachable) as error:
             if not messages:
                 raise Unreachable(f"durable {self.durable.name}") from error
         return messages
 
-    def _send_back(self) -> None:
-        """Return what came after its asker was cancelled, for another instance to have now."""
-        while not self._replies.empty():
-            late = self._replies.get_nowait()
-            if not isinstance(late, BusError) and late.reply:
-                self.connection.send_soon(late.reply, b"-NAK")
-
-    def _is_end(self, reply: Msg) -> bool:
-        """Tell whether a status ends its request; heartbeats do not."""
+    def _ends_request(self, reply: Msg) -> bool:
+        """Tell whether a status message ends its request; heartbeats do not."""
         headers = reply.headers or {}
         status, described = headers.get("Status"), headers.get("Description", "")
         if "Deleted" in described:
@@ -198,27 +213,23 @@ class Puller:
             raise NoAnswer(self._api)
         return status != "100"
 
-    async def _usable(self, message: Msg) -> Delivery | None:
-        place = place_of(message.reply)
+    async def _decode_or_bury(self, message: Msg) -> Delivery | None:
+        metadata = metadata_of(message.reply)
         try:
-            recorded = await opened(
-                message.subject, place.sequence, bytes(message.data), self._fetch
+            recorded = await decode_recorded(
+                message.subject, metadata.sequence, bytes(message.data), self._fetch
             )
-        except USELESS as error:
-            await self._give_up(message, place, str(error))
+        except UNDECODABLE as error:
+            await self._give_up(message, metadata, str(error))
             return None
-        if place.tries > self.durable.max_deliver:
-            await self._give_up(message, place, f"given up after {place.tries - 1} tries")
+        if metadata.tries > self.durable.max_deliver:
+            await self._give_up(message, metadata, f"given up after {metadata.tries - 1} tries")
             return None
-        return NatsDelivery(self, message, place, recorded)
+        return NatsDelivery(self, message, metadata, recorded)
 
-    async def _give_up(self, message: Msg, place: Place, reason: str) -> None:
-        _log.warning("buried %s at %d: %s", message.subject, place.sequence, reason)
+    async def _give_up(self, message: Msg, metadata: DeliveryMetadata, reason: str) -> None:
+        _log.warning("buried %s at %d: %s", message.subject, metadata.sequence, reason)
         try:
-            await self.bury(message, place, reason)
+            await self.bury(message, metadata, reason)
         except BusError as error:
-            _log.error("no dead letter for %s, it comes again: %s", message.subject, error)
-
-
-def _ignore(_: Msg) -> None:
-    """Take no notice: pulled messages come by the puller's own subscription."""
+            _log.error("no dead letter for %s, it will be retried: %s", message.subject, error)

@@ -1,8 +1,8 @@
 """The log over JetStream: guarded, idempotent publishing; complete reading without a consumer.
 
-Reading is batched Direct Get (server 2.11): the server walks the stream from a sequence over a
-filter and sends many messages for one request. It is linear, keeps no state on the server and
-resumes by sequence, so a restart in the middle costs one repeated request.
+Reading uses batched Direct Get (server 2.11): for one request the server walks the stream from a
+sequence on and sends many messages of a filter. This is linear in the messages, keeps no state on
+the server and resumes by sequence, so an interruption costs one repeated request.
 """
 
 import asyncio
@@ -42,8 +42,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """A message as a stream keeps it, undecoded."""
+class StoredMessage:
+    """A message in a stream, undecoded."""
 
     subject: str
     sequence: int
@@ -58,10 +58,11 @@ async def store(
     *,
     headers: Mapping[str, str],
 ) -> int:
-    """Have a stream keep a message and return its sequence; repeated while the server is away.
+    """Store `body` on `subject` over `connection` and return its sequence in the stream.
 
-    Raises Conflict (the guard in `headers` does not hold), StreamFull, NotProvisioned,
-    NotPermitted, Unreachable, ServerRefused.
+    Retried while the server is away. `headers` may hold a message id and a guard.
+    Raises Conflict (the guard does not hold), StreamFull, NotProvisioned, NotPermitted,
+    Unreachable, ServerRefused.
     """
 
     async def once() -> int:
@@ -79,10 +80,10 @@ async def store(
 def _translated(subject: str, error: Mapping[str, object], headers: Mapping[str, str]) -> BusError:
     refused = ServerRefused.of(subject, error)
     if refused.error == _WRONG_LAST_SEQUENCE:
-        # "wrong last sequence: 17"; a server that does not count may leave the number out.
-        told = refused.description.rpartition(" ")[2]
-        found = int(told) if told.isdecimal() else 0
-        return Conflict(headers.get(EXPECTED_ON, subject), int(headers.get(EXPECTED, 0)), found)
+        # "wrong last sequence: 17"; some servers leave the number out.
+        last_word = refused.description.rpartition(" ")[2]
+        actual = int(last_word) if last_word.isdecimal() else 0
+        return Conflict(headers.get(EXPECTED_ON, subject), int(headers.get(EXPECTED, 0)), actual)
     is_limit = refused.error == _STORE_FAILED and "maximum" in refused.description
     if is_limit or refused.error in _NO_RESOURCES:
         return StreamFull(subject)
@@ -91,24 +92,27 @@ def _translated(subject: str, error: Mapping[str, object], headers: Mapping[str,
     return refused
 
 
-async def last_on(connection: Connection, stream: str, subject: str) -> Stored | None:
-    """Return the last message on a literal subject, or None."""
+async def last_on(connection: Connection, stream: str, subject: str) -> StoredMessage | None:
+    """Return the last message on a literal `subject` of `stream`, over `connection`, or None.
 
-    async def once() -> Stored | None:
+    Raises NotProvisioned, NotPermitted, Unreachable.
+    """
+
+    async def once() -> StoredMessage | None:
         message = await connection.request(f"$JS.API.DIRECT.GET.{stream}.{subject}", b"")
         status = (message.headers or {}).get("Status")
         return None if status == "404" else _stored(message)
 
-    return await _asked(connection, stream, once)
+    return await _read_patiently(connection, stream, once)
 
 
 async def read_on(
     connection: Connection, stream: str, filter_subject: str, after: int
-) -> tuple[list[Stored], int]:
-    """Return messages on a filter beyond `after`, and how many more there are.
+) -> tuple[list[StoredMessage], int]:
+    """Return messages of `stream` on `filter_subject`, and the number of messages that remain.
 
-    Bounded by count and bytes: an empty list means that there are none.
-    Raises NotProvisioned, NotPermitted, Unreachable.
+    Reads over `connection` from the sequence `after` on, a bounded number of messages and bytes;
+    an empty list means that there are none. Raises NotProvisioned, NotPermitted, Unreachable.
     """
     request = {
         "seq": after + 1,
@@ -117,25 +121,27 @@ async def read_on(
         "max_bytes": _BATCH_BYTES,
     }
 
-    async def once() -> tuple[list[Stored], int]:
-        return await _batch(connection, f"$JS.API.DIRECT.GET.{stream}", request)
+    async def once() -> tuple[list[StoredMessage], int]:
+        return await _read_batch(connection, f"$JS.API.DIRECT.GET.{stream}", request)
 
-    return await _asked(connection, stream, once)
+    return await _read_patiently(connection, stream, once)
 
 
-async def _asked(connection: Connection, stream: str, once: Callable[[], Awaitable[T]]) -> T:
+async def _read_patiently(
+    connection: Connection, stream: str, once: Callable[[], Awaitable[T]]
+) -> T:
     try:
         return await connection.patiently(once)
     except NoAnswer as error:
         raise NotProvisioned(stream) from error
 
 
-async def _batch(
+async def _read_batch(
     connection: Connection, subject: str, request: Mapping[str, object]
-) -> tuple[list[Stored], int]:
+) -> tuple[list[StoredMessage], int]:
     replies: asyncio.Queue[Msg | BusError] = asyncio.Queue()
     token = connection.expect(subject, replies.put_nowait, replies.put_nowait)
-    found: list[Stored] = []
+    messages: list[StoredMessage] = []
     try:
         await connection.send(subject, json.dumps(request).encode(), reply=token)
         while True:
@@ -148,41 +154,41 @@ async def _batch(
             if status == "503":
                 raise NoAnswer(subject)
             if status is not None:
-                return found, int(headers.get("Nats-Num-Pending", 0))
-            if found and int(headers["Nats-Last-Sequence"]) != found[-1].sequence:
+                return messages, int(headers.get("Nats-Num-Pending", 0))
+            if messages and int(headers["Nats-Last-Sequence"]) != messages[-1].sequence:
                 raise Unreachable(f"{subject}: a reply was lost")
-            found.append(_stored(reply))
+            messages.append(_stored(reply))
     except TimeoutError as error:
         raise Unreachable(subject) from error
     finally:
         connection.forget(token)
 
 
-def _stored(message: Msg) -> Stored:
+def _stored(message: Msg) -> StoredMessage:
     headers = message.headers or {}
-    return Stored(
+    return StoredMessage(
         headers["Nats-Subject"], int(headers["Nats-Sequence"]), headers, bytes(message.data)
     )
 
 
-class _Hints:
-    """Counts live messages whose stored twin was not read yet."""
+class _WakeUps:
+    """Counts live messages whose stored copies were not read yet."""
 
     def __init__(self) -> None:
         self.count = 0
         self._event = asyncio.Event()
 
     def wake(self, _: object = None) -> None:
-        """Count one more."""
+        """Count one more live message."""
         self.count += 1
         self._event.set()
 
-    def settle(self, found: int) -> None:
-        """Take what was read off; `found` 0 gives up on the rest."""
-        self.count = max(0, self.count - found) if found else 0
+    def settle(self, count: int) -> None:
+        """Subtract the messages read; 0 means that the others will not be found either."""
+        self.count = max(0, self.count - count) if count else 0
 
     async def wait(self, timeout_s: float) -> None:
-        """Return at the next wake, at the latest after the time given."""
+        """Return at the next live message, at the latest after `timeout_s`."""
         self._event.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
@@ -196,51 +202,55 @@ async def tail(
     after: int,
     *,
     ticks: bool = False,
-) -> AsyncGenerator[Stored | None, None]:
-    """Yield every message on a filter beyond `after`, None once when caught up, then those to come.
+) -> AsyncGenerator[StoredMessage | None, None]:
+    """Yield every message of `stream` on `filter_subject` above sequence `after`, without end.
 
-    With `ticks`, None comes again each time nothing more is there.
+    Messages are read over `connection`, in order. Yields None once when caught up; with `ticks`,
+    every time no more messages are there.
 
-    A live message on the filter is only the wake-up; what is yielded always comes from the
-    stream, by sequence. A message may wake before it is stored, hence the short repeats; a poll
-    each second catches what no live message announces (expiry markers, a lost wake-up).
+    A live message on the filter only wakes the reader. Every yielded message is read from the
+    stream, by sequence. A live message may arrive before it is stored, hence the short retries;
+    a poll each second finds what no live message announces (expiry markers, a lost wake-up).
     """
-    hints = _Hints()
+    wake_ups = _WakeUps()
     subscriptions = [
-        await connection.subscribe(each, hints.wake) for each in live_filters(filter_subject)
+        await connection.subscribe(subject, wake_ups.wake)
+        for subject in live_filters(filter_subject)
     ]
-    connection.on_reconnect(hints.wake)
+    connection.on_reconnect(wake_ups.wake)
     is_caught_up = False
     try:
         while not connection.closed.is_set():
             try:
-                found, more = await _next_on(connection, stream, filter_subject, after, hints)
+                messages, remaining = await _next_on(
+                    connection, stream, filter_subject, after, wake_ups
+                )
             except Unreachable as error:
                 _log.warning("%s is not read for now: %s", filter_subject, error)
                 continue
-            for stored in found:
+            for stored in messages:
                 after = stored.sequence
                 yield stored
-            if more:
+            if remaining:
                 continue
             if ticks or not is_caught_up:
                 is_caught_up = True
                 yield None
-            if not hints.count:
-                await hints.wait(_POLL_S)
+            if not wake_ups.count:
+                await wake_ups.wait(_POLL_S)
     finally:
-        connection.off_reconnect(hints.wake)
+        connection.off_reconnect(wake_ups.wake)
         for subscription in subscriptions:
             await connection.unsubscribe(subscription)
 
 
 async def _next_on(
-    connection: Connection, stream: str, filter_subject: str, after: int, hints: _Hints
-) -> tuple[list[Stored], int]:
+    connection: Connection, stream: str, filter_subject: str, after: int, wake_ups: _WakeUps
+) -> tuple[list[StoredMessage], int]:
     for pause_s in (*_SETTLE_S, None):
-        found, more = await read_on(connection, stream, filter_subject, after)
-        if found or not hints.count or pause_s is None:
+        messages, remaining = await read_on(connection, stream, filter_subject, after)
+        if messages or not wake_ups.count or pause_s is None:
             break
         await asyncio.sleep(pause_s)
-    hints.settle(len(found))
-    return found, more
+    wake_ups.settle(len(messages))
+    return messages, remaining

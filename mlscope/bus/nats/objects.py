@@ -1,9 +1,9 @@
-"""Large payloads in NATS's own object-store layout, so that `nats object get` reads them too.
+"""Large payloads in the layout of NATS's object store, so that `nats object get` reads them too.
 
-Chunks lie under `$O.<store>.C.<nuid>`, the description under `$O.<store>.M.<name, base64>`. The
-nuid is the name's base64, and in the store of batches the fact's subject before it: a run's
-objects are found by a filter. Chunks are large, so that nearly every object is one message, which
-a full store takes whole or not at all.
+Chunks are stored on `$O.<store>.C.<nuid>`, the description on `$O.<store>.M.<name, base64>`. The
+nuid is the name in base64; in the store of batches the fact's subject precedes it, so that a
+filter finds all objects of a run. Chunks are large: nearly every object is one message, which a
+full store accepts or refuses as a whole.
 """
 
 import base64
@@ -21,124 +21,130 @@ from mlscope.bus.errors import (
 )
 from mlscope.bus.nats.connection import Connection
 from mlscope.bus.nats.log import EXPECTED, MESSAGE_ID, last_on, read_on, store
-from mlscope.bus.streams import BATCHES, MAX_MESSAGE_BYTES, place_of, store_of
+from mlscope.bus.streams import BATCHES, MAX_MESSAGE_BYTES, store_of, without_root
 
 _CHUNK_BYTES = MAX_MESSAGE_BYTES // 2
 _AGAIN = "~"
 
 
 def nuid_of(subject: str, name: str) -> str:
-    """Return where the chunks of a fact's payload lie below its store's `C`."""
+    """Return the subject of a payload's chunks, below `$O.<store>.C`."""
     token = _base64(name)
-    return f"{place_of(subject)}.{token}" if store_of(subject) == BATCHES else token
+    return f"{without_root(subject)}.{token}" if store_of(subject) == BATCHES else token
 
 
 class Objects:
     """The object stores over one connection."""
 
     def __init__(self, connection: Connection) -> None:
-        """Use `connection`."""
+        """Use an open connection."""
         self._connection = connection
 
     async def put(self, subject: str, name: str, body: bytes) -> str:
-        """Store a payload and return its sha256; what is there already is not written again.
+        """Store `body` as the payload `name` of a fact on `subject`, and return its sha256.
 
-        Raises Conflict (the name is another payload's), PayloadsFull, Unreachable.
+        A payload that exists is not written again. Raises Conflict (another payload has the name),
+        PayloadsFull, Unreachable.
         """
         digest = hashlib.sha256(body)
         written = f"SHA-256={base64.urlsafe_b64encode(digest.digest()).decode()}"
-        kept_in = store_of(subject)
-        older = await self._described(kept_in, name)
+        store_name = store_of(subject)
+        older = await self._described(store_name, name)
         if older is not None and not older.get("deleted"):
             if older.get("digest") != written:
                 raise Conflict(name, 0)
             return digest.hexdigest()
         chunks = [body[at : at + _CHUNK_BYTES] for at in range(0, len(body), _CHUNK_BYTES)]
+        nuid = nuid_of(subject, name)
         try:
-            nuid = await self._put_chunks(kept_in, nuid_of(subject, name), chunks)
+            try:
+                await self._put_chunks(store_name, nuid, chunks)
+            except Conflict:
+                # An earlier try, or another publisher of the same payload, stored a chunk.
+                if len(chunks) > 1:
+                    nuid = f"{nuid}{_AGAIN}{secrets.token_hex(8)}"
+                    await self._put_chunks(store_name, nuid, chunks)
             described = {
                 "name": name,
-                "bucket": kept_in,
+                "bucket": store_name,
                 "nuid": nuid,
                 "size": len(body),
                 "chunks": len(chunks),
                 "digest": written,
                 "options": {"max_chunk_size": _CHUNK_BYTES},
             }
-            told = json.dumps(described).encode()
-            await self._store(_meta(kept_in, name), told, {MESSAGE_ID: secrets.token_hex(11)})
+            description = json.dumps(described).encode()
+            await self._store(
+                _meta(store_name, name), description, {MESSAGE_ID: secrets.token_hex(11)}
+            )
         except StreamFull as error:
-            raise PayloadsFull(subject, kept_in) from error
+            raise PayloadsFull(subject, store_name) from error
         return digest.hexdigest()
 
-    async def _put_chunks(self, kept_in: str, nuid: str, chunks: list[bytes]) -> str:
-        """Store chunks in a place that has none and return where; one whole chunk may be there."""
-        try:
-            await self._chain(kept_in, nuid, chunks)
-        except Conflict:
-            # An earlier try, or another publisher of the very same, came as far as a chunk.
-            if len(chunks) > 1:
-                nuid = f"{nuid}{_AGAIN}{secrets.token_hex(8)}"
-                await self._chain(kept_in, nuid, chunks)
-        return nuid
-
-    async def _chain(self, kept_in: str, nuid: str, chunks: list[bytes]) -> None:
+    async def _put_chunks(self, store_name: str, nuid: str, chunks: list[bytes]) -> None:
+        """Store chunks on a subject that has none yet. Raises Conflict if it has some."""
         last = 0
         for number, chunk in enumerate(chunks):
             headers = {MESSAGE_ID: f"{nuid}.{number}.{secrets.token_hex(8)}", EXPECTED: str(last)}
-            last = await self._store(_chunks(kept_in, nuid), chunk, headers)
+            last = await self._store(_chunks(store_name, nuid), chunk, headers)
 
     async def get(self, subject: str, name: str, sha256: str) -> bytes:
-        """Return a payload. Raises NoSuchPayload, PayloadMismatch."""
-        kept_in = store_of(subject)
-        described = await self._described(kept_in, name)
+        """Return the payload `name` of a fact on `subject`, checked against `sha256` (hex).
+
+        Raises NoSuchPayload, PayloadMismatch.
+        """
+        store_name = store_of(subject)
+        described = await self._described(store_name, name)
         if described is None or described.get("deleted"):
             raise NoSuchPayload(name)
         parts: list[bytes] = []
-        after, more = 0, 1
-        while more:
-            found, more = await read_on(
+        after, remaining = 0, 1
+        while remaining:
+            messages, remaining = await read_on(
                 self._connection,
-                _stream(kept_in),
-                _chunks(kept_in, str(described["nuid"])),
+                _stream(store_name),
+                _chunks(store_name, str(described["nuid"])),
                 after,
             )
-            parts += [stored.body for stored in found]
-            after = found[-1].sequence if found else after
-            more = more if found else 0
+            parts += [stored.body for stored in messages]
+            after = messages[-1].sequence if messages else after
+            remaining = remaining if messages else 0
         body = b"".join(parts)
         if (digest := hashlib.sha256(body).hexdigest()) != sha256:
             raise PayloadMismatch(name, sha256, digest)
         return body
 
-    async def held(self, filter_subject: str) -> Mapping[str, list[str]]:
-        """Return the names of the objects of batches on a filter, each with its chunks' subjects.
+    async def chunks_by_name(self, filter_subject: str) -> Mapping[str, list[str]]:
+        """Return the payloads of batches on a filter: the subjects of the chunks by name.
 
-        Facts that are kept have none to purge.
+        Empty for facts of the log, whose payloads are never purged.
         """
         if store_of(filter_subject) != BATCHES:
             return {}
         prefix = f"$O.{BATCHES}.C."
-        told = await self._connection.call(
+        info = await self._connection.call(
             f"$JS.API.STREAM.INFO.{_stream(BATCHES)}",
-            {"subjects_filter": prefix + place_of(filter_subject)},
+            {"subjects_filter": prefix + without_root(filter_subject)},
         )
         names: dict[str, list[str]] = {}
-        for subject in told["state"].get("subjects") or {}:
+        for subject in info["state"].get("subjects") or {}:
             token = subject.rpartition(".")[2].partition(_AGAIN)[0]
             name = base64.urlsafe_b64decode(token).decode()
             names.setdefault(name, []).append(subject)
         return names
 
-    async def drop(self, names: Iterable[str], held: Mapping[str, list[str]]) -> None:
-        """Delete objects of batches, with what tries that failed have left of them."""
-        for name in set(names) & held.keys():
-            for subject in (_meta(BATCHES, name), *held[name]):
+    async def drop(self, names: Iterable[str], chunks_by_name: Mapping[str, list[str]]) -> None:
+        """Delete the payloads `names`, including the chunks left by failed tries.
+
+        `chunks_by_name` is what the method of this name returned.
+        """
+        for name in set(names) & chunks_by_name.keys():
+            for subject in (_meta(BATCHES, name), *chunks_by_name[name]):
                 api = f"$JS.API.STREAM.PURGE.{_stream(BATCHES)}"
                 await self._connection.call(api, {"filter": subject})
 
-    async def _described(self, kept_in: str, name: str) -> dict[str, object] | None:
-        stored = await last_on(self._connection, _stream(kept_in), _meta(kept_in, name))
+    async def _described(self, store_name: str, name: str) -> dict[str, object] | None:
+        stored = await last_on(self._connection, _stream(store_name), _meta(store_name, name))
         return None if stored is None else json.loads(stored.body)
 
     async def _store(self, subject: str, body: bytes, headers: dict[str, str]) -> int:
@@ -149,13 +155,13 @@ def _base64(name: str) -> str:
     return base64.urlsafe_b64encode(name.encode()).decode()
 
 
-def _stream(kept_in: str) -> str:
-    return f"OBJ_{kept_in}"
+def _stream(store_name: str) -> str:
+    return f"OBJ_{store_name}"
 
 
-def _chunks(kept_in: str, nuid: str) -> str:
-    return f"$O.{kept_in}.C.{nuid}"
+def _chunks(store_name: str, nuid: str) -> str:
+    return f"$O.{store_name}.C.{nuid}"
 
 
-def _meta(kept_in: str, name: str) -> str:
-    return f"$O.{kept_in}.M.{_base64(name)}"
+def _meta(store_name: str, name: str) -> str:
+    return f"$O.{store_name}.M.{_base64(name)}"

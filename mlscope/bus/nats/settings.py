@@ -1,21 +1,21 @@
-"""What the bus asks of the settings; `mlscope.settings.Settings` has it."""
+"""The settings a NATS connection needs; `mlscope.settings.Settings` implements them."""
 
 from typing import Protocol
 
 
 class NatsSettings(Protocol):
-    """What a connection needs to know of the settings."""
+    """The settings of a connection."""
 
     @property
     def nats_url(self) -> str:
-        """Where the server is; several of one cluster, comma separated."""
+        """The server's URL; for a cluster, several, separated by commas."""
         ...
 
     @property
     def max_pending_requests(self) -> int:
-        """Commands that may wait for their answer before the next is refused as busy."""
+        """The number of commands that may wait before further ones are refused as busy."""
         ...
 
     def nats_seed(self) -> str | None:
-        """Read the nkey seed of this connection; None where users have no keys."""
+        """Read the nkey seed of this connection; None if the server uses no keys."""
         ...

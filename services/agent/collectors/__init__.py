@@ -1,23 +1,23 @@
-"""Collectors, one profiler a file: what happens in a block, beside spans of pipeline and layers.
+"""Collectors, one per profiler: they record what happens in a block, beyond pipeline and layers.
 
 A package adds one with an entry point in the group `mlscope.collectors`: the collector's name,
-leading to a module (or any object) that has
+which leads to a module (or any object) with
 
 - `open_collector(request: CollectorRequest) -> Collector`, which raises `CollectorUnavailable`
-  where it can do nothing in this session, and
-- `availability() -> Availability`: what it gives on this machine and, where that is less than it
-  could, why. It imports no framework: agents ask it when they announce themselves.
+  where it can't collect anything in this session, and
+- `availability() -> Availability`: what it collects on this machine and, where that is not all, the
+  reason. It imports no framework, because agents call it when they announce themselves.
 
-It may have `OPTIONS: tuple[str, ...]`, the names of options that it knows: a request with any
-other is told so. Without, all options are its own to judge. It may have `prepare(options) -> None`,
+It may have `OPTIONS: tuple[str, ...]`, the names of its options: a request with any other gets a
+caveat. Without it, the collector checks its options itself. It may have `prepare(options) -> None`,
 which a worker calls before it opens the model of a request that switches the collector on: for
-what has to be there before the model's code is (`preparing`).
+preparation that the model's code depends on (`preparing`).
 
-A session opens the collectors that a run's level and its request want. Around each block `begin`
-comes just before the timed stretch and `end` just after; what takes time happens in `end`.
+A session opens the collectors that a run's level and its request select. Around each block, `begin`
+is called just before the timed part and `end` just after; slow work belongs in `end`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -25,7 +25,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
-from schemas.batch import SpanKind
+from mlscope.tracing.collected import Collected, CollectedSpan
 from schemas.level import Level
 from services.agent.collectors.errors import CollectorUnavailable, UnknownCollector
 from services.agent.predictors import Opened
@@ -47,41 +47,11 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class CollectedSpan:
-    """One row: absolute CLOCK_MONOTONIC nanoseconds; a sample's or marker's duration is 0.
-
-    `thread` is the system's thread id, of work on a device its stream. `correlation` joins a
-    LAUNCH with what it started, -1 none. `attributes` become JSON; of a sample they are
-    {"value": x, "unit": "W"}. `parent` is the place, among the block's spans, of the one that it
-    lies in; -1 where that is to be found by time.
-    """
-
-    level: Level
-    name: str
-    start_ns: int
-    duration_ns: int
-    thread: int = 0
-    kind: SpanKind = SpanKind.HOST
-    correlation: int = -1
-    attributes: Mapping[str, Any] | None = None
-    parent: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """What a block left; `dropped` records were lost, `notes` a reader must see."""
-
-    spans: Sequence[CollectedSpan] = ()
-    dropped: int = 0
-    notes: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Availability:
-    """What a collector gives on this machine: `levels`, none where it can do nothing.
+    """What a collector collects on this machine: `levels`, none where it is unavailable.
 
-    `reason` says why it is less than it could be, '' where it is all. Empty `devices` and
-    `frameworks` are any. One that `is_asked_for` is closed until a request switches it on.
+    `reason` says why it is not all that it could be, '' where it is. Empty `devices` and
+    `frameworks` mean any. One with `is_asked_for` is off until a request switches it on.
     """
 
     levels: tuple[Level, ...]
@@ -92,7 +62,7 @@ class Availability:
 
 
 class Reopenable(Protocol):
-    """A session that another process can open as well, to replay it."""
+    """A session that another process can open too, to replay it."""
 
     @property
     def scratch(self) -> Path:
@@ -100,74 +70,74 @@ class Reopenable(Protocol):
         ...
 
     def write(self, path: Path, /) -> None:
-        """Write what the other process needs to a file. Raises OSError."""
+        """Write the file that the other process reads. Raises OSError."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CollectorRequest:
-    """The session and run to collect in; `options` are the request's for this collector."""
+    """The session and run to collect in, and the request's options for this collector."""
 
     opened: Opened
     level: Level
     options: Mapping[str, Any] = field(default_factory=dict)
-    #: where it may write files while it is open
+    #: the folder where it may write files while it is open
     scratch: Path = Path()
-    #: with which another process opens the same session, to replay it; None in tests
+    #: how another process opens the same session to replay it; None in tests
     reopening: Reopenable | None = None
 
 
 class Collector(Protocol):
-    """One source of spans, open for one run. The worker's main thread calls it."""
+    """One source of spans, open for one run. Called by the worker's main thread."""
 
     @property
     def name(self) -> str:
-        """Its name, as requests switch it."""
+        """The name by which requests switch it."""
         ...
 
     @property
     def level(self) -> Level:
-        """The deepest level that its spans are of."""
+        """The deepest level of its spans."""
         ...
 
     def begin(self) -> None:
-        """Begin to collect: just before a block's timed stretch."""
+        """Begin to collect, just before a block's timed part."""
         ...
 
     def end(self) -> Collected:
-        """Return what the block left: just after the timed stretch, called once a `begin`."""
+        """Return the block's spans, just after its timed part; called once per `begin`."""
         ...
 
     def close(self) -> None:
-        """Free what it holds; called once, when its run is through."""
+        """Free its resources; called once, at the end of its run."""
         ...
 
 
 class CollectorSource(Protocol):
-    """What an entry point leads to: usually a module."""
+    """The object that an entry point leads to, usually a module."""
 
     def open_collector(self, request: CollectorRequest, /) -> Collector:
         """Return a collector for one run. Raises CollectorUnavailable."""
         ...
 
     def availability(self) -> Availability:
-        """Say what it gives on this machine, importing no framework."""
+        """Return what it collects on this machine, without importing a framework."""
         ...
 
 
 SHIPPED: Mapping[str, str] = MappingProxyType(
     {
-        "cudalibs": "services.agent.collectors.cudalibs",
-        "cupti": "services.agent.collectors.cupti",
+        "cudalibs": "services.agent.collectors.cudalibs.collector",
+        "cupti": "services.agent.collectors.cupti.collector",
         "energy": "services.agent.collectors.energy",
-        "kineto": "services.agent.collectors.kineto",
+        "kineto": "services.agent.collectors.kineto.collector",
         "markers": "services.agent.collectors.markers",
-        "ncu": "services.agent.collectors.ncu",
-        "nvml": "services.agent.collectors.nvml",
-        "nvtx": "services.agent.collectors.nvtx",
+        "ncu": "services.agent.collectors.ncu.collector",
+        "nvml": "services.agent.collectors.nvml.collector",
+        "nvtx": "services.agent.collectors.nvtx.collector",
         "onednn": "services.agent.collectors.onednn",
-        "otlp": "services.agent.collectors.otlp",
-        "perf": "services.agent.collectors.perf",
+        "otlp": "services.agent.collectors.otlp.collector",
+        "perf": "services.agent.collectors.perf.collector",
         "resource": "services.agent.collectors.resource",
     }
 )
@@ -175,12 +145,12 @@ SHIPPED: Mapping[str, str] = MappingProxyType(
 
 
 def collector_names() -> tuple[str, ...]:
-    """Return every known collector, importing none."""
+    """Return the names of all collectors, importing none."""
     return tuple(sorted({*SHIPPED, *(point.name for point in entry_points(group=GROUP))}))
 
 
 def collector_named(name: str) -> CollectorSource:
-    """Return what opens a collector. Raises UnknownCollector, CollectorUnavailable."""
+    """Return a collector's source by name. Raises UnknownCollector, CollectorUnavailable."""
     try:
         for point in entry_points(group=GROUP, name=name):
             return cast("CollectorSource", point.load())
@@ -192,7 +162,7 @@ def collector_named(name: str) -> CollectorSource:
 
 
 def availability_of(name: str) -> Availability:
-    """Return what a collector gives here; one that can't be loaded gives nothing and says why."""
+    """Return what a collector collects here; no level where it can't be loaded."""
     try:
         return collector_named(name).availability()
     except (CollectorUnavailable, UnknownCollector) as error:

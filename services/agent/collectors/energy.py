@@ -1,30 +1,26 @@
-"""Energy of each block by counters: read just before and just after, nothing in between.
+"""Energy of each block by counters, which are read just before and just after it.
 
-GPUs by NVML's total energy (`nvmlDeviceGetTotalEnergyConsumption`, mJ since the driver was
-loaded; 4 ms a call and 11 changes a second on an H200), the host's packages and memory by RAPL in
-/sys/class/powercap (uJ; Linux kernel, Documentation/power/powercap). Both are of the whole
-device, idle power and all that others do on it included. Unlike sampled power it costs nothing
-within the timed stretch, so that runs at any level have it.
+GPUs by NVML's total energy (`nvmlDeviceGetTotalEnergyConsumption`, mJ since the driver was loaded;
+4 ms per call and 11 updates per second on an H200), the host's packages and memory by RAPL in
+/sys/class/powercap (uJ; Linux kernel, Documentation/power/powercap). Both count the whole device,
+including idle power and the work of other processes. Unlike sampled power they cost nothing within
+the timed part, so runs at any level have them.
 """
 
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from mlscope.tracing.clock import now_ns
 from schemas.batch import SpanKind
 from schemas.level import Level
-from services.agent.collectors import (
-    Availability,
-    Collected,
-    CollectedSpan,
-    CollectorRequest,
-    nvml,
-)
+from services.agent.collectors import Availability, Collected, CollectedSpan, CollectorRequest
 from services.agent.collectors.errors import CollectorUnavailable
+from services.agent.collectors.nvml import collector as nvml
 
 OPTIONS: tuple[str, ...] = ()
 POWERCAP = Path("/sys/class/powercap")
@@ -33,7 +29,7 @@ GPU, PACKAGE, DRAM = "energy.gpu", "energy.package", "energy.dram"
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """One counter of joules that only grows; `wraps_j` is where it begins at 0 again, 0 never."""
+    """One increasing counter of joules; it wraps to 0 at `wraps_j`, never where that is 0."""
 
     series: str
     device: int
@@ -42,15 +38,15 @@ class Counter:
 
 
 def availability() -> Availability:
-    """Say whether any counter can be read here."""
+    """Return level application where any counter can be read."""
     has_host = any(host_counters(POWERCAP))
     gpu = nvml.availability()
     has_gpu = bool(gpu.levels) and not gpu.reason
-    reasons = ["" if has_host else f"no energy of the host can be read below {POWERCAP}"]
+    reasons = ["" if has_host else f"the host has no readable energy counter in {POWERCAP}"]
     reasons.append("" if has_gpu else gpu.reason)
     levels = (Level.APPLICATION,) if has_host or has_gpu else ()
-    told = "; ".join(reason for reason in reasons if reason)
-    return Availability(levels, told, () if has_host else ("gpu",))
+    reason = "; ".join(filter(None, reasons))
+    return Availability(levels, reason, () if has_host else ("gpu",))
 
 
 def open_collector(request: CollectorRequest) -> "EnergyCollector":
@@ -60,23 +56,23 @@ def open_collector(request: CollectorRequest) -> "EnergyCollector":
         with contextlib.suppress(CollectorUnavailable):
             counters += gpu_counters(request)
     if not counters:
-        raise CollectorUnavailable("energy", "no counter of energy can be read here")
+        raise CollectorUnavailable("energy", "no energy counter can be read here")
     return EnergyCollector(counters)
 
 
 def gpu_counters(request: CollectorRequest) -> Iterator[Counter]:
-    """Yield the counter of the GPU that a session runs on. Raises CollectorUnavailable."""
+    """Yield the counter of the session's GPU. Raises CollectorUnavailable."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    for device in nvml.used_of(nvml.devices(), request.opened, visible):
+    for device in nvml.device_of(nvml.devices(), request.opened, visible):
         if device.energy_j is not None:
             yield Counter(GPU, device.label, device.energy_j)
 
 
 def host_counters(folder: Path) -> Iterator[Counter]:
-    """Yield the counters of packages, and of memory, that this process may read.
+    """Yield the counters of packages and memory in a folder that this process may read.
 
-    A package's zone is `intel-rapl:N`, on AMD as well; what lies in it is `intel-rapl:N:M`, of
-    which `dram` is no part of the package.
+    A package's zone is `intel-rapl:N`, also on AMD; its subzones are `intel-rapl:N:M`, of which
+    `dram` is not counted in the package.
     """
     for zone in sorted(folder.glob("intel-rapl:*")):
         try:
@@ -88,11 +84,11 @@ def host_counters(folder: Path) -> Iterator[Counter]:
             continue
         number = zone.name.split(":")[1]
         if series is not None and number.isdigit():
-            yield Counter(series, int(number), _reader(zone / "energy_uj"), wraps_j)
+            yield Counter(series, int(number), partial(_joules, zone / "energy_uj"), wraps_j)
 
 
 class EnergyCollector:
-    """Reads each counter twice a block."""
+    """Reads each counter twice per block."""
 
     name = "energy"
     level = Level.APPLICATION
@@ -103,31 +99,33 @@ class EnergyCollector:
 
     def begin(self) -> None:
         """Read the counters."""
-        self._before = [_stamped(each) for each in self._counters]
+        self._before = [_read(counter) for counter in self._counters]
 
     def end(self) -> Collected:
-        """Read them again: two values a counter, the first 0, the second what the block took."""
-        after = [_stamped(each) for each in self._counters]
+        """Read them again; return two values per counter: 0, then the block's energy."""
+        after = [_read(counter) for counter in self._counters]
         spans: list[CollectedSpan] = []
-        for counter, begun, ended in zip(self._counters, self._before, after, strict=True):
-            grown = ended[1] - begun[1]
-            if grown < 0:
-                grown += counter.wraps_j
-            spans += (_value(counter, begun[0], 0.0), _value(counter, ended[0], grown))
+        for counter, first, last in zip(self._counters, self._before, after, strict=True):
+            (began_ns, began_j), (ended_ns, ended_j) = first, last
+            wrapped_j = counter.wraps_j if ended_j < began_j else 0.0
+            spans += (
+                _sample(counter, began_ns, 0.0),
+                _sample(counter, ended_ns, ended_j - began_j + wrapped_j),
+            )
         return Collected(spans)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""
 
 
-def _stamped(counter: Counter) -> tuple[int, float]:
+def _read(counter: Counter) -> tuple[int, float]:
     """Return the middle of a read (CLOCK_MONOTONIC ns) and its joules."""
     began = now_ns()
     value = counter.read_j()
     return (began + now_ns()) // 2, value
 
 
-def _value(counter: Counter, at_ns: int, joules: float) -> CollectedSpan:
+def _sample(counter: Counter, at_ns: int, joules: float) -> CollectedSpan:
     attributes = {"value": joules, "unit": "J", "device": counter.device}
     kind = SpanKind.SAMPLE
     return CollectedSpan(
@@ -135,5 +133,5 @@ def _value(counter: Counter, at_ns: int, joules: float) -> CollectedSpan:
     )
 
 
-def _reader(path: Path) -> Callable[[], float]:
-    return lambda: float(path.read_text()) * 1e-6
+def _joules(path: Path) -> float:
+    return float(path.read_text()) * 1e-6

@@ -1,4 +1,4 @@
-"""What can go wrong with a collector: never a run's end, always a note."""
+"""What can go wrong with a collector: it never fails a run, it always leaves a note."""
 
 from collections.abc import Iterable
 
@@ -6,13 +6,13 @@ from services.agent.errors import AgentError
 
 
 class CollectorError(AgentError):
-    """A collector does not give what it might."""
+    """A collector can't be used."""
 
     reason: str
 
 
 class CollectorUnavailable(CollectorError):
-    """A collector can do nothing here."""
+    """A collector can't collect anything in this session or on this machine."""
 
     def __init__(self, collector: str, reason: str) -> None:
         """Name the collector and why."""
@@ -21,19 +21,10 @@ class CollectorUnavailable(CollectorError):
 
 
 class UnknownCollector(CollectorError):
-    """No collector of this name is known."""
+    """No collector has this name."""
 
-    def __init__(self, collector: str, known: Iterable[str]) -> None:
-        """Name the collector asked for and those there are."""
-        self.collector, self.known = collector, tuple(sorted(known))
-        self.reason = f"unknown; known: {', '.join(self.known)}"
+    def __init__(self, collector: str, names: Iterable[str]) -> None:
+        """Name the requested collector and those that exist."""
+        self.collector, self.names = collector, tuple(sorted(names))
+        self.reason = f"unknown; known: {', '.join(self.names)}"
         super().__init__(f"collector {collector}: {self.reason}")
-
-
-class ReportUnreadable(CollectorError):
-    """A profiler's report can't be used."""
-
-    def __init__(self, reason: str) -> None:
-        """Say why."""
-        self.reason = reason
-        super().__init__(f"the report {reason}" if not reason.startswith("the ") else reason)

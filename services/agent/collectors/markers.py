@@ -1,9 +1,9 @@
-"""The user's own spans and markers: `from mlscope.tracing import span, marker`."""
+"""Spans and markers of user code: `from mlscope.tracing import span, marker`."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from mlscope.tracing.application import NOTEBOOK, Note
+from mlscope.tracing.application import USER_SPANS, UserSpan
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.collectors import Availability, Collected, CollectedSpan, CollectorRequest
@@ -13,45 +13,46 @@ OPTIONS: tuple[str, ...] = ()
 
 
 def availability() -> Availability:
-    """Say that it works everywhere."""
+    """Return level application, everywhere."""
     return Availability((Level.APPLICATION,))
 
 
 def open_collector(_: CollectorRequest) -> "MarkerCollector":
-    """Open the process's notebook at each block."""
+    """Return a collector of this process's user spans."""
     return MarkerCollector()
 
 
 class MarkerCollector:
-    """Hears what the user's code says while a block runs."""
+    """Records the spans and markers of user code while a block runs."""
 
     name = "markers"
     level = Level.APPLICATION
 
     def begin(self) -> None:
-        """Open the notebook, without what was left in it."""
-        NOTEBOOK.take()
-        NOTEBOOK.is_open = True
+        """Begin to record, without earlier spans."""
+        USER_SPANS.take()
+        USER_SPANS.is_open = True
 
     def end(self) -> Collected:
-        """Close the notebook and return what it has."""
-        NOTEBOOK.is_open = False
-        notes, dropped = NOTEBOOK.take()
-        return Collected(nested([span_of(note, note.attributes) for note in notes]), dropped)
+        """Stop recording and return the spans."""
+        USER_SPANS.is_open = False
+        recorded, dropped = USER_SPANS.take()
+        spans = nested([span_of(user_span, user_span.attributes) for user_span in recorded])
+        return Collected(spans, dropped)
 
     def close(self) -> None:
-        """Close the notebook where a block was left in its middle."""
-        NOTEBOOK.is_open = False
+        """Stop recording where a block was interrupted."""
+        USER_SPANS.is_open = False
 
 
-def span_of(note: Note, attributes: Mapping[str, Any]) -> CollectedSpan:
-    """Return what somebody noted as a span, or a marker without length."""
+def span_of(user_span: UserSpan, attributes: Mapping[str, Any]) -> CollectedSpan:
+    """Return a user span as a collected one, with these attributes; a marker has no duration."""
     return CollectedSpan(
         Level.APPLICATION,
-        note.name,
-        note.start_ns,
-        max(note.duration_ns, 0),
-        note.thread,
-        SpanKind.MARKER if note.is_marker else SpanKind.HOST,
+        user_span.name,
+        user_span.start_ns,
+        max(user_span.duration_ns, 0),
+        user_span.thread,
+        SpanKind.MARKER if user_span.is_marker else SpanKind.HOST,
         attributes=attributes or None,
     )

@@ -1,46 +1,46 @@
-"""Parents of spans that one thread began and ended: the innermost around each. Pure."""
+"""Parents of spans that one thread began and ended: the innermost span around each. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from services.agent.collectors import CollectedSpan
+from mlscope.tracing.collected import CollectedSpan
 
 
 def nested(spans: Sequence[CollectedSpan]) -> list[CollectedSpan]:
-    """Return spans by thread and start, each with the place of the one around it; -1 for none.
+    """Return spans by thread and start, each with the place of its parent, -1 for none.
 
-    Of equal spans the one that comes later is the outer: it was said later, as it ended later.
+    Of spans with equal times the later one is the outer: spans are recorded when they end.
     """
-    order = sorted(
-        range(len(spans)), key=lambda at: (*_key(spans[at]), -at if spans[at].duration_ns else at)
-    )
-    rising = [spans[at] for at in order]
-    found, open_places = [], list[int]()
-    for place, span in enumerate(rising):
+
+    def order(place: int) -> tuple[int, int, int, int]:
+        span = spans[place]
+        later_first = -place if span.duration_ns else place
+        return span.thread, span.start_ns, -span.duration_ns, later_first
+
+    ordered = [spans[place] for place in sorted(range(len(spans)), key=order)]
+    with_parents, open_places = [], list[int]()
+    for place, span in enumerate(ordered):
         end_ns = span.start_ns + span.duration_ns
-        while open_places and not _holds(rising[open_places[-1]], span, end_ns):
+        while open_places and not _contains(ordered[open_places[-1]], span.thread, end_ns):
             open_places.pop()
-        found.append(replace(span, parent=open_places[-1]) if open_places else span)
+        with_parents.append(replace(span, parent=open_places[-1]) if open_places else span)
         if span.duration_ns:
             open_places.append(place)
-    return found
+    return with_parents
 
 
-def only(
-    spans: Sequence[CollectedSpan], is_kept: Callable[[CollectedSpan], bool]
+def selected(
+    spans: Sequence[CollectedSpan], is_selected: Callable[[CollectedSpan], bool]
 ) -> list[CollectedSpan]:
-    """Return some of the spans; their parents are told by their places among those."""
-    kept = [place for place, span in enumerate(spans) if is_kept(span)]
-    places = {place: new for new, place in enumerate(kept)}
+    """Return some of the spans, with their parents' places among these; -1 where left out."""
+    old_places = [place for place, span in enumerate(spans) if is_selected(span)]
+    new_places = {old: new for new, old in enumerate(old_places)}
     return [
-        span if span.parent < 0 else replace(span, parent=places.get(span.parent, -1))
-        for span in (spans[place] for place in kept)
+        span if span.parent < 0 else replace(span, parent=new_places.get(span.parent, -1))
+        for span in (spans[place] for place in old_places)
     ]
 
 
-def _key(span: CollectedSpan) -> tuple[int, int, int]:
-    return span.thread, span.start_ns, -span.duration_ns
-
-
-def _holds(outer: CollectedSpan, span: CollectedSpan, end_ns: int) -> bool:
-    return outer.thread == span.thread and end_ns <= outer.start_ns + outer.duration_ns
+def _contains(outer: CollectedSpan, thread: int, end_ns: int) -> bool:
+    """Say whether a span of a thread that begins after `outer` ends within it."""
+    return outer.thread == thread and end_ns <= outer.start_ns + outer.duration_ns

@@ -1,9 +1,9 @@
-"""oneDNN's primitives: its own verbose output (`onednn_verbose,…,exec,…`), read as spans.
+"""oneDNN's primitives, from its verbose output (`onednn_verbose,…,exec,…`).
 
-Where the framework lets it be switched while it runs (PyTorch). In TensorFlow and OpenVINO oneDNN
-is linked in without a switch and reads ONEDNN_VERBOSE once, before the first primitive: there the
-agent's owner sets it for the whole agent, and every run pays for it. Times are oneDNN's own: a
-time stamp in epoch milliseconds (ONEDNN_VERBOSE_TIMESTAMP, which workers set) and a duration.
+PyTorch can switch the output while it runs. In TensorFlow and OpenVINO oneDNN is linked without a
+switch and reads ONEDNN_VERBOSE once, before the first primitive: the agent's owner sets it for the
+whole agent, and it slows every run. Times are oneDNN's: a timestamp in epoch milliseconds
+(ONEDNN_VERBOSE_TIMESTAMP, which workers set) and a duration.
 https://uxlfoundation.github.io/oneDNN/dev_guide_verbose.html
 """
 
@@ -21,7 +21,7 @@ from schemas.level import Level
 from services.agent.collectors import Availability, Collected, CollectedSpan, CollectorRequest
 from services.agent.collectors.errors import CollectorUnavailable
 
-_VERBOSE, _STAMPED = "ONEDNN_VERBOSE", "ONEDNN_VERBOSE_TIMESTAMP"
+_VERBOSE, _TIMESTAMP = "ONEDNN_VERBOSE", "ONEDNN_VERBOSE_TIMESTAMP"
 OPTIONS: tuple[str, ...] = ()
 _STDOUT = 1
 _LAYOUT = (
@@ -33,13 +33,13 @@ Switch = Callable[[bool], None]
 
 
 def availability() -> Availability:
-    """Say which frameworks here have a oneDNN that can be seen."""
+    """Return level library, with the installed frameworks whose oneDNN can be traced."""
     frameworks = ["pytorch"] if importlib.util.find_spec("torch") else []
     if os.environ.get(_VERBOSE, "0") not in ("", "0", "none"):
         return Availability((Level.LIBRARY,), "", ("cpu",), ("openvino", "pytorch", "tensorflow"))
     reason = (
-        f"PyTorch's alone; TensorFlow's and OpenVINO's where {_VERBOSE}=1 is set for the agent,"
-        " which slows every run; ONNX Runtime and LiteRT bring kernels of their own"
+        f"only PyTorch; TensorFlow and OpenVINO where {_VERBOSE}=1 is set for the agent,"
+        " which slows every run; ONNX Runtime and LiteRT have kernels of their own"
     )
     levels = (Level.LIBRARY,) if frameworks else ()
     return Availability(levels, reason, ("cpu",), tuple(frameworks))
@@ -49,23 +49,18 @@ def open_collector(request: CollectorRequest) -> "OneDnnCollector":
     """Open the reader of one session's oneDNN. Raises CollectorUnavailable."""
     framework = request.opened.framework
     if framework not in availability().frameworks:
-        raise CollectorUnavailable("onednn", f"oneDNN is not seen in {framework}")
-    return OneDnnCollector(_switch_of(framework), request.scratch)
-
-
-def _switch_of(framework: str) -> Switch:
-    """Return what turns the output on and off; nothing to turn where the environment did."""
-    if framework != "pytorch":
-        return lambda _: None
+        raise CollectorUnavailable("onednn", f"oneDNN can't be traced in {framework}")
+    if framework != "pytorch":  # the environment has switched the output on
+        return OneDnnCollector(lambda _: None, request.scratch)
     torch = sys.modules.get("torch")
     if torch is None or not torch.backends.mkldnn.is_available():
         raise CollectorUnavailable("onednn", "this build of PyTorch has no oneDNN")
     set_verbose = torch._C._verbose.mkldnn_set_verbose  # noqa: SLF001 - no public switch
-    return lambda on: set_verbose(1 if on else 0)
+    return OneDnnCollector(lambda on: set_verbose(1 if on else 0), request.scratch)
 
 
 class OneDnnCollector:
-    """Has the output written to a file while a block runs, and reads it afterwards."""
+    """Redirects the output to a file while a block runs, and reads it afterwards."""
 
     name = "onednn"
     level = Level.LIBRARY
@@ -76,7 +71,7 @@ class OneDnnCollector:
         self._stdout = -1
 
     def begin(self) -> None:
-        """Send the process's standard output to a file, where oneDNN writes."""
+        """Redirect the process's standard output, to which oneDNN writes, to a file."""
         sys.stdout.flush()
         _flush_c()
         self._file = tempfile.TemporaryFile(dir=self._scratch)  # noqa: SIM115
@@ -85,30 +80,31 @@ class OneDnnCollector:
         self._switch(True)
 
     def end(self) -> Collected:
-        """Give standard output back, with what others wrote; return the primitives."""
+        """Restore standard output, write all other lines to it, and return the primitives."""
         self._switch(False)
-        lines = self._restored()
+        lines = self._restore_output()
         offset_ns = epoch_offset_ns()
-        spans, unreadable, others = [], 0, []
+        spans, unreadable, other_lines = [], 0, []
         for line in lines:
             if not line.startswith("onednn_verbose"):
-                others.append(line)
+                other_lines.append(line)
             elif ",exec," in line:
                 span = span_of(line, offset_ns)
                 unreadable += span is None
                 spans += [span] if span else []
-        if others:
-            os.write(_STDOUT, "".join(f"{line}\n" for line in others).encode())
-        notes = (f"{unreadable} lines of oneDNN have no time stamp",) if unreadable else ()
+        if other_lines:
+            os.write(_STDOUT, "".join(f"{line}\n" for line in other_lines).encode())
+        notes = (f"{unreadable} lines of oneDNN have no timestamp",) if unreadable else ()
         return Collected(spans, unreadable, notes)
 
     def close(self) -> None:
-        """Give standard output back where a block was left in its middle."""
+        """Restore standard output where a block was interrupted."""
         if self._file is not None:
             self._switch(False)
-            self._restored()
+            self._restore_output()
 
-    def _restored(self) -> Sequence[str]:
+    def _restore_output(self) -> Sequence[str]:
+        """Restore standard output and return the lines of the file."""
         assert self._file is not None, "end without begin"
         sys.stdout.flush()
         _flush_c()
@@ -122,10 +118,10 @@ class OneDnnCollector:
 
 
 def span_of(line: str, offset_ns: int) -> CollectedSpan | None:
-    """Return an `exec` line as a span; None without time stamp or duration.
+    """Return an `exec` line as a span; None without timestamp or duration.
 
-    `onednn_verbose,v1,STAMP,primitive,exec,ENGINE,PRIMITIVE,IMPLEMENTATION,…,PROBLEM,MILLISECONDS`;
-    `offset_ns` is epoch less CLOCK_MONOTONIC.
+    `onednn_verbose,v1,STAMP,primitive,exec,ENGINE,PRIMITIVE,IMPLEMENTATION,…,PROBLEM,MILLISECONDS`
+    `offset_ns`: the difference of epoch and CLOCK_MONOTONIC.
     """
     parts = line.strip().split(",")
     try:
@@ -134,15 +130,15 @@ def span_of(line: str, offset_ns: int) -> CollectedSpan | None:
         duration_ns = round(float(parts[-1]) * 1e6)
     except ValueError:
         return None
-    told = dict(zip(_LAYOUT, parts[at:-1], strict=False))
-    kept = {name: told[name] for name in _LAYOUT[1:] if told.get(name)}
+    fields = dict(zip(_LAYOUT, parts[at:-1], strict=False))
+    attributes = {name: fields[name] for name in _LAYOUT[1:] if fields.get(name)}
     return CollectedSpan(
         Level.LIBRARY,
-        f"onednn.{told.get('primitive', '')}",
+        f"onednn.{fields.get('primitive', '')}",
         start_ns,
         duration_ns,
         os.getpid(),
-        attributes={"library": "oneDNN", **kept},
+        attributes={"library": "oneDNN", **attributes},
     )
 
 

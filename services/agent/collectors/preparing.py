@@ -1,4 +1,4 @@
-"""What collectors need before the model's code is there, in the process that opens it."""
+"""Preparation of collectors before the model's code is loaded, in the process that opens it."""
 
 import logging
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ _log = logging.getLogger(__name__)
 
 
 def prepare_collectors(switches: Mapping[str, bool | dict[str, Any]]) -> None:
-    """Have collectors that a request switches on prepare themselves, those that want to.
+    """Prepare the collectors that a request switches on, where they have `prepare`.
 
-    What can't be had is said by the collector when it is opened, so never an error here.
+    Failures are logged, not raised: the collector reports them when it is opened.
     """
     for name, switch in switches.items():
         if switch is False:

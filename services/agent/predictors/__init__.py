@@ -1,8 +1,8 @@
-"""Predictors, one framework a file: open, predict, close, and nothing else.
+"""Predictors open, run and close models, one module or package for each framework.
 
-A package adds a framework with an entry point in the group `mlscope.predictors`: the
-framework's name, leading to a function `(OpenRequest) -> Predictor`. A predictor whose
-framework can trace its layers also has a `layers` function, see `LayerSource`.
+A package adds a framework with an entry point in the group `mlscope.predictors`: its name is the
+framework's, its value a function `(OpenRequest) -> Predictor`. A predictor that can trace layers
+also has a method `layers`, see `LayerSource`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,37 +31,37 @@ BUILDERS = (
     "timm.create_model",
     "keras.applications",
     "efficientnet_lite_pytorch.EfficientNet.from_name",
-    "services.agent.networks",
+    "services.agent.predictors.networks",
 )
-"""Builders allowed when the agent's owner says nothing: each makes a model, and nothing else."""
+"""Builders that are allowed by default: each makes a model and does nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """What to open: a checked model, for one batch size, on a device, with options."""
+    """The model to open, its batch size, device and options."""
 
     model: ModelManifest
-    #: the checked model file and its bytes; empty where a builder makes the model
+    #: the model file, its checksum verified, and its bytes; empty where a builder makes the model
     graph_path: Path
     graph: bytes
     batch_size: int
     device: str = "cpu"
     options: Mapping[str, Any] = field(default_factory=dict)
-    #: checked weights beside the graph, when it does not hold them
+    #: the file of the weights, with a verified checksum, where the graph does not contain them
     weights_path: Path | None = None
-    #: where a predictor may write files of its own while it is open
+    #: a folder for a predictor's temporary files
     scratch: Path = Path()
-    #: import paths below which a builder may be
+    #: import paths that a builder may be or lie below
     builders: Sequence[str] = BUILDERS
-    #: hosts beside this one whose servers may be asked
+    #: hosts other than this one whose servers may be called
     remote_hosts: Sequence[str] = ()
-    #: trace the layers of the very first run, where they can be
+    #: trace the layers of the very first run, where that is possible
     traces_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TensorPlace:
-    """One input or output as the opened model has it; -1 is any size."""
+    """One input or output of the opened model; a size of -1 is free."""
 
     name: str
     shape: tuple[int, ...]
@@ -70,9 +70,10 @@ class TensorPlace:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer of one predict call: absolute CLOCK_MONOTONIC nanoseconds.
+    """One layer of one predict call, in CLOCK_MONOTONIC nanoseconds.
 
-    `attributes` is the JSON text of a `natures.Nature`.
+    `thread` is a native thread id; `attributes` is the JSON text of
+    `mlscope.tracing.layer_attributes.LayerAttributes`.
     """
 
     name: str
@@ -84,9 +85,9 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class WeightMove:
-    """A module's own weights read into it, or moved to the device, as its model was opened.
+    """A module's own weights being loaded, or moved to the device, while its model is opened.
 
-    `action` is `LOAD` or `PLACE` of `mlscope.tracing.weights`; CLOCK_MONOTONIC nanoseconds.
+    `action` is `LOAD` or `PLACE` of `mlscope.tracing.weights`; times are CLOCK_MONOTONIC ns.
     """
 
     action: str
@@ -99,10 +100,10 @@ class WeightMove:
 
 @dataclass(frozen=True, slots=True)
 class FirstRun:
-    """A cold start: when opening began, was through, and the first run ended (CLOCK_MONOTONIC ns).
+    """A cold start: begin and end of loading, and of the first run (CLOCK_MONOTONIC ns).
 
-    `layers` are those of the first run, where it was traced; `weights` what loading cost by
-    module, where the framework tells.
+    `layers` are those of the first run, where it was traced; `weights` the loads and moves of
+    weights, where the framework reports them.
     """
 
     began_ns: int
@@ -115,7 +116,7 @@ class FirstRun:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What was opened, as it really is: the conditions of its results."""
+    """The opened model as it is: the conditions under which its results are measured."""
 
     framework: str
     framework_version: str
@@ -126,17 +127,17 @@ class Opened:
     precision: str
     threads: int
     options: Mapping[str, Any]
-    #: how it was opened, stamp by stamp
+    #: the times of opening and first run; None for a model that did not run yet
     first: FirstRun | None = None
-    #: nanoseconds to open it, and of its very first run
+    #: duration of loading, and of the very first run
     load_ns: int = 0
     first_run_ns: int = 0
     deepest_level: Level = Level.MODEL
-    #: why it is no deeper, where that is not plain
+    #: why deeper levels are not supported, where that is not obvious
     level_reason: str = ""
-    #: what opening and first run added to the process's resident memory
+    #: growth of the process's resident memory by opening and first run
     memory_bytes: int = 0
-    #: what the framework holds of a device's own memory; 0 on a CPU, or where it does not say
+    #: the device's own memory that the framework uses; 0 on a CPU, or where it is unknown
     device_memory_bytes: int = 0
 
 
@@ -145,32 +146,32 @@ class Predictor(Protocol):
 
     @property
     def opened(self) -> Opened:
-        """What was opened."""
+        """The model as it was opened."""
         ...
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch.
 
-        They stay valid until the next call with the same input arrays, so that a predictor may
+        They are valid until the next call with the same input arrays, so that a predictor may
         bind arrays once. Raises PredictFailed.
         """
         ...
 
     def close(self) -> None:
-        """Free what it holds; called once."""
+        """Free the model and its memory; called once."""
         ...
 
 
 class LayerCapture(Protocol):
-    """One block of predict calls with their layers traced; made anew for each block.
+    """One block of predict calls with their layers traced; there is a new one for each block.
 
-    It lies beside the measured model or is taken off it by `close`: calls without a capture are
-    never slower for it.
+    It uses a twin of the measured model, or `close` removes it from the model, so that calls
+    without a capture are not slower.
     """
 
     @property
     def notes(self) -> Sequence[str]:
-        """How its times came about, and what is missing, for a reader; whole after `close`."""
+        """Caveats: how its times were measured, and what is missing; complete after `close`."""
         ...
 
     def predict(self, inputs: Tensors) -> Tensors:
@@ -180,7 +181,7 @@ class LayerCapture(Protocol):
     def close(self) -> list[list[Layer]]:
         """End the capture and return the layers of each predict call, in order.
 
-        Whatever takes time (reading a profile) happens here, outside the timed part.
+        Slow work such as reading a profile happens here, outside of timed calls.
         """
         ...
 
@@ -190,7 +191,7 @@ class LayerSource(Protocol):
     """A predictor that can trace its layers."""
 
     def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
-        """Begin a capture: open what it needs and predict each of these batches, uncounted.
+        """Begin a capture, and predict each batch of `warmed_with` once, uncounted.
 
         Raises OpenFailed, PredictFailed.
         """
@@ -201,21 +202,21 @@ OpenModel = Callable[[OpenRequest], Predictor]
 
 SHIPPED: Mapping[str, str] = MappingProxyType(
     {
-        "jax": "services.agent.predictors.jax:open_model",
+        "jax": "services.agent.predictors.jax.predictor:open_model",
         "litert": "services.agent.predictors.litert:open_model",
-        "onnxruntime": "services.agent.predictors.onnxruntime:open_model",
-        "openvino": "services.agent.predictors.openvino:open_model",
-        "pytorch": "services.agent.predictors.pytorch:open_model",
+        "onnxruntime": "services.agent.predictors.onnxruntime.predictor:open_model",
+        "openvino": "services.agent.predictors.openvino.predictor:open_model",
+        "pytorch": "services.agent.predictors.pytorch.predictor:open_model",
         "remote": "services.agent.predictors.remote:open_model",
-        "tensorflow": "services.agent.predictors.tensorflow:open_model",
+        "tensorflow": "services.agent.predictors.tensorflow.predictor:open_model",
         "tensorrt": "services.agent.predictors.tensorrt:open_model",
     }
 )
-"""Where the shipped predictors are when the package is not installed but only on the path."""
+"""The shipped predictors, for a package that is on the path but not installed."""
 
 
 def predictor_names() -> tuple[str, ...]:
-    """Return every framework a predictor is known for, importing none."""
+    """Return the frameworks that have a predictor, without importing any."""
     return tuple(sorted({*SHIPPED, *(point.name for point in entry_points(group=GROUP))}))
 
 

@@ -1,4 +1,4 @@
-"""Builders: functions that make a model, by an import path the agent's owner allows."""
+"""Call builders: functions that make a model, at an import path that the agent's owner allows."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -8,29 +8,27 @@ from services.agent.errors import OpenFailed
 
 
 def build(model: str, path: str, arguments: Mapping[str, Any], allowed: Sequence[str]) -> Any:
-    """Return what the function at `path`, as `torchvision.models.resnet18`, makes.
+    """Return what the function at an import path returns.
 
-    It may be a class's, as `package.Net.from_name`. `allowed` are import paths a builder may be,
-    or lie below. Nothing is imported before that is checked. Raises OpenFailed; what the function
-    itself raises is handed on.
+    `model` names the model in errors; `path` is like `torchvision.models.resnet18`, or like
+    `package.Net.from_name` for a method of a class; `arguments` are the function's; `allowed` are
+    the import paths that a builder may be or lie below. Nothing is imported before that is checked.
+    Raises OpenFailed, and whatever the function raises.
     """
-    if not any(path == each or path.startswith(f"{each}.") for each in allowed):
+    if not any(path == prefix or path.startswith(f"{prefix}.") for prefix in allowed):
         raise OpenFailed(
             model, f"builder {path} is not allowed here; allowed: {', '.join(allowed) or 'none'}"
         )
+    owner_path, _, name = path.rpartition(".")
+    module, _, class_name = owner_path.rpartition(".")
     try:
-        function = _found(path)
+        if class_name[:1].isupper():
+            owner = getattr(import_module(module), class_name)
+        else:
+            owner = import_module(owner_path)
+        function = getattr(owner, name)
     except (ImportError, AttributeError, ValueError) as error:
         raise OpenFailed(model, f"builder {path}: {error}") from error
     if not callable(function):
-        raise OpenFailed(model, f"builder {path} is no function")
+        raise OpenFailed(model, f"builder {path} is not a function")
     return function(**arguments)
-
-
-def _found(path: str) -> Any:
-    """Return what is at an import path: a module's, or that of a class in a module."""
-    module, _, name = path.rpartition(".")
-    owner, _, inner = module.rpartition(".")
-    if inner[:1].isupper():
-        return getattr(getattr(import_module(owner), inner), name)
-    return getattr(import_module(module), name)

@@ -1,7 +1,7 @@
-"""LiteRT (TensorFlow Lite): `.tflite` models on a CPU, by XNNPACK or the built-in kernels.
+"""LiteRT (TensorFlow Lite): `.tflite` models on a CPU, with XNNPACK or the built-in kernels.
 
-LiteRT has no profiler that Python reaches, so the deepest level is MODEL: to see layers, run the
-model's ONNX or OpenVINO variant. Inputs and outputs are copied in and out.
+LiteRT has no profiler that Python can use, so the deepest level is MODEL. To see layers, run the
+model's ONNX or OpenVINO variant. Inputs and outputs are copied.
 """
 
 import gc
@@ -14,6 +14,7 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from schemas.level import Level
+from schemas.manifest import Port
 from services.agent.errors import (
     AgentError,
     BadOption,
@@ -27,27 +28,27 @@ from services.agent.predictors.opening import Opening
 from services.agent.predictors.options import check_known, count, flag, usable_cores
 from services.agent.predictors.shapes import first_line
 
-_KNOWN = ("threads", "xnnpack")
+OPTION_NAMES = ("threads", "xnnpack")
 _DISTRIBUTION = "ai-edge-litert"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What an interpreter is made with."""
+    """The options that an interpreter is made with."""
 
     threads: int
-    #: XNNPACK's kernels where it has one; false is LiteRT's own everywhere
+    #: use XNNPACK's kernels where it has one; false uses LiteRT's own everywhere
     xnnpack: bool
 
 
-def options_of(given: Mapping[str, Any], device: str) -> Options:
+def options_of(requested: Mapping[str, Any], device: str) -> Options:
     """Return the options of a request. Raises BadOption."""
-    check_known(given, _KNOWN)
+    check_known(requested, OPTION_NAMES)
     if device not in ("", "cpu"):
         raise BadOption("device", device, "cpu: LiteRT's GPU delegates are not opened here")
     return Options(
-        threads=count(given, "threads", usable_cores()),
-        xnnpack=flag(given, "xnnpack", default=True),
+        threads=count(requested, "threads", usable_cores()),
+        xnnpack=flag(requested, "xnnpack", default=True),
     )
 
 
@@ -56,50 +57,88 @@ def open_model(request: OpenRequest) -> "LiteRtPredictor":
     options = options_of(request.options, request.device)
     opening = Opening(request)
     try:
-        interpreter = _interpreter(request.graph, options)
-        declared = _declared(interpreter, request)
+        resolver = OpResolverType.AUTO
+        if not options.xnnpack:
+            resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        interpreter = Interpreter(
+            model_content=request.graph,
+            num_threads=options.threads,
+            experimental_op_resolver_type=resolver,
+        )
+        places = _places(interpreter, request)
         _resize(interpreter, request)
     except AgentError:
         raise
     except (RuntimeError, ValueError) as error:  # what the interpreter's C++ code raises
         raise OpenFailed(request.model.name, first_line(error)) from error
-    predictor = LiteRtPredictor(options, interpreter, declared)
-    opening.loaded()
-    _check_outputs(predictor.opened, opening.run_first(predictor), request.batch_size)
+    predictor = LiteRtPredictor(options, interpreter, places)
+    opening.mark_loaded()
+    outputs = opening.run_first(predictor)
+    first_input = next(iter(predictor.opened.inputs), None)
+    if request.batch_size > 1 and first_input is not None and first_input.shape[:1] == (1,):
+        for place in predictor.opened.outputs:
+            # A constant shape inside a graph may silently undo the new batch size.
+            if place.shape[:1] == (1,) and len(outputs[place.name]) != request.batch_size:
+                raise BatchSizeUnsupported(request.batch_size, first_input.name, first_input.shape)
     return predictor
 
 
 @dataclass(frozen=True, slots=True)
-class _Declared:
-    """A model's inputs and outputs as its file has them, with LiteRT's numbers for them."""
+class _Places:
+    """A model's declared inputs and outputs, and LiteRT's number of each of these tensors."""
 
-    inputs: Mapping[str, int]
-    outputs: Mapping[str, int]
-    places: tuple[tuple[TensorPlace, ...], tuple[TensorPlace, ...]]
+    inputs: tuple[TensorPlace, ...]
+    outputs: tuple[TensorPlace, ...]
+    input_numbers: Mapping[str, int]
+    output_numbers: Mapping[str, int]
 
 
 class LiteRtPredictor:
     """An opened LiteRT model."""
 
-    def __init__(self, options: Options, interpreter: Any, declared: _Declared) -> None:
-        self._options = options
+    def __init__(self, options: Options, interpreter: Any, places: _Places) -> None:
+        """Take an `interpreter` whose tensors are allocated, and its model's `places`."""
         self._interpreter = interpreter
-        self._declared = declared
-        self.opened = self._opened()
+        self._places = places
+        # Quantized tensors have a scale; those of 32 bits and more are sums.
+        tensors = interpreter.get_tensor_details()
+        types = {np.dtype(tensor["dtype"]) for tensor in tensors if tensor["quantization"][0]}
+        quantized = {element_type.name for element_type in types if element_type.kind in "iu"}
+        narrow = sorted(quantized - {"int32", "int64"})
+        precision = "float32"
+        if narrow:
+            precision = f"{'+'.join(narrow)} (quantized)"
+        elif any(tensor["dtype"] is np.float16 for tensor in tensors):
+            precision = "float32 (float16 weights)"
+        self.opened = Opened(
+            framework="litert",
+            framework_version=version(_DISTRIBUTION),
+            inputs=places.inputs,
+            outputs=places.outputs,
+            device="cpu",
+            provider="XNNPACK" if options.xnnpack else "built-in kernels",
+            precision=precision,
+            threads=options.threads,
+            options=asdict(options),
+            deepest_level=Level.MODEL,
+            level_reason=(
+                "LiteRT does not show layers to Python; run the model's ONNX or OpenVINO variant"
+            ),
+        )
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
         interpreter = self._interpreter
         try:
             for name, array in inputs.items():
-                interpreter.set_tensor(self._declared.inputs[name], array)
+                interpreter.set_tensor(self._places.input_numbers[name], array)
             interpreter.invoke()
             return {
-                name: interpreter.get_tensor(index)
-                for name, index in self._declared.outputs.items()
+                name: interpreter.get_tensor(number)
+                for name, number in self._places.output_numbers.items()
             }
         except KeyError as error:
-            raise PredictFailed(f"there is no input {error}") from error
+            raise PredictFailed(f"the model has no input {error}") from error
         except (RuntimeError, ValueError) as error:
             raise PredictFailed(first_line(error)) from error
 
@@ -108,116 +147,66 @@ class LiteRtPredictor:
         del self._interpreter
         gc.collect()
 
-    def _opened(self) -> Opened:
-        return Opened(
-            framework="litert",
-            framework_version=version(_DISTRIBUTION),
-            inputs=self._declared.places[0],
-            outputs=self._declared.places[1],
-            device="cpu",
-            provider="XNNPACK" if self._options.xnnpack else "built-in kernels",
-            precision=_precision(self._interpreter.get_tensor_details()),
-            threads=self._options.threads,
-            options=asdict(self._options),
-            deepest_level=Level.MODEL,
-            level_reason="LiteRT shows no layers to Python; the model's ONNX or OpenVINO form does",
-        )
 
-
-def _check_outputs(opened: Opened, outputs: Tensors, batch_size: int) -> None:
-    """Check that a resized model answers for every sample. Raises BatchSizeUnsupported."""
-    for first in opened.inputs[:1]:
-        if batch_size == 1 or first.shape[:1] != (1,):
-            return
-        for place in opened.outputs:
-            # A constant shape inside a graph may undo the new batch size without a word.
-            if place.shape[:1] == (1,) and len(outputs[place.name]) != batch_size:
-                raise BatchSizeUnsupported(batch_size, first.name, first.shape)
-
-
-def _interpreter(graph: bytes, options: Options) -> Any:
-    resolver = (
-        OpResolverType.AUTO if options.xnnpack else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+def _places(interpreter: Any, request: OpenRequest) -> _Places:
+    input_details, output_details = (
+        interpreter.get_input_details(),
+        interpreter.get_output_details(),
     )
-    return Interpreter(
-        model_content=graph,
-        num_threads=options.threads,
-        experimental_op_resolver_type=resolver,
-    )
-
-
-def _declared(interpreter: Any, request: OpenRequest) -> _Declared:
-    inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
-    signed_inputs, signed_outputs = _signed_names(interpreter)
-    own_inputs = [signed_inputs.get(each["index"], each["name"]) for each in inputs]
-    own_outputs = [signed_outputs.get(each["index"], each["name"]) for each in outputs]
-    input_names = names_for(own_inputs, request.model.inputs)
-    output_names = names_for(own_outputs, request.model.outputs)
-    return _Declared(
-        {name: each["index"] for name, each in zip(input_names, inputs, strict=True)},
-        {name: each["index"] for name, each in zip(output_names, outputs, strict=True)},
-        (_places(input_names, inputs), _places(output_names, outputs)),
-    )
-
-
-def _signed_names(interpreter: Any) -> tuple[dict[int, str], dict[int, str]]:
-    """Return names by tensor number from the model's signature; none where it has not just one."""
+    # A model's only signature has better names than its tensors.
+    names = {tensor["index"]: tensor["name"] for tensor in (*input_details, *output_details)}
     signatures = list(interpreter.get_signature_list())
-    if len(signatures) != 1:
-        return {}, {}
-    runner = interpreter.get_signature_runner(signatures[0])
-    found = (runner.get_input_details(), runner.get_output_details())
-    inputs, outputs = ({each["index"]: name for name, each in one.items()} for one in found)
-    return inputs, outputs
-
-
-def _places(names: Sequence[str], details: Sequence[Any]) -> tuple[TensorPlace, ...]:
-    return tuple(
-        TensorPlace(
-            name, tuple(int(size) for size in each["shape_signature"]), np.dtype(each["dtype"]).name
-        )
-        for name, each in zip(names, details, strict=True)
+    signed_inputs, signed_outputs = {}, {}
+    if len(signatures) == 1:
+        runner = interpreter.get_signature_runner(signatures[0])
+        signed_inputs = {t["index"]: name for name, t in runner.get_input_details().items()}
+        signed_outputs = {t["index"]: name for name, t in runner.get_output_details().items()}
+    inputs = _described(input_details, names | signed_inputs, request.model.inputs)
+    outputs = _described(output_details, names | signed_outputs, request.model.outputs)
+    return _Places(
+        tuple(place for _, place in inputs),
+        tuple(place for _, place in outputs),
+        {place.name: number for number, place in inputs},
+        {place.name: number for number, place in outputs},
     )
+
+
+def _described(
+    details: Sequence[Any], names: Mapping[int, str], ports: Sequence[Port]
+) -> list[tuple[int, TensorPlace]]:
+    """Return the number and the description of each tensor, named by `names_for`."""
+    own_names = [names[tensor["index"]] for tensor in details]
+    described = []
+    for name, tensor in zip(names_for(own_names, ports), details, strict=True):
+        shape = tuple(int(size) for size in tensor["shape_signature"])
+        place = TensorPlace(name, shape, np.dtype(tensor["dtype"]).name)
+        described.append((tensor["index"], place))
+    return described
 
 
 def _resize(interpreter: Any, request: OpenRequest) -> None:
-    """Give every batched input the batch size, and free sizes the manifest's.
+    """Set the batch size of every batched input; free sizes become the manifest's.
 
-    A first dimension of 1 may be a batch that a converter fixed: the first run shows.
+    A first dimension of 1 may be a batch size that a converter fixed; the first run will show.
     Raises BatchSizeUnsupported.
     """
     batch_size, ports = request.batch_size, request.model.inputs
-    for number, each in enumerate(interpreter.get_input_details()):
-        declared = [int(size) for size in each["shape_signature"]]
+    for number, tensor in enumerate(interpreter.get_input_details()):
+        declared = [int(size) for size in tensor["shape_signature"]]
         if not declared:
             continue
         if declared[0] not in (-1, 1, batch_size):
-            raise BatchSizeUnsupported(batch_size, each["name"], declared)
-        wanted = ports[number].shape if number < len(ports) else ()
-        if len(wanted) != len(declared):
-            wanted = tuple(declared)
-        rest = [max(b if a < 0 else a, 1) for a, b in zip(declared[1:], wanted[1:], strict=True)]
-        interpreter.resize_tensor_input(each["index"], [batch_size, *rest])
+            raise BatchSizeUnsupported(batch_size, tensor["name"], declared)
+        filling = ports[number].shape if number < len(ports) else ()
+        if len(filling) != len(declared):
+            filling = tuple(declared)
+        sizes = [max(b if a < 0 else a, 1) for a, b in zip(declared[1:], filling[1:], strict=True)]
+        interpreter.resize_tensor_input(tensor["index"], [batch_size, *sizes])
     try:
         interpreter.allocate_tensors()
     except RuntimeError as error:
-        places = interpreter.get_input_details()
-        declared = [int(size) for size in places[0]["shape_signature"]] if places else []
+        tensors = interpreter.get_input_details()
+        declared = [int(size) for size in tensors[0]["shape_signature"]] if tensors else []
         if batch_size > 1 and declared[:1] == [1]:
-            raise BatchSizeUnsupported(batch_size, places[0]["name"], declared) from error
+            raise BatchSizeUnsupported(batch_size, tensors[0]["name"], declared) from error
         raise
-
-
-def _precision(tensors: Sequence[Any]) -> str:
-    """Return what the model is computed in, by its tensors: quantized ones have a scale."""
-    quantized = {
-        np.dtype(each["dtype"]).name
-        for each in tensors
-        if each["quantization"][0] and np.dtype(each["dtype"]).kind in "iu"
-    }
-    narrow = quantized - {"int32", "int64"}
-    if narrow:
-        return f"{'+'.join(sorted(narrow))} (quantized)"
-    if any(each["dtype"] is np.float16 for each in tensors):
-        return "float32 (float16 weights)"
-    return "float32"

@@ -1,4 +1,4 @@
-"""What opening a model costs, taken one way for every framework: load, first run and memory."""
+"""Measure what opening a model costs, the same way for every framework: load, first run, memory."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Protocol
 from mlscope.tracing.clock import now_ns
 from schemas.level import Level
 from services.agent.errors import AgentError, BatchSizeUnsupported, OpenFailed, PredictFailed
-from services.agent.noise import resident_bytes
+from services.agent.machine.noise import resident_bytes
 from services.agent.predictors import (
     FirstRun,
     LayerCapture,
@@ -21,7 +21,7 @@ from services.agent.predictors.shapes import zeros
 
 
 class Openable(Protocol):
-    """A predictor that was loaded and has not run yet."""
+    """A predictor that is loaded and has not run yet."""
 
     opened: Opened
 
@@ -30,12 +30,16 @@ class Openable(Protocol):
         ...
 
     def close(self) -> None:
-        """Free what it holds."""
+        """Free the model."""
         ...
 
 
 class Opening:
-    """The opening of one model: made when it begins, then `loaded`, then `run_first`."""
+    """Measures the opening of one model.
+
+    Create it before the model is loaded, then call `mark_loaded`, then `run_first`; or
+    `record_costs` where the model cannot run yet.
+    """
 
     def __init__(self, request: OpenRequest) -> None:
         self._request = request
@@ -44,37 +48,42 @@ class Opening:
         self._weights: tuple[WeightMove, ...] = ()
         self._began_ns = now_ns()
 
-    def loaded(self, weights: Iterable[WeightMove] = ()) -> None:
-        """Say that the model is loaded, and what its weights took; now comes its first run."""
+    def mark_loaded(self, weights: Iterable[WeightMove] = ()) -> None:
+        """End the time of loading; `weights` are the loads and moves of the model's weights."""
         self._load_ns = now_ns() - self._began_ns
         self._weights = tuple(weights)
 
     def run_first(self, predictor: Openable, filled: Tensors | None = None) -> Tensors:
-        """Predict zeros (or `filled`) once; `predictor.opened` then says what it all cost.
+        """Predict zeros (or `filled`) once, and add the costs to `predictor.opened`.
 
-        A predictor that fails is closed. Raises OpenFailed, and BatchSizeUnsupported where an
-        input has a first dimension of 1.
+        Returns the outputs. A predictor that fails is closed. Raises OpenFailed, and
+        BatchSizeUnsupported where an input has a first dimension of 1.
         """
         request = self._request
         if filled is None:
             filled = zeros(predictor.opened.inputs, request.model.inputs, request.batch_size)
-        capture = self._capture(predictor)
+        capture = self._begin_capture(predictor)
         started = now_ns()
         try:
             outputs = (capture or predictor).predict(filled)
         except PredictFailed as error:
             predictor.close()
-            raise self._refusal(predictor.opened, error) from error
+            for place in predictor.opened.inputs:
+                if request.batch_size > 1 and place.shape[:1] == (1,):
+                    raise BatchSizeUnsupported(
+                        request.batch_size, place.name, list(place.shape)
+                    ) from error
+            raise OpenFailed(request.model.name, str(error)) from error
         ended = now_ns()
         layers = tuple(layer for call in capture.close() for layer in call) if capture else ()
-        self.ran(predictor, ended - started)
+        self.record_costs(predictor, ended - started)
         loaded_ns = self._began_ns + self._load_ns
         first = FirstRun(self._began_ns, loaded_ns, started, ended, layers, self._weights)
         predictor.opened = replace(predictor.opened, first=first)
         return outputs
 
-    def _capture(self, predictor: Openable) -> LayerCapture | None:
-        """Return a capture of the first run's layers, where they are wanted and can be had."""
+    def _begin_capture(self, predictor: Openable) -> LayerCapture | None:
+        """Return a capture of the first run's layers; None unless requested and supported."""
         if not self._request.traces_first or predictor.opened.deepest_level < Level.FRAMEWORK:
             return None
         if not isinstance(predictor, LayerSource):
@@ -84,23 +93,16 @@ class Opening:
         except (AgentError, RuntimeError, ValueError):
             return None  # a first run without layers is better than none
 
-    def ran(self, predictor: Openable, first_run_ns: int = 0) -> None:
-        """Write into `predictor.opened` what opening cost; 0 ns where it could not run yet.
+    def record_costs(self, predictor: Openable, first_run_ns: int = 0) -> None:
+        """Add the costs of opening to `predictor.opened`; `first_run_ns` is 0 without a first run.
 
-        Memory is what the process's resident set grew by, which is none where a model fits into
-        what was free in it.
+        Memory is the growth of the process's resident set. It is 0 for a model that fits into
+        memory that the process had already.
         """
-        grown = resident_bytes() - self._resident_bytes
+        grown_bytes = resident_bytes() - self._resident_bytes
         predictor.opened = replace(
             predictor.opened,
             load_ns=self._load_ns,
             first_run_ns=first_run_ns,
-            memory_bytes=max(0, grown),
+            memory_bytes=max(0, grown_bytes),
         )
-
-    def _refusal(self, opened: Opened, error: PredictFailed) -> AgentError:
-        size = self._request.batch_size
-        for place in opened.inputs:
-            if size > 1 and place.shape[:1] == (1,):
-                return BatchSizeUnsupported(size, place.name, list(place.shape))
-        return OpenFailed(self._request.model.name, str(error))

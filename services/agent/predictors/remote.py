@@ -1,8 +1,8 @@
-"""Remote servers that speak the Open Inference Protocol v2 over HTTP: MAX, Triton, KServe and kin.
+"""Remote servers of the Open Inference Protocol v2 over HTTP, such as MAX, Triton and KServe.
 
-The model runs elsewhere: device, threads and precision are the server's, which does not say them.
-Tensors travel as JSON, so large ones measure the network and its text. Only servers on this
-machine are called, unless the agent's owner names others (`MLSCOPE_REMOTE_HOSTS`).
+The model runs elsewhere; the server does not report its device, threads and precision. Tensors
+travel as JSON, so large ones measure the network and the encoding. Only servers on this machine are
+called, unless the agent's owner names others (`MLSCOPE_REMOTE_HOSTS`).
 """
 
 import http.client
@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import numpy as np
 
-from mlscope.tracing.propagation import NO_HEADERS, OUTGOING
+from mlscope.tracing.propagation import NO_HEADERS, OUTGOING_REQUESTS
 from schemas.level import Level
 from services.agent.errors import (
     AgentError,
@@ -28,10 +28,10 @@ from services.agent.predictors.opening import Opening
 from services.agent.predictors.options import check_known, count
 from services.agent.predictors.shapes import first_line
 
-_KNOWN = ("url", "model", "model_version", "timeout_s")
-_HERE = ("localhost", "127.0.0.1", "::1")
-_MOST_BYTES = 1 << 30
-_BROKEN = (OSError, http.client.HTTPException, ValueError, KeyError, TypeError)
+OPTION_NAMES = ("url", "model", "model_version", "timeout_s")
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+_MAX_RESPONSE_BYTES = 1 << 30
+_NOT_PROTOCOL = "the server does not follow the Open Inference Protocol"
 _TYPES: Mapping[str, str] = {
     "BOOL": "bool",
     **{f"UINT{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
@@ -43,50 +43,56 @@ _WIRE_TYPES = {name: wire for wire, name in _TYPES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Which server and model are asked."""
+    """The server and the model on it."""
 
     url: str
     model: str
-    #: '' is the server's own choice
+    #: '' lets the server choose
     model_version: str
     timeout_s: int
 
 
 class Refused(PredictFailed):
-    """A server answered with an error, or with something that is no answer."""
+    """A server returned an error, or a response that does not follow the protocol."""
 
 
-def options_of(given: Mapping[str, Any], model: str, hosts: tuple[str, ...]) -> Options:
-    """Return the options of a request; `hosts` may be called. Raises BadOption."""
-    check_known(given, _KNOWN)
-    url = str(given.get("url", ""))
+def options_of(requested: Mapping[str, Any], model: str, hosts: tuple[str, ...]) -> Options:
+    """Return the checked options; `requested` has those of a request by name.
+
+    `model`: the model's name where the options do not name another; `hosts`: the servers that may
+    be called. Raises BadOption.
+    """
+    check_known(requested, OPTION_NAMES)
+    url = str(requested.get("url", ""))
     try:
         parts = urlsplit(url)
         fits = parts.scheme == "http" and parts.hostname in hosts and parts.port is not None
     except ValueError:
         fits = False
     if not fits:
-        raise BadOption("url", url, f"http://HOST:PORT of a host allowed here: {', '.join(hosts)}")
+        raise BadOption(
+            "url", url, f"http://HOST:PORT, with a host that is allowed here: {', '.join(hosts)}"
+        )
     return Options(
         url=url.rstrip("/"),
-        model=str(given.get("model", model)),
-        model_version=str(given.get("model_version", "")),
-        timeout_s=count(given, "timeout_s", 60),
+        model=str(requested.get("model", model)),
+        model_version=str(requested.get("model_version", "")),
+        timeout_s=count(requested, "timeout_s", 60),
     )
 
 
 def open_model(request: OpenRequest) -> "RemotePredictor":
-    """Ask a server for a model. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
+    """Connect to a model on a server. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
     if request.device not in ("", "cpu", "remote"):
-        raise BadOption("device", request.device, "cpu or remote: the server chooses its own")
-    hosts = (*_HERE, *request.remote_hosts)
+        raise BadOption("device", request.device, "cpu or remote, as the server chooses its own")
+    hosts = (*_LOCAL_HOSTS, *request.remote_hosts)
     options = options_of(request.options, request.model.name, hosts)
     opening = Opening(request)
     server = Server(options)
     try:
-        server.ask("GET", "/ready")
+        server.request("GET", "/ready")
         predictor = RemotePredictor(request, options, server)
-        opening.loaded()
+        opening.mark_loaded()
         opening.run_first(predictor)
     except AgentError as error:
         server.close()
@@ -100,11 +106,30 @@ class RemotePredictor:
     """A model on a server."""
 
     def __init__(self, request: OpenRequest, options: Options, server: "Server") -> None:
-        self._options = options
+        """Read the model's metadata from the `server` that the `options` of a `request` name.
+
+        Raises Refused, BatchSizeUnsupported.
+        """
         self._server = server
-        self._told = server.ask("GET", "")
-        self._software = server.software()
-        self.opened = self._opened()
+        metadata = server.request("GET", "")
+        software = server.software()
+        try:
+            inputs = tuple(_place(tensor) for tensor in metadata["inputs"])
+            outputs = tuple(_place(tensor) for tensor in metadata["outputs"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise Refused(f"{_NOT_PROTOCOL}: {first_line(error)}") from error
+        self.opened = Opened(
+            framework="remote",
+            framework_version=software,
+            inputs=inputs,
+            outputs=outputs,
+            device="remote",
+            provider=str(metadata.get("platform", "")),
+            precision="unknown",
+            threads=0,
+            options=asdict(options),
+            deepest_level=Level.MODEL,
+        )
         for place in self.opened.inputs:
             if place.shape and place.shape[0] not in (-1, request.batch_size):
                 raise BatchSizeUnsupported(request.batch_size, place.name, place.shape)
@@ -112,40 +137,33 @@ class RemotePredictor:
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
         try:
-            body = {"inputs": [_written(name, array) for name, array in inputs.items()]}
-            with OUTGOING.request() as headers:
-                answer = self._server.ask("POST", "/infer", body, headers)
-            return {each["name"]: _read(each) for each in answer["outputs"]}
+            tensors = [
+                {
+                    "name": name,
+                    "shape": list(array.shape),
+                    "datatype": _WIRE_TYPES[array.dtype.name],
+                    "data": array.ravel().tolist(),
+                }
+                for name, array in inputs.items()
+            ]
+            with OUTGOING_REQUESTS.request() as headers:
+                response = self._server.request("POST", "/infer", {"inputs": tensors}, headers)
+            return {
+                tensor["name"]: np.array(tensor["data"], _TYPES[tensor["datatype"]]).reshape(
+                    tensor["shape"]
+                )
+                for tensor in response["outputs"]
+            }
         except (ValueError, KeyError, TypeError) as error:
-            raise Refused(f"no Open Inference Protocol: {first_line(error)}") from error
+            raise Refused(f"{_NOT_PROTOCOL}: {first_line(error)}") from error
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._server.close()
-
-    def _opened(self) -> Opened:
-        try:
-            inputs, outputs = (
-                tuple(_place(each) for each in self._told[side]) for side in ("inputs", "outputs")
-            )
-        except (ValueError, KeyError, TypeError) as error:
-            raise Refused(f"no Open Inference Protocol: {first_line(error)}") from error
-        return Opened(
-            framework="remote",
-            framework_version=self._software,
-            inputs=inputs,
-            outputs=outputs,
-            device="remote",
-            provider=str(self._told.get("platform", "")),
-            precision="unknown",
-            threads=0,
-            options=asdict(self._options),
-            deepest_level=Level.MODEL,
-        )
 
 
 class Server:
-    """One kept connection to a server's model."""
+    """A connection to a server's model, reused for all requests."""
 
     def __init__(self, options: Options) -> None:
         parts = urlsplit(options.url)
@@ -157,56 +175,47 @@ class Server:
         if options.model_version:
             self._model += f"/versions/{quote(options.model_version, safe='')}"
 
-    def ask(
+    def request(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = NO_HEADERS
     ) -> dict[str, Any]:
-        """Return the answer to a request about the model. Raises Refused."""
-        return self._asked(method, self._model + path, body, headers)
+        """Return the JSON object that the server responds with.
+
+        `method`: of HTTP; `path`: below the model's URL; `body`: sent as JSON; `headers`: added
+        to the request's own. Raises Refused.
+        """
+        return self._request(method, self._model + path, body, headers)
 
     def software(self) -> str:
         """Return the server's name and version. Raises Refused."""
-        told = self._asked("GET", self._root, None)
-        return f"{told.get('name', 'unknown')} {told.get('version', '')}".strip()
+        metadata = self._request("GET", self._root, None)
+        return f"{metadata.get('name', 'unknown')} {metadata.get('version', '')}".strip()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._http.close()
 
-    def _asked(
+    def _request(
         self, method: str, path: str, body: Any, headers: Mapping[str, str] = NO_HEADERS
     ) -> dict[str, Any]:
         try:
             text = None if body is None else json.dumps(body)
-            told = {"Content-Type": "application/json", **headers}
-            self._http.request(method, path, text, told)
+            all_headers = {"Content-Type": "application/json", **headers}
+            self._http.request(method, path, text, all_headers)
             with self._http.getresponse() as response:
-                answer = response.read(_MOST_BYTES + 1)
-            if len(answer) > _MOST_BYTES:
-                raise Refused(f"{path}: an answer of more than {_MOST_BYTES} bytes")
+                content = response.read(_MAX_RESPONSE_BYTES + 1)
+            if len(content) > _MAX_RESPONSE_BYTES:
+                raise Refused(f"{path}: a response of more than {_MAX_RESPONSE_BYTES} bytes")
             if response.status != http.client.OK:
-                raise Refused(f"{path}: {response.status} {answer[:300].decode(errors='replace')}")
-            found = json.loads(answer or b"{}")
-        except _BROKEN as error:
-            self._http.close()  # the next request connects anew
+                raise Refused(f"{path}: {response.status} {content[:300].decode(errors='replace')}")
+            parsed = json.loads(content or b"{}")
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+            self._http.close()  # the next request connects again
             raise Refused(f"{path}: {first_line(error)}") from error
-        if not isinstance(found, dict):
-            raise Refused(f"{path}: no JSON object")
-        return found
+        if not isinstance(parsed, dict):
+            raise Refused(f"{path}: the response is not a JSON object")
+        return parsed
 
 
-def _place(told: Mapping[str, Any]) -> TensorPlace:
-    shape = tuple(int(size) for size in told["shape"])
-    return TensorPlace(str(told["name"]), shape, _TYPES[told["datatype"]])
-
-
-def _written(name: str, array: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "shape": list(array.shape),
-        "datatype": _WIRE_TYPES[array.dtype.name],
-        "data": array.ravel().tolist(),
-    }
-
-
-def _read(told: Mapping[str, Any]) -> Any:
-    return np.array(told["data"], _TYPES[told["datatype"]]).reshape(told["shape"])
+def _place(tensor: Mapping[str, Any]) -> TensorPlace:
+    shape = tuple(int(size) for size in tensor["shape"])
+    return TensorPlace(str(tensor["name"]), shape, _TYPES[tensor["datatype"]])

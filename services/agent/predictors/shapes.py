@@ -1,4 +1,4 @@
-"""What predictors have in common: zeros in a model's shape, and errors in one line."""
+"""Shared by predictors: input arrays in a model's shapes, and errors in one line."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,26 +6,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mlscope.manifests.ports import is_constant
 from schemas.manifest import Port
-from services.agent.pipeline import is_constant
 from services.agent.predictors import TensorPlace
 
 
 def zeros(
     places: Sequence[TensorPlace], ports: Sequence[Port], batch_size: int
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return zeros for one batch in the inputs' shapes, and constants in theirs.
+    """Return zeros for one batch in the shapes of the inputs; constants have their value.
 
-    What the model leaves free the manifest's `ports` fill, by name or else in order; what both
-    leave free is 1, and of a constant the batch.
+    `places`: the model's inputs; `ports`: the manifest's, which fill sizes that the model leaves
+    free, by name or else in order. A size that both leave free is 1, in a constant `batch_size`.
     """
     filled = {}
     for number, place in enumerate(places):
         port = port_of(place.name, number, ports)
-        wanted = port.shape if port is not None else ()
+        port_shape = port.shape if port is not None else ()
         shape = place.shape
-        if len(wanted) == len(shape):
-            shape = tuple(b if a < 0 else a for a, b in zip(shape, wanted, strict=True))
+        if len(port_shape) == len(shape):
+            shape = tuple(b if a < 0 else a for a, b in zip(shape, port_shape, strict=True))
         if port is not None and is_constant(port):
             sizes = tuple(batch_size if size < 0 else size for size in shape)
             value = port.steps[0].parameters.get("value", 0)
@@ -37,17 +37,31 @@ def zeros(
 
 
 def port_of(name: str, number: int, ports: Sequence[Port]) -> Port | None:
-    """Return the manifest's port of a model's input: by name, or else in its place."""
+    """Return the port of an input: that with its `name`, or else that with its `number`.
+
+    `ports` are the manifest's. None without either.
+    """
     named = next((port for port in ports if port.layer_name == name), None)
     return named or (ports[number] if number < len(ports) else None)
 
 
 def is_batched(name: str, ports: Sequence[Port]) -> bool:
-    """Say whether an input's first dimension is the batch: a constant's need not be."""
+    """Say whether the first dimension of the input `name` is the batch; a constant's is not."""
     port = next((port for port in ports if port.layer_name == name), None)
     return port is None or not is_constant(port)
 
 
+def without_bfloat16(array: Any) -> Any:
+    """Return an array on the host; one of bfloat16 is converted to float32.
+
+    NumPy has no bfloat16 of its own, so post-processing could not compute with it.
+    """
+    # Asking for a type's name takes a microsecond, its kind no time; other packages' have kind V.
+    if array.dtype.kind == "V" and array.dtype.name == "bfloat16":
+        return array.astype(np.float32)
+    return array
+
+
 def first_line(error: BaseException) -> str:
-    """Return an error's first line, at most 500 characters; its type where it says nothing."""
+    """Return an error's first line, at most 500 characters; its type where it has no text."""
     return str(error).splitlines()[0][:500] if str(error) else type(error).__name__

@@ -1,7 +1,7 @@
-"""TensorRT: engines built for this GPU and this version. Unverified: written where none is.
+"""TensorRT: engines built for this GPU and this version. Unverified: written without a GPU.
 
-An engine is tied to the GPU and the version that built it; another one's is refused by TensorRT
-itself. A predict call ends when its outputs are in the host's memory.
+An engine works only with the GPU and the version that built it; TensorRT refuses any other. A
+predict call ends when its outputs are in the host's memory.
 """
 
 from collections.abc import Mapping
@@ -19,23 +19,23 @@ from services.agent.predictors.opening import Opening
 from services.agent.predictors.options import check_known, count
 from services.agent.predictors.shapes import first_line
 
-_KNOWN = ("device_number",)
+OPTION_NAMES = ("device_number",)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Which GPU an engine runs on."""
+    """The GPU that an engine runs on."""
 
     device_number: int
 
 
-def options_of(given: Mapping[str, Any], device: str) -> Options:
+def options_of(requested: Mapping[str, Any], device: str) -> Options:
     """Return the options of a request. Raises BadOption."""
-    check_known(given, _KNOWN)
+    check_known(requested, OPTION_NAMES)
     if device not in ("gpu", "cuda"):
-        raise BadOption("device", device, "gpu: an engine runs on one only")
-    number = given.get("device_number", 0)
-    return Options(0 if number == 0 else count(given, "device_number", 1))
+        raise BadOption("device", device, "gpu, as an engine runs on nothing else")
+    number = requested.get("device_number", 0)
+    return Options(0 if number == 0 else count(requested, "device_number", 1))
 
 
 def open_model(request: OpenRequest) -> "TensorRtPredictor":
@@ -43,14 +43,14 @@ def open_model(request: OpenRequest) -> "TensorRtPredictor":
     options = options_of(request.options, request.device)
     opening = Opening(request)
     try:
-        _did(cuda.cudaSetDevice(options.device_number))
+        _checked(cuda.cudaSetDevice(options.device_number))
         engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(request.graph)
     except (RuntimeError, PredictFailed) as error:
         raise OpenFailed(request.model.name, first_line(error)) from error
     if engine is None:
-        raise OpenFailed(request.model.name, "no engine of this TensorRT for this GPU")
+        raise OpenFailed(request.model.name, "not an engine of this TensorRT version for this GPU")
     predictor = TensorRtPredictor(request, options, engine)
-    opening.loaded()
+    opening.mark_loaded()
     opening.run_first(predictor)
     return predictor
 
@@ -59,8 +59,10 @@ class TensorRtPredictor:
     """An opened engine with its buffers on the GPU."""
 
     def __init__(self, request: OpenRequest, options: Options, engine: Any) -> None:
-        self._request = request
-        self._options = options
+        """Create the context of an `engine`, opened for a `request` with these `options`.
+
+        Raises BatchSizeUnsupported, PredictFailed.
+        """
         self._engine = engine
         self._context = engine.create_execution_context()
         #: address and size of each tensor's memory on the GPU
@@ -69,10 +71,26 @@ class TensorRtPredictor:
         is_input = {n: engine.get_tensor_mode(n) == trt.TensorIOMode.INPUT for n in names}
         self._inputs = [_place(engine, name) for name in names if is_input[name]]
         self._outputs = [_place(engine, name) for name in names if not is_input[name]]
-        self._stream = _did(cuda.cudaStreamCreate())
-        self.opened = self._opened()
+        self._stream = _checked(cuda.cudaStreamCreate())
+        properties = _checked(cuda.cudaGetDeviceProperties(options.device_number))
+        self.opened = Opened(
+            framework="tensorrt",
+            framework_version=trt.__version__,
+            inputs=tuple(self._inputs),
+            outputs=tuple(self._outputs),
+            device="gpu",
+            provider=properties.name.decode(),
+            # The precision of each layer was decided when the engine was built.
+            precision=f"as built ({'+'.join(sorted({p.element_type for p in self._inputs}))} in)",
+            threads=1,
+            options=asdict(options),
+            deepest_level=Level.MODEL,
+            device_memory_bytes=int(engine.device_memory_size_v2),
+        )
         for place in self._inputs:
-            self._check_batch(place)
+            smallest, _, largest = engine.get_tensor_profile_shape(place.name, 0)
+            if place.shape and not smallest[0] <= request.batch_size <= largest[0]:
+                raise BatchSizeUnsupported(request.batch_size, place.name, place.shape)
 
     def predict(self, inputs: Tensors) -> Tensors:
         """Return the outputs for one batch. Raises PredictFailed."""
@@ -90,24 +108,24 @@ class TensorRtPredictor:
             for place in self._outputs
         }
         for name, array in outputs.items():
-            self._context.set_tensor_address(name, self._room(name, array.nbytes))
+            self._context.set_tensor_address(name, self._buffer(name, array.nbytes))
         if not self._context.execute_async_v3(self._stream):
-            raise PredictFailed("the engine did not run")
+            raise PredictFailed("TensorRT could not start the engine")
         for name, array in outputs.items():
             self._copy(name, array, to_device=False)
-        _did(cuda.cudaStreamSynchronize(self._stream))
+        _checked(cuda.cudaStreamSynchronize(self._stream))
         return outputs
 
     def close(self) -> None:
         """Free the buffers, the stream and the engine."""
         for address, _ in self._buffers.values():
-            _did(cuda.cudaFree(address))
+            _checked(cuda.cudaFree(address))
         self._buffers.clear()
-        _did(cuda.cudaStreamDestroy(self._stream))
+        _checked(cuda.cudaStreamDestroy(self._stream))
         del self._context, self._engine
 
     def _copy(self, name: str, array: Any, *, to_device: bool) -> None:
-        address = self._room(name, array.nbytes)
+        address = self._buffer(name, array.nbytes)
         if to_device:
             self._context.set_tensor_address(name, address)
             kind = cuda.cudaMemcpyKind.cudaMemcpyHostToDevice
@@ -115,41 +133,18 @@ class TensorRtPredictor:
         else:
             kind = cuda.cudaMemcpyKind.cudaMemcpyDeviceToHost
             ends = (array.ctypes.data, address)
-        _did(cuda.cudaMemcpyAsync(*ends, array.nbytes, kind, self._stream))
+        _checked(cuda.cudaMemcpyAsync(*ends, array.nbytes, kind, self._stream))
 
-    def _room(self, name: str, size: int) -> int:
-        """Return memory on the GPU for a tensor, made anew only when it must grow."""
-        address, held = self._buffers.get(name, (0, 0))
-        if held >= size > 0:
+    def _buffer(self, name: str, size_bytes: int) -> int:
+        """Return the address of a tensor's GPU memory, allocated again only when it must grow."""
+        address, buffer_bytes = self._buffers.get(name, (0, 0))
+        if buffer_bytes >= size_bytes > 0:
             return address
         if address:
-            _did(cuda.cudaFree(address))
-        address = int(_did(cuda.cudaMalloc(max(size, 1))))
-        self._buffers[name] = (address, size)
+            _checked(cuda.cudaFree(address))
+        address = int(_checked(cuda.cudaMalloc(max(size_bytes, 1))))
+        self._buffers[name] = (address, size_bytes)
         return address
-
-    def _check_batch(self, place: TensorPlace) -> None:
-        batch_size = self._request.batch_size
-        least, _, most = self._engine.get_tensor_profile_shape(place.name, 0)
-        if place.shape and not least[0] <= batch_size <= most[0]:
-            raise BatchSizeUnsupported(batch_size, place.name, place.shape)
-
-    def _opened(self) -> Opened:
-        properties = _did(cuda.cudaGetDeviceProperties(self._options.device_number))
-        return Opened(
-            framework="tensorrt",
-            framework_version=trt.__version__,
-            inputs=tuple(self._inputs),
-            outputs=tuple(self._outputs),
-            device="gpu",
-            provider=properties.name.decode(),
-            # Which precision each layer got was decided when the engine was built.
-            precision=f"as built ({'+'.join(sorted({p.element_type for p in self._inputs}))} in)",
-            threads=1,
-            options=asdict(self._options),
-            deepest_level=Level.MODEL,
-            device_memory_bytes=int(self._engine.device_memory_size_v2),
-        )
 
 
 def _place(engine: Any, name: str) -> TensorPlace:
@@ -157,9 +152,9 @@ def _place(engine: Any, name: str) -> TensorPlace:
     return TensorPlace(name, shape, np.dtype(trt.nptype(engine.get_tensor_dtype(name))).name)
 
 
-def _did(answer: Any) -> Any:
+def _checked(result: Any) -> Any:
     """Return what a CUDA call returned after its error code. Raises PredictFailed."""
-    error, *values = answer
+    error, *values = result
     if error != cuda.cudaError_t.cudaSuccess:
         raise PredictFailed(f"CUDA: {error.name}")
     return values[0] if values else None

@@ -1,6 +1,7 @@
-"""Which predictors' GPU paths were never run on a GPU: written and guarded, their figures doubted.
+"""List the predictors whose GPU code was never run on a GPU, so that reports can say so.
 
-PyTorch and JAX ran on an NVIDIA H200 (`tests/gpu`); LiteRT and OpenVINO offer no GPU here.
+PyTorch and JAX ran on an NVIDIA H200 (`tests/gpu`). The predictors of LiteRT and OpenVINO offer no
+GPU.
 """
 
 from collections.abc import Mapping
@@ -13,13 +14,13 @@ UNVERIFIED_ON_GPU: Mapping[str, str] = MappingProxyType(
         "tensorrt": "TensorRT engines",
     }
 )
-"""What of each predictor is unverified, by framework; one is taken out once it ran."""
+"""The unverified part of a predictor, by framework; remove an entry once it ran on a GPU."""
 
 
-def doubt_of(framework: str, device: str) -> str:
-    """Return what a reader of a run must know of the path it took; '' of one that was verified."""
+def unverified_caveat(framework: str, device: str) -> str:
+    """Return the caveat of a run on this `device`, cpu or gpu; '' where the code is verified."""
     part = UNVERIFIED_ON_GPU.get(framework, "") if device == "gpu" else ""
     return part and (
-        f"unverified: {part} was written without a GPU to run it on;"
-        " compare its answers with a CPU's before trusting its figures"
+        f"unverified: {part} was never run on a GPU by the developers; compare its answers with "
+        "a CPU's before you trust its figures"
     )

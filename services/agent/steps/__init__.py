@@ -1,10 +1,10 @@
-"""Operators of pipelines, one a file: a step of a manifest becomes a function.
+"""Operators of pipelines: each step of a manifest becomes a function.
 
-Before the model an operator takes and gives one sample: bytes of a file, then an image
-(height, width, channels) or a `Sound`, at last a tensor without batch dimension. Behind the model
-it takes and gives a whole batch, first dimension the batch: at last an array, or for each sample
-a list of features. An operator is a pure function and raises ValueError when it can't use what
-it gets.
+Before the model an operator takes and returns one sample: first the bytes of a file, then an image
+(height, width, channels) or a `Sound`, finally a tensor without batch dimension. Behind the model
+it takes and returns a batch, whose first dimension is the batch: finally an array, or for each
+sample a list of features. An operator is a pure function; it raises ValueError for input that it
+cannot use.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,47 +14,47 @@ from typing import Any
 
 from schemas.manifest import Step
 from services.agent.errors import UnknownStep
-from services.agent.steps.answer_span import answer_span
-from services.agent.steps.boxes import boxes, masks
-from services.agent.steps.cast import cast
-from services.agent.steps.constant import constant
-from services.agent.steps.crop import crop
-from services.agent.steps.ctc import ctc
-from services.agent.steps.decode import decode
-from services.agent.steps.file_bytes import file_bytes
-from services.agent.steps.layout import layout
-from services.agent.steps.normalize import normalize
-from services.agent.steps.pad import pad
+from services.agent.steps.operators.answer_span import answer_span
+from services.agent.steps.operators.boxes import boxes, masks
+from services.agent.steps.operators.cast import cast
+from services.agent.steps.operators.constant import constant
+from services.agent.steps.operators.crop import crop
+from services.agent.steps.operators.ctc import ctc
+from services.agent.steps.operators.decode import decode
+from services.agent.steps.operators.file_bytes import file_bytes
+from services.agent.steps.operators.layout import layout
+from services.agent.steps.operators.normalize import normalize
+from services.agent.steps.operators.pad import pad
+from services.agent.steps.operators.picture import image, raw
+from services.agent.steps.operators.regions import regions
+from services.agent.steps.operators.resize import resize
+from services.agent.steps.operators.segmentation import segmentation
+from services.agent.steps.operators.sigmoid import sigmoid
+from services.agent.steps.operators.softmax import softmax
+from services.agent.steps.operators.sound import audio_decode, resample, waveform
+from services.agent.steps.operators.spectrogram import spectrogram
+from services.agent.steps.operators.topk import topk
+from services.agent.steps.operators.wordpiece import tokenize
 from services.agent.steps.parameters import LabelReader, Parameters
-from services.agent.steps.picture import image, raw
-from services.agent.steps.regions import regions
-from services.agent.steps.resize import resize
-from services.agent.steps.segmentation import segmentation
-from services.agent.steps.sigmoid import sigmoid
-from services.agent.steps.softmax import softmax
-from services.agent.steps.sound import audio_decode, resample, waveform
-from services.agent.steps.spectrogram import spectrogram
-from services.agent.steps.topk import topk
-from services.agent.steps.wordpiece import tokenize
 
 Apply = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A step ready to use; `name` is its spans' name."""
+    """A step ready to use; `name` is the name of its spans."""
 
     name: str
     apply: Apply
-    #: outputs of the model that `apply` takes beside its own
-    others: tuple[str, ...] = ()
-    #: the manifest's own words; none of inline code
+    #: names of other outputs of the model that `apply` takes after its own
+    extra_outputs: tuple[str, ...] = ()
+    #: the manifest's step; None for inline code
     step: Step | None = None
-    #: `apply` takes the samples of the batch at last, None in the places of bad ones
+    #: whether the last argument of `apply` is the samples of the batch, None for bad ones
     wants_samples: bool = False
 
 
-MAKERS: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
+OPERATOR_FACTORIES: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
     {
         "decode": decode,
         "resize": resize,
@@ -73,7 +73,7 @@ MAKERS: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
         "softmax": softmax,
         "sigmoid": sigmoid,
         "topk": topk,
-        # the papers' listings end in `argsort: {labels_url: …}`
+        # MLModelScope's manifests end in `argsort: {labels_url: …}`
         "argsort": topk,
         "boxes": boxes,
         "masks": masks,
@@ -85,18 +85,18 @@ MAKERS: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
         "raw": raw,
     }
 )
-"""What makes each step, by its operator's name; its docstring has shapes and units."""
+"""The function that makes a step's operator, by its name; its docstring has shapes and units."""
 
 
 def operator_of(step: Step, labels: LabelReader) -> Operator:
-    """Return the operator a step names; `labels` reads a label file by its manifest's name.
+    """Return the operator of a step; `labels` reads the label file that a manifest names.
 
     Raises UnknownStep, BadParameter, AssetError.
     """
-    maker = MAKERS.get(step.operator)
-    if maker is None:
-        raise UnknownStep(step.operator, MAKERS)
+    factory = OPERATOR_FACTORIES.get(step.operator)
+    if factory is None:
+        raise UnknownStep(step.operator, OPERATOR_FACTORIES)
     parameters = Parameters(step.operator, step.parameters, labels)
-    apply = maker(parameters)
-    parameters.done()
+    apply = factory(parameters)
+    parameters.refuse_unread()
     return Operator(step.operator, apply, parameters.outputs, step, parameters.wants_samples)

@@ -6,5 +6,5 @@ import numpy as np
 
 
 def float_type(scores: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of probabilities made of scores: theirs if they are floats, else float64."""
+    """Return the type of probabilities computed from `scores`: a float type stays as it is."""
     return scores if scores.kind == "f" else np.dtype(np.float64)

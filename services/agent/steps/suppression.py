@@ -1,4 +1,4 @@
-"""Overlaps of boxes, and leaving out those that overlap better ones."""
+"""Overlaps of boxes, and non-maximum suppression."""
 
 from typing import Any
 
@@ -8,36 +8,38 @@ import numpy.typing as npt
 Boxes = npt.NDArray[np.float64]
 
 
-def overlaps(one: Boxes, other: Boxes) -> npt.NDArray[np.float64]:
-    """Return the IoU (n, m), 0 to 1, of boxes (n, 4) and (m, 4) of corners xmin, ymin, xmax, ymax.
+def overlaps(rows: Boxes, columns: Boxes) -> npt.NDArray[np.float64]:
+    """Return the intersection over union (n, m), 0 to 1, of `rows` (n, 4) with `columns` (m, 4).
 
-    Intersection over union; 0 where both are empty. Within 1e-6 of torchvision.ops.box_iou.
+    A box is xmin, ymin, xmax, ymax. The result is 0 where both boxes are empty. Within 1e-6 of
+    torchvision.ops.box_iou.
     """
-    low = np.maximum(one[:, np.newaxis, :2], other[np.newaxis, :, :2])
-    high = np.minimum(one[:, np.newaxis, 2:], other[np.newaxis, :, 2:])
-    shared = np.asarray(np.clip(high - low, 0.0, None).prod(axis=2), np.float64)
-    whole = _areas(one)[:, np.newaxis] + _areas(other)[np.newaxis] - shared
-    share = np.zeros_like(shared)
-    np.divide(shared, whole, out=share, where=whole > 0)
-    return share
+    low = np.maximum(rows[:, np.newaxis, :2], columns[np.newaxis, :, :2])
+    high = np.minimum(rows[:, np.newaxis, 2:], columns[np.newaxis, :, 2:])
+    intersection = np.asarray(np.clip(high - low, 0.0, None).prod(axis=2), np.float64)
+    union = _areas(rows)[:, np.newaxis] + _areas(columns)[np.newaxis] - intersection
+    overlap = np.zeros_like(intersection)
+    np.divide(intersection, union, out=overlap, where=union > 0)
+    return overlap
 
 
 def suppressed(
     boxes: Boxes, scores: npt.NDArray[Any], classes: npt.NDArray[Any], threshold: float
 ) -> npt.NDArray[np.int64]:
-    """Return the places of the boxes that stay, best first: non-maximum suppression by class.
+    """Return the indices of the boxes that remain, best first: non-maximum suppression by class.
 
-    A box goes that overlaps a better one of its class by more than `threshold` (IoU). Ties go to
-    the lower place. As torchvision.ops.batched_nms.
+    `boxes` (n, 4), `scores` (n,) and `classes` (n,) belong together. A box is removed if it
+    overlaps a better one of its class by more than `threshold` (intersection over union). Of equal
+    scores the lower index is better. As torchvision.ops.batched_nms.
     """
     waiting = np.argsort(-scores, kind="stable")
-    kept = []
+    remaining = []
     while len(waiting):
-        best, rest = waiting[0], waiting[1:]
-        kept.append(int(best))
-        overlap = overlaps(boxes[best : best + 1], boxes[rest])[0]
-        waiting = rest[(overlap <= threshold) | (classes[rest] != classes[best])]
-    return np.array(kept, np.int64)
+        best, worse = waiting[0], waiting[1:]
+        remaining.append(int(best))
+        overlap = overlaps(boxes[best : best + 1], boxes[worse])[0]
+        waiting = worse[(overlap <= threshold) | (classes[worse] != classes[best])]
+    return np.array(remaining, np.int64)
 
 
 def _areas(boxes: Boxes) -> npt.NDArray[np.float64]:

@@ -1,6 +1,6 @@
-"""Which span lies in which: spans of all sources, on one clock, as one tree.
+"""The span tree: spans of all sources on one clock, each with its parent and layer.
 
-Owns: parents by containment and by launch, the layer of each span, what can't be placed.
+Owns: parents by containment and by launch, the layer of each span, spans without a place.
 Knows: levels and kinds of spans (the contract). Does not know: runs, tables, the database.
 """
 

@@ -1,4 +1,4 @@
-"""Spans as arrays, a value a span: what the parts of correlation hand to each other."""
+"""Spans as arrays with one value for each span: what the modules of correlation exchange."""
 
 from dataclasses import dataclass
 
@@ -38,51 +38,51 @@ class Spans:
 
     def is_kind(self, *kinds: SpanKind) -> npt.NDArray[np.bool_]:
         """Return which spans are of these kinds."""
-        found = np.zeros(len(self), np.bool_)
+        is_match = np.zeros(len(self), np.bool_)
         for kind in kinds:
-            found |= self.kind == int(kind)
-        return found
+            is_match |= self.kind == int(kind)
+        return is_match
 
 
-def whole(spans: pl.DataFrame) -> pl.DataFrame:
+def complete_spans(spans: pl.DataFrame) -> pl.DataFrame:
     """Return the spans that have a start and an end.
 
-    One that began before the attempt's clock, or whose end was never seen (a duration below 0),
-    was cut at the edge of what was recorded: where it belongs can't be told.
+    A span that began before the attempt's clock, or without a recorded end (a duration below 0),
+    was cut at the edge of the recording; its place in the tree is unknown.
     """
     return spans.filter((pl.col("start_ns") >= 0) & (pl.col("duration_ns") >= 0))
 
 
 def columns_of(spans: pl.DataFrame) -> Spans:
-    """Return the columns of a frame; spans without `kind` and `correlation` are of the host."""
-    found = {name: _column(spans, name) for name in _COLUMNS}
+    """Return the columns of a frame; spans without `kind` and `correlation` belong to the host."""
+    columns = {name: _column(spans, name) for name in _COLUMNS}
     return Spans(
-        span=found["span"],
-        parent=found["parent"],
-        level=found["level"],
-        start=found["start_ns"],
-        end=found["start_ns"] + found["duration_ns"],
-        thread=found["thread"],
-        query=found["query"],
+        span=columns["span"],
+        parent=columns["parent"],
+        level=columns["level"],
+        start=columns["start_ns"],
+        end=columns["start_ns"] + columns["duration_ns"],
+        thread=columns["thread"],
+        query=columns["query"],
         kind=_column(spans, "kind", int(SpanKind.HOST)),
         correlation=_column(spans, "correlation"),
     )
 
 
-def rows_of(ids: Ns, wanted: Ns) -> Rows:
-    """Return at which row each wanted id is, -1 where no row has it."""
+def rows_of(ids: Ns, sought: Ns) -> Rows:
+    """Return the row in `ids` of each of the `sought` ids, -1 where no row has it."""
     if not len(ids):
-        return np.full(len(wanted), ABSENT, np.int64)
+        return np.full(len(sought), ABSENT, np.int64)
     low, high = int(ids.min()), int(ids.max())
-    inside = (wanted >= low) & (wanted <= high) & (wanted != ABSENT)
+    is_in_range = (sought >= low) & (sought <= high) & (sought != ABSENT)
     if high - low < 8 * len(ids) + 1024:
         table = np.full(high - low + 1, ABSENT, np.int64)
         table[ids - low] = np.arange(len(ids))
-        found = table[np.where(inside, wanted - low, 0)]
-        return np.where(inside, found, ABSENT)
+        rows = table[np.where(is_in_range, sought - low, 0)]
+        return np.where(is_in_range, rows, ABSENT)
     order = np.argsort(ids, kind="stable")
-    place = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
-    return np.where(inside & (ids[order][place] == wanted), order[place], ABSENT)
+    place = np.minimum(np.searchsorted(ids[order], sought), len(ids) - 1)
+    return np.where(is_in_range & (ids[order][place] == sought), order[place], ABSENT)
 
 
 def _column(spans: pl.DataFrame, name: str, absent: int = ABSENT) -> Ns:

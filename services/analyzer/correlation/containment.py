@@ -15,7 +15,7 @@ import numpy.typing as npt
 Ns = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int64]
 
-_MOST = 1 << 62
+_TIME_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Intervals:
 
 
 def innermost(outer: Intervals, inner: Intervals) -> Rows:
-    """Return for each of `inner` the row of `outer` innermost around it, -1 where there is none.
+    """Return for each of `inner` the row of `outer` innermost around it, -1 without one.
 
     About 100 ns an inner interval. A climb takes as many steps as intervals are nested.
     """
@@ -56,6 +56,41 @@ def innermost(outer: Intervals, inner: Intervals) -> Rows:
     return np.where(place >= 0, order[place], -1)
 
 
+def _on_one_line(outer: Intervals, inner: Intervals) -> tuple[Intervals, Intervals]:
+    """Return both with the times of each key moved behind those of the key before it."""
+    keys, codes = np.unique(np.concatenate([outer.key, inner.key]), return_inverse=True)
+    times = np.concatenate([outer.start, outer.end, inner.start, inner.end])
+    low = int(times.min())
+    span = int(times.max()) - low + 1
+    if span * len(keys) >= _TIME_LIMIT:
+        distinct, ranks = np.unique(times, return_inverse=True)
+        times, low, span = ranks.astype(np.int64), 0, len(distinct)
+    n, m = len(outer), len(inner)
+    outer_start, outer_end, inner_start, inner_end = np.split(times - low, [n, 2 * n, 2 * n + m])
+    outer_key, inner_key = np.split(codes.astype(np.int64), [n])
+    outer_shift, inner_shift = outer_key * span, inner_key * span
+    return (
+        Intervals(outer_key, outer_shift + outer_start, outer_shift + outer_end),
+        Intervals(inner_key, inner_shift + inner_start, inner_shift + inner_end),
+    )
+
+
+def _enclosing(ends: Ns) -> Rows:
+    """Return for each interval, in the order of starts, the last before it that ends later, or -1.
+
+    Pointers jump over pointers, so siblings are passed in logarithmic time.
+    """
+    before = np.arange(-1, len(ends) - 1, dtype=np.int64)
+    latest = np.maximum.accumulate(ends)
+    is_enclosed = np.zeros(len(ends), bool)
+    is_enclosed[1:] = latest[:-1] > ends[1:]
+    enclosing = np.where(is_enclosed, before, -1)
+    rows = np.flatnonzero(is_enclosed)
+    while (rows := rows[ends[enclosing[rows]] <= ends[rows]]).size:
+        enclosing[rows] = enclosing[enclosing[rows]]
+    return enclosing
+
+
 def shrunk(intervals: Intervals, tolerance_ns: int) -> Intervals:
     """Return intervals with `tolerance_ns` taken off each end, none beyond its middle."""
     middle = intervals.start + (intervals.end - intervals.start) // 2
@@ -63,38 +98,4 @@ def shrunk(intervals: Intervals, tolerance_ns: int) -> Intervals:
         intervals.key,
         np.minimum(intervals.start + tolerance_ns, middle),
         np.maximum(intervals.end - tolerance_ns, middle),
-    )
-
-
-def _enclosing(ends: Ns) -> Rows:
-    """Return for each interval in the order of starts the last before it that ends later, or -1.
-
-    Pointers jump over pointers, so that siblings are passed in logarithmic time.
-    """
-    before = np.arange(-1, len(ends) - 1, dtype=np.int64)
-    latest = np.maximum.accumulate(ends)
-    has_one = np.zeros(len(ends), bool)
-    has_one[1:] = latest[:-1] > ends[1:]
-    enclosing = np.where(has_one, before, -1)
-    rows = np.flatnonzero(has_one)
-    while (rows := rows[ends[enclosing[rows]] <= ends[rows]]).size:
-        enclosing[rows] = enclosing[enclosing[rows]]
-    return enclosing
-
-
-def _on_one_line(outer: Intervals, inner: Intervals) -> tuple[Intervals, Intervals]:
-    """Return both with times of one key behind all those of the key before it."""
-    keys, codes = np.unique(np.concatenate([outer.key, inner.key]), return_inverse=True)
-    times = np.concatenate([outer.start, outer.end, inner.start, inner.end])
-    low = int(times.min())
-    span = int(times.max()) - low + 1
-    if span * len(keys) >= _MOST:
-        distinct, ranks = np.unique(times, return_inverse=True)
-        times, low, span = ranks.astype(np.int64), 0, len(distinct)
-    some, others = len(outer), len(inner)
-    starts, ends, begun, ended = np.split(times - low, [some, 2 * some, 2 * some + others])
-    ours, theirs = np.split(codes.astype(np.int64), [some])
-    return (
-        Intervals(ours, ours * span + starts, ours * span + ends),
-        Intervals(theirs, theirs * span + begun, theirs * span + ended),
     )

@@ -1,4 +1,4 @@
-"""Answers as the model's last step made them, compared as their kind wants."""
+"""Answers as the model's last step returned them, compared by their kind."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,136 +17,141 @@ from mlscope.accuracy import (
 from mlscope.accuracy.comparison import AGREEMENT, compare_best
 from mlscope.accuracy.likeness import compare_maps, compare_shapes, compare_texts
 from mlscope.accuracy.shapes import pixels_of
-from services.analyzer.divergence.sides import SUM_IS_ONE, Answers, listed_values, where
+from services.analyzer.divergence.sides import SUM_IS_ONE, Answers, listed_values, output_prefix
 from services.analyzer.errors import NotAlike
-from services.analyzer.predictions import Feature
+from services.analyzer.frames.predictions import Feature
 
 _SHAPES = frozenset({"boundingbox", "instancesegment"})
 
 
-def of_one_kind(output: str, first: Answers, second: Answers) -> Comparison:
-    """Compare the answers of one output by their kind. Raises NotAlike."""
-    kinds = [_kind(each) for each in (first, second)]
-    kinds = [kind or kinds[1 - place] for place, kind in enumerate(kinds)]
-    if kinds[0] != kinds[1]:
-        raise NotAlike("answers", f"{where(output)}one answers {kinds[0]}, the other {kinds[1]}")
-    if kinds[0] not in _SHAPES:
-        # Only of shapes it is an answer that there are none.
+def compare_answers(output: str, first: Answers, second: Answers) -> Comparison:
+    """Compare the `first` and `second` answers of an `output` by their kind. Raises NotAlike."""
+    kinds = [
+        " and ".join(
+            sorted({str(f.get("type") or "classification") for fs in answers.values() for f in fs})
+        )
+        for answers in (first, second)
+    ]
+    # A side without any shape has no kind of its own.
+    kind, other_kind = kinds[0] or kinds[1], kinds[1] or kinds[0]
+    prefix = output_prefix(output)
+    if kind != other_kind:
+        raise NotAlike("answers", f"{prefix}one answers {kind}, the other {other_kind}")
+    if kind not in _SHAPES:
+        # An empty list is an answer only for shapes.
         first, second = ({n: f for n, f in side.items() if f} for side in (first, second))
     try:
-        match kinds[0]:
+        match kind:
             case "classification":
-                return _classes(first, second)
+                return _compare_classes(first, second)
             case "raw":
-                return _numbers(output, first, second)
+                return _compare_tensors(output, first, second)
             case "boundingbox" | "instancesegment":
                 return compare_shapes(_shapes(first), _shapes(second))
             case "text":
-                return compare_texts(_texts(first), _texts(second))
-            case "semanticsegment":
-                return compare_maps(_Maps(output, first), _Maps(output, second))
-            case kind:
-                raise NotAlike(
-                    "answers", f"{where(output)}answers of kind {kind!r} have no measure"
+                sides = (
+                    {name: " ".join(str(f["text"]) for f in fs) for name, fs in side.items()}
+                    for side in (first, second)
                 )
-    except (AccuracyError, KeyError, TypeError, ValueError) as error:
-        words = (
-            str(error) if isinstance(error, AccuracyError) else f"{type(error).__name__} {error}"
+                return compare_texts(*sides)
+            case "semanticsegment":
+                return compare_maps(_ClassMaps(output, first), _ClassMaps(output, second))
+    except AccuracyError as error:
+        raise NotAlike("answers", f"{prefix}{error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise NotAlike("answers", f"{prefix}{type(error).__name__} {error}") from error
+    raise NotAlike("answers", f"{prefix}answers of kind {kind!r} have no measure")
+
+
+def _compare_classes(first: Answers, second: Answers) -> Comparison:
+    """Compare lists of classes: complete distributions where they exist, else the listed ones."""
+    lists = [{n: listed_values(f) for n, f in side.items()} for side in (first, second)]
+    both = lists[0].keys() & lists[1].keys()
+    has_same_classes = all(lists[0][name].keys() == lists[1][name].keys() for name in both)
+    values = [side[name] for side in lists for name in both]
+    if not all(
+        min(listed.values()) >= 0.0 and sum(listed.values()) <= 1.0 + SUM_IS_ONE
+        for listed in values
+    ):
+        if has_same_classes:
+            return compare_outputs(*_aligned(*lists))
+        best, other_best = (
+            {name: min(v, key=lambda index: (-v[index], index)) for name, v in side.items()}
+            for side in lists
         )
-        raise NotAlike("answers", f"{where(output)}{words}") from error
-
-
-def _kind(answers: Answers) -> str:
-    kinds = {
-        str(feature.get("type") or "classification") for f in answers.values() for feature in f
-    }
-    return " and ".join(sorted(kinds))
-
-
-def _classes(first: Answers, second: Answers) -> Comparison:
-    """Compare lists of classes: whole distributions where they are, else what lists tell."""
-    ones, others = ({n: listed_values(f) for n, f in each.items()} for each in (first, second))
-    both = ones.keys() & others.keys()
-    if not all(_are_probabilities(side[name]) for side in (ones, others) for name in both):
-        if all(ones[name].keys() == others[name].keys() for name in both):
-            return compare_outputs(*_aligned(ones, others))
-        return compare_best(_best(ones), _best(others), "the values are no probabilities")
-    if all(_is_whole(ones[name], others[name]) for name in both):
-        return compare_probabilities(*_aligned(ones, others))
-    return compare_top_k(ones, others)
-
-
-def _are_probabilities(listed: Mapping[int, float]) -> bool:
-    values = listed.values()
-    return min(values) >= 0.0 and sum(values) <= 1.0 + SUM_IS_ONE
-
-
-def _is_whole(one: Mapping[int, float], other: Mapping[int, float]) -> bool:
-    is_full = all(abs(sum(each.values()) - 1.0) <= SUM_IS_ONE for each in (one, other))
-    return one.keys() == other.keys() and is_full and sorted(one) == list(range(len(one)))
+        return compare_best(best, other_best, "the values are no probabilities")
+    if has_same_classes and all(
+        abs(sum(listed.values()) - 1.0) <= SUM_IS_ONE and sorted(listed) == list(range(len(listed)))
+        for listed in values
+    ):
+        return compare_probabilities(*_aligned(*lists))
+    return compare_top_k(*lists)
 
 
 def _aligned(
-    ones: Mapping[str, Mapping[int, float]], others: Mapping[str, Mapping[int, float]]
-) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    first, second = (
+    first: Mapping[str, Mapping[int, float]], second: Mapping[str, Mapping[int, float]]
+) -> list[dict[str, list[float]]]:
+    """Return each sample's values in the order of the class numbers."""
+    return [
         {name: [listed[index] for index in sorted(listed)] for name, listed in side.items()}
-        for side in (ones, others)
-    )
-    return first, second
+        for side in (first, second)
+    ]
 
 
-def _best(side: Mapping[str, Mapping[int, float]]) -> dict[str, int]:
-    return {name: min(each, key=lambda index: (-each[index], index)) for name, each in side.items()}
-
-
-def _numbers(output: str, first: Answers, second: Answers) -> Comparison:
-    """Compare tensors: those of one shape, as far as their values were kept."""
-    ones, others = ({n: f[0] for n, f in each.items()} for each in (first, second))
-    cut = ""
-    for name in ones.keys() & others.keys():
-        shapes = ones[name]["shape"], others[name]["shape"]
-        if shapes[0] != shapes[1]:
-            raise NotAlike("shape", f"{where(output)}{shapes[0]} against {shapes[1]}")
-        size = int(np.prod(shapes[0], dtype=np.int64))
-        kept = min(len(ones[name].get("values", ())), len(others[name].get("values", ())))
-        if not kept:
-            raise NotAlike("answers", f"{where(output)}the values were too large to be kept")
-        cut = f"of each answer the first {kept} of {size} values were kept" if kept < size else cut
-    found = compare_outputs(_values(ones, others), _values(others, ones))
-    if not cut:
-        return found
-    # The largest of the first values is not the largest.
-    outcomes = {n: each.warning(cut) for n, each in found.outcomes.items() if n != AGREEMENT}
+def _compare_tensors(output: str, first: Answers, second: Answers) -> Comparison:
+    """Compare tensors of equal shape by the values that both sides stored."""
+    sides = [{name: features[0] for name, features in side.items()} for side in (first, second)]
+    counts: dict[str, int] = {}
+    caveat = ""
+    for name in sides[0].keys() & sides[1].keys():
+        shape, other_shape = (side[name]["shape"] for side in sides)
+        if shape != other_shape:
+            raise NotAlike("shape", f"{output_prefix(output)}{shape} against {other_shape}")
+        size = int(np.prod(shape, dtype=np.int64))
+        count = min(len(side[name].get("values", ())) for side in sides)
+        if not count:
+            raise NotAlike(
+                "answers", f"{output_prefix(output)}the values were too large to be stored"
+            )
+        if count < size:
+            caveat = f"only the first {count} of {size} values of each answer were stored"
+        counts[name] = count
+    vectors = [
+        {
+            name: [np.nan if v is None else v for v in feature["values"]][: counts.get(name)]
+            for name, feature in side.items()
+        }
+        for side in sides
+    ]
+    compared = compare_outputs(*vectors)
+    if not caveat:
+        return compared
+    # The largest of the first values is not the largest of all.
+    outcomes = {
+        name: outcome.warning(caveat)
+        for name, outcome in compared.outcomes.items()
+        if name != AGREEMENT
+    }
     by_sample = {
-        sample: {n: value for n, value in values.items() if n != AGREEMENT}
-        for sample, values in found.by_sample.items()
+        sample: {name: value for name, value in values.items() if name != AGREEMENT}
+        for sample, values in compared.by_sample.items()
     }
     return Comparison(outcomes, by_sample)
-
-
-def _values(side: Mapping[str, Feature], other: Mapping[str, Feature]) -> dict[str, Any]:
-    """Return the values of each sample: as many as both kept."""
-    found = {}
-    for name, feature in side.items():
-        most = len(other[name]["values"]) if name in other else None
-        found[name] = [np.nan if value is None else value for value in feature["values"]][:most]
-    return found
 
 
 def _shapes(side: Answers) -> dict[str, list[tuple[str, float, tuple[float, ...]]]]:
     """Return each sample's shapes: class, probability and box."""
     return {
         name: [
-            (str(each.get("label") or each["index"]), float(each["probability"]), _corners(each))
-            for each in features
+            (str(shape.get("label") or shape["index"]), float(shape["probability"]), _box(shape))
+            for shape in features
         ]
         for name, features in side.items()
     }
 
 
-def _corners(feature: Feature) -> tuple[float, ...]:
-    """Return a shape's box; of a mask the box around it."""
+def _box(feature: Feature) -> tuple[float, ...]:
+    """Return a shape's box (left, top, right, bottom); for a mask, the box around it."""
     if "mask" not in feature:
         return tuple(float(feature[side]) for side in ("xmin", "ymin", "xmax", "ymax"))
     height, width = feature["mask"]["size"]
@@ -154,22 +159,19 @@ def _corners(feature: Feature) -> tuple[float, ...]:
     rows, columns = np.flatnonzero(pixels.any(axis=1)), np.flatnonzero(pixels.any(axis=0))
     if not rows.size:
         return (0.0, 0.0, 0.0, 0.0)
-    return (
-        float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
-    )  # fmt: skip
+    left_top = float(columns[0]), float(rows[0])
+    return (*left_top, float(columns[-1] + 1), float(rows[-1] + 1))
 
 
-def _texts(side: Answers) -> dict[str, str]:
-    return {name: " ".join(str(each["text"]) for each in f) for name, f in side.items()}
-
-
-class _Maps(Mapping[str, Any]):
-    """Each sample's map of classes [height, width], decoded when asked for: one is large enough."""
+class _ClassMaps(Mapping[str, Any]):
+    """Each sample's map of classes, shape [height, width], decoded on access since it is large."""
 
     def __init__(self, output: str, side: Answers) -> None:
         self._side = side
         if any("runs" not in feature for feature, *_ in side.values()):
-            raise NotAlike("answers", f"{where(output)}the maps were too large to be kept")
+            raise NotAlike(
+                "answers", f"{output_prefix(output)}the maps were too large to be stored"
+            )
 
     def __getitem__(self, name: str) -> Any:
         feature = self._side[name][0]

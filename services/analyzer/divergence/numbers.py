@@ -1,7 +1,6 @@
-"""The numbers that classes were chosen from, where both sides kept them."""
+"""Raw numbers that classes were chosen from, where both sides stored them."""
 
 from base64 import b64decode
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -14,71 +13,62 @@ from mlscope.accuracy import (
     compare_probabilities,
 )
 from mlscope.accuracy.comparison import AGREEMENT
-from services.analyzer.divergence.sides import SUM_IS_ONE, Side, listed_values, where
+from services.analyzer.divergence.sides import SUM_IS_ONE, Side, listed_values, output_prefix
 from services.analyzer.errors import NotAlike
-from services.analyzer.predictions import Prediction
+from services.analyzer.frames.predictions import Prediction
 
-_OF_NUMBERS = "before the steps"
+_RAW_SUFFIX = "before the steps"
 
 
-def whole_numbers(output: str, first: Side, second: Side) -> Comparison | None:
-    """Compare the numbers that classes were chosen from; None where one side lacks some."""
-    both = first.predictions.keys() & second.predictions.keys()
-    sides = [_vectors(output, side, both) for side in (first, second)]
-    ones, others = sides
-    if min(len(ones), len(others)) < len(both):
-        return None
-    if any(ones[name].shape != others[name].shape for name in ones):
+def compare_raw_numbers(output: str, first: Side, second: Side) -> Comparison | None:
+    """Compare the numbers that the classes of an output were chosen from.
+
+    Returns None where one side lacks some, or where their shapes differ. Raises NotAlike.
+    """
+    both = sorted(first.predictions.keys() & second.predictions.keys())
+    vectors: list[dict[str, Any]] = [{}, {}]
+    for side, by_sample in zip((first, second), vectors, strict=True):
+        for sample in both:
+            encoded = side.predictions[sample].raw.get(output)
+            if not encoded:
+                return None
+            by_sample[str(sample)] = np.frombuffer(b64decode(encoded), "<f4").astype(np.float64)
+    if any(vectors[0][name].shape != vectors[1][name].shape for name in vectors[0]):
         return None
     try:
-        raw = compare_outputs(ones, others)
+        raw = compare_outputs(*vectors)
         probabilities = [
-            {name: _distribution(v, side.predictions[int(name)]) for name, v in vectors.items()}
-            for side, vectors in zip((first, second), sides, strict=True)
+            {name: _distribution(v, side.predictions[int(name)]) for name, v in by_sample.items()}
+            for side, by_sample in zip((first, second), vectors, strict=True)
         ]
-        if any(each is None for side in probabilities for each in side.values()):
+        if any(values is None for side in probabilities for values in side.values()):
             return raw
-        told = compare_probabilities(*probabilities)
+        compared = compare_probabilities(*probabilities)
     except AccuracyError as error:
-        raise NotAlike("answers", f"{where(output)}{error}") from error
-    return _joined(told, raw)
-
-
-def _vectors(output: str, side: Side, samples: Collection[int]) -> dict[str, Any]:
-    """Return the numbers of each sample that has some."""
-    found = {}
-    for sample in sorted(samples):
-        text_ = side.predictions[sample].raw.get(output)
-        if text_:
-            found[str(sample)] = np.frombuffer(b64decode(text_), "<f4").astype(np.float64)
-    return found
+        raise NotAlike("answers", f"{output_prefix(output)}{error}") from error
+    names = {name: f"{name} {_RAW_SUFFIX}" for name in raw.outcomes if name != AGREEMENT}
+    outcomes = {n: replace(raw.outcomes[name], name=n) for name, n in names.items()}
+    by_sample_of_both = {
+        sample: compared.by_sample[sample]
+        | {names[name]: value for name, value in values.items() if name in names}
+        for sample, values in raw.by_sample.items()
+    }
+    return Comparison({**compared.outcomes, **outcomes}, by_sample_of_both)
 
 
 def _distribution(values: Any, prediction: Prediction) -> Any:
-    """Return probabilities of all classes, given those that were listed; None where that fails.
+    """Return the probabilities of all classes, given those that a prediction lists.
 
-    They are the numbers themselves, or their softmax: whichever has the listed ones.
+    They are the numbers themselves or their softmax, whichever contains the listed probabilities;
+    None where neither does.
     """
     listed = listed_values(prediction.features)
     raised = np.exp(values - values.max())
-    for found in (values, raised / raised.sum()):
-        is_one = found.min() >= 0.0 and abs(found.sum() - 1.0) <= SUM_IS_ONE
+    for candidate in (values, raised / raised.sum()):
+        is_one = candidate.min() >= 0.0 and abs(candidate.sum() - 1.0) <= SUM_IS_ONE
         if is_one and all(
-            place < found.size and abs(found[place] - listed[place]) <= SUM_IS_ONE
+            place < candidate.size and abs(candidate[place] - listed[place]) <= SUM_IS_ONE
             for place in listed
         ):
-            return found
+            return candidate
     return None
-
-
-def _joined(told: Comparison, raw: Comparison) -> Comparison:
-    """Put what is said of probabilities and of the numbers before them together."""
-    outcomes = dict(told.outcomes)
-    names = {name: f"{name} {_OF_NUMBERS}" for name in raw.outcomes if name != AGREEMENT}
-    for name, longer in names.items():
-        outcomes[longer] = replace(raw.outcomes[name], name=longer)
-    by_sample = {
-        sample: told.by_sample[sample] | {names[n]: v for n, v in values.items() if n in names}
-        for sample, values in raw.by_sample.items()
-    }
-    return Comparison(outcomes, by_sample)

@@ -3,18 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from services.analyzer.predictions import Feature, Prediction
+from services.analyzer.frames.predictions import Feature, Prediction
 
 Answers = Mapping[str, list[Feature]]
 """The features of one output, by sample."""
 
 SUM_IS_ONE = 1e-3
-"""How far from 1 the probabilities of a complete list may add up."""
+"""How far the sum of a complete list of probabilities may be from 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of two evaluations: its answers by sample, of one run."""
+    """One of two evaluations: the answers of one run by sample."""
 
     evaluation: str
     run: str
@@ -22,29 +22,32 @@ class Side:
 
     @property
     def name(self) -> str:
-        """How it is called in a sentence."""
+        """Its name in a sentence."""
         return f"{self.evaluation}/{self.run}"
 
 
-def by_output(side: Side) -> dict[str, dict[str, list[Feature]]]:
-    """Return the features of each output by sample; of a single output its name is ''."""
-    every = [feature for each in side.predictions.values() for feature in each.features]
-    names = dict.fromkeys(str(feature.get("output", "")) for feature in every)
-    # A detector that finds nothing says nothing of its output: its list is empty, not absent.
-    found: dict[str, dict[str, list[Feature]]] = {
-        name: {str(sample): [] for sample in side.predictions} for name in names or ("",)
+def features_by_output(side: Side) -> dict[str, dict[str, list[Feature]]]:
+    """Return the features of each output by sample; a single output has the name ''."""
+    outputs = dict.fromkeys(
+        str(feature.get("output", ""))
+        for prediction in side.predictions.values()
+        for feature in prediction.features
+    )
+    # A detector that finds nothing names no output: its list is empty, not absent.
+    features: dict[str, dict[str, list[Feature]]] = {
+        name: {str(sample): [] for sample in side.predictions} for name in outputs or ("",)
     }
     for sample, prediction in side.predictions.items():
         for feature in prediction.features:
-            found[str(feature.get("output", ""))][str(sample)].append(feature)
-    return found
+            features[str(feature.get("output", ""))][str(sample)].append(feature)
+    return features
 
 
-def where(output: str) -> str:
-    """Return the beginning of a sentence about an output; of a single one nothing."""
+def output_prefix(output: str) -> str:
+    """Return the start of a sentence about an output; '' for a single output."""
     return f"output {output}: " if output else ""
 
 
 def listed_values(features: Sequence[Feature]) -> dict[int, float]:
-    """Return class to value; where a class has only a name, its place by name is none of ours."""
-    return {int(each["index"]): float(each["probability"]) for each in features}
+    """Return the probability of each class number that a list of classes names."""
+    return {int(feature["index"]): float(feature["probability"]) for feature in features}

@@ -4,6 +4,7 @@ Each names its formula's source and describes its columns with units. To add one
 function and its `ANALYSIS`, and a line here.
 """
 
+from services.analyzer.building.table import Analysis
 from services.analyzer.tables.accuracy import ANALYSIS as ACCURACY
 from services.analyzer.tables.attempts import ANALYSIS as ATTEMPTS
 from services.analyzer.tables.blocks import ANALYSIS as BLOCKS
@@ -40,7 +41,6 @@ from services.analyzer.tables.outputs import ANALYSIS as OUTPUTS
 from services.analyzer.tables.roof_distance import ANALYSIS as ROOF_DISTANCE
 from services.analyzer.tables.stages import ANALYSIS as STAGES
 from services.analyzer.tables.static_work import ANALYSIS as STATIC_WORK
-from services.analyzer.tables.table import Analysis
 from services.analyzer.tables.tail import ANALYSIS as TAIL
 from services.analyzer.tables.throughput import ANALYSIS as THROUGHPUT
 from services.analyzer.tables.type_distribution import ANALYSIS as TYPE_DISTRIBUTION

@@ -1,21 +1,21 @@
-"""Attempts: those that do not count, kept and marked."""
+"""Attempts that failed, were interrupted, or do not count."""
 
 from mlscope.counts import many, verb
 from schemas.analysis import Table
-from services.analyzer.frames import Frames
-from services.analyzer.tables.table import (
+from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
-    made,
+    bool_column,
+    int_column,
+    make_table,
     run_cells,
-    text,
-    truth,
-    whole,
+    text_column,
 )
+from services.analyzer.frames.evaluation import Frames
 
 
 def attempts(frames: Frames) -> Table:
-    """Return the attempts that ended badly or were repeated, and why."""
+    """Return the attempts that ended badly or were repeated, with the cause."""
     counted = {row.run_key for row in frames.runs}
     bad = [
         row
@@ -37,13 +37,13 @@ def attempts(frames: Frames) -> Table:
         }
         for row in bad
     ]
-    tried = many(len(frames.attempts), "attempt")
+    attempted = many(len(frames.attempts), "attempt")
     were = verb(len(bad), "was", "were")
-    verdict = f"{len(bad)} of {tried} ended badly or {were} repeated."
+    verdict = f"{len(bad)} of {attempted} ended badly or {were} repeated."
     if not bad:
-        every = f"All {tried}" if len(frames.attempts) != 1 else "The one attempt"
-        verdict = f"{every} went through at the first try."
-    return made(ANALYSIS, rows, verdict, frames.caveats)
+        subject = f"All {attempted}" if len(frames.attempts) != 1 else "The only attempt"
+        verdict = f"{subject} succeeded at the first try."
+    return make_table(ANALYSIS, rows, verdict, frames.caveats)
 
 
 ANALYSIS = Analysis(
@@ -52,15 +52,15 @@ ANALYSIS = Analysis(
     source="The collector's table `run`.",
     columns=(
         *RUN_COLUMNS,
-        whole("attempt", "Which attempt."),
-        text("agent", "Where it ran."),
-        truth("counts", "Whether the other tables count it."),
-        text("outcome", "What ended it: completed, failed or interrupted."),
-        text("state", "What its rows are: recorded, incomplete, interrupted."),
-        text("error", "The kind of failure."),
-        text("cause", "Why, in words."),
-        whole("queries", "Queries announced."),
-        whole("spans", "Spans announced."),
+        int_column("attempt", "Number of the attempt."),
+        text_column("agent", "The agent that ran it."),
+        bool_column("counts", "Whether the other tables use it."),
+        text_column("outcome", "Outcome: completed, failed or interrupted."),
+        text_column("state", "State of its rows: recorded, incomplete or interrupted."),
+        text_column("error", "The kind of failure."),
+        text_column("cause", "Cause of the failure."),
+        int_column("queries", "Queries announced."),
+        int_column("spans", "Spans announced."),
     ),
     compute=attempts,
 )

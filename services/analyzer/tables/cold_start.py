@@ -1,113 +1,104 @@
-"""Cold start: opening, the first run and its copies, against the same model warm."""
+"""Cold start: opening, the first run and its copies, compared with the warm model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
-from mlscope.client.quantities import number
 from mlscope.load.scenarios import COLD
+from mlscope.quantities import number
 from schemas.analysis import Table
 from schemas.batch import SpanKind
-from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Run
-from services.analyzer.tables.charts import bars
-from services.analyzer.tables.kernel_frames import device_work
-from services.analyzer.tables.margins import (
+from services.analyzer.building.charts import bars
+from services.analyzer.building.margins import (
     UNKNOWN,
     Margin,
     difference,
-    each_trimmed,
     trimmed_margin,
+    trimmed_margins_by_key,
 )
-from services.analyzer.tables.openings import Openings, alike, layer_times, openings_of
-from services.analyzer.tables.stacks import Stack, stacks_of
-from services.analyzer.tables.table import (
+from services.analyzer.building.openings import Openings, layer_times, matching_layers, openings_of
+from services.analyzer.building.stacks import Stack, stacks_of
+from services.analyzer.building.table import (
     Analysis,
-    doubts,
-    estimate,
-    in_time,
-    made,
-    real,
+    estimate_columns,
+    float_column,
+    format_time,
+    int_column,
+    make_table,
+    run_warnings,
     share,
-    text,
-    whole,
+    text_column,
 )
+from services.analyzer.frames.evaluation import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Run
+from services.analyzer.frames.kernels import device_work
 
 OPEN = "open"
 
 
 def cold_start(frames: Frames) -> Table:
-    """Return a row a part of a cold start: what it took, and what it takes warm."""
+    """Return a row for each part of a cold start: its time cold, and its time warm."""
     rows: list[dict[str, Any]] = []
-    told = set()
+    measured = set()
     for cold, warm in openings_of(frames):
-        told.add((cold.agent, cold.batch_size))
-        rows += _measured(cold, warm)
-    stacks = [each for each in stacks_of(frames, ("", COLD)) if each.scenario != COLD]
-    first = {(each.agent, each.batch_size): each for each in reversed(stacks)}
+        measured.add((cold.agent, cold.batch_size))
+        rows += _measured_rows(cold, warm)
+    stacks = [stack for stack in stacks_of(frames, ("", COLD)) if stack.scenario != COLD]
+    first = {(stack.agent, stack.batch_size): stack for stack in reversed(stacks)}
     for key, stack in sorted(first.items()):
-        if key not in told:
-            rows += _noted(stack)
-    return made(ANALYSIS, rows, _verdict(rows), doubts(frames))
+        if key not in measured:
+            rows += _reported_rows(stack)
+    by_part = {row["part"]: row for row in reversed(rows) if row["part"] in (OPEN, PREDICT)}
+    verdict = "No run reports the time of a cold start."
+    if PREDICT in by_part:
+        predict = by_part[PREDICT]
+        opening = "The"
+        if OPEN in by_part:
+            opening = f"Opening takes {format_time(by_part[OPEN]['cold'])}, the"
+        times = (
+            "" if predict["times"] is None else f", {number(predict['times'], 3)} times a warm one"
+        )
+        verdict = f"{opening} first run {format_time(predict['cold'])}{times} ({predict['run']})."
+    return make_table(ANALYSIS, rows, verdict, run_warnings(frames))
 
 
-def _verdict(rows: list[dict[str, Any]]) -> str:
-    found = {row["part"]: row for row in reversed(rows) if row["part"] in (OPEN, PREDICT)}
-    first = found.get(PREDICT)
-    if first is None:
-        return "No run says what a cold start took."
-    opened = f"Opening takes {in_time(found[OPEN]['cold'])}, the" if OPEN in found else "The"
-    if first["times"] is None:
-        return f"{opened} first run {in_time(first['cold'])} ({first['run']})."
-    return (
-        f"{opened} first run {in_time(first['cold'])}, {number(first['times'], 3)} times a warm "
-        f"one ({first['run']})."
-    )
-
-
-def _measured(cold: Openings, warm: Openings) -> Iterator[dict[str, Any]]:
+def _measured_rows(cold: Openings, warm: Openings) -> Iterator[dict[str, Any]]:
     """Yield the parts of cold runs: their operators, copies to the device, and layers.
 
-    Each is set against the same level warm: deeper ones hold the cost of tracing.
+    Each is compared with the warm runs of the same level, since deeper tracing costs time.
     """
     level = cold.shallowest(OPERATOR_LEVEL)
     if level is not None:
         runs = cold.at(level)
         spans = pl.concat(run.spans_at(OPERATOR_LEVEL) for run in runs)
         for name in spans["name"].unique(maintain_order=True):
-            first, again = (_operator_ns(each, name) for each in (runs, warm.at(level)))
-            margins = trimmed_margin(first), trimmed_margin(again)
+            first, later = (
+                [float(ns) for run in openings.at(level) for ns in run.operator_ns(name)]
+                for openings in (cold, warm)
+            )
+            margins = trimmed_margin(first), trimmed_margin(later)
             yield _cells(cold, runs[0], (name, ""), len(first), margins)
     deepest = max(cold.by_level)
-    copies, again = (_copies_of(each.at(deepest)) for each in (cold, warm))
+    copies, later = (
+        [ns for run in openings.at(deepest) if (ns := _copies_ns(run)) is not None]
+        for openings in (cold, warm)
+    )
     if copies:
-        margins = trimmed_margin(copies), trimmed_margin(again)
+        margins = trimmed_margin(copies), trimmed_margin(later)
         yield _cells(cold, cold.at(deepest)[0], ("copies", ""), len(copies), margins)
-    yield from _layer_rows(cold, warm)
-
-
-def _operator_ns(runs: Sequence[Run], name: str) -> list[float]:
-    return [float(ns) for run in runs for ns in run.operator_ns(name)]
-
-
-def _layer_rows(cold: Openings, warm: Openings) -> Iterator[dict[str, Any]]:
     level = cold.shallowest(LAYER_LEVEL)
     if level is None:
         return
     times = layer_times(cold.at(level))
-    again = each_trimmed(layer_times(warm.at(level)))
-    same = alike(times, again)
-    for key, margin in each_trimmed(times).items():
-        margins = margin, again[same[key]] if key in same else UNKNOWN
-        yield _cells(cold, cold.at(level)[0], ("layer", key[1]), len(times[key]), margins)
-
-
-def _copies_of(runs: Sequence[Run]) -> list[float]:
-    return [ns for run in runs if (ns := _copies_ns(run)) is not None]
+    warm_margins = trimmed_margins_by_key(layer_times(warm.at(level)))
+    matching = matching_layers(times, warm_margins)
+    for layer, margin in trimmed_margins_by_key(times).items():
+        margins = margin, warm_margins[matching[layer]] if layer in matching else UNKNOWN
+        yield _cells(cold, cold.at(level)[0], ("layer", layer[1]), len(times[layer]), margins)
 
 
 def _copies_ns(run: Run) -> float | None:
-    """Return the time of copies a query; None where no device work was traced."""
+    """Return the time of copies per query; None where no device work was traced."""
     work = device_work(run)
     if not work.height:
         return None
@@ -115,14 +106,14 @@ def _copies_ns(run: Run) -> float | None:
     return float(copied) / work["query"].n_unique()
 
 
-def _noted(stack: Stack) -> Iterator[dict[str, Any]]:
-    """Yield what a warm run's conditions say of how it was opened."""
+def _reported_rows(stack: Stack) -> Iterator[dict[str, Any]]:
+    """Yield the times of opening and the first run that a warm run's conditions report."""
     run = stack.timed
-    again = trimmed_margin(stack.model.operator_ns(PREDICT)) if stack.model else UNKNOWN
-    for part, name, warm in ((OPEN, "load_ns", UNKNOWN), (PREDICT, "first_run_ns", again)):
-        told = run.row.conditions.get(name)
-        if isinstance(told, int | float) and told > 0:
-            yield _cells(stack, run, (part, ""), 1, (Margin(float(told)), warm))
+    predict = trimmed_margin(stack.model.operator_ns(PREDICT)) if stack.model else UNKNOWN
+    for part, name, warm in ((OPEN, "load_ns", UNKNOWN), (PREDICT, "first_run_ns", predict)):
+        value = run.row.conditions.get(name)
+        if isinstance(value, int | float) and value > 0:
+            yield _cells(stack, run, (part, ""), 1, (Margin(float(value)), warm))
 
 
 def _cells(
@@ -132,7 +123,7 @@ def _cells(
     count: int,
     margins: tuple[Margin, Margin],
 ) -> dict[str, Any]:
-    """Return a row of a part and its layer; `margins` are cold and warm, the count is cold's."""
+    """Return the row of a `part` and its layer; `margins` are cold and warm, `count` is of cold."""
     cold, warm = margins
     return {
         "agent": stack.agent,
@@ -152,22 +143,22 @@ ANALYSIS = Analysis(
     name="cold_start",
     title="Cold start against warm",
     source=(
-        "Of runs of the scenario `cold`: trimmed mean over openings, beside that over queries "
-        "warm, with intervals by Student's t (none of one opening; an extra's by both's); without "
-        "such a run what opening and the first run took as the agent noted it, once: no interval."
+        "From runs of the scenario `cold`: trimmed mean over openings, and over warm queries, with "
+        "intervals by Student's t (none for one opening; that of extra combines both). Without "
+        "such a run: the times of opening and the first run that the agent measured once."
     ),
     columns=(
-        text("agent", "Where it ran."),
-        whole("batch_size", "Samples in a query."),
-        text("run", "The first of the runs that the cold time is from."),
-        text("part", "open, predict or another operator; copies; layer."),
-        text("layer", "The layer's name."),
-        whole("count", "Openings it is over."),
-        *estimate("cold", "Trimmed mean of its time cold."),
-        *estimate("warm", "Trimmed mean of the same warm; null where it is not there."),
-        *estimate("extra", "Cold less warm."),
-        real("times", "Cold over warm.", "1"),
+        text_column("agent", "The agent that ran it."),
+        int_column("batch_size", "Samples per query."),
+        text_column("run", "The first of the runs of the cold time."),
+        text_column("part", "Part of the start: open, predict or another operator, copies, layer."),
+        text_column("layer", "Name of the layer; '' for other parts."),
+        int_column("count", "Openings measured."),
+        *estimate_columns("cold", "Trimmed mean of its time in cold runs."),
+        *estimate_columns("warm", "Trimmed mean of its time in warm runs; null without any."),
+        *estimate_columns("extra", "Cold minus warm."),
+        float_column("times", "Cold divided by warm.", "1"),
     ),
     compute=cold_start,
-    chart=bars(("layer", "Layer"), ("extra", "Cold less warm (ns)"), "part", "times"),
+    chart=bars(("layer", "Layer"), ("extra", "Cold minus warm (ns)"), "part", "times"),
 )

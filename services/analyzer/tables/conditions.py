@@ -1,4 +1,4 @@
-"""Conditions: under which each run was measured. No number without these."""
+"""Conditions under which each run was measured: no number is complete without them."""
 
 import json
 from typing import Any
@@ -6,24 +6,24 @@ from typing import Any
 from mlscope.counts import many, verb
 from schemas.analysis import Table
 from schemas.level import Level
-from services.analyzer.frames import Frames, Run
-from services.analyzer.noise import noise_of
-from services.analyzer.tables.table import (
+from services.analyzer.building.noise import noise_of
+from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
-    made,
+    int_column,
+    make_table,
     run_cells,
-    text,
-    whole,
+    text_column,
 )
+from services.analyzer.frames.evaluation import Frames, Run
 
 PUBLISHED_SIZE = (
-    "The model's size as its manifest states it, else four bytes a parameter; null unknown."
+    "The model's size in its manifest, else four bytes per parameter; null where unknown."
 )
 
 
 def conditions(frames: Frames) -> Table:
-    """Return one row a run that counts: what ran where, on what, how deep, and how it ended."""
+    """Return a row for each run that counts: model, system, load, trace level and outcome."""
     good = sum(row.end == "completed" for row in frames.runs)
     agents = sorted({row.agent for row in frames.runs})
     verdict = (
@@ -33,7 +33,7 @@ def conditions(frames: Frames) -> Table:
     caveats = list(frames.caveats)
     for run in frames.measured:
         caveats += [f"{run.row.run}: {note}" for note in _notes(run)]
-    return made(ANALYSIS, [_cells(run) for run in frames.measured], verdict, caveats)
+    return make_table(ANALYSIS, [_cells(run) for run in frames.measured], verdict, caveats)
 
 
 def _notes(run: Run) -> list[str]:
@@ -50,7 +50,7 @@ def _notes(run: Run) -> list[str]:
 
 
 def _cells(run: Run) -> dict[str, Any]:
-    row, told = run.row, run.row.conditions
+    row, conditions = run.row, run.row.conditions
     return {
         **run_cells(row),
         "level_asked": Level(row.level_asked).name.lower(),
@@ -62,30 +62,30 @@ def _cells(run: Run) -> dict[str, Any]:
         "parameters": json.dumps(dict(row.parameters), sort_keys=True),
         "pacing": row.pacing,
         "model": f"{row.model}:{row.model_version}" if row.model else "",
-        "model_size_bytes": told.get("model_size_bytes"),
+        "model_size_bytes": conditions.get("model_size_bytes"),
         "dataset": row.dataset,
         "framework": f"{row.framework} {row.framework_version}".strip(),
-        "device": str(told.get("device") or row.device),
-        "provider": str(told.get("provider") or ""),
-        "processor": str(told.get("processor") or ""),
-        "accelerator": str(told.get("accelerator") or ""),
-        "precision": str(told.get("precision") or ""),
-        "threads": told.get("threads"),
-        "options": json.dumps(told.get("options") or {}, sort_keys=True, default=str),
-        "seed": told.get("seed"),
+        "device": str(conditions.get("device") or row.device),
+        "provider": str(conditions.get("provider") or ""),
+        "processor": str(conditions.get("processor") or ""),
+        "accelerator": str(conditions.get("accelerator") or ""),
+        "precision": str(conditions.get("precision") or ""),
+        "threads": conditions.get("threads"),
+        "options": json.dumps(conditions.get("options") or {}, sort_keys=True, default=str),
+        "seed": conditions.get("seed"),
         "queries": row.queries,
         "failed": row.failed_queries,
         "spans": row.spans,
         "dropped_batches": row.dropped_batches,
-        "warmup_queries": told.get("warmup_queries"),
+        "warmup_queries": conditions.get("warmup_queries"),
         "blocks": len(row.blocks),
-        "blocks_ended": str(told.get("blocks_ended") or ""),
-        "load_ns": told.get("load_ns"),
-        "first_run_ns": told.get("first_run_ns"),
-        "noise": json.dumps(told.get("noise") or {}, sort_keys=True, default=str),
-        "mlscope_version": str(told.get("mlscope_version") or ""),
-        "python_version": str(told.get("python_version") or ""),
-        "checksums": json.dumps(told.get("checksums") or {}, sort_keys=True, default=str),
+        "blocks_ended": str(conditions.get("blocks_ended") or ""),
+        "load_ns": conditions.get("load_ns"),
+        "first_run_ns": conditions.get("first_run_ns"),
+        "noise": json.dumps(conditions.get("noise") or {}, sort_keys=True, default=str),
+        "mlscope_version": str(conditions.get("mlscope_version") or ""),
+        "python_version": str(conditions.get("python_version") or ""),
+        "checksums": json.dumps(conditions.get("checksums") or {}, sort_keys=True, default=str),
         "note": "; ".join(_notes(run)),
     }
 
@@ -93,43 +93,50 @@ def _cells(run: Run) -> dict[str, Any]:
 ANALYSIS = Analysis(
     name="conditions",
     title="Conditions of the runs",
-    source="The collector's table `run`: the plan, and what the agent said at the end.",
+    source="The collector's table `run`: the plan, and the agent's report at the end.",
     columns=(
         *RUN_COLUMNS,
-        text("level_asked", "The trace level asked for."),
-        text("variant", "What was special about the process: serialised, counters, cold, nothing."),
-        text("session", "The session: one opened predictor."),
-        whole("attempt", "Which attempt counts."),
-        text("end", "How it ended: completed, failed, incomplete or cancelled."),
-        text("agent", "Where it ran."),
-        text("parameters", "The scenario's parameters, JSON."),
-        text("pacing", "Who paced: local is the worker, remote the scheduler."),
-        text("model", "Model and version."),
-        whole("model_size_bytes", PUBLISHED_SIZE, "By"),
-        text("dataset", "Dataset and version."),
-        text("framework", "Framework and version."),
-        text("device", "Device."),
-        text("provider", "Execution provider in effect."),
-        text("processor", "The processor's name; '' where nothing told it."),
-        text("accelerator", "The names of the machine's GPUs, for runs on one."),
-        text("precision", "Precision in effect."),
-        whole("threads", "Threads of the framework; 0 is its default."),
-        text("options", "Options of the predictor, JSON."),
-        whole("seed", "Seed of the load."),
-        whole("queries", "Queries announced."),
-        whole("failed", "Queries that failed."),
-        whole("spans", "Spans announced."),
-        whole("dropped_batches", "Batches lost at the agent."),
-        whole("warmup_queries", "Queries before measuring, not counted."),
-        whole("blocks", "Blocks it was measured in."),
-        text("blocks_ended", "What ended them: least, interval, most or budget of the stop rule."),
-        whole("load_ns", "Time to open the model.", "ns"),
-        whole("first_run_ns", "Time of the first prediction, cold.", "ns"),
-        text("noise", "What else moved on the machine, JSON; beyond a threshold a note says so."),
-        text("mlscope_version", "Version of mlscope."),
-        text("python_version", "Version of Python."),
-        text("checksums", "Checksums of the assets, JSON."),
-        text("note", "What a reader must know of the run."),
+        text_column("level_asked", "The requested trace level."),
+        text_column(
+            "variant", "Variant of the process: serialised, counters, cold; empty for a plain one."
+        ),
+        text_column("session", "The session, in which one predictor was opened."),
+        int_column("attempt", "Number of the attempt that counts."),
+        text_column("end", "Outcome: completed, failed, incomplete or cancelled."),
+        text_column("agent", "The agent that ran it."),
+        text_column("parameters", "The scenario's parameters as JSON."),
+        text_column("pacing", "Who issues queries: local is the worker, remote the scheduler."),
+        text_column("model", "Model and version."),
+        int_column("model_size_bytes", PUBLISHED_SIZE, "By"),
+        text_column("dataset", "Dataset and version."),
+        text_column("framework", "Framework and version."),
+        text_column("device", "The device that ran it."),
+        text_column("provider", "Execution provider in effect."),
+        text_column("processor", "The processor's name; '' where unknown."),
+        text_column("accelerator", "Names of the machine's GPUs, for runs on a GPU."),
+        text_column("precision", "Precision in effect."),
+        int_column("threads", "Threads of the framework; 0 means its default."),
+        text_column("options", "Options of the predictor as JSON."),
+        int_column("seed", "Seed of the load."),
+        int_column("queries", "Queries announced."),
+        int_column("failed", "Queries that failed."),
+        int_column("spans", "Spans announced."),
+        int_column("dropped_batches", "Batches lost at the agent."),
+        int_column("warmup_queries", "Queries before the measurement, which do not count."),
+        int_column("blocks", "Blocks measured."),
+        text_column(
+            "blocks_ended",
+            "Reason for the last block: least, interval, most or budget of the stop rule.",
+        ),
+        int_column("load_ns", "Time to open the model.", "ns"),
+        int_column("first_run_ns", "Time of the first, cold prediction.", "ns"),
+        text_column(
+            "noise", "Activity on the machine as JSON; a note names what exceeds its threshold."
+        ),
+        text_column("mlscope_version", "Version of mlscope."),
+        text_column("python_version", "Version of Python."),
+        text_column("checksums", "Checksums of the assets as JSON."),
+        text_column("note", "Caveats of the run."),
     ),
     compute=conditions,
 )

@@ -1,91 +1,89 @@
-"""Device use: how long a query keeps its device busy, its idle and launch gaps, what binds it."""
+"""Device use: busy time of the device in a query, its gaps, and whether device or host bounds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
 from schemas.analysis import Table
 from schemas.batch import SpanKind
-from services.analyzer.busy import busy_ns
-from services.analyzer.frames import OPERATOR_LEVEL, PREDICT, Frames, Ns
-from services.analyzer.grouped import trimmed
-from services.analyzer.tables.charts import bars
-from services.analyzer.tables.kernel_frames import device_work
-from services.analyzer.tables.kernel_sums import (
+from services.analyzer.building.busy import busy_ns
+from services.analyzer.building.charts import bars
+from services.analyzer.building.grouped import trimmed
+from services.analyzer.building.kernel_sums import (
     REPLAY_ALONE,
-    Traced,
-    kernel_doubts,
+    TracedStack,
+    kernel_warnings,
     no_kernels,
-    timed_in,
-    traced_of,
+    traced_stacks,
+    without_replays,
 )
-from services.analyzer.tables.margins import UNKNOWN, Margin, difference, mean_margin
-from services.analyzer.tables.stacks import STACK_COLUMNS
-from services.analyzer.tables.table import (
+from services.analyzer.building.margins import UNKNOWN, Margin, difference, mean_margin
+from services.analyzer.building.stacks import STACK_COLUMNS
+from services.analyzer.building.table import (
     Analysis,
-    estimate,
-    in_percent,
-    made,
+    estimate_columns,
+    float_column,
+    format_share,
+    int_column,
+    make_table,
     percentile_cells,
-    real,
     share,
-    text,
+    text_column,
     trimmed_cells,
-    whole,
 )
+from services.analyzer.frames.evaluation import OPERATOR_LEVEL, PREDICT, Frames, Ns
+from services.analyzer.frames.kernels import device_work
 
 DEVICE_BOUND, HOST_BOUND = 0.8, 0.5
-"""Shares of predict in which the device is busy: at the first and above the device is what binds,
-at the second and below the host; between them neither alone."""
+"""Shares of predict in which the device is busy: from the first on predict is device-bound, up to
+the second host-bound, and between them mixed."""
 
 MOST_COPIED = 0.1
-"""Share of a device's busy time above which the verdict says that copies run in it."""
+"""The share of busy time with copies above which the verdict reports it."""
 
 
 def device_use(frames: Frames) -> Table:
-    """Return a row a load: busy, idle and waiting time of its device a query."""
-    traced = traced_of(frames)
-    timed = timed_in(traced)
-    rows = [_row(each) for each in timed]
+    """Return a row for each load: busy, idle and waiting time of its device per query."""
+    traced = traced_stacks(frames)
+    timed = without_replays(traced)
+    rows = [_row(stack) for stack in timed]
     verdict = REPLAY_ALONE if traced else no_kernels(frames)
     if rows:
-        verdict = _verdict(rows[-1])
-    notes = [note for each in timed for note in _notes(each)]
-    return made(ANALYSIS, rows, verdict, [*kernel_doubts(frames, traced), *notes])
-
-
-def _verdict(row: dict[str, Any]) -> str:
-    other = row["latency_run"]
-    where = f"{row['run']}, predict of {other}" if other not in ("", row["run"]) else row["run"]
-    copied = row["copy_share"] or 0.0
-    copies = f", {in_percent(copied)} of that with copies" if copied > MOST_COPIED else ""
-    return (
-        f"At batch {row['batch_size']} the device is busy for {in_percent(row['busy_share'])} of "
-        f"predict ({where}){copies}: {row['bound']}."
-    )
-
-
-def _notes(traced: Traced) -> Iterator[str]:
-    """Yield where predict is as a deep trace slowed it."""
-    model = traced.stack.model
-    if model is not None and model.row.level > OPERATOR_LEVEL:
-        yield (
-            f"{model.row.run}: no run stops at level model; its predict holds the cost of tracing "
-            f"level {model.row.level_name}, so that the device seems less busy"
+        row = rows[-1]
+        latency_run, copied = row["latency_run"], row["copy_share"] or 0.0
+        is_same = latency_run in ("", row["run"])
+        runs = row["run"] if is_same else f"{row['run']}, predict of {latency_run}"
+        copies = f", {format_share(copied)} of that with copies" if copied > MOST_COPIED else ""
+        verdict = (
+            f"At batch {row['batch_size']} the device is busy for "
+            f"{format_share(row['busy_share'])} of predict ({runs}){copies}: {row['bound']}."
         )
+    notes = [
+        f"{model.row.run}: no run stops at level model; its predict includes the cost of tracing "
+        f"level {model.row.level_name}, so the device seems less busy"
+        for stack in timed
+        if (model := stack.stack.model) is not None and model.row.level > OPERATOR_LEVEL
+    ]
+    return make_table(ANALYSIS, rows, verdict, [*kernel_warnings(frames, traced), *notes])
 
 
-def _row(traced: Traced) -> dict[str, Any]:
+def _row(traced: TracedStack) -> dict[str, Any]:
     work = device_work(traced.run)
     unions = busy_ns(work, ["query"])
     busy = trimmed(unions, [], "busy_ns").to_dicts()[0]
     predict = trimmed_cells("predict", traced.run.operator_ns(PREDICT))
+    predict_margin = Margin(predict["predict"], predict["predict_low"], predict["predict_high"])
+    idle = difference(predict_margin, Margin(busy["mid"], busy["low"], busy["high"]))
     model = traced.stack.model
     values: Sequence[int] | Ns = model.operator_ns(PREDICT) if model else ()
     latency = trimmed_cells("latency", values)
-    idle = difference(_margin(predict, "predict"), Margin(busy["mid"], busy["low"], busy["high"]))
-    part = share(busy["mid"], latency["latency"])
+    busy_share = share(busy["mid"], latency["latency"])
+    bound = "unknown, predict was not traced"
+    if busy_share is not None:
+        is_host_bound = busy_share <= HOST_BOUND
+        bound = "host-bound" if is_host_bound else "mixed"
+        bound = "device-bound" if busy_share >= DEVICE_BOUND else bound
     copies = busy_ns(work.filter(pl.col("kind") == int(SpanKind.COPY)), ["query"])["busy_ns"]
     return {
         **traced.stack.cells(traced.run),
@@ -97,30 +95,18 @@ def _row(traced: Traced) -> dict[str, Any]:
         "busy": busy["mid"],
         "busy_low": busy["low"],
         "busy_high": busy["high"],
-        "busy_share": part,
+        "busy_share": busy_share,
         "copy_share": share(float(copies.sum()), float(unions["busy_ns"].sum())),
-        **_kinds(work, unions),
+        **_kind_cells(work, unions),
         **idle.cells("idle"),
-        **_gaps(work),
+        **_gap_cells(work),
         "unattributed_share": traced.run.unattributed_share,
-        "bound": _bound(part),
+        "bound": bound,
     }
 
 
-def _bound(part: float | None) -> str:
-    if part is None:
-        return "unknown, predict was not traced"
-    return (
-        "device-bound" if part >= DEVICE_BOUND else "host-bound" if part <= HOST_BOUND else "mixed"
-    )
-
-
-def _margin(cells: dict[str, Any], name: str) -> Margin:
-    return Margin(*(cells[each] for each in (name, f"{name}_low", f"{name}_high")))
-
-
-def _kinds(work: pl.DataFrame, unions: pl.DataFrame) -> dict[str, Any]:
-    """Return mean times a query in each kind of device work, and what of them overlaps."""
+def _kind_cells(work: pl.DataFrame, unions: pl.DataFrame) -> dict[str, Any]:
+    """Return mean times per query in each kind of device work, and of work that overlaps."""
     kinds = {"kernels": SpanKind.KERNEL, "copies": SpanKind.COPY, "sets": SpanKind.SET}
     spent = pl.col("duration_ns")
     sums = work.group_by("query").agg(
@@ -130,40 +116,40 @@ def _kinds(work: pl.DataFrame, unions: pl.DataFrame) -> dict[str, Any]:
         ),
         overlap=spent.sum(),
     )
-    told = sums.join(unions, on="query").with_columns(pl.col("overlap") - pl.col("busy_ns"))
-    return {
-        cell: value
-        for name in (*kinds, "overlap")
-        for cell, value in mean_margin(told[name].to_numpy()).cells(name).items()
-    }
+    by_query = sums.join(unions, on="query").with_columns(pl.col("overlap") - pl.col("busy_ns"))
+    cells: dict[str, Any] = {}
+    for name in (*kinds, "overlap"):
+        cells |= mean_margin(by_query[name].to_numpy()).cells(name)
+    return cells
 
 
-def _gaps(work: pl.DataFrame) -> dict[str, Any]:
-    """Return idle stretches between device work of a query, and how many the host made.
+def _gap_cells(work: pl.DataFrame) -> dict[str, Any]:
+    """Return the gaps between device work of a query, and those that waited for the host.
 
-    A gap is the host's where the work after it was launched when the device was idle already.
+    A gap waited for the host where the work after it was launched when the device was already
+    idle.
     """
     ends = pl.col("start_ns") + pl.col("duration_ns")
-    reached = ends.cum_max().shift(1).over("query", order_by="start_ns")
-    gap = pl.max_horizontal(pl.col("start_ns") - pl.col("reached"), pl.lit(0))
-    found = work.with_columns(reached.alias("reached")).with_columns(gap.alias("gap"))
-    found = found.filter(pl.col("reached").is_not_null())
-    late = found.filter(pl.col("launch_ns") >= pl.col("reached"))
+    latest_end = ends.cum_max().shift(1).over("query", order_by="start_ns")
+    gap = pl.max_horizontal(pl.col("start_ns") - pl.col("latest_end"), pl.lit(0))
+    later = work.with_columns(latest_end.alias("latest_end")).with_columns(gap.alias("gap"))
+    later = later.filter(pl.col("latest_end").is_not_null())
+    launched_late = later.filter(pl.col("launch_ns") >= pl.col("latest_end"))
     delay = (work["start_ns"] - work["launch_ns"]).drop_nulls().to_numpy()
     queries = work.select("query").unique()
-    between = found.filter(pl.col("gap") > 0)
-    waiting = _a_query(queries, late) if len(delay) else UNKNOWN
+    gaps = later.filter(pl.col("gap") > 0)
+    waiting = _mean_gap(queries, launched_late) if len(delay) else UNKNOWN
     return {
-        "gaps": between.height / max(queries.height, 1),
-        **_a_query(queries, between).cells("gap_total"),
-        **percentile_cells("gap_median", between["gap"].to_numpy(), 0.5),
+        "gaps": gaps.height / max(queries.height, 1),
+        **_mean_gap(queries, gaps).cells("gap_total"),
+        **percentile_cells("gap_median", gaps["gap"].to_numpy(), 0.5),
         **waiting.cells("waiting"),
         **percentile_cells("launch_delay", delay, 0.5),
     }
 
 
-def _a_query(queries: pl.DataFrame, gaps: pl.DataFrame) -> Margin:
-    """Return the mean over queries of the summed gaps in each, 0 where it has none."""
+def _mean_gap(queries: pl.DataFrame, gaps: pl.DataFrame) -> Margin:
+    """Return the mean over queries of the summed gaps of each, 0 for a query without gaps."""
     sums = gaps.group_by("query").agg(pl.col("gap").sum())
     return mean_margin(queries.join(sums, on="query", how="left")["gap"].fill_null(0).to_numpy())
 
@@ -172,37 +158,41 @@ ANALYSIS = Analysis(
     name="device_use",
     title="How the device is used",
     source=(
-        "XSP IV's GPU share, by the union of device work and not its sum: streams overlap. Gaps "
-        "lie between device work of a query; waiting is those whose next work was launched only "
-        f"after the device had run dry. Busy for {DEVICE_BOUND:.0%} or more of predict, as nothing "
-        f"deeper slowed it, is device-bound, for {HOST_BOUND:.0%} or less host-bound. Means a "
-        "query have Student's t, medians order statistics, idle the margins of both that it lies "
-        "between."
+        "XSP IV's GPU share, by the union of device work, not its sum, since streams overlap. Gaps "
+        "are between device work of a query; waiting are those whose next work was launched only "
+        f"when the device was idle. Device-bound is busy for {DEVICE_BOUND:.0%} or more of predict "
+        f"in the run at level model, host-bound for {HOST_BOUND:.0%} or less. Intervals: Student's "
+        "t for means per query, order statistics for medians; that of idle combines predict and "
+        "busy."
     ),
     columns=(
         *STACK_COLUMNS,
-        whole("queries", "Queries it is over."),
-        *estimate("predict", "Trimmed mean of predict in the same, traced run."),
-        text("latency_run", "The run traced least that has predict: its latency is set against."),
-        whole("latency_queries", "Queries that its latency is over."),
-        *estimate("latency", "Trimmed mean of predict in that run."),
-        *estimate("busy", "Trimmed mean of the time a query in which some device work ran."),
-        real("busy_share", "Busy over that latency.", "1"),
-        real(
-            "copy_share", "Share of the busy time in which copies ran, kernels beside or not.", "1"
+        int_column("queries", "Queries measured."),
+        *estimate_columns("predict", "Trimmed mean of predict in the traced run."),
+        text_column(
+            "latency_run", "The run with the shallowest level that has predict, for the latency."
         ),
-        *estimate("kernels", "Mean summed time of kernels a query."),
-        *estimate("copies", "Mean summed time of copies a query."),
-        *estimate("sets", "Mean summed time of memory sets a query."),
-        *estimate("overlap", "Summed time less the union: work side by side."),
-        *estimate("idle", "The traced run's predict less busy; negative where work outlasts it."),
-        real("gaps", "Idle stretches between device work a query.", "1"),
-        *estimate("gap_total", "Their time a query."),
-        *estimate("gap_median", "Median of one."),
-        *estimate("waiting", "Time of those that waited for a launch, a query."),
-        *estimate("launch_delay", "Median time from launch to start."),
-        real("unattributed_share", "Share of the kernels' time without a known layer.", "1"),
-        text("bound", "device-bound, mixed or host-bound."),
+        int_column("latency_queries", "Queries of its latency."),
+        *estimate_columns("latency", "Trimmed mean of predict in that run."),
+        *estimate_columns("busy", "Trimmed mean of the time per query in which device work ran."),
+        float_column("busy_share", "Busy divided by that latency.", "1"),
+        float_column(
+            "copy_share", "Share of the busy time in which copies ran, alone or with kernels.", "1"
+        ),
+        *estimate_columns("kernels", "Mean summed time of kernels per query."),
+        *estimate_columns("copies", "Mean summed time of copies per query."),
+        *estimate_columns("sets", "Mean summed time of memory sets per query."),
+        *estimate_columns("overlap", "Summed time minus the union: work that overlaps."),
+        *estimate_columns(
+            "idle", "The traced run's predict minus busy; negative where work outlasts predict."
+        ),
+        float_column("gaps", "Gaps between device work per query.", "1"),
+        *estimate_columns("gap_total", "Time of the gaps per query."),
+        *estimate_columns("gap_median", "Median time of a gap."),
+        *estimate_columns("waiting", "Time of the gaps that waited for a launch, per query."),
+        *estimate_columns("launch_delay", "Median time from launch to start."),
+        float_column("unattributed_share", "Share of the kernel time in no known layer.", "1"),
+        text_column("bound", "Which side bounds predict: device-bound, mixed or host-bound."),
     ),
     compute=device_use,
     chart=bars(("batch_size", "Batch size"), ("busy_share", "Busy share of predict"), "bound"),

@@ -1,41 +1,41 @@
-"""Host counters: events of the kernel and of the processor, a row a run and event.
+"""Host counters: events of the kernel and of the processor, a row for each run and event.
 
-What perf_event_open(2) counted over a run's blocks (instructions, cycles, cache misses where the
+The counts of perf_event_open(2) over a run's blocks (instructions, cycles, cache misses where the
 machine has them; faults, switches, migrations and task clock everywhere), and getrusage's totals.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 import polars as pl
 
-from mlscope.client.quantities import number
 from mlscope.counts import many
+from mlscope.quantities import number
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from schemas.level import Level
-from services.analyzer.frames import Frames, Run
-from services.analyzer.tables.charts import Chart, bars
-from services.analyzer.tables.levels import UNTIMED
-from services.analyzer.tables.table import (
+from services.analyzer.building.charts import bars
+from services.analyzer.building.level_differences import UNTIMED
+from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
-    estimate,
-    in_percent,
-    made,
-    real,
+    estimate_columns,
+    float_column,
+    format_share,
+    int_column,
+    make_table,
     run_cells,
     share,
-    text,
-    trace_doubts,
-    whole,
+    text_column,
+    trace_warnings,
     with_interval,
 )
+from services.analyzer.frames.evaluation import Frames, Run
 
 SAMPLED = ("resource.rss", "resource.cpu")
-"""Series of `resource` that are no totals of a block."""
+"""Series of `resource` that are not totals of a block."""
 RATIOS: Mapping[str, str] = MappingProxyType(
     {
         "instructions": "cycles",
@@ -43,49 +43,55 @@ RATIOS: Mapping[str, str] = MappingProxyType(
         "branch-misses": "branch-instructions",
     }
 )
-"""What an event is set against where both were counted: IPC, and the shares of misses."""
-_SAID = ("instructions", "page-faults", "context-switches", "cpu-migrations")
+"""The event that divides an event where both were counted: IPC, and the shares of misses."""
+_IN_VERDICT = ("instructions", "page-faults", "context-switches", "cpu-migrations")
 
 _Cells = dict[str, Any]
 
 
+_CHART = bars(("event", "Event"), ("per_query", "Events per query"), "unit", "ratio", "over")
+_CHART["encoding"]["y"]["scale"] = {"type": "symlog"}
+
+
 def host_counters(frames: Frames) -> Table:
-    """Return a row a run and event, in the order of the names."""
-    rows = [row for run in frames.measured for row in _rows(run)]
-    notes = [*trace_doubts(frames), *_notes(frames, rows)]
-    return made(ANALYSIS, rows, _verdict(rows), notes)
+    """Return a row for each run and event, in the order of the names."""
+    rows: list[_Cells] = []
+    notes = trace_warnings(frames)
+    for run in frames.measured:
+        of_run = _rows(run)
+        rows += of_run
+        name = run.row.run
+        has_cycles = any(row["event"] == "cycles" for row in of_run)
+        if of_run and run.row.level >= Level.HARDWARE and not has_cycles:
+            notes.append(f"{name}: its processor has no hardware counters: no cycles, so no IPC")
+        notes += [
+            f"{name}: {row['event']}: counted for only {format_share(row['counted'])} of the time "
+            "of a block, and scaled"
+            for row in of_run
+            if row["counted"] < 1.0
+        ]
+        if of_run and run.failed:
+            failed = many(run.failed, "failed query")
+            notes.append(f"{name}: its counters include those of {failed}")
+    return make_table(ANALYSIS, rows, _verdict(rows), notes)
 
 
 def _verdict(rows: Sequence[_Cells]) -> str:
     perf = [row for row in rows if row["source"] == "perf"]
     if not perf:
-        return "No run was counted by perf (the collector perf, from level system on)."
-    # Where the processor's own were counted, that run tells more.
-    telling = next((row for row in perf if row["event"] == _SAID[0]), perf[0])
-    found = {row["event"]: row for row in perf if row["run"] == telling["run"]}
-    told = [f"{number(found[n]['per_query'])} {n}" for n in _SAID if n in found]
-    ratio = found.get(_SAID[0], {}).get("ratio")
-    cycle = f" at {ratio:.3g} instructions a cycle" if ratio is not None else ""
-    what = ", ".join(told) or many(len(found), "event")
-    return f"A query of {telling['run']} (batch {telling['batch_size']}) takes {what}{cycle}."
+        return "No run was counted by perf (collector perf, from level system on)."
+    # A run with the processor's own counters has more to report.
+    first = next((row for row in perf if row["event"] == _IN_VERDICT[0]), perf[0])
+    by_event = {row["event"]: row for row in perf if row["run"] == first["run"]}
+    counts = [f"{number(by_event[n]['per_query'])} {n}" for n in _IN_VERDICT if n in by_event]
+    ratio = by_event.get(_IN_VERDICT[0], {}).get("ratio")
+    cycle = f" at {ratio:.3g} instructions per cycle" if ratio is not None else ""
+    events = ", ".join(counts) or many(len(by_event), "event")
+    return f"A query of {first['run']} (batch {first['batch_size']}) takes {events}{cycle}."
 
 
-def _notes(frames: Frames, rows: Sequence[_Cells]) -> Iterator[str]:
-    counted = {(row["run"], row["event"]) for row in rows}
-    for run in frames.measured:
-        name = run.row.run
-        is_counted = any(each == name for each, _ in counted)
-        if is_counted and run.row.level >= Level.HARDWARE and (name, "cycles") not in counted:
-            yield f"{name}: its processor's counters are not there: no cycles, so no IPC"
-        for row in (each for each in rows if each["run"] == name and each["counted"] < 1.0):
-            seen = in_percent(row["counted"])
-            yield f"{name}: {row['event']}: counted for {seen} of the time at least, and scaled"
-        if is_counted and run.failed:
-            yield f"{name}: its counters hold what its {many(run.failed, 'failed query')} took"
-
-
-def _rows(run: Run) -> Iterator[_Cells]:
-    """Yield a row an event; nothing is said of a run without queries."""
+def _rows(run: Run) -> list[_Cells]:
+    """Return a row for each event; a run without queries has none."""
     blocks = run.queries.group_by("block").agg(
         pl.len().alias("queries"),
         (pl.col("ended_ns").max() - pl.col("issued_ns").min()).alias("ns"),
@@ -94,21 +100,21 @@ def _rows(run: Run) -> Iterator[_Cells]:
     is_total = pl.col("name").str.starts_with("resource.") & ~pl.col("name").is_in(SAMPLED)
     values = run.series.filter(is_perf | is_total).join(blocks, on="block")
     sums = dict(values.group_by("name").agg(pl.col("value").sum()).iter_rows())
-    for (name,), part in values.sort("name", "block").group_by("name", maintain_order=True):
-        yield _row(run, str(name), part, sums)
+    by_event = values.sort("name", "block").group_by("name", maintain_order=True)
+    return [_row(run, str(name), part, sums) for (name,), part in by_event]
 
 
 def _row(run: Run, name: str, part: pl.DataFrame, sums: Mapping[str, float]) -> _Cells:
-    """Return an event's row; `part` has a value, queries and ns a block."""
+    """Return an event's row; `part` has value, queries, ns of each block; `sums` are by event."""
     source, _, event = name.partition(".")
-    each = (part["value"] / part["queries"]).to_numpy()
-    interval = blocks_interval(each)
+    per_query = (part["value"] / part["queries"]).to_numpy()
+    interval = blocks_interval(per_query)
     if interval.low is not None:
-        # No count is below 0, wherever the interval's formula ends.
+        # No count is below 0, though the interval's formula may be.
         interval = replace(interval, low=max(interval.low, 0.0))
     is_timed = run.row.variant not in UNTIMED
-    over = RATIOS.get(event, "")
-    ratio = share(sums[name], sums.get(f"{source}.{over}"))
+    divisor = RATIOS.get(event, "")
+    ratio = share(sums[name], sums.get(f"{source}.{divisor}"))
     return {
         **run_cells(run.row),
         "agent": run.row.agent,
@@ -118,49 +124,54 @@ def _row(run: Run, name: str, part: pl.DataFrame, sums: Mapping[str, float]) -> 
         "unit": part["unit"][0],
         "blocks": part.height,
         "queries": int(part["queries"].sum()),
-        **with_interval("per_query", float(each.mean()), interval),
+        **with_interval("per_query", float(per_query.mean()), interval),
         "counted": float(part["counted_share"].fill_null(1.0).min()),  # type: ignore[arg-type]
         "per_second": share(sums[name], float(part["ns"].sum()) * 1e-9) if is_timed else None,
         "ratio": ratio,
-        "over": over if ratio is not None else "",
+        "over": divisor if ratio is not None else "",
     }
-
-
-def _chart() -> Chart:
-    chart = bars(("event", "Event"), ("per_query", "Events a query"), "unit", "ratio", "over")
-    chart["encoding"]["y"]["scale"] = {"type": "symlog"}
-    return chart
 
 
 ANALYSIS = Analysis(
     name="host_counters",
     title="Counters of the host",
     source=(
-        "perf_event_open(2) over all threads of the process, and getrusage(2), from the begin of "
-        "each block to its end: preparing samples and tracing are in it. Mean over blocks of what "
-        "a block counted a query of it, Student's t over blocks."
+        "perf_event_open(2) over all threads of the process, and getrusage(2), from the start to "
+        "the end of each block, including the preparation of samples and tracing. Mean over blocks "
+        "of a block's count per query, Student's t over blocks."
     ),
     columns=(
         *RUN_COLUMNS,
-        text("agent", "Where it ran."),
-        text("variant", "What was special about the process: serialised, counters, cold, nothing."),
-        text("event", "What was counted, as perf list or getrusage(2) name it."),
-        text("source", "The collector: perf or resource."),
-        text("unit", "What the counts are in: 1, ns, s or By."),
-        whole("blocks", "Blocks it is over."),
-        whole("queries", "Queries of these blocks, failed ones among them."),
-        *estimate("per_query", "Mean count a query, in its unit.", "1"),
-        real("per_second", "Count a second of these blocks; null of replays and openings.", "1/s"),
-        real(
+        text_column("agent", "The agent that ran it."),
+        text_column(
+            "variant", "Variant of the process: serialised, counters, cold; empty for a plain one."
+        ),
+        text_column("event", "The event, named as in perf list or getrusage(2)."),
+        text_column("source", "The collector: perf or resource."),
+        text_column("unit", "Unit of the counts: 1, ns, s or By."),
+        int_column("blocks", "Blocks measured."),
+        int_column("queries", "Queries of these blocks, including failed ones."),
+        *estimate_columns("per_query", "Mean count per query, in its unit.", "1"),
+        float_column(
+            "per_second",
+            "Count per second of these blocks; null for replays and cold starts.",
+            "1/s",
+        ),
+        float_column(
             "counted",
-            "Least share of a block in which it counted; below 1 counters took turns.",
+            "Minimum share of a block in which it was counted; below 1 where multiplexed.",
             "1",
         ),
-        real("ratio", "Count over that of `over` in the same blocks: of instructions IPC.", "1"),
-        text(
-            "over", "What the ratio is to: cycles, cache-references, branch-instructions, nothing."
+        float_column(
+            "ratio",
+            "Count divided by that of `over` in the same blocks; IPC for instructions.",
+            "1",
+        ),
+        text_column(
+            "over",
+            "Divisor of the ratio: cycles, cache-references, branch-instructions; '' for none.",
         ),
     ),
     compute=host_counters,
-    chart=_chart(),
+    chart=_CHART,
 )

@@ -1,94 +1,93 @@
-"""Kernel roofline (A9): each kernel's intensity and throughput below its device's roof.
+"""Kernel roofline (A9): each kernel's intensity and throughput, and its device's roof.
 
-Without counters, kernels that are alone in their layer, with what its shapes tell.
+Without counters: the kernels that are alone in their layer, with the work of its shapes.
 """
 
 from typing import Any
 
 from mlscope.counts import be, many, verb
 from schemas.analysis import Table
-from services.analyzer.ceilings import roof_notes
-from services.analyzer.frames import Frames
-from services.analyzer.tables.charts import roofline
-from services.analyzer.tables.kernel_sums import (
+from services.analyzer.building.ceilings import roof_sentences
+from services.analyzer.building.charts import roofline
+from services.analyzer.building.kernel_sums import (
     NO_COUNTERS,
-    Traced,
-    kernel_doubts,
+    TracedStack,
+    kernel_warnings,
     no_kernels,
-    traced_of,
+    traced_stacks,
 )
-from services.analyzer.tables.kernels import kernel_rows
-from services.analyzer.tables.stacks import STACK_COLUMNS
-from services.analyzer.tables.static_points import above_roof, kernel_points
-from services.analyzer.tables.table import (
+from services.analyzer.building.stacks import STACK_COLUMNS
+from services.analyzer.building.static_points import above_roof_notes, kernel_points
+from services.analyzer.building.table import (
     Analysis,
-    estimate,
-    in_percent,
-    made,
-    real,
+    bool_column,
+    estimate_columns,
+    float_column,
+    format_share,
+    int_column,
+    make_table,
     share,
-    text,
-    truth,
-    whole,
+    text_column,
 )
+from services.analyzer.frames.evaluation import Frames
+from services.analyzer.tables.kernels import kernel_rows
 
 
 def kernel_roofline(frames: Frames) -> Table:
-    """Return a row a kernel that has an intensity, most time first."""
-    traced = traced_of(frames)
-    rows = [row for each in traced for row in _rows(each)]
+    """Return a row for each kernel with an intensity, longest time first."""
+    traced = traced_stacks(frames)
+    rows: list[dict[str, Any]] = []
+    caveats = kernel_warnings(frames, traced)
+    shown = []
+    for stack in traced:
+        points = _rows(stack)
+        rows += points
+        if points and not stack.counted.has_counters:
+            kernels, count = many(len(kernel_rows(stack)), "kernel"), len(points)
+            caveats.append(
+                f"{stack.run.row.run}: no counters; shown are {count} of {kernels}, those alone in "
+                "a layer whose shapes give its work"
+            )
+        if points:
+            shown.append(stack.run.row)
     verdict = _verdict(rows) if rows else NO_COUNTERS if traced else no_kernels(frames)
-    doubts = kernel_doubts(frames, traced)
-    for each in traced:
-        mine = [row for row in rows if row["run"] == each.run.row.run]
-        if mine and not each.counted.has_counters:
-            doubts.append(_left_out(each, len(mine)))
-    told = {row["run"] for row in rows}
-    roofs = roof_notes(each.run.row for each in traced if each.run.row.run in told)
-    return made(ANALYSIS, rows, verdict, [*doubts, *roofs, *above_roof(rows)])
-
-
-def _left_out(traced: Traced, shown: int) -> str:
-    every = len(kernel_rows(traced))
-    return (
-        f"{traced.run.row.run}: nobody counted; {shown} of {many(every, 'kernel')} "
-        f"{be(shown)} alone in a layer whose shapes tell its work, the others are not shown"
-    )
+    caveats += [*roof_sentences(shown), *above_roof_notes(rows)]
+    return make_table(ANALYSIS, rows, verdict, caveats)
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
     first = [row for row in rows if row["run"] == rows[0]["run"]]
     judged = [row for row in first if row["memory_bound"] is not None]
-    how = "" if first[0]["source"] == "counters" else " (as shapes tell, not as counted)"
     if not judged:
         return (
-            f"{many(len(first), 'kernel')} {verb(len(first), 'has', 'have')} an intensity, and the "
+            f"{many(len(first), 'kernel')} {verb(len(first), 'has', 'have')} an intensity, but the "
             "roof of their device is unknown."
         )
+    source = "" if first[0]["source"] == "counters" else " (by shapes, not by counters)"
     bound = [row for row in judged if row["memory_bound"]]
     part = share(sum(row["time"] for row in bound), sum(row["time"] for row in judged))
     return (
-        f"{len(bound)} of {many(len(judged), 'kernel')} {be(len(bound))} memory-bound{how} in "
-        f"{first[0]['run']}, {in_percent(part)} of their time."
+        f"{len(bound)} of {many(len(judged), 'kernel')} {be(len(bound))} memory-bound{source} in "
+        f"{first[0]['run']}, {format_share(part)} of their time."
     )
 
 
-def _rows(traced: Traced) -> list[dict[str, Any]]:
-    names = [column.name for column in ANALYSIS.columns]
-    found, source = kernel_rows(traced), "counters"
+def _rows(traced: TracedStack) -> list[dict[str, Any]]:
+    names = {column.name for column in ANALYSIS.columns}
+    points, source = kernel_rows(traced), "counters"
     if not traced.counted.has_counters:
-        found, source = kernel_points(traced, found), "static"
-    told = {"source": source, "ridge": traced.ceilings.ideal_intensity}
+        points, source = kernel_points(traced, points), "static"
+    ridge = traced.ceilings.ideal_intensity
     return [
-        {**{k: v for k, v in row.items() if k in names}, **told, "of_roof": of_roof(row)}
-        for row in found
+        {
+            **{name: value for name, value in row.items() if name in names},
+            "source": source,
+            "ridge": ridge,
+            "of_roof": share(row["throughput"], row["roof"]),
+        }
+        for row in points
         if row["intensity"] is not None
     ]
-
-
-def of_roof(row: dict[str, Any]) -> float | None:
-    """Return the share of what the device attains at a row's intensity."""
-    return share(row["throughput"], row["roof"])
 
 
 ANALYSIS = Analysis(
@@ -97,24 +96,31 @@ ANALYSIS = Analysis(
     title="Roofline of kernels (A9)",
     source=(
         "XSP A9; the roof is min(peak, bandwidth x intensity) (Williams, Waterman and Patterson "
-        "2009), of ceilings measured once on the device, else of its datasheet. Without counters "
-        "FLOP and bytes are those of the layer's shapes, where one kernel does all of it."
+        "2009), with ceilings measured once on the device, else from its datasheet. Without "
+        "counters FLOP and bytes are those of the layer's shapes, where one kernel does all the "
+        "work."
     ),
     columns=(
         *STACK_COLUMNS,
-        whole("layer", "Index of its layer; null where none is known."),
-        text("layer_name", "That layer's name."),
-        text("name", "The kernel's name."),
-        whole("nth", "Which kernel of this name in its layer, from 0."),
-        whole("queries", "Queries it is over."),
-        *estimate("time", "Trimmed mean of its time a query."),
-        text("source", "counters, or static: as the shapes of its layer tell."),
-        real("intensity", "FLOP over bytes read and written.", "FLOP/By"),
-        real("throughput", "FLOP over its time.", "FLOP/s"),
-        real("roof", "What its device attains at this intensity.", "FLOP/s"),
-        real("of_roof", "Throughput over the roof.", "1"),
-        real("ridge", "The ideal intensity: peak over bandwidth.", "FLOP/By"),
-        truth("memory_bound", "Whether intensity is below the ideal one; null where unknown."),
+        int_column("layer", "Index of its layer; null where unknown."),
+        text_column("layer_name", "Name of the layer."),
+        text_column("name", "The kernel's name."),
+        int_column("nth", "Number of the kernel among those of its name in its layer, from 0."),
+        int_column("queries", "Queries measured."),
+        *estimate_columns("time", "Trimmed mean of its time per query."),
+        text_column(
+            "source", "Source of FLOP and bytes: counters, or static: the shapes of its layer."
+        ),
+        float_column(
+            "intensity", "Arithmetic intensity: FLOP per byte read or written.", "FLOP/By"
+        ),
+        float_column("throughput", "Arithmetic throughput: FLOP per second of its time.", "FLOP/s"),
+        float_column("roof", "Attainable throughput of the device at this intensity.", "FLOP/s"),
+        float_column("of_roof", "Throughput over the roof.", "1"),
+        float_column("ridge", "The ideal intensity: peak / bandwidth.", "FLOP/By"),
+        bool_column(
+            "memory_bound", "Whether the intensity is below the ideal one; null where unknown."
+        ),
     ),
     compute=kernel_roofline,
     chart=roofline("name", "layer_name", "time", "of_roof"),

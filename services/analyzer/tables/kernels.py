@@ -1,56 +1,56 @@
-"""Kernels: every kernel of a query, with its layer, time and counters (A8), most time first."""
+"""Kernels (A8): every kernel of a query with its layer, time and counters, longest first."""
 
 from typing import Any
 
 from mlscope.counts import many, verb
 from schemas.analysis import Table
-from services.analyzer.frames import Frames
-from services.analyzer.tables.charts import bars
-from services.analyzer.tables.kernel_frames import IDENTITY
-from services.analyzer.tables.kernel_sums import (
+from services.analyzer.building.charts import bars
+from services.analyzer.building.kernel_sums import (
     SUM_COLUMNS,
-    Traced,
-    kernel_doubts,
+    TracedStack,
+    kernel_warnings,
     no_kernels,
-    traced_beside,
+    traced_with_serialised,
     without_counters,
 )
-from services.analyzer.tables.stacks import STACK_COLUMNS, VARIANT_COLUMN
-from services.analyzer.tables.table import (
+from services.analyzer.building.stacks import STACK_COLUMNS, VARIANT_COLUMN
+from services.analyzer.building.table import (
     Analysis,
-    in_percent,
-    in_time,
-    made,
-    real,
+    float_column,
+    format_share,
+    format_time,
+    int_column,
+    make_table,
     share,
-    text,
-    whole,
+    text_column,
 )
+from services.analyzer.frames.evaluation import Frames
+from services.analyzer.frames.kernels import IDENTITY
 
 
 def kernels(frames: Frames) -> Table:
-    """Return a row a kernel: layer, name, and which of that name in its layer it is."""
-    traced = traced_beside(frames)
-    rows = [row for each in traced for row in kernel_rows(each)]
+    """Return a row for each kernel, identified by layer, name and number in its layer."""
+    traced = traced_with_serialised(frames)
+    rows = [row for stack in traced for row in kernel_rows(stack)]
     verdict = no_kernels(frames)
     if rows:
         first = [row for row in rows if row["run"] == rows[0]["run"]]
         top, names = first[0], len({row["name"] for row in first})
         verdict = (
             f"{many(len(first), 'kernel')} of {many(names, 'name')} "
-            f"{verb(len(first), 'runs', 'run')} a query in {top['run']}; the longest, "
+            f"{verb(len(first), 'runs', 'run')} per query in {top['run']}; the longest, "
             f"{top['name']} in layer {top['layer_name']}, takes "
-            f"{in_time(top['time'])}, {in_percent(top['share'])} of predict."
+            f"{format_time(top['time'])}, {format_share(top['share'])} of predict."
             + without_counters(traced)
         )
-    return made(ANALYSIS, rows, verdict, kernel_doubts(frames, traced))
+    return make_table(ANALYSIS, rows, verdict, kernel_warnings(frames, traced))
 
 
-def kernel_rows(traced: Traced) -> list[dict[str, Any]]:
-    """Return the rows of one stack."""
+def kernel_rows(traced: TracedStack) -> list[dict[str, Any]]:
+    """Return the rows of one stack, longest time first."""
     rows = [
         {
-            **traced.stack.cells_beside(traced.run),
+            **traced.stack.cells_with_variant(traced.run),
             **row,
             "layer_name": traced.names.get(row["layer"], ""),
             "share": share(row["time"], traced.model_ns),
@@ -65,20 +65,22 @@ ANALYSIS = Analysis(
     id="A8",
     title="Kernels (A8)",
     source=(
-        "XSP A8 and III-D3: trimmed mean over queries of a kernel's execution, not of its launch; "
-        "intensity = FLOP / (DRAM bytes read + written), memory-bound below the ideal one. Bytes "
-        "are bytes: XSP's tables call MiB MB."
+        "XSP A8 and III-D3: trimmed mean over queries of a kernel's execution, without its launch; "
+        "intensity = FLOP / (DRAM bytes read + written), memory-bound below the ideal one "
+        "(XSP's tables write MB for MiB)."
     ),
     columns=(
         *STACK_COLUMNS,
         VARIANT_COLUMN,
-        whole("layer", "Index of its layer; null where none is known."),
-        text("layer_name", "That layer's name."),
-        text("name", "The kernel's name."),
-        whole("nth", "Which kernel of this name in its layer, from 0."),
+        int_column("layer", "Index of its layer; null where unknown."),
+        text_column("layer_name", "Name of the layer."),
+        text_column("name", "The kernel's name."),
+        int_column("nth", "Number of the kernel among those of its name in its layer, from 0."),
         *SUM_COLUMNS,
-        real("share", "Share of predict's trimmed mean, of the run that tells of it.", "1"),
+        float_column(
+            "share", "Share of the trimmed mean of predict, of the run it is read from.", "1"
+        ),
     ),
     compute=kernels,
-    chart=bars(("layer", "Layer"), ("time", "Time a query (ns)"), "name", "layer_name"),
+    chart=bars(("layer", "Layer"), ("time", "Time per query (ns)"), "name", "layer_name"),
 )

@@ -4,60 +4,68 @@ from typing import Any
 
 from mlscope.counts import counted, many
 from schemas.analysis import Table
-from services.analyzer.frames import Frames
-from services.analyzer.tables.charts import bars
-from services.analyzer.tables.kernel_sums import (
+from services.analyzer.building.charts import bars
+from services.analyzer.building.kernel_sums import (
     SUM_COLUMNS,
-    Traced,
-    kernel_doubts,
+    TracedStack,
+    kernel_warnings,
     no_kernels,
-    run_named,
-    telling,
-    traced_beside,
+    run_label,
+    traced_with_serialised,
+    verdict_rows,
     without_counters,
 )
-from services.analyzer.tables.layer_frames import layers_of
-from services.analyzer.tables.side_by_side import ambiguous_parents
-from services.analyzer.tables.stacks import STACK_COLUMNS, VARIANT_COLUMN
-from services.analyzer.tables.table import Analysis, estimate, in_time, made, text, whole
+from services.analyzer.building.side_by_side import ambiguous_parents
+from services.analyzer.building.stacks import STACK_COLUMNS, VARIANT_COLUMN
+from services.analyzer.building.table import (
+    Analysis,
+    estimate_columns,
+    format_time,
+    int_column,
+    make_table,
+    text_column,
+)
+from services.analyzer.frames.evaluation import Frames
+from services.analyzer.frames.layers import layers_of
 
 
 def kernels_by_layer(frames: Frames) -> Table:
-    """Return a row a layer with kernels, and one of the kernels without a layer.
+    """Return a row for each layer with kernels, and one for the kernels without a layer.
 
-    Serialised runs' rows come behind plain ones'; the verdict is of theirs: they tell parents.
+    Rows of serialised runs follow those of plain ones; the verdict is about them, as they have
+    unambiguous parents.
     """
-    traced = traced_beside(frames)
-    rows = [row for each in traced for row in layer_rows(each)]
+    traced = traced_with_serialised(frames)
+    rows = [row for stack in traced for row in layer_rows(stack)]
     verdict = no_kernels(frames)
     if rows:
-        first = [row for row in telling(rows) if row["layer"] is not None]
+        first = [row for row in verdict_rows(rows) if row["layer"] is not None]
         verdict = "No kernel belongs to a known layer."
         if first:
             top = max(first, key=lambda row: row["time"])
             verdict = (
-                f"Of {many(len(first), 'layer')} with kernels, layer {top['name']} takes most, "
-                f"{in_time(top['time'])} a query in {counted(top['calls'], 'kernel')} "
-                f"({run_named(top)})." + without_counters(traced)
+                f"Of {many(len(first), 'layer')} with kernels, layer {top['name']} takes longest, "
+                f"{format_time(top['time'])} per query in {counted(top['calls'], 'kernel')} "
+                f"({run_label(top)})." + without_counters(traced)
             )
-    unclear = ambiguous_parents([each.run for each in traced])
-    return made(ANALYSIS, rows, verdict, [*kernel_doubts(frames, traced), *unclear])
+    unclear = ambiguous_parents([stack.run for stack in traced])
+    return make_table(ANALYSIS, rows, verdict, [*kernel_warnings(frames, traced), *unclear])
 
 
-def layer_rows(traced: Traced) -> list[dict[str, Any]]:
-    """Return the rows of one stack by layer; the layer's own time is of the run at its level.
+def layer_rows(traced: TracedStack) -> list[dict[str, Any]]:
+    """Return the rows of one stack by layer; the layer's own time is from the run at its level.
 
     Layers are matched between runs by their index, never by their name alone.
     """
-    own: dict[int, dict[str, Any]] = {}
+    layers: dict[int, dict[str, Any]] = {}
     if traced.stack.layered is not None:
-        own = {row["node"]: row for row in layers_of(traced.stack.layered).to_dicts()}
+        layers = {row["node"]: row for row in layers_of(traced.stack.layered).to_dicts()}
     rows = []
     for row in traced.sums("layer"):
-        layer = own.get(row["layer"], {})
+        layer = layers.get(row["layer"], {})
         rows.append(
             {
-                **traced.stack.cells_beside(traced.run),
+                **traced.stack.cells_with_variant(traced.run),
                 "name": traced.names.get(row["layer"], ""),
                 "type": layer.get("type", ""),
                 "latency": layer.get("time"),
@@ -76,19 +84,19 @@ ANALYSIS = Analysis(
     title="Kernels by layer (A11)",
     source=(
         "XSP A11: sums over a query's kernels of one layer, trimmed mean over queries; the layer's "
-        "own latency is of the run whose deepest level is framework. "
-        "Serialised runs have rows of their own, with both times from them."
+        "own latency is from the run whose deepest level is framework. Serialised runs have rows "
+        "of their own, with both times."
     ),
     columns=(
         *STACK_COLUMNS,
         VARIANT_COLUMN,
-        whole("layer", "The layer's index; null: of kernels that belong to no known layer."),
-        text("name", "The layer's name."),
-        text("type", "Its type."),
-        *estimate("latency", "Trimmed mean of the layer's own time a query."),
-        whole("latency_queries", "Queries that is over."),
+        int_column("layer", "The layer's index; null for kernels of no known layer."),
+        text_column("name", "The layer's name."),
+        text_column("type", "The layer's type."),
+        *estimate_columns("latency", "Trimmed mean of the layer's own time per query."),
+        int_column("latency_queries", "Queries of its latency."),
         *SUM_COLUMNS,
     ),
     compute=kernels_by_layer,
-    chart=bars(("layer", "Layer"), ("time", "Time of kernels a query (ns)"), "name", "type"),
+    chart=bars(("layer", "Layer"), ("time", "Kernel time per query (ns)"), "name", "type"),
 )

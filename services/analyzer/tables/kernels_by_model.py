@@ -1,87 +1,78 @@
-"""Kernels by model (A15): all kernels of a query together, a row a batch size."""
+"""Kernels by model (A15): all kernels of a query together, a row for each batch size."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from schemas.analysis import Table
-from services.analyzer.ceilings import roof_notes
-from services.analyzer.frames import PREDICT, Frames, Ns
-from services.analyzer.tables.charts import roofline
-from services.analyzer.tables.kernel_sums import (
+from services.analyzer.building.ceilings import roof_sentences
+from services.analyzer.building.charts import roofline
+from services.analyzer.building.kernel_sums import (
     SUM_COLUMNS,
-    Traced,
-    kernel_doubts,
+    TracedStack,
+    kernel_warnings,
     no_kernels,
-    traced_of,
+    traced_stacks,
     without_counters,
 )
-from services.analyzer.tables.stacks import STACK_COLUMNS
-from services.analyzer.tables.static_points import model_point
-from services.analyzer.tables.table import (
+from services.analyzer.building.stacks import STACK_COLUMNS
+from services.analyzer.building.static_points import model_point
+from services.analyzer.building.table import (
     Analysis,
-    estimate,
-    in_percent,
-    in_time,
-    made,
-    real,
+    bool_column,
+    estimate_columns,
+    float_column,
+    format_share,
+    format_time,
+    int_column,
+    make_table,
     share,
-    text,
+    text_column,
     trimmed_cells,
-    truth,
-    whole,
 )
+from services.analyzer.frames.evaluation import PREDICT, Frames, Ns
 
 
 def kernels_by_model(frames: Frames) -> Table:
-    """Return a row a load and batch size: every kernel counts, in whatever layer or in none."""
-    traced = traced_of(frames)
+    """Return a row for each load and batch size, over all kernels, with or without a layer."""
+    traced = traced_stacks(frames)
     rows = sorted(
-        (row for each in traced for row in model_rows(each)),
+        (row for stack in traced for row in model_rows(stack)),
         key=lambda row: (row["agent"], row["scenario"], row["batch_size"]),
     )
     verdict = _verdict(rows) + without_counters(traced) if rows else no_kernels(frames)
-    caveats = kernel_doubts(frames, traced)
-    for each in traced:
-        caveats += _static_notes(each)
-    told = {row["run"] for row in rows if row["intensity"] is not None}
-    caveats += roof_notes(each.run.row for each in traced if each.run.row.run in told)
+    caveats = kernel_warnings(frames, traced)
+    for stack in (stack for stack in traced if not stack.counted.has_counters):
+        run = stack.run.row.run
+        point, missing = model_point(stack)
+        if point["intensity"] is not None:
+            caveats.append(f"{run}: no counters; its work is that of the shapes of its layers")
+            caveats += [f"{run}: {missing}: it is not in the throughput"] if missing else []
+    with_point = {row["run"] for row in rows if row["intensity"] is not None}
+    caveats += roof_sentences(s.run.row for s in traced if s.run.row.run in with_point)
     negative = [row["run"] for row in rows if row["is_negative"]]
     if negative:
         caveats.append(
-            f"{', '.join(negative)}: kernels' summed time is above predict's: streams overlap, or "
-            "predict does not wait for them; shown as it is"
+            f"{', '.join(negative)}: the summed kernel time is above predict: streams overlap, or "
+            "predict does not wait for its kernels; shown as it is"
         )
-    return made(ANALYSIS, rows, verdict, caveats)
-
-
-def _static_notes(traced: Traced) -> list[str]:
-    """Return that a point is of shapes, and which work is not in it."""
-    run = traced.run.row
-    if traced.counted.has_counters:
-        return []
-    point, lacking = model_point(traced)
-    if point["intensity"] is None:
-        return []
-    notes = [f"{run.run}: nobody counted; its work is what the shapes of its layers tell"]
-    if lacking:
-        notes.append(f"{run.run}: {lacking}: their work is not in its throughput")
-    return notes
+    return make_table(ANALYSIS, rows, verdict, caveats)
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
     last = rows[-1]
-    part = f"{in_percent(last['gpu_share'])} of predict"
+    part = f"{format_share(last['gpu_share'])} of predict"
     if last["latency"] is None:
-        part = f"{in_time(last['time'])} a query, of no known latency,"
-    told = f"Kernels take {part} at batch {last['batch_size']}"
+        part = f"{format_time(last['time'])} per query, of unknown latency,"
     bound = {True: ", memory-bound", False: ", compute-bound", None: ""}[last["memory_bound"]]
-    others = [str(row["batch_size"]) for row in rows if row["memory_bound"]]
-    where = f"; memory-bound at batch {', '.join(others)}" if others and len(rows) > 1 else ""
-    return f"{told} ({last['run']}){bound}{where}."
+    sizes = [str(row["batch_size"]) for row in rows if row["memory_bound"]]
+    memory_bound = f"; memory-bound at batch {', '.join(sizes)}" if sizes and len(rows) > 1 else ""
+    return (
+        f"Kernels take {part} at batch {last['batch_size']} ({last['run']}){bound}{memory_bound}."
+    )
 
 
-def model_rows(traced: Traced) -> list[dict[str, Any]]:
-    """Return the row of one stack, none where no kernel ran."""
+def model_rows(traced: TracedStack) -> list[dict[str, Any]]:
+    """Return the row of one stack; none where no kernel ran."""
     model = traced.model
     values: Sequence[int] | Ns = model.operator_ns(PREDICT) if model else ()
     latency = trimmed_cells("latency", values)
@@ -113,21 +104,23 @@ ANALYSIS = Analysis(
     title="Kernels by model and batch size (A15)",
     source=(
         "XSP A15 and its Figure 10: sums over all kernels of a query, trimmed mean over queries; "
-        "predict's latency is of the run whose deepest level is model. GPU share = kernels' time "
-        "over predict's. Without counters FLOP and intensity are sums over its layers' shapes."
+        "the latency is that of predict in the run whose deepest level is model. GPU share = "
+        "kernel time / latency. Without counters FLOP and intensity are sums over layers' shapes."
     ),
     columns=(
         *STACK_COLUMNS,
-        text("model", "The model."),
-        whole("latency_queries", "Queries that its latency is over."),
-        *estimate("latency", "Trimmed mean of predict a query, not a sample."),
+        text_column("model", "The model."),
+        int_column("latency_queries", "Queries of its latency."),
+        *estimate_columns("latency", "Trimmed mean of predict per query, not per sample."),
         *SUM_COLUMNS,
-        real("gpu_share", "Kernels' time over latency.", "1"),
-        truth("is_negative", "Whether the kernels' time is above the latency."),
-        real("unattributed_share", "Share of the kernels' time without a known layer.", "1"),
-        real("of_roof", "Throughput over the roof.", "1"),
-        real("ridge", "The ideal intensity: peak over bandwidth.", "FLOP/By"),
-        text("source", "Of FLOP and intensity: counters, static (as shapes tell), '' for none."),
+        float_column("gpu_share", "Kernel time divided by latency.", "1"),
+        bool_column("is_negative", "Whether the kernel time is above the latency."),
+        float_column("unattributed_share", "Share of the kernel time in no known layer.", "1"),
+        float_column("of_roof", "Throughput over the roof.", "1"),
+        float_column("ridge", "The ideal intensity: peak / bandwidth.", "FLOP/By"),
+        text_column(
+            "source", "Source of FLOP and intensity: counters, static (shapes), '' for none."
+        ),
     ),
     compute=kernels_by_model,
     chart=roofline("batch_size", "model", "agent", "latency", "of_roof"),

@@ -1,49 +1,52 @@
-"""Kernels by name (A10): all kernels of one name together, most time first."""
+"""Kernels by name (A10): all kernels of one name together, longest time first."""
 
-from typing import Any
-
-from mlscope.counts import counted, many, verb
+from mlscope.counts import counted, many
 from schemas.analysis import Table
-from services.analyzer.frames import Frames
-from services.analyzer.tables.charts import pie
-from services.analyzer.tables.kernel_sums import (
+from services.analyzer.building.charts import pie
+from services.analyzer.building.kernel_sums import (
     SUM_COLUMNS,
-    Traced,
-    kernel_doubts,
+    kernel_warnings,
     no_kernels,
-    traced_of,
+    traced_stacks,
     without_counters,
 )
-from services.analyzer.tables.stacks import STACK_COLUMNS
-from services.analyzer.tables.table import Analysis, in_percent, made, ranked, real, share, text
+from services.analyzer.building.stacks import STACK_COLUMNS
+from services.analyzer.building.table import (
+    Analysis,
+    float_column,
+    format_share,
+    make_table,
+    ranked_by_time,
+    share,
+    text_column,
+)
+from services.analyzer.frames.evaluation import Frames
 
 
 def kernels_by_name(frames: Frames) -> Table:
-    """Return a row a kernel's name."""
-    traced = traced_of(frames)
-    rows = [row for each in traced for row in _rows(each)]
+    """Return a row for each name of kernels in a run."""
+    traced = traced_stacks(frames)
+    rows = []
+    for stack in traced:
+        of_stack = (
+            {
+                **stack.stack.cells(stack.run),
+                **row,
+                "share": share(row["time"], stack.model_ns),
+            }
+            for row in stack.sums("name")
+        )
+        rows += ranked_by_time(of_stack, "share_of_kernels")
     verdict = no_kernels(frames)
     if rows:
         top = rows[0]
         names = sum(row["run"] == top["run"] for row in rows)
         verdict = (
-            f"{top['name']} takes {in_percent(top['share_of_kernels'])} of the kernels' time in "
-            f"{top['run']} with {counted(top['calls'], 'call')} a query; "
-            f"{many(names, 'name')} {verb(names, 'runs', 'run')}." + without_counters(traced)
+            f"{top['name']} takes {format_share(top['share_of_kernels'])} of the kernel time in "
+            f"{top['run']} with {counted(top['calls'], 'call')} per query; its kernels have "
+            f"{many(names, 'name')}." + without_counters(traced)
         )
-    return made(ANALYSIS, rows, verdict, kernel_doubts(frames, traced))
-
-
-def _rows(traced: Traced) -> list[dict[str, Any]]:
-    rows = (
-        {
-            **traced.stack.cells(traced.run),
-            **row,
-            "share": share(row["time"], traced.model_ns),
-        }
-        for row in traced.sums("name")
-    )
-    return ranked(rows, "share_of_kernels")
+    return make_table(ANALYSIS, rows, verdict, kernel_warnings(frames, traced))
 
 
 ANALYSIS = Analysis(
@@ -52,15 +55,17 @@ ANALYSIS = Analysis(
     title="Kernels by name (A10)",
     source=(
         "XSP A10: sums over a query's kernels of one name, trimmed mean over queries; occupancy "
-        "weighted by latency, intensity and throughput of the sums."
+        "weighted by kernel time, intensity and throughput from the sums."
     ),
     columns=(
         *STACK_COLUMNS,
-        text("name", "The kernels' name."),
+        text_column("name", "Name of the kernels."),
         *SUM_COLUMNS,
-        real("share_of_kernels", "Share of the names' summed trimmed means.", "1"),
-        real("share", "Share of predict's trimmed mean, of the run that tells of it.", "1"),
+        float_column("share_of_kernels", "Share of the sum of all names' trimmed means.", "1"),
+        float_column(
+            "share", "Share of the trimmed mean of predict, of the run it is read from.", "1"
+        ),
     ),
     compute=kernels_by_name,
-    chart=pie(("time", "Time a query (ns)"), "name"),
+    chart=pie(("time", "Time per query (ns)"), "name"),
 )

@@ -1,53 +1,53 @@
 """Counters by layer (A12): FLOP, DRAM reads and writes of each layer's kernels."""
 
-from typing import Any
-
-from mlscope.counts import many, verb
+from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.frames import Frames
-from services.analyzer.tables.charts import side_by_side
-from services.analyzer.tables.kernel_sums import (
+from services.analyzer.building.charts import side_by_side
+from services.analyzer.building.kernel_sums import (
     NO_COUNTERS,
-    kernel_doubts,
+    kernel_warnings,
     no_kernels,
-    run_named,
-    telling,
-    traced_beside,
+    run_label,
+    traced_with_serialised,
+    verdict_rows,
 )
+from services.analyzer.building.stacks import STACK_COLUMNS, VARIANT_COLUMN
+from services.analyzer.building.table import (
+    Analysis,
+    float_column,
+    format_share,
+    int_column,
+    make_table,
+    share,
+    text_column,
+)
+from services.analyzer.frames.evaluation import Frames
 from services.analyzer.tables.kernels_by_layer import layer_rows
-from services.analyzer.tables.stacks import STACK_COLUMNS, VARIANT_COLUMN
-from services.analyzer.tables.table import Analysis, in_percent, made, real, share, text, whole
 
 
 def layer_counters(frames: Frames) -> Table:
-    """Return a row a layer whose kernels were counted, the first layer among them."""
-    traced = traced_beside(frames)
+    """Return a row for each layer whose kernels were counted."""
+    traced = traced_with_serialised(frames)
     names = [column.name for column in ANALYSIS.columns]
     rows = [
         {name: row[name] for name in names}
-        for each in traced
-        for row in layer_rows(each)
+        for stack in traced
+        for row in layer_rows(stack)
         if any(row[name] is not None for name in ("flops", "dram_read_bytes", "dram_write_bytes"))
     ]
-    verdict = _verdict(rows) if rows else NO_COUNTERS if traced else no_kernels(frames)
-    return made(ANALYSIS, rows, verdict, kernel_doubts(frames, traced))
-
-
-def _verdict(rows: list[dict[str, Any]]) -> str:
-    first = telling(rows)
-    told: list[str] = []
-    for name, what in (("flops", "FLOP"), ("dram_read_bytes", "DRAM reads")):
-        known = [row for row in first if row[name] is not None]
-        if known:
-            top = max(known, key=lambda row: row[name])
-            part = share(top[name], sum(row[name] for row in known))
-            where = f"layer {top['name']}" if top["layer"] is not None else "no known layer"
-            are = "" if told else " are"
-            told.append(f"most {what}{are} in {where} ({in_percent(part)})")
-    return (
-        f"Of what {many(len(first), 'layer')} {verb(len(first), 'does', 'do')} in "
-        f"{run_named(first[0])}, {', '.join(told)}."
-    )
+    verdict = NO_COUNTERS if traced else no_kernels(frames)
+    if rows:
+        first = verdict_rows(rows)
+        parts: list[str] = []
+        for name, amount in (("flops", "FLOP"), ("dram_read_bytes", "DRAM reads")):
+            known = [row for row in first if row[name] is not None]
+            if known:
+                top = max(known, key=lambda row: row[name])
+                part = format_share(share(top[name], sum(row[name] for row in known)))
+                layer = f"layer {top['name']}" if top["layer"] is not None else "no known layer"
+                parts.append(f"{layer} has most {amount} ({part})")
+        verdict = f"Of {many(len(first), 'layer')} in {run_label(first[0])}, {', '.join(parts)}."
+    return make_table(ANALYSIS, rows, verdict, kernel_warnings(frames, traced))
 
 
 ANALYSIS = Analysis(
@@ -56,28 +56,28 @@ ANALYSIS = Analysis(
     title="Counters by layer (A12)",
     source=(
         "XSP A12: FLOP, bytes read from and written to DRAM, summed over a layer's kernels, mean "
-        "over the queries that were counted. Counters of a replay are no samples: no interval."
+        "over the counted queries. Counters of a replay are no samples: no interval."
     ),
     columns=(
         *STACK_COLUMNS,
         VARIANT_COLUMN,
-        whole("layer", "The layer's index; null: of kernels that belong to no known layer."),
-        text("name", "The layer's name."),
-        text("type", "Its type."),
-        whole("queries", "Queries it is over."),
-        real("flops", "Floating-point operations a query, 2 a multiply-add.", "FLOP"),
-        real("dram_read_bytes", "Bytes read from DRAM a query.", "By"),
-        real("dram_write_bytes", "Bytes written to DRAM a query.", "By"),
-        real("occupancy", "Achieved occupancy, weighted by latency.", "%"),
-        real("counted", "Share of the time whose kernels have all counters.", "1"),
+        int_column("layer", "The layer's index; null for kernels of no known layer."),
+        text_column("name", "The layer's name."),
+        text_column("type", "The layer's type."),
+        int_column("queries", "Queries measured."),
+        float_column("flops", "Floating-point operations per query; a multiply-add is 2.", "FLOP"),
+        float_column("dram_read_bytes", "Bytes read from DRAM per query.", "By"),
+        float_column("dram_write_bytes", "Bytes written to DRAM per query.", "By"),
+        float_column("occupancy", "Achieved occupancy, weighted by kernel time.", "%"),
+        float_column("counted", "Share of the kernel time whose kernels have all counters.", "1"),
     ),
     compute=layer_counters,
     chart=side_by_side(
         ("layer", "Layer"),
         {
-            "flops": "FLOP a query",
-            "dram_read_bytes": "DRAM reads a query (bytes)",
-            "dram_write_bytes": "DRAM writes a query (bytes)",
+            "flops": "FLOP per query",
+            "dram_read_bytes": "DRAM reads per query (bytes)",
+            "dram_write_bytes": "DRAM writes per query (bytes)",
         },
     ),
 )

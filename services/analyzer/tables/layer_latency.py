@@ -1,68 +1,62 @@
-"""Layer latency (A3): how a layer's time is spread over queries, in execution order."""
-
-from typing import Any
+"""Layer latency (A3): the distribution of each layer's time over queries, in execution order."""
 
 from mlscope.counts import many, verb
 from schemas.analysis import Table
-from services.analyzer.frames import Frames, Run
-from services.analyzer.tables.charts import boxes
-from services.analyzer.tables.layer_frames import layers_of, no_layers, trimmed_off
-from services.analyzer.tables.stacks import (
-    depth_doubts,
-    launch_doubts,
+from services.analyzer.building.charts import boxes
+from services.analyzer.building.stacks import (
+    depth_warnings,
+    launch_warnings,
     launched_runs,
     layered_runs,
-    stacks_beside,
+    stacks_with_serialised,
 )
-from services.analyzer.tables.table import (
+from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
-    estimate,
-    in_percent,
-    made,
-    real,
+    estimate_columns,
+    float_column,
+    format_share,
+    int_column,
+    make_table,
     run_cells,
-    text,
-    trace_doubts,
-    whole,
+    text_column,
+    trace_warnings,
 )
+from services.analyzer.frames.evaluation import Frames
+from services.analyzer.frames.layers import layers_of, no_layers, trimmed_delay_notes
 
 SHORT_NS = 1e6
-"""XSP counts the layers below 1 ms."""
+"""Layers below 1 ms are counted, as in XSP."""
 
 
 def layer_latency(frames: Frames) -> Table:
-    """Return a row a layer that ran: its trimmed mean, and the five numbers of its box."""
+    """Return a row for each layer that ran: its trimmed mean and five-number summary."""
     runs = list(layered_runs(frames))
-    rows = [row for run in runs for row in _rows(run)]
-    caveats = [*trace_doubts(frames), *depth_doubts(frames), *trimmed_off(runs)]
-    caveats += launch_doubts(stacks_beside(frames))
-    verdict = _verdict(rows, launched_runs(frames)) if rows else no_layers(frames)
-    return made(ANALYSIS, rows, verdict, caveats)
-
-
-def _verdict(rows: list[dict[str, Any]], launched: set[str]) -> str:
-    is_launched = rows[0]["run"] in launched
-    first = [row for row in rows if row["run"] == rows[0]["run"]]
-    short = sum(row["time"] < SHORT_NS for row in first)
-    total = sum(row["time"] for row in first)
-    top = sorted((row["time"] for row in first), reverse=True)[:5]
-    part = in_percent(sum(top) / total if total else None)
-    takes = verb(short, "takes", "take")
-    slowest = "the slowest takes" if len(top) == 1 else f"the slowest {len(top)} take"
-    to_launch = " to launch" if is_launched else ""
-    of_what = "what launching takes" if is_launched else "the layers' time"
-    return (
-        f"{short} of {many(len(first), 'layer')} {takes} less than 1 ms{to_launch} in "
-        f"{first[0]['run']}; {slowest} {part} of {of_what}."
-    )
-
-
-def _rows(run: Run) -> list[dict[str, Any]]:
-    found = layers_of(run).rename({"place": "index"})
-    kept = [each.name for each in ANALYSIS.columns if each.name in found.columns]
-    ran = found.filter(found["queries"] > 0).select(kept)
-    return [{**run_cells(run.row), **row} for row in ran.to_dicts()]
+    rows = []
+    for run in runs:
+        layers = layers_of(run).rename({"place": "index"})
+        columns = [column.name for column in ANALYSIS.columns if column.name in layers.columns]
+        ran = layers.filter(layers["queries"] > 0).select(columns)
+        rows += [{**run_cells(run.row), **row} for row in ran.to_dicts()]
+    caveats = [*trace_warnings(frames), *depth_warnings(frames), *trimmed_delay_notes(runs)]
+    caveats += launch_warnings(stacks_with_serialised(frames))
+    verdict = no_layers(frames)
+    if rows:
+        is_launched = rows[0]["run"] in launched_runs(frames)
+        first = [row for row in rows if row["run"] == rows[0]["run"]]
+        short = sum(row["time"] < SHORT_NS for row in first)
+        total = sum(row["time"] for row in first)
+        top = sorted((row["time"] for row in first), reverse=True)[:5]
+        part = format_share(sum(top) / total if total else None)
+        takes = verb(short, "takes", "take")
+        slowest = "the slowest takes" if len(top) == 1 else f"the slowest {len(top)} take"
+        to_launch = " to launch" if is_launched else ""
+        total_time = "the time to launch" if is_launched else "the layers' time"
+        verdict = (
+            f"{short} of {many(len(first), 'layer')} {takes} less than 1 ms{to_launch} in "
+            f"{first[0]['run']}; {slowest} {part} of {total_time}."
+        )
+    return make_table(ANALYSIS, rows, verdict, caveats)
 
 
 ANALYSIS = Analysis(
@@ -70,22 +64,22 @@ ANALYSIS = Analysis(
     id="A3",
     title="Latency of layers (A3)",
     source=(
-        "XSP A3, and MLModelScope's box plot of it: of a layer's summed spans a query. Quartiles "
-        "by linear interpolation; the trimmed mean's interval by winsorised variance."
+        "XSP A3, and MLModelScope's box plot of a layer's summed spans per query. Quartiles by "
+        "linear interpolation; the trimmed mean's interval by winsorised variance."
     ),
     columns=(
         *RUN_COLUMNS,
-        whole("index", "Place in execution order, from 0."),
-        text("name", "The layer's name."),
-        text("type", "Its type."),
-        whole("queries", "Queries it served."),
-        *estimate("time", "Trimmed mean of its time a query."),
-        real("min", "Least."),
-        real("q1", "First quartile."),
-        real("median", "Median."),
-        real("q3", "Third quartile."),
-        real("max", "Most."),
+        int_column("index", "Position in execution order, from 0."),
+        text_column("name", "The layer's name."),
+        text_column("type", "The layer's type."),
+        int_column("queries", "Queries measured."),
+        *estimate_columns("time", "Trimmed mean of its time per query."),
+        float_column("min", "Minimum."),
+        float_column("q1", "First quartile."),
+        float_column("median", "Median."),
+        float_column("q3", "Third quartile."),
+        float_column("max", "Maximum."),
     ),
     compute=layer_latency,
-    chart=boxes(("index", "Layer"), "Time a query (ns)", "name", "type"),
+    chart=boxes(("index", "Layer"), "Time per query (ns)", "name", "type"),
 )

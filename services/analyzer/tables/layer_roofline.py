@@ -1,98 +1,100 @@
-"""Layer roofline (A14): each layer's intensity and throughput below its device's roof."""
+"""Layer roofline (A14): each layer's intensity and throughput, and its device's roof."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from mlscope.counts import be, many, verb
 from schemas.analysis import Table
-from services.analyzer.ceilings import ceilings_of, roof_notes
-from services.analyzer.frames import Frames
-from services.analyzer.tables.charts import roofline
-from services.analyzer.tables.kernel_frames import point_of
-from services.analyzer.tables.kernel_sums import Traced, kernel_doubts, traced_of
-from services.analyzer.tables.kernels_by_layer import layer_rows
-from services.analyzer.tables.layer_frames import layers_of, no_layers
-from services.analyzer.tables.stacks import STACK_COLUMNS, Stack, stacks_of
-from services.analyzer.tables.static_points import above_roof
-from services.analyzer.tables.table import (
+from services.analyzer.building.ceilings import ceilings_of, roof_sentences
+from services.analyzer.building.charts import roofline
+from services.analyzer.building.kernel_sums import TracedStack, kernel_warnings, traced_stacks
+from services.analyzer.building.layer_work import TIME_OF_COLUMN
+from services.analyzer.building.stacks import STACK_COLUMNS, Stack, stacks_of
+from services.analyzer.building.static_points import above_roof_notes
+from services.analyzer.building.table import (
     Analysis,
-    estimate,
-    in_percent,
-    made,
-    real,
+    bool_column,
+    estimate_columns,
+    float_column,
+    format_share,
+    int_column,
+    make_table,
     share,
-    text,
-    truth,
-    whole,
+    text_column,
 )
+from services.analyzer.frames.evaluation import Frames
+from services.analyzer.frames.kernels import point_of
+from services.analyzer.frames.layers import layers_of, no_layers
+from services.analyzer.tables.kernels_by_layer import layer_rows
 
 
 def layer_roofline(frames: Frames) -> Table:
-    """Return a row a layer with an intensity: of counters where there are, else of its shapes."""
-    stacks = list(stacks_of(frames))
+    """Return a row for each layer with an intensity, by counters where they exist, else shapes."""
     rows = layer_points(frames)
-    told = {row["run"] for row in rows}
-    runs = [run for stack in stacks for run in (stack.traced, stack.layered) if run]
-    notes = roof_notes(run.row for run in runs if run.row.run in told)
-    caveats = [*kernel_doubts(frames, traced_of(frames)), *notes, *above_roof(rows)]
-    return made(ANALYSIS, rows, _verdict(rows) if runs else no_layers(frames), caveats)
+    with_points = {row["run"] for row in rows}
+    runs = [run for stack in stacks_of(frames) for run in (stack.traced, stack.layered) if run]
+    notes = roof_sentences(run.row for run in runs if run.row.run in with_points)
+    caveats = [*kernel_warnings(frames, traced_stacks(frames)), *notes, *above_roof_notes(rows)]
+    return make_table(ANALYSIS, rows, _verdict(rows) if runs else no_layers(frames), caveats)
 
 
 def layer_points(frames: Frames) -> list[dict[str, Any]]:
     """Return the rows of every stack."""
-    traced = {_key(each.stack): each for each in traced_of(frames)}
-    return [row for stack in stacks_of(frames) for row in _of_stack(stack, traced.get(_key(stack)))]
+    traced_by_load = {_load_key(traced.stack): traced for traced in traced_stacks(frames)}
+    points: list[dict[str, Any]] = []
+    for stack in stacks_of(frames):
+        traced = traced_by_load.get(_load_key(stack))
+        if traced is None or not traced.counted.has_counters:
+            points += static_points(stack, traced)
+            continue
+        cells = traced.stack.cells(traced.run) | {"ridge": traced.ceilings.ideal_intensity}
+        points += [
+            _cells(cells, row, "counters", "kernels")
+            for row in layer_rows(traced)
+            if row["intensity"] is not None and row["layer"] is not None
+        ]
+    return points
 
 
-def _key(stack: Stack) -> tuple[str, str, str, int, str]:
+def _load_key(stack: Stack) -> tuple[str, str, str, int, str]:
     return stack.agent, stack.session, stack.scenario, stack.batch_size, stack.parameters
 
 
-def _of_stack(stack: Stack, found: Traced | None) -> list[dict[str, Any]]:
-    if found is not None and found.counted.has_counters:
-        return list(_counted(found))
-    return list(static_points(stack, found))
+def static_points(stack: Stack, traced: TracedStack | None) -> Iterator[dict[str, Any]]:
+    """Yield points with the work of layers' shapes over kernel time, else the layers' own time.
 
-
-def _counted(traced: Traced) -> Iterator[dict[str, Any]]:
-    for row in layer_rows(traced):
-        if row["intensity"] is not None and row["layer"] is not None:
-            told = traced.stack.cells(traced.run) | {"ridge": traced.ceilings.ideal_intensity}
-            yield _cells(told, row, "counters", "kernels")
-
-
-def static_points(stack: Stack, traced: Traced | None) -> Iterator[dict[str, Any]]:
-    """Yield points of FLOP and bytes as shapes tell, over kernels' time, else the layer's own."""
+    `traced` is the stack's kernels, None without kernels.
+    """
     run = stack.layered
     if run is None:
         return
     ceilings = ceilings_of(run.row)
     kernels = {row["layer"]: row for row in traced.sums("layer")} if traced else {}
+    cells = stack.cells(traced.run if traced else run) | {"ridge": ceilings.ideal_intensity}
     for layer in layers_of(run).drop_nulls(["flops", "time"]).to_dicts():
         calls = layer["spans"] / layer["queries"]
-        moved = [_times(layer[name], calls) for name in ("bytes_read", "bytes_written")]
-        time = kernels.get(layer["node"], layer)
+        read, written = (
+            None if layer[name] is None else layer[name] * calls
+            for name in ("bytes_read", "bytes_written")
+        )
+        timed = kernels.get(layer["node"], layer)
         flops = layer["flops"] * calls
-        point = point_of(flops, (moved[0], moved[1]), time["time"], ceilings)
+        point = point_of(flops, (read, written), timed["time"], ceilings)
         if point["intensity"] is None:
             continue
-        amounts = {"flops": flops, "dram_read_bytes": moved[0], "dram_write_bytes": moved[1]}
+        amounts = {"flops": flops, "dram_read_bytes": read, "dram_write_bytes": written}
         row = {**layer, **amounts, **point, "layer": layer["node"]}
-        row |= {name: time[name] for name in ("time", "time_low", "time_high", "queries")}
-        of = "kernels" if layer["node"] in kernels else "layer"
-        told = stack.cells(traced.run if traced else run) | {"ridge": ceilings.ideal_intensity}
-        yield _cells(told, row, "static", of)
+        row |= {name: timed[name] for name in ("time", "time_low", "time_high", "queries")}
+        yield _cells(cells, row, "static", "kernels" if layer["node"] in kernels else "layer")
 
 
-def _times(amount: float | None, calls: float) -> float | None:
-    return None if amount is None else amount * calls
-
-
-def _cells(told: dict[str, Any], row: dict[str, Any], source: str, time_of: str) -> dict[str, Any]:
+def _cells(
+    run_cells: dict[str, Any], row: dict[str, Any], source: str, time_of: str
+) -> dict[str, Any]:
     names = {column.name for column in ANALYSIS.columns}
     return {
         **{name: value for name, value in row.items() if name in names},
-        **told,
+        **run_cells,
         "bytes": row["dram_read_bytes"] + row["dram_write_bytes"],
         "of_roof": share(row["throughput"], row["roof"]),
         "source": source,
@@ -102,20 +104,20 @@ def _cells(told: dict[str, Any], row: dict[str, Any], source: str, time_of: str)
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
     if not rows:
-        return "No run at level hardware counted, and no layer says, FLOP and bytes."
+        return "FLOP and bytes of layers are unknown: no counters, and no layer reports its work."
     first = [row for row in rows if row["run"] == rows[0]["run"]]
-    how = "as counted" if first[0]["source"] == "counters" else "as shapes tell, not as counted"
+    source = "by counters" if first[0]["source"] == "counters" else "by shapes, not by counters"
     judged = [row for row in first if row["memory_bound"] is not None]
     if not judged:
         return (
-            f"{many(len(first), 'layer')} {verb(len(first), 'has', 'have')} an intensity ({how}); "
-            "the roof of their device is unknown."
+            f"{many(len(first), 'layer')} {verb(len(first), 'has', 'have')} an intensity "
+            f"({source}), but the roof of their device is unknown."
         )
     bound = [row for row in judged if row["memory_bound"]]
     part = share(sum(row["time"] for row in bound), sum(row["time"] for row in judged))
     return (
-        f"{len(bound)} of {many(len(judged), 'layer')} {be(len(bound))} memory-bound ({how}) in "
-        f"{first[0]['run']}, {in_percent(part)} of their time."
+        f"{len(bound)} of {many(len(judged), 'layer')} {be(len(bound))} memory-bound ({source}) in "
+        f"{first[0]['run']}, {format_share(part)} of their time."
     )
 
 
@@ -125,26 +127,28 @@ ANALYSIS = Analysis(
     title="Roofline of layers (A14)",
     source=(
         "XSP A14; roof = min(peak, bandwidth x intensity) (Williams, Waterman and Patterson 2009). "
-        "Without counters FLOP and bytes are those of the shapes: every input and output moved "
-        "once, so a bound and no measurement."
+        "Without counters FLOP and bytes are those of the shapes, with every input and output "
+        "moved once: a bound, not a measurement."
     ),
     columns=(
         *STACK_COLUMNS,
-        whole("layer", "The layer's index."),
-        text("name", "The layer's name."),
-        text("type", "Its type."),
-        whole("queries", "Queries that its time is over."),
-        *estimate("time", "Trimmed mean of its time a query."),
-        text("time_of", "kernels: their summed time; layer: its own span."),
-        text("source", "counters, or static: as shapes tell."),
-        real("flops", "Floating-point operations a query, 2 a multiply-add.", "FLOP"),
-        real("bytes", "Bytes read and written a query.", "By"),
-        real("intensity", "FLOP over bytes.", "FLOP/By"),
-        real("throughput", "FLOP over its time.", "FLOP/s"),
-        real("roof", "What its device attains at this intensity.", "FLOP/s"),
-        real("of_roof", "Throughput over the roof.", "1"),
-        real("ridge", "The ideal intensity: peak over bandwidth.", "FLOP/By"),
-        truth("memory_bound", "Whether intensity is below the ideal one; null where unknown."),
+        int_column("layer", "The layer's index."),
+        text_column("name", "The layer's name."),
+        text_column("type", "The layer's type."),
+        int_column("queries", "Queries measured."),
+        *estimate_columns("time", "Trimmed mean of its time per query."),
+        TIME_OF_COLUMN,
+        text_column("source", "Source of FLOP and bytes: counters, or static: the layer's shapes."),
+        float_column("flops", "Floating-point operations per query; a multiply-add is 2.", "FLOP"),
+        float_column("bytes", "Bytes read and written per query.", "By"),
+        float_column("intensity", "Arithmetic intensity: FLOP per byte.", "FLOP/By"),
+        float_column("throughput", "Arithmetic throughput: FLOP per second of its time.", "FLOP/s"),
+        float_column("roof", "Attainable throughput of the device at this intensity.", "FLOP/s"),
+        float_column("of_roof", "Throughput over the roof.", "1"),
+        float_column("ridge", "The ideal intensity: peak / bandwidth.", "FLOP/By"),
+        bool_column(
+            "memory_bound", "Whether the intensity is below the ideal one; null where unknown."
+        ),
     ),
     compute=layer_roofline,
     chart=roofline("name", "type", "time", "of_roof", "source"),

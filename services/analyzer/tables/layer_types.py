@@ -1,58 +1,55 @@
 """Layer latency by type (A6): the time of all layers of a type together."""
 
-from typing import Any
-
 import polars as pl
 
 from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.frames import Frames, Run
-from services.analyzer.tables.charts import pie
-from services.analyzer.tables.layer_frames import no_layers
-from services.analyzer.tables.layer_work import own_work
-from services.analyzer.tables.stacks import (
-    depth_doubts,
-    launch_doubts,
+from services.analyzer.building.charts import pie
+from services.analyzer.building.layer_work import own_work
+from services.analyzer.building.stacks import (
+    depth_warnings,
+    launch_warnings,
     launched_runs,
     layered_runs,
-    stacks_beside,
+    stacks_with_serialised,
 )
-from services.analyzer.tables.table import (
+from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
-    in_percent,
-    made,
-    trace_doubts,
+    format_share,
+    make_table,
+    trace_warnings,
 )
-from services.analyzer.tables.type_sums import time_columns, time_rows
+from services.analyzer.building.type_sums import time_columns, time_rows
+from services.analyzer.frames.evaluation import Frames
+from services.analyzer.frames.layers import no_layers
 
 
 def layer_types(frames: Frames) -> Table:
-    """Return a row a type and run, most time first in a run."""
-    rows = [row for run in layered_runs(frames) for row in _rows(run)]
+    """Return a row for each run and type, longest time first in a run."""
+    rows = []
+    for run in layered_runs(frames):
+        work = own_work(run)
+        types = work.layers["type"].unique(maintain_order=True)
+        numbered = types.to_frame("name").with_row_index("number")
+        layers = work.layers.join(numbered, left_on="type", right_on="name")
+        of_place = layers.select("place", pl.col("number").alias("type"))
+        rows += time_rows(work, of_place, "type", types.to_list())
     verdict = no_layers(frames)
     if rows:
         most = rows[0]
-        of_what = (
-            "what launching takes" if most["run"] in launched_runs(frames) else "the layers' time"
-        )
+        is_launched = most["run"] in launched_runs(frames)
+        total_time = "the time to launch" if is_launched else "the layers' time"
         verdict = (
-            f"{most['type'] or 'An unknown type'} takes {in_percent(most['share_of_layers'])} of "
-            f"{of_what} in {most['run']}, with {many(most['layers'], 'layer')}."
+            f"{most['type'] or 'An unknown type'} takes {format_share(most['share_of_layers'])} of "
+            f"{total_time} in {most['run']}, with {many(most['layers'], 'layer')}."
         )
-    doubts = [*trace_doubts(frames), *depth_doubts(frames), *launch_doubts(stacks_beside(frames))]
-    return made(ANALYSIS, rows, verdict, doubts)
-
-
-def _rows(run: Run) -> list[dict[str, Any]]:
-    work = own_work(run)
-    layers = work.layers
-    types = layers["type"].unique(maintain_order=True)
-    numbered = types.to_frame("name").with_row_index("type")
-    of_place = layers.join(numbered, left_on="type", right_on="name", suffix="_number")
-    return time_rows(
-        work, of_place.select("place", pl.col("type_number").alias("type")), "type", types.to_list()
-    )
+    caveats = [
+        *trace_warnings(frames),
+        *depth_warnings(frames),
+        *launch_warnings(stacks_with_serialised(frames)),
+    ]
+    return make_table(ANALYSIS, rows, verdict, caveats)
 
 
 ANALYSIS = Analysis(
@@ -65,8 +62,8 @@ ANALYSIS = Analysis(
     ),
     columns=(
         *RUN_COLUMNS,
-        *time_columns("type", "The layers' type."),
+        *time_columns("type", "Type of the layers."),
     ),
     compute=layer_types,
-    chart=pie(("time", "Time a query (ns)"), "type"),
+    chart=pie(("time", "Time per query (ns)"), "type"),
 )

@@ -1,70 +1,63 @@
-"""Memory: what a model holds and what its layers allocate, a row a run."""
+"""Memory of a model and of its layers, a row for each run."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
-from mlscope.client.quantities import shown
+from mlscope.quantities import shown
 from schemas.analysis import Table
-from services.analyzer.frames import Frames, Run
-from services.analyzer.own_devices import own_series
-from services.analyzer.tables.charts import bars
-from services.analyzer.tables.layer_frames import layers_of
-from services.analyzer.tables.table import RUN_COLUMNS, Analysis, made, run_cells, text, whole
+from services.analyzer.building.charts import bars
+from services.analyzer.building.table import (
+    RUN_COLUMNS,
+    Analysis,
+    int_column,
+    make_table,
+    run_cells,
+    text_column,
+)
+from services.analyzer.frames.evaluation import Frames, Run
+from services.analyzer.frames.layers import layers_of
+from services.analyzer.frames.own_devices import own_series
 
 
 def memory(frames: Frames) -> Table:
-    """Return what each run says of memory; what it does not say is null, not 0."""
-    rows = [_row(run) for run in frames.measured]
-    verdict = "No run says how much memory it took."
-    told = _telling(frames.measured, rows)
-    if told:
-        most = max(told, key=lambda row: row["process_bytes"] or row["model_bytes"])
-        verdict = f"{most['run']} took most: {_said(most)}."
-    return made(ANALYSIS, rows, verdict, frames.caveats)
-
-
-def _telling(runs: Sequence[Run], rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows that say something, of plain runs where there are some.
-
-    A profiler takes memory itself, so that a replay for counters only tells where all else does
-    not; an opening is not warm yet.
-    """
-    told = [
-        (_special(run.row.variant), row)
-        for run, row in zip(runs, rows, strict=True)
+    """Return each run's memory; unknown values are null, not 0."""
+    rows = [_cells(run) for run in frames.measured]
+    # A profiler takes memory itself, so replays count only without other runs; a cold start is not
+    # warm yet.
+    ranks = {"": 0, "counters": 2}
+    known = [
+        (ranks.get(run.row.variant, 1), row)
+        for run, row in zip(frames.measured, rows, strict=True)
         if row["process_bytes"] or row["model_bytes"]
     ]
-    least = min((special for special, _ in told), default=0)
-    return [row for special, row in told if special == least]
+    verdict = "The memory of no run is known."
+    if known:
+        best_rank = min(rank for rank, _ in known)
+        candidates = [row for rank, row in known if rank == best_rank]
+        most = max(candidates, key=lambda row: row["process_bytes"] or row["model_bytes"])
+        names = {
+            "model_bytes": "the model",
+            "process_bytes": "its process",
+            "device_bytes": "on its device",
+            "board_bytes": "in all on the board",
+        }
+        amounts = (f"{n} {shown(most[key], 'By')}" for key, n in names.items() if most[key])
+        verdict = f"{most['run']} took most: {', '.join(amounts)}."
+    return make_table(ANALYSIS, rows, verdict, frames.caveats)
 
 
-def _special(variant: str) -> int:
-    return 2 if variant == "counters" else 1 if variant else 0
-
-
-def _said(row: dict[str, Any]) -> str:
-    names = {
-        "model_bytes": "the model",
-        "process_bytes": "its process",
-        "device_bytes": "on its device",
-        "board_bytes": "all on its board",
-    }
-    return ", ".join(f"{what} {shown(row[n], 'By')}" for n, what in names.items() if row[n])
-
-
-def _row(run: Run) -> dict[str, Any]:
-    told = run.row.conditions
+def _cells(run: Run) -> dict[str, Any]:
+    conditions = run.row.conditions
     layers = layers_of(run).drop_nulls("memory_bytes")
     resident = _most(run.series.filter(pl.col("name") == "resource.rss"))
     top = layers.sort("memory_bytes", descending=True, maintain_order=True).head(1)
     return {
         **run_cells(run.row),
         "agent": run.row.agent,
-        "model_bytes": _known(told.get("memory_bytes")),
-        "process_bytes": resident or _known(told.get("rss_bytes")),
-        "device_bytes": _known(told.get("device_memory_bytes")),
+        "model_bytes": _positive_bytes(conditions.get("memory_bytes")),
+        "process_bytes": resident or _positive_bytes(conditions.get("rss_bytes")),
+        "device_bytes": _positive_bytes(conditions.get("device_memory_bytes")),
         "board_bytes": _most(own_series(run, "nvml.memory_used")),
         "layers_bytes": int(layers["memory_bytes"].sum()) if layers.height else None,
         "layers": layers.height,
@@ -73,8 +66,8 @@ def _row(run: Run) -> dict[str, Any]:
     }
 
 
-def _known(value: Any) -> int | None:
-    """Return bytes; 0 is what a run says that does not know."""
+def _positive_bytes(value: Any) -> int | None:
+    """Return a value in bytes; a run reports 0 for unknown."""
     return int(value) if isinstance(value, int | float) and value > 0 else None
 
 
@@ -87,22 +80,25 @@ ANALYSIS = Analysis(
     name="memory",
     title="Memory",
     source=(
-        "MLModelScope's memory summary: the most that was sampled beside the run, else what the "
-        "worker noted; layers' as their call allocates. Extremes of one process: no interval."
+        "MLModelScope's memory summary: the maximum of the samples during the run, else the "
+        "worker's own value; of layers the allocation of a call. Extremes of one process: no "
+        "interval."
     ),
     columns=(
         *RUN_COLUMNS,
-        text("agent", "Where it ran."),
-        whole("model_bytes", "What opening and the first run added to the process.", "By"),
-        whole("process_bytes", "The process' resident memory, the most seen.", "By"),
-        whole("device_bytes", "What its framework says it holds on its device.", "By"),
-        whole(
-            "board_bytes", "In use on the whole device, by whomever (NVML), the most seen.", "By"
+        text_column("agent", "The agent that ran it."),
+        int_column(
+            "model_bytes", "Memory that opening and the first run added to the process.", "By"
         ),
-        whole("layers_bytes", "What all layers allocate, each called once.", "By"),
-        whole("layers", "Layers that say their memory."),
-        whole("largest_bytes", "What the layer that allocates most does.", "By"),
-        text("largest", "That layer."),
+        int_column("process_bytes", "Maximum resident memory of the process.", "By"),
+        int_column("device_bytes", "Memory on the device that the framework reports.", "By"),
+        int_column(
+            "board_bytes", "Maximum memory in use on the device by all processes (NVML).", "By"
+        ),
+        int_column("layers_bytes", "Bytes allocated by one call of each layer.", "By"),
+        int_column("layers", "Layers with known memory."),
+        int_column("largest_bytes", "Bytes allocated by the layer that allocates most.", "By"),
+        text_column("largest", "The layer that allocates most."),
     ),
     compute=memory,
     chart=bars(("run", "Run"), ("process_bytes", "Resident memory (bytes)"), facet="agent"),

@@ -1,60 +1,55 @@
-"""Stages: in which third of a model its time, memory, FLOP and bytes lie."""
+"""Stages: the thirds of a model, with their share of its time, memory, FLOP and bytes."""
 
 from typing import Any
 
 import polars as pl
 
 from schemas.analysis import Table
-from services.analyzer.frames import Frames
-from services.analyzer.tables.charts import heat
-from services.analyzer.tables.layer_frames import no_layers
-from services.analyzer.tables.layer_work import (
+from services.analyzer.building.charts import heat
+from services.analyzer.building.layer_work import (
     KERNELS,
     TIME_OF_COLUMN,
     LayerWork,
-    work_doubts,
+    work_warnings,
     works_of,
 )
-from services.analyzer.tables.margins import UNKNOWN, trimmed_margins
-from services.analyzer.tables.table import (
+from services.analyzer.building.margins import UNKNOWN, trimmed_margins
+from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
-    estimate,
-    made,
-    real,
+    estimate_columns,
+    float_column,
+    int_column,
+    make_table,
     run_cells,
     share,
-    text,
-    whole,
+    text_column,
 )
+from services.analyzer.frames.evaluation import Frames
+from services.analyzer.frames.layers import no_layers
 
 STAGES = ("beginning", "middle", "end")
 QUANTITIES = ("time", "memory_bytes", "flops", "moved_bytes")
-_SAID = ("latency", "memory", "FLOP", "memory access")
+_QUANTITY_NAMES = ("latency", "memory", "FLOP", "memory access")
 
 
 def stages(frames: Frames) -> Table:
-    """Return a row a stage: what its layers take, and which quantities it dominates."""
+    """Return a row for each stage: the amounts of its layers, and the quantities it dominates."""
     works = works_of(frames)
     rows = [row for work in works for row in _rows(work)]
-    verdict = _verdict(rows[:3], works[0]) if rows else no_layers(frames)
-    return made(ANALYSIS, rows, verdict, list(work_doubts(frames, works)))
-
-
-def _verdict(rows: list[dict[str, Any]], work: LayerWork) -> str:
-    latency = "latency"
-    if work.time_of == KERNELS:
-        latency = "kernels' latency"
-    elif work.is_launched:
-        latency = "launching"
-    told = [
-        f"{row['dominates'].replace('latency', latency)} in the {row['stage']}"
-        for row in rows
-        if row["dominates"]
-    ]
-    if not told:
-        return f"Layers of {rows[0]['run']} took no time."
-    return f"Where most lies in {rows[0]['run']}: {'; '.join(told)}."
+    verdict = no_layers(frames)
+    if rows:
+        run = rows[0]["run"]
+        latency = "time to launch" if works[0].is_launched else "latency"
+        latency = "kernel latency" if works[0].time_of == KERNELS else latency
+        dominated = [
+            f"most {row['dominates'].replace('latency', latency)} is in the {row['stage']}"
+            for row in rows[:3]
+            if row["dominates"]
+        ]
+        verdict = f"In {run}, {'; '.join(dominated)}."
+        verdict = verdict if dominated else f"Layers of {run} took no time."
+    return make_table(ANALYSIS, rows, verdict, list(work_warnings(frames, works)))
 
 
 def _rows(work: LayerWork) -> list[dict[str, Any]]:
@@ -67,68 +62,62 @@ def _rows(work: LayerWork) -> list[dict[str, Any]]:
     thirds = amounts.select("place", "third")
     spent = work.times.join(thirds, on="place").group_by("third", "query")
     times = trimmed_margins(spent.agg(pl.col("time_ns").sum()), ["third"], "time_ns")
-    found = []
+    rows: list[dict[str, Any]] = []
     for number, stage in enumerate(STAGES):
         part = amounts.filter(pl.col("third") == number)
-        sums = times.get(number, UNKNOWN).cells("time")
-        sums |= {name: _sum(part[name]) for name in QUANTITIES[1:]}
+        sums: dict[str, Any] = times.get(number, UNKNOWN).cells("time")
+        for name in QUANTITIES[1:]:
+            # None where nothing is known.
+            sums[name] = float(part[name].sum()) if part[name].count() else None
         places = part["place"]
-        ends = {"first": places.min(), "last": places.max()}
-        found.append(
-            {
-                **run_cells(work.run.row),
-                "stage": stage,
-                "layers": part.height,
-                "queries": work.queries,
-                **ends,
-                **sums,
-                "time_of": work.time_of,
-            }
-        )
-    return [row | _shares(row, found) for row in found]
-
-
-def _sum(values: pl.Series) -> float | None:
-    """Return a sum, None where nothing is known."""
-    return float(values.sum()) if values.count() else None
-
-
-def _shares(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    cells: dict[str, Any] = {}
-    most = []
-    for name, said in zip(QUANTITIES, _SAID, strict=True):
-        known = [each[name] for each in rows if each[name] is not None]
-        cells[f"share_of_{name.removesuffix('_bytes')}"] = share(row[name], sum(known))
-        first = next((each for each in rows if known and each[name] == max(known)), None)
-        if first is row and max(known) > 0:
-            most.append(said)
-    return cells | {"dominates": ", ".join(most)}
+        cells = {
+            **run_cells(work.run.row),
+            "stage": stage,
+            "layers": part.height,
+            "queries": work.queries,
+            "first": places.min(),
+            "last": places.max(),
+            **sums,
+            "time_of": work.time_of,
+        }
+        rows.append(cells)
+    dominated: list[list[str]] = [[] for _ in rows]
+    for quantity, name in zip(QUANTITIES, _QUANTITY_NAMES, strict=True):
+        known = [row[quantity] for row in rows if row[quantity] is not None]
+        for row in rows:
+            row[f"share_of_{quantity.removesuffix('_bytes')}"] = share(row[quantity], sum(known))
+        if known and max(known) > 0:
+            most = next(at for at, row in enumerate(rows) if row[quantity] == max(known))
+            dominated[most].append(name)
+    return [
+        row | {"dominates": ", ".join(names)} for row, names in zip(rows, dominated, strict=True)
+    ]
 
 
 ANALYSIS = Analysis(
     name="stages",
     title="Stages of a model",
     source=(
-        "XSP IV: layers by index in execution order in thirds, and the third that dominates each "
-        "quantity. Time is the trimmed mean of the layers' sum a query, by their kernels where "
-        "these were traced; memory, FLOP and bytes as shapes tell."
+        "XSP IV: layers in execution order, divided into thirds by their index, and the third that "
+        "dominates each quantity. Time is the trimmed mean of the layers' sum per query, by kernel "
+        "time where kernels were traced; memory, FLOP and bytes are those of the shapes."
     ),
     columns=(
         *RUN_COLUMNS,
-        text("stage", "beginning, middle or end."),
-        whole("layers", "Layers in it."),
-        whole("queries", "Queries that its time is over."),
-        whole("first", "Place of its first layer."),
-        whole("last", "Place of its last layer."),
-        *estimate("time", "Trimmed mean of its layers' summed time a query."),
-        real("memory_bytes", "Bytes that its layers allocate, where they say so.", "By"),
-        real("flops", "Floating-point operations of its layers' shapes, a call.", "FLOP"),
-        real("moved_bytes", "Bytes that its layers read and write, as shapes tell.", "By"),
-        real("share_of_time", "Share of all stages' time.", "1"),
-        real("share_of_memory", "Share of all stages' memory.", "1"),
-        real("share_of_flops", "Share of all stages' FLOP.", "1"),
-        real("share_of_moved", "Share of all stages' bytes read and written.", "1"),
-        text("dominates", "Of which quantities it has most."),
+        text_column("stage", "The third: beginning, middle or end."),
+        int_column("layers", "Layers in the stage."),
+        int_column("queries", "Queries measured."),
+        int_column("first", "Position of its first layer."),
+        int_column("last", "Position of its last layer."),
+        *estimate_columns("time", "Trimmed mean of its layers' summed time per query."),
+        float_column("memory_bytes", "Bytes that its layers allocate, where known.", "By"),
+        float_column("flops", "Floating-point operations of its layers' shapes per call.", "FLOP"),
+        float_column("moved_bytes", "Bytes that its layers read and write, by their shapes.", "By"),
+        float_column("share_of_time", "Share of all stages' time.", "1"),
+        float_column("share_of_memory", "Share of all stages' memory.", "1"),
+        float_column("share_of_flops", "Share of all stages' FLOP.", "1"),
+        float_column("share_of_moved", "Share of all stages' bytes read and written.", "1"),
+        text_column("dominates", "The quantities of which the stage has most."),
         TIME_OF_COLUMN,
     ),
     compute=stages,

@@ -1,4 +1,4 @@
-"""Tail: why the slow queries are slow, part by part against the queries around the median."""
+"""Tail: why slow queries are slow, part by part, compared with queries around the median."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,60 +6,58 @@ from typing import Any
 import polars as pl
 
 from schemas.analysis import Table
-from services.analyzer.frames import LAYER_LEVEL, OPERATOR_LEVEL, Frames, Run
-from services.analyzer.tables.charts import bars
-from services.analyzer.tables.margins import Margin, difference, mean_margin
-from services.analyzer.tables.table import (
+from services.analyzer.building.charts import bars
+from services.analyzer.building.margins import Margin, difference, mean_margin
+from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
-    doubts,
-    estimate,
-    in_percent,
-    in_time,
-    made,
-    real,
+    estimate_columns,
+    float_column,
+    format_share,
+    format_time,
+    int_column,
+    make_table,
     run_cells,
+    run_warnings,
     share,
-    text,
-    whole,
+    text_column,
 )
+from services.analyzer.frames.evaluation import LAYER_LEVEL, OPERATOR_LEVEL, Frames, Run
 
 SLOWEST = 0.01
 TYPICAL = (0.4, 0.6)
 LEAST_QUERIES = 20
-"""Below this many a run has no tail to speak of."""
+"""A run with fewer queries has no tail to explain."""
 MOST_LAYERS = 5
 
 
 def tail(frames: Frames) -> Table:
-    """Return a row a part of a query: its time in slow queries less that in typical ones."""
+    """Return a row for each part of a query: its time in slow queries minus that in typical."""
     rows = [row for run in frames.measured for row in _rows(run)]
     verdict = f"No run has {LEAST_QUERIES} queries: there is no tail to explain."
     if rows:
-        whole_ = rows[0]
-        mine = [r for r in rows if r["run"] == whole_["run"] and r["kind"] in ("wait", "operator")]
-        verdict = f"{_slowest(whole_)} {in_time(whole_['excess'])} more than typical ones"
-        verdict += f"{_where(whole_, mine)}."
-    return made(ANALYSIS, rows, verdict, doubts(frames))
+        query = rows[0]
+        of_run = [row for row in rows if row["run"] == query["run"]]
+        parts = [row for row in of_run if row["kind"] in ("wait", "operator")]
+        verdict = _verdict(query, parts)
+    return make_table(ANALYSIS, rows, verdict, run_warnings(frames))
 
 
-def _where(whole_: dict[str, Any], parts: list[dict[str, Any]]) -> str:
-    """Return the part that has most of the difference, and how much no part has if that is more."""
-    if whole_["excess"] <= 0:
-        return ""
-    top = max(parts, key=lambda row: row["excess"])
-    told = f", {in_percent(top['share'])} of it in {top['part']}" if top["excess"] > 0 else ""
-    rest = 1.0 - sum(row["share"] for row in parts)
-    if rest > max(top["share"], 0.0):
-        told += f"; {in_percent(rest)} lies in nothing that was traced"
-    return told
-
-
-def _slowest(whole_: dict[str, Any]) -> str:
-    count, run = whole_["slow_queries"], whole_["run"]
+def _verdict(query: dict[str, Any], parts: list[dict[str, Any]]) -> str:
+    """Return the excess of slow queries and the part with most of it, or the untraced share."""
+    count, run = query["slow_queries"], query["run"]
+    subject = f"The slowest {count} queries of {run} take on average"
     if count == 1:
-        return f"The slowest query of {run} takes"
-    return f"The slowest {count} queries of {run} take on average"
+        subject = f"The slowest query of {run} takes"
+    verdict = f"{subject} {format_time(query['excess'])} more than typical ones"
+    if query["excess"] > 0:
+        top = max(parts, key=lambda row: row["excess"])
+        if top["excess"] > 0:
+            verdict += f", {format_share(top['share'])} of it in {top['part']}"
+        untraced = 1.0 - sum(row["share"] for row in parts)
+        if untraced > max(top["share"], 0.0):
+            verdict += f"; {format_share(untraced)} of it was not traced"
+    return f"{verdict}."
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:
@@ -68,12 +66,16 @@ def _rows(run: Run) -> list[dict[str, Any]]:
         return []
     rising = frame.sort("latency", "query")
     count = max(round(SLOWEST * frame.height), 1)
-    low, high = (int(each * frame.height) for each in TYPICAL)
-    groups = rising.tail(count)["query"], rising[low:high]["query"]
-    whole_ = _sides(frame.select("query", ns="latency"), groups)
-    parts = [("query", "query", whole_), *((k, n, _sides(f, groups)) for k, n, f in _parts(run))]
-    layers = sorted((p for p in parts if p[0] == "layer"), key=lambda part: -_less(part[2]))
-    kept = [p for p in parts if p[0] != "layer"] + layers[:MOST_LAYERS]
+    low, high = (int(bound * frame.height) for bound in TYPICAL)
+    slow, typical = rising.tail(count)["query"], rising[low:high]["query"]
+    query = "query", "query", frame.select("query", ns="latency")
+    parts = []
+    for kind, name, times in (query, *_parts(run)):
+        margins = _mean_time(times, slow), _mean_time(times, typical)
+        excess = (margins[0].value or 0.0) - (margins[1].value or 0.0)
+        parts.append((kind, name, margins, excess))
+    layers = sorted((part for part in parts if part[0] == "layer"), key=lambda part: -part[3])
+    whole_excess = parts[0][3]
     return [
         {
             **run_cells(run.row),
@@ -82,34 +84,26 @@ def _rows(run: Run) -> list[dict[str, Any]]:
             "queries": frame.height,
             "slow_queries": count,
             "typical_queries": high - low,
-            **slow.cells("slow"),
-            **typical.cells("typical"),
-            **difference(slow, typical).cells("excess"),
-            "share": share(_less((slow, typical)), _less(whole_)),
+            **margins[0].cells("slow"),
+            **margins[1].cells("typical"),
+            **difference(*margins).cells("excess"),
+            "share": share(excess, whole_excess),
         }
-        for kind, name, (slow, typical) in kept
+        for kind, name, margins, excess in (
+            *(part for part in parts if part[0] != "layer"),
+            *layers[:MOST_LAYERS],
+        )
     ]
 
 
-_Sides = tuple[Margin, Margin]
-"""A part's mean time in slow and in typical queries."""
-
-
-def _less(sides: _Sides) -> float:
-    return (sides[0].value or 0.0) - (sides[1].value or 0.0)
-
-
-def _sides(part: pl.DataFrame, groups: tuple[pl.Series, pl.Series]) -> _Sides:
-    """Return mean times of a part (query, ns) in each group; a query without it spent 0 in it."""
-    slow, typical = (
-        group.to_frame("query").join(part, on="query", how="left")["ns"].fill_null(0).to_numpy()
-        for group in groups
-    )
-    return mean_margin(slow), mean_margin(typical)
+def _mean_time(times: pl.DataFrame, queries: pl.Series) -> Margin:
+    """Return the mean time (query, ns) over these queries; a query without it counts 0."""
+    joined = queries.to_frame("query").join(times, on="query", how="left")
+    return mean_margin(joined["ns"].fill_null(0).to_numpy())
 
 
 def _parts(run: Run) -> Iterator[tuple[str, str, pl.DataFrame]]:
-    """Yield waiting, operators and layers: kind, name, and the time of each query in it."""
+    """Yield waiting, operators and layers: kind, name, and the time (query, ns) of each query."""
     frame = run.answered
     due = pl.col("due_ns").fill_null(pl.col("issued_ns"))
     yield "wait", "issued late", frame.select("query", (pl.col("issued_ns") - due).alias("ns"))
@@ -122,35 +116,36 @@ def _parts(run: Run) -> Iterator[tuple[str, str, pl.DataFrame]]:
     operators = run.spans_at(OPERATOR_LEVEL).group_by("query").agg(ns=pl.col("duration_ns").sum())
     if operators.height:
         served = (pl.col("ended_ns") - pl.col("started_ns")).alias("served")
-        rest = frame.select("query", served).join(operators, on="query")
-        yield (
-            "operator",
-            "outside operators",
-            rest.select("query", ns=pl.col("served") - pl.col("ns")),
-        )
+        both = frame.select("query", served).join(operators, on="query")
+        outside = both.select("query", ns=pl.col("served") - pl.col("ns"))
+        yield "operator", "outside operators", outside
 
 
 ANALYSIS = Analysis(
     name="tail",
     title="Why the slow queries are slow",
     source=(
-        f"The slowest {SLOWEST:.0%} of a run's queries, at least one, against those between the "
-        "40th and 60th percentile of latency: mean time in each part, and which part has the "
-        "difference. Layers: the five with most. Intervals are of the mean over queries "
-        "like these, by Student's t; one slow query has none."
+        f"The slowest {SLOWEST:.0%} of a run's queries, at least one, compared with those between "
+        "the 40th and 60th percentile of latency: mean time in each part, and its share of the "
+        "difference. Of layers the five with the largest difference are shown. Intervals are "
+        "those of the mean over queries, by Student's t; one slow query has none."
     ),
     columns=(
         *RUN_COLUMNS,
-        text("kind", "query, wait, operator or layer; operators hold the layers."),
-        text("part", "What of a query it is."),
-        whole("queries", "Queries answered."),
-        whole("slow_queries", "Slow ones among them."),
-        whole("typical_queries", "Typical ones among them."),
-        *estimate("slow", "Mean time in slow queries."),
-        *estimate("typical", "Mean time in typical queries."),
-        *estimate("excess", "Slow less typical; negative where slow ones spend less in it."),
-        real("share", "Share of what slow queries take more.", "1"),
+        text_column(
+            "kind", "Kind of part: query, wait, operator or layer; operators contain layers."
+        ),
+        text_column("part", "Name of the part of a query."),
+        int_column("queries", "Queries answered."),
+        int_column("slow_queries", "Slow queries among them."),
+        int_column("typical_queries", "Typical queries among them."),
+        *estimate_columns("slow", "Mean time in slow queries."),
+        *estimate_columns("typical", "Mean time in typical queries."),
+        *estimate_columns(
+            "excess", "Slow minus typical; negative where slow queries spend less in the part."
+        ),
+        float_column("share", "Share of the excess of the whole query.", "1"),
     ),
     compute=tail,
-    chart=bars(("part", "Part"), ("excess", "Slow less typical (ns)"), "kind", "share"),
+    chart=bars(("part", "Part"), ("excess", "Slow minus typical (ns)"), "kind", "share"),
 )

@@ -1,58 +1,54 @@
 """Layer type distribution (A5): how many layers of each type a model has."""
 
-from typing import Any
-
 import polars as pl
 
 from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.frames import Frames, Run
-from services.analyzer.tables.charts import pie
-from services.analyzer.tables.layer_frames import layers_of, no_layers
-from services.analyzer.tables.stacks import layered_runs
-from services.analyzer.tables.table import (
+from services.analyzer.building.charts import pie
+from services.analyzer.building.stacks import layered_runs
+from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
-    in_percent,
-    made,
-    real,
-    text,
-    trace_doubts,
-    whole,
+    float_column,
+    format_share,
+    int_column,
+    make_table,
+    text_column,
+    trace_warnings,
 )
-from services.analyzer.tables.type_sums import count_rows
+from services.analyzer.building.type_sums import count_rows
+from services.analyzer.frames.evaluation import Frames
+from services.analyzer.frames.layers import layers_of, no_layers
 
 
 def type_distribution(frames: Frames) -> Table:
-    """Return a row a type, the most frequent first in a run."""
-    rows = [row for run in layered_runs(frames) for row in _rows(run)]
+    """Return a row for each run and type, the most frequent first in a run."""
+    ran = (pl.col("queries") > 0).sum().alias("ran")
+    runs = layered_runs(frames)
+    rows = [row for run in runs for row in count_rows(run, layers_of(run), "layers", ran)]
     verdict = no_layers(frames)
     if rows:
         most = rows[0]
         kinds = sum(row["run"] == most["run"] for row in rows)
         verdict = (
             f"{many(most['layers'], 'layer')} {'is' if most['layers'] == 1 else 'are'} "
-            f"{most['type'] or 'of unknown type'}, "
-            f"{in_percent(most['share'])} of all in {most['run']}, which has {many(kinds, 'type')}."
+            f"{most['type'] or 'of unknown type'}, {format_share(most['share'])} of all in "
+            f"{most['run']}, which has {many(kinds, 'type')}."
         )
-    return made(ANALYSIS, rows, verdict, trace_doubts(frames))
-
-
-def _rows(run: Run) -> list[dict[str, Any]]:
-    return count_rows(run, layers_of(run), "layers", (pl.col("queries") > 0).sum().alias("ran"))
+    return make_table(ANALYSIS, rows, verdict, trace_warnings(frames))
 
 
 ANALYSIS = Analysis(
     name="type_distribution",
     id="A5",
     title="Layers by type: how many (A5)",
-    source="XSP A5: layers by type, each layer once. A count of the graph: no interval.",
+    source="XSP A5: layers by type, each layer once, by the graph: no interval.",
     columns=(
         *RUN_COLUMNS,
-        text("type", "The layers' type."),
-        whole("layers", "Layers of it."),
-        whole("ran", "Those of them that some query ran."),
-        real("share", "Share of all layers.", "1"),
+        text_column("type", "Type of the layers."),
+        int_column("layers", "Layers of the type."),
+        int_column("ran", "Layers of the type that some query ran."),
+        float_column("share", "Share of all layers.", "1"),
     ),
     compute=type_distribution,
     chart=pie(("layers", "Layers"), "type"),

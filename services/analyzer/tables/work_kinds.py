@@ -1,30 +1,29 @@
-"""Kinds of work: which share convolution, attention and other kinds of layers have."""
+"""Kinds of work: the share of convolution, attention and other kinds of layers."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from schemas.analysis import Table
-from services.analyzer.frames import Frames
-from services.analyzer.tables.charts import pie
-from services.analyzer.tables.kernel_sums import MOST_UNATTRIBUTED
-from services.analyzer.tables.layer_frames import no_layers
-from services.analyzer.tables.layer_work import (
+from services.analyzer.building.charts import pie
+from services.analyzer.building.kernel_sums import MOST_UNATTRIBUTED
+from services.analyzer.building.layer_work import (
     KERNELS,
     TIME_OF_COLUMN,
     LayerWork,
-    work_doubts,
+    work_warnings,
     works_of,
 )
-from services.analyzer.tables.table import (
+from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
-    in_percent,
-    made,
+    format_share,
+    make_table,
     run_cells,
 )
-from services.analyzer.tables.type_sums import time_columns, time_rows
+from services.analyzer.building.type_sums import time_columns, time_rows
+from services.analyzer.frames.evaluation import Frames
+from services.analyzer.frames.layers import no_layers
 
 _PRODUCTS = (
     r"(?i)gemm|matmul|linear|dense|fullyconnected|inner_?product|einsum|^fc$|"
@@ -39,113 +38,111 @@ KINDS = (
     ("unknown", r"^\s*$"),
     ("other", r""),
 )
-"""Kinds by what `_doing` says of a layer; the first that fits counts."""
+"""Kinds with patterns of a layer's type and primitive; the first that matches counts."""
 _NAMES = [name for name, _ in KINDS]
 _UNKNOWN = _NAMES.index("unknown")
 _COMPILED = r"fusion|^custom-call"
-"""XLA's types that say how a layer was compiled; the last part of its name says what it does."""
+"""XLA's types that only say how a layer was compiled; its name ends with the primitive."""
 _EXP = r"(?:^|[/\"])exp(?:[\" ]|$)"
-_SAID = ("convolution", "attention")
+_IN_VERDICT = ("convolution", "attention")
 _NO_SHARES = {"share_of_layers": None, "share": None}
 
 
 def work_kinds(frames: Frames) -> Table:
-    """Return a row a kind of layer, most time first in a run."""
+    """Return a row for each run and kind of layers, longest time first in a run."""
     works = works_of(frames)
     rows = [row for work in works for row in _rows(work)]
     first = [row for row in rows if row["run"] == rows[0]["run"]]
     verdict = _verdict(first, works[0]) if rows else no_layers(frames)
     unknown = [
-        f"{row['run']}: attention may be there in parts (a softmax before a matrix product), which "
-        "types do not tell from other work: its share is unknown"
+        f"{row['run']}: attention may exist in parts (a softmax before a matrix product), which "
+        "layer types do not identify: its share is unknown"
         for row in rows
         if row["layers"] is None
     ]
-    return made(ANALYSIS, rows, verdict, [*work_doubts(frames, works), *unknown])
+    return make_table(ANALYSIS, rows, verdict, [*work_warnings(frames, works), *unknown])
 
 
 def _verdict(rows: list[dict[str, Any]], work: LayerWork) -> str:
     kinds = {row["kind"]: row for row in rows}
     run = rows[0]["run"]
+    unknown = kinds.get("unknown")
+    is_bound = unknown is not None and (unknown["share_of_layers"] or 0.0) > MOST_UNATTRIBUTED
 
-    def told(share: str) -> str:
-        return ", ".join(f"{name} {_said(kinds, name, share)}" for name in _SAID)
+    def shares(column: str) -> str:
+        """Return the kinds' shares; lower bounds where much time is of unknown kind."""
+        texts = []
+        for name in _IN_VERDICT:
+            row = kinds.get(name)
+            if row is None:
+                text = "unknown" if is_bound else format_share(0.0)
+            elif row["layers"] is None:
+                text = "unknown"
+            else:
+                text = f"{'at least ' if is_bound else ''}{format_share(row[column])}"
+            texts.append(f"{name} {text}")
+        return ", ".join(texts)
 
     if work.time_of == KERNELS:
-        of_predict = f"; of predict {told('share')}" if work.predict_ns else ""
-        return f"Of the kernels' time in {run}: {told('share_of_layers')}{of_predict}."
+        of_predict = f"; of predict: {shares('share')}" if work.predict_ns else ""
+        return f"Of the kernel time in {run}: {shares('share_of_layers')}{of_predict}."
     if work.is_launched:
-        return f"Of predict in {run} launching takes: {told('share')}."
-    return f"Of predict in {run}: {told('share')}."
-
-
-def _said(kinds: Mapping[str, dict[str, Any]], name: str, share: str) -> str:
-    """Return a kind's share, no more than a bound where the kind of much is unknown."""
-    row, unknown = kinds.get(name), kinds.get("unknown")
-    is_much = unknown is not None and (unknown["share_of_layers"] or 0.0) > MOST_UNATTRIBUTED
-    if row is None:
-        return "unknown" if is_much else in_percent(0.0)
-    if row["layers"] is None:
-        return "unknown"
-    return f"{'at least ' if is_much else ''}{in_percent(row[share])}"
-
-
-def _doing() -> pl.Expr:
-    """Return what tells a layer's kind: its type, of XLA's also the primitive in its name."""
-    primitive = pl.col("name").str.extract(r"(?:^|/)(\w+)$").fill_null("")
-    is_compiled = pl.col("type").str.contains(_COMPILED)
-    both = pl.concat_str("type", primitive, separator=" ")
-    return pl.when(is_compiled).then(both).otherwise("type")
+        return f"Of predict in {run}, time to launch: {shares('share')}."
+    return f"Of predict in {run}: {shares('share')}."
 
 
 def _rows(work: LayerWork) -> list[dict[str, Any]]:
-    ran = work.layers.with_columns(_doing().alias("doing"))
+    # The type of a layer; for XLA also the primitive in its name.
+    primitive = pl.col("name").str.extract(r"(?:^|/)(\w+)$").fill_null("")
+    both = pl.concat_str("type", primitive, separator=" ")
+    is_compiled = pl.col("type").str.contains(_COMPILED)
+    operation = pl.when(is_compiled).then(both).otherwise("type").alias("operation")
+    layers = work.layers.with_columns(operation)
     number = pl.lit(len(KINDS) - 1)
     for place, (_, pattern) in reversed(list(enumerate(KINDS[:-1]))):
-        number = pl.when(pl.col("doing").str.contains(pattern)).then(place).otherwise(number)
-    of_place = ran.select("place", number.cast(pl.Int64).alias("kind"))
-    lost = pl.DataFrame({"place": [None], "kind": [_UNKNOWN]}, schema=of_place.schema)
-    rows = time_rows(work, pl.concat([of_place, lost]), "kind", _NAMES)
-    return [{**row, "time_of": work.time_of} for row in [*rows, *_in_parts(work, ran, of_place)]]
+        number = pl.when(pl.col("operation").str.contains(pattern)).then(place).otherwise(number)
+    of_place = layers.select("place", number.cast(pl.Int64).alias("kind"))
+    no_layer = pl.DataFrame({"place": [None], "kind": [_UNKNOWN]}, schema=of_place.schema)
+    rows = time_rows(work, pl.concat([of_place, no_layer]), "kind", _NAMES)
+    if 0 not in of_place["kind"] and _may_have_attention(layers):
+        unknown = dict.fromkeys(("layers", "queries", "time", "time_low", "time_high"))
+        attention = {"kind": KINDS[0][0], **unknown, **_NO_SHARES}
+        rows.append({**run_cells(work.run.row), **attention})
+    return [{**row, "time_of": work.time_of} for row in rows]
 
 
-def _is_softmax() -> pl.Expr:
-    """Say which layers are a softmax; XLA has no such, but its exp beside a greatest value."""
-    made_of = pl.concat_str("name", "original", separator=" ")
-    in_parts = made_of.str.contains(_EXP) & made_of.str.contains("reduce_max").any()
-    return pl.col("doing").str.contains(r"(?i)softmax") | in_parts
+def _may_have_attention(layers: pl.DataFrame) -> bool:
+    """Return whether attention may exist in parts: a softmax before a matrix product.
 
-
-def _in_parts(work: LayerWork, ran: pl.DataFrame, of_place: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return attention's row where it may be there in parts: a softmax before a matrix product."""
-    if 0 in of_place["kind"]:
-        return []
-    products = ran.filter(pl.col("doing").str.contains(_PRODUCTS))["place"]
-    softmaxes = ran.filter(_is_softmax())["place"]
+    XLA has no softmax, but an exp beside a reduce_max.
+    """
+    sources = pl.concat_str("name", "original", separator=" ")
+    in_parts = sources.str.contains(_EXP) & sources.str.contains("reduce_max").any()
+    is_softmax = pl.col("operation").str.contains(r"(?i)softmax") | in_parts
+    products = layers.filter(pl.col("operation").str.contains(_PRODUCTS))["place"]
+    softmaxes = layers.filter(is_softmax)["place"]
     if not len(softmaxes) or not len(products):
-        return []
-    if int(softmaxes.min()) > int(products.max()):  # type: ignore[arg-type]
-        return []
-    unknown = dict.fromkeys(("layers", "queries", "time", "time_low", "time_high"))
-    return [{**run_cells(work.run.row), "kind": KINDS[0][0], **unknown, **_NO_SHARES}]
+        return False
+    return int(softmaxes.min()) <= int(products.max())  # type: ignore[arg-type]
 
 
 ANALYSIS = Analysis(
     name="work_kinds",
     title="Convolution, attention and other kinds of layers",
     source=(
-        "XSP IV: convolution's share of a model's latency, here of every kind; kinds are told by "
-        "the layers' types. Trimmed mean over queries of the kind's summed kernels where these "
-        "were traced, whose share is of the untraced predict, as in A15; else of its summed spans."
+        "XSP IV: convolution's share of a model's latency, here for every kind, by the layers' "
+        "types. Trimmed mean over queries of the kind's summed kernel time where kernels were "
+        "traced, with its share of the untraced predict as in A15; else of its summed spans."
     ),
     columns=(
         *RUN_COLUMNS,
         *time_columns(
             "kind",
-            "attention, convolution, matrix product, normalisation, pooling, other or unknown.",
+            "Kind of layers: attention, convolution, matrix product, normalisation, pooling, "
+            "other or unknown.",
         ),
         TIME_OF_COLUMN,
     ),
     compute=work_kinds,
-    chart=pie(("time", "Time a query (ns)"), "kind"),
+    chart=pie(("time", "Time per query (ns)"), "kind"),
 )

@@ -1,15 +1,13 @@
-"""The page of one evaluation: state, request, runs, tables."""
+"""The page of one evaluation: state, request, runs, tables. Pure."""
 
 import json
-from collections.abc import Sequence
 
-from mlscope.client.story import ENDED
+from mlscope.evaluation.fold import ENDED
 from schemas.analysis import Tables
-from schemas.request import Evaluate
 from schemas.status import EvaluationStatus, RunStatus
-from services.gateway.pages.evaluations import state_of, when
+from services.gateway.pages.evaluations import state_of, time_text
+from services.gateway.pages.frame import page, pairs
 from services.gateway.pages.markup import Markup, element
-from services.gateway.pages.plain import page, pairs
 from services.gateway.pages.tables import sections_of
 
 _RUN_HEADS = (
@@ -29,18 +27,38 @@ _RUN_HEADS = (
 
 
 def evaluation_page(status: EvaluationStatus, tables: Tables, note: str = "") -> str:
-    """Return the page; while the evaluation runs its script keeps it up to date."""
+    """Return the page of an evaluation; its script keeps it up to date during the evaluation.
+
+    `status`: its state; `tables`: its results; `note`: why tables are missing, if they are.
+    """
     is_live = status.state not in ENDED
+    progress = element(
+        "p",
+        element("span", "waiting for updates" if is_live else "", id="progress"),
+        " ",
+        element("span", "", id="gap"),
+        role="status",
+        hidden=not is_live,
+        data_runs=str(len(status.runs)),
+    )
+    head = element("tr", *(element("th", name) for name in _RUN_HEADS))
+    rows = element("tbody", *(_run_row(run) for run in status.runs), id="runs")
+    runs = element("div", element("table", element("thead", head), rows), class_="wide runs")
+    request: Markup | str = ""
+    if status.request:
+        fields = status.request.model_dump(mode="json", exclude_defaults=True)
+        body = element("pre", json.dumps(fields, indent=2))
+        request = element("details", element("summary", "Request"), body)
     return page(
         f"{status.model} {status.evaluation}",
         element(
             "article",
             element("h1", status.model or status.evaluation),
-            _facts_of(status),
-            _progress(status, is_live),
+            _properties(status),
+            progress,
             element("h2", "Runs"),
-            _runs(status.runs),
-            _request(status.request) if status.request else "",
+            runs,
+            request,
             element("p", note, class_="note") if note else "",
             *sections_of(tables),
             id="evaluation",
@@ -51,46 +69,23 @@ def evaluation_page(status: EvaluationStatus, tables: Tables, note: str = "") ->
     )
 
 
-def _facts_of(status: EvaluationStatus) -> Markup:
-    refusals = [element("li", f"{each.agent}: {each.reason}") for each in status.refusals]
+def _properties(status: EvaluationStatus) -> Markup:
+    refusals = [element("li", f"{refusal.agent}: {refusal.reason}") for refusal in status.refusals]
     state = element("span", state_of(status.state), id="state")
+    framework = f"{status.framework} on {status.device}" if status.framework else ""
     return pairs(
         ("State", state),
         ("Cause", element("span", status.cause, id="cause")),
-        ("Requested", when(status.requested_ns)),
-        ("Framework", element("span", _framework(status), id="framework")),
+        ("Requested", time_text(status.requested_ns)),
+        ("Framework", element("span", framework, id="framework")),
         ("Labels", ", ".join(f"{name}={value}" for name, value in status.labels.items())),
         ("Agents", element("span", ", ".join(status.agents), id="agents")),
-        ("Not on", element("ul", *refusals) if refusals else ""),
+        ("Unsuitable agents", element("ul", *refusals) if refusals else ""),
         ("Evaluation", element("code", status.evaluation)),
     )
 
 
-def _framework(status: EvaluationStatus) -> str:
-    return f"{status.framework} on {status.device}" if status.framework else ""
-
-
-def _progress(status: EvaluationStatus, is_live: bool) -> Markup:
-    text = "waiting for news" if is_live else ""
-    return element(
-        "p",
-        element("span", text, id="progress"),
-        " ",
-        element("span", "", id="gap"),
-        role="status",
-        hidden=not is_live,
-        data_runs=str(len(status.runs)),
-    )
-
-
-def _runs(runs: Sequence[RunStatus]) -> Markup:
-    head = element("tr", *(element("th", name) for name in _RUN_HEADS))
-    rows = [_run(run) for run in runs]
-    table = element("table", element("thead", head), element("tbody", *rows, id="runs"))
-    return element("div", table, class_="wide runs")
-
-
-def _run(run: RunStatus) -> Markup:
+def _run_row(run: RunStatus) -> Markup:
     cells = (
         run.run,
         run.scenario,
@@ -111,9 +106,3 @@ def _run(run: RunStatus) -> Markup:
         data_run=run.run,
         data_attempt=str(run.attempt),
     )
-
-
-def _request(request: Evaluate) -> Markup:
-    fields = request.model_dump(mode="json", exclude_defaults=True)
-    body = json.dumps(fields, indent=2)
-    return element("details", element("summary", "Request"), element("pre", body))

@@ -1,4 +1,4 @@
-"""The list of evaluations."""
+"""The page with the list of evaluations. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -6,38 +6,33 @@ from types import MappingProxyType
 from typing import get_args
 
 from schemas.status import EvaluationStatus, State
+from services.gateway.pages.frame import page, search_form
 from services.gateway.pages.markup import Markup, element
-from services.gateway.pages.plain import page, search_form
 
-_SOUGHT: Mapping[str, str] = MappingProxyType(
+_SEARCH_FIELDS: Mapping[str, str] = MappingProxyType(
     {"model": "Model", "framework": "Framework", "agent": "Agent", "label": "Label"}
 )
-"""What the form asks for; an address may have every name of `services.gateway.constraints`."""
+"""What the form asks for; an address may have every name of `services.gateway.query_parameters`."""
 
 
-def evaluations_page(found: Sequence[EvaluationStatus], asked: Mapping[str, str]) -> str:
-    """Return the newest evaluations that fit what was asked (a query), newest first."""
-    parts: list[Markup] = [element("h1", "Evaluations"), _form(asked)]
-    if found:
+def evaluations_page(evaluations: Sequence[EvaluationStatus], query: Mapping[str, str]) -> str:
+    """Return the page of `evaluations`, which match `query`, newest first."""
+    texts = {name: (label, query.get(name, "")) for name, label in _SEARCH_FIELDS.items()}
+    states = {"state": ("State", query.get("state", ""), get_args(State))}
+    parts = [element("h1", "Evaluations"), search_form("/evaluations", texts, states)]
+    if evaluations:
         heads = ("Evaluation", "Model", "Framework", "State", "Requested", "Agents")
         head = element("tr", *(element("th", name) for name in heads))
-        rows = element("tbody", *(_row(each) for each in found))
+        rows = element("tbody", *(_row(status) for status in evaluations))
         table = element("table", element("thead", head), rows)
         parts.append(element("div", table, class_="wide"))
-    elif any(asked.values()):
-        every = element("a", "every evaluation", href="/evaluations")
-        parts.append(element("p", "None that fits; ", every))
+    elif any(query.values()):
+        link = element("a", "Show all evaluations", href="/evaluations")
+        parts.append(element("p", "No evaluation matches. ", link))
     else:
-        hint = element("code", "mlscope run efficientnet-lite0")
-        parts.append(element("p", "None yet: ", hint))
+        command = element("code", "mlscope run efficientnet-lite0")
+        parts.append(element("p", "There are no evaluations yet. Start one: ", command))
     return page("Evaluations", *parts)
-
-
-def _form(asked: Mapping[str, str]) -> Markup:
-    texts = {name: (label, asked.get(name, "")) for name, label in _SOUGHT.items()}
-    return search_form(
-        "/evaluations", texts, {"state": ("State", asked.get("state", ""), get_args(State))}
-    )
 
 
 def _row(status: EvaluationStatus) -> Markup:
@@ -49,18 +44,18 @@ def _row(status: EvaluationStatus) -> Markup:
         element("td", status.model),
         element("td", status.framework),
         element("td", state_of(status.state)),
-        element("td", when(status.requested_ns)),
+        element("td", time_text(status.requested_ns)),
         element("td", ", ".join(status.agents)),
     )
 
 
 def state_of(state: str) -> Markup:
-    """Return a state as a mark: its word, with a colour beside."""
+    """Return a state as text with a colour."""
     return element("span", state, class_=f"state {state}")
 
 
-def when(epoch_ns: int) -> str:
-    """Return a time as UTC to the second, '' for none."""
+def time_text(epoch_ns: int) -> str:
+    """Return a time as UTC to the second, '' for 0."""
     if not epoch_ns:
         return ""
     return f"{datetime.fromtimestamp(epoch_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"

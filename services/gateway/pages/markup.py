@@ -1,4 +1,4 @@
-"""HTML without a template language: `element("a", "text", href="/")`, escaped by construction."""
+"""HTML without a template language: `element("a", "text", href="/")` escapes its text. Pure."""
 
 from collections.abc import Iterable
 from html import escape
@@ -7,7 +7,7 @@ _VOID = frozenset({"meta", "link", "input", "br"})
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is HTML and needs no escaping."""
 
     __slots__ = ()
 
@@ -16,23 +16,25 @@ Part = str | Iterable[str]
 
 
 def element(tag: str, /, *parts: Part, **attributes: str | bool | None) -> Markup:
-    """Return an element; a trailing underscore of an attribute's name is dropped.
+    """Return an element `tag` with `parts` inside.
 
-    Attributes that are None or False are left out, True has no value; `_` is `-` in names.
+    Names of `attributes` lose a trailing underscore, and `_` becomes `-`. Attributes that are None
+    or False are omitted; True stands for an attribute without value.
     """
-    shown = "".join(_attribute(key, value) for key, value in attributes.items())
-    if tag in _VOID:
-        return Markup(f"<{tag}{shown}>")
-    return Markup(f"<{tag}{shown}>{_inside(parts)}</{tag}>")
+    attribute_texts = []
+    for key, value in attributes.items():
+        name = key.rstrip("_").replace("_", "-")
+        if value is True:
+            attribute_texts.append(f" {name}")
+        elif isinstance(value, str):
+            attribute_texts.append(f' {name}="{escape(value)}"')
+    start = f"<{tag}{''.join(attribute_texts)}>"
+    return Markup(start if tag in _VOID else f"{start}{''.join(map(_escaped, parts))}</{tag}>")
 
 
 def text_of(*parts: Part) -> Markup:
-    """Return parts one after the other, escaped where they are plain text."""
-    return Markup(_inside(parts))
-
-
-def _inside(parts: Iterable[Part]) -> str:
-    return "".join(_escaped(part) for part in parts)
+    """Return the concatenated parts, escaped unless they are markup."""
+    return Markup("".join(map(_escaped, parts)))
 
 
 def _escaped(part: Part) -> str:
@@ -40,11 +42,4 @@ def _escaped(part: Part) -> str:
         return part
     if isinstance(part, str):
         return escape(part)
-    return "".join(_escaped(each) for each in part)
-
-
-def _attribute(key: str, value: str | bool | None) -> str:
-    if value is None or value is False:
-        return ""
-    name = key.rstrip("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{escape(value)}"'
+    return "".join(_escaped(inner) for inner in part)

@@ -1,4 +1,4 @@
-"""The catalog's models: those that fit a search, and one manifest whole."""
+"""The pages of the catalog's models: those that match a search, and one manifest. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from urllib.parse import quote, urlencode
 
 import yaml
 
-from mlscope.client.quantities import counted, shown
-from mlscope.manifests.figures import Figures, figures_of
+from mlscope.manifests.figures import figures_of
 from mlscope.manifests.variants import frameworks_of
+from mlscope.quantities import counted, shown
 from schemas.manifest import ModelManifest
+from services.gateway.pages.frame import page, pairs, search_form
 from services.gateway.pages.markup import Markup, element
-from services.gateway.pages.plain import page, pairs, search_form
 
-ON_A_PAGE = 100
+PAGE_SIZE = 100
 
 _HEADS: Mapping[str, str] = MappingProxyType(
     {
@@ -29,104 +29,109 @@ _HEADS: Mapping[str, str] = MappingProxyType(
 )
 _NUMBERS = ("accuracy", "parameters", "size")
 SORTS = tuple(_HEADS)
-"""What models may be sorted by: names upwards, numbers downwards."""
+"""Sort keys of models: names ascending, numbers descending."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is sought: words anywhere, a task, a framework; sorted how; which page, from 1."""
+    """Terms to find anywhere, a task, a framework, a sort key, and a page from 1."""
 
-    words: str = ""
+    terms: str = ""
     task: str = ""
     framework: str = ""
     sort: str = "name"
     page: int = 1
 
     def address(self, **changes: Any) -> str:
-        """Return the address of this search with changes."""
-        now = {"q": self.words, "task": self.task, "framework": self.framework, "sort": self.sort}
-        told = {**now, "page": self.page, **changes}
-        plain = {"sort": "name", "page": 1}
-        query = {k: v for k, v in told.items() if v and v != plain.get(k)}
+        """Return the address of this search with changed parameters."""
+        parameters = {
+            "q": self.terms,
+            "task": self.task,
+            "framework": self.framework,
+            "sort": self.sort,
+            "page": self.page,
+            **changes,
+        }
+        defaults = {"sort": "name", "page": 1}
+        query = {
+            name: value
+            for name, value in parameters.items()
+            if value and value != defaults.get(name)
+        }
         return f"/models?{urlencode(query)}" if query else "/models"
 
 
-def fitting(models: Iterable[ModelManifest], search: Search) -> list[ModelManifest]:
-    """Return the models that hold every word, in the search's order; hidden ones never."""
-    words = search.words.casefold().split()
-    found = [
-        model
-        for model in models
-        if not model.hidden
-        and search.task in ("", model.task)
-        and search.framework in ("", *(need.name for need in frameworks_of(model)))
-        and all(word in _told(model) for word in words)
-    ]
-    by_name = sorted(found, key=lambda model: (model.name, model.version))
-    return sorted(by_name, key=lambda model: _rank(model, search.sort))
+def matching_models(models: Iterable[ModelManifest], search: Search) -> list[ModelManifest]:
+    """Return the models that contain every term, in the order of `search`; never hidden ones."""
+    terms = search.terms.casefold().split()
 
+    def matches(model: ModelManifest) -> bool:
+        frameworks = _framework_names(model)
+        if search.task not in ("", model.task) or search.framework not in ("", *frameworks):
+            return False
+        texts = (model.name, model.task, model.description, model.license, *frameworks)
+        text = " ".join((*texts, *map(str, model.attributes.values()))).casefold()
+        return all(term in text for term in terms)
 
-def _told(model: ModelManifest) -> str:
-    parts = (model.name, model.task, model.description, model.license, *_frameworks(model))
-    return " ".join((*parts, *map(str, model.attributes.values()))).casefold()
+    def rank(model: ModelManifest) -> tuple[bool, float | str]:
+        """Return the sort key; models without a number come last."""
+        figures = figures_of(model)
+        numbers = {
+            "accuracy": figures.accuracy,
+            "parameters": figures.parameters,
+            "size": figures.size_bytes,
+        }
+        if search.sort in numbers:
+            number = numbers[search.sort]
+            return number is None, -(number or 0)
+        texts = {"task": model.task, "framework": model.framework.name}
+        return False, texts.get(search.sort, "")
 
-
-def _rank(model: ModelManifest, sort: str) -> tuple[bool, float | str]:
-    """Return a place in the order; what is not known comes last."""
-    figures = figures_of(model)
-    numbers = {
-        "accuracy": figures.accuracy,
-        "parameters": figures.parameters,
-        "size": figures.size_bytes,
-    }
-    if sort in numbers:
-        number = numbers[sort]
-        return number is None, -(number or 0)
-    texts = {"task": model.task, "framework": model.framework.name}
-    return False, texts.get(sort, "")
+    matching = [model for model in models if not model.hidden and matches(model)]
+    by_name = sorted(matching, key=lambda model: (model.name, model.version))
+    return sorted(by_name, key=rank)
 
 
 def models_page(models: Sequence[ModelManifest], search: Search) -> str:
-    """Return the models that fit, a hundred a page."""
-    found = fitting(models, search)
-    first = (search.page - 1) * ON_A_PAGE
-    part = found[first : first + ON_A_PAGE]
-    heads = (_head(name, text, search) for name, text in _HEADS.items())
-    rows = element("tbody", *(_row(model) for model in part))
-    table = element("table", element("thead", element("tr", *heads)), rows)
-    place = f"{first + 1} to {first + len(part)} of {len(found)}" if part else "none that fits"
-    return page(
-        "Models",
-        element("h1", "Models"),
-        _form(models, search),
-        element("p", f"{place}. Figures are their sources', not measured here.", class_="soft"),
-        element("div", table, class_="wide models") if part else "",
-        _pages(len(found), search),
-    )
-
-
-def _form(models: Sequence[ModelManifest], search: Search) -> Markup:
-    shown_models = [model for model in models if not model.hidden]
-    tasks = sorted({model.task for model in shown_models} - {""})
-    frameworks = sorted({need.name for model in shown_models for need in frameworks_of(model)})
-    return search_form(
+    """Return a page of the models that match `search`, at most `PAGE_SIZE`."""
+    matching = matching_models(models, search)
+    first = (search.page - 1) * PAGE_SIZE
+    shown_models = matching[first : first + PAGE_SIZE]
+    visible = [model for model in models if not model.hidden]
+    tasks = sorted({model.task for model in visible} - {""})
+    frameworks = sorted({name for model in visible for name in _framework_names(model)})
+    form = search_form(
         "/models",
-        {"q": ("Words", search.words)},
+        {"q": ("Search for", search.terms)},
         {
             "task": ("Task", search.task, tasks),
             "framework": ("Framework", search.framework, frameworks),
         },
     )
+    heads = (_head(name, text, search) for name, text in _HEADS.items())
+    rows = element("tbody", *(_row(model) for model in shown_models))
+    table = element("table", element("thead", element("tr", *heads)), rows)
+    last = first + len(shown_models)
+    count = f"{first + 1} to {last} of {len(matching)}" if shown_models else "No model matches"
+    note = f"{count}. Figures are quoted from their sources, not measured by mlscope."
+    return page(
+        "Models",
+        element("h1", "Models"),
+        form,
+        element("p", note, class_="soft"),
+        element("div", table, class_="wide models") if shown_models else "",
+        _page_links(len(matching), search),
+    )
 
 
 def _head(name: str, text: str, search: Search) -> Markup:
     link = element("a", text, href=search.address(sort=name, page=1))
-    is_sorted = "descending" if name in _NUMBERS else "ascending"
+    order = "descending" if name in _NUMBERS else "ascending"
     return element(
         "th",
         link,
         class_="number" if name in _NUMBERS else None,
-        aria_sort=is_sorted if name == search.sort else None,
+        aria_sort=order if name == search.sort else None,
     )
 
 
@@ -138,35 +143,37 @@ def _row(model: ModelManifest) -> Markup:
         "tr",
         element("td", link, element("small", model.version, class_="beside")),
         element("td", model.task),
-        element("td", ", ".join(_frameworks(model))),
-        element("td", *_accuracy(model, figures), class_="number"),
+        element("td", ", ".join(_framework_names(model))),
+        element("td", *_accuracy(model), class_="number"),
         element("td", counted(figures.parameters), class_="number"),
         element("td", f"≈ {size}" if figures.is_size_guessed else size, class_="number"),
     )
 
 
-def _frameworks(model: ModelManifest) -> list[str]:
+def _framework_names(model: ModelManifest) -> list[str]:
     return [need.name for need in frameworks_of(model)]
 
 
-def _accuracy(model: ModelManifest, figures: Figures) -> tuple[str, Markup | str]:
+def _accuracy(model: ModelManifest) -> tuple[str, Markup | str]:
+    """Return the accuracy and its source; for random weights that there is none."""
+    figures = figures_of(model)
     if figures.accuracy is None:
         is_random = model.model.weights == "random"
         return shown(None), element("small", "random weights") if is_random else ""
     return f"{figures.accuracy:.4g}", element("small", figures.source())
 
 
-def _pages(count: int, search: Search) -> Markup | str:
-    last = -(-count // ON_A_PAGE)
+def _page_links(count: int, search: Search) -> Markup | str:
+    last = -(-count // PAGE_SIZE)
     if last < 2:
         return ""
     links = [
         element("a", text, href=search.address(page=number))
-        for text, number in (("Before", search.page - 1), ("Next", search.page + 1))
+        for text, number in (("Previous", search.page - 1), ("Next", search.page + 1))
         if 1 <= number <= last
     ]
-    told = f"Page {search.page} of {last} "
-    return element("p", told, *((link, " ") for link in links), class_="pages")
+    position = f"Page {search.page} of {last} "
+    return element("p", position, *((link, " ") for link in links), class_="pages")
 
 
 def address_of(model: ModelManifest) -> str:
@@ -175,8 +182,7 @@ def address_of(model: ModelManifest) -> str:
 
 
 def model_page(model: ModelManifest) -> str:
-    """Return one model: what it is, how to run it, its manifest as published."""
-    figures = figures_of(model)
+    """Return the page of one model: its properties, how to run it, and its manifest."""
     manifest = yaml.safe_dump(
         {"kind": model.kind, **model.model_dump(mode="json", exclude_defaults=True)},
         sort_keys=False,
@@ -184,20 +190,20 @@ def model_page(model: ModelManifest) -> str:
         width=100,
     )
     name = quote(model.name, safe="")
-    accuracy, where = _accuracy(model, figures)
-    run = f"mlscope run {model.name}:{model.version}"
+    frameworks = ", ".join(f"{need.name} {need.version}" for need in frameworks_of(model))
+    evaluations = element("a", "evaluations of this model", href=f"/evaluations?model={name}")
     return page(
         f"{model.name} {model.version}",
         element("h1", f"{model.name} {model.version}"),
         element("p", model.description) if model.description else "",
         pairs(
             ("Task", model.task),
-            ("Frameworks", ", ".join(f"{n.name} {n.version}" for n in frameworks_of(model))),
-            ("Accuracy", (accuracy, where)),
-            ("Parameters", counted(figures.parameters)),
+            ("Frameworks", frameworks),
+            ("Accuracy", _accuracy(model)),
+            ("Parameters", counted(figures_of(model).parameters)),
             ("Licence", model.license),
-            ("Run it", element("code", run)),
-            ("History", element("a", "its evaluations", href=f"/evaluations?model={name}")),
+            ("Run it", element("code", f"mlscope run {model.name}:{model.version}")),
+            ("Evaluations", evaluations),
         ),
         element("h2", "Manifest"),
         element("p", element("a", "as JSON", href=f"/api/models/{name}")),

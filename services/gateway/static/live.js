@@ -1,12 +1,12 @@
-// Keeps an evaluation's page up to date from server-sent events; the page is whole without it.
-// One EventSource a page, closed while the tab is hidden: HTTP/1.1 allows six connections.
+// Keeps an evaluation's page up to date with server-sent events; without it the page is complete
+// but static. The EventSource is closed while the tab is hidden: HTTP/1.1 allows six connections.
 
 const article = document.getElementById("evaluation");
 const evaluation = article?.dataset.evaluation;
 let source = null;
 let lastId = "";
 
-/** A latency in ns as people read it. */
+/** Return a latency in ns as text with a suitable unit. */
 function duration(ns) {
   if (ns < 0) return "";
   const [factor, unit] = ns >= 1e9 ? [1e9, "s"] : ns >= 1e6 ? [1e6, "ms"] : ns >= 1e3 ? [1e3, "µs"] : [1, "ns"];
@@ -21,25 +21,25 @@ function mark(state) {
 }
 
 function set(id, text) {
-  const place = document.getElementById(id);
-  if (place && text !== undefined) place.textContent = text;
+  const field = document.getElementById(id);
+  if (field && text !== undefined) field.textContent = text;
 }
 
 function notes(run) {
   return [run.cause, run.level_note, ...run.caveats].filter(Boolean).join("; ");
 }
 
-/** Whether a row's counts are of an attempt before this one; from then on they are of this one. */
+/** Tell whether a row has the counts of an earlier attempt, and note the new attempt in it. */
 function isNewAttempt(row, attempt) {
   const isNew = attempt > Number(row.dataset.attempt ?? 0);
   if (isNew) row.dataset.attempt = attempt;
   return isNew;
 }
 
-/** Write a run's row, made when it is new. Columns as in pages/evaluation.py. */
+/** Update a run's row, or add it. The columns are those of pages/evaluation.py. */
 function showRun(run) {
   const body = document.getElementById("runs");
-  let row = [...body.children].find((each) => each.dataset.run === run.run);
+  let row = [...body.children].find((candidate) => candidate.dataset.run === run.run);
   if (!row) {
     row = body.insertRow();
     row.dataset.run = run.run;
@@ -53,32 +53,32 @@ function showRun(run) {
 
 function showState(event) {
   lastId = event.lastEventId || lastId;
-  const told = JSON.parse(event.data);
-  document.getElementById("state").replaceChildren(mark(told.state));
-  set("cause", told.cause);
-  set("agents", told.agents?.join(", "));
-  if (told.framework) set("framework", `${told.framework} on ${told.device}`);
-  for (const run of told.runs ?? []) showRun(run);
+  const update = JSON.parse(event.data);
+  document.getElementById("state").replaceChildren(mark(update.state));
+  set("cause", update.cause);
+  set("agents", update.agents?.join(", "));
+  if (update.framework) set("framework", `${update.framework} on ${update.device}`);
+  for (const run of update.runs ?? []) showRun(run);
   const ended = document.querySelectorAll("#runs .recorded, #runs .failed, #runs .incomplete").length;
   const all = document.querySelectorAll("#runs tr").length;
-  set("progress", `${told.happened} · ${ended} of ${all} runs recorded`);
+  set("progress", `${update.happened} · ${ended} of ${all} runs recorded`);
 }
 
-/** Columns, one row a run. */
+/** Update the counts of all runs; the event has columns with an entry for each run. */
 function showProgress(event) {
-  const told = JSON.parse(event.data);
-  told.run.forEach((run, index) => {
+  const update = JSON.parse(event.data);
+  update.run.forEach((run, index) => {
     const row = document.querySelector(`#runs tr[data-run="${CSS.escape(run)}"]`);
-    const attempt = told.attempt[index];
+    const attempt = update.attempt[index];
     if (!row || attempt < Number(row.dataset.attempt ?? 0)) return;
     const isNew = isNewAttempt(row, attempt);
-    const values = { 6: told.answered, 7: told.failed, 8: told.spans };
+    const values = { 6: update.answered, 7: update.failed, 8: update.spans };
     for (const [column, counts] of Object.entries(values)) {
-      const shown = isNew ? 0 : Number(row.cells[column].textContent);
-      row.cells[column].textContent = Math.max(counts[index], shown);
+      const current = isNew ? 0 : Number(row.cells[column].textContent);
+      row.cells[column].textContent = Math.max(counts[index], current);
     }
-    row.cells[9].textContent = duration(told.p50_ns[index]);
-    row.cells[10].textContent = duration(told.p99_ns[index]);
+    row.cells[9].textContent = duration(update.p50_ns[index]);
+    row.cells[10].textContent = duration(update.p99_ns[index]);
   });
 }
 
@@ -87,7 +87,7 @@ function showGap(event) {
   set("gap", `updates ${from} to ${to} were skipped: this page was too slow`);
 }
 
-/** The record: the same page, as the server writes it now. */
+/** Replace the page by its final version from the server. */
 async function showRecord() {
   close();
   const response = await fetch(location.href);

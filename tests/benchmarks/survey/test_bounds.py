@@ -18,11 +18,12 @@ from benchmarks.survey.listed import Listed
 from schemas.level import Level
 from schemas.plan import OfflinePlan, Subject
 from schemas.run import Ceiling, RunCompleted
-from services.agent import roofs as keeping
-from services.agent.ceilings import Roof
-from services.agent.group import Group, Outcome
+from services.agent.host import roofs as keeping
+from services.agent.link.messages import Outcome
+from services.agent.machine.roofline.ceilings import Roof
+from services.agent.worker.group import Group
 
-pytestmark = pytest.mark.xdist_group("survey")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("survey")]
 ONE = {0: Ceiling(measured=2.0, method="told")}
 
 
@@ -112,7 +113,7 @@ def test_runs_of_layers_are_told_their_devices_roof(
         measured.append(asked)
         return Roof("cpu", "C", {"float32": ONE}, ONE)
 
-    monkeypatch.setattr(keeping, "measured_apart", measure)
+    monkeypatch.setattr(keeping, "measure_in_process", measure)
     outcomes = []
     for name in ("one", "two"):
         path = tmp_path / f"{name}.bundle"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.survey.counts import METRICS, read, summed
-from services.agent.collectors.errors import ReportUnreadable
-from services.agent.collectors.ncu_metrics import DURATION, OCCUPANCY, READ_BYTES, WRITTEN_BYTES
-from services.agent.collectors.ncu_report import CountedKernel
+from mlscope.importing.errors import ReportUnreadable
+from mlscope.importing.ncu.metrics import DURATION, OCCUPANCY, READ_BYTES, WRITTEN_BYTES
+from mlscope.importing.ncu.report import CountedKernel
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("pytorch")

@@ -20,7 +20,7 @@ from benchmarks.survey.subjects import net_named
 from benchmarks.survey.tables import optimum
 from schemas.agent import Announcement, CollectorFacts, Hardware, Runtime
 from schemas.level import Level
-from services.analyzer.frames import Frames
+from services.analyzer.frames.evaluation import Frames
 from services.analyzer.tables.kernels_by_model import ANALYSIS as KERNELS_BY_MODEL
 from tests.gpu.recordings import recorded_bundle
 

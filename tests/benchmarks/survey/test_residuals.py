@@ -14,7 +14,7 @@ from benchmarks.survey.residuals import (
     residual_of,
     undisturbed,
 )
-from services.analyzer.frames import Run
+from services.analyzer.frames.evaluation import Run
 from tests.services.analyzer.golden import frames_in
 from tests.services.analyzer.tables.reading import query
 

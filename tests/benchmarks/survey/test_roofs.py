@@ -10,11 +10,11 @@ from benchmarks.survey import roofs
 from benchmarks.survey.roofs import gpu_name, kept_roof, roofed_frames
 from benchmarks.survey.rows import run_at, system_row
 from benchmarks.survey.tables import sections
-from cli.commands.bundle import read
+from cli.offline.bundle import read
 from schemas.agent import Accelerator
 from schemas.level import Level
-from services.agent.ceilings import NO_ROOF, Roof
-from services.analyzer.ceilings import Ceilings, ceilings_of
+from services.agent.machine.roofline.ceilings import NO_ROOF, Roof
+from services.analyzer.building.ceilings import Ceilings, ceilings_of
 from tests.gpu.recordings import recorded, recorded_bundle
 
 DATASHEET = 67e12 / 4.8e12
@@ -28,7 +28,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def measured() -> Roof:
-    return Roof.of(recorded("roof_h200.json"))
+    return Roof.from_dict(recorded("roof_h200.json"))
 
 
 def on_a(monkeypatch: pytest.MonkeyPatch, bundle: Path, name: str) -> None:
@@ -77,7 +77,7 @@ def test_tables_judge_by_the_roof_that_they_are_given(tmp_path: Path, measured: 
     bytes_moved = {"read_bytes": 1e9, "written_bytes": 0.0, "occupancy": 1.0}
     counted = {**bytes_moved, "flops": 13e9, "counted": 1, "kernels": 1}
     (tmp_path / "state.json").write_text(json.dumps({"counted resnet50 32": counted}))
-    (tmp_path / "roof.json").write_text(json.dumps(measured.words()))
+    (tmp_path / "roof.json").write_text(json.dumps(measured.to_dict()))
     cells = [
         next(text for text in sections(tmp_path, roof) if "deeply" in text).split("|")
         for roof in (NO_ROOF, kept_roof(tmp_path / "roof.json"))

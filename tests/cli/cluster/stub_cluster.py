@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cli.cluster.errors import ClusterError
 from cli.cluster.plan import Programs
-from cli.cluster.shown import StatusLine
+from cli.cluster.state import StatusLine
 from cli.cluster.supervisor import run_cluster
 
 STUB = str(Path(__file__).with_name("stub_service.py"))

@@ -9,15 +9,16 @@ import pytest
 from nats.js.api import StreamState
 
 from cli.cluster.nats_server import NatsServer
-from mlscope.bus.bus import Asked, Delivery, ServiceFacts
+from mlscope.bus.bus import Delivery
+from mlscope.bus.envelopes import in_envelope
 from mlscope.bus.errors import BusError, Conflict, NotPermitted
-from mlscope.bus.letters import enveloped
 from mlscope.bus.nats import connect
+from mlscope.bus.records import ReceivedCommand, ServiceInfo
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from schemas.agent import AgentLeft
 from schemas.analysis import AnalysisFailed
-from schemas.codec import encode
+from schemas.encoding.codec import encode
 from schemas.evaluation import EvaluationCancelled, EvaluationMeasured
 from schemas.message import Fact
 from schemas.run import RunFailed
@@ -155,12 +156,12 @@ async def test_an_answer_cannot_be_made_to_pass_for_a_fact(server: NatsServer) -
     """A requester names a fact's subject as the reply to a command and to discovery."""
     asked = asyncio.Event()
 
-    async def answerer(_: Asked) -> bytes:
+    async def answerer(_: ReceivedCommand) -> bytes:
         asked.set()
         return b"{}"
 
     async with connect(settings_of(server, "scheduler"), "scheduler") as scheduler:
-        await scheduler.announce(ServiceFacts("scheduler", "1.0.0", "decides", {}), dict)
+        await scheduler.announce(ServiceInfo("scheduler", "1.0.0", "decides", {}), dict)
         await scheduler.answer("mlscope.v1.request.evaluate", answerer, queue="scheduler")
         client = await nats.connect(
             server.url,
@@ -203,7 +204,7 @@ async def test_a_fact_under_the_subject_of_another_is_no_fact(server: NatsServer
             (cancelled, "mlscope.v1.run.e1.r1.completed.a1"),
             (stranger, "mlscope.v1.run.e1.r1.failed.a1"),
         ):
-            await agent.publish_live(subject, encode(enveloped(fact, id=fact.schema_name())))
+            await agent.publish_live(subject, encode(in_envelope(fact, id=fact.schema_name())))
         await agent.publish(stranger, id="by itself")
     async with connect(settings_of(server, "scheduler"), "scheduler") as scheduler:
         story = await scheduler.read(story_of("e1"))

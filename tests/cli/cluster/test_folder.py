@@ -1,4 +1,4 @@
-"""What a data folder holds: keys, ports, logs, a lock, and who a process was."""
+"""A data folder holds keys and a lock; processes have identities, servers free ports."""
 
 import os
 import socket
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.cluster import keys, logfiles, ports
+from cli.cluster import keys, ports
 from cli.cluster.errors import AlreadyUp, NotReady
-from cli.cluster.identity import Identity, identify, is_alive
+from cli.cluster.processes import Identity, identify, is_alive
 from cli.cluster.state import folder_lock, is_locked
 
 
@@ -38,19 +38,6 @@ def test_a_taken_port_is_not_chosen() -> None:
         chosen = ports.choose(("a", "b"), {"a": taken})
     assert taken not in chosen.values()
     assert chosen["a"] != chosen["b"]
-
-
-def test_a_log_is_bounded_while_its_writer_goes_on(tmp_path: Path) -> None:
-    log = tmp_path / "a.log"
-    with log.open("ab", buffering=0) as writer:
-        writer.write(b"old\n" * 10)
-        assert not logfiles.bound(log, max_bytes=40)
-        writer.write(b"!")
-        assert logfiles.bound(log, max_bytes=40)
-        writer.write(b"new\n")
-    assert log.read_bytes() == b"new\n"
-    assert (tmp_path / "a.log.1").read_bytes() == b"old\n" * 10 + b"!"
-    assert not logfiles.bound(tmp_path / "none.log")
 
 
 def test_a_reused_pid_is_another_process() -> None:

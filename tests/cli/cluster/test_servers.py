@@ -16,11 +16,10 @@ import psycopg
 import pytest
 
 from cli.cluster import postgres_home
-from cli.cluster.child import wait_until
 from cli.cluster.errors import NotReady, WrongDataVersion
-from cli.cluster.identity import Identity, identify, is_alive
 from cli.cluster.nats_server import MEMORY_BYTES, NatsServer
 from cli.cluster.postgres import Postgres
+from cli.cluster.processes import Identity, identify, is_alive, wait_until
 from mlscope.bus.nats import connect
 from mlscope.provision import provision
 from mlscope.settings import Settings
@@ -128,7 +127,7 @@ def test_data_of_another_major_version_is_refused(data_folder: Path) -> None:
     (data_folder / "postgres" / "data" / "PG_VERSION").write_text("9\n")
     with pytest.raises(WrongDataVersion) as refused:
         server.start()
-    assert refused.value.found == "9"
+    assert refused.value.data_version == "9"
 
 
 def test_a_lock_file_whose_pid_is_another_program_is_stale(data_folder: Path) -> None:
@@ -159,7 +158,7 @@ def test_below_a_private_home_the_database_lives_outside(
     own = Path(tempfile.mkdtemp(prefix="mlscope-test-", dir="/var/tmp"))
     own.chmod(0o755)
     outside = own / "outside"
-    monkeypatch.setattr(postgres_home, "_OUTSIDE", (outside,))
+    monkeypatch.setattr(postgres_home, "_OUTSIDE_FOLDERS", (outside,))
     monkeypatch.setattr(
         postgres_home, "reachable", lambda path: not Path(path).is_relative_to(tmp_path)
     )

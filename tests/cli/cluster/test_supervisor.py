@@ -14,9 +14,10 @@ import pytest
 
 from cli.cluster import commands
 from cli.cluster.errors import NotUp
-from cli.cluster.identity import Identity, is_alive
 from cli.cluster.nats_server import greets
-from cli.cluster.plan import Programs, chosen_ports
+from cli.cluster.plan import Programs
+from cli.cluster.ports import chosen_ports
+from cli.cluster.processes import Identity, is_alive
 from cli.cluster.state import ClusterState, read_state, requester_environ, running_state
 
 STUB = Path(__file__).with_name("stub_cluster.py")

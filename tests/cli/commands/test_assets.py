@@ -12,9 +12,9 @@ import yaml
 
 from cli import exits
 from cli.cluster.nats_server import NatsServer
-from cli.transfers import TransferLine, transfer_text
+from cli.printing.transfers import TransferLine, transfer_text
 from mlscope.provision import provision
-from tests.cli.commands.conftest import CommandLine, key_settings
+from tests.cli.conftest import CommandLine, key_settings
 from tests.mlscope.assets.web_server import serving
 
 BODY = b"weights" * 1000

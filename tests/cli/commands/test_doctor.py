@@ -14,7 +14,7 @@ from cli.commands import doctor
 from cli.commands.doctor import Finding, all_findings, finding_lines
 from services.agent.predictors import SHIPPED
 from services.agent.predictors.verified import UNVERIFIED_ON_GPU
-from tests.cli.commands.conftest import CommandLine
+from tests.cli.conftest import CommandLine
 
 ROOT = Path(__file__).parents[3]
 
@@ -30,10 +30,10 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_it_finds_is_what_is_there(tmp_path: Path) -> None:
     found = findings()
-    assert found["python"].found == platform.python_version()
-    assert importlib.metadata.version("onnxruntime") in found["framework onnxruntime"].found
-    assert found["cores"].found.startswith(f"{len(os.sched_getaffinity(0))} usable")
-    assert str(tmp_path) in found["disk"].found
+    assert found["python"].observation == platform.python_version()
+    assert importlib.metadata.version("onnxruntime") in found["framework onnxruntime"].observation
+    assert found["cores"].observation.startswith(f"{len(os.sched_getaffinity(0))} usable")
+    assert str(tmp_path) in found["disk"].observation
     assert found["nats-server"].state == found["postgres"].state == "ok"
 
 
@@ -41,7 +41,7 @@ def test_what_it_finds_is_what_is_there(tmp_path: Path) -> None:
 def test_gpu_paths_nobody_ran_are_unverified(framework: str) -> None:
     finding = findings()[f"gpu {framework}"]
     assert finding.state == "unverified"
-    assert "never run on a GPU" in finding.found
+    assert "never run on a GPU" in finding.observation
     assert f"gpu {framework} " in "\n".join(finding_lines([finding]))
 
 
@@ -49,7 +49,8 @@ def test_what_is_unverified_is_said_beside_the_predictors_too() -> None:
     text = (ROOT / "services/agent/predictors/README.md").read_text("utf-8")
     assert set(UNVERIFIED_ON_GPU) <= set(SHIPPED)
     for framework in SHIPPED:
-        (line,) = (each for each in text.splitlines() if f"`{framework}.py`" in each)
+        paths = (f"`{framework}.py`", f"`{framework}/predictor.py`")
+        (line,) = (row for row in text.splitlines() if any(path in row for path in paths))
         assert ("*unverified*" in line) == (framework in UNVERIFIED_ON_GPU)
     for original in ("MXNet", "Caffe", "Caffe2", "CNTK"):
         assert f"| {original} |" in text
@@ -80,7 +81,7 @@ def test_counters_are_there_when_the_processor_shows_them(
     for name in sources:
         (tmp_path / "devices" / name).mkdir(parents=True)
     (tmp_path / "paranoid").write_text(paranoid)
-    monkeypatch.setattr(doctor, "_SOURCES", tmp_path / "devices")
+    monkeypatch.setattr(doctor, "_EVENT_SOURCES", tmp_path / "devices")
     monkeypatch.setattr(doctor, "_PARANOID", tmp_path / "paranoid")
     finding = findings()["hardware counters"]
     assert (finding.state, said in finding.advice) == (state, True)
@@ -109,7 +110,7 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     wanted = ["msgpack>=1.1", "no-such-thing>=3; extra == 'services'", "numpy>=9999"]
     monkeypatch.setattr(importlib.metadata, "requires", lambda _: wanted)
     found = findings()
-    assert (found["packages"].state, found["packages"].found) == ("missing", "without numpy")
+    assert (found["packages"].state, found["packages"].observation) == ("missing", "without numpy")
     assert found["packages[services]"].advice == "pip install 'mlscope[services]'"
 
 

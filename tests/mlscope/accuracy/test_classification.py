@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import (  # type: ignore[import-untyped]
+from sklearn.metrics import (
     confusion_matrix,
     precision_recall_fscore_support,
     top_k_accuracy_score,
@@ -52,14 +52,14 @@ def test_unlabelled_samples_are_excluded_and_counted() -> None:
 def test_equal_scores_rank_by_class_and_a_caveat_says_what_they_decide() -> None:
     found = top_k([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.9, 0.1, 0.0]], [0, 1, 0], 1)
     assert found.value == 2 / 3
-    assert found.caveats == ("2 decided by tie: 0.333333 to 1",)
+    assert found.caveats == ("ties decide 2 samples: 0.333333 to 1",)
     assert top_k([[0.5, 0.5, 0.0]], [1], 2).caveats == ()
 
 
 def test_as_many_as_there_are_classes_is_said_to_count_everything() -> None:
     found = top_k(SCORES, [0, 0, 0], 3)
     assert found.value == 1.0
-    assert "every sample counts" in found.caveats[0]
+    assert "every sample is a hit" in found.caveats[0]
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4))
@@ -85,7 +85,7 @@ def test_refuses_what_it_cannot_judge() -> None:
     assert broken.value.sample == 1
     with pytest.raises(UnknownLabel) as unknown:
         top_k([[0.1, 0.2], [0.1, 0.2]], [None, 2], 1)
-    assert (unknown.value.sample, unknown.value.found, unknown.value.classes) == (1, 2, 2)
+    assert (unknown.value.sample, unknown.value.label, unknown.value.classes) == (1, 2, 2)
     with pytest.raises(UnknownLabel):
         top_k([[0.1, 0.2]], [-1], 1)
     for k in (0, 3):
@@ -142,7 +142,7 @@ def test_confusion_of_classes_that_are_nowhere_has_no_ratio() -> None:
 def test_confusion_refuses_classes_it_does_not_know() -> None:
     with pytest.raises(UnknownLabel) as raised:
         confusion([0, 3], [None, 1], 3)
-    assert (raised.value.sample, raised.value.found) == (1, 3)
+    assert (raised.value.sample, raised.value.label) == (1, 3)
     with pytest.raises(ShapesDiffer):
         confusion([0], [0, 1], 2)
 

@@ -67,7 +67,7 @@ def test_infinite_and_undefined_values_are_counted_not_averaged() -> None:
     divergence = found.outcomes["KL"]
     assert divergence.value == pytest.approx(0.2 * math.log(1.5))
     assert (divergence.n, divergence.excluded) == (1, 1)
-    assert divergence.caveats == ("1 samples infinite or undefined, not in the mean",)
+    assert divergence.caveats == ("1 samples infinite or undefined, left out of the mean",)
     assert found.by_sample["a"]["correlation"] is None
 
 
@@ -119,10 +119,10 @@ def test_complete_lists_say_what_vectors_say() -> None:
     for name in ("KL", "JS", "Hellinger", "Bhattacharyya", "max difference", "top-1 agreement"):
         assert found[name].value == pytest.approx(whole[name].value)
     assert found["listed mass"].value == pytest.approx(1.0)
-    assert found["KL"].caveats == ("lower bound: the lists leave classes out",)
+    assert found["KL"].caveats == ("lower bound: the lists leave out classes",)
     for name in ("correlation", "covariance", "mean difference"):
         assert (found[name].value, found[name].n) == (None, 0)
-        assert "needs every class" in found[name].caveats[0]
+        assert "needs the probability of every class" in found[name].caveats[0]
 
 
 def test_short_lists_show_the_mass_they_hold() -> None:

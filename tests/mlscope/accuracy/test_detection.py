@@ -9,26 +9,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from pycocotools import mask as coco_masks  # type: ignore[import-untyped]
-from pycocotools.coco import COCO  # type: ignore[import-untyped]
-from pycocotools.cocoeval import COCOeval  # type: ignore[import-untyped]
+from pycocotools import mask as coco_masks
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
 
 from mlscope.accuracy import (
-    Found,
+    DetectedShapes,
     NotANumber,
     ShapesDiffer,
-    Truth,
+    TrueShapes,
     Unusable,
     average_precision,
     detection,
     mask_of,
 )
-from mlscope.accuracy.detection import _curve, _curves, _mean
+from mlscope.accuracy.detection import _curve, _curves_of_classes, _mean_of_defined
 from mlscope.accuracy.shapes import pixels_of
 
 NAMES = ["AP", "AP50", "AP75", "APsmall", "APmedium", "APlarge"]
 NAMES += ["AR1", "AR10", "AR100", "ARsmall", "ARmedium", "ARlarge"]
-Images = list[tuple[Truth, Found]]
+Images = list[tuple[TrueShapes, DetectedShapes]]
 
 
 def _images(seed: int, *, most: int, images: int = 4, classes: int = 3) -> Images:
@@ -39,7 +39,7 @@ def _images(seed: int, *, most: int, images: int = 4, classes: int = 3) -> Image
         sides = np.exp(random.uniform(1.0, 5.5, (count, 2)))
         true = np.round(np.concatenate([random.uniform(0, 300, (count, 2)), sides], axis=1))
         labels, crowd = random.integers(0, classes, count), random.random(count) < 0.15
-        truth = Truth.of(true, labels, crowd, np.round(sides.prod(axis=1) * 0.8))
+        truth = TrueShapes.of(true, labels, crowd, np.round(sides.prod(axis=1) * 0.8))
         again = random.integers(0, count, 2 * count) if count else np.zeros(0, int)
         seen = np.round(
             true[again] + random.normal(0, 0.06, (len(again), 4)) * sides[again][:, [0, 1, 0, 1]]
@@ -47,7 +47,9 @@ def _images(seed: int, *, most: int, images: int = 4, classes: int = 3) -> Image
         seen[:, 2:] = np.maximum(seen[:, 2:], 1.0)
         wrong = random.random(len(again)) < 0.2
         guessed = np.where(wrong, random.integers(0, classes + 1, len(again)), labels[again])
-        made.append((truth, Found.of(seen, guessed, np.round(random.random(len(again)), 1))))
+        made.append(
+            (truth, DetectedShapes.of(seen, guessed, np.round(random.random(len(again)), 1)))
+        )
     return made
 
 
@@ -65,8 +67,8 @@ def _masked(images: Images) -> Images:
 
     return [
         (
-            Truth.of(masks(truth.shapes), truth.classes, truth.crowd),
-            Found.of(masks(found.shapes), found.classes, found.scores),
+            TrueShapes.of(masks(truth.shapes), truth.classes, truth.crowd),
+            DetectedShapes.of(masks(found.shapes), found.classes, found.scores),
         )
         for truth, found in images
     ]
@@ -147,13 +149,13 @@ def test_more_than_a_hundred_found_in_an_image() -> None:
 
 def test_a_perfect_answer_is_one_and_an_empty_one_zero() -> None:
     truths = [truth for truth, _ in _images(5, most=9)]
-    truths = [Truth.of(one.shapes, one.classes) for one in truths]
-    same = [Found.of(one.shapes, one.classes, np.ones(len(one.classes))) for one in truths]
+    truths = [TrueShapes.of(one.shapes, one.classes) for one in truths]
+    same = [DetectedShapes.of(one.shapes, one.classes, np.ones(len(one.classes))) for one in truths]
     found = average_precision(truths, same).outcomes
     assert found["AP"].value == pytest.approx(1.0)
     assert found["AR100"].value == 1.0
     assert found["AP"].n == sum(len(one.classes) for one in truths)
-    empty = average_precision(truths, [Found.of([], [], []) for _ in truths]).outcomes
+    empty = average_precision(truths, [DetectedShapes.of([], [], []) for _ in truths]).outcomes
     assert empty["AP"].value == empty["AR100"].value == 0.0
 
 
@@ -161,7 +163,12 @@ def _in_a_row(true: list[int], found: list[int]) -> Images:
     """Boxes of 100 x 100 starting at these x, the surest found first."""
     boxes = [[[x, 0, 100, 100] for x in starts] for starts in (true, found)]
     scores = np.arange(len(found), 0, -1)
-    return [(Truth.of(boxes[0], [1] * len(true)), Found.of(boxes[1], [1] * len(found), scores))]
+    return [
+        (
+            TrueShapes.of(boxes[0], [1] * len(true)),
+            DetectedShapes.of(boxes[1], [1] * len(found), scores),
+        )
+    ]
 
 
 def test_each_takes_the_true_shape_it_overlaps_most() -> None:
@@ -183,8 +190,10 @@ def test_golden_values_by_hand() -> None:
     # Two true boxes of 100 x 100. The surest found is 82 % of the first: right for .50 to .80.
     # Then a false alarm, then the second exactly. Thresholds to .80: precision 1 up to recall .5
     # (51 of 101 points), 2/3 beyond (50). From .85 on: 1/3 up to recall .5, 0 beyond.
-    truth = Truth.of([[0, 0, 100, 100], [200, 0, 100, 100]], [1, 1])
-    found = Found.of([[0, 0, 82, 100], [400, 0, 50, 50], [200, 0, 100, 100]], [1, 1, 1], [3, 2, 1])
+    truth = TrueShapes.of([[0, 0, 100, 100], [200, 0, 100, 100]], [1, 1])
+    found = DetectedShapes.of(
+        [[0, 0, 82, 100], [400, 0, 50, 50], [200, 0, 100, 100]], [1, 1, 1], [3, 2, 1]
+    )
     ours = average_precision([truth], [found])
     high, low = (51 + 50 * 2 / 3) / 101, 51 / 3 / 101
     assert ours.outcomes["AP"].value == pytest.approx((7 * high + 3 * low) / 10)
@@ -198,7 +207,7 @@ def test_golden_values_by_hand() -> None:
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 9.0))
 def test_scores_count_by_order_alone_and_all_numbers_are_shares(seed: int, factor: float) -> None:
     truths, founds = zip(*_images(seed, most=5), strict=True)
-    scaled = [Found.of(one.shapes, one.classes, one.scores * factor - 3) for one in founds]
+    scaled = [DetectedShapes.of(one.shapes, one.classes, one.scores * factor - 3) for one in founds]
     first, second = average_precision(truths, founds), average_precision(truths, scaled)
     for name, one in first.outcomes.items():
         assert one.value == second.outcomes[name].value
@@ -206,8 +215,8 @@ def test_scores_count_by_order_alone_and_all_numbers_are_shares(seed: int, facto
 
 
 def test_a_class_that_is_only_found_has_no_value_and_costs_nothing() -> None:
-    truth = Truth.of([[0, 0, 50, 50]], [1])
-    found = Found.of([[0, 0, 50, 50], [0, 0, 50, 50]], [1, 7], [0.9, 0.8])
+    truth = TrueShapes.of([[0, 0, 50, 50]], [1])
+    found = DetectedShapes.of([[0, 0, 50, 50], [0, 0, 50, 50]], [1, 7], [0.9, 0.8])
     ours = average_precision([truth], [found])
     assert ours.outcomes["AP"].value == pytest.approx(1.0)
     assert ours.by_class[7].value is None
@@ -215,20 +224,20 @@ def test_a_class_that_is_only_found_has_no_value_and_costs_nothing() -> None:
 
 
 def test_refuses_what_it_cannot_judge() -> None:
-    truth, found = Truth.of([[0, 0, 5, 5]], [1]), Found.of([[0, 0, 5, 5]], [1], [0.5])
+    truth, found = TrueShapes.of([[0, 0, 5, 5]], [1]), DetectedShapes.of([[0, 0, 5, 5]], [1], [0.5])
     with pytest.raises(ShapesDiffer):
         average_precision([truth], [])
     with pytest.raises(NotANumber) as raised:
-        average_precision([truth, truth], [found, Found.of([[0, 0, 5, 5]], [1], [np.nan])])
+        average_precision([truth, truth], [found, DetectedShapes.of([[0, 0, 5, 5]], [1], [np.nan])])
     assert raised.value.sample == 1
     with pytest.raises(NotANumber):
-        average_precision([truth], [Found.of([[0, np.inf, 5, 5]], [1], [1])])
+        average_precision([truth], [DetectedShapes.of([[0, np.inf, 5, 5]], [1], [1])])
     with pytest.raises(Unusable, match="image 0"):
-        average_precision([truth], [Found.of([[9, 9, -5, 5]], [1], [1])])
+        average_precision([truth], [DetectedShapes.of([[9, 9, -5, 5]], [1], [1])])
     with pytest.raises(ShapesDiffer):
-        Truth.of([[0, 0, 5, 5]], [1, 2])
+        TrueShapes.of([[0, 0, 5, 5]], [1, 2])
     with pytest.raises(ShapesDiffer):
-        Found.of([[0, 0, 5, 5]], [1], [])
+        DetectedShapes.of([[0, 0, 5, 5]], [1], [])
 
 
 def test_no_images_have_no_numbers() -> None:
@@ -258,8 +267,9 @@ def test_draws_give_an_interval_around_the_same_values() -> None:
 def test_an_image_drawn_twice_counts_as_two(seed: int) -> None:
     images = _images(seed, most=5, images=4)
     times = np.array([2, 0, 1, 1])
-    curves = _curves(images)
-    drawn = _mean([_curve(one, times[one.images])[0] for one in curves.ranked])
+    curves = _curves_of_classes(images)
+    precisions = [_curve(one, times[one.images])[0] for one in curves.ranked]
+    drawn = _mean_of_defined(np.concatenate([curve.ravel() for curve in precisions]))
     repeated = [image for image, n in zip(images, times, strict=True) for _ in range(n)]
     wanted = average_precision(*map(list, zip(*repeated, strict=True))).outcomes["AP"].value
     # Within equal scores an image's own shapes and those of its twin may change places.
@@ -268,8 +278,8 @@ def test_an_image_drawn_twice_counts_as_two(seed: int) -> None:
 
 def test_perfect_answers_stay_perfect_in_every_draw() -> None:
     boxes = [[0.0, 0.0, 40.0, 40.0]]
-    truths = [Truth.of(boxes, [0])] * 3
-    found = [Found.of(boxes, [0], [0.9])] * 3
+    truths = [TrueShapes.of(boxes, [0])] * 3
+    found = [DetectedShapes.of(boxes, [0], [0.9])] * 3
     interval = average_precision(truths, found, draws=50).outcomes["AP"].interval
     assert interval is not None
     assert [interval.low, interval.high] == pytest.approx([1.0, 1.0])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import spatial, stats  # type: ignore[import-untyped]
+from scipy import spatial, stats
 
 from mlscope.accuracy.divergence import (
     Vector,

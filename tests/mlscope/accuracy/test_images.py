@@ -75,7 +75,7 @@ def test_equal_images_are_infinite_and_left_out_of_the_mean() -> None:
     found = mean_psnr([one, one], [one, other], 1.0)
     assert found.value == pytest.approx(20.0)
     assert (found.n, found.excluded) == (1, 1)
-    assert found.caveats == ("1 equal images have infinite PSNR and are not in the mean",)
+    assert found.caveats == ("1 equal images have infinite PSNR and are left out of the mean",)
     assert mean_psnr([one], [one], 1.0).value is None
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import jaccard_score  # type: ignore[import-untyped]
+from sklearn.metrics import jaccard_score
 
 from mlscope.accuracy import NotANumber, ShapesDiffer
 from mlscope.accuracy.comparison import AGREEMENT
 from mlscope.accuracy.likeness import (
-    APART,
+    DIFFERENCE,
     EDITS,
     EQUAL,
     IOU,
@@ -37,7 +37,7 @@ def test_shapes_of_one_class_that_overlap_are_the_same() -> None:
     told = found.by_sample["a"]
     assert told[MATCHED] == pytest.approx(2 / 3)
     assert told[OVERLAP] == pytest.approx(0.5)
-    assert told[APART] == pytest.approx(0.2)
+    assert told[DIFFERENCE] == pytest.approx(0.2)
     assert told[AGREEMENT] == 1.0
 
 
@@ -45,7 +45,7 @@ def test_another_class_or_place_is_another_shape() -> None:
     away = _cat(0.9, (50.0, 50.0, 60.0, 60.0))
     for other in (_cat(name="dog"), away):
         told = compare_shapes({"a": [_cat()]}, {"a": [other]}).by_sample["a"]
-        assert (told[MATCHED], told[OVERLAP], told[APART]) == (0.0, None, None)
+        assert (told[MATCHED], told[OVERLAP], told[DIFFERENCE]) == (0.0, None, None)
 
 
 def test_each_shape_is_matched_once() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pycocotools import mask as reference  # type: ignore[import-untyped]
+from pycocotools import mask as reference
 
 from mlscope.accuracy import AccuracyError, decompressed, mask_of_outlines
 from mlscope.accuracy.shapes import pixels_of

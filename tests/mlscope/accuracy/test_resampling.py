@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import bootstrap  # type: ignore[import-untyped]
+from scipy.stats import bootstrap
 
 from mlscope.accuracy.resampling import image_interval
 

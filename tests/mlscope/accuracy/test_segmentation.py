@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import jaccard_score  # type: ignore[import-untyped]
+from sklearn.metrics import jaccard_score
 
 from mlscope.accuracy import (
     PixelCounts,
@@ -38,7 +38,7 @@ def test_golden_values_by_hand() -> None:
     found = mean_iou(pixels)
     assert found.value == pytest.approx(2 / 3)
     assert (found.n, found.excluded) == (5, 1)
-    assert found.caveats[0] == "2 classes are nowhere and not in the mean"
+    assert found.caveats[0] == "2 classes have no pixels and are left out of the mean"
     assert pixel_accuracy(pixels).value == 4 / 5
 
 

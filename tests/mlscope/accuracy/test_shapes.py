@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
-from pycocotools import mask as coco  # type: ignore[import-untyped]
+from pycocotools import mask as coco
 
 from mlscope.accuracy import (
     Mask,

@@ -67,10 +67,10 @@ def test_no_split_that_the_limits_allow_is_smaller(
     bound, common = least_divergence(p, q, measure), p.probabilities.keys() & q.probabilities.keys()
     shared = [[one.probabilities[label] for label in sorted(common)] for one in (p, q)]
     a, b = p.mass - sum(shared[0]), q.mass - sum(shared[1])
-    for x in np.linspace(0, min(q.rest, (k1 - len(common)) * q.ceiling), 9):
-        for y in np.linspace(0, min(p.rest, (k2 - len(common)) * p.ceiling), 9):
-            one = np.array([*shared[0], max(a, 0), y, p.rest - y])
-            other = np.array([*shared[1], x, max(b, 0), q.rest - x])
+    for x in np.linspace(0, min(q.missing_mass, (k1 - len(common)) * q.most_unlisted), 9):
+        for y in np.linspace(0, min(p.missing_mass, (k2 - len(common)) * p.most_unlisted), 9):
+            one = np.array([*shared[0], max(a, 0), y, p.missing_mass - y])
+            other = np.array([*shared[1], x, max(b, 0), q.missing_mass - x])
             assert bound <= measure(one, other) + 2e-6
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from mlscope.assets.cache import Cache
 from mlscope.assets.fetching import Assets
-from mlscope.assets.options import Options, Patience
+from mlscope.assets.options import FetchOptions, RetryPolicy
 from tests.mlscope.assets.web_server import Site, serving
 
 
@@ -34,12 +34,12 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def options(site: Site) -> Options:
+def options(site: Site) -> FetchOptions:
     """Try three times, at once."""
-    return Options(hub_url=site.url, wait_s=20.0, patience=Patience(3, 20, 0.0, 0.0, 5.0))
+    return FetchOptions(hub_url=site.url, wait_s=20.0, retries=RetryPolicy(3, 20, 0.0, 0.0, 5.0))
 
 
 @pytest.fixture
-def assets(cache: Cache, root: Path, options: Options) -> Assets:
+def assets(cache: Cache, root: Path, options: FetchOptions) -> Assets:
     """Fetch into the cache."""
     return Assets(cache, root, options=options)

@@ -236,7 +236,7 @@ async def test_altered_chunks_do_not_reach_the_cache(
     lie = Artifact("m", "0" * 64, put.size_bytes, put.chunks, put.id)
     client = await nats.connect(server.url)
     subject = f"$O.{BUCKET}.M.bQ=="
-    await client.jetstream().publish(subject, lie.written(BUCKET))
+    await client.jetstream().publish(subject, lie.encoded(BUCKET))
     await client.close()
     repository = ThreadedRepository(artifacts)
     with pytest.raises(ChecksumMismatch, match=SHA256):

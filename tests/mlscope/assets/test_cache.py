@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mlscope.assets.addresses import FileSource, HttpSource, parse
-from mlscope.assets.cache import Cache, Held
+from mlscope.assets.cache import Cache, PinnedAsset
 from mlscope.assets.checksums import Checksum
 from mlscope.assets.errors import (
     AssetMissing,
@@ -20,21 +20,21 @@ from mlscope.assets.errors import (
     CacheUnusable,
     ChecksumMismatch,
     ChecksumNeeded,
-    PathEscapes,
+    FileOutsideRoot,
     StillBusy,
 )
 from mlscope.assets.fetching import Assets
-from mlscope.assets.options import Options, Patience
+from mlscope.assets.options import FetchOptions, RetryPolicy
 from mlscope.assets.partial import Partial
 from tests.mlscope.assets.web_server import Site
 
 SPAWN = multiprocessing.get_context("spawn")
 
 
-def kept(cache: Cache, body: bytes) -> Held:
+def kept(cache: Cache, body: bytes) -> PinnedAsset:
     """Put a file into the cache."""
     sha256 = hashlib.sha256(body).hexdigest()
-    partial = cache.alone(sha256, "here", Checksum("sha256", sha256), lambda: None, 1.0)
+    partial = cache.claim(sha256, "here", Checksum("sha256", sha256), lambda: None, 1.0)
     assert isinstance(partial, Partial)
     try:
         partial.restart()
@@ -60,7 +60,7 @@ def test_a_file_lies_under_its_digest(cache: Cache, tmp_path: Path) -> None:
 
 def test_a_file_may_be_held_twice(cache: Cache) -> None:
     with kept(cache, b"x") as first:
-        second = cache.hold(first.sha256)
+        second = cache.pin(first.sha256)
         assert second is not None
         second.close()
 
@@ -73,7 +73,7 @@ def test_an_altered_copy_is_not_used(cache: Cache, full: bool) -> None:
         held.path.write_bytes(b"evil")
         same_time = stamp.st_mtime_ns + (0 if full else 1)
         os.utime(held.path, ns=(stamp.st_atime_ns, same_time))
-    assert cache.hold(held.sha256, full=full) is None
+    assert cache.pin(held.sha256, full=full) is None
     assert not held.path.exists()
 
 
@@ -82,7 +82,7 @@ def test_an_unaltered_copy_is_not_hashed_again(
 ) -> None:
     kept(cache, b"good").close()
     monkeypatch.setattr("mlscope.assets.cache.checked_digest", lambda *_: pytest.fail("hashed"))
-    again = cache.hold(hashlib.sha256(b"good").hexdigest())
+    again = cache.pin(hashlib.sha256(b"good").hexdigest())
     assert again is not None
     again.close()
 
@@ -93,13 +93,13 @@ def test_the_longest_unused_goes_first(tmp_path: Path) -> None:
     for body in bodies[:2]:
         kept(cache, body).close()
         time.sleep(0.01)
-    used = cache.hold(sum_of(bodies[0]).digest)
+    used = cache.pin(sum_of(bodies[0]).digest)
     assert used is not None
     used.close()
     kept(cache, bodies[2]).close()
-    assert cache.hold(sum_of(bodies[1]).digest) is None
+    assert cache.pin(sum_of(bodies[1]).digest) is None
     for body in (bodies[0], bodies[2]):
-        held = cache.hold(sum_of(body).digest)
+        held = cache.pin(sum_of(body).digest)
         assert held is not None
         held.close()
     assert cache.used_bytes() <= 250
@@ -127,7 +127,7 @@ def test_what_is_held_is_not_evicted(tmp_path: Path) -> None:
 
 def test_two_downloads_at_once_keep_within_the_bound(tmp_path: Path) -> None:
     cache = Cache(tmp_path, 250)
-    partials = [cache.alone(name, name, None, lambda: None, 1.0) for name in "ab"]
+    partials = [cache.claim(name, name, None, lambda: None, 1.0) for name in "ab"]
     assert all(isinstance(partial, Partial) for partial in partials)
     partials[0].reserve(150)  # type: ignore[union-attr]
     with pytest.raises(CacheFull):
@@ -145,7 +145,7 @@ def test_what_is_larger_than_the_cache_is_refused(tmp_path: Path) -> None:
 def test_a_size_nobody_told_finds_what_room_there_is(tmp_path: Path) -> None:
     cache = Cache(tmp_path, 250)
     with kept(cache, b"a" * 100):
-        partial = cache.alone("k", "k", None, lambda: None, 1.0)
+        partial = cache.claim("k", "k", None, lambda: None, 1.0)
         assert isinstance(partial, Partial)
         partial.restart()
         partial.write((b"b" * 50, b"c" * 90))
@@ -161,9 +161,9 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 
 
 def test_somebody_elses_download_is_waited_for_in_bounds(cache: Cache) -> None:
-    first = cache.alone("k", "there", None, lambda: None, 1.0)
+    first = cache.claim("k", "there", None, lambda: None, 1.0)
     with pytest.raises(StillBusy, match="there"):
-        cache.alone("k", "there", None, lambda: None, 0.1)
+        cache.claim("k", "there", None, lambda: None, 0.1)
     first.close()
 
 
@@ -172,15 +172,15 @@ def test_what_another_process_left_in_the_middle_is_no_entry(cache: Cache, tmp_p
     child.start()
     child.join()
     assert child.exitcode == -signal.SIGKILL
-    assert cache.hold(sum_of(b"half").digest) is None
-    partial = cache.alone("half", "half", None, lambda: None, 1.0)
+    assert cache.pin(sum_of(b"half").digest) is None
+    partial = cache.claim("half", "half", None, lambda: None, 1.0)
     assert isinstance(partial, Partial)
     assert partial.size_bytes == 2
     partial.discard()
 
 
 def _die_in_the_middle(root: Path) -> None:
-    partial = Cache(root, 1 << 20).alone("half", "half", None, lambda: None, 1.0)
+    partial = Cache(root, 1 << 20).claim("half", "half", None, lambda: None, 1.0)
     assert isinstance(partial, Partial)
     partial.restart()
     partial.write((b"ha",))
@@ -212,7 +212,7 @@ def test_a_killed_process_leaves_no_bad_entry(tmp_path: Path) -> None:
 
 
 def _fetch(root: Path, url: str, checksum: Checksum) -> None:
-    options = Options(wait_s=60.0, patience=Patience(silence_s=30.0))
+    options = FetchOptions(wait_s=60.0, retries=RetryPolicy(silence_s=30.0))
     with Assets(Cache(root, 100 << 20), root, options=options).fetch(
         HttpSource(url), checksum
     ) as held:
@@ -247,7 +247,7 @@ def test_a_local_file_stays_in_place(assets: Assets, root: Path) -> None:
 def test_a_local_path_stays_below_its_root(assets: Assets, root: Path, path: str) -> None:
     (root.parent / "x").write_bytes(b"secret")
     (root / "link").symlink_to(root.parent / "x")
-    with pytest.raises(PathEscapes):
+    with pytest.raises(FileOutsideRoot):
         assets.fetch(FileSource(path), sum_of(b"secret"))
 
 

@@ -10,7 +10,7 @@ from mlscope.assets.addresses import parse
 from mlscope.assets.cache import Cache
 from mlscope.assets.errors import AssetMissing, DownloadFailed
 from mlscope.assets.fetching import Assets
-from mlscope.assets.options import Options, Patience
+from mlscope.assets.options import FetchOptions, RetryPolicy
 from tests.mlscope.assets.web_server import Site, certificate_in, serving
 
 BODY = os.urandom(700_000)
@@ -37,7 +37,7 @@ def site(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Ite
 @pytest.fixture
 def assets(cache: Cache, root: Path) -> Assets:
     """Try three times, at once."""
-    return Assets(cache, root, options=Options(patience=Patience(3, 20, 0.0, 0.0, 5.0)))
+    return Assets(cache, root, options=FetchOptions(retries=RetryPolicy(3, 20, 0.0, 0.0, 5.0)))
 
 
 def test_a_cut_download_goes_on_where_it_was(assets: Assets, site: Site) -> None:
@@ -71,6 +71,6 @@ def test_a_server_nobody_vouches_for_gives_nothing(
 def test_off_the_encrypted_way_nothing_comes_unchecked(assets: Assets, site: Site) -> None:
     with serving() as plain:
         site.redirects["/m"] = plain.put("/m", BODY)
-        with pytest.raises(AssetMissing, match="redirected off https"):
+        with pytest.raises(AssetMissing, match="redirected from https to http"):
             assets.fetch(parse(f"{site.url}/m"))
     assert plain.asked == []

@@ -14,7 +14,7 @@ from mlscope.assets.cache import Cache
 from mlscope.assets.checksums import Checksum
 from mlscope.assets.errors import AssetMissing, ChecksumMismatch, PackageUnavailable
 from mlscope.assets.fetching import Assets
-from mlscope.assets.options import Options
+from mlscope.assets.options import FetchOptions
 from tests.mlscope.assets.wheels import make_wheel
 
 BODY = b"weights" * 100
@@ -38,7 +38,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def assets(cache: Cache, root: Path) -> Assets:
     """Fetch without a network."""
-    return Assets(cache, root, options=Options(pip_timeout_s=60.0))
+    return Assets(cache, root, options=FetchOptions(pip_timeout_s=60.0))
 
 
 def test_a_file_of_a_wheel_is_fetched(shelf: Path, assets: Assets) -> None:

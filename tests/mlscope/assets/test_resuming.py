@@ -4,7 +4,7 @@ from http.client import HTTPMessage
 
 import pytest
 
-from mlscope.assets.resuming import Origin, Plan, origin_of, plan, question
+from mlscope.assets.resuming import Origin, Plan, origin_of, plan, request_headers
 
 URL = "https://h/m"
 KEPT = Origin(URL, '"one"', "Mon, 01 Jan 2024 00:00:00 GMT", 900)
@@ -50,10 +50,10 @@ def test_the_rest_is_asked_for_where_that_is_safe() -> None:
     known = Origin(URL, '"one"')
     weak = Origin(URL, 'W/"one"')
     rest = {"Range": "bytes=300-"}
-    assert question(300, KEPT, None, is_checked=False) == {**rest, "If-Range": '"one"'}
-    assert question(300, weak, None, is_checked=True) == rest
-    assert question(300, weak, None, is_checked=False) == {}
-    assert question(0, KEPT, known, is_checked=False) == {"If-None-Match": '"one"'}
+    assert request_headers(300, KEPT, None, is_checked=False) == {**rest, "If-Range": '"one"'}
+    assert request_headers(300, weak, None, is_checked=True) == rest
+    assert request_headers(300, weak, None, is_checked=False) == {}
+    assert request_headers(0, KEPT, known, is_checked=False) == {"If-None-Match": '"one"'}
 
 
 def test_a_record_is_of_its_own_url_only() -> None:

@@ -20,7 +20,7 @@ from mlscope.assets.errors import (
     HubUnset,
 )
 from mlscope.assets.fetching import Assets
-from mlscope.assets.options import Options
+from mlscope.assets.options import FetchOptions
 from mlscope.assets.partial import Partial
 from mlscope.assets.resuming import Origin
 from mlscope.assets.web import NotModified, Remote, Web, _Redirects
@@ -82,7 +82,7 @@ def test_a_download_that_gets_on_is_not_given_up(assets: Assets, site: Site) -> 
 
 
 def test_a_later_process_goes_on_too(
-    assets: Assets, site: Site, cache: Cache, root: Path, options: Options
+    assets: Assets, site: Site, cache: Cache, root: Path, options: FetchOptions
 ) -> None:
     source = parse(site.put("/m", BODY, '"one"'))
     site.cuts = [500_000, 0, 0, 0]
@@ -149,7 +149,7 @@ def test_a_wrong_file_is_removed(
     with pytest.raises(ChecksumMismatch) as error:
         assets.fetch(source, checksum)
     assert error.value.expected == checksum.digest
-    assert error.value.found == hashlib.new(checksum.algorithm, WRONG).hexdigest()
+    assert error.value.actual == hashlib.new(checksum.algorithm, WRONG).hexdigest()
     assert left(cache, tmp_path) == []
     assert cache.used_bytes() == 0
 
@@ -190,7 +190,7 @@ def test_plain_http_needs_a_whole_checksum(
 
 
 def test_a_file_larger_than_the_cache_is_refused_before_it_comes(
-    site: Site, root: Path, tmp_path: Path, options: Options
+    site: Site, root: Path, tmp_path: Path, options: FetchOptions
 ) -> None:
     assets = Assets(Cache(tmp_path / "small", 500_000), root, options=options)
     with pytest.raises(AssetTooLarge, match="900000 bytes"):
@@ -212,13 +212,13 @@ def test_a_redirect_to_a_file_is_refused(assets: Assets, site: Site) -> None:
 
 def test_a_hub_file_comes_with_the_token(site: Site, cache: Cache, root: Path) -> None:
     site.put("/org/repo/resolve/main/m.onnx", BODY, '"one"')
-    assets = Assets(cache, root, options=Options(hub_url=site.url, hub_token="tok"))
+    assets = Assets(cache, root, options=FetchOptions(hub_url=site.url, hub_token="tok"))
     for _ in range(2):
         with assets.fetch(HubSource("org/repo", "main", "m.onnx")) as held:
             assert held.path.read_bytes() == BODY
     assert site.asked[0][1]["Authorization"] == "Bearer tok"
     assert site.asked[1][1]["If-None-Match"] == '"one"'
-    assert "tok" not in repr(Options(hub_token="tok"))
+    assert "tok" not in repr(FetchOptions(hub_token="tok"))
 
 
 def test_a_hub_token_stays_at_the_hub(site: Site, cache: Cache, root: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_hub_token_stays_at_the_hub(site: Site, cache: Cache, root: Path) -> N
     site.put("/blob", BODY)
     site.redirects["/o/r/resolve/main/m"] = f"{site.url}/here"
     site.redirects["/here"] = f"{elsewhere}/blob"
-    assets = Assets(cache, root, options=Options(hub_url=site.url, hub_token="tok"))
+    assets = Assets(cache, root, options=FetchOptions(hub_url=site.url, hub_token="tok"))
     assets.fetch(HubSource("o/r", "main", "m")).close()
     sent = [headers.get("Authorization") for _, headers in site.asked]
     assert sent == ["Bearer tok", "Bearer tok", None]
@@ -250,17 +250,17 @@ def test_a_commit_of_a_hub_is_asked_for_once(site: Site, assets: Assets) -> None
 
 
 def test_without_a_hub_the_setting_is_named(cache: Cache, root: Path) -> None:
-    with pytest.raises(HubUnset, match="set the hub's URL"):
+    with pytest.raises(HubUnset, match="set MLSCOPE_HUB_URL"):
         Assets(cache, root).fetch(HubSource("o/r", "main", "m"))
 
 
-def test_what_is_known_is_not_sent_again(site: Site, cache: Cache, options: Options) -> None:
+def test_what_is_known_is_not_sent_again(site: Site, cache: Cache, options: FetchOptions) -> None:
     url = site.put("/m", BODY, '"one"')
-    partial = cache.alone("k", url, None, lambda: None, 1.0)
+    partial = cache.claim("k", url, None, lambda: None, 1.0)
     assert isinstance(partial, Partial)
-    remote = Remote(url, url, is_checked=True, known=Origin(url, '"one"'))
+    remote = Remote(url, url, is_checked=True, cached=Origin(url, '"one"'))
     with pytest.raises(NotModified):
-        Web(options.patience).download(remote, partial, lambda *_: None)
+        Web(options.retries).download(remote, partial, lambda *_: None)
     partial.discard()
 
 

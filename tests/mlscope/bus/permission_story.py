@@ -14,10 +14,11 @@ from cli.cluster.nats_server import NatsServer
 from cli.cluster.ports import free_port
 from mlscope.assets import artifacts
 from mlscope.assets.uploads import Uploads, connect_uploads, upload_name
-from mlscope.bus.bus import Asked, Bus
+from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.nats import connect
 from mlscope.bus.permissions import CURATOR, agent_inbox, agent_key
+from mlscope.bus.records import ReceivedCommand
 from mlscope.client import AsyncClient
 from mlscope.client.asynchronous import request_of
 from mlscope.client.errors import CommandRefused
@@ -25,13 +26,13 @@ from mlscope.provision import provision
 from mlscope.settings import Settings
 from schemas.agent import AgentAnnounced, Lease
 from schemas.batch import QueriesAnswered, TraceCaptured
-from schemas.codec import decode_body, encode_body
 from schemas.dead import LetterBuried
+from schemas.encoding.codec import decode_body, encode_body
 from schemas.message import Fact
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, Tally
 from schemas.subjects import agent_command
-from services.agent.machine import announcement
+from services.agent.machine.hardware import announcement
 from services.analyzer.store import migrate as migrate_analyzer
 from services.collector.store import migrate as migrate_collector
 from tests.services.collector.builders import a_completion, a_trace, some_queries
@@ -200,7 +201,7 @@ async def lose_an_agent(story: Story, client: AsyncClient) -> None:
     lease = encode_body(Lease(holder="ghost", incarnation="g1"), json_text=True)
     async with story.bus("agent") as bus, story.bus("scheduler") as issuer:
 
-        async def start(asked: Asked) -> bytes:
+        async def start(asked: ReceivedCommand) -> bytes:
             order = decode_body(WorkOrder, asked.body)
             await issuer.publish(a_large_load(order), id=f"{order.evaluation} load")
             for fact in (a_large_batch(order), a_large_end(order)):
@@ -221,7 +222,7 @@ async def lose_an_agent(story: Story, client: AsyncClient) -> None:
         await fleet_has(client, "live")
 
 
-async def agreed(_: Asked) -> bytes:
+async def agreed(_: ReceivedCommand) -> bytes:
     """Do nothing, with pleasure."""
     return encode_body(WorkAnswer(accepted=True))
 

@@ -5,8 +5,8 @@ import inspect
 import pytest
 
 from mlscope.bus.bus import Bus
-from mlscope.bus.memory import MemoryBus
 from mlscope.bus.nats.bus import NatsBus
+from mlscope.testing.memory_bus import MemoryBus
 
 METHODS = [name for name, each in vars(Bus).items() if callable(each) and name[0] != "_"]
 

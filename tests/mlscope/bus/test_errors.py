@@ -12,7 +12,7 @@ EXAMPLES = [
     (errors.PayloadsFull("a.b", "batches"), "batches is full, raise MLSCOPE_PAYLOADS_MAX_BYTES"),
     (errors.NotPermitted("a.b"), "a.b"),
     (errors.NotProvisioned("LOG"), "mlscope provision"),
-    (errors.PayloadTooLarge("a.b", 9, 8), "9 bytes, at most 8"),
+    (errors.PayloadTooLarge("a.b", 9, 8), "9 bytes, the limit is 8"),
     (errors.NoSuchPayload("plan"), "plan"),
     (errors.PayloadMismatch("plan", "aa", "bb"), "sha256 bb, expected aa"),
     (ServerRefused("a.b", 500, 10049, "no"), "no (500/10049)"),
@@ -27,7 +27,7 @@ def test_an_error_says_its_fields(error: BusError, said: str) -> None:
 def test_every_error_is_said_here() -> None:
     own = {each for each in vars(errors).values() if isinstance(each, type)}
     kinds = {each for each in own if issubclass(each, BusError)}
-    plain = {BusError, errors.Unreachable, errors.Silence}
+    plain = {BusError, errors.Unreachable, errors.NoReply}
     assert kinds - plain == {type(error) for error, _ in EXAMPLES}
 
 

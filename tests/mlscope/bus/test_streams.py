@@ -2,8 +2,7 @@
 
 import pytest
 
-from cli.cluster.nats_conf import MAX_COMMAND_BYTES
-from mlscope.bus.memory.log import matches
+from cli.cluster.nats_server import MAX_COMMAND_BYTES
 from mlscope.bus.streams import (
     DURABLES,
     MAX_MESSAGE_BYTES,
@@ -12,13 +11,14 @@ from mlscope.bus.streams import (
     Durable,
     durable_named,
     live_filters,
-    place_of,
     store_of,
     stream_of,
+    without_root,
 )
 from mlscope.settings import InvalidSetting, Settings
-from schemas.catalogue import COMMANDS, FACTS
-from schemas.export import address_of
+from mlscope.testing.memory_bus.log import matches
+from schemas.encoding.message_index import COMMANDS, FACTS
+from schemas.export.documents import address_of
 from schemas.subjects import command_subject, story_of
 
 
@@ -62,7 +62,7 @@ def test_only_what_is_purged_keeps_its_payloads_where_they_may_go(name: str) -> 
 
 
 def test_a_place_lacks_the_root() -> None:
-    assert place_of("mlscope.v1.trace.e1.r1.>") == "trace.e1.r1.>"
+    assert without_root("mlscope.v1.trace.e1.r1.>") == "trace.e1.r1.>"
 
 
 @pytest.mark.parametrize("name", FACTS)

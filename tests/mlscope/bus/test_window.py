@@ -7,8 +7,8 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import NotProvisioned
-from mlscope.bus.memory import MemoryServer, connect
 from mlscope.bus.window import PublishWindow
+from mlscope.testing.memory_bus import MemoryServer, connect
 from tests.contracts.facts import a_batch
 
 

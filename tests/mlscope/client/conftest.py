@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mlscope.bus.bus import Bus
-from mlscope.bus.memory import MemoryServer, connect
 from mlscope.client import AsyncClient
+from mlscope.testing.memory_bus import MemoryServer, connect
 from tests.standing import server, standing
 from tests.stories import StandIns
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mlscope.bus.bus import Asked, Bus
-from mlscope.bus.memory import MemoryServer, connect
+from mlscope.bus.bus import Bus
+from mlscope.bus.records import ReceivedCommand
 from mlscope.client.asynchronous import request_of
 from mlscope.client.predicting import (
     MOST_FILES,
@@ -20,8 +20,9 @@ from mlscope.client.predicting import (
     predictions_of,
     requests_of,
 )
+from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.analysis import Compared, FailedQuery, Prediction, Predictions
-from schemas.codec import decode_body, encode_body
+from schemas.encoding.codec import decode_body, encode_body
 from schemas.level import Level
 from schemas.request import Compare, ShowPredictions
 from schemas.status import EvaluationStatus, RunStatus
@@ -109,7 +110,7 @@ def test_what_ended_it_all_is_every_file_s_reason(status: EvaluationStatus) -> N
 async def _answering(bus: Bus, subject: str, answer: Any) -> list[Any]:
     asked: list[Any] = []
 
-    async def answerer(question: Asked) -> bytes:
+    async def answerer(question: ReceivedCommand) -> bytes:
         asked.append(question.body)
         return encode_body(answer(question.body))
 

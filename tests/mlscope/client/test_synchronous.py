@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cli.cluster.nats_server import NatsServer
 from mlscope import Client
-from tests.cli.commands.conftest import standing
+from tests.cli.conftest import standing
 from tests.stories import StandIns, whole_story
 
 __all__ = ["standing"]

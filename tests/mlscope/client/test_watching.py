@@ -6,10 +6,10 @@ from contextlib import aclosing
 import pytest
 
 from mlscope.bus.bus import Bus
-from mlscope.bus.memory import MemoryServer
 from mlscope.client import AsyncClient, CommandRefused, NotAnswering
 from mlscope.client.watching import Pace, watch
-from schemas.codec import encode
+from mlscope.testing.memory_bus import MemoryServer
+from schemas.encoding.codec import encode
 from schemas.message import Envelope
 from schemas.subjects import subject_of
 from tests.stories import E, StandIns, a_run, beginning, ending, queries

@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import pickle
 import struct
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -13,8 +12,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from mlscope.datasets.crc32c import crc32c, masked
-from mlscope.datasets.recordio import MAGIC
+from mlscope.datasets.readers.recordio import MAGIC
+from mlscope.datasets.readers.tfrecord import masked_crc32c
 
 _TRIANGLE = {"bbox": [1, 2, 3.5, 4], "area": 13.0, "segmentation": [[1, 2, 4, 2, 4, 6]]}
 _CROWD = {
@@ -79,20 +78,27 @@ def mnist_in(folder: Path, count: int = 5) -> "np.ndarray[Any, np.dtype[np.uint8
     return pictures
 
 
-def cifar_in(folder: Path, protocol: int = 2) -> "np.ndarray[Any, np.dtype[np.uint8]]":
-    """Write CIFAR-10's test batch of four pictures; return their rows."""
+CIFAR10_NAMES = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
+
+
+def cifar_in(folder: Path) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+    """Write CIFAR-10's test batch of four pictures, binary; return their pixels' rows."""
     rows = np.random.default_rng(2).integers(0, 256, (4, 3072), np.uint8)
-    batch = {
-        b"batch_label": b"testing batch 1 of 1",
-        b"labels": [3, 8, 8, 0],
-        b"data": rows,
-        b"filenames": [b"cat.png", b"ship.png", b"sea.png", b"plane.png"],
-    }
-    names = ["airplane", "automobile", "bird", "cat", "deer"]
-    names += ["dog", "frog", "horse", "ship", "truck"]
-    meta = {b"label_names": [name.encode() for name in names]}
-    written(folder / "test_batch", pickle.dumps(batch, protocol))
-    written(folder / "batches.meta", pickle.dumps(meta, protocol))
+    labels = np.array([[3], [8], [8], [0]], np.uint8)
+    written(folder / "test_batch.bin", np.hstack([labels, rows]).tobytes())
+    # The archive's own file ends with an empty line.
+    written(folder / "batches.meta.txt", "\n".join(CIFAR10_NAMES) + "\n\n")
     return rows
 
 
@@ -127,8 +133,8 @@ def tfrecord_of(*records: bytes) -> bytes:
     body = bytearray()
     for record in records:
         length = struct.pack("<Q", len(record))
-        body += length + struct.pack("<I", masked(crc32c(length)))
-        body += record + struct.pack("<I", masked(crc32c(record)))
+        body += length + struct.pack("<I", masked_crc32c(length))
+        body += record + struct.pack("<I", masked_crc32c(record))
     return bytes(body)
 
 

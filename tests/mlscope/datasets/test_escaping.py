@@ -94,7 +94,7 @@ LINKED = (
     ("npy", "a.npy", b"x"),
     ("squad", "dev.json", squad_of({})),
     ("mnist", "raw/t10k-images-idx3-ubyte", b"x"),
-    ("cifar10", "cifar-10-batches-py/batches.meta", b"x"),
+    ("cifar10", "cifar-10-batches-bin/batches.meta.txt", b"x"),
 )
 
 
@@ -116,7 +116,7 @@ def test_a_file_that_is_a_link_out_is_not_read(
         ("image_folder", "cat", "a.jpg"),
         ("imagenet", "val", "n01440764/a.JPEG"),
         ("mnist", "raw", "t10k-images-idx3-ubyte"),
-        ("cifar10", "cifar-10-batches-py", "batches.meta"),
+        ("cifar10", "cifar-10-batches-bin", "batches.meta.txt"),
     ],
 )
 def test_a_folder_that_is_a_link_out_is_not_read(

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mlscope.datasets.dataset import Lazily
+from mlscope.datasets.dataset import LazySequence
 from mlscope.datasets.errors import BadOption, LayoutMissing, UnknownReader
 from mlscope.datasets.opening import BUILT_IN, open_dataset, reader_named, reader_names
+from mlscope.datasets.options import Options
 from tests.mlscope.datasets.layouts import written
 
 
@@ -40,6 +41,19 @@ def test_a_package_may_bring_a_reader(tmp_path: Path, monkeypatch: pytest.Monkey
     sys.modules.pop("lines_reader")
 
 
+def test_a_reader_written_for_release_0_1_still_works(tmp_path: Path) -> None:
+    from mlscope.datasets.place import Place
+
+    path = written(tmp_path / "a.txt", "one")
+    fetched = {"https://example.org/a": path}
+    place = Place(path, Options("lines", {"count": 3, "inner": {"a": 1}}), tmp_path, fetched)
+    assert (place.options.whole("count", 0), place.options.below("inner")) == (3, {"a": 1})
+    place.options.done()
+    with place.room() as file:
+        file.write(b"x")
+    assert place.brought == fetched
+
+
 def test_the_first_samples_only(tmp_path: Path) -> None:
     for name in "abc":
         written(tmp_path / name, name)
@@ -63,7 +77,7 @@ def test_elements_are_made_when_asked_for() -> None:
         asked.append(index)
         return index * 2
 
-    lazily = Lazily(1_000_000_000, make)
+    lazily = LazySequence(1_000_000_000, make)
     assert (lazily[3], lazily[-1], list(lazily[4:8:2])) == (6, 1_999_999_998, [8, 12])
     assert asked == [3, 999_999_999, 4, 6]
     with pytest.raises(IndexError):

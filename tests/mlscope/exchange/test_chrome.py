@@ -11,10 +11,10 @@ from hypothesis import given, settings
 
 from mlscope.exchange.chrome import write
 from mlscope.exchange.traces import Trace
+from mlscope.importing.reading import read_foreign
+from mlscope.importing.recording import SPAN_SCHEMA
 from schemas.analysis import SpanRow
 from schemas.batch import SpanKind
-from services.agent.foreign.reading import read_foreign
-from services.agent.foreign.recording import SPAN_SCHEMA
 from tests.mlscope.exchange.traces import ON_TWO_DEVICES, RUN, SMALL, TRACES
 
 

@@ -45,7 +45,7 @@ def test_otlp_has_a_trace_a_query_and_links_kernels_to_launches() -> None:
 
 
 def test_a_trace_of_a_query_is_bounded_by_its_deepest_spans(monkeypatch: Any) -> None:
-    monkeypatch.setattr(otlp, "MOST_IN_A_TRACE", 3)
+    monkeypatch.setattr(otlp, "MAX_SPANS_PER_TRACE", 3)
     told = json.loads(_written(otlp.write, SMALL))
     names = [s["name"] for s in told["resourceSpans"][0]["scopeSpans"][0]["spans"]]
     assert names == ["query", "predict", "here", "conv;1"]

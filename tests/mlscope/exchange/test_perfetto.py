@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from mlscope.exchange.perfetto import varint, write
+from mlscope.exchange.perfetto import write
 from mlscope.exchange.traces import Trace
 from schemas.batch import SpanKind
 from tests.mlscope.exchange.traces import ON_TWO_DEVICES, SMALL, TRACES
@@ -127,9 +126,3 @@ def test_on_every_track_slices_open_and_close_in_order(kind: Any, trace: Trace) 
     assert sum(p.track_event.type == 1 for p in packets) == len(drawn)
     iids = [n.iid for p in packets for n in p.interned.event_names]
     assert len(iids) == len({each.name for each in drawn})
-
-
-@given(value=st.integers(0, (1 << 64) - 1))
-def test_numbers_are_varints(value: int) -> None:
-    found = sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(varint(value)))
-    assert found == value

@@ -20,16 +20,20 @@ def test_an_unknown_scenario_tells_what_there_is() -> None:
 def test_a_bad_parameter_tells_where_what_and_why() -> None:
     error = InvalidParameter("online", "queries", -1, "1 or more")
     assert str(error) == "online.queries: found -1, allowed is 1 or more"
-    assert (error.scenario, error.field, error.found) == ("online", "queries", -1)
+    assert (error.scenario, error.field, error.actual) == ("online", "queries", -1)
 
 
 @pytest.mark.parametrize(
     ("exit_code", "message", "text"),
     [
-        (None, "", "pacer fell silent after 3 of 9 queries"),
-        (-9, "", "pacer ended with -9 after 3 of 9 queries"),
-        (0, "", "pacer ended with 0 after 3 of 9 queries"),
-        (1, "OSError: no memory", "pacer ended with 1 after 3 of 9 queries OSError: no memory"),
+        (None, "", "pacer stopped responding after 3 of 9 queries"),
+        (-9, "", "pacer ended with code -9 after 3 of 9 queries"),
+        (0, "", "pacer ended with code 0 after 3 of 9 queries"),
+        (
+            1,
+            "OSError: no memory",
+            "pacer ended with code 1 after 3 of 9 queries OSError: no memory",
+        ),
     ],
 )
 def test_a_dead_pacer_tells_how_far_it_came(exit_code: int | None, message: str, text: str) -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from mlscope.load import issuing
 from mlscope.load.issuing import (
-    LEAST_MARGIN_NS,
-    MOST_MARGIN_NS,
+    MAX_MARGIN_NS,
+    MIN_MARGIN_NS,
     PRIORITIES,
     SLICE_NS,
     Clock,
@@ -95,8 +95,8 @@ def lateness(*late_ns: int) -> Clock:
     ("late_ns", "margin_ns"),
     [
         ([100_000], 200_000),
-        ([0], LEAST_MARGIN_NS),
-        ([10**9], MOST_MARGIN_NS),
+        ([0], MIN_MARGIN_NS),
+        ([10**9], MAX_MARGIN_NS),
         ([100_000] * 99 + [10**9], 200_000),
         ([100_000] * 98 + [150_000] * 2, 300_000),
     ],
@@ -143,14 +143,14 @@ def test_where_there_is_one_core_it_stays_as_others_are(monkeypatch: pytest.Monk
 def test_a_parent_that_closes_its_end_starts_nothing() -> None:
     read_fd, write_fd = os.pipe()
     os.close(write_fd)
-    assert not issuing._told_to_start(read_fd, os.getppid())
+    assert not issuing._wait_for_start(read_fd, os.getppid())
     os.close(read_fd)
 
 
 def test_a_byte_starts_it_unless_the_parent_died_before() -> None:
     read_fd, write_fd = os.pipe()
-    assert not issuing._told_to_start(read_fd, parent=-1)
+    assert not issuing._wait_for_start(read_fd, parent=-1)
     os.write(write_fd, b"\0")
-    assert issuing._told_to_start(read_fd, os.getppid())
+    assert issuing._wait_for_start(read_fd, os.getppid())
     os.close(read_fd)
     os.close(write_fd)

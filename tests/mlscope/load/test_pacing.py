@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.load.issuing import LEAST_MARGIN_NS, MOST_MARGIN_NS
+from mlscope.load.issuing import MAX_MARGIN_NS, MIN_MARGIN_NS
 from mlscope.load.pacing import Clock, calibrate_margin_ns, lateness_ns, pace
 
 ORIGIN_NS = 10**12
@@ -119,7 +119,7 @@ def test_the_collector_is_off_meanwhile_and_on_after_a_failure() -> None:
 
 @pytest.mark.parametrize(
     ("late_ns", "margin_ns"),
-    [(0, LEAST_MARGIN_NS), (100_000, 200_000), (10**7, MOST_MARGIN_NS)],
+    [(0, MIN_MARGIN_NS), (100_000, 200_000), (10**7, MAX_MARGIN_NS)],
 )
 def test_the_margin_follows_how_late_the_machine_wakes(late_ns: int, margin_ns: int) -> None:
     found_ns = calibrate_margin_ns(SteppingClock(1, (late_ns,)).clock)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlscope.load.errors import InvalidParameter
-from mlscope.load.parameters import MOST_QUERIES, MOST_SAMPLES, Parameters
+from mlscope.load.parameters import MAX_QUERIES, MAX_SAMPLES, Parameters
 
 
 def given_(**values: Any) -> Parameters:
@@ -23,7 +23,7 @@ def given_(**values: Any) -> Parameters:
     [(1, 1), (10, 10), (7.0, 7), (np.int64(3), 3), (np.float64(4.0), 4)],
 )
 def test_whole_numbers_come_in_many_shapes(found: object, whole: int) -> None:
-    read = given_(n=found).whole("n", 5, 1, 10)
+    read = given_(n=found).integer("n", 5, 1, 10)
     assert (read, type(read)) == (whole, int)
 
 
@@ -32,9 +32,9 @@ def test_whole_numbers_come_in_many_shapes(found: object, whole: int) -> None:
 )
 def test_what_is_no_count_is_named(found: object) -> None:
     with pytest.raises(InvalidParameter) as refused:
-        given_(n=found).whole("n", 5, 1, 10)
+        given_(n=found).integer("n", 5, 1, 10)
     error = refused.value
-    assert (error.scenario, error.field, error.found) == ("online", "n", found)
+    assert (error.scenario, error.field, error.actual) == ("online", "n", found)
     assert error.allowed == "a whole number from 1 to 10"
 
 
@@ -52,7 +52,7 @@ def test_what_is_no_number_is_named(found: object) -> None:
 
 @given(st.one_of(st.integers(), st.floats(), st.text(), st.booleans(), st.none()))
 def test_any_value_is_read_within_its_bounds_or_refused(found: object) -> None:
-    for read in (given_(n=found).whole, given_(n=found).number):
+    for read in (given_(n=found).integer, given_(n=found).number):
         try:
             value = read("n", 5, 1, 10)
         except InvalidParameter:
@@ -62,7 +62,7 @@ def test_any_value_is_read_within_its_bounds_or_refused(found: object) -> None:
 
 
 def test_what_is_not_given_is_the_default() -> None:
-    assert given_().whole("n", 5, 1, 10) == 5
+    assert given_().integer("n", 5, 1, 10) == 5
     assert given_().number("x", 1.5, 0.5, 2.0) == 1.5
     assert (given_().seed("s"), given_(s=None).seed("s"), given_(s=0).seed("s")) == (None, None, 0)
 
@@ -79,11 +79,11 @@ def test_a_seed_has_64_bits(found: int, fits: bool) -> None:
 @pytest.mark.parametrize(
     ("batch_size", "most"),
     [
-        (1, MOST_QUERIES),
-        (5, MOST_QUERIES),
-        (50, MOST_SAMPLES // 50),
-        (MOST_SAMPLES, 1),
-        (10 * MOST_SAMPLES, 1),
+        (1, MAX_QUERIES),
+        (5, MAX_QUERIES),
+        (50, MAX_SAMPLES // 50),
+        (MAX_SAMPLES, 1),
+        (10 * MAX_SAMPLES, 1),
     ],
 )
 def test_queries_are_bounded_by_what_they_carry(batch_size: int, most: int) -> None:

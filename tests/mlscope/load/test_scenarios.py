@@ -56,7 +56,7 @@ def test_a_scenario_of_another_package_is_found(
 
 @given(names)
 def test_each_says_what_its_result_is(name: str) -> None:
-    assert "Final performance result is: " in (BUILT_IN[name].__doc__ or "")
+    assert "Final performance result: " in (BUILT_IN[name].__doc__ or "")
 
 
 @given(names, sizes, st.integers(1, 60), st.integers(1, 50), st.none() | st.integers(0, 2**64 - 1))
@@ -117,7 +117,7 @@ def test_a_bad_parameter_is_named(name: str, parameters: dict[str, Any], field: 
     with pytest.raises(InvalidParameter) as refused:
         BUILT_IN[name](parameters, 1, 5)
     assert (refused.value.scenario, refused.value.field) == (name, field)
-    assert refused.value.found is parameters[field]
+    assert refused.value.actual is parameters[field]
     assert refused.value.allowed in str(refused.value)
 
 

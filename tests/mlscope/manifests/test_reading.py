@@ -133,7 +133,7 @@ def test_an_alias_of_itself_is_bounded() -> None:
 
 def test_steps_and_inline_code_exclude_each_other() -> None:
     code = "preprocess: |\n  def fun(env, data):\n    return data\n"
-    assert "one or the other" in only_fault(GOOD + code).allowed
+    assert "either steps or inline code" in only_fault(GOOD + code).allowed
     bare = GOOD.replace("    steps:\n      - decode:\n        color_mode: RGB\n", "")
     model = read_manifest_text(bare + code, "net.yml", "model")
     assert isinstance(model, ModelManifest)

@@ -70,7 +70,7 @@ def test_a_layout_there_and_back_is_the_same(model: ModelManifest) -> None:
 def test_a_framework_without_a_variant_is_refused_with_the_known(model: ModelManifest) -> None:
     with pytest.raises(NoVariant) as caught:
         variant_for(model, "jax")
-    assert caught.value.known == ("onnxruntime", "tensorflow")
+    assert caught.value.frameworks == ("onnxruntime", "tensorflow")
 
 
 def test_steps_read_other_outputs_by_the_variant_s_names() -> None:

@@ -17,13 +17,13 @@ from mlscope.reproducing.logs import (
     NotMeasured,
     checked,
     digest_of,
+    file_text,
     reference_log,
     request_again,
-    written,
 )
 from schemas.agent import Accelerator, Announcement, Hardware, Runtime
 from schemas.analysis import Prediction
-from schemas.codec import parse
+from schemas.encoding.codec import parse
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, FrameworkNeed, ModelManifest, Port, Synthetic
 from schemas.plan import Subject
@@ -145,7 +145,7 @@ def test_what_was_not_analyzed_is_not_exported() -> None:
 
 def test_a_file_comes_back_as_it_was_or_is_refused() -> None:
     log = a_log()
-    back = parse(ReferenceLog, log.model_validate_json(written(log)).model_dump(mode="json"))
+    back = parse(ReferenceLog, log.model_validate_json(file_text(log)).model_dump(mode="json"))
     assert checked(back) == log
     altered = log.model_copy(update={"measured_ns": 6})
     assert digest_of(altered) != log.digest
@@ -167,7 +167,7 @@ def test_the_same_again_differs_in_nothing_but_what_is_compared_anyway() -> None
     (accuracy,) = [each for each in found if each.aspect == "accuracy"]
     assert (accuracy.name, accuracy.now, accuracy.is_same) == ("top-1", "0.98, 441 of 450", True)
     (answers,) = [each for each in found if each.aspect == "predictions"]
-    assert (answers.note, answers.is_same) == ("identical, of 2 samples", True)
+    assert (answers.note, answers.is_same) == ("identical, 2 samples", True)
     median = next(each for each in found if each.name == "latency median")
     assert median.note == "ratio 1.050, the intervals overlap"
     assert median.before == "100 [90, 110]"
@@ -175,7 +175,7 @@ def test_the_same_again_differs_in_nothing_but_what_is_compared_anyway() -> None
 
 def test_people_get_figures_with_their_units() -> None:
     found = differences(a_log(median=194_012_345.0), a_log(median=1.2e9))
-    told = {each.name: each.told for each in found}
+    told = {each.name: each.with_units for each in found}
     assert told["latency median"] == ("194 ms [174.6 ms, 213.4 ms]", "1.2 s [1.08 s, 1.32 s]")
     assert told["throughput samples_per_s"] == ("5.154 /s", "0.8333 /s")
     assert (told["top-1"], told["answers"]) == (None, None)
@@ -273,5 +273,5 @@ def test_samples_beyond_the_kept_bound_are_said_not_to_be_compared() -> None:
     bound = log.model_copy(update={"request": log.request.model_copy(update={"outputs": 2})})
     (answers,) = [each for each in differences(bound, bound) if each.aspect == "predictions"]
     assert answers.note == (
-        "identical, of 2 samples; up to 3 samples more were answered, not kept and not compared"
+        "identical, 2 samples; up to 3 more samples were answered, but not kept and not compared"
     )

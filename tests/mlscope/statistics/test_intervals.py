@@ -21,7 +21,7 @@ from mlscope.statistics import (
     trimmed_mean_interval,
     wilson,
 )
-from mlscope.statistics.intervals import MOST_RESAMPLED, _jackknife, _resampled
+from mlscope.statistics.intervals import MAX_RESAMPLED, _jackknife, _resampled
 from mlscope.statistics.summary import trimmed_count
 
 few = st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40)
@@ -65,7 +65,7 @@ def test_bootstrap_intervals_cover_the_trimmed_mean() -> None:
 
 @pytest.mark.parametrize("fraction", [0.0, 0.2])
 def test_the_normal_interval_takes_over_where_the_bootstrap_ends(fraction: float) -> None:
-    values = np.random.default_rng(5).lognormal(0.0, 0.5, MOST_RESAMPLED + 1)
+    values = np.random.default_rng(5).lognormal(0.0, 0.5, MAX_RESAMPLED + 1)
     normal = trimmed_mean_interval(values, fraction)
     resampled = trimmed_mean_interval(values[:-1], fraction)
     assert (normal.method, resampled.method) == ("normal", "bootstrap BCa")

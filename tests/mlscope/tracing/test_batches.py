@@ -17,7 +17,7 @@ from mlscope.tracing.batches import (
 )
 from mlscope.tracing.spans import LinkedRow, Row
 from schemas.batch import SpanKind, TraceCaptured
-from schemas.codec import decode_body, encode_body
+from schemas.encoding.codec import decode_body, encode_body
 
 ATTEMPT = Attempt("e1", "r1", 1, "a1", origin_ns=1_000)
 STAMPS = st.integers(1_000, 1 << 60)

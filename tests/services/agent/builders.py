@@ -14,10 +14,10 @@ from schemas.manifest import DatasetManifest, FrameworkNeed, ModelManifest, Port
 from schemas.message import Fact
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
 from schemas.run import RunCompleted, RunFailed
-from services.agent.dropped import Dropped
-from services.agent.execution import Execution
-from services.agent.process import WorkerLimits, WorkerProcess
-from services.agent.telling import Telling
+from services.agent.host.dropped_batches import DroppedBatches
+from services.agent.host.execution import Execution
+from services.agent.host.outcome_publisher import OutcomePublisher
+from services.agent.host.process import WorkerLimits, WorkerProcess
 
 MANIFESTS = Path(__file__).resolve().parents[3] / "manifests"
 SLEEPY = Path(__file__).resolve().parent / "sleepy"
@@ -151,11 +151,11 @@ class Kept:
         await self.put(fact, id=id, cause=cause)
         return True
 
-    async def settle(self, cause: str) -> Dropped:  # noqa: ARG002
+    async def settle(self, cause: str) -> DroppedBatches:  # noqa: ARG002
         """Nothing is given up."""
-        return Dropped()
+        return DroppedBatches()
 
-    def let_go(self, cause: str) -> None:
+    def drop_refused(self, cause: str) -> None:
         """Nothing waits for room."""
 
     async def put(self, fact: Fact, *, id: str, cause: str) -> None:  # noqa: A002
@@ -198,7 +198,7 @@ async def carried_out(
     kept = Kept()
     worker = await WorkerProcess.start("w", limits(folder, **changes))
     try:
-        execution = Execution(Telling(order, kept), worker, manifests, silence_s)
+        execution = Execution(OutcomePublisher(order, kept), worker, manifests, silence_s)
         await execution.carry_out()
     finally:
         await worker.close()

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from schemas.run import RunCompleted, RunFailed
-from services.agent.control import Control
 from services.agent.errors import PredictFailed
-from services.agent.group import Group
-from services.agent.lost import tells_of_lost_device
-from services.agent.session import Session, open_session
+from services.agent.worker.control import Control
+from services.agent.worker.device_loss import is_device_loss
+from services.agent.worker.group import Group
+from services.agent.worker.session import Session, open_session
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 
 LOST = "CUDA error: unspecified launch failure"
@@ -136,4 +136,4 @@ def test_what_else_a_capture_of_layers_raises_is_its_runs_alone(session: Session
     ],
 )
 def test_only_errors_that_stay_are_of_a_lost_device(error: str, is_lost: bool) -> None:
-    assert tells_of_lost_device(error) == is_lost
+    assert is_device_loss(error) == is_lost

@@ -14,19 +14,19 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import NotPermitted
-from mlscope.bus.memory import MemoryServer, connect
-from mlscope.bus.memory.bus import MemoryBus
+from mlscope.testing.memory_bus import MemoryServer, connect
+from mlscope.testing.memory_bus.bus import MemoryBus
 from mlscope.tracing.batches import columns_of
 from schemas.agent import AgentAnnounced, AgentLeft, Lease
 from schemas.batch import QueriesAnswered, TraceCaptured
-from schemas.codec import decode_body, encode_body
+from schemas.encoding.codec import decode_body, encode_body
 from schemas.level import Level
 from schemas.message import Fact, Message
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, RunFailed, RunReady
 from schemas.subjects import agent_command, facts_of
-from services.agent.bringing import Goods
 from services.agent.errors import NameTaken
+from services.agent.fetching.fetching import FetchedAssets
 from services.agent.service import serve
 from tests.services.agent.builders import (
     MANIFESTS,
@@ -65,6 +65,13 @@ class Small:
     run_silence_s: float = 30.0
     cache_max_bytes: int = 1 << 20
     hub_url: str = ""
+    dataset_folders: tuple[str, ...] = ()
+    nats_url: str = ""
+    max_pending_requests: int = 1
+
+    def nats_seed(self) -> str | None:
+        """Return that there is none."""
+        return None
 
     @property
     def assets_folder(self) -> Path:
@@ -212,11 +219,11 @@ async def test_the_lease_tells_how_long_files_took_while_the_run_lasts(
 ) -> None:
     is_there = asyncio.Event()
 
-    async def slow(*_: object, **__: object) -> Goods:
+    async def slow(*_: object, **__: object) -> FetchedAssets:
         await is_there.wait()
-        return Goods()
+        return FetchedAssets()
 
-    monkeypatch.setattr("services.agent.service.bring_for", slow)
+    monkeypatch.setattr("services.agent.service.fetch_for_subject", slow)
     await scheduler.command("start", an_order())
     async with asyncio.timeout(60):
         told: list[float] = []
@@ -282,7 +289,7 @@ async def test_why_no_worker_could_be_started_is_said(
     async def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("services.agent.sessions.WorkerProcess.start", full)
+    monkeypatch.setattr("services.agent.host.sessions.WorkerProcess.start", full)
     await scheduler.command("start", an_order())
     (failure,) = await scheduler.facts(RunFailed)
     assert (failure.error, "No space left on device" in failure.message) == ("worker_died", True)
@@ -422,7 +429,7 @@ async def test_waiting_at_the_agent_is_in_a_query_s_span(scheduler: Scheduler) -
 async def test_past_the_bound_a_query_is_answered_as_busy(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.agent.execution.MOST_WAITING", 3)
+    monkeypatch.setattr("services.agent.host.execution.MOST_WAITING", 3)
     order = an_order(a_sleepy_subject(predict_ms=300), (a_run(pacing="remote"),))
     await scheduler.command("start", order)
     await scheduler.facts(RunReady)

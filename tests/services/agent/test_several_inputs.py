@@ -18,7 +18,7 @@ from schemas.manifest import (
     SyntheticTensor,
 )
 from schemas.plan import Subject
-from services.agent.pipeline import spans_per_query, steps_of
+from services.agent.worker.queries.pipeline import spans_per_query, steps_of
 from tests.services.agent.builders import Kept, a_run, a_subject, an_order, carried_out, raw_port
 
 

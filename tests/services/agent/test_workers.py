@@ -12,13 +12,15 @@ from mlscope.tracing.clock import now_ns
 from schemas.batch import Batch, TraceCaptured
 from schemas.level import Level
 from services.agent.errors import Stopped
-from services.agent.pipeline import Pipeline, PortOperators
+from services.agent.link.batches import unpack_batch
 from services.agent.predictors import Tensors
-from services.agent.query import Query, Slot
-from services.agent.recorder import Recorder, unpack_batch
-from services.agent.stages import Stages, Supply
 from services.agent.steps import Operator
-from services.agent.streaming import run_streaming, workers_for
+from services.agent.worker.queries.operator_runner import Supply
+from services.agent.worker.queries.pipeline import Pipeline, PortOperators
+from services.agent.worker.queries.query import Query, Slot
+from services.agent.worker.queries.stages import Stages
+from services.agent.worker.queries.streaming import run_streaming, workers_for
+from services.agent.worker.recorder import RunRecorder
 
 BATCH, WORKERS, QUERIES = 8, 3, 12
 LONG_S = 60.0
@@ -35,7 +37,7 @@ class Run:
         self, step: Callable[[Any], Any] = same, predict: Callable[[Tensors], Tensors] | None = None
     ) -> None:
         self.facts: list[Batch] = []
-        self.recorder = Recorder(Attempt("e", "r", 1, "a"), self._take)
+        self.recorder = RunRecorder(Attempt("e", "r", 1, "a"), self._take)
         pipeline = Pipeline((PortOperators("", (Operator("step", step),)),))
         samples = [np.array([number], np.float32) for number in range(BATCH * QUERIES)]
         supply = Supply(pipeline, samples, BATCH, workers=WORKERS)

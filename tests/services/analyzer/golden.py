@@ -14,8 +14,9 @@ from typing import Any
 import polars as pl
 
 from schemas.analysis import Table
-from services.analyzer.frames import Aim, Frames, Run, RunRow, Sample
-from services.analyzer.row_schemas import (
+from services.analyzer.building.table import Analysis
+from services.analyzer.frames.evaluation import Frames, Run, RunRow, Sample, ScoringContext
+from services.analyzer.frames.row_schemas import (
     COUNTER_SCHEMA,
     FAILURE_SCHEMA,
     LAYER_SCHEMA,
@@ -26,7 +27,6 @@ from services.analyzer.row_schemas import (
     Schema,
 )
 from services.analyzer.tables import ANALYSES
-from services.analyzer.tables.table import Analysis
 
 FOLDER = Path(__file__).parents[2] / "golden" / "tables"
 CHARTS = FOLDER.with_name("charts")
@@ -43,7 +43,7 @@ def frames_in(value: dict[str, Any]) -> Frames:
         samples=tuple(
             Sample(name, tuple(labels), *rest) for name, labels, *rest in value.get("samples", ())
         ),
-        aim=Aim(**value.get("aim", {})),
+        scoring_context=ScoringContext(**value.get("scoring_context", {})),
         caveats=tuple(value.get("caveats", ())),
     )
 

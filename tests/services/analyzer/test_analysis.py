@@ -17,8 +17,14 @@ from schemas.manifest import (
 )
 from schemas.manifest import Sample as ManifestSample
 from services.analyzer import analysis
-from services.analyzer.analysis import aim_of, analyze, digest_of, samples_of, with_eager
-from services.analyzer.frames import Aim, Sample
+from services.analyzer.analysis import (
+    analyze,
+    digest_of,
+    samples_of,
+    scoring_context_of,
+    with_eager,
+)
+from services.analyzer.frames.evaluation import Sample, ScoringContext
 from services.analyzer.tables import ANALYSES
 from tests.services.analyzer.golden import frames_in
 from tests.services.analyzer.tables.reading import query, span
@@ -40,7 +46,7 @@ def test_only_runs_with_spans_have_trees() -> None:
 
 
 def test_a_tree_is_bounded_by_the_first_spans_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(analysis, "MOST_IN_A_TREE", 2)
+    monkeypatch.setattr(analysis, "MOST_SPANS_IN_TREE", 2)
     spans = [span(number, 2, "predict", 5) for number in (3, 1, 2)]
     done = analyze(frames_in({"runs": [{**_RUN, "spans": spans}]}))
     assert done.trees[1]["span"].to_list() == [1, 2]
@@ -52,8 +58,8 @@ def test_what_is_cut_or_without_launch_is_a_caveat() -> None:
     kernels = [[n, None, 5, "gemm", 60 + n, 20, 7, -1, 0, None, 2, n, 0, 7] for n in (3, 4)]
     launch = [2, None, 5, "cudaLaunchKernel", 5, 3, 0, 0, 0, None, 1, 3]
     done = analyze(frames_in({"runs": [{**_RUN, "spans": [cut, launch, *kernels]}]}))
-    assert "r0: 1 span was cut at an edge of the recording: left out" in done.tables[0].caveats
-    lost = "r0: 100.00% of the kernels' time belongs to no known layer"
+    assert "r0: 1 span was left out: cut at an edge of the recording" in done.tables[0].caveats
+    lost = "r0: 100.00% of the kernel time belongs to no known layer"
     assert lost in done.tables[0].caveats
 
 
@@ -62,7 +68,7 @@ def test_a_replay_for_counters_needs_no_layers_where_another_run_has_them() -> N
     launch = [2, None, 5, "cudaLaunchKernel", 5, 3, 0, 0, 0, None, 1, 3]
     layer = [4, None, 3, "fc", 4, 6, 0, 0, 0, 0]
     replay = {**_RUN, "run": "counted", "variant": "counters", "spans": [launch, kernel]}
-    lost = "counted: 100.00% of the kernels' time belongs to no known layer"
+    lost = "counted: 100.00% of the kernel time belongs to no known layer"
     alone = analyze(frames_in({"runs": [replay]})).tables[0].caveats
     assert lost in alone
     plain = {**_RUN, "spans": [launch, kernel, layer]}
@@ -96,10 +102,13 @@ def test_random_weights_are_known_from_the_plan() -> None:
     model = a_plan().plan.subject.model
     assets = Assets(builder="x.y", weights="random", seed=7)
     random = _planned(model.model_copy(update={"model": assets}))
-    assert aim_of([random]).hopeless == "the weights are random (seed 7)"
-    assert "random" in aim_of([_planned(model, options={"weights": "random"})]).hopeless
-    assert aim_of([_planned(model)]).hopeless == ""
-    assert aim_of([a_request()]) == Aim()
+    assert scoring_context_of([random]).unscorable_reason == "the weights are random (seed 7)"
+    assert (
+        "random"
+        in scoring_context_of([_planned(model, options={"weights": "random"})]).unscorable_reason
+    )
+    assert scoring_context_of([_planned(model)]).unscorable_reason == ""
+    assert scoring_context_of([a_request()]) == ScoringContext()
 
 
 def test_how_a_picture_is_framed_is_known_from_the_steps() -> None:
@@ -107,11 +116,14 @@ def test_how_a_picture_is_framed_is_known_from_the_steps() -> None:
     steps = tuple(Step.model_validate(step_of(step)) for step in told)
     port = Port(type="image", steps=steps)
     model = a_plan().plan.subject.model.model_copy(update={"inputs": (port,)})
-    assert aim_of([_planned(model)]).framing == steps[1:]
+    assert scoring_context_of([_planned(model)]).framing == steps[1:]
     other = model.model_copy(update={"inputs": (port, Port(type="image", steps=steps[:2]))})
-    assert aim_of([_planned(other)]).framing is None
+    assert scoring_context_of([_planned(other)]).framing is None
     coded = model.model_copy(update={"preprocess": "def fun(env, data): ..."})
-    assert (aim_of([_planned(coded)]).is_coded, aim_of([_planned(model)]).is_coded) == (True, False)
+    assert (
+        scoring_context_of([_planned(coded)]).is_coded,
+        scoring_context_of([_planned(model)]).is_coded,
+    ) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -125,8 +137,8 @@ def test_how_a_picture_is_framed_is_known_from_the_steps() -> None:
 )
 def test_how_many_samples_there_are_is_known_or_not(dataset: Any, samples: int | None) -> None:
     manifest = DatasetManifest(name="d", **dataset)
-    aim = aim_of([_planned(a_plan().plan.subject.model, dataset=manifest)])
-    assert aim.samples == samples
+    scoring_context = scoring_context_of([_planned(a_plan().plan.subject.model, dataset=manifest)])
+    assert scoring_context.samples == samples
 
 
 def test_samples_are_named_by_their_files_and_labels() -> None:

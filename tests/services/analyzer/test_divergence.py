@@ -11,7 +11,7 @@ import pytest
 from schemas.analysis import Table
 from services.analyzer.divergence import Side, compared
 from services.analyzer.errors import NotAlike
-from services.analyzer.predictions import Prediction
+from services.analyzer.frames.predictions import Prediction
 
 
 def _side(name: str, answers: Mapping[int, Any], raws: Mapping[int, Any] | None = None) -> Side:
@@ -116,7 +116,10 @@ def test_tensors_are_compared_as_far_as_they_were_kept() -> None:
     cut = _raw_feature([1.0, 2.0], [500])
     row = _rows(compared(_side("a", {0: cut}), _side("b", {0: cut}))[0])
     assert row["mean difference"]["value"] == 0.0
-    assert row["mean difference"]["note"] == "of each answer the first 2 of 500 values were kept"
+    assert (
+        row["mean difference"]["note"]
+        == "only the first 2 of 500 values of each answer were stored"
+    )
     assert "top-1 agreement" not in row
 
 
@@ -161,7 +164,7 @@ def test_a_mask_is_compared_by_the_box_around_it() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "why"),
     [
-        ({}, {0: _classes([1.0])}, "kept no answer"),
+        ({}, {0: _classes([1.0])}, "stored no answer"),
         ({0: _classes([1.0])}, {1: _classes([1.0])}, "no sample in common"),
         (
             {0: _classes([1.0])},
@@ -174,12 +177,12 @@ def test_a_mask_is_compared_by_the_box_around_it() -> None:
         (
             {0: [{**_classes([1.0])[0], "output": "a"}]},
             {0: [{**_classes([1.0])[0], "output": "b"}]},
-            "other names",
+            "different names",
         ),
         (
             {0: [{"type": "semanticsegment", "size": [1, 1], "left_out": {"runs": 9}}]},
             {0: [{"type": "semanticsegment", "size": [1, 1], "runs": [[0, 1]]}]},
-            "too large to be kept",
+            "too large to be stored",
         ),
     ],
     ids=["empty", "samples", "kinds", "shapes", "nan", "image", "outputs", "left out"],

@@ -11,7 +11,7 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import NoAnswer
-from mlscope.bus.memory import MemoryServer, connect
+from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.analysis import AnalysisCompleted, AnalysisFailed, Tables
 from schemas.evaluation import EvaluationMeasured, MeasuredRun
 from schemas.message import Fact

@@ -20,9 +20,9 @@ from schemas.evaluation import MeasuredRun
 from schemas.identity import run_key
 from schemas.request import ShowTables
 from services.analyzer.analysis import analyze
-from services.analyzer.bounds import Bounds
 from services.analyzer.correlation import METHODS
 from services.analyzer.errors import DatabaseAway, NoRuns
+from services.analyzer.frames.bounds import Bounds
 from services.analyzer.store import MOST_ROWS, Store, migrate
 from services.analyzer.tables import ANALYSES
 from services.collector import store as collector
@@ -121,7 +121,7 @@ def test_device_rows_are_read_with_what_their_sources_say(rows_url: str, store: 
     with closing(collector.Store(rows_url)) as rows:
         rows.save([prepared_of(batch, REQUESTED_NS)])
     (run,) = store.read("e1", [MEASURED]).measured
-    assert run.natures.rows() == [(2, 6, 8.0, None, None, None)]
+    assert run.device_attributes.rows() == [(2, 6, 8.0, None, None, None)]
     assert run.named_layers == {2: "conv1"}
     assert run.kernels.select("launch", "graph_node", "flops").rows() == [(1, 6, 8.0)]
 
@@ -176,7 +176,7 @@ def test_spans_of_half_read_queries_are_left_out_and_it_is_said(rows_url: str) -
     with closing(Store(rows_url, Bounds(spans=8, queries=9, outputs=9))) as store:
         frames = store.read("e1", [MEASURED])
     assert frames.caveats[0] == "r0: the first 8 of 11 spans were read"
-    assert "whole queries count" in frames.caveats[1]
+    assert "complete queries count" in frames.caveats[1]
     assert frames.measured[0].spans.filter(pl.col("start_ns") >= 100).height == 0
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from schemas.level import Level
 from services.analyzer.analysis import analyze
-from services.analyzer.frames import ANSWERED, RunRow, features_of
+from services.analyzer.building.table import Analysis
+from services.analyzer.frames.evaluation import ANSWERED, RunRow, features_of
 from services.analyzer.tables import ANALYSES
-from services.analyzer.tables.table import Analysis
 from tests.services.analyzer.golden import FOLDER, frames_in, made_of
 
 _ONE = [[0, 0, 1, None, 0, 0, 5_000_000, None, ANSWERED]]
@@ -60,10 +60,18 @@ def test_little_or_nothing_still_makes_every_table(runs: list[dict[str, object]]
         assert all(len(row) == len(table.columns) for row in table.rows)
 
 
-@pytest.mark.parametrize("aim", [{}, {"hopeless": "the weights are random"}], ids=["", "hopeless"])
-def test_every_table_says_of_what_it_was_not_made(aim: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "scoring_context", [{}, {"unscorable_reason": "the weights are random"}], ids=["", "unscorable"]
+)
+def test_every_table_says_of_what_it_was_not_made(scoring_context: dict[str, object]) -> None:
     cut = "r0: the first 3 of 5 spans were read"
-    frames = frames_in({"runs": [{"run": "r0", "queries": _ONE}], "caveats": [cut], "aim": aim})
+    frames = frames_in(
+        {
+            "runs": [{"run": "r0", "queries": _ONE}],
+            "caveats": [cut],
+            "scoring_context": scoring_context,
+        }
+    )
     silent = [each.name for each in ANALYSES if cut not in each.compute(frames).caveats]
     assert silent == []
 

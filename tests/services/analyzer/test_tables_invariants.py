@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from schemas.analysis import Table
 from services.analyzer.analysis import analyze
-from services.analyzer.frames import probability_of
-from services.analyzer.tables.table import trace_doubts
+from services.analyzer.building.table import trace_warnings
+from services.analyzer.frames.evaluation import probability_of
 from tests.services.analyzer.golden import frames_in
 
 PREDICT_NS = 1_000_000
@@ -48,8 +48,8 @@ def _layered(durations: list[int], queries: int = 3, **more: Any) -> dict[str, A
         [q, 0, 1, None, q * 2 * PREDICT_NS, 0, (q + 1) * 2 * PREDICT_NS, 2 * PREDICT_NS, 0]
         for q in range(queries)
     ]
-    natures = [[index, "node", f"T{index % 2}"] for index in range(len(durations))]
-    run = {"run": "r0", "level": 3, "queries": rows, "spans": spans, "layers": natures}
+    device_attributes = [[index, "node", f"T{index % 2}"] for index in range(len(durations))]
+    run = {"run": "r0", "level": 3, "queries": rows, "spans": spans, "layers": device_attributes}
     return {"runs": [run | more]}
 
 
@@ -121,9 +121,9 @@ def test_queries_out_of_order_are_paired_by_number() -> None:
 
 def test_caveats_name_bad_ends_lost_batches_and_shallow_looks() -> None:
     value = _layered([1], end="failed", dropped_batches=2, level_note="no deeper")
-    notes = trace_doubts(frames_in(value))
+    notes = trace_warnings(frames_in(value))
     assert notes == [
-        "r0 ended failed: its figures are over the rows there are",
+        "r0 ended failed: its figures cover only the stored rows",
         "r0: 2 batches were lost at the agent",
         "r0: no deeper",
     ]
@@ -135,7 +135,7 @@ def _full(**counters: Any) -> list[str]:
     """Return the notes of a run that was asked for all, beside a replay that counts."""
     value = _layered([1], level=5, level_asked=7, level_note="no deeper")
     counted = _layered([1], run="h", session="c", level=6, level_note="no layers", **counters)
-    return trace_doubts(frames_in({"runs": [*value["runs"], *counted["runs"]]}))
+    return trace_warnings(frames_in({"runs": [*value["runs"], *counted["runs"]]}))
 
 
 def test_all_that_was_asked_is_there_where_another_process_counted() -> None:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import psycopg
 
+from services.analyzer.building.table import float_column, text_column
 from services.analyzer.tables import ANALYSES
-from services.analyzer.tables.table import real, text
 from services.analyzer.views import migrations_of, view_of
 
 _ROWS = "CREATE TABLE analysis_row (evaluation text, name text, ordinal int, cells jsonb)"
@@ -13,7 +13,10 @@ _ODD = replace(
     ANALYSES[0],
     name="odd",
     title="It's odd",
-    columns=(text("order", "It's '; DROP TABLE analysis_row; --."), real("t", "Time.")),
+    columns=(
+        text_column("order", "It's '; DROP TABLE analysis_row; --."),
+        float_column("t", "Time."),
+    ),
 )
 
 

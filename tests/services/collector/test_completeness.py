@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.run import RunIncomplete, RunRecorded
-from services.collector.completeness import Stored, Waiting, decide
+from services.collector.completeness import StoredRows, WaitingAttempt, decide
 
-WAITING = Waiting(
+WAITING = WaitingAttempt(
     run_key=1,
     evaluation="e1",
     run="r0",
@@ -17,7 +17,7 @@ WAITING = Waiting(
     cause="c0",
     announced=(2, 1, 0),
     stored=(1, 1, 0),
-    rows=Stored(spans=500, queries=3, outputs=0),
+    rows=StoredRows(spans=500, queries=3, outputs=0),
     waited_s=9.0,
 )
 

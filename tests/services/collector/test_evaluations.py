@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mlscope.bus.bus import Bus
-from mlscope.bus.memory import MemoryServer, connect
+from mlscope.testing.memory_bus import MemoryServer, connect
 from services.collector import evaluations
 from services.collector.errors import UnknownEvaluation
 from services.collector.evaluations import Evaluations
@@ -55,6 +55,6 @@ async def test_those_not_asked_for_longest_are_forgotten(
 async def test_the_plan_is_read_anew(bus: Bus) -> None:
     known = Evaluations(bus)
     await bus.publish(a_request(), id="r")
-    assert (await known.known("e1")).plan is None
+    assert (await known.decisions("e1")).plan is None
     await bus.publish(a_plan(), id="p")
-    assert (await known.known("e1")).plan == a_plan().plan
+    assert (await known.decisions("e1")).plan == a_plan().plan

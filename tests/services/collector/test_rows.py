@@ -16,7 +16,7 @@ from mlscope.tracing.batches import Attempt, linked_batch, query_batch, trace_ba
 from schemas.batch import Batch
 from services.collector import rows as module
 from services.collector.errors import MisshapenBatch
-from services.collector.rows import COPY_HEADER, COPY_TRAILER, layout_of, place_of, rows_of
+from services.collector.rows import COPY_HEADER, COPY_TRAILER, batch_key_of, layout_of, rows_of
 from services.collector.store import migrate
 from tests.services.collector.builders import (
     REQUESTED_NS,
@@ -65,7 +65,7 @@ def _stored(session: psycopg.Connection[Any], batch: Batch) -> list[tuple[Any, .
     """Return the rows of a batch after a COPY of what `rows_of` makes."""
     table = layout_of(batch).table
     text = read_statements(_QUERIES_SQL)[f"copy_{table}"]
-    body = rows_of(batch, place_of(batch, 77, REQUESTED_NS))
+    body = rows_of(batch, batch_key_of(batch, 77, REQUESTED_NS))
     table = table.removeprefix("linked_")
     session.execute(f"TRUNCATE {table}".encode())
     with session.cursor().copy(text.encode()) as copy:
@@ -155,7 +155,7 @@ def test_copy_names_the_columns_of_the_layout(batch: Batch) -> None:
     [
         (a_trace(level=b"\x01"), "column level has 1 of 4 values"),
         (a_trace(span=b"\x01"), "buffer size must be a multiple"),
-        (a_trace(attribute_rows=(9,)), "rows with texts are not distinct ones of 4"),
+        (a_trace(attribute_rows=(9,)), "rows with texts are not distinct rows of 4"),
         (a_trace(attribute_rows=()), "1 texts for 0 rows"),
         (some_queries(error_rows=(1, 1), error_texts=("a", "b")), "not distinct"),
         (some_outputs(texts=()), "0 texts for 2 rows"),
@@ -163,7 +163,7 @@ def test_copy_names_the_columns_of_the_layout(batch: Batch) -> None:
 )
 def test_misshapen_batches_are_named(batch: Batch, reason: str) -> None:
     with pytest.raises(MisshapenBatch, match=reason):
-        rows_of(batch, place_of(batch, 1, REQUESTED_NS))
+        rows_of(batch, batch_key_of(batch, 1, REQUESTED_NS))
 
 
 def test_texts_that_postgresql_cannot_hold_are_made_such(session: Any) -> None:
@@ -176,4 +176,4 @@ def test_an_empty_batch_has_no_rows() -> None:
     batch = some_outputs(count=1).model_copy(
         update={"count": 0, "query": empty, "sample": empty, "texts": ()}
     )
-    assert rows_of(batch, place_of(batch, 1, REQUESTED_NS)) == b""
+    assert rows_of(batch, batch_key_of(batch, 1, REQUESTED_NS)) == b""

@@ -8,7 +8,7 @@ from schemas.batch import Batch
 from schemas.evaluation import EvaluationCancelled, EvaluationMeasured, RunInterrupted
 from schemas.run import RunFailed, Tally
 from services.collector.errors import ForeignFact, UnplannedRun, UnstartedAttempt
-from services.collector.runs import RunEnded, check_speaker, known_of, run_row
+from services.collector.runs import RunEnded, check_speaker, fold_decisions, run_row
 from tests.services.collector.builders import (
     REQUESTED_NS,
     a_completion,
@@ -33,7 +33,7 @@ FAILED = RunFailed(
 
 
 def test_decisions_fold_to_what_is_known() -> None:
-    known = known_of([a_request(), a_plan(), GONE])
+    known = fold_decisions([a_request(), a_plan(), GONE])
     assert (known.requested_ns, known.plan, known.ended) == (REQUESTED_NS, PLAN, False)
 
 
@@ -42,7 +42,7 @@ def test_decisions_fold_to_what_is_known() -> None:
     [EvaluationMeasured(evaluation="e1", runs=()), EvaluationCancelled(evaluation="e1")],
 )
 def test_an_evaluation_ends(end: EvaluationMeasured | EvaluationCancelled) -> None:
-    assert known_of([a_request(), end]).ended
+    assert fold_decisions([a_request(), end]).ended
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_run_no_plan_holds_is_named() -> None:
 
 @pytest.mark.parametrize("says", ["a1", "scheduler"])
 def test_queries_of_a_remote_run_are_its_agent_s_or_the_scheduler_s_to_tell(says: str) -> None:
-    known = known_of([a_request(), a_plan("remote"), a_start()])
+    known = fold_decisions([a_request(), a_plan("remote"), a_start()])
     check_speaker(known, some_queries(agent=says))
 
 
@@ -90,12 +90,13 @@ def test_queries_of_a_remote_run_are_its_agent_s_or_the_scheduler_s_to_tell(says
     ],
 )
 def test_what_is_another_s_to_tell_is_foreign(pacing: str, fact: Batch | RunFailed) -> None:
-    known = known_of([a_request(), a_plan(pacing), a_start(), a_start(agent=fact.agent)])
-    with pytest.raises(ForeignFact, match=f"^{fact.agent} says it of r0, attempt 1, which a1 has"):
+    known = fold_decisions([a_request(), a_plan(pacing), a_start(), a_start(agent=fact.agent)])
+    message = f"^{fact.agent} published a fact about r0, attempt 1, which a1 runs"
+    with pytest.raises(ForeignFact, match=message):
         check_speaker(known, fact)
 
 
 def test_of_an_attempt_nobody_started_nobody_may_tell() -> None:
-    known = known_of([a_request(), a_plan(), a_start()])
+    known = fold_decisions([a_request(), a_plan(), a_start()])
     with pytest.raises(UnstartedAttempt, match="no attempt 2 of r0"):
         check_speaker(known, a_completion(attempt=2))

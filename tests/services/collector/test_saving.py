@@ -11,8 +11,8 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Unreachable
-from mlscope.bus.memory import MemoryServer, connect
 from mlscope.bus.streams import durable_named
+from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.batch import Batch
 from schemas.dead import LetterBuried
 from schemas.message import Fact
@@ -41,7 +41,7 @@ class Held:
     def __init__(self) -> None:
         self.extended = 0
 
-    async def working(self) -> None:
+    async def in_progress(self) -> None:
         """Count."""
         self.extended += 1
 

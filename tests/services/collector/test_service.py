@@ -9,8 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from mlscope.bus.bus import Bus, Recorded
-from mlscope.bus.memory import MemoryServer, connect
+from mlscope.bus.bus import Bus
+from mlscope.bus.records import Recorded
+from mlscope.testing.memory_bus import MemoryServer, connect
 from schemas.evaluation import EvaluationMeasured, RunInterrupted
 from schemas.message import Fact, derived_id
 from schemas.run import RunIncomplete, RunRecorded
@@ -173,7 +174,10 @@ async def test_what_another_agent_says_is_buried_and_the_real_one_counts(world: 
         assert world.ask("SELECT count(*) FROM batch") == [(0,)]
         await world.say(*ALL_OF_A_RUN)
         await world.until("SELECT state, agent FROM run", [("recorded", "a1")])
-    assert sum("a2 says it of r0, attempt 1, which a1 has" in each for each in reasons) == 4
+    assert (
+        sum("a2 published a fact about r0, attempt 1, which a1 runs" in each for each in reasons)
+        == 4
+    )
 
 
 async def test_an_attempt_nobody_started_is_not_recorded(world: World) -> None:

@@ -14,7 +14,7 @@ from schemas.evaluation import RunInterrupted
 from schemas.identity import run_key
 from schemas.run import RunFailed, Tally
 from services.collector import store as module
-from services.collector.completeness import Stored
+from services.collector.completeness import StoredRows
 from services.collector.errors import DatabaseAway, RefusedRows
 from services.collector.runs import RunEnded, run_row
 from services.collector.saving import prepared_of
@@ -91,7 +91,7 @@ def test_a_run_waits_until_its_batches_are_there(store: Store) -> None:
     store.save(_prepared(a_trace(), some_queries(), some_outputs()))
     waiting = store.waiting()[0]
     assert waiting.is_complete
-    assert (waiting.run_key, waiting.rows, waiting.batches) == (KEY, Stored(4, 3, 2), 3)
+    assert (waiting.run_key, waiting.rows, waiting.batches) == (KEY, StoredRows(4, 3, 2), 3)
     store.settle(KEY, "recorded", 3)
     assert store.waiting() == []
 
@@ -141,7 +141,7 @@ def test_an_interrupted_attempt_waits_to_be_counted_once_and_again_after_a_word(
     store.save(_prepared(a_trace(), some_queries(status=bytes([0, 1, 1]))))
     (waiting,) = store.waiting()
     assert (waiting.is_interrupted, waiting.is_complete) == (True, False)
-    assert (waiting.rows, waiting.batches) == (Stored(4, 3, 0), 2)
+    assert (waiting.rows, waiting.batches) == (StoredRows(4, 3, 0), 2)
     assert store.failed_queries(KEY) == 2
     assert store.purgeable(0.0) == []
     store.settle(KEY, "interrupted", 2)

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from mlscope.bus.bus import Bus
-from mlscope.bus.memory import MemoryServer, connect
 from mlscope.settings import Settings
+from mlscope.testing.memory_bus import MemoryServer, connect
 from services.gateway.feeds import Feeds
 from services.gateway.routes import build_app
 from services.gateway.service import serve

@@ -3,9 +3,10 @@
 import httpx
 import pytest
 
-from mlscope.bus.bus import Asked, Bus
-from mlscope.bus.memory import MemoryServer, connect
-from schemas.codec import encode_body
+from mlscope.bus.bus import Bus
+from mlscope.bus.records import ReceivedCommand
+from mlscope.testing.memory_bus import MemoryServer, connect
+from schemas.encoding.codec import encode_body
 from schemas.request import Accepted
 from schemas.subjects import REQUEST
 from tests.services.gateway.conftest import web_over
@@ -31,7 +32,7 @@ async def test_an_empty_query_is_none(web: httpx.AsyncClient) -> None:
 
 
 async def test_a_known_key_is_no_new_evaluation(server: MemoryServer, bus: Bus) -> None:
-    async def repeated(_: Asked) -> bytes:
+    async def repeated(_: ReceivedCommand) -> bytes:
         return encode_body(Accepted(evaluation=E, repeated=True))
 
     async with connect(server, "scheduler") as scheduler, web_over(bus) as web:

@@ -7,7 +7,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import Message
 
-from schemas.errors import MalformedMessage
+from schemas.encoding.errors import MalformedMessage
 from services.gateway.bodies import json_body
 from services.gateway.errors import BodyTooLarge, WrongContentType
 
@@ -39,7 +39,7 @@ async def test_json_may_be_said_in_several_ways(kind: str) -> None:
 async def test_another_type_is_not_even_read(kind: str) -> None:
     with pytest.raises(WrongContentType) as refused:
         await json_body(_request(kind=kind))
-    assert refused.value.found == kind
+    assert refused.value.media_type == kind
 
 
 async def test_reading_ends_at_the_bound() -> None:

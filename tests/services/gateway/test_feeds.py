@@ -33,11 +33,11 @@ async def test_a_full_house_refuses_the_next(bus: Bus, standing: StandIns) -> No
     feeds = Feeds(bus, limit=1)
     async with feeds.viewing(E, after=0):
         with pytest.raises(TooManyViewers, match="1 live streams"):
-            feeds.make_room()
-    feeds.make_room()
+            feeds.check_limit()
+    feeds.check_limit()
     feeds.close()
     with pytest.raises(TooManyViewers):
-        feeds.make_room()
+        feeds.check_limit()
 
 
 async def test_a_feed_ends_with_its_story(bus: Bus, standing: StandIns) -> None:

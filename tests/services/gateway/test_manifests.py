@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from mlscope.bus.bus import Bus
-from mlscope.bus.memory import MemoryServer, connect
 from mlscope.settings import Settings
+from mlscope.testing.memory_bus import MemoryServer, connect
 from services.registry.service import serve
 from tests.services.gateway.conftest import web_over
 from tests.stories import a_model

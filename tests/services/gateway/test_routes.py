@@ -150,7 +150,7 @@ async def test_files_hold_every_row_and_the_page_says_when_it_does_not(
     assert len((await web.get(f"/api/evaluations/{E}/tables/latency")).json()["rows"]) == 2
     assert len((await web.get(f"/api/evaluations/{E}/tables")).json()["tables"][0]["rows"]) == 2
     page = (await web.get(f"/evaluations/{E}")).text
-    assert "the first 1 of 2 rows; the files hold all" in page
+    assert "The first 1 of 2 rows; the files have all rows." in page
 
 
 async def test_the_openapi_document_describes_what_is_answered(web: httpx.AsyncClient) -> None:

@@ -19,7 +19,7 @@ async def test_an_unknown_evaluation_is_a_page_of_its_own(web: httpx.AsyncClient
     page = await web.get(f"/evaluations/{E}")
     assert page.status_code == 404
     assert page.headers["content-type"].startswith("text/html")
-    assert "Every evaluation" in page.text
+    assert "All evaluations" in page.text
 
 
 async def test_a_page_without_its_tables_says_so(bus: Bus) -> None:

@@ -5,7 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.gateway.viewer import Event, Tick, Viewer
+from services.gateway.events import Event, Tick
+from services.gateway.viewer import Viewer
 
 
 def _story(count: int) -> list[Event]:

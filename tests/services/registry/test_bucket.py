@@ -7,7 +7,7 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Unreachable
-from mlscope.bus.memory import MemoryServer, connect
+from mlscope.testing.memory_bus import MemoryServer, connect
 from services.registry.bucket import CATALOG, CatalogBucket
 
 
@@ -73,7 +73,7 @@ async def test_what_another_registry_knows_first_is_left_to_it(bus: Bus) -> None
     await bus.put(CATALOG, "new", b"1")
     await bus.delete(CATALOG, "b")
     await bus.put(CATALOG, "seen", b"1")
-    while "seen" not in bucket.seen or "b" in bucket.seen:  # noqa: ASYNC110
+    while "seen" not in bucket.keys or "b" in bucket.keys:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     await bucket.mend({"a": "1", "b": "1"})
     after = await held(bus, "a", "b", "c", "new")

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.bus.bus import Entry
+from mlscope.bus.records import Entry
 from schemas.agent import Lease
-from schemas.codec import encode_body
+from schemas.encoding.codec import encode_body
 from services.registry.leases import Leases, is_held, lease_key
 
 
@@ -28,20 +28,20 @@ def test_what_is_held_is_what_each_agents_last_entry_says(
 ) -> None:
     leases = Leases()
     for revision, (agent, incarnation) in enumerate(told, 1):
-        leases = leases.seen(entry(agent, incarnation, revision))
+        leases = leases.after(entry(agent, incarnation, revision))
     last = dict(told)
-    held = {agent: lease.incarnation for agent, lease in leases.held.items()}
+    held = {agent: lease.incarnation for agent, lease in leases.by_agent.items()}
     assert held == {agent: each for agent, each in last.items() if each}
     revisions = {agent: n for n, (agent, incarnation) in enumerate(told, 1) if incarnation}
     assert leases.revisions == revisions
 
 
 def test_other_holders_leases_and_nonsense_are_none() -> None:
-    leases = Leases().seen(entry("a1", "i1"))
+    leases = Leases().after(entry("a1", "i1"))
     issuer = Entry("leases", "issuer-s1", b"{}", 2)
-    assert leases.seen(issuer) is leases
+    assert leases.after(issuer) is leases
     for body in (b"", b"{", b"[]", b"\xc1", b'{"holder": "a1"}'):
-        assert leases.seen(Entry("leases", "agent-a1", body, 3)).held == {}
+        assert leases.after(Entry("leases", "agent-a1", body, 3)).by_agent == {}
 
 
 @pytest.mark.parametrize(

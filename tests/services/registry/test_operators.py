@@ -6,7 +6,7 @@ import pytest
 
 from schemas.manifest import Step
 from schemas.operators import OPERATORS
-from services.agent.steps import MAKERS
+from services.agent.steps import OPERATOR_FACTORIES
 from services.agent.steps.parameters import Parameters
 
 NEEDED: dict[str, dict[str, Any]] = {
@@ -21,12 +21,12 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
 def test_operators_are_those_of_the_agent() -> None:
-    assert set(OPERATORS) == set(MAKERS)
+    assert set(OPERATORS) == set(OPERATOR_FACTORIES)
 
 
 @pytest.mark.parametrize("operator", sorted(OPERATORS))
 def test_parameters_are_those_the_agent_reads(operator: str) -> None:
     step = Step(operator=operator, parameters=NEEDED.get(operator, {}))
     parameters = Parameters(operator, step.parameters, lambda _: SPECIAL)
-    MAKERS[operator](parameters)
-    assert set(parameters._known) <= set(OPERATORS[operator])
+    OPERATOR_FACTORIES[operator](parameters)
+    assert set(parameters.read_names) <= set(OPERATORS[operator])

@@ -12,12 +12,12 @@ import pytest
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Unreachable
-from mlscope.bus.memory import MemoryServer, connect
-from mlscope.bus.memory.bus import MemoryBus
 from mlscope.bus.streams import BUCKETS
 from mlscope.settings import Settings
+from mlscope.testing.memory_bus import MemoryServer, connect
+from mlscope.testing.memory_bus.bus import MemoryBus
 from schemas.agent import AgentAnnounced, AgentLeft, Lease
-from schemas.codec import decode_body, encode_body, parse, unpack
+from schemas.encoding.codec import decode_body, encode_body, parse, unpack
 from schemas.request import CatalogChanged, PublishManifest, Refused, WithdrawManifest
 from schemas.status import AgentStatus, Catalog
 from schemas.subjects import REQUEST

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.bus.bus import Recorded
+from mlscope.bus.records import Recorded
 from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
 from schemas.manifest import ManifestPublished, ManifestWithdrawn
 from schemas.message import Envelope, Fact

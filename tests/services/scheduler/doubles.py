@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlscope.bus.bus import Asked, Bus
+from mlscope.bus.bus import Bus
+from mlscope.bus.records import ReceivedCommand
 from schemas.analysis import AnalysisCompleted
-from schemas.codec import decode_body, encode_body, unpack
+from schemas.encoding.codec import decode_body, encode_body, unpack
 from schemas.evaluation import EvaluationMeasured
 from schemas.message import derived_id
 from schemas.plan import WorkAnswer, WorkOrder
@@ -68,7 +69,7 @@ class ScriptedAgent:
         key = f"agent_{self.name}"
         await self.bus.put("catalog", key, encode_body(status, json_text=True))
 
-    async def _answer(self, asked: Asked) -> bytes:
+    async def _answer(self, asked: ReceivedCommand) -> bytes:
         verb = asked.subject.rsplit(".", 1)[-1]
         if verb == "start":
             return encode_body(self._start(decode_body(WorkOrder, asked.body)))

@@ -7,25 +7,24 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from schemas.evaluation import EvaluationRequested, RunInterrupted
-from services.scheduler.decide import S_NS
-from services.scheduler.fleet import Fleet
-from services.scheduler.mirror import Attempt
+from services.scheduler.evaluation.decide import S_NS
+from services.scheduler.placement.fleet import Attempt, Fleet
 from tests.services.scheduler.samples import a_request, an_agent
-from tests.services.scheduler.test_decide import E, Story
+from tests.services.scheduler.stories import E, Story
 
 TIMEOUT_S, GRACE_S = 60, 5
-NAME: Attempt = (E, "b1-online-model", 1)
+NAME = Attempt(E, "b1-online-model", 1)
 
 
 @dataclass
 class Slow(Story):
     """A story whose agents say how long they brought files."""
 
-    brought_s: Mapping[str, Mapping[Attempt, float]] = field(default_factory=dict)
+    fetching_s: Mapping[str, Mapping[Attempt, float]] = field(default_factory=dict)
 
     def fleet(self) -> Fleet:
         """Return the world with what agents say."""
-        return replace(super().fleet(), brought_s=self.brought_s)
+        return replace(super().fleet(), fetching_s=self.fetching_s)
 
 
 def begun() -> Slow:
@@ -62,6 +61,6 @@ def test_what_bringing_its_files_took_is_not_counted_against_a_run(
 ) -> None:
     story = begun()
     assert list(story.state.runs) == [NAME[1]]
-    story.brought_s = {agent: {name: brought_s}}
+    story.fetching_s = {agent: {name: brought_s}}
     assert not is_ended_at(story, until_s - 1)
     assert is_ended_at(story, until_s)

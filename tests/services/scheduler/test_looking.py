@@ -2,8 +2,8 @@
 
 import asyncio
 
-from mlscope.bus.memory import MemoryServer, connect
-from services.scheduler.fleet import Limits
+from mlscope.testing.memory_bus import MemoryServer, connect
+from services.scheduler.placement.fleet import Limits
 from services.scheduler.service import Scheduler
 from tests.services.scheduler.worlds import quick
 
@@ -20,6 +20,6 @@ async def test_others_go_on_between_two_looks() -> None:
     async with connect(MemoryServer(), "scheduler") as bus:
         scheduler = Scheduler(bus, quick(), Limits())
         going = asyncio.create_task(go_on())
-        await scheduler._glance_at([f"unknown{number}" for number in range(50)])
+        await scheduler.advance_each([f"unknown{number}" for number in range(50)])
         going.cancel()
     assert turns >= 40

@@ -15,20 +15,21 @@ import pytest
 
 from cli.cluster.nats_server import NatsServer
 from mlscope.bus import nats
-from mlscope.bus.bus import Asked, Bus
+from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Conflict
+from mlscope.bus.records import ReceivedCommand
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from schemas.agent import AgentAnnounced, Lease
 from schemas.batch import QueriesAnswered
-from schemas.codec import decode_body, encode_body, unpack
+from schemas.encoding.codec import decode_body, encode_body, unpack
 from schemas.evaluation import EvaluationCancelled
 from schemas.message import derived_id
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import ClockOrigin, Conditions, RunCompleted, RunReady, Tally
 from schemas.subjects import agent_command, decisions_of
 from services.registry.service import serve as serve_registry
-from services.scheduler.board import digest_of_log
+from services.scheduler.evaluation.index import digest_of_log
 from services.scheduler.service import serve as serve_scheduler
 from tests.services.scheduler.doubles import analyze, collect
 from tests.services.scheduler.samples import an_agent
@@ -67,8 +68,8 @@ async def test_a_conflict_tells_where_decisions_stand(server: NatsServer) -> Non
         guard = decisions_of("unread")
         with pytest.raises(Conflict) as conflict:
             await bus.publish(fact, id="c1", expected=(guard, 0))
-        last = await bus.publish(fact, id="c2", expected=(guard, conflict.value.found))
-    assert 0 < conflict.value.found < last
+        last = await bus.publish(fact, id="c2", expected=(guard, conflict.value.actual))
+    assert 0 < conflict.value.actual < last
 
 
 class RemoteAgent:
@@ -100,7 +101,7 @@ class RemoteAgent:
             await self._renew()
             await asyncio.sleep(1.0)
 
-    async def _answer(self, asked: Asked) -> bytes:
+    async def _answer(self, asked: ReceivedCommand) -> bytes:
         verb = asked.subject.rsplit(".", 1)[-1]
         if verb == "query":
             return self._query(unpack(asked.body))

@@ -14,11 +14,11 @@ from schemas.evaluation import (
     RunStarted,
 )
 from schemas.run import RunFailed
-from services.scheduler.decide import S_NS, decide, decide_broken
-from services.scheduler.fleet import Fleet, Limits
-from services.scheduler.state import Run
+from services.scheduler.evaluation.decide import S_NS, decide, decide_broken
+from services.scheduler.evaluation.state import Run
+from services.scheduler.placement.fleet import Fleet, Limits
 from tests.services.scheduler.samples import a_request, an_agent
-from tests.services.scheduler.test_decide import E, Story, _completed, _stored
+from tests.services.scheduler.stories import E, Story, completed_fact, stored_fact
 
 WAITS = Limits(recording_wait_s=900, analysis_wait_s=1800)
 
@@ -32,7 +32,7 @@ def completed(*scenarios: str) -> Story:
     while story.settle():
         for run in story.state.runs.values():
             if run.is_under_way:
-                story.say(_completed(run, run.attempt, story.dice))
+                story.say(completed_fact(run, run.attempt, story.dice))
     return story
 
 
@@ -54,12 +54,12 @@ def test_a_collector_that_never_speaks_fails_the_evaluation_in_the_end() -> None
     assert follows(story, 899) == []
     [failed] = follows(story, 900)
     assert isinstance(failed, EvaluationFailed)
-    assert failed.cause == "the collector said nothing of it for 900 s"
+    assert failed.cause == "the collector did not report on it for 900 s"
 
 
 def test_a_run_the_collector_forgot_is_named_beside_those_it_recorded() -> None:
     story = completed("online", "batched")
-    story.say(_stored(first(story), 1, story.dice))
+    story.say(stored_fact(first(story), 1, story.dice))
     assert follows(story, 899) == []
     [measured] = follows(story, 900)
     assert isinstance(measured, EvaluationMeasured)
@@ -69,12 +69,12 @@ def test_a_run_the_collector_forgot_is_named_beside_those_it_recorded() -> None:
 
 def test_an_analyzer_that_never_speaks_fails_the_evaluation_in_the_end() -> None:
     story = completed("online")
-    story.say(_stored(first(story), 1, story.dice))
+    story.say(stored_fact(first(story), 1, story.dice))
     story.settle()
     assert story.state.state == "measured"
     assert follows(story, 1799) == []
     [failed] = follows(story, 1800)
-    assert failed.cause == "analysis failed: the analyzer said nothing for 1800 s"
+    assert failed.cause == "analysis failed: the analyzer did not report for 1800 s"
 
 
 def test_a_failed_runs_rows_are_waited_for_less_long() -> None:
@@ -115,7 +115,7 @@ def test_a_run_that_completed_is_not_started_again_with_its_group() -> None:
     for attempt in (1, 2):
         _die(story, slow, attempt)
         if attempt == 1:
-            story.say(_completed(story.state.runs[quick], 1, story.dice))
+            story.say(completed_fact(story.state.runs[quick], 1, story.dice))
         story.settle()
     assert [story.state.runs[run].attempt for run in (quick, slow)] == [1, 3]
 

@@ -12,8 +12,9 @@ import pytest
 from mlscope.load import LoadError, scenario_named
 from mlscope.load.scenarios import Scenario
 from schemas.request import Accepted, Refused
-from services.scheduler.board import digest_of_log
-from services.scheduler.fleet import Limits
+from services.scheduler.evaluation.index import digest_of_log
+from services.scheduler.placement.fleet import Limits
+from services.scheduler.service import limits_of
 from tests.services.scheduler.doubles import ScriptedAgent, hangs, scripted
 from tests.services.scheduler.samples import a_request
 from tests.services.scheduler.worlds import QUICK, World, a_world, quick, scheduling
@@ -354,7 +355,7 @@ async def test_a_load_that_breaks_in_any_way_is_given_up(
     def breaks(*_: object) -> None:
         raise fault
 
-    monkeypatch.setattr("services.scheduler.issuing.load_of", breaks)
+    monkeypatch.setattr("services.scheduler.remote_load.remote_loads.load_of", breaks)
     async with scheduling(world, replace(QUICK, attempts_lost=1, run_grace_s=60)):
         await world.an_agent(script=lambda _, __: "ready")
         evaluation = await world.evaluate(a_request(scenarios=["poisson"]))
@@ -372,7 +373,7 @@ async def test_loads_are_made_once_and_not_in_the_event_loop(
         made.append(threading.current_thread())
         return scenario_named(name)
 
-    monkeypatch.setattr("services.scheduler.shapes.scenario_named", watched)
+    monkeypatch.setattr("services.scheduler.placement.load_shapes.scenario_named", watched)
     async with scheduling(world):
         await world.becomes(await world.evaluate(a_request(wait_s=30)), "postponed")
         await world.an_agent()
@@ -419,3 +420,17 @@ async def test_lists_show_the_newest_first(world: World) -> None:
         answer = await world.client.ask("mlscope.v1.request.evaluations", b'{"limit": 2}')
         told = json.loads(answer)
     assert [each["evaluation"] for each in told["evaluations"]] == [ids[2], ids[1]]
+
+
+def test_limits_are_what_an_operator_sets() -> None:
+    limits = limits_of(quick(run_attempts=2, agent_grace_s=7, analysis_wait_s=9, lease_ttl_s=0.3))
+    assert (limits.attempts_lost, limits.agent_grace_s) == (2, 7)
+    assert (limits.analysis_wait_s, limits.lease_ttl_s) == (9, 0.3)
+
+
+@pytest.mark.parametrize(("deadline_s", "failed_s", "completed_s"), [(1, 3, 900), (100, 300, 1500)])
+def test_waits_for_the_collector_are_longer_than_its_own_deadline(
+    deadline_s: float, failed_s: float, completed_s: float
+) -> None:
+    limits = limits_of(quick(batch_deadline_s=deadline_s))
+    assert (limits.stored_wait_s, limits.recording_wait_s) == (failed_s, completed_s)

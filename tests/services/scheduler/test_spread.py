@@ -6,11 +6,11 @@ from typing import Any
 
 from schemas.evaluation import EvaluationMeasured, EvaluationRequested, RunStarted
 from schemas.manifest import FrameworkManifest
-from services.scheduler.decide import S_NS
-from services.scheduler.effects import Start, effects, order_of
-from services.scheduler.fleet import Fleet
+from services.scheduler.evaluation.decide import S_NS
+from services.scheduler.evaluation.effects import Start, effects, order_of
+from services.scheduler.placement.fleet import Fleet
 from tests.services.scheduler.samples import a_request, a_runtime, an_agent
-from tests.services.scheduler.test_decide import E, Story, _completed, _stored
+from tests.services.scheduler.stories import E, Story, completed_fact, stored_fact
 
 
 def test_a_lost_agent_s_runs_end_with_the_cause_and_go_to_no_other() -> None:
@@ -21,8 +21,8 @@ def test_a_lost_agent_s_runs_end_with_the_cause_and_go_to_no_other() -> None:
     story.settle()
     own, others = sorted(story.state.runs.values(), key=lambda run: run.agent)
     story.agents["a2"] = an_agent("a2", state="lost")
-    story.say(_completed(own, own.attempt, story.dice))
-    story.say(_stored(own, own.attempt, story.dice))
+    story.say(completed_fact(own, own.attempt, story.dice))
+    story.say(stored_fact(own, own.attempt, story.dice))
     story.settle()
     story.now_ns += 10 * S_NS
     story.settle()
@@ -33,7 +33,7 @@ def test_a_lost_agent_s_runs_end_with_the_cause_and_go_to_no_other() -> None:
     assert ends[own.plan.run] == ("completed", "")
     assert ends[others.plan.run] == (
         "failed",
-        "agent a2 was lost; no other agent does what is this one's",
+        "agent a2 was lost; no other agent may do the runs of this one",
     )
 
 
@@ -110,8 +110,8 @@ def test_each_agent_of_all_goes_on_with_the_build_it_was_planned_with() -> None:
     elsewhere = {"containers": {"amd64": {"cpu": "far/ort"}}}
     story.frameworks = (OLD.model_copy(update=elsewhere), NEW.model_copy(update=elsewhere))
     for run in [each for each in story.state.runs.values() if each.is_under_way]:
-        story.say(_completed(run, 1, story.dice))
-        story.say(_stored(run, 1, story.dice))
+        story.say(completed_fact(run, 1, story.dice))
+        story.say(stored_fact(run, 1, story.dice))
     story.settle()
     under_way = {each.agent for each in story.state.runs.values() if each.is_under_way}
     assert under_way == {"a1", "a2"}

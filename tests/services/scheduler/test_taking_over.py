@@ -8,20 +8,21 @@ from typing import Any
 
 import pytest
 
-from mlscope.bus.bus import Bus, Delivery, Entry
-from mlscope.bus.memory import connect
+from mlscope.bus.bus import Bus, Delivery
+from mlscope.bus.records import Entry
+from mlscope.testing.memory_bus import connect
 from schemas.agent import Lease
-from schemas.codec import encode_body
+from schemas.encoding.codec import encode_body
 from schemas.evaluation import EvaluationRequested, RunIssued
 from schemas.message import Fact
 from schemas.run import RunReady
-from services.scheduler.board import Board
-from services.scheduler.decide import decide, decide_cancel
-from services.scheduler.fleet import Fleet
-from services.scheduler.issued import IssuedLoad
-from services.scheduler.recording import Recorder
+from services.scheduler.decision_log import DecisionLog
+from services.scheduler.evaluation.decide import decide, decide_cancel
+from services.scheduler.evaluation.index import EvaluationIndex
+from services.scheduler.evaluation.state import EvaluationState
+from services.scheduler.placement.fleet import Fleet
+from services.scheduler.remote_load.issued import IssuedLoad
 from services.scheduler.service import serve
-from services.scheduler.state import EvaluationState
 from tests.services.scheduler.doubles import hangs, scripted
 from tests.services.scheduler.samples import a_catalog, a_request, an_agent
 from tests.services.scheduler.worlds import QUICK, World, a_world, answering, quick, scheduling
@@ -48,9 +49,9 @@ async def issues(state: EvaluationState) -> Sequence[Fact]:
     return [] if state.runs[RUN].issuer else [said]
 
 
-async def a_run_under_way(world: World) -> Recorder:
+async def a_run_under_way(world: World) -> DecisionLog:
     """Have another scheduler's evaluation in the log, its run started on agent a1."""
-    recorder = Recorder(world.client, Board())
+    recorder = DecisionLog(world.client, EvaluationIndex())
     request = a_request(scenarios=["poisson"])
     asked = EvaluationRequested(evaluation=E, request=request, requested_ns=time.time_ns())
     await recorder.record(EvaluationState(), [asked])
@@ -145,7 +146,7 @@ async def test_of_two_agents_with_one_id_the_one_that_is_meant_is_waited_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one answers first, again and again, that the order is not for its start."""
-    monkeypatch.setattr("services.scheduler.service._LOOK_S", 0.05)
+    monkeypatch.setattr("services.scheduler.service.POLL_S", 0.05)
     async with scheduling(world):
         agent = await world.an_agent(refuses=["stale"] * 12)
         status = await world.becomes(await world.evaluate(a_request()), "analyzed")
@@ -155,7 +156,7 @@ async def test_of_two_agents_with_one_id_the_one_that_is_meant_is_waited_for(
 async def test_whose_turn_it_is_goes_on_before_the_next_look(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.scheduler.service._LOOK_S", 3600.0)
+    monkeypatch.setattr("services.scheduler.service.POLL_S", 3600.0)
     async with scheduling(world):
         agent = await world.an_agent(script=hangs)
         first, second = [await world.evaluate(a_request()) for _ in range(2)]
@@ -170,7 +171,7 @@ async def test_whose_turn_it_is_goes_on_before_the_next_look(
 async def test_an_agent_still_at_work_on_what_is_over_is_stopped_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.scheduler.service._LOOK_S", 0.05)
+    monkeypatch.setattr("services.scheduler.service.POLL_S", 0.05)
     async with scheduling(world):
         agent = await world.an_agent(script=hangs)
         evaluation = await world.evaluate(a_request())
@@ -215,8 +216,8 @@ async def test_a_load_ends_with_an_evaluation_that_another_scheduler_ended(
             ended.set()
         raise AssertionError
 
-    monkeypatch.setattr("services.scheduler.service._LOOK_S", 0.05)
-    monkeypatch.setattr("services.scheduler.issuing.issue_load", endless)
+    monkeypatch.setattr("services.scheduler.service.POLL_S", 0.05)
+    monkeypatch.setattr("services.scheduler.remote_load.remote_loads.issue_load", endless)
     other = await a_run_under_way(world)
     await world.client.publish(RunReady(evaluation=E, run=RUN, attempt=1, agent="a1"), id="ready")
     await world.an_agent(script=hangs)

@@ -8,9 +8,9 @@ import pytest
 
 from schemas.evaluation import EvaluationRequested
 from schemas.manifest import FrameworkManifest, HardwareManifest, SoftwareManifest
-from services.scheduler.fleet import Fleet
+from services.scheduler.placement.fleet import Fleet
 from tests.services.scheduler.samples import GIB, a_machine, a_request, an_agent
-from tests.services.scheduler.test_decide import E, Story, _completed, _stored
+from tests.services.scheduler.stories import E, Story, completed_fact, stored_fact
 
 IMAGE = "own/ort:1"
 BOX = HardwareManifest(name="box", memory_bytes=16 * GIB)
@@ -66,8 +66,8 @@ def test_the_next_group_starts_all_the_same(system: dict[str, str], later: dict[
     story = begun(system)
     first, second = story.state.runs.values()
     story.manifests = later
-    story.say(_completed(first, 1, story.dice))
-    story.say(_stored(first, 1, story.dice))
+    story.say(completed_fact(first, 1, story.dice))
+    story.say(stored_fact(first, 1, story.dice))
     story.settle()
     assert story.state.runs[second.plan.run].is_under_way
     assert started(story) == [("a1", 1)]

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlscope.bus.bus import Bus
-from mlscope.bus.memory import MemoryServer, connect
 from mlscope.settings import Settings
-from schemas.codec import decode_body, encode_body, parse, unpack
+from mlscope.testing.memory_bus import MemoryServer, connect
+from schemas.encoding.codec import decode_body, encode_body, parse, unpack
 from schemas.message import Command, Message
 from schemas.request import Accepted, Cancel, Evaluate, Refused, ShowEvaluation
 from schemas.status import EvaluationStatus
 from schemas.subjects import command_subject, decisions_of
-from services.scheduler.fleet import Limits
+from services.scheduler.placement.fleet import Limits
 from services.scheduler.service import serve
 from tests.services.scheduler.doubles import ScriptedAgent, neighbours
 from tests.services.scheduler.samples import a_dataset, a_model, an_agent

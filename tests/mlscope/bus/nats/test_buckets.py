@@ -5,13 +5,13 @@ from contextlib import aclosing
 import nats
 
 from mlscope.bus.nats.buckets import bucket_stream, entry_of, key_subject
-from mlscope.bus.nats.log import Stored
+from mlscope.bus.nats.log import StoredMessage
 from tests.contracts.worlds import NatsWorld
 
 
-def stored(**headers: str) -> Stored:
+def stored(**headers: str) -> StoredMessage:
     """Return a message of a bucket."""
-    return Stored("$KV.leases.agent-1", 7, headers, b"x")
+    return StoredMessage("$KV.leases.agent-1", 7, headers, b"x")
 
 
 def test_a_message_is_a_value_a_deletion_or_a_marker() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cli.cluster.nats_server import NatsServer
-from mlscope.bus.bus import Asked
 from mlscope.bus.errors import NotPermitted, NotProvisioned, Unreachable
 from mlscope.bus.nats import connect
+from mlscope.bus.records import ReceivedCommand
 from mlscope.bus.window import PublishWindow
 from mlscope.provision import provision
 from mlscope.settings import Settings
@@ -86,7 +86,7 @@ async def test_without_a_server_connecting_ends_in_time() -> None:
 async def test_a_closed_bus_leaves_nothing_running(world: NatsWorld) -> None:
     async with world.connect() as bus:
         await bus.publish(a_fact(), id="a")
-        await bus.hear("mlscope.v1.>").ready()
+        await bus.subscribe("mlscope.v1.>").ready()
     with pytest.raises(Unreachable):
         await bus.publish(a_fact(), id="b")
     await asyncio.sleep(0.05)
@@ -125,7 +125,7 @@ async def test_a_key_may_only_do_its_part(nats_server: NatsServer) -> None:
             await agent.ask(command_subject(Evaluate), b"{}")
 
 
-async def _no_answer(_: Asked) -> bytes | None:
+async def _no_answer(_: ReceivedCommand) -> bytes | None:
     return None
 
 

@@ -5,9 +5,9 @@ import asyncio
 import nats
 import pytest
 
-from mlscope.bus.answering import Answering
-from mlscope.bus.bus import Asked, Recorded
+from mlscope.bus.command_queue import CommandQueue
 from mlscope.bus.errors import NoAnswer
+from mlscope.bus.records import ReceivedCommand, Recorded
 from schemas.dead import LetterBuried
 from schemas.subjects import facts_of
 from tests.contracts.worlds import NatsWorld
@@ -15,7 +15,7 @@ from tests.contracts.worlds import NatsWorld
 SUBJECT = "mlscope.v1.request.catalog"
 
 
-async def refuse(_: Asked) -> bytes:
+async def refuse(_: ReceivedCommand) -> bytes:
     """Say no."""
     return b'{"accepted": false, "error": "invalid", "message": "no"}'
 
@@ -41,17 +41,17 @@ async def test_of_a_flood_all_are_told_and_few_refusals_are_on_their_way(
     world: NatsWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_their_way: list[int] = []
-    release, room = asyncio.Event(), Answering.room
+    release, room = asyncio.Event(), CommandQueue.wait_for_room
 
-    async def counted(answering: Answering) -> None:
+    async def counted(answering: CommandQueue) -> None:
         on_their_way.append(len(asyncio.all_tasks()))
         await room(answering)
 
-    async def held(_: Asked) -> bytes:
+    async def held(_: ReceivedCommand) -> bytes:
         await release.wait()
         return b"{}"
 
-    monkeypatch.setattr(Answering, "room", counted)
+    monkeypatch.setattr(CommandQueue, "wait_for_room", counted)
     async with world.connect() as bus, world.connect("asker") as asker:
         await bus.answer(SUBJECT, held, queue="registry", limit_pending=5)
         idle = len(asyncio.all_tasks())
@@ -78,7 +78,7 @@ async def test_nobody_answers_for_a_closed_bus(world: NatsWorld) -> None:
 
 async def test_a_hearing_ends_with_its_bus(world: NatsWorld) -> None:
     async with world.connect() as bus:
-        hearing = await bus.hear("mlscope.>").ready()
+        hearing = await bus.subscribe("mlscope.>").ready()
         await bus.publish_live("mlscope.v1.live.x", b"1")
         assert (await anext(hearing))[1] == b"1"
         waiting = asyncio.create_task(anext(hearing, None))

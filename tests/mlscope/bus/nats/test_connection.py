@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mlscope.bus.errors import NoAnswer, NotPermitted, PayloadTooLarge, Silence, Unreachable
+from mlscope.bus.errors import NoAnswer, NoReply, NotPermitted, PayloadTooLarge, Unreachable
 from mlscope.bus.nats.connection import Connection
 from tests.contracts.worlds import OpenSettings
 
@@ -125,14 +125,14 @@ async def test_who_is_refused_is_told_at_once() -> None:
 
 async def test_silence_is_told_from_a_lost_server() -> None:
     async with greeting(GREETING) as (greeter, settings), connected(settings) as connection:
-        with pytest.raises(Silence):
+        with pytest.raises(NoReply):
             await connection.request("a", b"", timeout_s=0.05)
         asking = asyncio.create_task(connection.request("a", b"", timeout_s=30.0))
         await asyncio.sleep(0.05)
         greeter.hang_up()
         with pytest.raises(Unreachable) as raised:
             await asking
-        assert not isinstance(raised.value, Silence)
+        assert not isinstance(raised.value, NoReply)
 
 
 async def test_a_message_beyond_the_servers_bound_is_not_sent() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from mlscope.bus.errors import NotProvisioned
 from mlscope.bus.nats.admin import Admin
-from mlscope.bus.nats.deliveries import Place, place_of
+from mlscope.bus.nats.deliveries import DeliveryMetadata, metadata_of
 from tests.contracts.facts import a_batch
 from tests.contracts.worlds import NatsWorld, OpenSettings
 
@@ -17,7 +17,7 @@ from tests.contracts.worlds import NatsWorld, OpenSettings
     ["$JS.ACK.TRACES.spans.2.17.5.1795.0", "$JS.ACK.hub.ACC.TRACES.spans.2.17.5.1795.0.r"],
 )
 def test_a_place_is_read_with_and_without_a_domain(reply: str) -> None:
-    assert place_of(reply) == Place("TRACES", 17, 2)
+    assert metadata_of(reply) == DeliveryMetadata("TRACES", 17, 2)
 
 
 async def test_what_came_after_its_asker_left_is_there_for_the_next(world: NatsWorld) -> None:

@@ -53,7 +53,7 @@ async def test_a_servers_no_is_said_in_our_words(said: dict[str, object], kind: 
     assert type(raised.value) is kind
     if isinstance(raised.value, Conflict):
         error = raised.value
-        assert (error.subject, error.expected, error.found) == ("a.>", 3, 17)
+        assert (error.subject, error.expected, error.actual) == ("a.>", 3, 17)
 
 
 async def test_a_stream_that_is_missing_is_named() -> None:

@@ -41,6 +41,6 @@ async def chunks_of(world: NatsWorld) -> dict[str, int]:
     """Return how many places have chunks of each batch's object."""
     connection = Connection(OpenSettings(world.server.url), "tester")
     await connection.open(5.0)
-    held = await Objects(connection).held("mlscope.v1.trace.>")
+    held = await Objects(connection).chunks_by_name("mlscope.v1.trace.>")
     await connection.close()
     return {name: len(subjects) for name, subjects in held.items()}

@@ -1,5 +1,6 @@
 """Exports of OpenTelemetry: as the official protobuf library writes them, and as hand-made JSON."""
 
+import base64
 import json
 from typing import Any
 
@@ -81,13 +82,14 @@ EXPORTS = st.lists(_RESOURCE, max_size=2).map(
 
 def as_json(export: ExportTraceServiceRequest) -> bytes:
     """Return an export as OTLP/JSON: protobuf's, with ids in hex and numbers for enums."""
-    told = MessageToDict(export, use_integers_for_enums=True)
-    for resource, mine in zip(told.get("resourceSpans", ()), export.resource_spans, strict=True):
-        for scoped, my_scope in zip(resource.get("scopeSpans", ()), mine.scope_spans, strict=True):
-            for span, own in zip(scoped.get("spans", ()), my_scope.spans, strict=True):
-                ids = (own.trace_id, own.span_id, own.parent_span_id)
-                span |= {name: value.hex() for name, value in zip(_IDS, ids, strict=True)}
-    return json.dumps(told).encode()
+    request = MessageToDict(export, use_integers_for_enums=True)
+    for resource in request.get("resourceSpans", ()):
+        for scope in resource.get("scopeSpans", ()):
+            for span in scope.get("spans", ()):
+                for holder in (span, *span.get("links", ())):
+                    ids = {name: holder[name] for name in _IDS if name in holder}
+                    holder |= {name: base64.b64decode(id_).hex() for name, id_ in ids.items()}
+    return json.dumps(request).encode()
 
 
 def an_export(name: str, start_ns: int, end_ns: int, **more: Any) -> dict[str, Any]:

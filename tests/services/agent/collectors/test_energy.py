@@ -13,8 +13,8 @@ from services.agent.collectors import (
     CollectorRequest,
     CollectorUnavailable,
     energy,
-    nvml,
 )
+from services.agent.collectors.nvml import collector as nvml
 from services.agent.predictors import Opened
 
 
@@ -104,8 +104,8 @@ def test_what_may_not_be_read_is_left_out(powercap: Path) -> None:
     }
     (powercap / "intel-rapl:1" / "energy_uj").write_text("")
     found = energy.availability()
-    assert (found.levels, "no energy of the host" in found.reason) == ((), True)
-    with pytest.raises(CollectorUnavailable, match="no counter of energy"):
+    assert (found.levels, "the host has no readable energy counter" in found.reason) == ((), True)
+    with pytest.raises(CollectorUnavailable, match="no energy counter"):
         energy.open_collector(request())
 
 

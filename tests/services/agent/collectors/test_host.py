@@ -17,12 +17,12 @@ from services.agent.collectors import (
     CollectorRequest,
     availability_of,
     collector_names,
-    perf,
-    perf_events,
     resource,
 )
 from services.agent.collectors.errors import CollectorUnavailable
-from services.agent.collectors.perf_events import Event, Reading
+from services.agent.collectors.perf import collector as perf
+from services.agent.collectors.perf import events as perf_events
+from services.agent.collectors.perf.events import Event, Reading
 from services.agent.predictors import Opened
 
 OPENED = Opened("onnxruntime", "1", (), (), "cpu", "", "float32", 1, {})
@@ -88,7 +88,7 @@ def test_io_is_left_out_where_the_system_says_nothing(
 ) -> None:
     monkeypatch.setattr(resource, "_IO", tmp_path / "io")
     assert "io_read" not in resource.totals()
-    assert "tells nothing" in resource.availability().reason
+    assert "can't be read" in resource.availability().reason
 
 
 needs_perf = pytest.mark.skipif(
@@ -141,7 +141,7 @@ def test_counters_are_closed_after_each_block() -> None:
 
 def test_an_unknown_event_is_refused_with_those_known() -> None:
     with pytest.raises(
-        CollectorUnavailable, match=r"no event 'cycle'; known: task-clock, .*cycles"
+        CollectorUnavailable, match=r"no event 'cycle'; the events are task-clock, .*cycles"
     ):
         perf.open_collector(asked(events=["cycle"]))
 
@@ -249,7 +249,7 @@ def test_an_event_without_a_register_is_left_out_and_said(monkeypatch: pytest.Mo
         ("1", "context-switches", "not allowed by this container (seccomp)"),
         ("2", "context-switches", "not allowed: it happens in the kernel"),
         ("4", "cycles", "is 4, 2 or less is needed"),
-        ("-1", "cycles", "kernel.perf_event_paranoid is -1, which would do"),
+        ("-1", "cycles", "kernel.perf_event_paranoid is -1, which is enough"),
     ],
 )
 def test_who_does_not_allow_it_is_told(
@@ -297,8 +297,8 @@ def test_an_alias_is_counted_by_its_events_name() -> None:
     ("code", "event", "reason"),
     [
         (13, "task-clock", "not allowed"),
-        (22, "bus-cycles", "this processor does not count it"),
-        (2, "cycles", "a virtual machine has what its host passes on"),
+        (22, "bus-cycles", "this processor can't count it"),
+        (2, "cycles", "a virtual machine has what its host exposes"),
         (38, "task-clock", "perf_event_open: "),
     ],
 )

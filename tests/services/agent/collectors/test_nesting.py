@@ -3,7 +3,7 @@
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.collectors import CollectedSpan
-from services.agent.collectors.nesting import nested, only
+from services.agent.collectors.nesting import nested, selected
 
 
 def _span(name: str, start: int, end: int, thread: int = 1) -> CollectedSpan:
@@ -38,7 +38,7 @@ def test_spans_that_overlap_do_not_lie_in_each_other() -> None:
 
 def test_some_of_the_spans_still_know_their_parents() -> None:
     spans = nested([_span("gone", 0, 9), _span("kept", 1, 8), _span("in it", 2, 3)])
-    left = only(spans, lambda each: each.name != "gone")
+    left = selected(spans, lambda each: each.name != "gone")
     assert [(each.name, each.parent) for each in left] == [("kept", -1), ("in it", 0)]
 
 

@@ -72,7 +72,7 @@ def test_a_line_without_time_is_none(line: str) -> None:
 
 def test_what_has_no_onednn_to_be_seen_says_so() -> None:
     opened = Opened("litert", "2", (), (), "cpu", "", "float32", 1, {})
-    with pytest.raises(CollectorUnavailable, match="not seen in litert"):
+    with pytest.raises(CollectorUnavailable, match="can't be traced in litert"):
         onednn.open_collector(CollectorRequest(opened, Level.LIBRARY))
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from services.agent.collectors import SHIPPED, cupti
+from services.agent.collectors import SHIPPED
+from services.agent.collectors.cupti import collector as cupti
 from services.agent.predictors.verified import UNVERIFIED_ON_GPU
 
 README = Path(__file__).parents[4] / "services" / "agent" / "collectors" / "README.md"

@@ -13,7 +13,7 @@ import numpy as np
 
 from schemas.manifest import Assets, ModelManifest
 from services.agent.predictors import OpenRequest
-from services.agent.predictors.onnxruntime import OnnxRuntimePredictor, open_model
+from services.agent.predictors.onnxruntime.predictor import OnnxRuntimePredictor, open_model
 
 FLOAT, WHOLE, TRUTH = 1, 7, 9
 OWN = "com.microsoft"

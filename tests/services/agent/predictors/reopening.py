@@ -14,7 +14,7 @@ import numpy as np
 import yaml
 
 from schemas.manifest import Assets, ModelManifest
-from services.agent.noise import resident_bytes
+from services.agent.machine.noise import resident_bytes
 from services.agent.predictors import OpenRequest, predictor_named
 
 ROUNDS = 8

@@ -54,7 +54,7 @@ def opening(batch_size: int = 2) -> Opening:
 
 def test_the_first_run_is_of_zeros_and_its_cost_is_told() -> None:
     model, began = Model(), opening()
-    began.loaded()
+    began.mark_loaded()
     outputs = began.run_first(model)
     assert outputs["x"].tolist() == [[0, 0, 0]] * 2
     assert model.opened.load_ns > 0 < model.opened.first_run_ns
@@ -69,8 +69,8 @@ def test_a_model_s_own_inputs_may_be_given() -> None:
 
 def test_a_model_that_could_not_run_yet_says_no_time_for_it() -> None:
     model, began = Model(), opening()
-    began.loaded()
-    began.ran(model)
+    began.mark_loaded()
+    began.record_costs(model)
     assert (model.opened.first_run_ns, model.opened.load_ns > 0) == (0, True)
 
 

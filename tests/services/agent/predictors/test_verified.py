@@ -7,24 +7,26 @@ from typing import Any
 import pytest
 
 from schemas.run import RunCompleted
-from services.agent import session as sessions
-from services.agent.control import Control
-from services.agent.group import Group
 from services.agent.predictors import OpenRequest, predictor_named
-from services.agent.predictors.verified import UNVERIFIED_ON_GPU, doubt_of
-from services.agent.session import open_session
+from services.agent.predictors.verified import UNVERIFIED_ON_GPU, unverified_caveat
+from services.agent.worker import session as sessions
+from services.agent.worker.control import Control
+from services.agent.worker.group import Group
+from services.agent.worker.session import open_session
 from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
 
 
 @pytest.mark.parametrize("framework", sorted(UNVERIFIED_ON_GPU))
 def test_a_path_that_never_ran_on_a_gpu_is_doubted_there_alone(framework: str) -> None:
-    assert doubt_of(framework, "gpu").startswith(f"unverified: {UNVERIFIED_ON_GPU[framework]}")
-    assert doubt_of(framework, "cpu") == ""
+    assert unverified_caveat(framework, "gpu").startswith(
+        f"unverified: {UNVERIFIED_ON_GPU[framework]}"
+    )
+    assert unverified_caveat(framework, "cpu") == ""
 
 
 @pytest.mark.parametrize("framework", ["pytorch", "jax"])
 def test_what_ran_on_a_gpu_is_not_doubted(framework: str) -> None:
-    assert doubt_of(framework, "gpu") == ""
+    assert unverified_caveat(framework, "gpu") == ""
 
 
 @pytest.mark.parametrize("device", ["cpu", "gpu"])

@@ -7,12 +7,12 @@ import pytest
 
 from schemas.manifest import Step
 from services.agent import steps
-from services.agent.errors import AssetMissing, BadParameter, PackageMissing, UnknownStep
+from services.agent.errors import BadParameter, FileMissing, PackageMissing, UnknownStep
 from services.agent.steps import operator_of
 
 
 def no_labels(name: str) -> tuple[str, ...]:
-    raise AssetMissing(name, "no such file")
+    raise FileMissing(name, "no such file")
 
 
 def test_an_unknown_step_lists_the_known_ones() -> None:
@@ -30,7 +30,7 @@ def test_an_unknown_step_lists_the_known_ones() -> None:
         ("resize", {"dimensions": 8, "keep_aspect_ratio": "yes"}, "keep_aspect_ratio must be true"),
         ("crop", {}, "dimensions must be given, or else ratio"),
         ("crop", {"ratio": 1.5}, "ratio must be a number above 0"),
-        ("normalize", {"mean": [1, 2]}, "mean must be a number, or three"),
+        ("normalize", {"mean": [1, 2]}, "mean must be one number, or three"),
         ("normalize", {"scale": [1, 0, 1]}, "scale must be other than 0"),
         ("cast", {"element_type": "float8"}, "element_type must be one of"),
         ("cast", {"data_layout": "WHC"}, "data_layout must be one of"),
@@ -48,7 +48,7 @@ def test_a_wrong_parameter_is_named(
 
 
 def test_a_missing_label_file_is_an_asset_error() -> None:
-    with pytest.raises(AssetMissing, match=r"labels\.txt"):
+    with pytest.raises(FileMissing, match=r"labels\.txt"):
         operator_of(Step(operator="topk", parameters={"labels": "labels.txt"}), no_labels)
 
 
@@ -61,9 +61,9 @@ def test_a_missing_package_is_noticed_before_a_run(
         operator_of(Step(operator=operator, parameters={}), no_labels)
 
 
-@pytest.mark.parametrize("name", sorted(steps.MAKERS))
+@pytest.mark.parametrize("name", sorted(steps.OPERATOR_FACTORIES))
 def test_every_step_says_what_shapes_it_takes_and_gives(name: str) -> None:
-    said = inspect.getdoc(steps.MAKERS[name]) or ""
+    said = inspect.getdoc(steps.OPERATOR_FACTORIES[name]) or ""
     taken, arrow, given = said.partition("\n")[0].partition(" -> ")
     assert taken.startswith("Return "), said
     assert all((arrow, given)), said

@@ -16,12 +16,12 @@ def test_what_is_not_given_has_its_default() -> None:
     read = parameters()
     assert read.choice("mode", ("RGB", "BGR"), "RGB") == "RGB"
     assert read.flag("keeps", default=True) is True
-    assert read.whole("k", default=5) == 5
+    assert read.integer("k", default=5) == 5
     assert read.fraction("ratio") is None
     assert read.per_channel(("mean",), default=2) == (2.0,)
     assert read.size(required=False) is None
     assert read.labels(("labels",)) == ()
-    read.done()
+    read.refuse_unread()
 
 
 def test_a_choice_is_spelled_in_any_case() -> None:
@@ -32,7 +32,7 @@ def test_the_first_of_several_names_is_read_and_the_other_is_then_unknown() -> N
     read = parameters(scale=2, rescale=3)
     assert read.per_channel(("scale", "rescale"), default=1.0) == (2.0,)
     with pytest.raises(BadParameter, match=r"rescale must be one of scale \(found 3\)"):
-        read.done()
+        read.refuse_unread()
 
 
 def test_labels_are_read_under_the_name_given() -> None:
@@ -56,7 +56,7 @@ def test_what_is_no_size_is_named(size: Any) -> None:
 @pytest.mark.parametrize("value", [True, 0, -3, 2.0, "4"])
 def test_what_is_no_count_is_named(value: Any) -> None:
     with pytest.raises(BadParameter, match="k must be a whole number from 1"):
-        parameters(k=value).whole("k", default=5)
+        parameters(k=value).integer("k", default=5)
 
 
 @pytest.mark.parametrize("value", [0, -0.5, 1.01, True, "half"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.batch import SpanKind
 from services.analyzer.correlation import correlate, correlated
-from services.analyzer.row_schemas import SPAN_SCHEMA
+from services.analyzer.frames.row_schemas import SPAN_SCHEMA
 from tests.services.analyzer.correlation.reference import Span, tree_of
 
 _HOST, _LAUNCH, _KERNEL = SpanKind.HOST, SpanKind.LAUNCH, SpanKind.KERNEL

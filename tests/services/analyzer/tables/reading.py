@@ -3,8 +3,8 @@
 from typing import Any
 
 from schemas.analysis import Table
-from services.analyzer.frames import ANSWERED
-from services.analyzer.tables.table import Analysis
+from services.analyzer.building.table import Analysis
+from services.analyzer.frames.evaluation import ANSWERED
 from tests.services.analyzer.golden import frames_in
 
 MS = 1_000_000

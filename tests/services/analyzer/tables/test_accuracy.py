@@ -38,7 +38,7 @@ def test_a_sample_that_comes_again_counts_once_and_its_first_answer_holds() -> N
     run["outputs"] += [[7, 0, _answer("dog", labels=["cat"])]]
     table = table_of(ANALYSIS, run)
     assert _told(table, "hits", "n", "samples_differing") == [(1, 1, 1)]
-    assert "s0: 1 sample got other answers when asked for again, 1 of them" in str(table.caveats)
+    assert "s0: 1 sample got different answers when repeated, 1 of them" in str(table.caveats)
 
 
 def test_runs_of_one_opened_model_are_put_together() -> None:
@@ -56,7 +56,7 @@ def test_another_opening_of_the_model_is_judged_apart() -> None:
     ]
     table = table_of(ANALYSIS, *runs)
     assert _told(table, "opened", "hits") == [("o0", 1), ("o1", 0)]
-    assert table.verdict.endswith("; other sessions are in the table: 1.")
+    assert table.verdict.endswith("; the table has 1 further session.")
 
 
 def test_runs_of_different_builds_are_said_to_be() -> None:
@@ -66,7 +66,7 @@ def test_runs_of_different_builds_are_said_to_be() -> None:
     ]
     table = table_of(ANALYSIS, *runs)
     assert _told(table, "same_build") == [(False,)]
-    assert table.verdict.startswith("Smoke check (1 sample, of builds that differ)")
+    assert table.verdict.startswith("Smoke check (1 sample, different builds)")
 
 
 def test_classes_are_compared_where_nobody_has_names() -> None:
@@ -83,7 +83,7 @@ def test_one_of_a_label_s_names_is_enough_in_any_case() -> None:
 def test_names_that_never_meet_are_doubted() -> None:
     table = table_of(ANALYSIS, _run(_answer("n01440764", labels=["tench"])))
     assert _told(table, "hits") == [(0,)]
-    assert any("are they the same?" in caveat for caveat in table.caveats)
+    assert any("are the labels the same?" in caveat for caveat in table.caveats)
 
 
 def test_top_5_needs_five() -> None:
@@ -95,7 +95,9 @@ def test_top_5_needs_five() -> None:
 
 def test_random_weights_have_no_accuracy() -> None:
     table = table_of(
-        ANALYSIS, _run(_answer("cat", labels=["cat"])), aim={"hopeless": "the weights are random"}
+        ANALYSIS,
+        _run(_answer("cat", labels=["cat"])),
+        scoring_context={"unscorable_reason": "the weights are random"},
     )
     assert table.verdict == "Accuracy is not available: the weights are random."
     assert table.rows == ()
@@ -104,8 +106,8 @@ def test_random_weights_have_no_accuracy() -> None:
 @pytest.mark.parametrize(
     ("answers", "why"),
     [
-        ([], "no answer was kept"),
-        ([_answer("cat")], "the dataset says of no answered sample what is right"),
+        ([], "no answer was stored"),
+        ([_answer("cat")], "the dataset has no ground truth for the answered samples"),
     ],
 )
 def test_without_truths_it_says_why(answers: list[Any], why: str) -> None:
@@ -121,7 +123,7 @@ def test_many_samples_are_more_than_a_smoke_check() -> None:
 def test_samples_that_were_not_reached_and_failed_queries_are_said() -> None:
     failed = [[9, 0, 1, None, 0, 0, 5, None, 1]]
     run = _run(_answer("cat", labels=["cat"]), queries=failed)
-    caveats = table_of(ANALYSIS, run, aim={"samples": 9}).caveats
+    caveats = table_of(ANALYSIS, run, scoring_context={"samples": 9}).caveats
     assert any("1 of the dataset's 9 samples was judged" in caveat for caveat in caveats)
     assert any("1 query failed" in caveat for caveat in caveats)
 
@@ -163,20 +165,20 @@ def _failing(answered: int, failed: int, **more: Any) -> dict[str, Any]:
 
 
 def test_samples_that_failed_are_excluded_and_could_be_wrong() -> None:
-    table = table_of(ANALYSIS, _failing(9, 1), aim={"samples": 10})
+    table = table_of(ANALYSIS, _failing(9, 1), scoring_context={"samples": 10})
     assert _told(table, "hits", "n", "excluded") == [(8, 9, 1)]
     assert "; 1 sample failed and is not counted; counted as wrong: top-1 8 of 10" in table.verdict
 
 
 def test_a_sample_that_fails_again_and_again_is_one() -> None:
-    table = table_of(ANALYSIS, _failing(2, 4), aim={"samples": 3})
+    table = table_of(ANALYSIS, _failing(2, 4), scoring_context={"samples": 3})
     # Six queries ask for samples 0 1 2 0 1 2: only the third has no answer.
     assert _told(table, "n", "excluded") == [(2, 1)]
     assert "counted as wrong: top-1 1 of 3" in table.verdict
 
 
 def test_samples_of_an_unknown_load_that_failed_are_counted_by_query() -> None:
-    table = table_of(ANALYSIS, _failing(3, 2, scenario="own"), aim={"samples": 9})
+    table = table_of(ANALYSIS, _failing(3, 2, scenario="own"), scoring_context={"samples": 9})
     assert _told(table, "n", "excluded") == [(3, 2)]
 
 
@@ -191,15 +193,15 @@ def _in_part(failed: int, error: str) -> dict[str, Any]:
 
 def test_bad_samples_of_queries_answered_in_part_have_no_answer() -> None:
     run = _in_part(2, "sample 10: decode: torn; sample 11: decode: torn")
-    table = table_of(ANALYSIS, run, aim={"samples": 12})
+    table = table_of(ANALYSIS, run, scoring_context={"samples": 12})
     assert _told(table, "hits", "n", "excluded") == [(10, 10, 2)]
     assert "counted as wrong: top-1 10 of 12" in table.verdict
-    assert any("others were answered in part (2 samples were not)" in c for c in table.caveats)
+    assert any("and 2 samples of partly answered queries" in c for c in table.caveats)
 
 
 def test_bad_samples_that_there_was_no_room_to_name_count_too() -> None:
     run = _in_part(2, "sample 10: decode: torn; 1 more failed")
-    table = table_of(ANALYSIS, run, aim={"samples": 12})
+    table = table_of(ANALYSIS, run, scoring_context={"samples": 12})
     assert _told(table, "n", "excluded") == [(10, 2)]
 
 

@@ -51,7 +51,7 @@ def test_a_layer_has_its_weights_and_first_run_against_warm() -> None:
     assert (stem["first"], stem["warm"], stem["times"]) == (70_000, 7000, 10.0)
     assert (rows["head"]["load"], rows["head"]["extra"]) == (30.0, 10_000)
     assert table.verdict.startswith("2 layers with 6 kB of weights: 230 ns to load them")
-    assert "stem loses most, 63 µs" in table.verdict
+    assert "stem loses most in its first run, 63 µs" in table.verdict
 
 
 def _placed() -> list[list[Any]]:
@@ -89,7 +89,7 @@ def test_a_framework_that_tells_nothing_is_named() -> None:
     silent = _opening("c", 3, *_first(70, 20), framework="openvino", agent="a1")
     table = table_of(ANALYSIS, silent)
     assert [row["load"] for row in rows_of(table)] == [None, None]
-    told = "a1, batch 1: openvino does not tell what weights cost layer by layer"
+    told = "a1, batch 1: openvino does not report the weights of each layer"
     assert told in table.caveats
     assert table.verdict == "2 layers with weights of unknown size."
 

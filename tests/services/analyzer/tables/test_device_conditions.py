@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from services.analyzer.building.throttling import REASONS_SERIES
 from services.analyzer.tables.device_conditions import ANALYSIS
 from services.analyzer.tables.latency import ANALYSIS as LATENCY
-from services.analyzer.throttling import REASONS_SERIES
 from tests.services.analyzer.tables.reading import MS, query, rows_of, table_of
 from tests.services.analyzer.tables.traced import named
 
@@ -23,8 +23,8 @@ def test_a_clock_moved_by_what_lies_between_its_ends() -> None:
     (row,) = rows_of(table)
     assert (row["min"], row["median"], row["max"]) == (1800, 1980, 2000)
     assert row["moved"] == pytest.approx(200 / 1980)
-    assert "moved by 10.1% at most, 1800 to 2000 MHz in s" in table.verdict
-    assert "s: its GPU's clock was sampled 3 times only" in table.caveats
+    assert "changed by at most 10.1%, 1800 to 2000 MHz in s" in table.verdict
+    assert "s: its GPU's clock was sampled only 3 times" in table.caveats
 
 
 def test_each_reason_has_its_share_and_settings_slow_nothing() -> None:
@@ -48,14 +48,14 @@ def test_each_reason_has_its_share_and_settings_slow_nothing() -> None:
 
 def test_a_throttled_run_says_so_beside_latencies() -> None:
     told = table_of(LATENCY, _run(REASONS_SERIES, 0x40, 0, 0, 0)).caveats
-    slowed = "clocks were held down for 25% of the time, by hardware thermal slow-down (over 1 %)"
+    slowed = "clocks were lowered for 25% of the time, by hardware thermal slow-down (over 1 %)"
     assert any(slowed in each for each in told)
     for steady in (_run(REASONS_SERIES, 0x3, 0), _run(REASONS_SERIES, 0x40, device="cpu")):
-        assert not any("held down" in each for each in table_of(LATENCY, steady).caveats)
+        assert not any("lowered" in each for each in table_of(LATENCY, steady).caveats)
 
 
 def test_replays_and_other_devices_tell_nothing_of_timed_runs() -> None:
     table = table_of(ANALYSIS, _run("nvml.clock_sm", 1, 2000, variant="counters"))
     assert len(table.rows) == 1
-    assert table.verdict.startswith("Clocks were sampled only beside runs")
+    assert table.verdict.startswith("Clocks were only sampled in runs")
     assert table_of(ANALYSIS, _run("nvml.clock_sm", 1, 2000, device="cuda:1")).rows == ()

@@ -59,7 +59,7 @@ def test_what_binds_is_told_of_predict_that_nothing_traced() -> None:
 
 
 def test_a_predict_that_was_traced_deeply_alone_is_doubted() -> None:
-    slowed = "s: no run stops at level model; its predict holds the cost of tracing level system"
+    slowed = "s: no run stops at level model; its predict includes the cost of tracing level system"
     run = _run((0, 6800, 0))
     assert any(each.startswith(slowed) for each in table_of(ANALYSIS, run).caveats)
     assert not any("level model" in each for each in table_of(ANALYSIS, model_run(), run).caveats)

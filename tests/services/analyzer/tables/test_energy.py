@@ -54,7 +54,7 @@ def test_few_values_are_called_few_and_none_has_no_row() -> None:
     run = {"run": "r", "device": "gpu", "queries": [_query(0, 0, 0, 1)]}
     assert "No run has counters of energy" in table_of(ANALYSIS, run).verdict
     table = table_of(ANALYSIS, run | {"series": [_power(0.5, 100)]})
-    assert any("mean of 1 value only" in caveat for caveat in table.caveats)
+    assert any("mean of only 1 value" in caveat for caveat in table.caveats)
     other = ["nvml.clock_sm", 0, 0, 0, 1980.0, "MHz"]
     assert table_of(ANALYSIS, run | {"series": [other]}).rows == ()
 
@@ -98,8 +98,8 @@ def test_blocks_shorter_than_the_counter_tells_have_no_energy() -> None:
     assert "No run has blocks long enough for its counters" in table.verdict
     power: dict[str, Any] = {"level": 5, "run": "s", "series": [_power(0.2, 100)]}
     deeper = table_of(ANALYSIS, _counted_run(queries=queries, series=series), _counted_run(**power))
-    assert " J of the gpu at best, in s at batch 1" in deeper.verdict
-    assert "s: its energy holds that of tracing level system" in deeper.caveats
+    assert " J of the gpu, in s at batch 1" in deeper.verdict
+    assert "s: its energy includes that of tracing level system" in deeper.caveats
 
 
 def test_sampled_power_stands_in_for_a_counter_that_is_too_coarse() -> None:
@@ -118,8 +118,8 @@ def test_the_verdict_is_of_queries_that_were_traced_least() -> None:
     assert "in m at batch 1" in table.verdict
     assert len(table.rows) == 2
     alone = table_of(ANALYSIS, deep)
-    assert "s: its energy holds that of tracing level system" in alone.caveats
-    assert not any("holds that of tracing" in caveat for caveat in table.caveats)
+    assert "s: its energy includes that of tracing level system" in alone.caveats
+    assert not any("includes that of tracing" in caveat for caveat in table.caveats)
 
 
 def test_a_hosts_packages_are_a_cpu_runs_own() -> None:
@@ -137,7 +137,7 @@ def test_a_hosts_packages_are_a_cpu_runs_own() -> None:
 def test_replays_and_openings_have_no_energy_of_an_inference() -> None:
     runs = [_counted_run(variant=variant, run=variant) for variant in ("counters", "cold")]
     table = table_of(ANALYSIS, *runs)
-    alone = "Energy was counted in cold starts and replays alone: it is of no inference."
+    alone = "Energy was only counted in cold starts and replays, not of an inference."
     assert (table.rows, table.verdict) == ((), alone)
     bare = table_of(ANALYSIS, _counted_run(variant="cold", series=[]))
     assert "No run has counters of energy" in bare.verdict

@@ -50,7 +50,7 @@ def test_reasons_are_bounded_and_what_is_left_out_is_said() -> None:
     assert len(table.rows) == MOST_REASONS
     assert table.caveats == (
         f"r0: {MOST_REASONS} of {many} reasons are shown",
-        f"r0: reasons were read of {many} of {many + 1} queries",
+        f"r0: reasons were read for {many} of {many + 1} failed queries",
     )
 
 
@@ -66,9 +66,9 @@ def test_samples_of_queries_answered_in_part_have_rows_and_are_no_failed_queries
     assert told == [
         ("in part", 4, "decode: torn"),
         ("in part", 6, "crop: too small"),
-        ("in part", None, "3 more samples, for which there was no room here"),
+        ("in part", None, "3 more samples, omitted from this text"),
     ]
-    said = "0 of 2 queries failed, and 5 samples of others, first: sample 4: decode: torn."
+    said = "0 of 2 queries failed, and 5 samples of other queries, first: sample 4: decode: torn."
     assert (table.verdict, table.caveats) == (said, ())
 
 
@@ -79,4 +79,4 @@ def test_what_was_read_of_queries_answered_in_part_is_no_reason_of_those_that_fa
         "failures": [[0, "sample 4: decode: torn", 1, "0"]],
     }
     table = table_of(ANALYSIS, run)
-    assert table.caveats == ("r0: reasons were read of 0 of 1 query",)
+    assert table.caveats == ("r0: reasons were read for 0 of 1 failed query",)

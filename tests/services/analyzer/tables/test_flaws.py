@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from mlscope.statistics import trimmed_mean
-from services.analyzer.ceilings import ceilings_of
-from services.analyzer.frames import RunRow
+from services.analyzer.building.ceilings import ceilings_of
+from services.analyzer.building.kernel_sums import COLD_KERNELS, NO_KERNELS, REPLAY_ALONE
+from services.analyzer.building.table import Analysis
+from services.analyzer.frames.evaluation import RunRow
+from services.analyzer.frames.kernels import point_of
 from services.analyzer.tables import ANALYSES
 from services.analyzer.tables.device_use import ANALYSIS as DEVICE_USE
 from services.analyzer.tables.gpu_and_rest import ANALYSIS as GPU_AND_REST
-from services.analyzer.tables.kernel_frames import point_of
 from services.analyzer.tables.kernel_roofline import ANALYSIS as KERNEL_ROOFLINE
-from services.analyzer.tables.kernel_sums import COLD_KERNELS, NO_KERNELS, REPLAY_ALONE
 from services.analyzer.tables.kernels import ANALYSIS as KERNELS
 from services.analyzer.tables.kernels_by_layer import ANALYSIS as BY_LAYER
 from services.analyzer.tables.kernels_by_model import ANALYSIS as BY_MODEL
@@ -25,7 +26,6 @@ from services.analyzer.tables.kernels_by_name import ANALYSIS as BY_NAME
 from services.analyzer.tables.layer_counters import ANALYSIS as LAYER_COUNTERS
 from services.analyzer.tables.layers import ANALYSIS as LAYERS
 from services.analyzer.tables.optimal_batch import ANALYSIS as OPTIMAL_BATCH
-from services.analyzer.tables.table import Analysis
 from tests.services.analyzer.tables.reading import rows_of, table_of
 from tests.services.analyzer.tables.traced import (
     V100,
@@ -117,7 +117,7 @@ def test_an_unknown_device_leaves_the_flag_open(analysis: Analysis) -> None:
     table = table_of(analysis, run)
     (row,) = rows_of(table)
     assert (row["intensity"], row["memory_bound"], row["roof"]) == (0.001, None, None)
-    assert any("are unknown: no roof" in caveat for caveat in table.caveats)
+    assert any("are unknown, so roof and" in caveat for caveat in table.caveats)
 
 
 def test_four_values_are_not_robbed_of_their_largest_alone() -> None:
@@ -156,12 +156,12 @@ def test_an_imported_replay_tells_its_kernels_and_that_times_are_no_latencies() 
     table = table_of(KERNELS, counter_run((0, "k", 700_000, 5.0, 1, 1, 10.0)))
     (row,) = rows_of(table)
     assert (row["name"], row["flops"], row["occupancy"]) == ("k", 5.0, 10.0)
-    assert "h: its times are those of a replay for counters: no latencies" in table.caveats
+    assert "h: a replay for counters: its kernel times are not latencies" in table.caveats
     assert row["share"] is None
     model = table_of(BY_MODEL, counter_run((0, "k", 700_000, 5.0, 1, 1, 10.0), spans=predicts(1)))
     (row,) = rows_of(model)
     assert (row["latency"], row["latency_queries"], row["gpu_share"]) == (None, 0, None)
-    assert model.verdict.startswith("Kernels take 700 µs a query, of no known latency, at batch 1")
+    assert model.verdict.startswith("Kernels take 700 µs per query, of unknown latency, at batch 1")
     for other in (DEVICE_USE, GPU_AND_REST):
         alone = table_of(other, counter_run((0, "k", 700_000, 5.0, 1, 1, 10.0)))
         assert (alone.rows, alone.verdict) == ((), REPLAY_ALONE)
@@ -225,7 +225,7 @@ def test_a_latency_that_throughput_contradicts_is_told() -> None:
         apart_ns = round(size / float(row["samples_per_s"]) * 1e9)
         queries = [[n, 0, size, None, n * apart_ns, 0, n * apart_ns + ns, ns, 0] for n in range(60)]
         table = table_of(OPTIMAL_BATCH, {"run": "r", "batch_size": size, "queries": queries})
-        contradicted += any("batch size over latency" in caveat for caveat in table.caveats)
+        contradicted += any("batch size / latency" in caveat for caveat in table.caveats)
     assert contradicted == 18
 
 
@@ -233,11 +233,11 @@ def test_a_layer_that_is_called_a_number_is_called_a_layer() -> None:
     run = kernel_run((0, "k", 100, 5.0, 1, 1, 10.0), (1, "k", 10, 2.0, 3, 1, 10.0))
     layers = layer_run((0, "0", 900), (1, "1", 800))
     told = (
-        (BY_LAYER, "with kernels, layer 0 takes most"),
-        (GPU_AND_REST, "layer 0 has most non-GPU"),
+        (BY_LAYER, "with kernels, layer 0 takes longest"),
+        (GPU_AND_REST, "layer 0 has the most non-GPU"),
     )
     for analysis, said in told:
         assert said in table_of(analysis, layers, run).verdict
     verdict = table_of(LAYER_COUNTERS, layers, run).verdict
-    most = "most FLOP are in layer 0 (71.4%), most DRAM reads in layer 1 (75.0%)."
-    assert verdict == f"Of what 2 layers do in s, {most}"
+    most = "layer 0 has most FLOP (71.4%), layer 1 has most DRAM reads (75.0%)."
+    assert verdict == f"Of 2 layers in s, {most}"

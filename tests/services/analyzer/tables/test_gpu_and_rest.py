@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from services.analyzer.building.table import Analysis
 from services.analyzer.tables.gpu_and_rest import ANALYSIS
 from services.analyzer.tables.kernels_by_layer import ANALYSIS as BY_LAYER
 from services.analyzer.tables.layers import ANALYSIS as LAYERS
-from services.analyzer.tables.table import Analysis
 from tests.services.analyzer.tables.reading import rows_of, table_of
 from tests.services.analyzer.tables.traced import kernel_run, layer_run, model_run, named
 
@@ -28,7 +28,7 @@ def test_without_a_serialised_run_predict_alone_tells() -> None:
         "Kernels take 25.0% of predict; non-GPU time by layer is unknown in s, which is not "
         "serialised: kernels outlast their layers' calls."
     )
-    assert any("request it serialised" in caveat for caveat in table.caveats)
+    assert any("request serialised runs" in caveat for caveat in table.caveats)
 
 
 def test_the_serialised_runs_own_layers_and_kernels_tell_non_gpu_time() -> None:
@@ -45,7 +45,7 @@ def test_the_serialised_runs_own_layers_and_kernels_tell_non_gpu_time() -> None:
     assert table.verdict.startswith(
         "Kernels take 80.0% of the latency of 2 layers in b, serialised"
     )
-    assert any("b, serialised, tells" in caveat for caveat in table.caveats)
+    assert any("see the serialised run b" in caveat for caveat in table.caveats)
 
 
 def test_runs_of_one_session_are_never_mixed_in_a_row() -> None:
@@ -73,7 +73,7 @@ def test_kernels_by_layer_and_layers_have_serialised_rows_behind_plain_ones() ->
     told = [(row["run"], row["variant"], row["time"]) for row in rows_of(layers)]
     assert told[:2] == [("l", "", 100), ("l", "", 50)]
     assert told[2:] == [("b", "serialised", 2600), ("b", "serialised", 525)]
-    slowest = "in l; serialised, the slowest is conv (T0): 2.6 µs a query, 26.0% of predict in b."
+    slowest = "in l; serialised, the slowest is conv (T0): 2.6 µs per query, 26.0% of predict in b."
     assert layers.verdict.endswith(slowest)
 
 
@@ -84,9 +84,9 @@ def test_overlapping_layers_are_told_beside_their_kernels(analysis: Analysis) ->
         row[6] = place % 2
     overlapping["kernels"] = kernel_run(*KERNELS)["kernels"]
     alone = table_of(analysis, overlapping)
-    assert any("parents are ambiguous: request it serialised" in each for each in alone.caveats)
+    assert any("parents are ambiguous: request serialised runs" in each for each in alone.caveats)
     both = table_of(analysis, overlapping, waited((0, "conv", 2600), (1, "relu", 525)))
-    assert any("ambiguous: the serialised runs tell" in each for each in both.caveats)
+    assert any("ambiguous: see the serialised runs" in each for each in both.caveats)
 
 
 def test_cold_runs_and_replays_for_counters_stay_out() -> None:

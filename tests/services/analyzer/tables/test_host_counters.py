@@ -38,7 +38,7 @@ def test_instructions_are_set_against_cycles_where_both_were_counted() -> None:
     table = table_of(ANALYSIS, _run(cycles, instructions))
     told = {row["event"]: (row["ratio"], row["over"]) for row in rows_of(table)}
     assert told == {"instructions": (2.5, "cycles"), "cycles": (None, "")}
-    assert "250 instructions at 2.5 instructions a cycle" in table.verdict
+    assert "250 instructions at 2.5 instructions per cycle" in table.verdict
     (alone,) = rows_of(table_of(ANALYSIS, _run(instructions)))
     assert (alone["ratio"], alone["over"]) == (None, "")
 
@@ -58,7 +58,7 @@ def test_samples_of_memory_are_no_counts() -> None:
 def test_a_run_at_level_hardware_without_cycles_says_so() -> None:
     clock = _total("perf.task-clock", 1e6, unit="ns")
     told = table_of(ANALYSIS, _run(clock, level=6)).caveats
-    assert "s: its processor's counters are not there: no cycles, so no IPC" in told
+    assert "s: its processor has no hardware counters: no cycles, so no IPC" in told
     assert not any("processor's" in each for each in table_of(ANALYSIS, _run(clock)).caveats)
 
 
@@ -67,5 +67,5 @@ def test_a_counter_that_took_turns_is_said_to_be_scaled() -> None:
     table = table_of(ANALYSIS, _run(*shared, _total("perf.page-faults", 1)))
     told = {row["event"]: row["counted"] for row in rows_of(table)}
     assert told == {"cycles": 0.5, "page-faults": 1.0}
-    scaled = "s: cycles: counted for 50.0% of the time at least, and scaled"
+    scaled = "s: cycles: counted for only 50.0% of the time of a block, and scaled"
     assert [each for each in table.caveats if "scaled" in each] == [scaled]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.analyzer.frames import Frames
+from services.analyzer.frames.evaluation import Frames
 from services.analyzer.tables import kernel_counters
 from services.analyzer.tables.kernel_counters import ANALYSIS
 from tests.services.analyzer.golden import frames_in
@@ -56,7 +56,7 @@ def test_kernels_lie_in_the_layers_of_the_run_that_was_traced_beside() -> None:
     table = table_of(ANALYSIS, traced, layer_run((0, "conv1", 5), (1, "conv1/add_", 2)), replay)
     told = [(row["layer_name"], row["name"], row["total"]) for row in rows_of(table)]
     assert told == [("conv1", "gemm", 1.0), ("conv1/add_", "add", 8.0), ("conv1", "add", 1.0)]
-    assert table.verdict.endswith("80.0% of x.sum are add's in layer conv1/add_.")
+    assert table.verdict.endswith("add in layer conv1/add_ has 80.0% of x.sum.")
 
 
 def test_what_took_no_time_has_its_plain_mean() -> None:
@@ -69,7 +69,7 @@ def test_who_has_most_of_the_first_is_said() -> None:
     frames = _frames([(0, "a", 1), (None, "b", 1)], [0, "x.sum", 1.0], [1, "x.sum", 3.0])
     told = ANALYSIS.compute(frames).verdict
     assert told == (
-        "In h kernels have 1 further counter: x.sum; 75.0% of x.sum are b's in no known layer."
+        "In h kernels have 1 further counter: x.sum; b in no known layer has 75.0% of x.sum."
     )
 
 
@@ -81,4 +81,4 @@ def test_without_any_it_is_said_how_to_ask() -> None:
 def test_more_than_are_read_is_a_caveat(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_counters, "MOST_COUNTERS", 1)
     table = ANALYSIS.compute(_frames([(0, "a", 1)], [0, "x.sum", 1.0]))
-    assert table.caveats[-1] == "h: the first counters were read, 1 of them"
+    assert table.caveats[-1] == "h: only the first 1 counters were read"

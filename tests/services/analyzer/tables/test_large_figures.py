@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from services.analyzer.building.table import Analysis
 from services.analyzer.tables.cold_start import ANALYSIS as COLD_START
 from services.analyzer.tables.host_counters import ANALYSIS as HOST_COUNTERS
 from services.analyzer.tables.latency import ANALYSIS as LATENCY
 from services.analyzer.tables.optimal_batch import ANALYSIS as OPTIMAL_BATCH
 from services.analyzer.tables.roof_distance import ANALYSIS as ROOF_DISTANCE
-from services.analyzer.tables.table import Analysis
 from services.analyzer.tables.throughput import ANALYSIS as THROUGHPUT
 from tests.services.analyzer.tables.reading import query, span, table_of
 from tests.services.analyzer.tables.traced import V100, layer_run, model_run
@@ -33,8 +33,8 @@ def _faults() -> dict[str, Any]:
 
 
 def _far() -> dict[str, Any]:
-    natures = [[0, "far", "T", "", "", None, None, 100, 11, 10]]
-    return layer_run((0, "far", 9000), layers=natures, conditions=V100)
+    device_attributes = [[0, "far", "T", "", "", None, None, 100, 11, 10]]
+    return layer_run((0, "far", 9000), layers=device_attributes, conditions=V100)
 
 
 def _cold() -> dict[str, Any]:
@@ -46,12 +46,16 @@ def _cold() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("analysis", "runs", "said"),
     [
-        (THROUGHPUT, [_quick()], "Most samples a second: 33333 in"),
+        (THROUGHPUT, [_quick()], "Highest throughput: 33333 samples per second in"),
         (LATENCY, [_quick(scenario="batched")], "33333 samples/s"),
         (LATENCY, [_due()], "at 142857 queries/s"),
-        (OPTIMAL_BATCH, [_quick(), _quick(2, 59_000)], "most samples a second, 34320, at 2"),
+        (
+            OPTIMAL_BATCH,
+            [_quick(), _quick(2, 59_000)],
+            "the highest throughput, 34320 samples/s, is at 2",
+        ),
         (HOST_COUNTERS, [_faults()], "takes 54010 page-faults"),
-        (ROOF_DISTANCE, [_far()], "428571 times what the roof allows"),
+        (ROOF_DISTANCE, [_far()], "428571 times the least time of the roof"),
         (COLD_START, [model_run(), _cold()], "12346 times a warm one"),
     ],
     ids=lambda given: given.name if isinstance(given, Analysis) else "",
@@ -61,5 +65,5 @@ def test_a_verdict_says_no_powers_of_ten(analysis: Analysis, runs: Runs, said: s
 
 
 def test_a_caveat_says_no_powers_of_ten() -> None:
-    (told,) = [c for c in table_of(OPTIMAL_BATCH, _quick(2, 59_000)).caveats if "over latency" in c]
-    assert "is 66667 samples/s, throughput 34" in told
+    (told,) = [c for c in table_of(OPTIMAL_BATCH, _quick(2, 59_000)).caveats if "/ latency" in c]
+    assert "is 66667 samples/s, but throughput 34" in told

@@ -36,7 +36,7 @@ def test_failed_queries_are_told_with_the_first_reason() -> None:
 
 def test_few_queries_certify_no_tail() -> None:
     table = table_of(ANALYSIS, {"run": "r0", "queries": [query(0, 0, MS)]})
-    assert any("too few answered, 1, to certify p90" in caveat for caveat in table.caveats)
+    assert any("1 answered query: too few to certify p90" in caveat for caveat in table.caveats)
 
 
 def test_a_serialised_run_is_the_result_only_where_there_is_no_other() -> None:

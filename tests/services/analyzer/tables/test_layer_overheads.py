@@ -60,7 +60,7 @@ def test_a_serialised_run_is_not_compared_with_an_overlapping_one() -> None:
     deeper = _run("s", 5, (110, 80), session="b1-serialised", variant="serialised")
     table = table_of(ANALYSIS, OWN, deeper)
     assert table.rows == ()
-    assert table.verdict == "No run looks deeper than one at level framework beside it."
+    assert table.verdict == "No run traces deeper than one at level framework of the same session."
 
 
 def _with_predict(run: dict[str, Any], *times: int) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def test_a_layer_behind_another_may_cost_more_than_predict() -> None:
 
 def test_what_may_be_noise_costs_nothing_beyond_doubt() -> None:
     deep = _run("s", 5, (100, 450), (230, 60))
-    assert "beyond doubt in none of 2 rows." in table_of(ANALYSIS, OWN, deep).verdict
+    assert "certainly adds time in none of 2 rows." in table_of(ANALYSIS, OWN, deep).verdict
 
 
 def test_the_most_costly_layer_is_one_beyond_doubt() -> None:

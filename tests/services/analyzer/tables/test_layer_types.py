@@ -1,6 +1,6 @@
 """Layer types: layers of a type are summed query by query, then averaged."""
 
-from services.analyzer.tables.layer_frames import COLD_ALONE, NO_LAYERS, NOT_ASKED
+from services.analyzer.frames.layers import COLD_ALONE, NO_LAYERS, NOT_ASKED
 from services.analyzer.tables.layer_types import ANALYSIS
 from tests.services.analyzer.tables.reading import query, rows_of, span, table_of
 from tests.services.analyzer.tables.traced import layer_run

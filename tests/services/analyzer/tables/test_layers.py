@@ -55,7 +55,7 @@ def _interrupted(count: int) -> dict[str, Any]:
 def test_delays_that_are_trimmed_off_every_layer_are_told() -> None:
     notes = [n for n in table_of(ANALYSIS, _interrupted(9)).caveats if "trimmed means" in n]
     assert len(notes) == 1
-    assert "add up to 900 ns, all layers of a query take 9.9 µs" in notes[0]
+    assert "add up to 900 ns, but all layers of a query take 9.9 µs" in notes[0]
 
 
 def test_layers_that_add_up_need_no_word() -> None:

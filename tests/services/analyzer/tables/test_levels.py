@@ -150,13 +150,13 @@ def test_layers_side_by_side_are_ambiguous_not_wrong() -> None:
     table = table_of(ANALYSIS, _side_by_side())
     (layers,) = (row for row in rows_of(table) if row["part"] == "layers")
     assert (layers["median"], layers["valid"]) == (180.0, True)
-    assert any("ambiguous: request it serialised" in caveat for caveat in table.caveats)
+    assert any("ambiguous: request serialised runs" in caveat for caveat in table.caveats)
 
 
 def test_runs_that_were_serialised_too_tell_what_is_ambiguous() -> None:
     alone = _layered("x", (200, 180, 90), session="b1-serialised", variant="serialised")
     caveats = table_of(ANALYSIS, _side_by_side(), alone).caveats
-    assert any("the serialised runs tell" in caveat for caveat in caveats)
+    assert any("see the serialised runs" in caveat for caveat in caveats)
 
 
 def test_layers_one_after_the_other_are_not_ambiguous() -> None:

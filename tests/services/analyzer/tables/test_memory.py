@@ -20,12 +20,16 @@ def test_a_zero_that_means_unknown_is_null() -> None:
     table = table_of(ANALYSIS, model_run(conditions=told))
     (row,) = rows_of(table)
     assert [row[n] for n in ("model_bytes", "device_bytes", "process_bytes")] == [None] * 3
-    assert table.verdict == "No run says how much memory it took."
+    assert table.verdict == "The memory of no run is known."
 
 
 def test_layers_are_summed_and_the_largest_is_named() -> None:
-    natures = [[0, "a", "T", "", "", None, 40], [1, "b", "T", "", "", None, 60], [2, "c", "T"]]
-    run = layer_run((0, "a", 1), (1, "b", 1), (2, "c", 1), layers=natures)
+    device_attributes = [
+        [0, "a", "T", "", "", None, 40],
+        [1, "b", "T", "", "", None, 60],
+        [2, "c", "T"],
+    ]
+    run = layer_run((0, "a", 1), (1, "b", 1), (2, "c", 1), layers=device_attributes)
     (row,) = rows_of(table_of(ANALYSIS, run))
     assert (row["layers_bytes"], row["layers"], row["largest"]) == (100, 2, "b")
 
@@ -48,7 +52,7 @@ def test_what_a_framework_holds_is_not_what_is_used_on_the_board() -> None:
     table = table_of(ANALYSIS, model_run(device="gpu", conditions=told, series=series))
     (row,) = rows_of(table)
     assert (row["device_bytes"], row["board_bytes"]) == (4, 6000)
-    assert table.verdict.endswith("its process 3 B, on its device 4 B, all on its board 6 kB.")
+    assert table.verdict.endswith("its process 3 B, on its device 4 B, in all on the board 6 kB.")
 
 
 def test_another_devices_memory_is_not_the_runs() -> None:

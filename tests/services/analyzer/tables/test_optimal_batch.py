@@ -33,7 +33,7 @@ def test_open_loops_do_not_compete() -> None:
 def test_a_deeper_run_stands_for_no_batch_size() -> None:
     table = table_of(ANALYSIS, _run(1, 100.0), _run(2, 150.0), _run(4, 500.0, level=3))
     assert [row["batch_size"] for row in rows_of(table)] == [1, 2]
-    assert "batch 4: no whole run at the others' level" in table.caveats
+    assert "batch 4: no completed run at the level of the others" in table.caveats
 
 
 def test_agents_do_not_compare() -> None:
@@ -58,7 +58,7 @@ def test_latency_and_throughput_that_contradict_each_other_are_told() -> None:
     apart = [query(n, 3 * n * MS, (3 * n + 1) * MS) for n in range(40)]
     table = table_of(ANALYSIS, {"run": "r0", "queries": apart})
     (caveat,) = [each for each in table.caveats if "overlapped" in each]
-    assert caveat.startswith("r0: batch size over latency is 1000 samples/s, throughput 33")
+    assert caveat.startswith("r0: batch size / latency is 1000 samples/s, but throughput 33")
 
 
 def test_openings_replays_and_serialised_runs_are_no_batch_sizes() -> None:

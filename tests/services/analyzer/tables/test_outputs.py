@@ -55,5 +55,8 @@ def test_the_same_samples_of_another_session_count_once() -> None:
 
 def test_random_weights_are_said_beside_what_they_answer() -> None:
     run = {"run": "r0", "outputs": [[0, 0, _labels("cat")]]}
-    told = {"samples": [["a.jpg", ["dog"]]], "aim": {"hopeless": "the weights are random"}}
+    told = {
+        "samples": [["a.jpg", ["dog"]]],
+        "scoring_context": {"unscorable_reason": "the weights are random"},
+    }
     assert table_of(ANALYSIS, run, **told).verdict.endswith("sample; the weights are random.")

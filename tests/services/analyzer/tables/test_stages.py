@@ -24,13 +24,16 @@ def test_unknown_memory_dominates_nothing() -> None:
 
 
 def test_each_quantity_has_its_own_stage() -> None:
-    natures = [
+    device_attributes = [
         [0, "a", "T", "", "", None, 5, 900],
         [1, "b", "T", "", "", None, 7, 1],
         [2, "c", "T"],
     ]
-    run = layer_run((0, "a", 1), (1, "b", 1), (2, "c", 9), layers=natures)
+    run = layer_run((0, "a", 1), (1, "b", 1), (2, "c", 9), layers=device_attributes)
     table = table_of(ANALYSIS, run)
     told = [row["dominates"] for row in rows_of(table)]
     assert told == ["FLOP", "memory", "latency"]
-    assert "FLOP in the beginning; memory in the middle; latency in the end." in table.verdict
+    assert (
+        "most FLOP is in the beginning; most memory is in the middle; most latency is in the end."
+        in table.verdict
+    )

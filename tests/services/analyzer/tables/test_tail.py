@@ -74,9 +74,9 @@ def _untraced(served_ns: int, begun_ns: int = 0) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("served_ns", "begun_ns", "end"),
     [
-        (9320, 680, "6.8% of it in waiting to begin; 93.2% lies in nothing that was traced."),
+        (9320, 680, "6.8% of it in waiting to begin; 93.2% of it was not traced."),
         (680, 9320, "93.2% of it in waiting to begin."),
-        (5000, 0, "more than typical ones; 100.0% lies in nothing that was traced."),
+        (5000, 0, "more than typical ones; 100.0% of it was not traced."),
     ],
 )
 def test_what_nothing_traced_is_told(served_ns: int, begun_ns: int, end: str) -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from schemas.run import QUERIES_GUESSED
+from services.analyzer.building.table import Analysis
 from services.analyzer.tables.latency import ANALYSIS as LATENCY
-from services.analyzer.tables.table import Analysis
 from services.analyzer.tables.throughput import ANALYSIS, COUNTERS_ALONE
 from tests.services.analyzer.tables.reading import MS, query, rows_of, table_of
 
@@ -45,7 +45,9 @@ def test_a_closed_loop_of_the_shallowest_level_is_the_verdict() -> None:
         {"run": "deep", "level": 3, "queries": [query(n, n, n + 1) for n in range(9)]},
         {"run": "closed", "level": 2, "queries": fast},
     )
-    assert table.verdict.startswith("Most samples a second of a closed loop: 1000 in closed (")
+    assert table.verdict.startswith(
+        "Highest throughput of a closed loop: 1000 samples per second in closed ("
+    )
     assert rows_of(table)[0]["offered_per_s"] == pytest.approx(1000.0)
 
 
@@ -61,9 +63,7 @@ def test_samples_without_an_answer_do_not_count() -> None:
     assert (row["samples"], row["queries"]) == (150, 50)
     assert row["samples_per_s"] == pytest.approx(300.0)
     assert row["queries_per_s"] == pytest.approx(100.0)
-    assert table.caveats == (
-        "r0: 50 samples failed in queries that were answered in part; they do not count",
-    )
+    assert table.caveats == ("r0: 50 samples failed in partly answered queries; they do not count",)
 
 
 @pytest.mark.parametrize("analysis", [ANALYSIS, LATENCY], ids=lambda each: each.name)

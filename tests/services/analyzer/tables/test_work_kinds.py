@@ -25,8 +25,8 @@ from tests.services.analyzer.tables.traced import layer_run, named
 )
 def test_types_of_every_framework_have_their_kind(kind: str, types: tuple[str, ...]) -> None:
     layers = [(n, f"l{n}", 100) for n in range(len(types))]
-    natures = [[n, f"l{n}", of] for n, of in enumerate(types)]
-    (row,) = rows_of(table_of(ANALYSIS, layer_run(*layers, layers=natures)))
+    device_attributes = [[n, f"l{n}", of] for n, of in enumerate(types)]
+    (row,) = rows_of(table_of(ANALYSIS, layer_run(*layers, layers=device_attributes)))
     assert (row["kind"], row["layers"], row["time"]) == (kind, len(types), 100.0 * len(types))
 
 
@@ -54,16 +54,16 @@ def test_layers_whose_type_nobody_told_hide_shares() -> None:
     untold = layer_run((0, "conv1", 100), layers=[[0, "conv1", ""]])
     verdict = "Of predict in l: convolution unknown, attention unknown."
     assert table_of(ANALYSIS, untold).verdict == verdict
-    natures = [[0, "a", "Conv"], [1, "b", ""]]
-    both = layer_run((0, "a", 1000), (1, "b", 1000), layers=natures)
+    device_attributes = [[0, "a", "Conv"], [1, "b", ""]]
+    both = layer_run((0, "a", 1000), (1, "b", 1000), layers=device_attributes)
     assert "convolution at least 10.0%, attention unknown." in table_of(ANALYSIS, both).verdict
-    little = layer_run((0, "a", 1000), (1, "b", 5), layers=natures)
+    little = layer_run((0, "a", 1000), (1, "b", 5), layers=device_attributes)
     assert "convolution 10.0%, attention 0.0%." in table_of(ANALYSIS, little).verdict
 
 
 def test_shares_are_of_predict() -> None:
-    natures = [[0, "a", "Conv"], [1, "b", "Attention"]]
-    table = table_of(ANALYSIS, layer_run((0, "a", 2500), (1, "b", 1000), layers=natures))
+    device_attributes = [[0, "a", "Conv"], [1, "b", "Attention"]]
+    table = table_of(ANALYSIS, layer_run((0, "a", 2500), (1, "b", 1000), layers=device_attributes))
     rows = named(rows_of(table), "kind")
     assert (rows["convolution"]["share"], rows["attention"]["share"]) == (0.25, 0.1)
     assert table.verdict == "Of predict in l: convolution 25.0%, attention 10.0%."
@@ -73,8 +73,8 @@ def test_attention_in_parts_is_unknown_and_a_classifiers_softmax_is_none() -> No
     told = {}
     for types in (("MatMul", "Softmax", "MatMul"), ("Conv", "MatMul", "Softmax")):
         layers = [(n, f"l{n}", 100) for n in range(3)]
-        natures = [[n, f"l{n}", of] for n, of in enumerate(types)]
-        table = table_of(ANALYSIS, layer_run(*layers, layers=natures))
+        device_attributes = [[n, f"l{n}", of] for n, of in enumerate(types)]
+        table = table_of(ANALYSIS, layer_run(*layers, layers=device_attributes))
         row = named(rows_of(table), "kind").get("attention")
         told[types[0]] = row and row["share"], len(table.caveats), table.verdict.split()[-1]
     assert told == {"MatMul": (None, 1, "unknown."), "Conv": (None, 0, "0.0%.")}
@@ -94,14 +94,14 @@ def test_attention_that_xla_took_apart_is_unknown(
     middle: list[Any], last: str, share: str | None
 ) -> None:
     of = "dot" if "dot" in last else "exponential"
-    natures = [[0, "a/reduce_max", "reduce"], [1, "q/dot_general", "dot"], [2, *middle]]
-    layers = [(n, str(each[1]), 100) for n, each in enumerate(natures)]
-    run = layer_run(*layers, (3, last, 100), layers=[*natures, [3, last, of]])
+    device_attributes = [[0, "a/reduce_max", "reduce"], [1, "q/dot_general", "dot"], [2, *middle]]
+    layers = [(n, str(each[1]), 100) for n, each in enumerate(device_attributes)]
+    run = layer_run(*layers, (3, last, 100), layers=[*device_attributes, [3, last, of]])
     row = named(rows_of(table_of(ANALYSIS, run)), "kind").get("attention", {"share": "no row"})
     assert row["share"] == share
 
 
 def test_exp_alone_is_no_softmax() -> None:
-    natures = [[0, "a/exp", "exponential"], [1, "q/dot_general", "dot"]]
-    run = layer_run((0, "a/exp", 100), (1, "q/dot_general", 100), layers=natures)
+    device_attributes = [[0, "a/exp", "exponential"], [1, "q/dot_general", "dot"]]
+    run = layer_run((0, "a/exp", 100), (1, "q/dot_general", 100), layers=device_attributes)
     assert "attention 0.0%." in table_of(ANALYSIS, run).verdict

@@ -43,8 +43,14 @@ def layer_run(*layers: tuple[int, str, int], **more: Any) -> dict[str, Any]:
         for n in range(3)
         for place, (index, name, ns) in enumerate(layers)
     ]
-    natures = [[index, name, f"T{index}"] for index, name, _ in layers]
-    told = {"run": "l", "level": 3, "conditions": V100, "queries": queries(), "layers": natures}
+    device_attributes = [[index, name, f"T{index}"] for index, name, _ in layers]
+    told = {
+        "run": "l",
+        "level": 3,
+        "conditions": V100,
+        "queries": queries(),
+        "layers": device_attributes,
+    }
     return told | {"spans": [*predicts(), *spans]} | more
 
 

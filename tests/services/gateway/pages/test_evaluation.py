@@ -1,6 +1,7 @@
 """The page of one evaluation: live or the record, intervals under estimates, conditions last."""
 
-from mlscope.client.story import evolve, unheard
+from mlscope.evaluation.fold import fold
+from mlscope.evaluation.status import status_of
 from schemas.analysis import Column, Table, Tables
 from schemas.status import EvaluationStatus
 from services.gateway.pages.evaluation import evaluation_page
@@ -8,10 +9,7 @@ from tests.stories import E, beginning, whole_story
 
 
 def _status(*, ended: bool = True) -> EvaluationStatus:
-    status = unheard(E)
-    for fact in whole_story() if ended else beginning():
-        status = evolve(status, fact)
-    return status
+    return status_of(fold(whole_story() if ended else beginning()))
 
 
 def _table(name: str, *columns: str, row: tuple[object, ...] = (), **more: object) -> Table:
@@ -45,7 +43,7 @@ def test_conditions_come_behind_results() -> None:
 def test_caveats_and_rows_left_out_are_said() -> None:
     shown = _page(_table("t", "a", row=(1.0,), caveats=("r0: noisy <b>",)), note="a note")
     assert "r0: noisy &lt;b&gt;" in shown
-    assert "the first 1 of 5 rows; the files hold all" in shown
+    assert "The first 1 of 5 rows; the files have all rows." in shown
     assert "a note" in shown
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mlscope.client.story import unheard
-from services.gateway.pages.evaluations import evaluations_page, state_of, when
+from mlscope.evaluation.status import unrequested_status
+from services.gateway.pages.evaluations import evaluations_page, state_of, time_text
 from tests.stories import E
 
 
@@ -13,7 +13,7 @@ def test_without_evaluations_it_says_how_to_get_one() -> None:
 
 
 def test_each_has_a_row_that_leads_to_its_page() -> None:
-    status = unheard(E).model_copy(update={"model": "<tiny>", "agents": ("a1", "a2")})
+    status = unrequested_status(E).model_copy(update={"model": "<tiny>", "agents": ("a1", "a2")})
     shown = evaluations_page([status, status], {})
     assert shown.count(f'href="/evaluations/{E}"') == 2
     assert "&lt;tiny&gt;" in shown
@@ -29,7 +29,7 @@ def test_what_was_asked_stands_in_the_form_again() -> None:
 
 def test_labels_and_the_framework_are_shown() -> None:
     more = {"labels": {"build": "7"}, "framework": "onnxruntime 1.20.0"}
-    shown = evaluations_page([unheard(E).model_copy(update=more)], {})
+    shown = evaluations_page([unrequested_status(E).model_copy(update=more)], {})
     assert "build=7" in shown
     assert "onnxruntime 1.20.0" in shown
 
@@ -39,7 +39,7 @@ def test_labels_and_the_framework_are_shown() -> None:
     [(0, ""), (1_795_226_400_999_999_999, "2026-11-21 02:00:00 UTC")],
 )
 def test_a_time_is_utc_to_the_second(epoch_ns: int, shown: str) -> None:
-    assert when(epoch_ns) == shown
+    assert time_text(epoch_ns) == shown
 
 
 def test_a_state_is_a_word_and_a_class() -> None:

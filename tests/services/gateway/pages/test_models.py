@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from schemas.manifest import ModelManifest
-from services.gateway.pages.models import Search, fitting, model_page, models_page
+from services.gateway.pages.models import Search, matching_models, model_page, models_page
 from tests.stories import StandIns, a_model
 
 
@@ -35,18 +35,18 @@ MODELS = (
 
 
 def names(**search: Any) -> list[str]:
-    return [model.name for model in fitting(MODELS, Search(**search))]
+    return [model.name for model in matching_models(MODELS, Search(**search))]
 
 
 @pytest.mark.parametrize(
     ("search", "found"),
     [
         ({}, ["lite0", "resnet", "yolo"]),
-        ({"words": "IMAGE small"}, ["lite0"]),
+        ({"terms": "IMAGE small"}, ["lite0"]),
         ({"task": "object detection"}, ["yolo"]),
         ({"framework": "litert"}, ["lite0"]),
         ({"framework": "onnxruntime"}, ["lite0", "yolo"]),
-        ({"words": "secret"}, []),
+        ({"terms": "secret"}, []),
         ({"sort": "accuracy"}, ["resnet", "lite0", "yolo"]),
         ({"sort": "parameters"}, ["resnet", "lite0", "yolo"]),
         ({"sort": "size"}, ["resnet", "lite0", "yolo"]),
@@ -70,13 +70,13 @@ def test_figures_stand_beside_their_source() -> None:
 
 def test_a_page_holds_a_hundred_and_leads_to_the_next() -> None:
     many = [a_named(f"m{number:03}") for number in range(250)]
-    shown = models_page(many, Search(words="onnxruntime", page=2))
+    shown = models_page(many, Search(terms="onnxruntime", page=2))
     assert "101 to 200 of 250" in shown
     assert ">m100</a>" in shown
     assert ">m099</a>" not in shown
     assert 'href="/models?q=onnxruntime"' in shown
     assert 'href="/models?q=onnxruntime&amp;page=3"' in shown
-    assert "none that fits" in models_page(many, Search(page=9))
+    assert "No model matches" in models_page(many, Search(page=9))
 
 
 def test_a_model_s_page_holds_its_manifest_and_its_history() -> None:

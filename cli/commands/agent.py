@@ -1,0 +1,69 @@
+"""`mlscope agent`: runs a plan on this machine, or an agent in its framework's container."""
+
+import argparse
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+from cli import container, exits
+from cli.failures import Misused
+from cli.inputs.manifests import read_map
+from mlscope.counts import many
+from mlscope.settings import Settings
+from schemas.batch import QueriesAnswered
+from schemas.encoding.codec import parse
+from schemas.encoding.errors import MalformedMessage
+from schemas.evaluation import RunStarted
+from schemas.message import Fact
+from schemas.plan import OfflinePlan
+from schemas.run import RunCompleted, RunFailed
+from services.agent.host.offline import OfflineResources, run_plan
+from services.agent.host.roofs import FOLDER as ROOFS
+from services.agent.link.allowances import Allowances
+
+
+def agent(arguments: argparse.Namespace) -> int:
+    """Run every session of a plan and write a bundle; exit code 1 when a run failed.
+
+    With `--framework-manifest` start an agent in that framework's container instead.
+    """
+    if arguments.framework_manifest is not None:
+        return container.start(arguments.framework_manifest, arguments.device)
+    if arguments.out is None:
+        raise Misused("--plan needs --out BUNDLE, the file for what the plan measures")
+    plan = read_plan(arguments.plan)
+    settings = Settings.read(os.environ)
+    resources = OfflineResources(
+        manifests_folder=settings.manifests_folder,
+        assets=settings,
+        allowances=Allowances.of(settings),
+        memory_bytes=settings.worker_memory_bytes,
+        roofs_folder=settings.data_folder / ROOFS,
+    )
+    answered: Counter[str] = Counter()
+
+    def print_progress(fact: Fact) -> None:
+        match fact:
+            case QueriesAnswered():
+                answered[fact.run] += fact.count
+            case RunStarted():
+                print(f"{fact.run} started", file=sys.stderr)
+            case RunCompleted():
+                print(f"{fact.run} completed, {answered[fact.run]} queries", file=sys.stderr)
+            case RunFailed():
+                print(f"{fact.run} failed: {fact.error}: {fact.message}", file=sys.stderr)
+
+    outcomes = run_plan(plan, arguments.out, resources, on_fact=print_progress)
+    failed = sum(isinstance(outcome, RunFailed) for outcome in outcomes)
+    print(f"{arguments.out}  {many(len(outcomes), 'run')}, {failed} failed")
+    print(f"next, on the cluster's machine: mlscope import {arguments.out}", file=sys.stderr)
+    return exits.FAILED if failed else exits.OK
+
+
+def read_plan(path: Path) -> OfflinePlan:
+    """Return the plan in a JSON or YAML file. Raises Misused."""
+    try:
+        return parse(OfflinePlan, read_map(path))
+    except MalformedMessage as error:
+        raise Misused(f"{path}: {error}") from None

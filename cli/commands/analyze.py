@@ -1,0 +1,93 @@
+"""`mlscope analyze`: the verdict of each analysis of an evaluation, or complete tables."""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+
+from cli import exits
+from cli.inputs.connection import client_of
+from cli.printing.output import Rows, rows_of, width_of, write_json, write_rows
+from cli.printing.results import print_note, table_names, write_tables
+from mlscope.client import ResultTables
+from mlscope.client.brief import brief, caveat_lines, parted_caveats
+from mlscope.layout import wrapped
+
+_OTHER_COLUMNS_WIDTH = 16
+"""Terminal columns for the number, the row count and the gaps."""
+LEAST_VERDICT_WIDTH = 40
+_MARK = "*"
+"""Follows a table's name on a terminal if the table has caveats that no other has."""
+_COLUMNS = ("id", "table", "rows", "verdict")
+
+
+async def analyze(arguments: argparse.Namespace) -> int:
+    """Print a line for each analysis; with names (`A8`, `kernels`) their tables."""
+    names = table_names(arguments.names)
+    async with client_of(arguments) as client:
+        results = await client.tables(arguments.evaluation, *names)
+    if arguments.output == "json":
+        tables = [results[name].table for name in names or results]
+        write_json(
+            [
+                table.model_dump(mode="json", exclude={"rows"})
+                | {"rows": Rows.of_table(table).maps()}
+                for table in tables
+            ]
+        )
+    elif names:
+        tables = [results[name].table for name in names]
+        is_brief = arguments.output == "table"
+        write_tables([brief(table) for table in tables] if is_brief else tables, arguments.output)
+    else:
+        _print_verdicts(results, arguments)
+    return exits.OK
+
+
+def _print_verdicts(results: ResultTables, arguments: argparse.Namespace) -> None:
+    tables = [result.table for result in results.values()]
+    shared, own = parted_caveats(tables)
+    lines = [
+        {
+            "id": table.id,
+            "table": table.name,
+            "rows": len(table.rows),
+            "verdict": table.verdict,
+            "caveats": len(own[table.name]),
+        }
+        for table in tables
+    ]
+    fit = width_of(sys.stdout) if arguments.output == "table" else 0
+    write_rows(wrapped_verdicts(lines, fit) if fit else rows_of(lines, _COLUMNS), arguments.output)
+    if arguments.output != "table":
+        return
+    for caveat in caveat_lines(shared):
+        print_note(f"note: {caveat}")
+    if hint := caveats_hint(lines, arguments.evaluation):
+        print_note(f"{_MARK} {hint}" if fit else hint)
+
+
+def wrapped_verdicts(lines: Sequence[Mapping[str, object]], fit: int) -> Rows:
+    """Return rows for a terminal of `fit` columns; long verdicts continue in further rows.
+
+    `lines` are the analyses. Names of tables with caveats of their own are marked.
+    """
+    names = [f"{line['table']}{_MARK if line.get('caveats') else ''}" for line in lines]
+    name_width = max(map(len, names), default=0)
+    verdict_width = max(fit - name_width - _OTHER_COLUMNS_WIDTH, LEAST_VERDICT_WIDTH)
+    rows: list[tuple[str, ...]] = []
+    for line, name in zip(lines, names, strict=True):
+        first, *continued = wrapped(str(line["verdict"]), verdict_width)
+        rows.append((str(line["id"]), name, f"{line['rows']:>4}", first))
+        rows += [("", "", "", text) for text in continued]
+    return Rows(_COLUMNS, tuple(rows))
+
+
+def caveats_hint(lines: Sequence[Mapping[str, object]], evaluation: str) -> str:
+    """Return the command that prints the tables with caveats of their own; '' without any."""
+    names = [str(line["table"]) for line in lines if line.get("caveats")]
+    if not names:
+        return ""
+    command = f"mlscope analyze {evaluation} {' '.join(names)}"
+    if len(names) == 1:
+        return f"1 table has caveats of its own, printed by: {command}"
+    return f"{len(names)} tables have caveats of their own, printed by: {command}"

@@ -1,0 +1,89 @@
+"""`mlscope export`: an evaluation's reference log, its facts, or the spans of a run as a file."""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO
+
+from cli import exits
+from cli.failures import Misused
+from cli.inputs.connection import client_of
+from cli.reference_logs import log_of
+from mlscope.counts import many, verb
+from mlscope.exchange.traces import Trace
+from mlscope.reproducing.logs import file_text
+
+SPAN_FORMATS: Mapping[str, str] = MappingProxyType(
+    {
+        "chrome": "chrome",
+        "perfetto": "perfetto",
+        "speedscope": "speedscope",
+        "otlp": "otlp",
+        "parquet": "parquet",
+        "flamegraph": "folded",
+    }
+)
+"""Formats of spans, and the module of mlscope.exchange that writes each."""
+
+
+async def export(arguments: argparse.Namespace) -> int:
+    """Write an evaluation to a file or standard output."""
+    if arguments.limit < 0:
+        raise Misused("--limit: expected a number of spans, or 0 for all")
+    async with client_of(arguments) as client:
+        if arguments.format == "log":
+            log = await log_of(client, arguments.evaluation)
+            summary = f"{many(len(log.runs), 'run')}; next, elsewhere: mlscope reproduce …"
+            _write(arguments.out, file_text(log).encode(), summary)
+        elif arguments.format == "flow":
+            facts = await client.flow(arguments.evaluation)
+            lines = "".join(f"{json.dumps(fact)}\n" for fact in facts)
+            _write(arguments.out, lines.encode(), many(len(facts), "fact"))
+        else:
+            trace = await client.trace(arguments.evaluation, arguments.of_run, arguments.limit)
+            _write_trace(arguments.out, trace, arguments.format)
+    return exits.OK
+
+
+def _write(out: Path | None, content: bytes, summary: str) -> None:
+    if out is None:
+        sys.stdout.buffer.write(content)
+        return
+    out.write_bytes(content)
+    print(f"{out}: {summary}")
+
+
+def _write_trace(out: Path | None, trace: Trace, form: str) -> None:
+    if out is None:
+        content = BytesIO()  # a pipe is not seekable, which Parquet requires
+        write_spans(trace, form, content)
+        sys.stdout.buffer.write(content.getbuffer())
+    else:
+        with out.open("wb") as file:
+            write_spans(trace, form, file)
+        print(f"{out}: {trace_summary(trace)}")
+    if trace.is_cut:
+        print(limit_note(trace), file=sys.stderr)
+
+
+def write_spans(trace: Trace, form: str, file: IO[bytes]) -> None:
+    """Write a trace to `file` in one of `SPAN_FORMATS`."""
+    import_module(f"mlscope.exchange.{SPAN_FORMATS[form]}").write(trace, file)
+
+
+def trace_summary(trace: Trace) -> str:
+    """Return how many spans of which run were written."""
+    return f"{many(len(trace.spans), 'span')} of {trace.run.run}"
+
+
+def limit_note(trace: Trace) -> str:
+    """Return how many spans of a limited trace were written, and how to get more."""
+    count = len(trace.spans)
+    first = verb(count, "the first", f"the first {count}")
+    were = verb(count, "was", "were")
+    return f"{first} of {trace.run.spans} spans {were} written; --limit N writes more, 0 all"

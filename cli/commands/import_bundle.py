@@ -1,0 +1,115 @@
+"""`mlscope import`: a bundle becomes an evaluation like any other.
+
+The importer is an agent that plays back recorded facts. It announces the machine that the bundle
+comes from, requests an evaluation with the bundle's own plan, accepts the orders that the
+scheduler sends to that agent, and answers with the bundle's facts. Scheduler, collector and
+analyzer work as always, so the importer writes no fact of another service. It needs two keys: the
+requester's and the agents'.
+"""
+
+import argparse
+import asyncio
+import os
+import secrets
+import sys
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cli import exits
+from cli.failures import Misused
+from cli.offline.bundle import Bundle, read
+from cli.offline.bundle_request import request_of
+from cli.offline.foreign import as_bundle
+from cli.offline.playback import Playback
+from cli.printing.progress import ProgressLine
+from mlscope.client import AsyncClient, AsyncEvaluation
+from mlscope.client.connection import find_settings
+from mlscope.exchange.errors import BundleBroken
+from mlscope.settings import Settings
+from schemas.request import Evaluate
+from schemas.status import EvaluationStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Settings of the two connections that an import needs."""
+
+    requester: Settings
+    agent: Settings
+
+
+def import_bundle(arguments: argparse.Namespace) -> int:
+    """Play a bundle, or another tool's trace, back and follow the evaluation to its end."""
+    suffix = f" {secrets.token_hex(8)}" if arguments.again else ""
+    with as_bundle(arguments.bundle, arguments.model, arguments.batch_size) as path:
+        try:
+            bundle = read(path)
+        except BundleBroken as error:
+            raise Misused(str(error)) from error
+        settings = find_settings(os.environ, url=arguments.url, data=arguments.data)
+        key = f"import {bundle.evaluation}{suffix}"
+        return asyncio.run(_import(bundle, keys_in(settings, arguments.keys), key))
+
+
+def keys_in(settings: Settings, folder: str = "") -> Keys:
+    """Return settings with the folder's `agent.nk` and `requester.nk`. Raises Misused."""
+    keys = Path(folder) if folder else settings.data_folder / "keys"
+    agent, requester = keys / "agent.nk", keys / "requester.nk"
+    if not agent.is_file():
+        raise Misused(f"{agent}: no such file; --keys FOLDER names the folder with the agents' key")
+    requester_seed = requester if requester.is_file() else settings.nats_seed_file
+    return Keys(
+        requester=replace(settings, nats_seed_file=requester_seed),
+        agent=replace(settings, nats_seed_file=agent),
+    )
+
+
+async def _import(bundle: Bundle, keys: Keys, key: str) -> int:
+    from mlscope.bus.nats import connect
+
+    async with AsyncExitStack() as stack:
+        requester_bus = await stack.enter_async_context(connect(keys.requester, "requester"))
+        agent_bus = await stack.enter_async_context(connect(keys.agent, "agent"))
+        client = AsyncClient(bus=requester_bus)
+        for agent in (await client.catalog("agent")).agents:
+            if agent.announcement.agent == bundle.agent and agent.state == "live":
+                raise Misused(
+                    f"an agent called {bundle.agent} is live here; plan with another --agent name"
+                )
+        playback = Playback(agent_bus, bundle, keys.agent.heartbeat_s, key=key)
+        await stack.enter_async_context(playback.present())
+        return await _follow(client, request_of(bundle, key), playback)
+
+
+async def _follow(client: AsyncClient, request: Evaluate, playback: Playback) -> int:
+    evaluation = await client.evaluate(request)
+    playback.expect(evaluation.id)
+    print(f"evaluation {evaluation.id}  {evaluation.address}", file=sys.stderr)
+    if evaluation.repeated:
+        print(
+            "this bundle was imported before; --again imports it as a new evaluation",
+            file=sys.stderr,
+        )
+    watching = asyncio.create_task(_watch(evaluation))
+    try:
+        first: set[asyncio.Future[Any]] = {watching, playback.gap}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        if not watching.done():
+            raise Misused(playback.gap.result())
+        status = watching.result()
+    except (asyncio.CancelledError, Misused):
+        watching.cancel()
+        await evaluation.cancel("the import was abandoned")
+        raise
+    print(evaluation.id)
+    if status.state != "analyzed":
+        print(f"{status.state}: {status.cause}", file=sys.stderr)
+        return exits.FAILED
+    return exits.OK
+
+
+async def _watch(evaluation: AsyncEvaluation) -> EvaluationStatus:
+    with ProgressLine(sys.stderr) as line:
+        return await evaluation.follow(line.show)

@@ -1,0 +1,121 @@
+"""`mlscope ls`: lists evaluations by their properties, and the entries of the catalog."""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cli import exits
+from cli.failures import Misused
+from cli.inputs.connection import client_of
+from cli.inputs.request import system_of, texts_of
+from cli.printing.catalog import (
+    TERMINAL_ROWS,
+    catalog_rows,
+    evaluation_rows,
+    evaluation_terminal_rows,
+)
+from cli.printing.output import Rows, write_rows
+from mlscope.manifests.constraints import constraint_of, meet
+from mlscope.manifests.errors import BadConstraint
+from mlscope.manifests.variants import frameworks_of
+from schemas.manifest import ModelManifest
+
+_EVALUATION_OPTIONS = (
+    "limit",
+    "model",
+    "model_version",
+    "state",
+    "agent",
+    "device",
+    "need",
+    "label",
+    "framework",
+)
+_MODEL_OPTIONS = ("task", "framework")
+
+
+async def ls(arguments: argparse.Namespace) -> int:
+    """List evaluations, or one kind of the catalog."""
+    _check_options(arguments)
+    kind: str = arguments.kind
+    for_terminal: Callable[[Rows], Rows]
+    async with client_of(arguments) as client:
+        if kind == "evaluations":
+            evaluations = await client.evaluations(**constraints_of(arguments))
+            rows = matching_rows(evaluation_rows(evaluations), {"": arguments.search})
+            for_terminal = evaluation_terminal_rows
+        else:
+            catalog = await client.catalog(kind.removesuffix("s"))
+            models = visible_models(catalog.models, arguments.framework)
+            rows = catalog_rows(catalog.model_copy(update={"models": models}), kind)
+            rows = matching_rows(rows, {"": arguments.search, "task": arguments.task})
+            for_terminal = TERMINAL_ROWS.get(kind, replace)
+    write_rows(for_terminal(rows) if arguments.output == "table" else rows, arguments.output)
+    return exits.OK
+
+
+def constraints_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of `ListEvaluations` that the arguments name. Raises Misused."""
+    name, colon, version = arguments.model.partition(":")
+    if colon and arguments.model_version:
+        raise Misused(f"--model {arguments.model} has a constraint: omit --model-version")
+    version = version or arguments.model_version
+    fields = {
+        "limit": arguments.limit,
+        "model": f"{name}:{version}" if version else name,
+        "state": arguments.state,
+        "framework": arguments.framework or None,
+        "agents": arguments.agent,
+        "system": system_of(arguments),
+        "labels": texts_of("--label", arguments.label),
+    }
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Raise Misused for an option of another kind, which would have no effect."""
+    options = {"evaluations": _EVALUATION_OPTIONS, "models": _MODEL_OPTIONS}
+    for name in dict.fromkeys((*_EVALUATION_OPTIONS, *_MODEL_OPTIONS)):
+        if getattr(arguments, name) and name not in options.get(arguments.kind, ()):
+            kinds = " and ".join(kind for kind, names in options.items() if name in names)
+            option = f"--{name.replace('_', '-')}"
+            raise Misused(f"{option} applies to {kinds}, not to {arguments.kind}")
+
+
+def visible_models(models: Sequence[ModelManifest], framework: str) -> tuple[ModelManifest, ...]:
+    """Return the models that are not hidden and run on `NAME[:CONSTRAINT]`, '' for any.
+
+    NAME may be a part of a framework's name. Raises Misused for a wrong constraint.
+    """
+    name, _, text = framework.partition(":")
+    try:
+        constraint = constraint_of(text)
+    except BadConstraint as error:
+        raise Misused(f"--framework {framework}: {error}") from None
+
+    def runs_on_framework(model: ModelManifest) -> bool:
+        return any(
+            name.casefold() in need.name.casefold()
+            and meet(constraint_of(need.version), constraint)
+            for need in frameworks_of(model)
+        )
+
+    return tuple(model for model in models if not model.hidden and runs_on_framework(model))
+
+
+def matching_rows(rows: Rows, texts: Mapping[str, str]) -> Rows:
+    """Return the rows that contain each text in its column, in any case.
+
+    `rows`: the rows to search; `texts`: a text for each column, with '' for any column.
+    """
+
+    def contains(row: Sequence[Any], column: str, text: str) -> bool:
+        cells = row if not column else [row[rows.columns.index(column)]]
+        return any(text.casefold() in str(cell).casefold() for cell in cells)
+
+    searched = [(column, text) for column, text in texts.items() if text]
+    matching = tuple(
+        row for row in rows.rows if all(contains(row, column, text) for column, text in searched)
+    )
+    return replace(rows, rows=matching)

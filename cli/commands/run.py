@@ -1,0 +1,77 @@
+"""`mlscope run`: evaluates a model and prints the result."""
+
+import argparse
+import asyncio
+import secrets
+import sys
+
+from cli import exits
+from cli.inputs.connection import client_of
+from cli.inputs.request import request_from
+from cli.printing.output import Rows, write_json, write_rows
+from cli.printing.progress import ProgressLine
+from cli.printing.results import exit_code_of, print_failure, write_result
+from mlscope.client import AsyncClient, AsyncEvaluation
+from mlscope.client.errors import ClientError
+from schemas.identity import keyed_evaluation_id
+from schemas.request import Evaluate
+from schemas.status import EvaluationStatus
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Evaluate a model and print the result; Ctrl-C cancels the evaluation."""
+    request = request_from(arguments)
+    if not request.key:
+        # With a key the id is known before the request is sent, so that Ctrl-C can always cancel.
+        request = request.model_copy(update={"key": f"cli-{secrets.token_hex(8)}"})
+    return asyncio.run(_run(arguments, request))
+
+
+async def _run(arguments: argparse.Namespace, request: Evaluate) -> int:
+    async with client_of(arguments) as client:
+        try:
+            evaluation = await client.evaluate(request)
+            if arguments.detach:
+                _print_accepted(evaluation, arguments.output)
+                return exits.OK
+            with ProgressLine(sys.stderr, quiet=arguments.quiet) as line:
+                line.note(f"evaluation {evaluation.id}  {evaluation.address}")
+                status = await evaluation.follow(line.show)
+        except asyncio.CancelledError:
+            running = keyed_evaluation_id(request.key)
+            print(
+                f"\ncancelling {running} (press Ctrl-C again to leave it running)", file=sys.stderr
+            )
+            try:
+                await client.cancel(running, "interrupted at the terminal")
+            except ClientError as error:
+                print(f"not cancelled: {error}", file=sys.stderr)
+            raise
+        return await _print_result(arguments, client, status)
+
+
+def _print_accepted(evaluation: AsyncEvaluation, form: str) -> None:
+    accepted = {"evaluation": evaluation.id, "address": evaluation.address}
+    if form == "json":
+        write_json(accepted)
+    elif form == "csv":
+        write_rows(Rows(tuple(accepted), (tuple(accepted.values()),)), form)
+    else:
+        print(evaluation.id)
+        print(f"{evaluation.address}  mlscope watch {evaluation.id}", file=sys.stderr)
+
+
+async def _print_result(
+    arguments: argparse.Namespace, client: AsyncClient, status: EvaluationStatus
+) -> int:
+    """Print the notes of the runs and the result; return the exit code."""
+    for run in status.runs:
+        for note in (run.cause, run.level_note, *run.caveats):
+            if note and note != status.cause:
+                print(f"{run.run} ({run.state}): {note}", file=sys.stderr)
+    if status.state != "analyzed":
+        print_failure(status)
+        return exits.FAILED
+    tables = await client.tables(status.evaluation)
+    write_result(status, tables, arguments.output, arguments.table)
+    return exit_code_of(status, is_strict=arguments.strict)

@@ -1,0 +1,1 @@
+"""Plans for machines without a broker, and the bundles that come back from them."""

@@ -1,0 +1,105 @@
+"""The request whose plan is a bundle's: with it the scheduler plans the same runs again."""
+
+from collections import Counter
+from typing import Any
+
+from cli.offline.bundle import Bundle
+from mlscope.load.scenarios import COLD
+from schemas.plan import RunPlan
+from schemas.request import Evaluate, ScenarioChoice, SystemNeed
+
+_WAIT_S = 60.0
+
+
+def request_of(bundle: Bundle, key: str) -> Evaluate:
+    """Return the request that leads to the bundle's plan: same sessions, groups and runs.
+
+    `key` is the request's key. It is the request that the bundle holds, with everything that was
+    filled in from the catalog then; for an older bundle it is derived from the plan. It asks for
+    the machine that measured the bundle.
+    """
+    subject = bundle.plan.subject
+    request = bundle.request or _derived_request(bundle)
+    fixed = {
+        "model": subject.model,
+        "framework": None,
+        "dataset": subject.dataset,
+        "system": SystemNeed(device=subject.device),
+        "agents": (bundle.agent,),
+        "spread": "one",
+        "scenarios": _scenarios(bundle),
+        "options": subject.options,
+        "pacing": "local",
+        "wait_s": _WAIT_S,
+        "key": key,
+        "labels": {**request.labels, "imported": bundle.name, "measured_by": bundle.agent},
+        **_variant_fields(bundle, request),
+    }
+    return request.model_copy(update=fixed)
+
+
+def _variant_fields(bundle: Bundle, request: Evaluate) -> dict[str, Any]:
+    """Return the fields that select a bundle's variants when it has no plain sessions.
+
+    No request gave such a plan: a person or a program wrote it.
+    """
+    sessions = [session for session in bundle.plan.sessions if session.variant != "cold"]
+    variants = tuple(dict.fromkeys(session.variant for session in sessions))
+    if not variants or "" in variants:
+        return {}
+    return {
+        "variants": variants,
+        "serialised": request.serialised or "serialised" in variants,
+        "trace_level": max(run.level for session in sessions for run in session.runs),
+        "levels": (),
+    }
+
+
+def _derived_request(bundle: Bundle) -> Evaluate:
+    plan, subject = bundle.plan, bundle.plan.subject
+    runs = [run for session in plan.sessions for run in session.runs]
+    plain = [session for session in plan.sessions if session.variant in ("", "cold")]
+    variants = [session.variant for session in plan.sessions if session.variant != "cold"]
+    return Evaluate(
+        model=subject.model,
+        batch_sizes=tuple(dict.fromkeys(session.batch_size for session in plan.sessions)),
+        trace_level=max(run.level for run in runs),
+        levels=tuple(sorted({run.level for session in plain for run in session.runs})),
+        variants=tuple(dict.fromkeys(variants)),
+        collectors=subject.collectors,
+        serialised=any(session.variant == "serialised" for session in plan.sessions),
+        warmup=subject.warmup,
+        blocks=subject.blocks,
+        outputs=subject.outputs,
+        run_timeout_s=max(run.timeout_s for run in runs),
+    )
+
+
+def _scenarios(bundle: Bundle) -> tuple[ScenarioChoice, ...]:
+    """Return the scenarios of a plan in their order, with the parameters that all runs share.
+
+    A cold start of the model counts as two groups. Parameters that depend on the batch size are
+    left out: the planner fills them in again.
+    """
+    runs_of: dict[int, list[RunPlan]] = {}
+    cold_starts: Counter[tuple[int, int, int]] = Counter()
+    for session in bundle.plan.sessions:
+        for run in session.runs:
+            if session.variant != "cold":
+                runs_of.setdefault(run.group, []).append(run)
+            elif run.scenario == COLD:
+                runs_of.setdefault(run.group // 2, []).append(run)
+                cold_starts[run.group // 2, session.batch_size, run.level] += 1
+    cold_queries = {number: count for (number, *_), count in cold_starts.items()}
+    choices = []
+    for number, runs in sorted(runs_of.items()):
+        first, *further = (run.parameters for run in runs)
+        parameters = {
+            name: value
+            for name, value in first.items()
+            if all(name in in_run and in_run[name] == value for in_run in further)
+        }
+        if number in cold_queries:
+            parameters["queries"] = cold_queries[number]
+        choices.append(ScenarioChoice(name=runs[0].scenario, parameters=parameters))
+    return tuple(choices)

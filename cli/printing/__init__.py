@@ -1,0 +1,1 @@
+"""What commands print: tables, JSON and CSV on stdout, progress on stderr."""

@@ -1,0 +1,114 @@
+"""Results of an evaluation: tables with their caveats, failures, and the exit code."""
+
+import re
+import sys
+from collections.abc import Sequence
+
+from cli import exits
+from cli.printing.output import Rows, width_of, write_json, write_rows
+from mlscope.client import ResultTables
+from mlscope.client.brief import FAILURES, SUMMARY, brief, caveat_lines, parted_caveats
+from mlscope.layout import wrapped
+from schemas.analysis import Table
+from schemas.status import EvaluationStatus
+
+ACCURACY = "accuracy"
+"""The table that tells whether the predictions are right."""
+_ANALYSIS_NUMBER = re.compile(r"[aA]\d+")
+
+
+def write_result(status: EvaluationStatus, tables: ResultTables, form: str, name: str = "") -> None:
+    """Print an evaluation's result.
+
+    `status`: the evaluation; `tables`: its tables; `form`: table, json or csv; `name`: print only
+    this table. Without a name, JSON has every table, the other formats the summary.
+    """
+    if name:
+        write_rows(Rows.of_table(tables[name].table), form)
+    elif form == "json":
+        write_json(
+            {
+                "evaluation": status.evaluation,
+                "address": status.address,
+                "status": status.model_dump(mode="json", exclude={"request", "subject"}),
+                "tables": {
+                    result.name: Rows.of_table(result.table).maps() for result in tables.values()
+                },
+            }
+        )
+    else:
+        summary = [tables[name].table for name in SUMMARY if name in tables]
+        summary += failure_tables(tables)
+        write_tables(summary if form == "csv" else [brief(table) for table in summary], form)
+        if form == "table" and (verdict := accuracy_verdict(tables)):
+            print(f"\n{verdict}")
+
+
+def accuracy_verdict(tables: ResultTables) -> str:
+    """Return the verdict on accuracy, or '' when the dataset has no expected answers."""
+    if ACCURACY not in tables:
+        return ""
+    table = tables[ACCURACY].table
+    is_relevant = table.rows or table.verdict.startswith("Accuracy is not available")
+    return table.verdict if is_relevant else ""
+
+
+def failure_tables(tables: ResultTables) -> list[Table]:
+    """Return the table with the reasons of failed queries, if any failed."""
+    return [tables[FAILURES].table] if FAILURES in tables and tables[FAILURES].table.rows else []
+
+
+def write_tables(tables: Sequence[Table], form: str) -> None:
+    """Print tables one after the other as `form`; CSV has the first table only.
+
+    Caveats go to stderr; a caveat that several tables share is printed once, at the end.
+    """
+    printed = tables[:1] if form == "csv" else tables
+    shared, own = parted_caveats(printed)
+    for number, table in enumerate(printed):
+        rows = Rows.of_table(table)
+        if form == "table":
+            print(f"{chr(10) if number else ''}{rows.title}")
+        write_rows(rows, form)
+        if form == "table" and rows.note:
+            print("\n".join(wrapped(rows.note, width_of(sys.stdout))))
+        for caveat in caveat_lines(own[table.name]):
+            print_note(f"{table.name}: {caveat}")
+    for caveat in caveat_lines(shared):
+        print_note(f"note: {caveat}")
+    if omitted := " ".join(table.name for table in tables[len(printed) :]):
+        print_note(f"CSV has one table; print others with `mlscope tables`: {omitted}")
+
+
+def print_note(text: str) -> None:
+    """Print a sentence on stderr, wrapped to the width of its terminal."""
+    print("\n".join(wrapped(text, width_of(sys.stderr))), file=sys.stderr)
+
+
+def table_names(arguments: Sequence[str]) -> list[str]:
+    """Return numbers and names of tables in their own case: `a2` is A2, `Layers` is layers."""
+    return [
+        name.upper() if _ANALYSIS_NUMBER.fullmatch(name) else name.lower() for name in arguments
+    ]
+
+
+def print_failure(status: EvaluationStatus) -> None:
+    """Print on stderr why an evaluation was not analyzed, and why agents could not run it."""
+    cause = status.cause or "no cause given"
+    print(f"{status.evaluation} {status.state}: {cause}", file=sys.stderr)
+    for refusal in status.refusals:
+        print(f"  {refusal.agent}: {refusal.reason}", file=sys.stderr)
+
+
+def exit_code_of(status: EvaluationStatus, *, is_strict: bool) -> int:
+    """Return the exit code of an analyzed evaluation.
+
+    A failed run comes before missing batches, and those before caveats, which count if `is_strict`.
+    """
+    states = {run.state for run in status.runs}
+    if states & {"failed", "interrupted"}:
+        return exits.FAILED
+    has_caveats = any(run.caveats or run.level_note for run in status.runs)
+    if "incomplete" in states or (is_strict and has_caveats):
+        return exits.INVALID
+    return exits.OK

@@ -1,0 +1,136 @@
+"""Answers commands within bounds: some run, some wait, and the rest are refused as busy."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+
+from mlscope.bus.bus import LIMIT_RUNNING, Answerer
+from mlscope.bus.envelopes import refusal, refusal_reason
+from mlscope.bus.errors import BusError, PayloadTooLarge
+from mlscope.bus.records import ReceivedCommand
+
+_log = logging.getLogger(__name__)
+
+Respond = Callable[[bytes], Awaitable[None]]
+"""Sends the answer to the sender of the command."""
+
+Bury = Callable[[ReceivedCommand, str], Awaitable[None]]
+"""Records a command that expects no answer as a dead letter, with the reason."""
+
+
+@dataclass(slots=True)
+class CommandCounts:
+    """Counts of the commands on one subject since the service started."""
+
+    requests: int = 0
+    errors: int = 0
+    last_error: str = ""
+    processing_ns: int = 0
+
+
+class CommandQueue:
+    """Runs one answerer for each command: a bounded number at once, the others in order."""
+
+    def __init__(
+        self,
+        answerer: Answerer,
+        bury: Bury,
+        *,
+        limit_pending: int,
+        limit_running: int = LIMIT_RUNNING,
+    ) -> None:
+        """Hold at most `limit_pending` commands, and run at most `limit_running` of them at once.
+
+        `answerer` answers each command; `bury` records a refused command that expects no answer.
+        """
+        self._answerer = answerer
+        self._bury = bury
+        self._limit_pending = limit_pending
+        self._running = asyncio.Semaphore(limit_running)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._refusing: set[asyncio.Task[None]] = set()
+        self._has_room = asyncio.Event()
+        self.counts = CommandCounts()
+
+    def accept(self, command: ReceivedCommand, respond: Respond | None) -> bool:
+        """Accept a command; `respond` is None when the sender expects no answer.
+
+        When the queue is full, a sender that expects an answer always gets a refusal. Of the other
+        commands, `limit_pending` are buried at a time; the rest are dropped and counted as errors.
+        Returns False when no more refusals may be in flight: call `wait_for_room` before the next.
+        """
+        self.counts.requests += 1
+        if len(self._tasks) < self._limit_pending:
+            self._start(self._run_answerer(command, respond), self._tasks)
+        elif respond is not None or len(self._refusing) < self._limit_pending:
+            reason = f"{self._limit_pending} requests are waiting; ask again later"
+            self._note_error(f"busy:{reason}")
+            answer = refusal("busy", reason, command.body)
+            self._start(self._send_answer(command, respond, answer), self._refusing)
+        else:
+            self._note_error("busy:dropped, because too many refusals are in flight")
+        return len(self._refusing) < self._limit_pending
+
+    async def wait_for_room(self) -> None:
+        """Return once at most half of the allowed refusals are in flight."""
+        while 2 * len(self._refusing) > self._limit_pending:
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    def _start(self, work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        tasks.add(task)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            tasks.discard(task)
+            self._has_room.set()
+
+        task.add_done_callback(ended)
+
+    async def close(self) -> None:
+        """Cancel the running commands and wait until they end."""
+        stopping = [*self._tasks, *self._refusing]
+        for task in stopping:
+            task.cancel()
+        await asyncio.gather(*stopping, return_exceptions=True)
+
+    def _note_error(self, reason: str) -> None:
+        self.counts.errors += 1
+        self.counts.last_error = reason
+
+    async def _run_answerer(self, command: ReceivedCommand, respond: Respond | None) -> None:
+        async with self._running:
+            begun_ns = time.monotonic_ns()
+            try:
+                answer = await self._answerer(command)
+                # A refusal counts as an error, `code:description`, as in NATS's own clients:
+                # https://github.com/nats-io/nats.go/blob/main/micro/request.go (`request.Error`).
+                if answer is not None and (reason := refusal_reason(answer)) is not None:
+                    self._note_error(reason.replace(": ", ":", 1))
+            except Exception as error:  # noqa: BLE001  one command must not end the service
+                _log.exception("answering %s", command.subject)
+                self._note_error(f"{type(error).__name__}: {error}")
+                answer = refusal("unavailable", "the service failed; see its log", command.body)
+            self.counts.processing_ns += time.monotonic_ns() - begun_ns
+        if answer is not None:
+            await self._send_answer(command, respond, answer)
+
+    async def _send_answer(
+        self, command: ReceivedCommand, respond: Respond | None, answer: bytes
+    ) -> None:
+        try:
+            if respond is None:
+                if (reason := refusal_reason(answer)) is not None:
+                    await self._bury(command, reason)
+                return
+            try:
+                await respond(answer)
+            except PayloadTooLarge as error:
+                # The sender learns why there is no answer, instead of waiting in vain.
+                self._note_error(str(error))
+                reason = f"the answer is too large: {error.size_bytes} bytes; ask for less"
+                await respond(refusal("unavailable", reason, command.body))
+        except BusError:
+            _log.warning("the answer to %s is lost", command.subject, exc_info=True)

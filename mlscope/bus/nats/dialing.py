@@ -1,0 +1,67 @@
+"""I/O: one blocking connection to the first NATS server of a list that accepts it, also by TLS."""
+
+import json
+import socket
+import ssl
+from urllib.parse import SplitResult, urlsplit
+
+from mlscope.bus.nats.wire import PING, Parser, connect_line
+
+CHUNK_BYTES = 1 << 16
+"""Bytes to read at a time: more than a TLS record, so that no data stay hidden in a TLS buffer."""
+
+_TIMEOUT_S = 5.0
+_PORT = 4222
+
+
+def dial(urls: str, seed: str | None, name: str) -> tuple[socket.socket, Parser]:
+    """Connect to one of the servers in `urls` (separated by commas), tried in order.
+
+    `seed` is the nkey seed, None where users have no keys; `name` is the connection's name.
+    Returns the blocking socket and the parser of what is received on it. Raises
+    ConnectionRefusedError with the reason for each server.
+    """
+    reasons: list[str] = []
+    for url in urls.split(","):
+        address = urlsplit(url.strip())
+        try:
+            return _dial_one(address, seed, name)
+        except OSError as error:
+            reasons.append(f"{address.hostname}:{address.port or _PORT}: {error}")
+    raise ConnectionRefusedError("; ".join(reasons))
+
+
+def _dial_one(address: SplitResult, seed: str | None, name: str) -> tuple[socket.socket, Parser]:
+    endpoint = (address.hostname or "127.0.0.1", address.port or _PORT)
+    connection = socket.create_connection(endpoint, timeout=_TIMEOUT_S)
+    try:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        parser = Parser()
+        greeting = _await(connection, parser, "INFO")
+        wants_tls = bool(json.loads(greeting).get("tls_required"))
+        if address.scheme == "tls" or wants_tls:
+            if not wants_tls:
+                raise ConnectionRefusedError(
+                    "the server does not use TLS, but its URL begins with tls:"
+                )
+            # Python's default certificates, which SSL_CERT_FILE extends, as in nats-py.
+            context = ssl.create_default_context()
+            connection = context.wrap_socket(connection, server_hostname=endpoint[0])
+        connection.sendall(connect_line(greeting, seed, name) + PING)
+        _await(connection, parser, "PONG")
+        connection.settimeout(None)
+    except BaseException:
+        connection.close()
+        raise
+    return connection, parser
+
+
+def _await(connection: socket.socket, parser: Parser, kind: str) -> bytes:
+    """Read until a frame of `kind` arrives and return its body."""
+    while received := connection.recv(CHUNK_BYTES):
+        for frame in parser.feed(received):
+            if frame.kind == kind:
+                return frame.body
+            if frame.kind == "ERR":
+                raise ConnectionRefusedError(frame.body.decode(errors="replace"))
+    raise ConnectionRefusedError("the server closed the connection")

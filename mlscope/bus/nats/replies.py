@@ -1,0 +1,91 @@
+"""The reply subjects of one connection, and the callers that wait on them."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nats.aio.msg import Msg
+
+from mlscope.bus.errors import BusError, NotPermitted
+
+_DENIED = "permissions violation for "
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiter:
+    """A caller that waits for replies to a request sent to `subject`."""
+
+    subject: str
+    receive: Callable[[Msg], None]
+    fail: Callable[[BusError], None]
+
+
+class ReplySubjects:
+    """The reply subjects below one inbox, each with its waiting caller."""
+
+    def __init__(self, inbox: str) -> None:
+        """Use `inbox`, which belongs to this connection alone, below its key's inbox prefix."""
+        self.inbox = inbox
+        self.denied: set[str] = set()
+        self._waiting: dict[str, _Waiter] = {}
+        self._count = 0
+
+    def enter(
+        self, subject: str, receive: Callable[[Msg], None], fail: Callable[[BusError], None]
+    ) -> str:
+        """Return a new reply subject for a request to `subject`.
+
+        Replies are passed to `receive`, a failure to `fail`, until `leave`.
+        """
+        self._count += 1
+        token = f"{self.inbox}.{self._count:x}"
+        self._waiting[token] = _Waiter(subject, receive, fail)
+        return token
+
+    def leave(self, token: str) -> None:
+        """Stop expecting replies on a reply subject."""
+        self._waiting.pop(token, None)
+
+    async def received(self, message: Msg) -> None:
+        """Pass a reply to its waiting caller; ignore a reply that nobody expects any more."""
+        waiter = self._waiting.get(message.subject)
+        if waiter is not None:
+            waiter.receive(message)
+
+    def fail_all(self, error: BusError) -> None:
+        """Fail every waiting caller with `error`."""
+        for waiter in list(self._waiting.values()):
+            waiter.fail(error)
+
+    def note_denial(self, text: str) -> None:
+        """Read a permission error of the server: fail the callers that wait on its subject.
+
+        The subject is remembered for `is_denied`. nats-py passes errors on in lower case.
+        """
+        if _DENIED not in text or '"' not in text:
+            return
+        subject = text.split('"')[1]
+        self.denied.add(subject)
+        for waiter in list(self._waiting.values()):
+            if waiter.subject.lower() == subject:
+                waiter.fail(NotPermitted(waiter.subject))
+
+    def is_denied(self, subject: str) -> bool:
+        """Tell whether the server has denied this subject before."""
+        return subject.lower() in self.denied
+
+
+def first_of(
+    future: asyncio.Future[Msg],
+) -> tuple[Callable[[Msg], None], Callable[[BusError], None]]:
+    """Return the callbacks `receive` and `fail` that set a future to the first reply or error."""
+
+    def receive(message: Msg) -> None:
+        if not future.done():
+            future.set_result(message)
+
+    def fail(error: BusError) -> None:
+        if not future.done():
+            future.set_exception(error)
+
+    return receive, fail

@@ -1,0 +1,1 @@
+"""The readers, one layout on disk a file."""

@@ -1,0 +1,208 @@
+"""One evaluation as a fold of its facts, in the order of the log. Pure.
+
+A fact that is folded a second time changes nothing, so a watcher may fold facts that the status it
+began with contains already. An evaluation that has ended changes only in its runs' row counts:
+rows may still be on their way when it is cancelled.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from mlscope.evaluation.run import (
+    RunRecord,
+    cancel_run,
+    complete_run,
+    count_rows,
+    fail_run,
+    interrupt_run,
+    start_run,
+    store_run,
+)
+from schemas.evaluation import (
+    EvaluationAnalyzed,
+    EvaluationCancelled,
+    EvaluationFailed,
+    EvaluationMeasured,
+    EvaluationPlanned,
+    EvaluationPostponed,
+    EvaluationRequested,
+    RunInterrupted,
+    RunStarted,
+)
+from schemas.manifest import DatasetManifest
+from schemas.message import Fact
+from schemas.plan import Subject
+from schemas.request import AgentReason, Evaluate
+from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunRecorded
+from schemas.status import State
+
+ENDED: frozenset[State] = frozenset({"analyzed", "failed", "cancelled"})
+"""States that an evaluation never leaves."""
+
+_NOT_PLANNED: frozenset[State] = frozenset({"requested", "postponed"})
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRecord:
+    """The state of one evaluation. `evaluation` is '' before it was requested."""
+
+    evaluation: str = ""
+    state: State = "requested"
+    request: Evaluate | None = None
+    requested_ns: int = 0
+    #: what was planned; a dataset that was sent with the request is only named
+    subject: Subject | None = None
+    runs: Mapping[str, RunRecord] = field(default_factory=lambda: MappingProxyType({}))
+    refusals: tuple[AgentReason, ...] = ()
+    tables: tuple[str, ...] = ()
+    cause: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it was ever requested."""
+        return bool(self.evaluation)
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether its state is final."""
+        return self.state in ENDED
+
+
+E = TypeVar("E", bound=EvaluationRecord)
+
+
+def evolve(record: E, fact: Fact) -> E:
+    """Return the record after a fact of this evaluation; the same object if nothing changed.
+
+    Facts of kinds that no record depends on change nothing.
+    """
+    steps = _COUNT_STEPS if record.is_ended else _STEPS
+    step = steps.get(type(fact))
+    if step is None or not (record.is_known or isinstance(fact, EvaluationRequested)):
+        return record
+    return step(record, fact)  # type: ignore[no-any-return]
+
+
+def fold(facts: Iterable[Fact], record: EvaluationRecord | None = None) -> EvaluationRecord:
+    """Return the record that facts lead to, from nothing or from `record`."""
+    record = EvaluationRecord() if record is None else record
+    for fact in facts:
+        record = evolve(record, fact)
+    return record
+
+
+def _request(record: E, fact: EvaluationRequested) -> E:
+    if record.is_known:
+        return record
+    return replace(
+        record,
+        evaluation=fact.evaluation,
+        request=fact.request,
+        requested_ns=fact.requested_ns,
+    )
+
+
+def _postpone(record: E, fact: EvaluationPostponed) -> E:
+    if record.state != "requested":
+        return record
+    return replace(record, state="postponed", refusals=fact.agents)
+
+
+def _plan(record: E, fact: EvaluationPlanned) -> E:
+    if record.state not in _NOT_PLANNED:
+        return record
+    subject = fact.plan.subject
+    sent = record.request.dataset if record.request else None
+    if isinstance(sent, DatasetManifest):
+        # Uploads are as large as a message may be, and the request holds them already.
+        named = DatasetManifest(name=sent.name, version=sent.version, modality=sent.modality)
+        subject = subject.model_copy(update={"dataset": named})
+    runs = {
+        run.run: RunRecord(
+            run=run.run,
+            session=session.session,
+            agent=session.agent,
+            scenario=run.scenario,
+            level=run.level,
+            batch_size=session.batch_size,
+            planned_queries=run.queries,
+        )
+        for session in fact.plan.sessions
+        for run in session.runs
+    }
+    refusals = fact.plan.refusals
+    return replace(record, state="planned", subject=subject, runs=runs, refusals=refusals)
+
+
+def _start(record: E, fact: RunStarted) -> E:
+    run = record.runs.get(fact.run)
+    if run is None or record.state == "measured":
+        return record
+    started = start_run(run, fact)
+    if started is run:
+        return record
+    return replace(record, state="running", runs={**record.runs, run.run: started})
+
+
+def _of_run(change: Callable[[RunRecord, Any], RunRecord]) -> Callable[[Any, Any], Any]:
+    """Return the step of a fact about a run's newest attempt; older attempts are over."""
+
+    def step(record: E, fact: Any) -> E:
+        run = record.runs.get(fact.run)
+        if run is None or run.attempt != fact.attempt:
+            return record
+        changed = change(run, fact)
+        return (
+            record if changed is run else replace(record, runs={**record.runs, fact.run: changed})
+        )
+
+    return step
+
+
+def _measure(record: E, _: EvaluationMeasured) -> E:
+    return record if record.state == "measured" else replace(record, state="measured")
+
+
+def _analyze(record: E, fact: EvaluationAnalyzed) -> E:
+    return replace(record, state="analyzed", tables=fact.tables)
+
+
+def _fail(record: E, fact: EvaluationFailed) -> E:
+    refusals = fact.agents or record.refusals
+    return replace(record, state="failed", cause=fact.cause, refusals=refusals)
+
+
+def _cancel(record: E, fact: EvaluationCancelled) -> E:
+    runs = {name: cancel_run(run) for name, run in record.runs.items()}
+    return replace(record, state="cancelled", cause=fact.reason, runs=runs)
+
+
+_STEPS: Mapping[type[Fact], Callable[[Any, Any], Any]] = MappingProxyType(
+    {
+        EvaluationRequested: _request,
+        EvaluationPostponed: _postpone,
+        EvaluationPlanned: _plan,
+        RunStarted: _start,
+        RunInterrupted: _of_run(interrupt_run),
+        RunCompleted: _of_run(complete_run),
+        RunFailed: _of_run(fail_run),
+        RunRecorded: _of_run(store_run),
+        RunIncomplete: _of_run(store_run),
+        EvaluationMeasured: _measure,
+        EvaluationAnalyzed: _analyze,
+        EvaluationFailed: _fail,
+        EvaluationCancelled: _cancel,
+    }
+)
+
+REPORTS: tuple[type[Fact], ...] = (RunCompleted, RunFailed, RunRecorded, RunIncomplete)
+"""Facts that count a run's rows, also after its evaluation has ended."""
+
+_COUNT_STEPS: Mapping[type[Fact], Callable[[Any, Any], Any]] = MappingProxyType(
+    dict.fromkeys(REPORTS, _of_run(count_rows))
+)
+
+FOLDED: frozenset[type[Fact]] = frozenset(_STEPS)
+"""The kinds of facts that a record depends on."""

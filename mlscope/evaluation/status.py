@@ -1,0 +1,126 @@
+"""The status message of an evaluation's record, and the record of such a message. Pure."""
+
+from mlscope.evaluation.fold import EvaluationRecord
+from mlscope.evaluation.run import RunRecord
+from schemas.manifest import ModelManifest
+from schemas.request import Evaluate
+from schemas.status import EvaluationStatus, RowCounts, RunStatus, framework_name
+
+_NO_ROWS = RowCounts()
+
+
+def unrequested_status(evaluation: str) -> EvaluationStatus:
+    """Return the status of an evaluation before any of its facts."""
+    return EvaluationStatus(evaluation=evaluation, state="requested", model="", requested_ns=0)
+
+
+def status_of(
+    record: EvaluationRecord, address: str = "", *, runs: bool = True
+) -> EvaluationStatus:
+    """Return an evaluation's status.
+
+    `address` is the URL of its page. Without `runs` it is as lists show it: no run, request,
+    subject or refusal.
+    """
+    subject = record.subject
+    return EvaluationStatus(
+        evaluation=record.evaluation,
+        state=record.state,
+        model=_name_of(subject.model) if subject else model_name(record.request),
+        requested_ns=record.requested_ns,
+        request=record.request if runs else None,
+        subject=subject if runs else None,
+        framework=framework_name(subject) if subject else "",
+        device=subject.device if subject else "",
+        labels=record.request.labels if record.request else {},
+        agents=tuple(dict.fromkeys(run.agent for run in record.runs.values())),
+        runs=tuple(run_status_of(run) for run in record.runs.values()) if runs else (),
+        refusals=record.refusals if runs else (),
+        tables=record.tables,
+        cause=record.cause,
+        address=address,
+    )
+
+
+def run_status_of(run: RunRecord) -> RunStatus:
+    """Return a run's status.
+
+    Its rows are those in the database, or those that its agent announced until they are stored.
+    """
+    announced, stored = run.announced or _NO_ROWS, run.stored or _NO_ROWS
+    failed_queries = (run.announced or stored).failed_queries
+    return RunStatus(
+        run=run.run,
+        session=run.session,
+        agent=run.agent,
+        scenario=run.scenario,
+        level=run.level,
+        batch_size=run.batch_size,
+        queries=run.planned_queries,
+        attempt=run.attempt,
+        state=run.state,
+        cause=run.cause,
+        level_note=run.level_note,
+        caveats=run.caveats,
+        spans=stored.spans or announced.spans,
+        answered=max((stored.queries or announced.queries) - failed_queries, 0),
+        failed_queries=failed_queries,
+        outcome=run.outcome,
+        final=run.is_final,
+        announced=run.announced,
+        stored=run.stored,
+    )
+
+
+def record_of(status: EvaluationStatus) -> EvaluationRecord:
+    """Return the record that `status_of` made a full status of, to fold further facts into it."""
+    return EvaluationRecord(
+        evaluation=status.evaluation,
+        state=status.state,
+        request=status.request,
+        requested_ns=status.requested_ns,
+        subject=status.subject,
+        runs={run.run: _run_record_of(run) for run in status.runs},
+        refusals=status.refusals,
+        tables=status.tables,
+        cause=status.cause,
+    )
+
+
+def _run_record_of(status: RunStatus) -> RunRecord:
+    announced = status.announced
+    if announced is None and status.stored is None and (status.spans or status.answered):
+        # A scheduler of release 0.1 does not say whose count it shows.
+        queries = status.answered + status.failed_queries
+        announced = RowCounts(
+            spans=status.spans, queries=queries, failed_queries=status.failed_queries
+        )
+    return RunRecord(
+        run=status.run,
+        session=status.session,
+        agent=status.agent,
+        scenario=status.scenario,
+        level=status.level,
+        batch_size=status.batch_size,
+        planned_queries=status.queries,
+        attempt=status.attempt,
+        state=status.state,
+        outcome=status.outcome,
+        is_final=status.final,
+        cause=status.cause,
+        level_note=status.level_note,
+        caveats=status.caveats,
+        announced=announced,
+        stored=status.stored,
+    )
+
+
+def model_name(request: Evaluate | None) -> str:
+    """Return the model of a request as the request names it; '' without a request."""
+    if request is None:
+        return ""
+    return _name_of(request.model) if isinstance(request.model, ModelManifest) else request.model
+
+
+def _name_of(model: ModelManifest) -> str:
+    return f"{model.name}:{model.version}"

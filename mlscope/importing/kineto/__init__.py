@@ -1,0 +1,1 @@
+"""torch.profiler (Kineto): its trace as a recording."""

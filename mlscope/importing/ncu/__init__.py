@@ -1,0 +1,1 @@
+"""Nsight Compute: its reports, and the counters of kernels in them."""

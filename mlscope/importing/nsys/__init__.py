@@ -1,0 +1,1 @@
+"""Nsight Systems: its SQLite export as a recording."""

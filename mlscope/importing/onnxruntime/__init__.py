@@ -1,0 +1,1 @@
+"""ONNX Runtime: its profile as a recording."""

@@ -1,0 +1,91 @@
+"""All facts and commands by name: the table of contents of the contract."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from schemas.agent import AgentAnnounced, AgentLeft, AgentLost
+from schemas.analysis import AnalysisCompleted, AnalysisFailed
+from schemas.batch import OutputsPredicted, QueriesAnswered, TraceCaptured
+from schemas.dead import LetterBuried
+from schemas.evaluation import (
+    EvaluationAnalyzed,
+    EvaluationCancelled,
+    EvaluationFailed,
+    EvaluationMeasured,
+    EvaluationPlanned,
+    EvaluationPostponed,
+    EvaluationRequested,
+    RunInterrupted,
+    RunIssued,
+    RunStarted,
+)
+from schemas.manifest import ManifestPublished, ManifestWithdrawn
+from schemas.message import Command, Fact
+from schemas.request import (
+    Cancel,
+    Compare,
+    Evaluate,
+    ListEvaluations,
+    PublishManifest,
+    ShowCatalog,
+    ShowEvaluation,
+    ShowFlow,
+    ShowPredictions,
+    ShowSpans,
+    ShowTables,
+    WithdrawManifest,
+)
+from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
+
+_FACTS: tuple[type[Fact], ...] = (
+    EvaluationRequested,
+    EvaluationPostponed,
+    EvaluationPlanned,
+    RunStarted,
+    RunIssued,
+    RunInterrupted,
+    EvaluationMeasured,
+    EvaluationAnalyzed,
+    EvaluationFailed,
+    EvaluationCancelled,
+    RunReady,
+    RunCompleted,
+    RunFailed,
+    RunRecorded,
+    RunIncomplete,
+    TraceCaptured,
+    QueriesAnswered,
+    OutputsPredicted,
+    AnalysisCompleted,
+    AnalysisFailed,
+    AgentAnnounced,
+    AgentLeft,
+    AgentLost,
+    ManifestPublished,
+    ManifestWithdrawn,
+    LetterBuried,
+)
+
+FACTS: Mapping[str, type[Fact]] = MappingProxyType({f.schema_name(): f for f in _FACTS})
+"""Facts by their name, `entity.happened`."""
+
+COMMANDS: Mapping[str, type[Command]] = MappingProxyType(
+    {
+        c.verb: c
+        for c in (
+            Evaluate,
+            Cancel,
+            ListEvaluations,
+            ShowEvaluation,
+            ShowCatalog,
+            PublishManifest,
+            WithdrawManifest,
+            ShowTables,
+            ShowPredictions,
+            Compare,
+            ShowSpans,
+            ShowFlow,
+        )
+    }
+)
+"""Commands that anyone may send, by verb."""

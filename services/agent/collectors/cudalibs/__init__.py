@@ -1,0 +1,1 @@
+"""Calls of cuBLAS, cuBLASLt and cuDNN, from the libraries' own logs."""

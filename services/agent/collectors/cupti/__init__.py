@@ -1,0 +1,1 @@
+"""CUPTI: CUDA calls, kernels and copies."""

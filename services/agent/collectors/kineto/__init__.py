@@ -1,0 +1,1 @@
+"""CUDA calls and device work, as torch.profiler (Kineto) records them."""

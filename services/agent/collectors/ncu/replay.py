@@ -1,0 +1,85 @@
+"""One call of a session, for `ncu` to count: `python -m …collectors.ncu.replay ORDER`.
+
+The session is opened and warmed up as in a worker; counting is on for one call only. With PyTorch
+every module's forward is an NVTX range with the module's name, so that each kernel has its layer. A
+compiled model has no ranges: wrapping its modules would compile it again in the counted call.
+"""
+
+import contextlib
+import ctypes
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from services.agent.predictors import Opened, Predictor
+from services.agent.worker.session_opener import SessionOpener
+
+
+def main() -> int:
+    """Replay the session that the file of the first argument describes."""
+    with tempfile.TemporaryDirectory(prefix="mlscope-ncu-") as folder:
+        session = SessionOpener.read(Path(sys.argv[1]), Path(folder)).open()
+        inputs = session.slots[0].inputs
+        with ranges(session.predictor), counted():
+            session.predictor.predict(inputs)
+        session.close()
+    return 0
+
+
+@contextlib.contextmanager
+def counted() -> Iterator[None]:
+    """Switch the profiler on inside the block (cuProfilerStart, cuProfilerStop)."""
+    cuda = ctypes.CDLL("libcuda.so.1")
+    cuda.cuCtxSynchronize()
+    cuda.cuProfilerStart()
+    try:
+        yield
+        cuda.cuCtxSynchronize()
+    finally:
+        cuda.cuProfilerStop()
+
+
+@contextlib.contextmanager
+def ranges(predictor: Predictor) -> Iterator[None]:
+    """Make every module's forward an NVTX range; not in other frameworks and compiled models."""
+    module = getattr(predictor, "module", None)
+    torch = sys.modules.get("torch")
+    is_eager = not is_compiled(predictor.opened)
+    if torch is None or not is_eager or not isinstance(module, torch.nn.Module):
+        yield
+        return
+    wrapped = []
+    for name, submodule in module.named_modules():
+        ranged = _ranged(submodule.forward, name or type(submodule).__name__, torch.cuda.nvtx)
+        with contextlib.suppress(AttributeError, TypeError):  # a forward that can't be replaced
+            submodule.__dict__["forward"] = ranged
+            wrapped.append(submodule)
+    try:
+        yield
+    finally:
+        for submodule in wrapped:
+            submodule.__dict__.pop("forward", None)
+
+
+def is_compiled(opened: Opened) -> bool:
+    """Say whether a model is compiled (`torch.compile`), so that its modules do not run."""
+    return str(opened.options.get("compile", "none")) != "none"
+
+
+def _ranged(forward: Callable[..., Any], name: str, nvtx: Any) -> Callable[..., Any]:
+    """Return a module's forward inside a range."""
+
+    def ranged(*args: Any, **kwargs: Any) -> Any:
+        nvtx.range_push(name)
+        try:
+            return forward(*args, **kwargs)
+        finally:
+            nvtx.range_pop()
+
+    return ranged
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""NVTX ranges and marks that Python code makes."""

@@ -1,0 +1,1 @@
+"""OpenTelemetry spans, received over OTLP/HTTP while a block runs."""

@@ -1,0 +1,193 @@
+"""A worker process as its host holds it: started, sent messages, watched, ended."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Self
+
+from mlscope.tracing.clock import now_ns
+from schemas.batch import Batch
+from services.agent.errors import WorkerDied, WorkerTooLarge
+from services.agent.fetching.fetching import FetchedAssets
+from services.agent.link.batches import unpack_batch
+from services.agent.link.channel import HostChannel
+from services.agent.link.messages import CloseSession
+from services.agent.link.ring import RUNNING, Handover
+from services.agent.machine.process_memory import process_memory_bytes
+
+_STDERR_TAIL_BYTES = 2000
+_MOST_LINE_CHARACTERS = 500
+_CLOSE_S = 5.0
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLimits:
+    """What a worker may use, and where its host keeps files for it."""
+
+    folder: Path
+    ring_bytes: int
+    spool_bytes: int
+    #: of the worker's own process; 0 is no bound
+    memory_bytes: int = 0
+
+
+class WorkerProcess:
+    """One worker process and the host's side of its channel, ring and spool."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        channel: HostChannel,
+        handover: Handover,
+        scratch: Path,
+        memory_bytes: int = 0,
+    ) -> None:
+        self._process, self._channel = process, channel
+        self._memory_bytes = memory_bytes
+        self._handover, self._scratch = handover, scratch
+        self._is_closed = False
+        #: the files fetched for its session; they stay in the cache until the worker is closed
+        self.assets = FetchedAssets()
+        self.has_assets = False
+        self.send = channel.send
+        self.receive = channel.receive
+
+    @classmethod
+    async def start(
+        cls, name: str, limits: WorkerLimits, environment: Mapping[str, str] = NO_VARIABLES
+    ) -> Self:
+        """Start a worker within `limits`; `name` is the name of its folder. Raises OpenFailed.
+
+        It has the variables of `environment` in addition to the host's own.
+        """
+        scratch = limits.folder / name
+        shutil.rmtree(scratch, ignore_errors=True)
+        with contextlib.ExitStack() as undo:
+            handover = Handover.create(limits.ring_bytes, limits.spool_bytes, limits.folder)
+            undo.callback(handover.close)
+            scratch.mkdir(parents=True)
+            host_end, worker_end = socket.socketpair()
+            undo.callback(host_end.close)
+            descriptors = (worker_end.fileno(), handover.ring_fd, handover.spool_fd)
+            command = [sys.executable, "-m", "services.agent.worker.worker"]
+            command += map(str, (*descriptors, limits.spool_bytes, scratch))
+            with worker_end, (scratch / "stderr").open("wb") as stderr:
+                process = await asyncio.create_subprocess_exec(
+                    *command,
+                    pass_fds=descriptors,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=stderr,
+                    env=worker_environment(environment),
+                    start_new_session=True,
+                )
+            undo.callback(process.kill)
+            channel = await HostChannel.over(host_end)
+            worker = cls(process, channel, handover, scratch, limits.memory_bytes)
+            undo.pop_all()
+            return worker
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.returncode is None
+
+    def batches(self, limit: int = 64) -> Iterator[Batch]:
+        """Yield up to `limit` batches handed over; also after its death. Raises RingBroken."""
+        for _ in range(limit):
+            body = self._handover.pop()
+            if body is None:
+                return
+            yield unpack_batch(body)
+
+    @property
+    def phase(self) -> int:
+        """Its phase: `IDLE`, `OPENING` or `RUNNING` of `ring`."""
+        return self._handover.phase
+
+    def silent_s(self) -> float:
+        """Return for how many seconds it has shown no sign of life while running; else 0."""
+        if self._handover.phase != RUNNING:
+            return 0.0
+        return self._handover.silent_ns(now_ns()) * 1e-9
+
+    def memory_excess(self) -> WorkerTooLarge | None:
+        """Return the error of a worker that holds more memory than it may, or None.
+
+        The host measures it from time to time: a limit of the kernel counts address space, of
+        which frameworks reserve many times what they use, or needs a control group of its own,
+        which a container may not create. Between two measurements a worker may exceed the bound.
+        """
+        if not self._memory_bytes:
+            return None
+        used_bytes = process_memory_bytes(self.pid)
+        is_excess = used_bytes > self._memory_bytes
+        return WorkerTooLarge(used_bytes, self._memory_bytes) if is_excess else None
+
+    def keep_assets(self, assets: FetchedAssets) -> None:
+        """Keep the files fetched for its session; called once."""
+        self.assets, self.has_assets = assets, True
+
+    def kill(self) -> None:
+        """Kill it, and every process it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def death(self) -> WorkerDied:
+        """Wait for its end; return how it ended, with the last line it wrote to stderr."""
+        code = await self._process.wait()
+        if code >= 0:
+            ending = f"exited with {code}"
+        else:
+            # The kernel's out-of-memory killer leaves no other trace.
+            hint = " (out of memory?)" if -code == signal.SIGKILL else ""
+            ending = f"was killed by {signal.Signals(-code).name}{hint}"
+        last_line = ""
+        with contextlib.suppress(OSError), (self._scratch / "stderr").open("rb") as stderr:
+            stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - _STDERR_TAIL_BYTES))
+            lines = stderr.read().decode(errors="replace").strip().splitlines()
+            last_line = lines[-1][:_MOST_LINE_CHARACTERS] if lines else ""
+        return WorkerDied(ending, last_line)
+
+    async def close(self) -> None:
+        """Ask it to end, kill it when it does not, and free what it used."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await self._channel.send(CloseSession())
+                await self._process.wait()
+        self.kill()
+        await self._process.wait()
+        if not self._is_closed:
+            self._is_closed = True
+            self._channel.close()
+            self._handover.close()
+            self.assets.close()
+        await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+
+
+def worker_environment(variables: Mapping[str, str] = NO_VARIABLES) -> dict[str, str]:
+    """Return the environment of a worker: the host's without secrets, and these `variables`."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("MLSCOPE_")
+    }
+    paths = [str(_ROOT), environment.get("PYTHONPATH", "")]
+    # oneDNN reads this once; it prints nothing until a collector turns its output on.
+    environment["ONEDNN_VERBOSE_TIMESTAMP"] = "1"
+    path = os.pathsep.join(filter(None, paths))
+    return {**environment, **variables, "PYTHONPATH": path}

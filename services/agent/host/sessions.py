@@ -1,0 +1,92 @@
+"""Workers by session: started when first needed, kept for the next order, closed in the end."""
+
+from collections.abc import Callable, Mapping
+
+from mlscope.tracing.clock import now_ns
+from schemas.plan import WorkOrder
+from services.agent.host.process import NO_VARIABLES, WorkerLimits, WorkerProcess
+
+SessionKey = tuple[str, str]
+"""evaluation, session"""
+
+MOST_OPEN = 2
+"""Workers open at a time, one of them working: each holds a model in memory."""
+IDLE_S = 300.0
+
+
+def session_key(order: WorkOrder) -> SessionKey:
+    """Return the session an order belongs to."""
+    return order.evaluation, order.session.session
+
+
+class Sessions:
+    """The open workers of an agent, by session."""
+
+    def __init__(self, limits: WorkerLimits, clock_ns: Callable[[], int] = now_ns) -> None:
+        self._limits = limits
+        self._clock_ns = clock_ns
+        self._workers: dict[SessionKey, WorkerProcess] = {}
+        self._used_ns: dict[SessionKey, int] = {}
+        self._started = 0
+        #: the session whose order is under way; it is closed only after that
+        self.working: SessionKey | None = None
+        self._closes_after_order = False
+
+    def __len__(self) -> int:
+        return len(self._workers)
+
+    async def worker(
+        self, key: SessionKey, environment: Mapping[str, str] = NO_VARIABLES
+    ) -> WorkerProcess:
+        """Return a session's worker, starting one with `environment` if there is none.
+
+        Raises OpenFailed.
+        """
+        worker = self._workers.get(key)
+        if worker is not None and not worker.is_alive:
+            await self.close(key)
+            worker = None
+        if worker is None:
+            while len(self._workers) >= MOST_OPEN:
+                await self.close(min(self._workers, key=self._used_ns.__getitem__))
+            self._started += 1
+            worker = await WorkerProcess.start(f"worker-{self._started}", self._limits, environment)
+            self._workers[key] = worker
+        self._used_ns[key] = self._clock_ns()
+        return worker
+
+    async def close(self, key: SessionKey) -> bool:
+        """End a session's worker; False when it has none."""
+        worker = self._workers.get(key)
+        if worker is not None:
+            # It stays known until it is closed, so that a cancelled close is repeated later.
+            await worker.close()
+            self._workers.pop(key, None)
+            self._used_ns.pop(key, None)
+        return worker is not None
+
+    async def close_when_idle(self, key: SessionKey) -> str:
+        """End a session's worker, after its order if one is under way; return '' or a remark."""
+        if key == self.working:
+            self._closes_after_order = True
+            return "after the order under way"
+        return "" if await self.close(key) else "not open"
+
+    async def end_order(self) -> None:
+        """Note that the order under way has ended; close its session if that was asked for."""
+        key, self.working = self.working, None
+        closes, self._closes_after_order = self._closes_after_order, False
+        if key is not None and closes:
+            await self.close(key)
+
+    async def close_idle(self) -> None:
+        """End workers that had no order for `IDLE_S`."""
+        now = self._clock_ns()
+        for key, used_ns in list(self._used_ns.items()):
+            if key != self.working and now - used_ns > IDLE_S * 1e9:
+                await self.close(key)
+
+    async def close_all(self) -> None:
+        """End every worker."""
+        for key in list(self._workers):
+            await self.close(key)

@@ -1,0 +1,1 @@
+"""What passes between the host and the worker: messages, batches, names."""

@@ -1,0 +1,188 @@
+"""Finished batches from worker to host: a ring in shared memory, and a spool file behind it.
+
+Both are unlinked files whose descriptors the worker inherits, so that nothing is left behind
+when either process is killed, and pushed records can be read after the writer died. There is one
+writer and one reader. A record is its length and CRC-32 (little-endian uint32 each) and its bytes;
+the writer's cursor moves only once the record is whole.
+"""
+
+import contextlib
+import mmap
+import os
+import struct
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Protocol, Self
+
+from services.agent.errors import OpenFailed, RingBroken
+
+_RECORD = struct.Struct("<II")
+_HEADER_SLOTS = 16
+_HEADER_BYTES = _HEADER_SLOTS * 8
+_RING, _SPOOL = 0, 2
+_BEAT, _BUSY, _PHASE = 4, 5, 6
+
+IDLE, OPENING, RUNNING = 0, 1, 2
+"""Phases of a worker, as its host sees them."""
+
+
+class _Store(Protocol):
+    capacity: int
+
+    def write(self, at: int, body: bytes) -> None: ...
+
+    def read(self, at: int, count: int) -> bytes: ...
+
+
+class _Memory:
+    def __init__(self, memory: mmap.mmap, capacity: int) -> None:
+        self._memory, self.capacity = memory, capacity
+
+    def write(self, at: int, body: bytes) -> None:
+        self._memory[_HEADER_BYTES + at : _HEADER_BYTES + at + len(body)] = body
+
+    def read(self, at: int, count: int) -> bytes:
+        return self._memory[_HEADER_BYTES + at : _HEADER_BYTES + at + count]
+
+
+class _File:
+    def __init__(self, fd: int, capacity: int) -> None:
+        self._fd, self.capacity = fd, capacity
+
+    def write(self, at: int, body: bytes) -> None:
+        if os.pwrite(self._fd, body, at) != len(body):
+            raise OSError("short write")
+
+    def read(self, at: int, count: int) -> bytes:
+        return os.pread(self._fd, count, at)
+
+
+class ByteQueue:
+    """One writer's records for one reader; cursors count bytes and never fall."""
+
+    def __init__(self, slots: "memoryview[int]", first_slot: int, store: _Store) -> None:
+        self._slots, self._written, self._read = slots, first_slot, first_slot + 1
+        self._store = store
+
+    def push(self, body: bytes) -> bool:
+        """Add a record; False when there is no room, or the disk has none."""
+        record = _RECORD.pack(len(body), zlib.crc32(body)) + body
+        written = self._slots[self._written]
+        if written + len(record) - self._slots[self._read] > self._store.capacity:
+            return False
+        at = written % self._store.capacity
+        fits = self._store.capacity - at
+        try:
+            self._store.write(at, record[:fits])
+            if len(record) > fits:
+                self._store.write(0, record[fits:])
+        except OSError:
+            return False
+        self._slots[self._written] = written + len(record)
+        return True
+
+    def pop(self) -> bytes | None:
+        """Remove and return the oldest record, or None. Raises RingBroken."""
+        at = self._slots[self._read]
+        if at == self._slots[self._written]:
+            return None
+        head = self._take(at, _RECORD.size)
+        if len(head) != _RECORD.size:
+            raise RingBroken("a record of the ring is cut short")
+        length, checksum = _RECORD.unpack(head)
+        body = self._take(at + _RECORD.size, length)
+        if len(body) != length or zlib.crc32(body) != checksum:
+            raise RingBroken("a record of the ring is damaged")
+        self._slots[self._read] = at + _RECORD.size + length
+        return body
+
+    def _take(self, position: int, count: int) -> bytes:
+        at = position % self._store.capacity
+        fits = min(count, self._store.capacity - at)
+        body = self._store.read(at, fits)
+        return body + self._store.read(0, count - fits) if fits < count else body
+
+
+class Handover:
+    """Ring and spool between one worker and its host, and the worker's heartbeat."""
+
+    def __init__(self, ring_fd: int, spool_fd: int, spool_bytes: int) -> None:
+        self.ring_fd, self.spool_fd, self.spool_bytes = ring_fd, spool_fd, spool_bytes
+        self._memory = mmap.mmap(ring_fd, 0)
+        self._view = memoryview(self._memory)
+        self._slots = self._view[:_HEADER_BYTES].cast("Q")
+        memory = _Memory(self._memory, len(self._memory) - _HEADER_BYTES)
+        self._ring = ByteQueue(self._slots, _RING, memory)
+        self._spool = ByteQueue(self._slots, _SPOOL, _File(spool_fd, spool_bytes))
+
+    @classmethod
+    def create(cls, ring_bytes: int, spool_bytes: int, spool_folder: Path) -> Self:
+        """Create ring and spool, of `ring_bytes` and at most `spool_bytes`, below `spool_folder`.
+
+        Raises OpenFailed without room for the ring, OSError without room for the spool.
+        """
+        shared = Path("/dev/shm")  # noqa: S108  # unlinked at once, and nothing secret in it
+        with contextlib.ExitStack() as undo:
+            ring_fd = _unlinked_file(shared if shared.is_dir() else Path(tempfile.gettempdir()))
+            undo.callback(os.close, ring_fd)
+            try:
+                _reserve(ring_fd, _HEADER_BYTES + ring_bytes)
+            except OSError as error:
+                raise OpenFailed("the worker's ring", error.strerror or str(error)) from error
+            spool_folder.mkdir(parents=True, exist_ok=True)
+            spool_fd = _unlinked_file(spool_folder)
+            undo.pop_all()
+        return cls(ring_fd, spool_fd, spool_bytes)
+
+    def push(self, body: bytes) -> bool:
+        """Hand over a batch, through the spool when the ring is full; False when both are."""
+        return self._ring.push(body) or self._spool.push(body)
+
+    def pop(self) -> bytes | None:
+        """Return a handed-over batch, or None. Raises RingBroken."""
+        body = self._ring.pop()
+        return body if body is not None else self._spool.pop()
+
+    def beat(self, now_ns: int, busy_since_ns: int) -> None:
+        """Record that the worker lives, and since when it is in one predict call (0: in none)."""
+        self._slots[_BUSY] = busy_since_ns
+        self._slots[_BEAT] = now_ns
+
+    @property
+    def phase(self) -> int:
+        """The worker's phase: `IDLE`, `OPENING` or `RUNNING`."""
+        return self._slots[_PHASE]
+
+    @phase.setter
+    def phase(self, phase: int) -> None:
+        self._slots[_PHASE] = phase
+
+    def silent_ns(self, now_ns: int) -> int:
+        """Return the time since the last heartbeat, or since the current predict call began."""
+        beat, busy = self._slots[_BEAT], self._slots[_BUSY]
+        oldest = min(beat, busy) if busy else beat
+        return now_ns - oldest if beat else 0
+
+    def close(self) -> None:
+        """Close both; they are gone once the other side closes them too."""
+        self._slots.release()
+        self._view.release()
+        with contextlib.suppress(BufferError):
+            self._memory.close()
+        os.close(self.ring_fd)
+        os.close(self.spool_fd)
+
+
+def _reserve(fd: int, size_bytes: int) -> None:
+    """Reserve a file's size: writing to mapped memory without room behind it kills the process."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(fd, 0, size_bytes)
+    else:
+        os.truncate(fd, size_bytes)
+
+
+def _unlinked_file(folder: Path) -> int:
+    fd, path = tempfile.mkstemp(dir=folder, prefix="mlscope-")
+    Path(path).unlink()
+    return fd

@@ -1,0 +1,1 @@
+"""What this machine is: hardware, frameworks, limits, noise, and the roofs of its devices."""

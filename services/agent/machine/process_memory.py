@@ -1,0 +1,19 @@
+"""How much memory a process holds. Reads /proc."""
+
+from pathlib import Path
+
+_PROCESSES = Path("/proc")
+_FIELDS = frozenset({"VmRSS", "VmSwap"})
+
+
+def process_memory_bytes(pid: int, processes: Path = _PROCESSES) -> int:
+    """Return the memory of a process, resident or swapped out; 0 where it is unknown.
+
+    `VmRSS` and `VmSwap` of https://man7.org/linux/man-pages/man5/proc_pid_status.5.html, in kB.
+    """
+    try:
+        lines = (processes / str(pid) / "status").read_text().splitlines()
+    except OSError:
+        return 0
+    fields = (line.partition(":") for line in lines)
+    return sum(int(value.split()[0]) * 1024 for name, _, value in fields if name in _FIELDS)

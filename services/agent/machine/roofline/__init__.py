@@ -1,0 +1,1 @@
+"""Rooflines: a device's peak arithmetic and memory throughput, measured or published."""

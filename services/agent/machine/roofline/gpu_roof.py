@@ -1,0 +1,171 @@
+"""Measures a GPU's roof: large matrix products in each precision, and a large copy.
+
+    python -m services.agent.machine.roofline.gpu_roof [NUMBER]
+
+NUMBER is CUDA's number of the GPU in this environment. It measures with PyTorch, else JAX; where
+neither sees the GPU, the copy only, with CUDA's driver. The host's `roofs` starts it as a process
+of its own, so that no run finds the GPU's memory or caches changed. Factors are random numbers,
+because a GPU draws less power on zeros and so runs faster. It takes a few seconds, and the import
+of the library.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from schemas.run import Ceiling
+from services.agent.machine.roofline.ceilings import ALL_THREADS, PRECISIONS, Roof
+from services.agent.machine.roofline.gpu_arithmetic import (
+    BYTES,
+    LEAST_CAPABILITY,
+    CudaCopy,
+    TimedWork,
+    WithJax,
+    WithTorch,
+)
+
+LEAST_SIZE, MOST_SIZE = 1024, 8192
+"""Rows and columns of a product's factors: doubled from the least until it takes long enough."""
+LONG_S = 0.06
+"""Seconds; a size is not doubled, to eight times the work, where that would take longer."""
+TRY_S = 0.02
+"""Seconds; a try repeats its product or copy for about as long."""
+TRIES = 5
+MOST_COPIED_BYTES = 2 << 30
+LEAST_COPIED_BYTES = 64 << 20
+"""Fewer bytes may lie in a GPU's cache."""
+_MOST_REASON_CHARACTERS = 160
+
+
+class GpuLibrary(Protocol):
+    """A library that multiplies and copies on one GPU. Its functions may raise RuntimeError."""
+
+    @property
+    def library(self) -> str:
+        """Its name and version."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """The GPU's name."""
+        ...
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """The GPU's compute capability, as (9, 0)."""
+        ...
+
+    @property
+    def precisions(self) -> Sequence[str]:
+        """The precisions it can multiply in."""
+        ...
+
+    def free_bytes(self) -> int:
+        """Return the free bytes of the GPU's memory."""
+        ...
+
+    def product(self, precision: str, size: int) -> TimedWork:
+        """Return the product of two `size` x `size` matrices in a `precision`."""
+        ...
+
+    def copy(self, count: int) -> TimedWork:
+        """Return the copy of `count` bytes."""
+        ...
+
+
+OpenLibrary = Callable[[int], GpuLibrary]
+LIBRARIES: tuple[OpenLibrary, ...] = (WithTorch, WithJax, CudaCopy)
+
+
+def measure_gpu(number: int, libraries: Sequence[OpenLibrary] = LIBRARIES) -> Roof:
+    """Measure GPU `number` with the first of the `libraries` that sees it; else return a note."""
+    refusals = []
+    for open_library in libraries:
+        try:
+            library = open_library(number)
+        # Libraries raise errors of any class: RuntimeError, ImportError, their own.
+        except Exception as error:  # noqa: BLE001
+            refusals.append(f"{open_library.__name__}: {_first_line(error)}")
+            continue
+        return _measure_with(library)
+    return Roof(note=f"no roof of the GPU was measured: {'; '.join(refusals)}")
+
+
+def _measure_with(library: GpuLibrary) -> Roof:
+    peaks: dict[str, Mapping[int, Ceiling]] = {}
+    bandwidths: dict[int, Ceiling] = {}
+    missing: dict[str, str] = {}
+    for precision in PRECISIONS:
+        if precision not in library.precisions:
+            missing[precision] = f"not measured with {library.library}"
+            continue
+        if library.capability < LEAST_CAPABILITY.get(precision, (0, 0)):
+            capability = ".".join(map(str, library.capability))
+            missing[precision] = f"compute capability {capability} has none"
+            continue
+        try:
+            peaks[precision] = {ALL_THREADS: _peak(library, precision)}
+        except Exception as error:  # noqa: BLE001  # out of memory, or no such kernel
+            missing[precision] = _first_line(error)
+    try:
+        bandwidths[ALL_THREADS] = _bandwidth(library)
+    except Exception as error:  # noqa: BLE001
+        missing["copy"] = _first_line(error)
+    return Roof("gpu", library.device, peaks, bandwidths, missing)
+
+
+def _peak(library: GpuLibrary, precision: str) -> Ceiling:
+    """Return FLOP/s: 2 * size^3 a product."""
+    size, most_bytes = LEAST_SIZE, library.free_bytes() // 2
+    while True:
+        multiply = library.product(precision, size)
+        multiply(2)
+        product_s = multiply(3) / 3
+        # All doublings at once, as JAX compiles each size anew.
+        larger, larger_s = size, product_s
+        while (
+            larger < MOST_SIZE
+            and 8 * larger_s <= LONG_S
+            and 12 * BYTES[precision] * larger**2 <= most_bytes
+        ):
+            larger, larger_s = 2 * larger, 8 * larger_s
+        if larger == size:
+            break
+        size = larger
+    best_s = _best_s(multiply, product_s)
+    method = f"{precision} products of {size} x {size}, {library.library}, best of {TRIES}"
+    return Ceiling(measured=2.0 * size**3 / best_s, method=method)
+
+
+def _bandwidth(library: GpuLibrary) -> Ceiling:
+    """Return bytes/s: each byte copied is read and written."""
+    count = min(MOST_COPIED_BYTES, library.free_bytes() // 4) >> 20 << 20
+    if count < LEAST_COPIED_BYTES:
+        raise RuntimeError(f"{library.free_bytes()} bytes of its memory are free")
+    copy = library.copy(count)
+    copy(2)
+    best_s = _best_s(copy, copy(3) / 3)
+    method = f"copy of {count} bytes, {library.library}, best of {TRIES}"
+    return Ceiling(measured=2.0 * count / best_s, method=method)
+
+
+def _best_s(work: TimedWork, work_s: float) -> float:
+    """Return the least time of some work in seconds; each try repeats it for about `TRY_S`."""
+    times = max(1, min(100, round(TRY_S / max(work_s, 1e-6))))
+    return max(min(work(times) / times for _ in range(TRIES)), 1e-9)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__)[:_MOST_REASON_CHARACTERS]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure the GPU of the number in `arguments`, by default 0, and print its roof as JSON."""
+    roof = measure_gpu(int(arguments[0]) if arguments else 0)
+    sys.stdout.write(json.dumps(roof.to_dict()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

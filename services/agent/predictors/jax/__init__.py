@@ -1,0 +1,1 @@
+"""JAX: models as functions that XLA compiles."""

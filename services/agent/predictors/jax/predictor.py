@@ -1,0 +1,249 @@
+"""JAX: exported programs and builders' functions, compiled by XLA for one shape.
+
+XLA compiles in the first run. For inputs of another shape or type it would silently compile again,
+so they are refused. On a GPU a predict call ends when its outputs are in the host's memory.
+"""
+
+import gc
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from schemas.level import Level
+from services.agent.errors import (
+    AgentError,
+    BadOption,
+    BatchSizeUnsupported,
+    OpenFailed,
+    PredictFailed,
+)
+from services.agent.predictors import LayerCapture, Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors.jax.layers import ProfiledCapture
+from services.agent.predictors.jax.options import Options, options_of
+from services.agent.predictors.jax.program import (
+    Program,
+    built_program,
+    computed_in,
+    exported_program,
+    is_exported,
+    path_name,
+)
+from services.agent.predictors.naming import names_for
+from services.agent.predictors.opening import Opening
+from services.agent.predictors.shapes import first_line, without_bfloat16, zeros
+from services.agent.predictors.xla.graphs import GRAPHS
+from services.agent.predictors.xla.program import Program as Compiled
+from services.agent.predictors.xla.program import program_of
+
+_THREADS = ("PJRT_NPROC", "NPROC")
+_TASKS = Path("/proc/self/task")
+_POOL_THREAD = "tf_XLAEigen"
+_TF32 = ("default", "high", "tensorfloat32")
+
+
+def open_model(request: OpenRequest) -> "JaxPredictor":
+    """Open a model. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
+    exported = is_exported(request)
+    options = options_of(request.options, request.device, exported=exported)
+    device = _set_up_device(options)
+    opening = Opening(request)
+    try:
+        with jax.default_device(device):
+            program = (
+                exported_program(request) if exported else built_program(request, options.precision)
+            )
+            predictor = JaxPredictor(request, options, program, device)
+    except AgentError:
+        raise
+    except Exception as error:  # builders and traced functions raise what they like
+        raise OpenFailed(request.model.name, first_line(error)) from error
+    opening.mark_loaded()
+    predictor.settle(opening.run_first(predictor, predictor.filled))
+    return predictor
+
+
+class JaxPredictor:
+    """An opened JAX model."""
+
+    def __init__(
+        self, request: OpenRequest, options: Options, program: Program, device: Any
+    ) -> None:
+        """Trace `program` for the request's batch size; `device` is one of JAX's devices.
+
+        Raises BatchSizeUnsupported, OpenFailed and whatever a traced function raises.
+        """
+        self._request = request
+        self._options = options
+        self._device = device
+        self._inputs = program.inputs
+        #: zeros in the shapes that it is traced for, until the first run is over
+        self.filled = zeros(program.inputs, request.model.inputs, request.batch_size)
+        self._expected = {name: (a.shape, a.dtype) for name, a in self.filled.items()}
+        self._parameters = jax.device_put(program.parameters, device)
+        self._call = jax.jit(_in_matmul_precision(program.function, options.matmul_precision))
+        self._names: list[str] | None = None
+        self._compiled: Compiled | None = None
+        precision = self._trace()
+        # Arrays of the host go to the device that a call's context names.
+        self._device_context: Callable[[], AbstractContextManager[Any]] = (
+            nullcontext if device == jax.devices()[0] else lambda: jax.default_device(device)
+        )
+        self.opened = Opened(
+            framework="jax",
+            framework_version=jax.__version__,
+            inputs=self._inputs,
+            outputs=(),
+            device=device.platform,
+            provider=f"XLA {device.device_kind}",
+            precision=precision,
+            threads=_pool_threads() or options.threads,
+            options=options.by_name(),
+            deepest_level=Level.FRAMEWORK,
+        )
+
+    def settle(self, outputs: Tensors) -> None:
+        """Add the shapes of the first run's outputs and the GPU memory in use to `opened`."""
+        places = tuple(
+            TensorPlace(name, (-1, *array.shape[1:]), str(array.dtype))
+            for name, array in outputs.items()
+        )
+        self.filled = {}
+        used_bytes = (self._device.memory_stats() or {}).get("bytes_in_use", 0)
+        self.opened = replace(self.opened, outputs=places, device_memory_bytes=used_bytes)
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch. Raises PredictFailed."""
+        try:
+            for name, (shape, dtype) in self._expected.items():
+                array = inputs.get(name)
+                if array is None:
+                    raise PredictFailed(f"input {name} is missing")
+                if array.shape != shape or array.dtype != dtype:
+                    raise PredictFailed(
+                        f"input {name} is {array.dtype}{list(array.shape)}, "
+                        f"but the model was opened for {dtype}{list(shape)}"
+                    )
+            arrays = [inputs[name] for name in self._expected]
+            with self._device_context():
+                answer = self._call(self._parameters, *arrays)
+            if self._names is None:
+                paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(answer)[0]]
+                own_names = [path_name(path) or "0" for path in paths]
+                self._names = names_for(own_names, self._request.model.outputs)
+            if isinstance(answer, jax.Array):
+                return {self._names[0]: without_bfloat16(np.asarray(answer))}
+            leaves = jax.tree_util.tree_leaves(answer)
+            return {
+                name: without_bfloat16(np.asarray(leaf))
+                for name, leaf in zip(self._names, leaves, strict=True)
+            }
+        except PredictFailed:
+            raise
+        except Exception as error:  # XLA's errors share no root
+            raise PredictFailed(first_line(error)) from error
+
+    def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
+        """Begin a capture; one without batches captures the first run. Raises PredictFailed.
+
+        The model is compiled once more to get its text, but not for a first run, which compiles
+        it anyway.
+        """
+        if not warmed_with:
+            program = program_of("", self.opened.provider)
+            return ProfiledCapture(program, self.predict, (), self._request.scratch)
+        if self._compiled is None:
+            shapes = [
+                jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in self._expected.values()
+            ]
+            with self._device_context():
+                text = self._call.lower(self._parameters, *shapes).compile().as_text()
+            self._compiled = program_of(text, self.opened.provider)
+        if self._device.platform == "gpu":
+            GRAPHS.instructions = self._compiled.graphable()
+        return ProfiledCapture(self._compiled, self.predict, warmed_with, self._request.scratch)
+
+    def close(self) -> None:
+        """Free the parameters and the compiled programs."""
+        GRAPHS.instructions = ()
+        del self._call, self._parameters
+        self.filled = {}
+        jax.clear_caches()
+        gc.collect()
+
+    def _trace(self) -> str:
+        """Trace the model for the batch's shapes and return its precision."""
+        try:
+            lowered = self._call.lower(self._parameters, *self.filled.values())
+        except Exception as error:  # traced functions raise what they like
+            port, batch_size = self._request.model.inputs[0], self._request.batch_size
+            if batch_size > 1 and port.shape[:1] == (1,):
+                raise BatchSizeUnsupported(batch_size, port.layer_name, port.shape) from error
+            raise
+        precision, callback = computed_in(lowered)
+        if callback:
+            raise OpenFailed(
+                self._request.model.name,
+                f"the model calls back into Python ({callback}), which is not supported",
+            )
+        on_gpu = self._device.platform == "gpu"
+        if on_gpu and precision == "float32" and self._options.matmul_precision in _TF32:
+            return "float32 (tf32 allowed)"
+        if on_gpu and precision == "float32" and self._options.matmul_precision == "bfloat16":
+            return "float32 (bfloat16 products)"
+        return precision
+
+
+def _set_up_device(options: Options) -> Any:
+    """Set up the process for a device and return it. Raises BadOption, OpenFailed."""
+    place, _, number = options.device.partition(":")
+    jax.config.update("jax_enable_x64", False)
+    # Otherwise XLA reserves three quarters of a GPU's memory, which would hide the model's.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, str(options.threads)))
+    try:
+        if place == "cpu":
+            jax.config.update("jax_platforms", "cpu")
+        device = jax.devices(place)[int(number or 0)]
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise BadOption(
+            "device", options.device, f"a device that JAX sees: {first_line(error)}"
+        ) from error
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+    pool_threads = _pool_threads()
+    if pool_threads and place == "cpu" and pool_threads != options.threads:
+        # XLA makes the pool once in a process; a second model there cannot have another size.
+        raise OpenFailed("jax", f"threads: this process already has a pool of {pool_threads}")
+    return device
+
+
+def _pool_threads() -> int:
+    """Return the size of XLA's CPU thread pool; 0 where the system does not list threads."""
+    try:
+        names = [(task / "comm").read_text().strip() for task in _TASKS.iterdir()]
+    except OSError:
+        return 0
+    return names.count(_POOL_THREAD)
+
+
+def _in_matmul_precision(function: Any, precision: str) -> Any:
+    """Return the function, traced with `jax.default_matmul_precision`."""
+    if precision == "default":
+        return function
+
+    def traced(*leaves: Any) -> Any:
+        with jax.default_matmul_precision(precision):
+            return function(*leaves)
+
+    return traced

@@ -1,0 +1,6 @@
+"""Networks of the catalog whose code no Python package provides.
+
+Each module has one framework's networks. Manifests name their builders, for example
+`services.agent.predictors.networks.pytorch.espcn`. Parameters have the names of the published
+weights, so that those load unchanged.
+"""

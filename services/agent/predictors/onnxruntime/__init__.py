@@ -1,0 +1,1 @@
+"""ONNX Runtime, and the ONNX files it opens."""

@@ -1,0 +1,313 @@
+"""ONNX Runtime: any of its providers, with inputs and outputs bound once.
+
+The measured session is never profiled, as profiling costs about 6 us a node. A capture of layers
+opens a twin session with ORT's profiler on, for one block, and reads the profile afterwards.
+"""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+
+from mlscope.importing.onnxruntime.events import bodies_note
+from mlscope.tracing.clock import epoch_offset_ns
+from schemas.level import Level
+from services.agent.errors import BatchSizeUnsupported, OpenFailed, PredictFailed
+from services.agent.predictors import (
+    Layer,
+    LayerCapture,
+    Opened,
+    OpenRequest,
+    TensorPlace,
+    Tensors,
+)
+from services.agent.predictors.onnxruntime.graph import graph_of
+from services.agent.predictors.onnxruntime.layers import LayerNames, runs_of
+from services.agent.predictors.onnxruntime.options import Options, options_of
+from services.agent.predictors.opening import Opening
+from services.agent.predictors.shapes import first_line, is_batched
+
+_ROUNDED_NOTE = "layer times are rounded down to whole microseconds, so their sums are slightly low"
+_FULL_NOTE = (
+    "a profile was full: the query that waited for the next one was slow, but not its layers"
+)
+_MAX_BINDINGS = 16
+_MAX_EVENTS = 500_000
+"""Events of one profile: they are held in memory, and ORT stops recording at 1,000,000."""
+
+Binding = tuple[Tensors, Any, dict[str, npt.NDArray[Any]] | None]
+"""Input arrays, their ORT binding, and the output arrays; None where ORT allocates those."""
+
+_ELEMENT_TYPES: Mapping[str, str] = {
+    "tensor(float)": "float32",
+    "tensor(float16)": "float16",
+    "tensor(double)": "float64",
+    "tensor(uint8)": "uint8",
+    "tensor(int8)": "int8",
+    "tensor(uint16)": "uint16",
+    "tensor(int16)": "int16",
+    "tensor(int32)": "int32",
+    "tensor(int64)": "int64",
+    "tensor(bool)": "bool",
+}
+_OPTIMIZATIONS: Mapping[str, Any] = {
+    "disable": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+_QUANTIZED = (b"QLinearConv", b"QLinearMatMul", b"DequantizeLinear", b"MatMulInteger")
+
+
+def open_model(request: OpenRequest) -> "OnnxRuntimePredictor":
+    """Open a model. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
+    options = options_of(request.options, request.device, ort.get_available_providers())
+    opening = Opening(request)
+    session = _session(request, options, _session_options(options))
+    opening.mark_loaded()
+    for place in session.get_inputs():
+        size = place.shape[0] if place.shape else None
+        is_fixed = isinstance(size, int) and size not in (-1, request.batch_size)
+        if is_fixed and is_batched(place.name, request.model.inputs):
+            raise BatchSizeUnsupported(request.batch_size, place.name, place.shape)
+    predictor = OnnxRuntimePredictor(request, options, BoundSession(session))
+    opening.run_first(predictor)
+    predictor.forget_arrays()
+    return predictor
+
+
+class OnnxRuntimePredictor:
+    """An opened ONNX model."""
+
+    def __init__(self, request: OpenRequest, options: Options, bound: "BoundSession") -> None:
+        """Take the `bound` session that was opened for a `request` with these `options`."""
+        self._request = request
+        self._options = options
+        self._bound = bound
+        self._names: LayerNames | None = None
+        session = bound.session
+        inputs = tuple(tensor_place(place) for place in session.get_inputs())
+        provider = session.get_providers()[0]
+        is_cuda = provider == "CUDAExecutionProvider"
+        types = [place.element_type for place in inputs]
+        precision = next((name for name in types if name.startswith("float")), "float32")
+        if any(name in request.graph for name in _QUANTIZED):
+            precision = f"int8 (quantized {precision})"
+        elif is_cuda and precision == "float32":
+            precision = "float32 (tf32 allowed)"
+        self.opened = Opened(
+            framework="onnxruntime",
+            framework_version=ort.__version__,
+            inputs=inputs,
+            outputs=tuple(tensor_place(place) for place in session.get_outputs()),
+            device="gpu" if is_cuda else "cpu",
+            provider=provider,
+            precision=precision,
+            threads=options.threads,
+            options=options.by_name(),
+            deepest_level=Level.FRAMEWORK,
+        )
+        #: returns the outputs for one batch; see `Predictor.predict`
+        self.predict = bound.predict
+
+    def forget_arrays(self) -> None:
+        """Release the arrays of earlier predict calls."""
+        self._bound.forget()
+
+    def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
+        """Begin a capture on a twin session. Raises OpenFailed, PredictFailed."""
+        request, options = self._request, self._options
+        if self._names is None:
+            # ORT saves the graph that it executes while it opens a session.
+            with tempfile.TemporaryDirectory(dir=request.scratch) as folder:
+                path = Path(folder) / "executed.onnx"
+                settings = _session_options(options)
+                settings.optimized_model_filepath = str(path)
+                _session(request, options, settings)
+                executed = graph_of(path.read_bytes())
+            self._names = LayerNames(graph_of(request.graph), executed)
+        return LayerTwin(request, options, self._names, warmed_with)
+
+    def close(self) -> None:
+        """Free the session."""
+        self._bound.drop()
+        del self._bound, self.predict
+
+
+class BoundSession:
+    """A session whose input arrays are bound the first time they are seen.
+
+    Outputs of known shape are bound to arrays of their own; they are overwritten by the next
+    call with the same inputs.
+    """
+
+    def __init__(self, session: ort.InferenceSession) -> None:
+        self.session = session
+        self._run = session.run_with_iobinding
+        self._bindings: dict[int, Binding] = {}
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch. Raises PredictFailed."""
+        bound = self._bindings.get(id(inputs))
+        if bound is None:
+            bound = self._bind(inputs)
+        _, binding, outputs = bound
+        try:
+            self._run(binding)
+        except Exception as error:  # ORT's errors share no root
+            raise PredictFailed(first_line(error)) from error
+        if outputs is not None:
+            return outputs
+        names = [place.name for place in self.session.get_outputs()]
+        return dict(zip(names, binding.copy_outputs_to_cpu(), strict=True))
+
+    def forget(self) -> None:
+        """Forget every binding."""
+        self._bindings.clear()
+
+    def drop(self) -> None:
+        """Forget every binding and the session."""
+        self.forget()
+        del self._run, self.session
+
+    def _bind(self, inputs: Tensors) -> Binding:
+        if len(self._bindings) >= _MAX_BINDINGS:
+            self._bindings.pop(next(iter(self._bindings)))
+        binding = self.session.io_binding()
+        for name, array in inputs.items():
+            binding.bind_cpu_input(name, array)
+        places = [tensor_place(place) for place in self.session.get_outputs()]
+        batch = len(next(iter(inputs.values())))
+        # A state that the model returns has a fixed first size of its own.
+        shapes = [
+            (batch if place.shape[:1] in ((), (-1,), (1,)) else place.shape[0], *place.shape[1:])
+            for place in places
+        ]
+        outputs: dict[str, npt.NDArray[Any]] | None = None
+        if any(-1 in shape or not place.shape for place, shape in zip(places, shapes, strict=True)):
+            for place in places:
+                binding.bind_output(place.name, "cpu")
+        else:
+            outputs = {}
+            for place, shape in zip(places, shapes, strict=True):
+                array = outputs[place.name] = np.zeros(shape, place.element_type)
+                address = array.__array_interface__["data"][0]
+                binding.bind_output(place.name, "cpu", 0, array.dtype, shape, address)
+        # A binding has only the addresses of arrays, so they must be stored with it.
+        bound = self._bindings[id(inputs)] = (inputs, binding, outputs)
+        return bound
+
+
+class LayerTwin:
+    """A second, profiled session for one block of predict calls."""
+
+    def __init__(
+        self,
+        request: OpenRequest,
+        options: Options,
+        names: LayerNames,
+        warmed_with: Sequence[Tensors],
+    ) -> None:
+        """Open a profiled session and predict each batch of `warmed_with` once, uncounted.
+
+        `request` and `options` are those of the measured session; `names` describes its nodes.
+        Raises OpenFailed, PredictFailed.
+        """
+        self._request = request
+        self._options = options
+        self._names = names
+        self._warmed_with = warmed_with
+        self._folder = tempfile.TemporaryDirectory(dir=request.scratch, prefix="layers-")
+        #: finished profiles: the file, and when it began (CLOCK_MONOTONIC ns)
+        self._profiles: list[tuple[Path, int]] = []
+        self.notes: list[str] = [_ROUNDED_NOTE]
+        if names.repeating:
+            self.notes.append(bodies_note(names.repeating))
+        self._remaining_runs = 0
+        self._open()
+        if not names.is_counted:
+            self._end_profile()
+            with self._profiles.pop()[0].open() as lines:
+                names.count(lines, len(warmed_with))
+            self._open()
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch. Raises PredictFailed."""
+        if self._remaining_runs == 0:
+            self._end_profile()
+            self._open()
+            if _FULL_NOTE not in self.notes:
+                self.notes.append(_FULL_NOTE)
+        self._remaining_runs -= 1
+        return self._bound.predict(inputs)
+
+    def close(self) -> list[list[Layer]]:
+        """End profiling and return the layers of each call; no file is left behind."""
+        self._end_profile()
+        calls = []
+        for path, began_ns in self._profiles:
+            with path.open() as lines:
+                runs = list(runs_of(lines))
+            # A node that runs at the same time as others is charged for their memory too.
+            if runs and self._options.mode != "parallel":
+                self._names.measure(runs[0])
+            calls += [
+                [self._names.layer(event, began_ns) for event in events]
+                for events in runs[len(self._warmed_with) :]
+            ]
+        self._folder.cleanup()
+        return calls
+
+    def _open(self) -> None:
+        settings = _session_options(self._options)
+        settings.enable_profiling = True
+        settings.profile_file_prefix = str(Path(self._folder.name) / "profile")
+        self._bound = BoundSession(_session(self._request, self._options, settings))
+        for inputs in self._warmed_with:
+            self._bound.predict(inputs)
+        self._remaining_runs = max(1, _MAX_EVENTS // self._names.events)
+
+    def _end_profile(self) -> None:
+        session = self._bound.session
+        began_ns = session.get_profiling_start_time_ns() - epoch_offset_ns()
+        self._profiles.append((Path(session.end_profiling()), began_ns))
+        self._bound.drop()
+
+
+def tensor_place(place: Any) -> TensorPlace:
+    """Describe one of ORT's NodeArgs; free dimensions are -1."""
+    shape = tuple(size if isinstance(size, int) and size >= 0 else -1 for size in place.shape)
+    return TensorPlace(place.name, shape, _ELEMENT_TYPES.get(place.type, "float32"))
+
+
+def _session_options(options: Options) -> ort.SessionOptions:
+    settings = ort.SessionOptions()
+    settings.intra_op_num_threads = options.threads
+    settings.inter_op_num_threads = options.inter_threads
+    settings.graph_optimization_level = _OPTIMIZATIONS[options.graph_optimization]
+    settings.execution_mode = (
+        ort.ExecutionMode.ORT_PARALLEL
+        if options.mode == "parallel"
+        else ort.ExecutionMode.ORT_SEQUENTIAL
+    )
+    settings.add_session_config_entry("session.intra_op.allow_spinning", str(int(options.spinning)))
+    settings.log_severity_level = 3
+    return settings
+
+
+def _session(
+    request: OpenRequest, options: Options, settings: ort.SessionOptions
+) -> ort.InferenceSession:
+    """Open the checked bytes; by path only where the weights are in another file beside it.
+
+    Raises OpenFailed.
+    """
+    source = str(request.graph_path) if request.weights_path else request.graph
+    try:
+        return ort.InferenceSession(source, settings, providers=[options.provider])
+    except Exception as error:  # ORT's errors share no root
+        raise OpenFailed(request.model.name, first_line(error)) from error

@@ -1,0 +1,1 @@
+"""OpenVINO: models compiled for CPUs, and their layers."""

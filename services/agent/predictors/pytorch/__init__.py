@@ -1,0 +1,1 @@
+"""PyTorch: eager, compiled, scripted and exported models."""

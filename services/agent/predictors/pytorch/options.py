@@ -1,0 +1,69 @@
+"""Check PyTorch's options and fill in the defaults."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from services.agent.errors import BadOption
+from services.agent.predictors.options import check_known, choice, count, flag, usable_cores
+
+PRECISIONS = ("float32", "float16", "bfloat16")
+COMPILE_MODES = ("none", "default", "reduce-overhead", "max-autotune")
+CALLS = ("auto", "positional", "keyword", "list")
+OPTION_NAMES = (
+    "threads", "inter_threads", "precision", "compile", "allow_tf32", "channels_last", "graphs",
+    "call", "weights",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options that a model is opened with."""
+
+    #: threads inside one operator, and operators that run at once
+    threads: int
+    inter_threads: int
+    precision: str
+    #: `torch.compile`'s mode; none is eager
+    compile: str
+    #: whether float32 may be computed with 10 bits of mantissa on a GPU
+    allow_tf32: bool
+    channels_last: bool
+    #: capture one CUDA graph and replay it
+    graphs: bool
+    #: how the model takes its inputs; `list` is one list of unbatched samples
+    call: str
+    device: str
+    #: `random`: keep the builder's random weights in place of those that the manifest names
+    weights: str = ""
+
+    def by_name(self) -> dict[str, Any]:
+        """Return the effective options by name."""
+        return asdict(self)
+
+
+def options_of(requested: Mapping[str, Any], device: str, *, has_gpu: bool) -> Options:
+    """Return the checked options; `requested` has those of a request by name.
+
+    `device` is cpu, gpu or cuda:N; `has_gpu`: PyTorch sees a GPU here. Raises BadOption.
+    """
+    check_known(requested, OPTION_NAMES)
+    place = "cuda" if device == "gpu" else device or "cpu"
+    on_gpu = place.startswith("cuda")
+    if on_gpu and not has_gpu:
+        raise BadOption("device", device, "cpu: this PyTorch sees no GPU")
+    options = Options(
+        threads=count(requested, "threads", usable_cores()),
+        inter_threads=count(requested, "inter_threads", 1),
+        precision=choice(requested, "precision", PRECISIONS, "float32"),
+        compile=choice(requested, "compile", COMPILE_MODES, "none"),
+        allow_tf32=flag(requested, "allow_tf32", default=False),
+        channels_last=flag(requested, "channels_last", default=False),
+        graphs=flag(requested, "graphs", default=False),
+        call=choice(requested, "call", CALLS, "auto"),
+        device=place,
+        weights=choice(requested, "weights", ("", "random"), ""),
+    )
+    if options.graphs and not on_gpu:
+        raise BadOption("graphs", True, "false on a CPU: there are no CUDA graphs")
+    return options

@@ -1,0 +1,307 @@
+"""PyTorch: models from a builder, TorchScript or an exported program; eager or compiled.
+
+No pickle that could run code is loaded: weights are safetensors, or a state dict read with
+`weights_only`; exported programs are checked first; TorchScript's pickles are read by its own
+reader, which runs no Python. On a GPU a predict call ends when its outputs are in the host's
+memory.
+"""
+
+import gc
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+
+from schemas.level import Level
+from schemas.manifest import Port
+from services.agent.errors import OpenFailed, PredictFailed
+from services.agent.predictors import LayerCapture, Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors.building import build
+from services.agent.predictors.naming import takes_names
+from services.agent.predictors.opening import Opening
+from services.agent.predictors.pytorch.archive import load_exported
+from services.agent.predictors.pytorch.capturing import LayerCaptures, ModelCalls
+from services.agent.predictors.pytorch.events import MODEL_CALL
+from services.agent.predictors.pytorch.feed import DTYPES, Feed
+from services.agent.predictors.pytorch.options import Options, options_of
+from services.agent.predictors.pytorch.outputs import array_of, leaves_of, single_output_name
+from services.agent.predictors.pytorch.weights import WeightWatch
+from services.agent.predictors.shapes import first_line
+
+_MAX_FEEDS = 16
+_FORMATS = {
+    ".pt2": "exported",
+    ".ts": "torchscript",
+    ".pt": "torchscript",
+    ".pth": "torchscript",
+}
+
+
+def open_model(request: OpenRequest) -> "PyTorchPredictor":
+    """Open a model. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
+    options = options_of(request.options, request.device, has_gpu=torch.cuda.is_available())
+    # These hold for the process: one worker opens one model.
+    torch.set_num_threads(options.threads)
+    if torch.get_num_interop_threads() != options.inter_threads:
+        try:
+            torch.set_num_interop_threads(options.inter_threads)
+        except RuntimeError as error:
+            # PyTorch allows this only once in a process, before its first work.
+            raise OpenFailed("pytorch", f"inter_threads: {first_line(error)}") from error
+    torch.backends.cuda.matmul.allow_tf32 = options.allow_tf32
+    torch.backends.cudnn.allow_tf32 = options.allow_tf32
+    opening, watch = Opening(request), WeightWatch(is_on=request.traces_first)
+    try:
+        module = _prepare(_load(request, watch), options, watch)
+    except OpenFailed:
+        raise
+    except Exception as error:  # builders and loaders raise what they like
+        raise OpenFailed(request.model.name, first_line(error)) from error
+    predictor = PyTorchPredictor(request, options, module)
+    opening.mark_loaded(watch.moves)
+    if all(port.shape for port in request.model.inputs):
+        predictor.settle(opening.run_first(predictor))
+    else:
+        opening.record_costs(predictor)
+    return predictor
+
+
+class PyTorchPredictor:
+    """An opened PyTorch model."""
+
+    def __init__(self, request: OpenRequest, options: Options, module: Any) -> None:
+        """Take the `module` that was loaded for a `request` and prepared by the `options`."""
+        self._request = request
+        self._options = options
+        self.module = module
+        self._device = torch.device(options.device)
+        self._names = [port.layer_name for port in request.model.outputs]
+        self._single_name = single_output_name(self._names)
+        self._call = _caller(module, request.model.inputs, options)
+        self._feeds: dict[int, Feed] = {}
+        self._graph: _CapturedGraph | None = None
+        self._captures: LayerCaptures | None = None
+        is_on_gpu = self._device.type == "cuda"
+        self.opened = Opened(
+            framework="pytorch",
+            framework_version=torch.__version__,
+            inputs=tuple(
+                TensorPlace(port.layer_name, port.shape, port.element_type)
+                for port in request.model.inputs
+            ),
+            outputs=(),
+            device="gpu" if is_on_gpu else "cpu",
+            provider=(
+                str(torch.cuda.get_device_name(self._device))
+                if is_on_gpu
+                else f"cpu ({torch.backends.cpu.get_cpu_capability()})"
+            ),
+            precision=_precision(module, options),
+            threads=torch.get_num_threads(),
+            options=options.by_name(),
+            deepest_level=Level.FRAMEWORK,
+        )
+
+    def settle(self, outputs: Tensors) -> None:
+        """Add the outputs' shapes and the GPU memory to `opened`; capture a graph if asked to."""
+        places = tuple(
+            TensorPlace(name, (-1, *array.shape[1:]), str(array.dtype))
+            for name, array in outputs.items()
+        )
+        if self._options.graphs:
+            (feed,) = self._feeds.values()
+            self._graph = _CapturedGraph(self._call, feed.moved())
+        self._feeds.clear()
+        used_bytes = torch.cuda.memory_reserved(self._device) if self._device.type == "cuda" else 0
+        self.opened = replace(self.opened, outputs=places, device_memory_bytes=used_bytes)
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch. Raises PredictFailed."""
+        return self._predict(inputs, self._graph)
+
+    def predict_directly(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch, replaying no captured graph. Raises PredictFailed."""
+        return self._predict(inputs, None)
+
+    def predict_marked(self, inputs: Tensors) -> Tensors:
+        """Predict directly, with the model's own call in a region of the profiler.
+
+        Raises PredictFailed.
+        """
+
+        def marked_call(tensors: list[torch.Tensor]) -> Any:
+            with torch.profiler.record_function(MODEL_CALL):
+                return self._call(tensors)
+
+        return self._predict(inputs, None, marked_call)
+
+    def _predict(
+        self,
+        inputs: Tensors,
+        graph: "_CapturedGraph | None",
+        call: Callable[[list[torch.Tensor]], Any] | None = None,
+    ) -> Tensors:
+        try:
+            with torch.inference_mode():
+                feed = self._feeds.get(id(inputs))
+                if feed is None:
+                    if len(self._feeds) >= _MAX_FEEDS:
+                        self._feeds.pop(next(iter(self._feeds)))
+                    feed = self._feeds[id(inputs)] = Feed(inputs, self._options)
+                model_call = call or self._call
+                answer = graph.replay(feed.tensors) if graph else model_call(feed.moved())
+                if type(answer) is torch.Tensor:
+                    return {self._single_name: array_of(answer)}
+                return leaves_of(answer, self._names)
+        except Exception as error:  # a model's own code raises what it likes
+            raise PredictFailed(first_line(error)) from error
+
+    def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
+        """Begin a capture of layers. Raises PredictFailed."""
+        if self._captures is None:
+            calls = ModelCalls(
+                self.predict,
+                self.predict_directly,
+                self.predict_marked,
+                lambda inputs: self._call(Feed(inputs, self._options).moved()),
+                lambda twin: PyTorchPredictor(self._request, self._options, twin).predict_marked,
+            )
+            self._captures = LayerCaptures(self.module, self._options, calls)
+        return self._captures.begin(warmed_with)
+
+    def close(self) -> None:
+        """Free the model, and the GPU memory that PyTorch reserved for it."""
+        self._feeds.clear()
+        if self._captures is not None:
+            self._captures.close()
+        self._graph = self._captures = None
+        del self.module, self._call
+        gc.collect()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+class _CapturedGraph:
+    """A CUDA graph of one call and the tensors it reads and writes."""
+
+    def __init__(
+        self, call: Callable[[list[torch.Tensor]], Any], tensors: Sequence[torch.Tensor]
+    ) -> None:
+        self._inputs = [tensor.clone() for tensor in tensors]
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.inference_mode(), torch.cuda.stream(stream):
+            for _ in range(3):
+                call(self._inputs)
+        torch.cuda.current_stream().wait_stream(stream)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.inference_mode(), torch.cuda.graph(self._graph):
+            self._outputs = call(self._inputs)
+
+    def replay(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """Copy the inputs in from the host, replay, and return the outputs."""
+        for graph_input, tensor in zip(self._inputs, tensors, strict=True):
+            graph_input.copy_(tensor, non_blocking=True)
+        self._graph.replay()
+        return self._outputs
+
+
+def _load(request: OpenRequest, watch: WeightWatch) -> Any:
+    """Return the request's module on the CPU. Raises OpenFailed and PyTorch's own errors."""
+    assets = request.model.model
+    if assets.builder:
+        torch.manual_seed(assets.seed)
+        module = build(request.model.name, assets.builder, assets.arguments, request.builders)
+        _load_weights(module, request, watch)
+        return module
+    form = assets.format or _FORMATS.get(request.graph_path.suffix.lower(), "")
+    if form == "torchscript":
+        return torch.jit.load(io.BytesIO(request.graph), map_location="cpu")
+    if form == "exported":
+        return load_exported(request.graph)
+    raise OpenFailed(
+        request.model.name,
+        f"format {form or request.graph_path.suffix!r} is not one of torchscript, exported, "
+        "and no builder is named",
+    )
+
+
+def _load_weights(module: Any, request: OpenRequest, watch: WeightWatch) -> None:
+    """Load the weights that the manifest names into a module. Raises OpenFailed."""
+    path = request.weights_path
+    if path is None:
+        if "random" not in (request.model.model.weights, request.options.get("weights")):
+            raise OpenFailed(
+                request.model.name,
+                "the manifest's builder needs weights_path, or `weights: random` and a seed",
+            )
+        return
+    if path.suffix == ".safetensors":
+        from safetensors.torch import load_file  # an optional dependency
+
+        state = load_file(path)
+    else:
+        try:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+        except UnpicklingError as error:
+            raise OpenFailed(
+                request.model.name,
+                f"{path.name} is a pickle of more than tensors and plain data, which may run "
+                "code; save only its state_dict, or use safetensors",
+            ) from error
+    with watch.loading(module):
+        module.load_state_dict(state.get("state_dict", state))
+
+
+def _prepare(module: Any, options: Options, watch: WeightWatch) -> Any:
+    """Return a module on its device, in the precision, layout and mode of the options."""
+    if hasattr(module, "eval") and not isinstance(module, torch.fx.GraphModule):
+        module = module.eval()
+    if options.device == "cpu":
+        module = module.to(options.device)
+    else:
+        with watch.placing(module):
+            module = module.to(options.device)
+    if options.precision != "float32":
+        module = module.to(DTYPES[options.precision])
+    if options.channels_last:
+        module = module.to(memory_format=torch.channels_last)
+    if options.compile != "none":
+        mode = None if options.compile == "default" else options.compile
+        module = torch.compile(module, mode=mode)
+    return module
+
+
+def _caller(
+    module: Any, ports: Sequence[Port], options: Options
+) -> Callable[[list[torch.Tensor]], Any]:
+    """Return a function that calls the model with its inputs in the manifest's order."""
+    names = [port.layer_name for port in ports]
+    if options.call == "list":
+        return lambda tensors: module(list(tensors[0].unbind()))
+    by_name = options.call == "keyword" or (
+        options.call == "auto" and takes_names(getattr(module, "forward", None), names)
+    )
+    if by_name:
+        return lambda tensors: module(**dict(zip(names, tensors, strict=True)))
+    return lambda tensors: module(*tensors)
+
+
+def _precision(module: Any, options: Options) -> str:
+    """Return the types that the model computes in: those of its parameters, or int8."""
+    types: Mapping[torch.dtype, None] = {}
+    if hasattr(module, "parameters"):
+        types = dict.fromkeys(parameter.dtype for parameter in module.parameters())
+    names = [str(dtype).removeprefix("torch.") for dtype in types] or [options.precision]
+    text = "+".join(sorted(names))
+    # The packed weights of a quantized module are not among its parameters.
+    parts = module.modules() if hasattr(module, "modules") else ()
+    packages = {type(part).__module__ for part in parts}
+    if any(p.startswith("torch.ao.nn.") and "quantized" in p.split(".") for p in packages):
+        return f"int8 (quantized {text})"
+    if options.allow_tf32 and options.device.startswith("cuda") and text == "float32":
+        return "float32 (tf32 allowed)"
+    return text

@@ -1,0 +1,1 @@
+"""TensorFlow: SavedModels, Keras models and frozen graphs."""

@@ -1,0 +1,105 @@
+"""Layers of a TensorFlow model that XLA runs: TensorFlow's profile of a block, by instruction."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from mlscope.tracing.clock import epoch_offset_ns, now_ns
+from services.agent.predictors import Layer, Tensors
+from services.agent.predictors.xla.layers import InstructionRun, layers_by_call
+from services.agent.predictors.xla.program import Program
+
+_FUSED_NOTE = "a layer is an XLA instruction, which may combine several of the model's operations"
+_ENVIRONMENT, _START_TIME, _INSTRUCTION = "Task Environment", "profile_start_time", "hlo_op"
+
+
+class XlaCapture:
+    """One block of predict calls with TensorFlow's profiler on."""
+
+    def __init__(
+        self,
+        program: Program,
+        predict: Callable[[Tensors], Tensors],
+        warmed_with: Sequence[Tensors],
+        scratch: Path,
+    ) -> None:
+        """Predict each batch of `warmed_with` once, uncounted, and start the profiler.
+
+        `program` describes the instructions; `predict` runs the model; the profile is written
+        into a folder of `scratch` until `close`. Raises PredictFailed.
+        """
+        self._program = program
+        self._predict = predict
+        self.notes: list[str] = [_FUSED_NOTE]
+        self._calls: list[tuple[int, int]] = []
+        for inputs in warmed_with:
+            predict(inputs)
+        self._folder = tempfile.TemporaryDirectory(dir=scratch, prefix="layers-")
+        self._began_offset_ns = epoch_offset_ns()
+        # The GPU's activities are traced by a collector; CUPTI allows one client in a process.
+        options = tf.profiler.experimental.ProfilerOptions(2, 0, 0)
+        tf.profiler.experimental.start(self._folder.name, options)
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return the outputs for one batch. Raises PredictFailed."""
+        began = now_ns()
+        outputs = self._predict(inputs)
+        self._calls.append((began, now_ns()))
+        return outputs
+
+    def close(self) -> list[list[Layer]]:
+        """Stop the profiler and return the layers of each call; no file is left behind.
+
+        Raises OSError when the profiler wrote nothing, ValueError for an incomplete profile.
+        """
+        tf.profiler.experimental.stop()
+        offset_ns = epoch_offset_ns()
+        moved_ns = abs(offset_ns - self._began_offset_ns)
+        self.notes.append(f"XLA's times are on mlscope's clock to within {moved_ns + 1000} ns")
+        try:
+            path = next(Path(self._folder.name).rglob("*.xplane.pb"), None)
+            if path is None:
+                raise OSError("TensorFlow's profiler wrote no file")
+            runs = list(instructions_in(path.read_bytes(), offset_ns))
+        finally:
+            self._folder.cleanup()
+        return layers_by_call(runs, self._calls, self._program)
+
+
+def instructions_in(profile: bytes, offset_ns: int) -> Iterator[InstructionRun]:
+    """Yield each instruction that ran, on CLOCK_MONOTONIC, where the epoch is `offset_ns`.
+
+    Raises ValueError for a profile without its start time.
+    """
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    space = xplane_pb2.XSpace.FromString(profile)
+    environment = next((plane for plane in space.planes if plane.name == _ENVIRONMENT), None)
+    if environment is None:
+        raise ValueError(f"TensorFlow's profile has no plane {_ENVIRONMENT!r}")
+    began_ns = int(_stats(environment, environment)[_START_TIME]) - offset_ns
+    line_number = 0
+    for plane in space.planes:
+        for line in plane.lines:
+            line_number += 1
+            for event in line.events:
+                name = _stats(plane, event).get(_INSTRUCTION)
+                if name:
+                    start_ns = began_ns + line.timestamp_ns + event.offset_ps // 1000
+                    yield InstructionRun(
+                        str(name), start_ns, event.duration_ps // 1000, line_number
+                    )
+
+
+def _stats(plane: Any, source: Any) -> dict[str, Any]:
+    """Return the statistics of a plane or of one of its events (`source`), by name."""
+    stats = {}
+    for stat in source.stats:
+        kind = stat.WhichOneof("value")
+        value = getattr(stat, kind) if kind else ""
+        value = plane.stat_metadata[value].name if kind == "ref_value" else value
+        stats[plane.stat_metadata[stat.metadata_id].name] = value
+    return stats

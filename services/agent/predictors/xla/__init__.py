@@ -1,0 +1,1 @@
+"""Programs that XLA compiles for JAX and TensorFlow, and their layers."""

@@ -1,0 +1,1 @@
+"""The operators of steps; `steps.OPERATOR_FACTORIES` lists them."""

@@ -1,0 +1,85 @@
+"""resize: pixels to another height and width."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mlscope.image_geometry import covering, inside, within
+from services.agent.errors import BadParameter
+from services.agent.steps.parameters import Parameters, require_pillow
+
+_METHODS = ("bilinear", "bicubic", "nearest", "area", "box", "hamming", "lanczos")
+Pixels = npt.NDArray[Any]
+
+
+def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
+    """Return (h, w, channels) -> (height, width, channels), the same element type.
+
+    Pixels are uint8 of 1, 3 or 4 channels, or float32 of any number of channels. `method` is
+    nearest, bilinear, bicubic, hamming, lanczos or box, equal to Pillow's in every bit; all but
+    nearest filter when they shrink; area is another name for box. With `antialias` false, bilinear
+    uses the four nearest pixels however much it shrinks, like TensorFlow's tf.image.resize and
+    PyTorch's interpolate: pixel centres are at halves; within 1e-4 for float32 values 0 to 255.
+
+    The size is `dimensions`. With `keep_aspect_ratio` the picture is scaled until it covers them:
+    the shorter side fits, and the longer one, rounded down to whole pixels like torchvision's
+    Resize, is left for a `crop`. With `fit` inside it is scaled until it just fits into them, for a
+    `pad` to fill. With `max_dimension` instead, the longer side gets that many pixels and the other
+    one keeps the ratio, rounded.
+    """
+    require_pillow("resize")
+    size = parameters.size(required=False)
+    longer_side = parameters.integer("max_dimension", default=0, minimum=0)
+    if (size is None) == (longer_side == 0):
+        raise BadParameter("resize", "dimensions", size, "given, or else max_dimension")
+    method = parameters.choice("method", _METHODS, "bilinear").replace("area", "box").upper()
+    is_filtered = parameters.flag("antialias", default=True)
+    if not is_filtered and method not in ("BILINEAR", "NEAREST"):
+        raise BadParameter("resize", "antialias", False, f"true with {method.lower()}")
+    keeps_ratio = parameters.flag("keep_aspect_ratio", default=False)
+    fit = parameters.choice("fit", ("cover", "inside"), "cover")
+    scaled = inside if fit == "inside" else covering
+
+    def apply(pixels: Pixels) -> Pixels:
+        sides = pixels.shape[:2]
+        if size is None:
+            new_size = within(sides, longer_side)
+        else:
+            new_size = scaled(sides, size) if keeps_ratio else size
+        if method == "BILINEAR" and not is_filtered:
+            return _interpolated(pixels, new_size)
+        return _resampled(pixels, new_size, method)
+
+    return apply
+
+
+def _interpolated(pixels: Pixels, size: tuple[int, int]) -> Pixels:
+    """Interpolate between the four nearest pixels; edges are repeated, uint8 is rounded to even."""
+    values = pixels.astype(np.float32)
+    for axis, new_side in enumerate(size):
+        last = values.shape[axis] - 1
+        position = ((np.arange(new_side) + 0.5) * ((last + 1) / new_side) - 0.5).clip(0, last)
+        low = position.astype(np.intp)
+        share = (position - low).astype(np.float32)
+        share = share.reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
+        high = np.minimum(low + 1, last)
+        values = values.take(low, axis) * (1 - share) + values.take(high, axis) * share
+    return values if pixels.dtype == np.float32 else np.rint(values).astype(pixels.dtype)
+
+
+def _resampled(pixels: Pixels, size: tuple[int, int], method: str) -> Pixels:
+    """Resample with one of Pillow's methods. Raises ValueError for other element types."""
+    from PIL import Image
+
+    resampling, pillow_size = Image.Resampling[method], (size[1], size[0])
+    if pixels.dtype == np.uint8 and pixels.shape[2] in (3, 4):
+        return np.asarray(Image.fromarray(pixels).resize(pillow_size, resampling))
+    if pixels.dtype not in (np.uint8, np.float32):
+        raise ValueError(f"resize takes uint8 or float32, not {pixels.dtype}")
+    planes = [
+        np.asarray(Image.fromarray(np.ascontiguousarray(plane)).resize(pillow_size, resampling))
+        for plane in np.moveaxis(pixels, 2, 0)
+    ]
+    return np.stack(planes, axis=2)

@@ -1,0 +1,139 @@
+"""tokenize: text to the numbers of word pieces (WordPiece)."""
+
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+
+from services.agent.errors import BadParameter
+from services.agent.steps.parameters import Parameters
+
+Text = str | bytes | Sequence[str]
+_MAX_CHARACTERS = 100
+"""A longer word is unknown, as in BERT's reference tokenizer."""
+_REQUIRED = ("[UNK]", "[CLS]", "[SEP]", "[PAD]")
+_CHINESE = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+"""Unicode's blocks of Chinese characters, as BERT counts them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The numbers of word pieces, and whether text is converted to lower case."""
+
+    numbers: Mapping[str, int]
+    lowercase: bool
+
+    @classmethod
+    def read(cls, parameters: Parameters) -> "Vocabulary":
+        """Read the parameters `vocabulary` (a file with a piece on each line) and `lowercase`.
+
+        Raises BadParameter.
+        """
+        lines = parameters.labels(("vocabulary",))
+        numbers = {piece: index for index, piece in enumerate(lines)}
+        missing = [piece for piece in _REQUIRED if piece not in numbers]
+        if missing:
+            expected = "a file with [UNK], [CLS]…"
+            raise BadParameter(parameters.operator, "vocabulary", missing[0], expected)
+        return cls(numbers, parameters.flag("lowercase", default=True))
+
+
+def tokenize(parameters: Parameters) -> Callable[[Text], npt.NDArray[np.int64]]:
+    """Return text (str, UTF-8 bytes, or a pair of texts) -> int64 (length,).
+
+    `gives` is ids (line numbers of the pieces in the file `vocabulary`, from 0), mask (1 for a
+    piece, 0 for padding) or types (0 in the first text, 1 in the second). The pieces are [CLS]
+    first [SEP] second [SEP], cut to `length` at the end of the longer text, then [PAD]. `lowercase`
+    also removes accents. Equal to BERT's BertTokenizer (basic, then greedy longest match).
+    """
+    vocabulary = Vocabulary.read(parameters)
+    numbers = vocabulary.numbers
+    length = parameters.integer("length", default=128, minimum=3)
+    gives = parameters.choice("gives", ("ids", "mask", "types"), "ids")
+
+    def apply(text: Text) -> npt.NDArray[np.int64]:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8")
+        texts = [text] if isinstance(text, str) else list(text)
+        if len(texts) not in (1, 2) or not all(isinstance(part, str) for part in texts):
+            raise ValueError("a sample must be a text or a pair of texts")
+        pieces = [pieces_of(part, vocabulary) for part in texts]
+        truncate(pieces, length - 1 - len(pieces))
+        ids, types = [numbers["[CLS]"]], [0]
+        for text_number, text_pieces in enumerate(pieces):
+            ids += [*(numbers[piece] for piece in text_pieces), numbers["[SEP]"]]
+            types += [text_number] * (len(text_pieces) + 1)
+        values = {"ids": ids, "mask": [1] * len(ids), "types": types}[gives]
+        row = np.full(length, numbers["[PAD]"] if gives == "ids" else 0, np.int64)
+        row[: len(values)] = values
+        return row
+
+    return apply
+
+
+def truncate(pieces: Sequence[list[str]], max_pieces: int) -> None:
+    """Remove pieces at the end of the longest text until there are at most `max_pieces`."""
+    while sum(map(len, pieces)) > max_pieces:
+        max(reversed(pieces), key=len).pop()
+
+
+def pieces_of(text: str, vocabulary: Vocabulary) -> list[str]:
+    """Return a text's pieces, as BERT's BertTokenizer finds them."""
+    pieces = []
+    for token in _basic_tokens(text, lowercase=vocabulary.lowercase):
+        pieces += _word_pieces(token, vocabulary.numbers)
+    return pieces
+
+
+def _word_pieces(token: str, vocabulary: Mapping[str, int]) -> list[str]:
+    """Return the longest pieces from the left; [UNK] for a token that has none."""
+    if len(token) > _MAX_CHARACTERS:
+        return ["[UNK]"]
+    pieces: list[str] = []
+    start = 0
+    while start < len(token):
+        prefix = "##" if start else ""
+        ends = range(len(token), start, -1)
+        end = next((end for end in ends if prefix + token[start:end] in vocabulary), None)
+        if end is None:
+            return ["[UNK]"]
+        pieces.append(prefix + token[start:end])
+        start = end
+    return pieces
+
+
+def _basic_tokens(text: str, *, lowercase: bool) -> Iterator[str]:
+    """Yield a text's words; punctuation marks and Chinese characters are words of their own."""
+    spaced = []
+    for character in unicodedata.normalize("NFC", text):
+        category = unicodedata.category(character)
+        if character in "\t\n\r" or category == "Zs":
+            spaced.append(" ")
+        elif character not in "\0�" and not category.startswith("C"):
+            is_chinese = any(low <= ord(character) <= high for low, high in _CHINESE)
+            spaced.append(f" {character} " if is_chinese else character)
+    for token in "".join(spaced).split():
+        plain = token
+        if lowercase:
+            decomposed = unicodedata.normalize("NFD", token.lower())
+            plain = "".join(char for char in decomposed if unicodedata.category(char) != "Mn")
+        for is_punctuation, characters in groupby(plain, key=_is_punctuation):
+            joined = "".join(characters)
+            yield from joined if is_punctuation else (joined,)
+
+
+def _is_punctuation(character: str) -> bool:
+    """Say whether Unicode calls it punctuation, or it is another visible sign of ASCII."""
+    code = ord(character)
+    if 33 <= code <= 47 or 58 <= code <= 64 or 91 <= code <= 96 or 123 <= code <= 126:
+        return True
+    return unicodedata.category(character).startswith("P")

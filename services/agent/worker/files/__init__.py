@@ -1,0 +1,1 @@
+"""Files that a session reads: datasets, samples, weights."""

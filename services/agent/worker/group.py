@@ -1,0 +1,322 @@
+"""One group of runs in a session: local runs as interleaved blocks, remote runs as queries come."""
+
+import contextlib
+import gc
+import queue
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from mlscope.load.errors import LoadError
+from mlscope.tracing.clock import now_ns
+from schemas.plan import RunPlan, WorkOrder
+from schemas.request import Blocks
+from services.agent.errors import AgentError, DeviceLost, MemoryExhausted, OpenFailed, PredictFailed
+from services.agent.link.failures import failed_before_start
+from services.agent.link.messages import (
+    IssueQuery,
+    LoadAwaited,
+    Outcome,
+    QueryAnswered,
+    ToHost,
+)
+from services.agent.predictors import LayerCapture, LayerSource
+from services.agent.predictors.shapes import first_line
+from services.agent.worker.blocks import needs_another_block, stop_caveat, stop_reason
+from services.agent.worker.cold_start import is_cold, record_opening
+from services.agent.worker.control import Control, RemoteQueries
+from services.agent.worker.device_loss import is_device_loss
+from services.agent.worker.measurement import Measurement
+from services.agent.worker.queries.inputs import received_sample
+from services.agent.worker.queries.issuing import closed_loop, is_inline, open_loop, paced
+from services.agent.worker.queries.pipeline import steps_after, steps_before
+from services.agent.worker.queries.query import Query
+from services.agent.worker.queries.streaming import (
+    OnFinished,
+    Unbounded,
+    Window,
+    run_inline,
+    run_streaming,
+)
+from services.agent.worker.recorder import HandOver
+from services.agent.worker.session import Session
+from services.agent.worker.session_opener import SessionOpener
+
+_POLL_S = 0.05
+_ONE_BLOCK = ("counters", "cold")
+"""Variants of sessions that need one block only: nobody compares their times."""
+
+Send = Callable[[ToHost], None]
+"""Sends a message to the host while a run goes on."""
+
+
+class Group:
+    """Performs the runs of one order; `hand_over` takes their batches, `send` their messages."""
+
+    def __init__(
+        self,
+        session: Session,
+        order: WorkOrder,
+        control: Control,
+        hand_over: HandOver,
+        send: Send,
+        opener: SessionOpener | None = None,
+    ) -> None:
+        self._session, self._order, self._control = session, order, control
+        self._hand_over, self._send = hand_over, send
+        self._opener = opener
+        #: whether this process can't use its device any more
+        self.has_lost_device = False
+
+    def perform(self) -> Iterator[Outcome]:
+        """Yield each run's outcome as it ends: local runs together, remote ones in their order."""
+        plans = [plan for plan in self._order.session.runs if plan.run in self._order.runs]
+        local_runs = []
+        for plan in plans:
+            try:
+                run = Measurement.of(
+                    self._session,
+                    self._order,
+                    plan,
+                    self._control,
+                    self._hand_over,
+                    self._opener,
+                )
+            except LoadError as error:
+                cause = OpenFailed(plan.scenario, str(error))
+                yield failed_before_start(self._order, plan.run, cause)
+                continue
+            run.caveats += self._session.notes
+            if is_cold(run):
+                self._perform_block(run, record_opening, 0)
+                yield self._end(run)
+            elif plan.pacing == "remote":
+                self._perform_block(run, self._run_remote_load, 0)
+                yield self._end(run)
+            else:
+                local_runs.append(run)
+        with _frozen_garbage():
+            yield from self._interleave(local_runs)
+
+    def _interleave(self, runs: Sequence[Measurement]) -> Iterator[Outcome]:
+        """Do a block of each run in turn until the stop rule holds for all of them.
+
+        Yields the outcome of a failed run at once, and those of the others at the end.
+        """
+        rule, block, began_ns, elapsed_s = self._order.subject.blocks, 0, now_ns(), 0.0
+        if self._order.session.variant in _ONE_BLOCK:
+            rule = Blocks()
+        active = list(runs)
+        while active:
+            for run in active:
+                self._perform_block(run, partial(self._run_local_load, block=block), block)
+                if run.error is not None:
+                    yield self._end(run)
+            active = [run for run in active if run.error is None]
+            block += 1
+            elapsed_s = (now_ns() - began_ns) * 1e-9
+            if not needs_another_block(rule, [run.medians for run in active], elapsed_s):
+                break
+            if block == 1:
+                # The first capture of layers imported more modules.
+                _freeze_garbage()
+        for run in active:
+            run.blocks_ended = stop_reason(rule, run.medians, elapsed_s)
+            if caveat := stop_caveat(rule, run.medians, run.blocks_ended):
+                run.caveats.append(caveat)
+            yield self._end(run)
+
+    def _perform_block(
+        self, run: Measurement, work: Callable[[Measurement], None], block: int
+    ) -> None:
+        """Do a block's work; hand over what was captured after the run's clock has stopped."""
+        capture: LayerCapture | None = None
+        try:
+            capture = self._begin_capture(run)
+            with _without_garbage_collection(), run.collectors.block(), run.deadline:
+                work(run)
+        except (AgentError, LoadError, OSError) as error:
+            run.error = error if isinstance(error, AgentError) else OpenFailed("load", str(error))
+        except MemoryError as error:
+            # Another attempt would end the same way: a final failure, and not the worker's crash.
+            batch_size = self._order.session.batch_size
+            run.error = MemoryExhausted(batch_size, str(error) or "no memory")
+        finally:
+            if capture is not None:
+                _attach_layers(run, capture)
+            run.collectors.attach(run.recorder, block)
+            run.stages.kept_outputs.settle(run.recorder)
+            run.recorder.flush()
+
+    def _begin_capture(self, run: Measurement) -> LayerCapture | None:
+        """Begin to capture a run's layers, where its level asks for that."""
+        predictor = self._session.predictor
+        if not run.captures_layers or not isinstance(predictor, LayerSource):
+            return None
+        # Where each query waits for the one before, they all use one slot.
+        is_inline_run = run.plan.pacing != "remote" and is_inline(run.load)
+        slots = self._session.slots
+        used_slots = slots[:1] if self._is_stepless or is_inline_run else slots
+        try:
+            capture = predictor.layers([slot.inputs for slot in used_slots])
+        except Exception as error:
+            raise _capture_error(error) from error
+        run.stages.predict_with(capture.predict)
+        return capture
+
+    @property
+    def _is_stepless(self) -> bool:
+        pipeline = self._session.supply.pipeline
+        return not (steps_before(pipeline) or steps_after(pipeline))
+
+    def _run_local_load(self, run: Measurement, block: int) -> None:
+        load, first_query = run.load, block * run.load.queries
+        on_finished = run.new_block()
+        check = run.deadline.check
+        if load.due_ns is not None:
+            with paced(load) as pacer:
+                self._control.call_on_stop(run.key, pacer.stop)
+                queries = open_loop(load, block, first_query, pacer, check)
+                self._run_queries(run, queries, on_finished)
+        elif is_inline(load):
+            queries = closed_loop(load, block, first_query, Unbounded(), check)
+            run_inline(queries, run.stages, self._session.slots[0], run.recorder, on_finished)
+        else:
+            window = Window(load.concurrency, check)
+            queries = closed_loop(load, block, first_query, window, check)
+
+            def leave_window(query: Query) -> None:
+                on_finished(query)
+                window.leave()
+
+            self._run_queries(run, queries, leave_window)
+        check()
+        run.end_block(block)
+
+    def _run_remote_load(self, run: Measurement) -> None:
+        """Take queries as they come until the issuer ends the load."""
+        waiting = self._control.accept_queries(run.key)
+        self._send(LoadAwaited(run.plan.run))
+        on_finished = run.new_block()
+
+        def answer(query: Query) -> None:
+            on_finished(query)
+            self._answer(run.plan, query)
+
+        self._run_queries(run, self._received_queries(run, waiting), answer)
+        run.end_block(0)
+
+    def _run_queries(
+        self, run: Measurement, queries: Iterator[Query], on_finished: OnFinished
+    ) -> None:
+        """Take queries through the stages; without steps nothing overlaps, so without threads."""
+        slots = self._session.slots
+        if self._is_stepless:
+            run_inline(queries, run.stages, slots[0], run.recorder, on_finished)
+        else:
+            check = run.deadline.check
+            run_streaming(queries, run.stages, list(slots), run.recorder, on_finished, check)
+
+    def _received_queries(self, run: Measurement, waiting: RemoteQueries) -> Iterator[Query]:
+        """Yield remote queries as they come; answer those that can't be run."""
+        while True:
+            run.deadline.check()
+            try:
+                received = waiting.get(timeout=_POLL_S)
+            except queue.Empty:
+                continue
+            if received is None:
+                run.deadline.check()
+                return
+            query = Query(
+                received.query, received.samples, received.received_ns, block=received.block
+            )
+            try:
+                query.payload = self._payload_of(received)
+            except ValueError as error:
+                query.fail(str(error))
+                self._answer(run.plan, query)
+            else:
+                yield query
+
+    def _payload_of(self, received: IssueQuery) -> Sequence[Any] | None:
+        """Return the samples that came with a query; None: the dataset's. Raises ValueError."""
+        supply, count = self._session.supply, len(self._session.supply.samples)
+        if len(received.samples) != supply.batch_size:
+            raise ValueError(f"{len(received.samples)} samples; a query has {supply.batch_size}")
+        if received.payload is None:
+            if not all(0 <= sample < count for sample in received.samples):
+                raise ValueError(f"samples are numbered 0 to {count - 1}")
+            return None
+        if supply.pipeline.code_before:
+            return list(received.payload)
+        arrays = self._session.slots[0].arrays
+        return [received_sample(body, supply.pipeline.before, arrays) for body in received.payload]
+
+    def _answer(self, plan: RunPlan, query: Query) -> None:
+        self._send(
+            QueryAnswered(
+                plan.run,
+                query.index,
+                query.status,
+                query.service_ns,
+                query.error,
+                query.failed_samples,
+            )
+        )
+
+    def _end(self, run: Measurement) -> Outcome:
+        self._control.forget(run.key)
+        outcome = run.outcome()
+        self.has_lost_device |= isinstance(run.error, DeviceLost)
+        return outcome
+
+
+def _attach_layers(run: Measurement, capture: LayerCapture) -> None:
+    """Read a block's layers; without them the run's other numbers still hold."""
+    try:
+        calls = capture.close()
+    except Exception as error:  # noqa: BLE001 - frameworks' errors share no root
+        run.caveats.append(f"the layers of a block could not be read: {first_line(error)}")
+        if run.error is None and isinstance(cause := _capture_error(error), DeviceLost):
+            run.error = cause
+    else:
+        run.attach_layers(calls)
+    run.caveats += [note for note in capture.notes if note not in run.caveats]
+
+
+def _capture_error(error: Exception) -> Exception:
+    """Return the error of a run whose framework raised this one while layers were captured."""
+    text = first_line(error)
+    if is_device_loss(text):
+        return DeviceLost(text.removeprefix("predict:").strip())
+    return error if isinstance(error, AgentError | OSError | MemoryError) else PredictFailed(text)
+
+
+@contextlib.contextmanager
+def _frozen_garbage() -> Iterator[None]:
+    """Exclude existing objects, those of frameworks and models, from the blocks' collections.
+
+    Otherwise a million objects of imports cost each block 0.15 s.
+    """
+    _freeze_garbage()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def _freeze_garbage() -> None:
+    gc.collect()
+    gc.freeze()
+
+
+@contextlib.contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Keep Python's garbage collector out of the measured time."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

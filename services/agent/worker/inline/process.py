@@ -1,0 +1,265 @@
+"""A process of inline Python as its worker holds it: started, called, watched, ended (I/O)."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlscope.tracing.application import USER_SPANS, UserSpan, now_ns
+from services.agent.collectors.nvtx.collector import RANGE_RECORDER
+from services.agent.errors import CodeFailed, CodeRaised
+from services.agent.link.allowances import InlineLimits
+from services.agent.worker.inline.child import (
+    FATAL,
+    OK,
+    RAISED,
+    STORED,
+    WANTS_ANSWER,
+    WANTS_RANGES,
+    WANTS_SPANS,
+)
+from services.agent.worker.inline.wire import FrameTooLarge, WireBroken, packed, receive, send
+
+_START_S = 60.0
+_TRACE_S = 5.0
+_MOST_TRACE_BYTES = 1 << 16
+_MOST_CALL_BYTES = 1 << 40
+_SLACK_BYTES = 4096
+_MOST_REASON_CHARACTERS = 1000
+_MOST_NAME_CHARACTERS = 200
+_MOST_LINES = 10**6
+_ROOT = Path(__file__).resolve().parents[4]
+_BOOT = (
+    "import sys; root = sys.argv[1]; sys.path.insert(0, root); "
+    "from services.agent.worker.inline.child import main; sys.path.remove(root); main(sys.argv[2:])"
+)
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """A running process, this side of its channel, and the end of its trace to read from."""
+
+    process: subprocess.Popen[bytes]
+    channel: socket.socket
+    trace_fd: int
+    #: set when the process has ended
+    has_ended: threading.Event
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.wait()
+        self.has_ended.set()
+        self.channel.close()
+        os.close(self.trace_fd)
+
+
+class InlineProcess:
+    """The process for the codes of one side of a model; called by one thread at a time.
+
+    A call that exceeds a limit ends the process; the next call starts another.
+    """
+
+    def __init__(
+        self, codes: Mapping[str, str], env: Mapping[str, Any], limits: InlineLimits
+    ) -> None:
+        self._codes, self._env, self._limits = dict(codes), dict(env), limits
+        self._child: _Child | None = None
+
+    def start(self) -> None:
+        """Start the process and define its codes, unless it runs. Raises CodeFailed."""
+        if self._child is None:
+            self._start_defined()
+
+    def _start_defined(self) -> _Child:
+        names = "/".join(self._codes)
+        child = self._child = _start_child()
+        limits = {
+            "memory_bytes": self._limits.memory_bytes,
+            "output_bytes": self._limits.output_bytes,
+            "cpu_s": self._limits.cpu_s,
+        }
+        order = {"codes": self._codes, "env": self._env, "limits": limits}
+        answer = self._exchange(child, names, order, _START_S + self._limits.timeout_s)
+        if answer[0] != OK:
+            self.close()
+            raise CodeFailed(names, _line_and_reason(answer))
+        return child
+
+    def call(self, name: str, arguments: tuple[Any, ...], *, wants_answer: bool) -> Any:
+        """Return the result of a function for `arguments`, or None unless an answer is wanted.
+
+        `name` is the manifest's field of the function. Raises CodeRaised for an error of the code,
+        CodeFailed when a limit ended it.
+        """
+        child = self._child or self._start_defined()
+        flags = WANTS_ANSWER * wants_answer + WANTS_SPANS * USER_SPANS.is_open
+        flags += WANTS_RANGES * RANGE_RECORDER.is_open
+        began_ns = now_ns()
+        call = [name, flags, *arguments]
+        answer = self._exchange(child, name, call, self._limits.timeout_s)
+        if answer[0] == RAISED:
+            raise CodeRaised(name, _line_and_reason(answer))
+        if USER_SPANS.is_open:
+            for span in spans_within_call(answer[2:3], began_ns, now_ns()):
+                USER_SPANS.add(span)
+        if RANGE_RECORDER.is_open:
+            counts = answer[4:5]
+            is_count = bool(counts) and type(counts[0]) is int and 0 <= counts[0] < _MOST_LINES
+            ranges = spans_within_call(answer[3:4], began_ns, now_ns())
+            RANGE_RECORDER.extend(ranges, counts[0] if is_count else 0)
+        return answer[1] if answer[0] == OK else None
+
+    def close(self) -> None:
+        """End the process, if it runs."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.close()
+
+    def _exchange(self, child: _Child, name: str, value: Any, timeout_s: float) -> list[Any]:
+        """Send a value and return the answer, a list that begins with a tag. Raises CodeFailed.
+
+        Raises TypeError for a value that is no data.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        most_bytes = self._limits.output_bytes + _SLACK_BYTES
+        try:
+            send(child.channel, packed(value, _MOST_CALL_BYTES), deadline_s)
+            answer = receive(child.channel, most_bytes, deadline_s)
+        except TimeoutError:
+            reason = f"took longer than {timeout_s:g} s"
+        except FrameTooLarge as error:
+            reason = f"its answer has {error}"
+        except WireBroken as error:
+            reason = self._ending(child, str(error))
+        else:
+            if isinstance(answer, list) and answer and answer[0] in (OK, STORED, RAISED, FATAL):
+                return answer
+            reason = "answered nonsense"
+        line = self._read_line(child)
+        self.close()
+        raise CodeFailed(name, f"line {line}: {reason}" if line else reason)
+
+    def _ending(self, child: _Child, wire_error: str) -> str:
+        """Return how the process ended, or what else broke the channel."""
+        try:
+            code = child.process.wait(_TRACE_S)
+        except subprocess.TimeoutExpired:
+            return wire_error
+        if code == -signal.SIGXCPU:
+            return f"used more than {self._limits.cpu_s} s of processor time"
+        if code < 0:
+            return f"its process was ended by {signal.Signals(-code).name}"
+        return f"its process ended with {code}"
+
+    def _read_line(self, child: _Child) -> int:
+        """Return the line of the code that runs or ran last, 0 where it is unknown."""
+        names = "|".join(re.escape(name) for name in self._codes)
+        pattern = re.compile(rf'File "<(?:{names})>", line (\d{{1,6}})\b')
+        with contextlib.suppress(OSError):
+            child.process.send_signal(signal.SIGUSR1)
+        text, until_s = b"", time.monotonic() + _TRACE_S
+        while len(text) < _MOST_TRACE_BYTES and time.monotonic() < until_s:
+            with contextlib.suppress(BlockingIOError):
+                piece = os.read(child.trace_fd, _MOST_TRACE_BYTES)
+                text += piece
+                if not piece:
+                    break
+                continue
+            if pattern.search(text.decode(errors="replace")) or child.process.poll() is not None:
+                break
+            time.sleep(0.01)
+        match = pattern.search(text.decode(errors="replace"))
+        return int(match[1]) if match else 0
+
+
+def spans_within_call(values: list[Any], began_ns: int, ended_ns: int) -> Iterator[UserSpan]:
+    """Yield the spans that code recorded within its call, from `began_ns` to `ended_ns`.
+
+    `values` has their rows as its only item, if any. Malformed rows, and spans outside of the call,
+    are left out.
+    """
+    rows = values[0] if values and isinstance(values[0], list) else ()
+    thread = threading.get_native_id()
+    for row in rows:
+        if not isinstance(row, list) or list(map(type, row)) != [str, int, int, dict]:
+            continue
+        name, start_ns, duration_ns, attributes = row
+        if began_ns <= start_ns and start_ns + max(duration_ns, 0) <= ended_ns:
+            own_name = name[:_MOST_NAME_CHARACTERS]
+            yield UserSpan(own_name, start_ns, max(duration_ns, -1), thread, attributes)
+
+
+def _line_and_reason(answer: list[Any]) -> str:
+    """Return `line N: reason` of an answer with an error."""
+    line, reason = (*answer[1:], 0, "")[:2]
+    text = reason[:_MOST_REASON_CHARACTERS] if isinstance(reason, str) else "gives no reason"
+    is_line = isinstance(line, int) and 0 < line < _MOST_LINES
+    return f"line {line}: {text}" if is_line else text
+
+
+def _start_child() -> _Child:
+    """Start a process that waits for its order. Raises OSError."""
+    variables = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
+    environment = {**variables, **dict.fromkeys(_ONE_THREAD, "1")}
+    has_ended = threading.Event()
+    channel, child_channel = socket.socketpair()
+    trace_fd, child_trace_fd = os.pipe()
+    os.set_blocking(trace_fd, False)
+    descriptors = (child_channel.fileno(), child_trace_fd)
+    command = [sys.executable, "-I", "-c", _BOOT, str(_ROOT), *map(str, descriptors)]
+    try:
+        process = _spawn(command, descriptors, environment, has_ended)
+    except BaseException:
+        channel.close()
+        os.close(trace_fd)
+        raise
+    finally:
+        child_channel.close()
+        os.close(child_trace_fd)
+    return _Child(process, channel, trace_fd, has_ended)
+
+
+def _spawn(
+    command: Sequence[str],
+    descriptors: Sequence[int],
+    environment: Mapping[str, str],
+    has_ended: threading.Event,
+) -> subprocess.Popen[bytes]:
+    """Start a process from a thread that waits until it `has_ended`. Raises OSError.
+
+    The kernel ends the child with the thread that started it, and callers' threads may end sooner.
+    """
+    result: Future[subprocess.Popen[bytes]] = Future()
+
+    def start_and_wait() -> None:
+        try:
+            process = subprocess.Popen(
+                command,
+                pass_fds=descriptors,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env=environment,
+            )
+        except BaseException as error:  # noqa: BLE001  # raised again where it is awaited
+            result.set_exception(error)
+            return
+        result.set_result(process)
+        has_ended.wait()
+
+    threading.Thread(target=start_and_wait, name="inline", daemon=True).start()
+    return result.result()

@@ -1,0 +1,156 @@
+"""The filter of system calls for inline Python: every call that is not named is refused.
+
+The kernel runs this classic BPF program (seccomp(2), mode 2) before each system call of the
+process and all its threads, none of which can remove it. Allowed are reading open files, memory,
+clocks, the process's own limits, opening a file for reading, and a signal to itself. Calls that
+start a process or thread fail with EAGAIN, every other one with EPERM. Numbers are those
+of <asm/unistd.h> of x86_64 and aarch64.
+"""
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+_PR_SET_NO_NEW_PRIVS = 38
+_SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC = 1, 1
+_LOAD, _AND, _IS, _RETURN = 0x20, 0x54, 0x15, 0x06
+_ALLOW, _END, _FAIL = 0x7FFF0000, 0x80000000, 0x00050000
+_ALL_BITS = 0xFFFFFFFF
+_WRITES = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
+_FLAGS_OF_FCNTL = (1, 2, 3)  # F_GETFD, F_SETFD, F_GETFL: no F_SETOWN, which would send signals
+_IOCTL_REQUESTS = (0x5401, 0x5421, 0x5450, 0x5451)  # TCGETS, FIONBIO, FIONCLEX, FIOCLEX
+
+# read write close fstat lseek mmap mprotect munmap brk; rt_sigaction rt_sigprocmask rt_sigreturn
+# sigaltstack; pread64 readv writev; faccessat faccessat2 readlinkat newfstatat statx getdents64
+# getcwd; pselect6 ppoll; sched_yield sched_getaffinity mremap madvise nanosleep clock_nanosleep;
+# getpid gettid getppid getuid getgid geteuid getegid getresuid getresgid getgroups uname; sendto
+# recvfrom; exit exit_group restart_syscall; gettimeofday clock_gettime clock_getres times
+# getrusage sysinfo getrlimit; futex set_tid_address set_robust_list rseq membarrier getcpu
+# getrandom; capget capset lead, which only give up
+_X86_64 = (
+    125,
+    126,
+    *(0, 1, 3, 5, 8, 9, 10, 11, 12, 13, 14, 15, 131, 17, 19, 20, 269, 439, 267, 262, 332, 217, 79),
+    *(270, 271, 24, 204, 25, 28, 35, 230, 39, 186, 110, 102, 104, 107, 108, 118, 120, 115, 63),
+    *(44, 45, 60, 231, 219, 96, 228, 229, 100, 98, 99, 97, 202, 218, 273, 334, 324, 309, 318),
+    *(4, 6, 7, 21, 23, 89, 201),  # stat lstat poll access select readlink time
+)
+_AARCH64 = (
+    90,
+    91,
+    *(63, 64, 57, 80, 62, 222, 226, 215, 214, 134, 135, 139, 132, 67, 65, 66, 48, 439, 78, 79, 291),
+    *(61, 17, 72, 73, 124, 123, 216, 233, 101, 115, 172, 178, 173, 174, 176, 175, 177, 148, 150),
+    *(158, 160, 206, 207, 93, 94, 128, 169, 113, 114, 153, 165, 179, 163, 98, 96, 99, 293, 283),
+    *(168, 278),
+)
+
+
+class FilterMissing(OSError):
+    """A filter of system calls for inline Python is missing on this machine."""
+
+    def __init__(self, reason: str) -> None:
+        """Say why."""
+        super().__init__(f"no inline Python without a filter of system calls (seccomp): {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A call that is allowed where an argument (numbered from 0), masked, has an allowed value."""
+
+    number: int
+    argument: int
+    allowed: Sequence[int]
+    mask: int = _ALL_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """The numbers of one architecture."""
+
+    architecture: int
+    seccomp: int
+    plain: Sequence[int]
+    #: openat, and open where it is: number and which argument its flags are
+    opening: Sequence[tuple[int, int]]
+    #: kill, tkill, tgkill
+    signals: Sequence[int]
+    fcntl: int
+    ioctl: int
+    prlimit64: int
+    #: clone, fork, vfork
+    starting: Sequence[int]
+
+
+_CLONE3 = 435
+_MACHINES = {
+    "x86_64": _Machine(
+        0xC000003E, 317, _X86_64, ((257, 2), (2, 1)), (62, 200, 234), 72, 16, 302, (56, 57, 58)
+    ),
+    "aarch64": _Machine(
+        0xC00000B7, 277, _AARCH64, ((56, 2),), (129, 130, 131), 25, 29, 261, (220,)
+    ),
+}
+
+
+def filter_calls() -> None:
+    """Put this process and all its threads under the filter. Raises FilterMissing."""
+    machine = _MACHINES.get(platform.machine())
+    if platform.system() != "Linux" or machine is None:
+        raise FilterMissing(f"{platform.system()} on {platform.machine()} has none known here")
+    program = b"".join(_program(machine, os.getpid()))
+    body = ctypes.create_string_buffer(program, len(program))
+    # struct sock_fprog: how many instructions, and where
+    program_fields = struct.pack("@HP", len(program) // 8, ctypes.addressof(body))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise FilterMissing(os.strerror(ctypes.get_errno()))
+    mode, flags = _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC
+    if libc.syscall(machine.seccomp, mode, flags, program_fields):
+        raise FilterMissing(os.strerror(ctypes.get_errno()))
+
+
+def _program(machine: _Machine, pid: int) -> Iterator[bytes]:
+    """Yield the instructions; at the start of each rule the number of the call is loaded."""
+    yield _step(_LOAD, 4)
+    yield _step(_IS, machine.architecture, 1, 0)
+    yield _step(_RETURN, _END)
+    yield _step(_LOAD, 0)
+    for number in machine.plain:
+        yield from _answer(number, _ALLOW)
+    for number in machine.starting:
+        yield from _answer(number, _FAIL | errno.EAGAIN)
+    yield from _answer(_CLONE3, _FAIL | errno.ENOSYS)  # the C library falls back to clone
+    rules = (
+        *(_Rule(number, argument, (0,), _WRITES) for number, argument in machine.opening),
+        *(_Rule(number, 0, (pid,)) for number in machine.signals),
+        _Rule(machine.fcntl, 1, _FLAGS_OF_FCNTL),
+        _Rule(machine.ioctl, 1, _IOCTL_REQUESTS),
+        _Rule(machine.prlimit64, 0, (0,)),
+    )
+    for rule in rules:
+        checks = b"".join(b"".join(_answer(value, _ALLOW)) for value in rule.allowed)
+        body = b"".join(
+            (
+                _step(_LOAD, 16 + 8 * rule.argument),
+                _step(_AND, rule.mask),
+                checks,
+                _step(_RETURN, _FAIL | errno.EPERM),
+            )
+        )
+        yield _step(_IS, rule.number, 0, len(body) // 8)
+        yield body
+    yield _step(_RETURN, _FAIL | errno.EPERM)
+
+
+def _answer(value: int, verdict: int) -> Iterator[bytes]:
+    """Return a verdict where the loaded value is this one; else continue."""
+    yield _step(_IS, value, 0, 1)
+    yield _step(_RETURN, verdict)
+
+
+def _step(code: int, operand: int, if_so: int = 0, if_not: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, if_so, if_not, operand)

@@ -1,0 +1,1 @@
+"""One query through the pipeline: inputs, stages around predict, outputs, scores."""

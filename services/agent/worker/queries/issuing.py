@@ -1,0 +1,67 @@
+"""Issues local queries: one after another, several at a time, or at their due times."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from mlscope.load.load import Load
+from mlscope.load.pacer import PacerProcess
+from mlscope.tracing.batches import ABSENT
+from mlscope.tracing.clock import now_ns
+from services.agent.worker.queries.query import Query
+
+Check = Callable[[], None]
+"""Raises Stopped or RunTimedOut when the run must end."""
+
+
+class Gate(Protocol):
+    """Limits how many queries are in flight."""
+
+    def enter(self) -> None:
+        """Wait until one more query may begin."""
+        ...
+
+
+def closed_loop(
+    load: Load, block: int, first_query: int, gate: Gate, check: Check
+) -> Iterator[Query]:
+    """Yield each query of a `load` when the `gate` lets it in.
+
+    `first_query` is the number of the `block`'s first query; `check` raises when the run must end.
+    """
+    for offset, samples in enumerate(load.sample_indices.tolist()):
+        check()
+        gate.enter()
+        yield Query(first_query + offset, samples, now_ns(), block=block)
+
+
+def open_loop(
+    load: Load, block: int, first_query: int, pacer: PacerProcess, check: Check
+) -> Iterator[Query]:
+    """Yield each query of a `load` when the `pacer`, entered but not started, issues it.
+
+    `first_query` is the number of the `block`'s first query; `check` raises when the run must end.
+    `issued_ns` is the pacer's own stamp. Due times do not move when the agent falls behind.
+    """
+    assert load.due_ns is not None
+    samples = load.sample_indices.tolist()
+    origin_ns = pacer.start()
+    for offset, issued_ns in pacer:
+        check()
+        due_ns = origin_ns + int(load.due_ns[offset])
+        yield Query(first_query + offset, samples[offset], issued_ns, due_ns, block)
+
+
+def paced(load: Load) -> AbstractContextManager[PacerProcess]:
+    """Return the pacer of an open loop; it is entered before the block."""
+    assert load.due_ns is not None
+    return PacerProcess(load.due_ns)
+
+
+def is_inline(load: Load) -> bool:
+    """Return whether at most one query is ever in flight, so that no thread is needed."""
+    return load.due_ns is None and load.concurrency == 1
+
+
+NOT_DUE = ABSENT
+"""The due time of a closed loop's queries."""

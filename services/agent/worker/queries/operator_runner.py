@@ -1,0 +1,102 @@
+"""Runs the operators of a query, each within a span, and words the failures of its samples."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlscope.datasets.truth import Truth
+from mlscope.tracing.clock import now_ns
+from mlscope.tracing.spans import NO_ATTRIBUTES
+from schemas.level import Level
+from services.agent.errors import SampleUnusable
+from services.agent.steps import Operator
+from services.agent.worker.files.samples import CachedSamples
+from services.agent.worker.queries.pipeline import PREDICT, QUERY, Pipeline
+from services.agent.worker.queries.query import Query
+from services.agent.worker.recorder import RunRecorder
+
+
+@dataclass(slots=True)
+class PredictClock:
+    """When the current predict call began (CLOCK_MONOTONIC ns); 0 outside of any."""
+
+    since_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """What a session serves queries from."""
+
+    pipeline: Pipeline
+    samples: Sequence[Any]
+    batch_size: int
+    predict_clock: PredictClock = field(default_factory=PredictClock)
+    #: the ground truth of each sample; empty for a dataset without
+    truths: Sequence[Truth | None] = ()
+    #: threads that prepare the samples of one batch
+    workers: int = 1
+
+
+class OperatorRunner:
+    """Runs the operators of one run's queries, over the samples of a `supply`.
+
+    From `level` model on, a `recorder` gets a span around each.
+    """
+
+    def __init__(self, supply: Supply, recorder: RunRecorder, level: Level) -> None:
+        pipeline = supply.pipeline
+        self._dataset_samples = supply.samples
+        self._spans = recorder.spans
+        self.traces_steps = level >= Level.MODEL
+        ports = (*pipeline.before, *pipeline.after)
+        names = (
+            QUERY,
+            PREDICT,
+            *(code.name for code in (*pipeline.code_before, *pipeline.code_after)),
+            *(step.name for port in ports for step in port.steps),
+        )
+        #: the ids of the names of its spans
+        self.name_ids = {name: recorder.spans.name_id(name) for name in names}
+
+    def sample(self, query: Query, position: int) -> Any:
+        """Return a sample that came with the query, or the dataset's. Raises DatasetError."""
+        if query.payload is not None:
+            return query.payload[position]
+        return self._dataset_samples[query.samples[position]]
+
+    def samples(self, query: Query) -> list[Any]:
+        """Return the samples of a batch as they were read, None for bad ones."""
+        places = range(len(query.samples))
+        return [None if at in query.failed else self.sample(query, at) for at in places]
+
+    def apply(self, query: Query, span: int, operator: Operator, arguments: tuple[Any, ...]) -> Any:
+        """Return an operator's result for a `query` and `arguments`; `span` is its span's id."""
+        began = now_ns()
+        try:
+            return operator.apply(*arguments)
+        finally:
+            if self.traces_steps:
+                self.record_span(query, span, operator.name, began)
+
+    def record_span(self, query: Query, span: int, name: str, began: int) -> None:
+        """Record a `query`'s span with a `name` and the id `span`, from `began` (ns) until now."""
+        duration = now_ns() - began
+        row = (span, query.first_span, Level.MODEL, self.name_ids[name], began, duration)
+        self._spans.append(
+            (*row, threading.get_native_id(), query.index, query.block, NO_ATTRIBUTES)
+        )
+
+    def failure(self, query: Query, position: int, operator: str, reason: object) -> str:
+        """Return why the sample at a `position` of a `query` has no answer.
+
+        It has the sample's number, the `operator`, the `reason`, and the sample's name where the
+        dataset has one.
+        """
+        number, samples = position, self._dataset_samples
+        sample_name = ""
+        if query.payload is None:
+            number = query.samples[position]
+            if isinstance(samples, CachedSamples) and (own_name := samples.name_of(number)):
+                sample_name = f" ({own_name})"
+        return str(SampleUnusable(number, operator, f"{reason}{sample_name}"))

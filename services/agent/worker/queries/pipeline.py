@@ -1,0 +1,123 @@
+"""Pipelines: the steps before and after a model, and how many spans a query of it has."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mlscope.manifests.ports import is_constant
+from schemas.level import Level
+from schemas.manifest import CODE_FIELDS, ModelManifest, Port, Step
+from services.agent.steps import Operator, operator_of
+from services.agent.steps.parameters import LabelReader
+
+QUERY, PREDICT = "query", "predict"
+"""The names of the spans of a query and of its predict call."""
+CODE_BEFORE, CODE_AFTER = CODE_FIELDS[:3], CODE_FIELDS[3:]
+"""A manifest's fields with inline code before and after the model, in the order they run."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortPlan:
+    """The steps of one input or output; '' names the one at the same place of the manifest."""
+
+    name: str
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """The steps of a model: `before` runs for each sample, `after` once for each query.
+
+    `before` has each input that samples supply, `after` each output whose answer is kept.
+    """
+
+    before: tuple[PortPlan, ...] = (PortPlan(""),)
+    after: tuple[PortPlan, ...] = (PortPlan(""),)
+    #: outputs in which NaN and infinite values are valid
+    allow_nan: frozenset[str] = frozenset()
+    #: names of inline code in place of steps: for each sample, and once for each query
+    code_before: tuple[str, ...] = ()
+    code_after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PortOperators:
+    """The operators of a `PortPlan`."""
+
+    name: str
+    steps: tuple[Operator, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The operators of a `StepPlan`."""
+
+    before: tuple[PortOperators, ...] = (PortOperators(""),)
+    after: tuple[PortOperators, ...] = (PortOperators(""),)
+    allow_nan: frozenset[str] = frozenset()
+    #: inline code in place of steps: for each sample, and once for each query
+    code_before: tuple[Operator, ...] = ()
+    code_after: tuple[Operator, ...] = ()
+
+
+def steps_of(model: ModelManifest) -> StepPlan:
+    """Return a model's steps.
+
+    Outputs with steps are kept; without any, the first output is. An output that another one's
+    step reads (as `boxes` reads scores) needs no steps of its own.
+    """
+    after = tuple(_plan(port) for port in model.outputs if port.steps)
+    return StepPlan(
+        tuple(_plan(port) for port in model.inputs if not is_constant(port)),
+        after or (PortPlan(""),),
+        frozenset(port.layer_name for port in model.outputs if port.allow_nan),
+        tuple(name for name in CODE_BEFORE if getattr(model, name)),
+        tuple(name for name in CODE_AFTER if getattr(model, name)),
+    )
+
+
+def pipeline_of(plan: StepPlan, labels: LabelReader) -> Pipeline:
+    """Return the operators of a plan, without its inline code; `labels` reads label files.
+
+    Raises UnknownStep, BadParameter, FileUnusable.
+    """
+
+    def operators(ports: Iterable[PortPlan]) -> tuple[PortOperators, ...]:
+        return tuple(
+            PortOperators(port.name, tuple(operator_of(step, labels) for step in port.steps))
+            for port in ports
+        )
+
+    return Pipeline(operators(plan.before), operators(plan.after), plan.allow_nan)
+
+
+def steps_in(ports: Iterable[PortPlan | PortOperators]) -> int:
+    """Return how many steps the ports have together."""
+    return sum(len(port.steps) for port in ports)
+
+
+def steps_before(pipeline: StepPlan | Pipeline) -> int:
+    """Return how many operators prepare one sample, including inline code."""
+    return len(pipeline.code_before) + steps_in(pipeline.before)
+
+
+def steps_after(pipeline: StepPlan | Pipeline) -> int:
+    """Return how many operators post-process one query, including inline code."""
+    return len(pipeline.code_after) + steps_in(pipeline.after)
+
+
+def spans_per_query(pipeline: StepPlan | Pipeline, batch_size: int, level: Level) -> int:
+    """Return how many spans a query of a pipeline has when all its samples are answered.
+
+    At `level` none 0; application 1 (the query); model and deeper 1 + `batch_size` x steps before
+    (of all inputs together) + 1 (predict) + steps after (of all outputs together). At framework and
+    deeper the layers that its runtime executes come on top. A query with a failed sample has fewer.
+    """
+    if level <= Level.NONE:
+        return 0
+    if level == Level.APPLICATION:
+        return 1
+    return 2 + batch_size * steps_before(pipeline) + steps_after(pipeline)
+
+
+def _plan(port: Port) -> PortPlan:
+    return PortPlan(port.layer_name, port.steps)

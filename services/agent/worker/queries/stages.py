@@ -1,0 +1,250 @@
+"""The stages of one query: its samples are prepared, its batch predicted, its answer finished."""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from mlscope.tracing.clock import now_ns
+from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
+from schemas.level import Level
+from services.agent.errors import CodeRaised, PredictFailed
+from services.agent.predictors import Layer, Tensors
+from services.agent.worker.files.samples import CachedSamples
+from services.agent.worker.queries.isolate_samples import (
+    UNUSABLE,
+    Retries,
+    failing_samples,
+    is_device_failure,
+)
+from services.agent.worker.queries.kept_outputs import KeptOutputs, OutputAnswers
+from services.agent.worker.queries.non_finite import (
+    are_finite,
+    failed_positions,
+    non_finite_outputs,
+)
+from services.agent.worker.queries.operator_runner import OperatorRunner, Supply
+from services.agent.worker.queries.pipeline import (
+    PREDICT,
+    QUERY,
+    PortOperators,
+    spans_per_query,
+    steps_before,
+)
+from services.agent.worker.queries.post_processing import PostProcessing
+from services.agent.worker.queries.query import Query, Slot, put_sample
+from services.agent.worker.queries.scoring import ImagePlacement
+from services.agent.worker.recorder import RunRecorder
+
+
+class Stages:
+    """The three stages of one run's queries, each called by one thread at a time except `fill`.
+
+    From level model on, a span is recorded around every operator of every query. A sample fails
+    alone where it can't be prepared, the model raises for it, or its answer can't be finished:
+    another sample takes its place, and the rest of its batch is predicted and answered. Which
+    sample it was is found by trying each alone, which is part of the query's own time; `notes`
+    counts such queries.
+    """
+
+    def __init__(
+        self,
+        supply: Supply,
+        predict: Callable[[Tensors], Tensors],
+        recorder: RunRecorder,
+        level: Level,
+        *,
+        outputs: int = 0,
+        records_queries: bool = True,
+    ) -> None:
+        pipeline, samples = supply.pipeline, supply.samples
+        self._clock = supply.predict_clock
+        self._before, self._code_before = pipeline.before, pipeline.code_before
+        self._steps_before = steps_before(pipeline)
+        #: one input, filled with samples as they are
+        self._copies_samples = len(self._before) == 1 and not self._steps_before
+        if self._copies_samples and len(samples):
+            has_files = isinstance(samples, CachedSamples)
+            self._copies_samples = not has_files and not isinstance(samples[0], dict)
+        #: the answer is the first output as it is
+        self._keeps_output = pipeline.after == (PortOperators(""),) and not pipeline.code_after
+        self._allow_nan = pipeline.allow_nan
+        self._predict = predict
+        self._recorder = recorder
+        self._level = level
+        self._spans = recorder.spans
+        self.kept_outputs = KeptOutputs(outputs, supply.truths, ImagePlacement.of(pipeline))
+        self._records_queries = records_queries
+        #: see `Supply.workers`
+        self.workers = supply.workers
+        self._runner = OperatorRunner(supply, recorder, level)
+        self._post_processing = PostProcessing(pipeline, self._runner)
+        self._spans_per_query = spans_per_query(pipeline, supply.batch_size, Level.MODEL)
+        #: query, block and predict span of each call of a capture; None: a sample tried alone
+        self._calls: list[tuple[int, int, int] | None] | None = None
+        self._retries = Retries()
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the run must know of its answers and their times."""
+        repeated = self._retries.queries + self._post_processing.retries.queries
+        if not repeated:
+            return [*self.kept_outputs.notes]
+        note = (
+            f"{repeated} queries were repeated sample by sample because a sample failed: their"
+            " latencies include that"
+        )
+        return [*self.kept_outputs.notes, note]
+
+    def prepare(self, query: Query, slot: Slot) -> None:
+        """Fill the slot with the query's samples."""
+        self.begin(query, slot)
+        self.fill(query, range(len(query.samples)))
+
+    def begin(self, query: Query, slot: Slot) -> None:
+        """Give a query its slot and its span ids."""
+        query.slot = slot
+        query.first_span = self._spans.reserve(self._spans_per_query)
+        query.started_ns = now_ns()
+
+    def fill(self, query: Query, positions: Iterable[int]) -> None:
+        """Prepare the samples at some positions of a batch; several threads may share a batch."""
+        assert query.slot is not None
+        for position in positions:
+            if self._copies_samples:
+                query.slot.arrays[0][position] = self._runner.sample(query, position)
+            else:
+                self._prepare_sample(query, query.slot, position)
+
+    def predict(self, query: Query) -> None:
+        """Predict the batch, unless none of its samples is usable."""
+        assert query.slot is not None
+        if query.unusable:
+            query.fail_samples(query.unusable)
+            if not query.is_answered:
+                return
+            query.slot.replace_samples(query.failed, len(query.samples))
+        self._clock.since_ns = began = now_ns()
+        try:
+            query.outputs = self._predict(query.slot.inputs)
+        except PredictFailed as error:
+            self._predict_isolated(query, query.slot, error)
+        self._clock.since_ns = 0
+        if self._runner.traces_steps:
+            span = query.first_span + 1 + len(query.samples) * self._steps_before
+            self._runner.record_span(query, span, PREDICT, began)
+            if self._calls is not None and query.outputs is not None:
+                self._calls.append((query.index, query.block, span))
+
+    def finish(self, query: Query) -> None:
+        """Post-process, and record the query, its root span and its predictions."""
+        answers: OutputAnswers | None = None
+        if query.outputs is not None and not self._keeps_output:
+            answers = self._post_processing.answers(query, query.outputs)
+        query.ended_ns = ended = now_ns()
+        # After the last stamp: this check is mlscope's own and no part of the answer.
+        if query.outputs is not None and not are_finite(query.outputs):
+            self._fail_non_finite(query, query.outputs)
+        if self._level >= Level.APPLICATION:
+            root, name_id = query.first_span, self._runner.name_ids[QUERY]
+            duration, thread = ended - query.issued_ns, threading.get_native_id()
+            row = (root, NO_PARENT, Level.APPLICATION, name_id, query.issued_ns, duration)
+            self._spans.append((*row, thread, query.index, query.block, NO_ATTRIBUTES))
+        if self.kept_outputs.has_room and query.outputs is not None:
+            if self._keeps_output:
+                answers = (("", next(iter(query.outputs.values()))),)
+            self.kept_outputs.keep(self._recorder, query, answers)
+        if self._records_queries:
+            self._recorder.query(query.row(), query.failed_samples)
+
+    def predict_with(self, predict: Callable[[Tensors], Tensors]) -> None:
+        """Predict the next queries with a capture, and note which query each call is of."""
+        self._predict = predict
+        self._calls = []
+
+    def attach_layers(self, calls: Sequence[Sequence[Layer]]) -> bool:
+        """Record the layers of the capture's predict calls under their predict spans.
+
+        Returns False, and records nothing, when the numbers of calls differ.
+        """
+        noted_calls, self._calls = self._calls or [], None
+        if len(noted_calls) != len(calls):
+            return False
+        for call, layers in zip(noted_calls, calls, strict=True):
+            if call is None:
+                continue
+            query, block, parent = call
+            first = self._spans.reserve(len(layers))
+            for offset, layer in enumerate(layers):
+                name = self._spans.name_id(layer.name)
+                row = (first + offset, parent, Level.FRAMEWORK, name, layer.start_ns)
+                context = (layer.duration_ns, layer.thread, query, block, layer.attributes)
+                self._spans.append((*row, *context))
+        return True
+
+    def _prepare_sample(self, query: Query, slot: Slot, position: int) -> None:
+        span = query.first_span + 1 + position * self._steps_before
+        name = "read"
+        try:
+            sample = self._runner.sample(query, position)
+            name = "batch"
+            for operator in self._code_before:
+                name = operator.name
+                sample = self._runner.apply(query, span, operator, (sample,))
+                span += 1
+            for port, array in zip(self._before, slot.arrays, strict=True):
+                value = sample[port.name] if isinstance(sample, dict) else sample
+                for operator in port.steps:
+                    name = operator.name
+                    value = self._runner.apply(query, span, operator, (value,))
+                    span += 1
+                name = "batch"
+                put_sample(array, position, value)
+        except UNUSABLE as error:
+            query.unusable[position] = self._runner.failure(query, position, name, error)
+            if isinstance(error, CodeRaised):
+                query.code_error = error
+
+    def _predict_isolated(self, query: Query, slot: Slot, error: PredictFailed) -> None:
+        """Predict a failed batch again without those of its samples that fail alone, too.
+
+        Where none or all of them do, or the device itself failed, no sample has an answer.
+        """
+        places = query.good_places
+        if len(places) < 2 or is_device_failure(error) or not self._retries.are_useful:
+            query.fail(str(error))
+            return
+
+        def try_alone(inputs: Tensors) -> None:
+            self._clock.since_ns = now_ns()
+            self._predict(inputs)
+            if self._calls is not None:
+                self._calls.append(None)  # its layers belong to no query
+
+        try:
+            failing = failing_samples(slot, places, try_alone)
+            has_cause = 0 < len(failing) < len(places)
+            self._retries.note(has_cause=has_cause)
+            if not has_cause:
+                raise error
+            reasons = {
+                place: self._runner.failure(query, place, PREDICT, cause.reason)
+                for place, cause in failing.items()
+            }
+            query.fail_samples(reasons)
+            slot.replace_samples(query.failed, len(query.samples))
+            self._clock.since_ns = now_ns()
+            query.outputs = self._predict(slot.inputs)
+        except PredictFailed as last_error:
+            query.fail(str(last_error))
+
+    def _fail_non_finite(self, query: Query, outputs: Tensors) -> None:
+        """Fail the samples with NaN or infinite outputs, except outputs where these are valid."""
+        count = len(query.samples)
+        for fault in non_finite_outputs(outputs, self._allow_nan):
+            positions = frozenset(failed_positions(fault, count))
+            if len(positions) >= count:
+                query.fail(str(fault))
+                continue
+            failed = positions - query.failed
+            query.fail_samples(
+                {at: self._runner.failure(query, at, PREDICT, fault) for at in failed}
+            )

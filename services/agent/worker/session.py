@@ -1,0 +1,315 @@
+"""One opened model in a worker: files, samples, pipeline, predictor, warm-up."""
+
+import contextlib
+import platform
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mlscope.manifests.figures import figures_of
+from mlscope.tracing.batches import Attempt
+from schemas.level import Level
+from schemas.manifest import DatasetManifest
+from schemas.plan import Subject
+from schemas.run import Conditions
+from services.agent.errors import DatasetUnusable, MemoryExhausted, PredictFailed
+from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
+from services.agent.link.fetched_file import NO_FILES, FetchedFile
+from services.agent.machine.hardware import accelerator_names, package_version, processor_name
+from services.agent.machine.noise import resident_bytes
+from services.agent.predictors import (
+    Opened,
+    OpenRequest,
+    Predictor,
+    TensorPlace,
+    predictor_named,
+)
+from services.agent.predictors.options import usable_cores
+from services.agent.predictors.verified import unverified_caveat
+from services.agent.worker.files.datasets import load_samples, truths_of
+from services.agent.worker.files.model_files import AssetFolder, ModelFiles
+from services.agent.worker.files.samples import first_readable
+from services.agent.worker.files.weights import with_weights_chosen
+from services.agent.worker.inline.inline import InlineCode, check_code, open_inline
+from services.agent.worker.open_collectors import CollectorContext, OpenCollectors, open_collectors
+from services.agent.worker.queries.inputs import inputs_of
+from services.agent.worker.queries.operator_runner import Supply
+from services.agent.worker.queries.outputs import check_outputs
+from services.agent.worker.queries.pipeline import Pipeline, pipeline_of, steps_in, steps_of
+from services.agent.worker.queries.query import Query, Slot
+from services.agent.worker.queries.stages import Stages
+from services.agent.worker.queries.streaming import SLOTS, workers_for
+from services.agent.worker.recorder import RunRecorder
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What the runs of one session share. `slots` are bound by the predictor as they are used."""
+
+    subject: Subject
+    supply: Supply
+    predictor: Predictor
+    slots: Sequence[Slot]
+    checksums: Mapping[str, str]
+    #: queries that warmed it up
+    warmup_queries: int
+    #: what a reader of its results must know
+    notes: Sequence[str] = ()
+    inline: InlineCode = field(default_factory=InlineCode)
+    #: the collectors that observed its opening, for the run that measures it
+    opening_collectors: OpenCollectors | None = None
+    #: a random id of this opening of the model
+    opened: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    @property
+    def deepest_level(self) -> Level:
+        """The deepest level at which the predictor can be traced."""
+        return self.predictor.opened.deepest_level
+
+    def busy_since_ns(self) -> int:
+        """Return when the current predict call began (CLOCK_MONOTONIC ns), 0 outside of any."""
+        return self.supply.predict_clock.since_ns
+
+    def conditions(self, seed: int | None, noise: Mapping[str, Any]) -> Conditions:
+        """Return the conditions of a run with a `seed`, and the `noise` during it."""
+        opened = self.predictor.opened
+        return Conditions(
+            framework=opened.framework,
+            framework_version=opened.framework_version,
+            device=opened.device,
+            provider=opened.provider,
+            processor="" if opened.device == "remote" else processor_name(),
+            accelerator=accelerator_names(opened.device),
+            precision=opened.precision,
+            threads=opened.threads,
+            options=dict(opened.options),
+            load_ns=opened.load_ns,
+            first_run_ns=opened.first_run_ns,
+            memory_bytes=opened.memory_bytes,
+            device_memory_bytes=opened.device_memory_bytes,
+            model_size_bytes=figures_of(self.subject.model).size_bytes,
+            prepare_threads=self.supply.workers,
+            warmup_queries=self.warmup_queries,
+            rss_bytes=resident_bytes(),
+            checksums=dict(self.checksums),
+            seed=seed,
+            opened=self.opened,
+            mlscope_version=package_version("mlscope"),
+            python_version=platform.python_version(),
+            noise=dict(noise),
+        )
+
+    def close(self) -> None:
+        """Close the predictor, and end the processes of inline code."""
+        self.inline.close()
+        self.predictor.close()
+        if self.opening_collectors is not None:
+            self.opening_collectors.close()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnvironment:
+    """Where a session is opened, and under which conditions."""
+
+    #: where it may write
+    scratch: Path
+    #: what the agent's owner allows the model
+    allowances: Allowances = DEFAULT_ALLOWANCES
+    #: whether to trace the layers of the model's first run
+    traces_first: bool = False
+    #: the context of collectors that observe the opening
+    collectors: CollectorContext | None = None
+
+
+def open_session(
+    subject: Subject,
+    batch_size: int,
+    manifests_folder: Path,
+    scratch: Path,
+    fetched: Mapping[str, FetchedFile] = NO_FILES,
+    allowances: Allowances = DEFAULT_ALLOWANCES,
+) -> Session:
+    """Open a subject at a batch size and warm it up, with a `scratch` folder to write to.
+
+    `manifests_folder`, `fetched` and `allowances` as in `open_session_in`. Raises AgentError.
+    """
+    environment = SessionEnvironment(scratch, allowances)
+    return open_session_in(environment, subject, batch_size, manifests_folder, fetched)
+
+
+def open_session_in(
+    environment: SessionEnvironment,
+    subject: Subject,
+    batch_size: int,
+    manifests_folder: Path,
+    fetched: Mapping[str, FetchedFile],
+) -> Session:
+    """Open a `subject` at a `batch_size` in an `environment` and warm it up. Raises AgentError.
+
+    Its files are in `manifests_folder`; those from elsewhere are `fetched`, by address.
+    """
+    subject = with_weights_chosen(subject)
+    check_code(subject.model, environment.allowances.inline)
+    scratch = environment.scratch
+    files = ModelFiles(AssetFolder(manifests_folder, "models"), subject.model, fetched, scratch)
+    folder = AssetFolder(manifests_folder, "datasets", fetched, scratch)
+    try:
+        return _open(subject, batch_size, files, folder, environment)
+    except MemoryError as error:
+        # Another attempt would end the same way: a final failure, and not the worker's crash.
+        raise MemoryExhausted(batch_size, str(error) or "no memory") from error
+
+
+def _open(
+    subject: Subject,
+    batch_size: int,
+    files: ModelFiles,
+    folder: AssetFolder,
+    environment: SessionEnvironment,
+) -> Session:
+    model, dataset = subject.model, subject.dataset
+    pipeline = pipeline_of(steps_of(model), files.labels)
+    samples = () if dataset.synthetic is not None else load_samples(dataset, folder)
+    request = _open_request(subject, files, batch_size, environment)
+    # A framework's profilers are there once it is imported.
+    open_model = predictor_named(subject.framework)
+    with contextlib.ExitStack() as undo:
+        observing: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        collectors: OpenCollectors | None = None
+        if environment.collectors is not None:
+            collectors = open_collectors(environment.collectors)
+            undo.callback(collectors.close)
+            observing = collectors.observe_opening()
+        with observing:
+            predictor = open_model(request)
+        undo.callback(predictor.close)
+        opened = predictor.opened
+        inputs = inputs_of(model, opened.inputs, dataset, batch_size)
+        names = [tensor.name for tensor in inputs.supplied]
+        limits = environment.allowances.inline
+        inline = open_inline(subject, batch_size, limits, names, files.further)
+        undo.callback(inline.close)
+        pipeline = replace(
+            inputs.named(pipeline), code_before=inline.before, code_after=inline.after
+        )
+        check_outputs(model, opened.outputs, pipeline)
+        if dataset.synthetic is not None:
+            _require_described(dataset, pipeline)
+            samples = load_samples(dataset, folder, inputs.supplied)
+        _require_fitting(dataset, first_readable(dataset.name, samples), inputs.supplied, pipeline)
+        slots = [inputs.slot() for _ in range(SLOTS)]
+        workers = _prepare_threads(pipeline, opened, batch_size)
+        supply = Supply(pipeline, samples, batch_size, truths=truths_of(samples), workers=workers)
+        warm_up(supply, predictor, slots, subject.warmup)
+        undo.pop_all()
+    caveat = unverified_caveat(opened.framework, opened.device)
+    return Session(
+        subject,
+        supply,
+        predictor,
+        slots,
+        checksums={**files.checksums, **folder.checksums},
+        warmup_queries=subject.warmup,
+        notes=(*subject.notes, *files.notes, *folder.notes, *([caveat] if caveat else [])),
+        inline=inline,
+        opening_collectors=collectors,
+    )
+
+
+def _prepare_threads(pipeline: Pipeline, opened: Opened, batch_size: int) -> int:
+    predicting = opened.threads if opened.device == "cpu" else 1
+    return workers_for(steps_in(pipeline.before), batch_size, usable_cores(), predicting)
+
+
+def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries: int) -> None:
+    """Run `queries` from a supply with a predictor that leave nothing behind, through each slot.
+
+    A query all of whose samples make the model raise is replaced by the next one: bad samples at
+    the front do not prevent opening. Raises PredictFailed after `_MOST_FAILED_WARMUP` such queries.
+    """
+    recorder = RunRecorder(_NO_ATTEMPT, lambda _: True)
+    stages = Stages(supply, predictor.predict, recorder, Level.NONE, records_queries=False)
+    index = failed = 0
+    while index - failed < queries:
+        first = index * supply.batch_size
+        samples = [(first + offset) % len(supply.samples) for offset in range(supply.batch_size)]
+        query, slot = Query(index, samples, 0), slots[index % len(slots)]
+        index += 1
+        stages.prepare(query, slot)
+        if len(query.unusable) == len(samples):
+            query.outputs = predictor.predict(slot.inputs)
+        else:
+            stages.predict(query)
+        stages.finish(query)
+        failed += query.outputs is None
+        if failed >= _MOST_FAILED_WARMUP:
+            raise PredictFailed(query.errors[-1].removeprefix("predict: "))
+
+
+def _open_request(
+    subject: Subject, files: ModelFiles, batch_size: int, environment: SessionEnvironment
+) -> OpenRequest:
+    has_builder = bool(subject.model.model.builder)
+    graph_path, graph = (Path(), b"") if has_builder else files.graph()
+    return OpenRequest(
+        model=subject.model,
+        graph_path=graph_path,
+        graph=graph,
+        batch_size=batch_size,
+        device=subject.device,
+        options=subject.options,
+        weights_path=files.weights(),
+        scratch=environment.scratch,
+        builders=environment.allowances.builders,
+        remote_hosts=environment.allowances.remote_hosts,
+        traces_first=environment.traces_first,
+    )
+
+
+def _require_described(dataset: DatasetManifest, pipeline: Pipeline) -> None:
+    """Require shapes of synthetic samples that steps turn into the model's tensors.
+
+    Raises DatasetUnusable.
+    """
+    synthetic = dataset.synthetic
+    for port in pipeline.before:
+        has_steps = port.steps or pipeline.code_before
+        if synthetic is None or not has_steps:
+            continue
+        if not synthetic.inputs.get(port.name, synthetic).shape:
+            reason = f"declares no shape, and the model has steps for input {port.name}"
+            raise DatasetUnusable(dataset.name, reason)
+
+
+def _require_fitting(
+    dataset: DatasetManifest, sample: Any, inputs: Sequence[TensorPlace], pipeline: Pipeline
+) -> None:
+    """Require a first sample that the model's inputs accept. Raises DatasetUnusable."""
+    if pipeline.code_before:
+        return  # only the code knows what it accepts
+    for port, tensor in zip(pipeline.before, inputs, strict=True):
+        if isinstance(sample, dict) and port.name not in sample:
+            names = ", ".join(sample)
+            raise DatasetUnusable(dataset.name, f"holds {names}, but not input {port.name}")
+        value = sample[port.name] if isinstance(sample, dict) else sample
+        if not isinstance(value, np.ndarray):
+            if not port.steps:
+                reason = "holds files, but the model has no step for them"
+                raise DatasetUnusable(dataset.name, reason)
+        elif port.steps:
+            if port.steps[0].name == "decode":
+                raise DatasetUnusable(dataset.name, "holds tensors, but the model decodes files")
+        elif value.shape != tensor.shape or value.dtype != tensor.element_type:
+            actual = f"{value.dtype}{list(value.shape)}"
+            expected = f"{tensor.element_type}{list(tensor.shape)}"
+            reason = f"holds {actual}, the model takes {expected}"
+            raise DatasetUnusable(dataset.name, reason)
+
+
+_NO_ATTEMPT = Attempt("none", "none", 0, "none")
+_MOST_FAILED_WARMUP = 8
+"""Queries that may fail while a model is warmed up."""

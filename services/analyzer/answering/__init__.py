@@ -1,0 +1,1 @@
+"""Answers to requests about stored evaluations."""

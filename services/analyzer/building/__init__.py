@@ -1,0 +1,1 @@
+"""What several analyses are built from: tables, charts, intervals, sums."""

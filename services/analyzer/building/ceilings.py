@@ -1,0 +1,114 @@
+"""A device's roof: its peak FLOP/s and memory bandwidth, from a run's conditions.
+
+Attainable throughput = min(peak, bandwidth x intensity) (Williams, Waterman and Patterson 2009);
+XSP's ideal intensity is peak / bandwidth, and memory-bound is an intensity below it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlscope.quantities import shown
+from services.analyzer.frames.evaluation import RunRow
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """Peak FLOP/s and bandwidth in bytes/s; None where neither measured nor in a datasheet."""
+
+    peak: float | None = None
+    bandwidth: float | None = None
+    #: from the device's datasheet
+    datasheet_peak: float | None = None
+    datasheet_bandwidth: float | None = None
+    #: measured, datasheet, or '' where there is none
+    kind: str = ""
+    method: str = ""
+
+    @property
+    def ideal_intensity(self) -> float | None:
+        """FLOP per byte at which the two ceilings meet."""
+        return self.peak / self.bandwidth if self.peak and self.bandwidth else None
+
+    def roof(self, intensity: float | None) -> float | None:
+        """Return the attainable FLOP/s at an `intensity` in FLOP per byte."""
+        if intensity is None or self.peak is None or self.bandwidth is None:
+            return None
+        return min(self.peak, self.bandwidth * intensity)
+
+    def is_memory_bound(self, intensity: float | None) -> bool | None:
+        """Return whether an intensity is below the ideal one; None where one of them is unknown."""
+        ideal = self.ideal_intensity
+        return None if intensity is None or ideal is None else intensity < ideal
+
+
+def ceilings_of(row: RunRow) -> Ceilings:
+    """Return the roof of a run's device: as measured, else from its datasheet."""
+    peak = _figures_of(row.conditions.get("peak_flops"))
+    bandwidth = _figures_of(row.conditions.get("memory_bandwidth"))
+    measured = _number(peak, "measured"), _number(bandwidth, "measured")
+    datasheet = _number(peak, "datasheet"), _number(bandwidth, "datasheet")
+    # Both of one kind: a measured peak over a datasheet's bandwidth is no meaningful intensity.
+    kind = "measured" if all(measured) else "datasheet" if all(datasheet) else ""
+    chosen = {"measured": measured, "datasheet": datasheet}.get(kind, (None, None))
+    methods = (str(figures["method"]) for figures in (peak, bandwidth) if figures.get("method"))
+    return Ceilings(*chosen, *datasheet, kind=kind, method="; ".join(methods))
+
+
+def roof_note(row: RunRow) -> str:
+    """Return the caveat about a run's roof; '' where the roof was measured."""
+    kind = ceilings_of(row).kind
+    if kind == "measured":
+        return ""
+    if kind:
+        return f"{row.run}: the roof comes from the datasheet; it was not measured on this machine"
+    return (
+        f"{row.run}: the peak FLOP/s and memory bandwidth of its device are unknown, so roof and "
+        "memory_bound are empty"
+    )
+
+
+def roof_sentences(rows: Iterable[RunRow]) -> list[str]:
+    """Return one sentence for each distinct roof of the runs, with the datasheet's figures."""
+    names: dict[str, list[str]] = {}
+    notes = []
+    for row in rows:
+        if sentence := _roof_sentence(row):
+            names.setdefault(sentence, []).append(row.run)
+        else:
+            notes.append(roof_note(row))
+    return [
+        *notes,
+        *(f"{', '.join(runs)}: the roof is {sentence}" for sentence, runs in names.items()),
+    ]
+
+
+def _roof_sentence(row: RunRow) -> str:
+    ceilings = ceilings_of(row)
+    if not ceilings.kind:
+        return ""
+    figures = []
+    for unit, value, datasheet in (
+        ("FLOP/s", ceilings.peak, ceilings.datasheet_peak),
+        ("B/s", ceilings.bandwidth, ceilings.datasheet_bandwidth),
+    ):
+        is_other = datasheet and datasheet != value
+        figures.append(
+            shown(value, unit) + (f" (datasheet {shown(datasheet, unit)})" if is_other else "")
+        )
+    method = f" ({ceilings.method})" if ceilings.method else ""
+    note = "" if ceilings.kind == "measured" else "; from the datasheet, not measured there"
+    return f"{' and '.join(figures)}{method}{note}"
+
+
+def _figures_of(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    return {} if value is None else {"measured": value}
+
+
+def _number(figures: Mapping[str, Any], source: str) -> float | None:
+    value = figures.get(source)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if value > 0 else None

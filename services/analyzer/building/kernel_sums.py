@@ -1,0 +1,173 @@
+"""What tables of kernels share: the columns of a sum, its runs, and its warnings."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from mlscope.load.scenarios import COLD
+from services.analyzer.building.ceilings import Ceilings, ceilings_of, roof_note
+from services.analyzer.building.stacks import SERIALISED, Stack, stacks_of, stacks_with_serialised
+from services.analyzer.building.table import (
+    bool_column,
+    estimate_columns,
+    float_column,
+    int_column,
+    trace_warnings,
+)
+from services.analyzer.frames.evaluation import Frames, Run
+from services.analyzer.frames.kernels import (
+    CountedKernels,
+    kernels_of,
+    layer_names,
+    sums,
+    with_counters,
+)
+from services.analyzer.frames.layers import predict_ns
+
+NO_KERNELS = "No kernels: no run at level system traced a GPU."
+COLD_KERNELS = "Kernels were traced only in cold starts; their layers are in cold_layers."
+NO_COUNTERS = "No run at level hardware has counters of kernels."
+
+MOST_UNATTRIBUTED = 0.005
+"""The share of kernel time without a layer above which a caveat reports it."""
+
+COUNTER_COLUMNS = (
+    float_column("flops", "Floating-point operations per query; a multiply-add is 2.", "FLOP"),
+    float_column("dram_read_bytes", "Bytes read from DRAM per query.", "By"),
+    float_column("dram_write_bytes", "Bytes written to DRAM per query.", "By"),
+    float_column("occupancy", "Achieved occupancy, weighted by kernel time.", "%"),
+    float_column("counted", "Share of the kernel time whose kernels have all counters.", "1"),
+    float_column(
+        "intensity",
+        "Arithmetic intensity: FLOP per byte read or written; null without bytes.",
+        "FLOP/By",
+    ),
+    float_column("throughput", "Arithmetic throughput: FLOP per second of kernel time.", "FLOP/s"),
+    float_column("roof", "Attainable throughput of the device at this intensity.", "FLOP/s"),
+    bool_column(
+        "memory_bound", "Whether the intensity is below the ideal one; null where unknown."
+    ),
+)
+
+SUM_COLUMNS = (
+    int_column("queries", "Queries measured."),
+    float_column("calls", "Kernels per query.", "1"),
+    *estimate_columns("time", "Trimmed mean of the summed kernel time per query."),
+    *COUNTER_COLUMNS,
+)
+"""The columns of `sums`, which follow those that name a group of kernels."""
+
+
+@dataclass(frozen=True)
+class TracedStack:
+    """A stack with kernels: its run at level system, with counters and the roof of its device."""
+
+    stack: Stack
+    run: Run
+
+    @property
+    def counted(self) -> CountedKernels:
+        """Its kernels with their counters; computed once a run."""
+        return self.run.cache.get(
+            "counted kernels", lambda: with_counters(self.run, self.stack.counted)
+        )
+
+    @property
+    def ceilings(self) -> Ceilings:
+        """The roof of its device."""
+        return ceilings_of(self.run.row)
+
+    @cached_property
+    def names(self) -> dict[int | None, str]:
+        """Names of the layers by index, of the stack's run at level framework too."""
+        layered = self.stack.layered
+        return (layer_names(layered) if layered else {}) | layer_names(self.run)
+
+    @property
+    def model(self) -> Run | None:
+        """The run whose predict counts; None for a replay, whose times are no latencies."""
+        return None if self.stack.is_replay else self.stack.model
+
+    @property
+    def model_ns(self) -> float | None:
+        """Trimmed mean of predict (ns) in `model`."""
+        return predict_ns(self.model) if self.model else None
+
+    def sums(self, *by: str) -> list[dict[str, Any]]:
+        """Return the sums of its kernels (`frames.kernels.sums`); computed once a run and `by`."""
+        return self.run.cache.get(
+            ("kernel sums", by), lambda: sums(self.counted.kernels, by, self.ceilings)
+        )
+
+
+REPLAY_ALONE = "The only run with kernels is a replay for counters, which has no latencies."
+
+
+def without_replays(traced: Sequence[TracedStack]) -> list[TracedStack]:
+    """Return the stacks whose kernels ran in ordinary queries, not in a replay for counters."""
+    return [stack for stack in traced if not stack.stack.is_replay]
+
+
+def no_kernels(frames: Frames) -> str:
+    """Return why a table of kernels is empty: only cold starts have kernels, or no run has."""
+    cold = (run for run in frames.measured if run.row.variant == COLD)
+    return COLD_KERNELS if any(kernels_of(run).height for run in cold) else NO_KERNELS
+
+
+def traced_stacks(frames: Frames) -> list[TracedStack]:
+    """Return the plain stacks that have kernels."""
+    return _with_kernels(stacks_of(frames))
+
+
+def traced_with_serialised(frames: Frames) -> list[TracedStack]:
+    """Return the plain stacks that have kernels, followed by the serialised ones."""
+    return _with_kernels(stacks_with_serialised(frames))
+
+
+def _with_kernels(stacks: Iterable[Stack]) -> list[TracedStack]:
+    return [TracedStack(stack, stack.traced) for stack in stacks if stack.traced is not None]
+
+
+def verdict_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows that a verdict is about: of the first serialised run, else of the first run.
+
+    A layer's own time compares with its kernel time only where each launch is waited for.
+    """
+    first = next((row for row in rows if row["variant"] == SERIALISED), rows[0])
+    return [row for row in rows if row["run"] == first["run"]]
+
+
+def run_label(row: dict[str, Any]) -> str:
+    """Return the name of a row's run for a verdict, with its variant."""
+    return f"{row['run']}, {row['variant']}" if row["variant"] else str(row["run"])
+
+
+def kernel_warnings(frames: Frames, traced: Sequence[TracedStack]) -> list[str]:
+    """Return the caveats of sums of kernels: `trace_warnings`, and those of the traced stacks."""
+    warnings = trace_warnings(frames)
+    for stack in traced:
+        warnings += [*replay_notes(stack), *stack.counted.notes, *unattributed_notes(stack)]
+        if stack.counted.has_counters and (note := roof_note(stack.run.row)):
+            warnings.append(note)
+    return warnings
+
+
+def replay_notes(traced: TracedStack) -> Iterator[str]:
+    """Yield a caveat where the times are those of a replay for counters."""
+    if traced.stack.is_replay:
+        yield f"{traced.run.row.run}: a replay for counters: its kernel times are not latencies"
+
+
+def unattributed_notes(traced: TracedStack) -> Iterator[str]:
+    """Yield the share of kernel time without a known layer, if above `MOST_UNATTRIBUTED`."""
+    share = traced.run.unattributed_share
+    if share > MOST_UNATTRIBUTED:
+        yield f"{traced.run.row.run}: {share:.2%} of the kernel time belongs to no known layer"
+
+
+def without_counters(traced: Sequence[TracedStack]) -> str:
+    """Return the end of a verdict where kernels have times but no counters, else ''."""
+    if any(stack.counted.has_counters for stack in traced):
+        return ""
+    return " No run at level hardware counted their operations and bytes."

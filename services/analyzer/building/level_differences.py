@@ -1,0 +1,78 @@
+"""Differences between runs of two trace levels, block by block, and whether they hold.
+
+Blocks of the runs interleave, so the difference is that of paired blocks (XSP III-C). It does not
+hold where records were dropped, where the deeper run was certainly faster, or where a part of a
+query certainly costs more than the whole. "Certainly" is by intervals at 95 %.
+"""
+
+import numpy as np
+import polars as pl
+
+from mlscope.statistics import Interval, blocks_interval, percentile_interval
+from services.analyzer.frames.evaluation import OPERATOR_LEVEL, PREDICT, Run
+
+UNTIMED = ("counters", "cold")
+"""Variants of runs without comparable times: profilers replay in them, or models are opened."""
+BEYOND_WHOLE = "it costs more in the part than in the whole: the levels disagree"
+
+
+def predict_times(run: Run) -> pl.DataFrame:
+    """Return query, block and ns of predict in each answered query."""
+    return query_times(run.spans_at(OPERATOR_LEVEL).filter(pl.col("name") == PREDICT))
+
+
+def query_times(spans: pl.DataFrame) -> pl.DataFrame:
+    """Return the summed time of spans in each query: query, block, ns."""
+    return spans.group_by("query", "block").agg(pl.col("duration_ns").sum().alias("ns"))
+
+
+def paired_blocks(shallower: pl.DataFrame, deeper: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Return the medians of ns in blocks that both runs have: block, less, more, change.
+
+    `shallower` and `deeper` have query, block and ns, and the further columns `by`, which group
+    the result too. `change` is more - less.
+    """
+    medians = [
+        times.group_by(*by, "block").agg(pl.col("ns").median().alias(name))
+        for times, name in ((shallower, "less"), (deeper, "more"))
+    ]
+    both = medians[0].join(medians[1], on=[*by, "block"]).sort(*by, "block")
+    return both.with_columns((pl.col("more") - pl.col("less")).alias("change"))
+
+
+def level_difference(
+    blocks: pl.DataFrame, shallower: pl.DataFrame, deeper: pl.DataFrame
+) -> tuple[float, Interval]:
+    """Return by how much ns is longer in the deeper run: the mean over `blocks`, and its interval.
+
+    `blocks` are those of `paired_blocks`; with several, the interval is Student's t over blocks.
+    With one block it is the difference of the medians of the `shallower` and `deeper` ns, and its
+    interval spans the ends of both medians' intervals.
+    """
+    if blocks.height > 1:
+        changes = blocks["change"].to_numpy()
+        return float(np.mean(changes)), blocks_interval(changes)
+    less, more = shallower["ns"].to_numpy(), deeper["ns"].to_numpy()
+    of_less, of_more = percentile_interval(less, 0.5), percentile_interval(more, 0.5)
+    low = high = None
+    if of_more.low is not None and of_less.high is not None:
+        low = of_more.low - of_less.high
+    if of_more.high is not None and of_less.low is not None:
+        high = of_more.high - of_less.low
+    value = float(np.median(more) - np.median(less))
+    return value, Interval(low, high, 0.95, "ends of both medians' intervals")
+
+
+def invalid_reason(runs: tuple[Run, ...], interval: Interval) -> str:
+    """Return why a difference of runs does not hold, '' where it does."""
+    incomplete = [run.row.run for run in runs if run.row.dropped_records or run.row.dropped_batches]
+    if incomplete:
+        return f"records were dropped in {', '.join(incomplete)}"
+    if interval.high is not None and interval.high < 0:
+        return "the deeper run was certainly faster: the levels disagree"
+    return ""
+
+
+def is_beyond(low: float | None, most: float | None) -> bool:
+    """Return whether a part's cost, at least `low`, is above the `most` that its whole may cost."""
+    return low is not None and most is not None and low > max(most, 0.0)

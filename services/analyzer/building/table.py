@@ -1,0 +1,241 @@
+"""Tables from rows: typed columns, estimates with their intervals, warnings and verdicts."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mlscope.counts import many, verb
+from mlscope.statistics import (
+    Interval,
+    Resampling,
+    percentile,
+    percentile_interval,
+    trimmed_mean,
+    trimmed_mean_interval,
+)
+from schemas.analysis import Column, Table
+from schemas.level import Level
+from schemas.run import QUERIES_GUESSED
+from services.analyzer.building.noise import noise_of
+from services.analyzer.frames.evaluation import Frames, RunRow
+
+Values = npt.ArrayLike
+Row = Mapping[str, Any]
+
+
+def resampling(count: int) -> Resampling:
+    """Return how `count` values are resampled: fewer times for many values, to bound the time."""
+    return Resampling(resamples=500 if count <= 1000 else 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A table's name, title and columns, the source of its formula, and the function computing it.
+
+    `id` is its number in the XSP papers; `chart` its Vega-Lite specification, whose fields are
+    columns.
+    """
+
+    name: str
+    title: str
+    source: str
+    columns: tuple[Column, ...]
+    compute: Callable[[Frames], Table]
+    id: str = ""
+    chart: Mapping[str, Any] | None = None
+
+
+class Described(Protocol):
+    """The description of a table: an analysis, or a comparison of evaluations."""
+
+    @property
+    def name(self) -> str:
+        """Its name, unique among the tables."""
+
+    @property
+    def title(self) -> str:
+        """Its title for people."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Its columns."""
+
+    @property
+    def id(self) -> str:
+        """Its number in the XSP papers, '' without one."""
+
+    @property
+    def chart(self) -> Mapping[str, Any] | None:
+        """Its Vega-Lite specification, None without a chart."""
+
+
+def text_column(name: str, description: str) -> Column:
+    """Return a text column."""
+    return Column(name=name, type="text", description=description)
+
+
+def int_column(name: str, description: str, unit: str = "1") -> Column:
+    """Return a column of integers in `unit` (UCUM; "1" for a count)."""
+    return Column(name=name, type="int", unit=unit, description=description)
+
+
+def float_column(name: str, description: str, unit: str = "ns") -> Column:
+    """Return a column of floating-point numbers in `unit` (UCUM; "1" for a ratio)."""
+    return Column(name=name, type="float", unit=unit, description=description)
+
+
+def bool_column(name: str, description: str) -> Column:
+    """Return a column of booleans."""
+    return Column(name=name, type="bool", description=description)
+
+
+def estimate_columns(
+    name: str, description: str, unit: str = "ns"
+) -> tuple[Column, Column, Column]:
+    """Return the columns `name`, `name`_low and `name`_high: an estimate and its 95 % interval.
+
+    `description` is that of the estimate; all three are in `unit`.
+    """
+    return (
+        float_column(name, description, unit),
+        float_column(f"{name}_low", f"Lower end of its 95 % interval ({name}).", unit),
+        float_column(f"{name}_high", f"Upper end of its 95 % interval ({name}).", unit),
+    )
+
+
+RUN_COLUMNS = (
+    text_column("run", "Name of the run."),
+    text_column("scenario", "The scenario: how queries arrived."),
+    int_column("batch_size", "Samples per query."),
+    text_column("level", "The deepest trace level of the run."),
+)
+"""The first columns of every table with a row a run."""
+
+
+def run_cells(row: RunRow) -> dict[str, Any]:
+    """Return the cells of `RUN_COLUMNS`."""
+    return {
+        "run": row.run,
+        "scenario": row.scenario,
+        "batch_size": row.batch_size,
+        "level": row.level_name,
+    }
+
+
+def with_interval(name: str, value: float | None, interval: Interval | None) -> dict[str, Any]:
+    """Return the three cells of an estimate `name`: its `value` and the ends of its `interval`."""
+    return {
+        name: value,
+        f"{name}_low": interval.low if interval else None,
+        f"{name}_high": interval.high if interval else None,
+    }
+
+
+def trimmed_cells(name: str, values: Any) -> dict[str, Any]:
+    """Return the cells of the trimmed mean (20 % off each end) of values, with its interval."""
+    if len(values) == 0:
+        return with_interval(name, None, None)
+    interval = trimmed_mean_interval(values, resampling=resampling(len(values)))
+    return with_interval(name, trimmed_mean(values), interval)
+
+
+def percentile_cells(name: str, values: Any, p: float) -> dict[str, Any]:
+    """Return the cells of the `p` (0 to 1) quantile of `values`, by nearest rank, as `name`.
+
+    Its interval is that of order statistics. The median of an even count is the mean of the two
+    middle values.
+    """
+    if len(values) == 0:
+        return with_interval(name, None, None)
+    value = float(np.median(values)) if p == 0.5 else percentile(values, p)
+    return with_interval(name, value, percentile_interval(values, p))
+
+
+def share(part: float | None, total: float | None) -> float | None:
+    """Return part / total; None where one is unknown or the total is 0."""
+    return part / total if part is not None and total else None
+
+
+def ranked_by_time(rows: Iterable[Row], name: str) -> list[dict[str, Any]]:
+    """Return rows with a share of the summed `time` as column `name`, longest time first.
+
+    The shares of a run's rows add up to 1: they are shares of the traced time.
+    """
+    falling = sorted(rows, key=lambda row: -row["time"])
+    total = sum(row["time"] for row in falling)
+    return [{**row, name: share(row["time"], total)} for row in falling]
+
+
+def run_warnings(frames: Frames) -> list[str]:
+    """Return what weakens the figures: rows not read, early ends, lost batches, noise."""
+    warnings = list(frames.caveats)
+    for row in frames.runs:
+        guessed = (note for note in row.caveats if note.startswith(QUERIES_GUESSED))
+        warnings += [f"{row.run}: {note}" for note in guessed]
+        if row.end != "completed":
+            warnings.append(f"{row.run} ended {row.end}: its figures cover only the stored rows")
+        if row.dropped_batches:
+            batches = many(row.dropped_batches, "batch")
+            was = verb(row.dropped_batches, "was", "were")
+            warnings.append(f"{row.run}: {batches} {was} lost at the agent")
+    noise = (f"{run.row.run}: {note}" for run in frames.measured for note in noise_of(run))
+    return [*warnings, *noise]
+
+
+def trace_warnings(frames: Frames) -> list[str]:
+    """Return `run_warnings`, and which runs were traced less deeply than requested.
+
+    Hardware counters have runs of their own: with those, a run traced to level system is complete.
+    """
+    is_counted = any(row.variant == "counters" and row.end == "completed" for row in frames.runs)
+    shallow = []
+    for row in frames.runs:
+        is_complete = is_counted and row.level_asked == Level.FULL and row.level == Level.SYSTEM
+        if row.level_note and row.variant != "counters" and not is_complete:
+            shallow.append(f"{row.run}: {row.level_note}")
+    return [*run_warnings(frames), *shallow]
+
+
+def make_table(
+    analysis: Described, rows: Iterable[Row], verdict: str, caveats: Sequence[str] = ()
+) -> Table:
+    """Return a table with the name, title, columns and chart of its `analysis`.
+
+    Each of `rows` has exactly the columns of the analysis; repeated `caveats` appear once.
+    """
+    names = [column.name for column in analysis.columns]
+    tuples = []
+    for row in rows:
+        assert row.keys() == set(names), f"{analysis.name}: {row.keys() ^ set(names)}"
+        tuples.append(tuple(row[name] for name in names))
+    return Table(
+        name=analysis.name,
+        title=analysis.title,
+        columns=analysis.columns,
+        rows=tuple(tuples),
+        verdict=verdict,
+        caveats=tuple(dict.fromkeys(caveats)),
+        id=analysis.id,
+        chart=dict(analysis.chart) if analysis.chart else None,
+    )
+
+
+def format_time(value_ns: float | None) -> str:
+    """Return a time for a sentence: three significant digits, in the unit that tables show."""
+    if value_ns is None:
+        return "no time"
+    size = abs(value_ns)
+    units = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+    scale, unit = next(
+        (scale_and_unit for scale_and_unit in units if size >= 0.9995 * scale_and_unit[0]),
+        (1.0, "ns"),
+    )
+    return f"{value_ns / scale:.3g} {unit}"
+
+
+def format_share(value: float | None) -> str:
+    """Return a share for a sentence, in percent."""
+    return "an unknown share" if value is None else f"{value:.1%}"

@@ -1,0 +1,35 @@
+"""Comparisons of several evaluations, one a file: pure functions from their tables to a table.
+
+Owns: what is compared between evaluations, and when they are too different to compare. Knows: the
+tables' columns. Does not know: rows of the database, runs' spans.
+"""
+
+from services.analyzer.comparisons.accuracy import COMPARISON as ACCURACY
+from services.analyzer.comparisons.choice import COMPARISON as CHOICE
+from services.analyzer.comparisons.cost import COMPARISON as COST
+from services.analyzer.comparisons.regressions import COMPARISON as REGRESSIONS
+from services.analyzer.comparisons.source import Comparison
+from services.analyzer.comparisons.speedup import COMPARISON as SPEEDUP
+from services.analyzer.comparisons.systems import COMPARISON as SYSTEMS
+from services.analyzer.comparisons.throughput import COMPARISON as THROUGHPUT
+
+COMPARISONS: tuple[Comparison, ...] = (
+    THROUGHPUT,
+    SPEEDUP,
+    SYSTEMS,
+    ACCURACY,
+    COST,
+    CHOICE,
+    REGRESSIONS,
+)
+"""Every comparison, in the order of a report."""
+
+TABLES_READ = (
+    "conditions",
+    "latency",
+    "blocks",
+    "device_conditions",
+    "optimal_batch",
+    "accuracy",
+)
+"""The tables that comparisons read."""

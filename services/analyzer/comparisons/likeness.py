@@ -1,0 +1,113 @@
+"""Whether runs of two evaluations have like conditions: which must be equal, and how nearly."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+
+from services.analyzer.building.noise import MOST_THROTTLED
+from services.analyzer.comparisons.source import Cells, Source
+from services.analyzer.tables.device_conditions import SM_CLOCK, THROTTLED
+
+EQUAL_CONDITIONS = (
+    "device",
+    "provider",
+    "precision",
+    "threads",
+    "options",
+    "pacing",
+    "dataset",
+    "seed",
+)
+"""Conditions that must be equal, as must the model's name; the versions of the model, the
+framework, mlscope and Python may differ."""
+MACHINE_CONDITIONS = {"cores": "cores", "cpu_governor": "CPU governor"}
+"""Machine conditions in a run's noise, with their names; equal where both runs have them."""
+HARDWARE_CONDITIONS = {"processor": "processor", "accelerator": "GPU model"}
+"""Hardware conditions of a run, with their names; equal where both runs have them."""
+MOST_GPU_CLOCK_CHANGE = 0.05
+"""The most by which median SM clocks of two runs may differ, as a share."""
+MOST_CPU_CLOCK_CHANGE = 0.10
+"""The share by which CPU clocks, read once at a run's end, may differ without a caveat."""
+
+
+def differing_conditions(first: Source, second: Source, old: Cells, new: Cells) -> list[str]:
+    """Return the names of conditions that differ but must be equal.
+
+    `old` is a row of latency of `first`, `new` one of `second`.
+    """
+    before, after = (s.conditions.get(r["run"], {}) for s, r in ((first, old), (second, new)))
+    model, other_model = (str(run.get("model") or "").rpartition(":")[0] for run in (before, after))
+    names = ["model"] if model != other_model else []
+    parameters, other_parameters = (
+        json.loads(run.get("parameters") or "{}") for run in (before, after)
+    )
+    names += [
+        f"parameter {name}"
+        for name in sorted(parameters.keys() | other_parameters.keys())
+        if parameters.get(name) != other_parameters.get(name)
+    ]
+    names += [name for name in EQUAL_CONDITIONS if before.get(name) != after.get(name)]
+    names += _differing(HARDWARE_CONDITIONS, before, after)
+    names += _differing(MACHINE_CONDITIONS, _noise(before), _noise(after))
+    names += _differing_gpu_conditions(_sampled(first, old), _sampled(second, new))
+    for row, run in ((old, before), (new, after)):
+        if run and run.get("end") != "completed":
+            names.append(f"end of {row['run']}")
+    return names
+
+
+def cpu_clock_caveat(first: Source, second: Source, old: Cells, new: Cells) -> str:
+    """Return a caveat where the CPU clocks of two runs differ; '' where equal or unknown.
+
+    `old` is a row of latency of `first`, `new` one of `second`.
+    """
+    before, after = (
+        _noise(source.conditions.get(row["run"], {})).get("cpu_khz") or 0
+        for source, row in ((first, old), (second, new))
+    )
+    if not before or not after or abs(after / before - 1.0) <= MOST_CPU_CLOCK_CHANGE:
+        return ""
+    clocks = f"{before / 1e6:.2f} and {after / 1e6:.2f} GHz"
+    return f"{old['run']}, {new['run']}: at their ends the processor's clock was {clocks}"
+
+
+def _differing(names: Mapping[str, str], before: Cells, after: Cells) -> list[str]:
+    """Return the names of conditions that both runs have, with different values."""
+    both = {key: (before.get(key), after.get(key)) for key in names}
+    return [
+        names[key]
+        for key, (old, new) in both.items()
+        if old not in (None, "") and new not in (None, "") and old != new
+    ]
+
+
+def _noise(conditions: Cells) -> Cells:
+    value = json.loads(conditions.get("noise") or "{}")
+    return value if isinstance(value, dict) else {}
+
+
+def _sampled(source: Source, row: Cells) -> list[Cells]:
+    """Return the samples of a run's GPU, else those of interleaved runs that were traced deeper."""
+    load = ("agent", "scenario", "batch_size")
+    of_load = [
+        sampled
+        for sampled in source.rows("device_conditions")
+        if not sampled["variant"] and all(sampled[name] == row[name] for name in load)
+    ]
+    return [sampled for sampled in of_load if sampled["run"] == row["run"]] or of_load
+
+
+def _differing_gpu_conditions(before: Sequence[Cells], after: Sequence[Cells]) -> Iterator[str]:
+    """Yield the GPU conditions that differ, where both evaluations sampled them."""
+    clocks = [
+        [row["median"] for row in rows if row["what"] == SM_CLOCK] for rows in (before, after)
+    ]
+    if all(clocks):
+        old, new = (median(values) for values in clocks)
+        if old and abs(new / old - 1.0) > MOST_GPU_CLOCK_CHANGE:
+            yield "GPU clock"
+    shares = [
+        [row["share"] for row in rows if row["what"] == THROTTLED] for rows in (before, after)
+    ]
+    if all(shares) and len({max(values) > MOST_THROTTLED for values in shares}) > 1:
+        yield "throttling"

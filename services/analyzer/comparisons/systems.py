@@ -1,0 +1,128 @@
+"""A model across systems and frameworks, normalised to the first evaluation."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from mlscope.quantities import number
+from schemas.analysis import Table
+from services.analyzer.building.charts import bars
+from services.analyzer.building.table import (
+    bool_column,
+    estimate_columns,
+    float_column,
+    int_column,
+    make_table,
+    share,
+    text_column,
+)
+from services.analyzer.comparisons.source import (
+    PLACE_COLUMNS,
+    Cells,
+    Comparison,
+    Source,
+    Terms,
+    rates,
+)
+
+_SCENARIO = "scenario"
+
+
+def systems(sources: Sequence[Source], _: Terms) -> Table:
+    """Return a row for each evaluation and agent: online latency and best throughput.
+
+    Both are also relative to the first row.
+    """
+    rows = [row for source in sources for row in _rows(source)]
+    if not rows:
+        return make_table(COMPARISON, [], "No evaluation measured latency in a closed loop.")
+    base = rows[0]
+    fastest = min(rows, key=lambda row: row["latency"])
+    most_throughput = max(rows, key=lambda row: row["samples_per_s"])
+    names = _names(rows)
+    parts = []
+    for title, row, amount in (
+        ("Lowest latency", fastest, "latency"),
+        ("highest throughput", most_throughput, "samples_per_s"),
+    ):
+        ratio = share(row[amount], base[amount])
+        times = (
+            "" if row is base or ratio is None else f", {number(ratio, 3)} times that of {names[0]}"
+        )
+        parts.append(f"{title}: {names[rows.index(row)]}{times}")
+    cells = [
+        {
+            **{name: cell for name, cell in row.items() if name != _SCENARIO},
+            "relative_latency": share(row["latency"], base["latency"]),
+            "relative_throughput": share(row["samples_per_s"], base["samples_per_s"]),
+            "is_base": row is base,
+        }
+        for row in rows
+    ]
+    models = sorted({row["model"].rpartition(":")[0] or row["model"] for row in rows})
+    scenarios = sorted({row[_SCENARIO] for row in rows})
+    sizes = sorted({row["batch_size"] for row in rows})
+    notes = [f"models differ: {', '.join(models)}"] if len(models) > 1 else []
+    if len(scenarios) > 1:
+        notes.append(
+            f"scenarios differ: {', '.join(scenarios)}: their latencies do not compare, since "
+            "queries that overlap wait for each other"
+        )
+    if len(sizes) > 1:
+        notes.append(f"latencies are those of queries of batch sizes {', '.join(map(str, sizes))}")
+    return make_table(COMPARISON, cells, f"{'; '.join(parts)}.", notes)
+
+
+def _names(rows: Sequence[Cells]) -> list[str]:
+    """Return distinct names of the rows: system, with model and evaluation where these differ."""
+    names = [f"{row['agent']} ({row['framework'] or row['evaluation']})" for row in rows]
+    if len({row["model"] for row in rows}) > 1:
+        pairs = zip(rows, names, strict=True)
+        names = [f"{row['model'] or row['evaluation']} on {name}" for row, name in pairs]
+    if len(set(names)) < len(names):
+        pairs = zip(rows, names, strict=True)
+        names = [f"{name} in {row['evaluation']}" for row, name in pairs]
+    return names
+
+
+def _rows(source: Source) -> list[Cells]:
+    groups: dict[str, list[Cells]] = defaultdict(list)
+    for row in rates(source):
+        groups[row["agent"]].append(row)
+    rows = []
+    for group in groups.values():
+        online = min(group, key=lambda row: int(row["batch_size"]))
+        best = max(group, key=lambda row: float(row["samples_per_s"]))
+        optimal = next((row for row in group if row["is_optimal"]), best)
+        rate = {n: best[n] for n in ("samples_per_s", "samples_per_s_low", "samples_per_s_high")}
+        of_online = ("run", "queries", "latency", "latency_low", "latency_high")
+        place = [column.name for column in PLACE_COLUMNS]
+        rate[_SCENARIO] = online[_SCENARIO]
+        sizes = {"best_batch_size": best["batch_size"], "optimal_batch": optimal["batch_size"]}
+        rows.append({**{n: online[n] for n in (*place, *of_online)}, **rate, **sizes})
+    return rows
+
+
+COMPARISON = Comparison(
+    name="systems",
+    title="Across systems and frameworks",
+    source=(
+        "XSP Table X and Figures 10 to 13: latency of the smallest batch size and the highest "
+        "throughput, each over that of the first evaluation."
+    ),
+    columns=(
+        *PLACE_COLUMNS,
+        text_column("run", "The run with the smallest batch size."),
+        int_column("queries", "Queries answered in that run."),
+        *estimate_columns("latency", "Trimmed mean latency of its queries."),
+        *estimate_columns(
+            "samples_per_s", "The highest throughput: samples answered per second.", "1/s"
+        ),
+        int_column("best_batch_size", "The batch size with the highest throughput."),
+        int_column("optimal_batch", "The optimal batch size by the 5 % rule."),
+        float_column("relative_latency", "Latency over that of the first row.", "1"),
+        float_column("relative_throughput", "Throughput over that of the first row.", "1"),
+        bool_column("is_base", "Whether this is the first row."),
+    ),
+    compute=systems,
+    chart=bars(("agent", "System"), ("relative_latency", "Relative latency"), facet="framework"),
+)

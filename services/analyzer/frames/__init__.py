@@ -1,0 +1,1 @@
+"""An evaluation's rows as Polars frames, as the analyses read them."""

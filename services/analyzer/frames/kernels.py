@@ -1,0 +1,295 @@
+"""A run's kernels as a frame, with their counters, and their sums by anything.
+
+A kernel is identified by its layer, its name, and its number among the kernels of that name in its
+layer and query, so repeated kernels of one name are never mixed. Formulas: XSP III-D3. Latency,
+FLOP and bytes are summed; occupancy is weighted by latency; intensity and throughput are computed
+from the sums.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from mlscope.counts import many, verb
+from schemas.batch import SpanKind
+from services.analyzer.building.ceilings import Ceilings
+from services.analyzer.building.grouped import numbered, trimmed
+from services.analyzer.frames.derived import once_a_run
+from services.analyzer.frames.evaluation import Run
+
+IDENTITY = ("layer", "name", "nth")
+COUNTERS = ("flops", "dram_read_bytes", "dram_write_bytes", "occupancy")
+UNATTRIBUTED = "(no layer)"
+
+_COLUMNS = {
+    "query": pl.Int32,
+    "layer": pl.Int32,
+    "name": pl.String,
+    "kind": pl.Int16,
+    "start_ns": pl.Int64,
+    "duration_ns": pl.Int64,
+    "launch_ns": pl.Int64,
+    **dict.fromkeys(COUNTERS, pl.Float64),
+}
+
+
+@once_a_run
+def device_work(run: Run) -> pl.DataFrame:
+    """Return the work on devices in answered queries: kernels, copies and sets.
+
+    Rows are in the order of their launches, as in ncu; without a known launch, of their starts.
+
+    The columns are query, layer (null: unknown), name, kind, start_ns, duration_ns, launch_ns
+    (null: unknown), the counters (null: not counted), `nth`, and `identity`: a number for the
+    layer, name and nth, which identify a kernel.
+    """
+    work: pl.DataFrame | None = getattr(run, "kernels", None)
+    if work is None or not work.height:
+        return pl.DataFrame(schema={**_COLUMNS, "nth": pl.UInt32, "identity": pl.Int64})
+    if "counters" in work.columns and work.schema["counters"] == pl.Struct:
+        work = work.unnest("counters")
+    absent = [pl.lit(None, kind).alias(n) for n, kind in _COLUMNS.items() if n not in work.columns]
+    kernel = pl.col("kind").fill_null(int(SpanKind.KERNEL))
+    work = (
+        work.with_columns(absent)
+        .select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())
+        .with_columns(kernel)
+        .sort(pl.coalesce("launch_ns", "start_ns"), "start_ns", maintain_order=True)
+    )
+    if run.queries.height:
+        work = work.join(run.answered.select("query"), on="query", how="semi")
+    # Numbers group far faster than texts.
+    code = pl.col("name").cast(pl.Categorical).to_physical().cast(pl.Int64)
+    layer = pl.col("layer").cast(pl.Int64).fill_null(-1) + 1
+    work = work.with_columns(code.alias("code"))
+    codes = int(work["code"].max() or 0) + 1  # type: ignore[arg-type]
+    work = work.with_columns((layer * codes + pl.col("code")).alias("layer_and_name"))
+    nth = pl.int_range(pl.len(), dtype=pl.UInt32).over("query", "layer_and_name").alias("nth")
+    work = work.with_columns(nth)
+    repeats = int(work["nth"].max() or 0) + 1  # type: ignore[arg-type]
+    identity = (pl.col("layer_and_name") * repeats + pl.col("nth")).alias("identity")
+    return work.with_columns(identity).drop("code", "layer_and_name")
+
+
+def kernels_of(run: Run) -> pl.DataFrame:
+    """Return the kernels among a run's device work."""
+    return device_work(run).filter(pl.col("kind") == int(SpanKind.KERNEL))
+
+
+@dataclass(frozen=True, slots=True)
+class CountedKernels:
+    """A run's kernels with their counters, of whichever run, and what does not agree."""
+
+    kernels: pl.DataFrame
+    notes: tuple[str, ...]
+    has_counters: bool
+
+
+def with_counters(run: Run, replays: Sequence[Run]) -> CountedKernels:
+    """Return a run's kernels with the counters of their own run, else of one of its `replays`.
+
+    A replay's kernels are joined by layer, name and order; where it has no layers, by name and
+    order in the query.
+    """
+    kernels = kernels_of(run)
+    if _has_counters(kernels):
+        return CountedKernels(kernels, tuple(_missing_counter_notes(run, kernels)), True)
+    for replay in replays:
+        replayed = kernels_of(replay)
+        if replay is run or not _has_counters(replayed):
+            continue
+        joined, unmatched = _join_counters(kernels, replayed)
+        notes = _missing_counter_notes(run, joined)
+        if unmatched:
+            notes.append(
+                f"{replay.row.run}: {unmatched} of its counted kernels did not run in {run.row.run}"
+            )
+        return CountedKernels(joined, tuple(notes), True)
+    return CountedKernels(kernels, (), False)
+
+
+def _has_counters(kernels: pl.DataFrame) -> bool:
+    return any(kernels[name].count() for name in COUNTERS)
+
+
+def _join_counters(kernels: pl.DataFrame, replayed: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Return kernels with a replay's counters, and how many of the replay's are not among them."""
+    # The replay's own session was traced too: what it traced without counters is no further kernel.
+    is_counted = pl.any_horizontal(pl.col(name).is_not_null() for name in COUNTERS)
+    replayed = replayed.filter(is_counted)
+    nth = pl.int_range(pl.len()).over("query", "layer", "name").cast(replayed.schema["nth"])
+    replayed = replayed.with_columns(nth.alias("nth"))
+    key = list(IDENTITY)
+    in_query = pl.int_range(pl.len(), dtype=pl.UInt32).over("query", "name").alias("in_query")
+    if replayed["layer"].count() == 0 or _has_same_kernels(kernels, replayed):
+        key = ["name", "in_query"]
+        kernels, replayed = kernels.with_columns(in_query), replayed.with_columns(in_query)
+    means = replayed.group_by(key).agg(pl.col(name).mean() for name in COUNTERS)
+    unmatched = means.join(kernels, on=key, how="anti", nulls_equal=True).height
+    joined = kernels.drop(COUNTERS).join(
+        means, on=key, how="left", nulls_equal=True, maintain_order="left"
+    )
+    return joined.drop("in_query", strict=False), unmatched
+
+
+def placed_as(replayed: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return a replay's kernels (name, layer, in order) with the layers of a traced run's kernels.
+
+    Kernels match by name and order in the query; they keep their own layers where the two runs
+    did not run the same kernels.
+    """
+    if not _has_same_kernels(kernels, replayed):
+        return replayed
+    order = pl.int_range(pl.len(), dtype=pl.UInt32)
+    traced = kernels.select("name", "layer", order.over("query", "name").alias("in_query"))
+    first_query = traced.unique(["name", "in_query"], keep="first", maintain_order=True)
+    return (
+        replayed.drop("layer")
+        .with_columns(order.over("name").alias("in_query"))
+        .join(first_query, on=["name", "in_query"], how="left", maintain_order="left")
+        .drop("in_query")
+    )
+
+
+def _has_same_kernels(kernels: pl.DataFrame, replayed: pl.DataFrame) -> bool:
+    """Return whether each query runs as many kernels of each name as the replay's one query does.
+
+    Then their order identifies them, where names of layers may not: a module that is called three
+    times (ResNet's relu) is one NVTX range, and kernels between two modules lie in their parent.
+    """
+    replay_counts = replayed.group_by("name").agg(pl.len().alias("replayed"))
+    counts = kernels.group_by("query", "name").agg(pl.len().alias("traced"))
+    both = counts.join(replay_counts, on="name", how="full")
+    return both.filter(pl.col("traced").ne_missing(pl.col("replayed"))).height == 0
+
+
+def _missing_counter_notes(run: Run, kernels: pl.DataFrame) -> list[str]:
+    incomplete = kernels.filter(~_is_complete())
+    if not incomplete.height:
+        return []
+    share = incomplete["duration_ns"].sum() / max(int(kernels["duration_ns"].sum()), 1)
+    of_kernels = (
+        f"{incomplete.height} of {many(kernels.height, 'kernel')}, {share:.1%} of their time"
+    )
+    lack = verb(incomplete.height, "lacks", "lack")
+    return [f"{run.row.run}: {of_kernels}, {lack} a counter: sums cover the kernels that have it"]
+
+
+def _is_complete() -> pl.Expr:
+    return pl.all_horizontal(pl.col(name).is_not_null() for name in COUNTERS[:3])
+
+
+def sums(kernels: pl.DataFrame, by: Sequence[str], ceilings: Ceilings) -> list[dict[str, Any]]:
+    """Return a map for each group of kernels: what one query spends in it.
+
+    Its keys are `by`, queries (measured), calls (per query), time (ns) with its interval, the
+    counters (per query), counted (the share of its time whose kernels have all counters), and
+    those of `point_of` under the roof of `ceilings`. Null where no kernel has a value.
+    """
+    if not kernels.height:
+        return []
+    if tuple(by) == IDENTITY:
+        groups, codes = numbered(kernels, ["identity"])
+        names = kernels.select("identity", *IDENTITY).unique("identity")
+        groups = groups.join(names, on="identity", maintain_order="left").drop("identity")
+    else:
+        groups, codes = numbered(kernels, by)
+    ns = pl.col("duration_ns")
+    is_complete = _is_complete()
+    amounts = kernels.with_columns(pl.Series("group", codes)).select(
+        "group",
+        "query",
+        ns,
+        pl.lit(1, pl.Int64).alias("calls"),
+        *COUNTERS[:3],
+        *(pl.when(is_complete).then(pl.col(n)).alias(f"all_{n}") for n in COUNTERS[:3]),
+        pl.when(is_complete).then(ns).otherwise(0).alias("complete_ns"),
+        (pl.col("occupancy") * ns).alias("occupied"),
+        pl.when(pl.col("occupancy").is_not_null()).then(ns).otherwise(0).alias("occupied_ns"),
+    )
+    if tuple(by) != IDENTITY:
+        keys = ("group", "query")
+        totals = [_sum(amounts, name) for name in amounts.columns if name not in keys]
+        amounts = amounts.group_by(keys).agg(totals)
+    amounts = _with_absent(amounts, kernels["query"].unique())
+    time = trimmed(amounts, ["group"], "duration_ns")
+    averaged = [name for name in amounts.columns if name not in ("group", "query")]
+    means = amounts.group_by("group").agg(pl.col(name).mean() for name in averaged)
+    both = time.join(means, on="group", how="left", maintain_order="left").drop("group")
+    rows = pl.concat([groups, both], how="horizontal").to_dicts()
+    return [_summed_row(row, by, ceilings) for row in rows]
+
+
+def _with_absent(amounts: pl.DataFrame, queries: pl.Series) -> pl.DataFrame:
+    """Add zeros for queries in which a group did not run; amounts without any value stay null."""
+    groups = amounts.select("group").unique(maintain_order=True)
+    if amounts.height == groups.height * len(queries):
+        return amounts
+    pairs = groups.join(pl.DataFrame({"query": queries}), how="cross")
+    names = [name for name in amounts.columns if name not in ("group", "query")]
+    is_known = amounts.group_by("group").agg(pl.col(name).count() > 0 for name in names)
+    absent = pairs.join(amounts, on=["group", "query"], how="anti", nulls_equal=True)
+    zeros = absent.join(is_known, on="group", maintain_order="left").with_columns(
+        pl.when(pl.col(name)).then(0).cast(amounts.schema[name]).alias(name) for name in names
+    )
+    return pl.concat([amounts, zeros.select(amounts.columns)])
+
+
+def _sum(frame: pl.DataFrame, name: str) -> pl.Expr:
+    """Return the sum of a column by group: null, not 0, where no value is known."""
+    column = pl.col(name)
+    if frame[name].null_count() in (0, frame.height):
+        return column.sum() if frame[name].count() else column.first()
+    return pl.when(column.count() > 0).then(column.sum()).alias(name)
+
+
+def _summed_row(row: dict[str, Any], by: Sequence[str], ceilings: Ceilings) -> dict[str, Any]:
+    counted = row["complete_ns"] / row["duration_ns"] if row["duration_ns"] else 0.0
+    dram_bytes = row["all_dram_read_bytes"], row["all_dram_write_bytes"]
+    occupied_ns = row["occupied_ns"]
+    return {
+        **{name: row[name] for name in by},
+        "queries": row["n"],
+        "calls": row["calls"],
+        "time": row["mid"],
+        "time_low": row["low"],
+        "time_high": row["high"],
+        **{name: row[name] for name in COUNTERS[:3]},
+        "occupancy": row["occupied"] / occupied_ns if occupied_ns else None,
+        "counted": counted,
+        **point_of(row["all_flops"], dram_bytes, row["mid"] * counted, ceilings),
+    }
+
+
+def point_of(
+    flops: float | None,
+    dram_bytes: tuple[float | None, float | None],
+    time_ns: float | None,
+    ceilings: Ceilings,
+) -> dict[str, Any]:
+    """Return a roofline point: intensity, throughput, roof, memory_bound (XSP III-D3).
+
+    Intensity is `flops` per byte of `dram_bytes` (read, written), null without bytes or where one
+    is unknown; throughput (FLOP/s) is `flops` over `time_ns`; roof is the attainable throughput
+    under `ceilings`; memory_bound compares the intensity, not the throughput, with the ideal one.
+    """
+    total = (
+        None if dram_bytes[0] is None or dram_bytes[1] is None else dram_bytes[0] + dram_bytes[1]
+    )
+    intensity = flops / total if flops is not None and total else None
+    throughput = flops / (time_ns * 1e-9) if flops is not None and time_ns else None
+    moves_nothing = bool(flops) and total == 0 and ceilings.ideal_intensity is not None
+    return {
+        "intensity": intensity,
+        "throughput": throughput,
+        "roof": ceilings.peak if moves_nothing else ceilings.roof(intensity),
+        "memory_bound": False if moves_nothing else ceilings.is_memory_bound(intensity),
+    }
+
+
+def layer_names(run: Run) -> dict[int | None, str]:
+    """Return the names of the run's own layers by index; None is `UNATTRIBUTED`."""
+    layers = run.layers.drop_nulls("layer").unique("layer", keep="first", maintain_order=True)
+    return {None: UNATTRIBUTED, **dict(layers.select("layer", "name").iter_rows())}

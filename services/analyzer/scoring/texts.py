@@ -1,0 +1,61 @@
+"""Texts, scored by edits or as answers to questions; and single scores, by their order."""
+
+from collections.abc import Sequence
+
+from mlscope.accuracy import (
+    auc,
+    character_error_rate,
+    exact_match,
+    f1,
+    word_error_rate,
+)
+from services.analyzer.frames.evaluation import ScoringContext
+from services.analyzer.frames.predictions import Prediction
+from services.analyzer.scoring.judgement import Judgement
+
+
+def texts(answers: Sequence[Prediction], scoring_context: ScoringContext) -> list[Judgement]:
+    """Return exact match and F1 of answers to questions, or error rates of transcripts.
+
+    Texts answer questions where the model's `task` has the word question, as in `question
+    answering`.
+    """
+    known = [answer for answer in answers if answer.texts is not None]
+    if not known:
+        return []
+    answered = [str(answer.best or "") for answer in known]
+    truths = [answer.texts or [] for answer in known]
+    if "question" in scoring_context.task.casefold():
+        # SQuAD v2: the right answer to a question without answer is no text. In its F1 an empty
+        # answer to such a question counts 1.
+        accepted = [right or [""] for right in truths]
+        scored = [
+            (answer, right) if right != [""] else ("nothing", ["nothing" if not answer else "no"])
+            for answer, right in zip(answered, accepted, strict=True)
+        ]
+        f1_score = f1([answer for answer, _ in scored], [right for _, right in scored])
+        outcomes = exact_match(answered, accepted), f1_score
+        return [Judgement(outcome, "questions", judged=len(known)) for outcome in outcomes]
+    transcripts = [right[0] if right else None for right in truths]
+    return [
+        Judgement(word_error_rate(answered, transcripts), "true words", judged=len(known)),
+        Judgement(
+            character_error_rate(answered, transcripts), "true characters", judged=len(known)
+        ),
+    ]
+
+
+def scores(answers: Sequence[Prediction], _: ScoringContext) -> list[Judgement]:
+    """Return the area under the ROC curve of single scores, whose truth is 0 or 1."""
+    values, labels = [], []
+    for answer in answers:
+        score = answer.features[0].get("values") if answer.features else None
+        truth = list(answer.truth.get("values") or answer.truth.get("classes") or [])
+        if not isinstance(score, list) or len(score) != 1:
+            continue
+        if len(truth) == 1 and truth[0] in (0, 1):
+            values.append(float(score[0]))
+            labels.append(int(truth[0]))
+    if not values:
+        return []
+    return [Judgement(auc(values, labels), judged=len(values))]

@@ -1,0 +1,53 @@
+"""Requests of the gateway to the other services, over the bus."""
+
+from mlscope.bus.bus import Bus
+from mlscope.client.asking import ask_for, whole_tables
+from mlscope.client.errors import CommandRefused, NotAnswering
+from mlscope.evaluation.fold import fold
+from mlscope.evaluation.status import status_of as status_of_record
+from schemas.analysis import Tables
+from schemas.manifest import ModelManifest
+from schemas.request import ListEvaluations, Refused, ShowCatalog, ShowEvaluation, ShowTables
+from schemas.status import Catalog, EvaluationList, EvaluationStatus
+from schemas.subjects import story_of
+
+
+async def status_of(bus: Bus, evaluation: str) -> EvaluationStatus:
+    """Return an evaluation's status: from the scheduler, else folded from the log.
+
+    Raises CommandRefused (unknown), NotAnswering.
+    """
+    try:
+        return await ask_for(bus, ShowEvaluation(evaluation=evaluation), EvaluationStatus)
+    except NotAnswering:
+        story = await bus.read(story_of(evaluation))
+    if not story:
+        message = f"no evaluation {evaluation}; GET /api/evaluations lists all"
+        raise CommandRefused(Refused(error="unknown", message=message, field="evaluation"))
+    return status_of_record(fold(recorded.fact for recorded in story))
+
+
+async def evaluations(bus: Bus, command: ListEvaluations) -> EvaluationList:
+    """Return the newest evaluations. Raises NotAnswering."""
+    return await ask_for(bus, command, EvaluationList)
+
+
+async def models(bus: Bus, name: str = "") -> tuple[ModelManifest, ...]:
+    """Return the models of the catalog, also hidden ones: all, or all versions of `name`.
+
+    Raises CommandRefused, NotAnswering.
+    """
+    return (await ask_for(bus, ShowCatalog(kind="model", name=name), Catalog)).models
+
+
+async def tables_of(bus: Bus, evaluation: str, *names: str) -> Tables:
+    """Return complete tables: all, or the named ones. Raises CommandRefused, NotAnswering."""
+    return await whole_tables(bus, evaluation, names)
+
+
+async def first_rows_of(bus: Bus, evaluation: str) -> Tables:
+    """Return all tables with as many rows as one answer holds, which is enough for a page.
+
+    Raises CommandRefused, NotAnswering.
+    """
+    return await ask_for(bus, ShowTables(evaluation=evaluation), Tables, timeout_s=60.0)

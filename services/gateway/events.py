@@ -1,0 +1,81 @@
+"""Facts and readings as events for a page. Pure."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlscope.bus.records import Recorded
+from mlscope.client.meter import Reading
+from mlscope.evaluation.fold import EvaluationRecord
+from mlscope.evaluation.status import run_status_of, status_of
+from schemas.evaluation import EvaluationCancelled, EvaluationMeasured, EvaluationPlanned
+from schemas.status import EvaluationStatus
+
+_CHANGE_ALL_RUNS = (EvaluationPlanned, EvaluationMeasured, EvaluationCancelled)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A server-sent event; with `sequence` 0 it has no id and a client cannot resume from it."""
+
+    name: str
+    data: str
+    sequence: int = 0
+
+    def encoded(self) -> bytes:
+        """Return the bytes of the event; `data` is one line of JSON."""
+        head = f"id: {self.sequence}\n" if self.sequence else ""
+        return f"{head}event: {self.name}\ndata: {self.data}\n\n".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """The progress of 100 ms; `number` counts ticks, so that a gap can be named."""
+
+    number: int
+    data: str
+
+
+def event_of(recorded: Recorded, record: EvaluationRecord) -> Event:
+    """Return the event of a fact: `run` for a fact of one run, `state` for one of the evaluation.
+
+    `record` is the evaluation's record after the fact.
+    """
+    fact = recorded.fact
+    content: dict[str, Any] = {"happened": fact.schema_name(), "state": record.state}
+    if hasattr(fact, "run"):
+        run = record.runs.get(fact.run)
+        rows = [] if run is None else [run_status_of(run).model_dump(mode="json")]
+        return Event("run", _json_line({**content, "runs": rows}), recorded.sequence)
+    if record.is_known:
+        fields = {"model", "framework", "device", "cause", "agents", "tables", "refusals"}
+        if isinstance(fact, _CHANGE_ALL_RUNS):
+            fields.add("runs")
+        content |= status_of(record).model_dump(mode="json", include=fields)
+    return Event("state", _json_line(content), recorded.sequence)
+
+
+def tick_of(number: int, readings: Mapping[str, Reading]) -> Tick:
+    """Return the readings of all runs as columns; `number` is the tick's."""
+    rows = list(readings.values())
+    columns = {
+        "tick": number,
+        "run": [row.run for row in rows],
+        "attempt": [row.attempt for row in rows],
+        "answered": [row.answered for row in rows],
+        "failed": [row.failed for row in rows],
+        "spans": [row.spans for row in rows],
+        "p50_ns": [row.p50_ns for row in rows],
+        "p99_ns": [row.p99_ns for row in rows],
+    }
+    return Tick(number, _json_line(columns))
+
+
+def end_of(status: EvaluationStatus) -> Event:
+    """Return the last event, after which the client does not reconnect."""
+    return Event("end", _json_line({"state": status.state}))
+
+
+def _json_line(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))

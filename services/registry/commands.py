@@ -1,0 +1,135 @@
+"""The registry's answers to the commands `catalog`, `publish` and `withdraw`."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.errors import BusError, Conflict
+from mlscope.bus.records import ReceivedCommand
+from mlscope.manifests.constraints import CONSTRAINTS
+from mlscope.manifests.errors import BadConstraint
+from schemas.encoding.codec import decode_body, encode_body, is_json
+from schemas.encoding.errors import MalformedMessage
+from schemas.manifest import Manifest
+from schemas.message import Fact, Message, derived_id
+from schemas.request import (
+    CatalogChanged,
+    PublishManifest,
+    Refused,
+    ShowCatalog,
+    WithdrawManifest,
+)
+from schemas.subjects import ROOT, manifest_key
+from services.registry.decide import decide_publish, decide_withdraw, names_of
+from services.registry.errors import ManifestRefused
+from services.registry.state import RegistryState, catalog_of, digest_of, evolve
+
+_MOST_TRIES = 8
+_Decided = tuple[CatalogChanged, Fact | None]
+
+
+class CatalogFold(Protocol):
+    """The owner of the catalog's state."""
+
+    state: RegistryState
+
+    async def reached(self, *, fleet: int = 0, catalog: int = 0) -> None:
+        """Return once the state includes these sequences, or after a bounded wait."""
+        ...
+
+
+class RegistryCommands:
+    """Answers commands from the catalog's state; changes are guarded facts in the log."""
+
+    def __init__(self, bus: Bus, folded: CatalogFold) -> None:
+        """Read and write over `bus`."""
+        self._bus = bus
+        self._folded = folded
+
+    async def answer(self, command: ReceivedCommand) -> bytes:
+        """Return the answer to a command in its own encoding."""
+        return encode_body(await self._answered(command), json_text=is_json(command.body))
+
+    async def _answered(self, command: ReceivedCommand) -> Message:
+        verb = command.subject.rsplit(".", 1)[-1]
+        try:
+            if verb == PublishManifest.verb:
+                return await self.publish(decode_body(PublishManifest, command.body).manifest)
+            if verb == WithdrawManifest.verb:
+                return await self.withdraw(decode_body(WithdrawManifest, command.body))
+            wish = decode_body(ShowCatalog, command.body)
+        except MalformedMessage as error:
+            return malformed(error)
+        except ManifestRefused as error:
+            return error.refused
+        except BusError as error:
+            return Refused(error="unavailable", message=str(error) or "the log is away")
+        try:
+            return catalog_of(self._folded.state, wish.kind, wish.name, wish.version)
+        except BadConstraint as error:
+            return Refused(
+                error="invalid",
+                message=str(error),
+                field="version",
+                found=wish.version,
+                allowed=CONSTRAINTS,
+            )
+
+    async def publish(self, manifest: Manifest) -> CatalogChanged:
+        """Add a manifest to the catalog. Raises ManifestRefused, BusError."""
+        key = manifest_key(manifest.kind, manifest.name, manifest.version)
+
+        def decide(state: RegistryState) -> _Decided:
+            return decide_publish(state.manifests.get(key), manifest, state.withdrawn.get(key, ""))
+
+        return await self._change(key, decide)
+
+    async def withdraw(self, wish: WithdrawManifest) -> CatalogChanged:
+        """Remove a manifest from the catalog. Raises ManifestRefused, BusError."""
+        key = manifest_key(wish.kind, wish.name, wish.version)
+
+        def decide(state: RegistryState) -> _Decided:
+            names = names_of(self._folded.state, wish.kind)
+            return decide_withdraw(state.manifests.get(key), wish, names)
+
+        return await self._change(key, decide)
+
+    async def _change(
+        self, key: str, decide: Callable[[RegistryState], _Decided]
+    ) -> CatalogChanged:
+        """Record the fact decided from a manifest's story; decide again after a conflict."""
+
+        async def once() -> CatalogChanged:
+            # From the log itself, because the own state may be behind it.
+            story = await self._bus.read(_story(key))
+            state, last = RegistryState(), 0
+            for recorded in story:
+                state, last = evolve(state, recorded), recorded.sequence
+            answer, fact = decide(state)
+            if fact is not None:
+                fact_id = derived_id(f"{key} after {last}", fact.schema_name(), digest_of(fact))
+                sequence = await self._bus.publish(fact, id=fact_id, expected=(_story(key), last))
+                await self._folded.reached(catalog=sequence)
+            return answer
+
+        for _ in range(_MOST_TRIES - 1):
+            try:
+                return await once()
+            except Conflict:
+                continue
+        return await once()
+
+
+def _story(key: str) -> str:
+    return f"{ROOT}.manifest.{key}.>"
+
+
+def malformed(error: MalformedMessage) -> Refused:
+    """Return the refusal of a body that fits no command."""
+    return Refused(
+        error="malformed",
+        message=str(error),
+        field=error.field,
+        found=error.found,
+        allowed=error.expected,
+    )

@@ -1,0 +1,159 @@
+"""The contents of the buckets `catalog` and `leases`, entry by entry. Mutable, without I/O."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from mlscope.bus.records import Entry
+from schemas.agent import Lease
+from schemas.encoding.codec import decode_body, unpack
+from schemas.encoding.errors import SchemaError
+from schemas.manifest import (
+    DatasetManifest,
+    FrameworkManifest,
+    HardwareManifest,
+    Manifest,
+    ModelManifest,
+    ScenarioManifest,
+    SoftwareManifest,
+)
+from schemas.message import Message
+from schemas.status import AgentStatus, Catalog
+from services.scheduler.placement.fleet import Attempt
+
+_log = logging.getLogger(__name__)
+_AGENT_KEY = "agent_"
+_ISSUER_LEASE_KEY = "issuer-"
+_AGENT_LEASE_KEY = "agent-"
+
+M = TypeVar("M", bound=Message)
+
+_MANIFEST: TypeAdapter[Manifest] = TypeAdapter(Manifest)
+
+
+@dataclass(slots=True)
+class CatalogView:
+    """The catalog of all entries that were taken so far."""
+
+    #: of the newest entry taken
+    revision: int = 0
+    _members: dict[str, AgentStatus | Manifest] = field(default_factory=dict)
+    _catalog: Catalog | None = None
+
+    def take(self, entry: Entry) -> bool:
+        """Take an entry; return whether the catalog changed. Unreadable entries are left out."""
+        self.revision = max(self.revision, entry.revision)
+        member = _member_of(entry)
+        before = self._members.pop(entry.key, None)
+        if member is not None:
+            self._members[entry.key] = member
+        if member == before:
+            return False
+        self._catalog = None
+        return True
+
+    def newest_missing(self, entries: Iterable[Entry]) -> int:
+        """Return the newest revision among entries that a watch has yet to deliver; 0 for none.
+
+        A watch does not deliver the removal of a key that was gone before the watch began.
+        """
+        revisions = (
+            entry.revision
+            for entry in entries
+            if entry.value is not None or entry.key in self._members
+        )
+        return max((revision for revision in revisions if revision > self.revision), default=0)
+
+    def catalog(self) -> Catalog:
+        """Return the catalog."""
+        if self._catalog is None:
+            members = [self._members[key] for key in sorted(self._members)]
+            self._catalog = Catalog(
+                agents=_of_kind(members, AgentStatus),
+                models=_of_kind(members, ModelManifest),
+                frameworks=_of_kind(members, FrameworkManifest),
+                datasets=_of_kind(members, DatasetManifest),
+                scenarios=_of_kind(members, ScenarioManifest),
+                hardware=_of_kind(members, HardwareManifest),
+                software=_of_kind(members, SoftwareManifest),
+            )
+        return self._catalog
+
+
+def _of_kind(members: Iterable[AgentStatus | Manifest], kind: type[M]) -> tuple[M, ...]:
+    return tuple(member for member in members if isinstance(member, kind))
+
+
+def _member_of(entry: Entry) -> AgentStatus | Manifest | None:
+    """Return the agent or manifest of a catalog entry; None if it was removed or is unreadable."""
+    if entry.value is None:
+        return None
+    try:
+        if entry.key.startswith(_AGENT_KEY):
+            return decode_body(AgentStatus, entry.value)
+        return _MANIFEST.validate_python(unpack(entry.value))
+    except (SchemaError, ValidationError) as error:
+        _log.warning("catalog entry %s cannot be read: %s", entry.key, error)
+        return None
+
+
+@dataclass(slots=True)
+class LeaseView:
+    """Which schedulers issue loads, and which attempts agents report to work on.
+
+    `grace_s`: for so long an issuer counts as live after its lease is gone.
+    """
+
+    grace_s: float
+    _issuers: dict[str, float] = field(default_factory=dict)
+    _busy: dict[str, tuple[Attempt, ...]] = field(default_factory=dict)
+    _fetching_s: dict[str, dict[Attempt, float]] = field(default_factory=dict)
+
+    def take(self, entry: Entry, now_s: float) -> None:
+        """Take an entry of the bucket; `now_s` is a time of CLOCK_MONOTONIC."""
+        if entry.key.startswith(_ISSUER_LEASE_KEY):
+            issuer = entry.key.removeprefix(_ISSUER_LEASE_KEY)
+            self._issuers[issuer] = now_s if entry.value is None else float("inf")
+        elif entry.key.startswith(_AGENT_LEASE_KEY):
+            agent = entry.key.removeprefix(_AGENT_LEASE_KEY)
+            self._busy.pop(agent, None)
+            self._fetching_s.pop(agent, None)
+            lease = _lease_of(entry)
+            if lease and lease.busy:
+                self._busy[agent] = tuple(filter(None, map(_attempt_of, lease.busy)))
+            if lease and lease.brought_s:
+                times = ((_attempt_of(text), time_s) for text, time_s in lease.brought_s.items())
+                self._fetching_s[agent] = {attempt: time_s for attempt, time_s in times if attempt}
+
+    def issuers(self, now_s: float) -> frozenset[str]:
+        """Return who holds a lease, or held it within the grace: a server may have been away."""
+        gone = [name for name, gone_s in self._issuers.items() if now_s > gone_s + self.grace_s]
+        for issuer in gone:
+            del self._issuers[issuer]
+        return frozenset(self._issuers)
+
+    def busy(self) -> dict[str, tuple[Attempt, ...]]:
+        """Return the attempts that agents report to work on, by agent."""
+        return dict(self._busy)
+
+    def fetching_s(self) -> Mapping[str, Mapping[Attempt, float]]:
+        """Return the seconds that agents spent on fetching the files of attempts, by agent."""
+        return MappingProxyType(self._fetching_s)
+
+
+def _lease_of(entry: Entry) -> Lease | None:
+    try:
+        return None if entry.value is None else decode_body(Lease, entry.value)
+    except SchemaError:
+        return None
+
+
+def _attempt_of(text: str) -> Attempt | None:
+    """Return the attempt of a text `EVALUATION/RUN/NUMBER`, or None."""
+    evaluation, _, run_and_number = text.partition("/")
+    run, _, number = run_and_number.partition("/")
+    return Attempt(evaluation, run, int(number)) if number.isdecimal() else None

@@ -1,0 +1,96 @@
+"""Reads evaluations from the log and records decisions there (I/O).
+
+Each decision is guarded: it is recorded only if no other decision came first. After such a conflict
+the evaluation is read again.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.errors import Conflict
+from schemas.message import Fact, derived_id
+from schemas.subjects import decisions_of, story_of
+from services.scheduler.errors import Undecided
+from services.scheduler.evaluation.index import EvaluationIndex
+from services.scheduler.evaluation.state import EvaluationState, fold
+
+_MAX_TURNS = 50
+
+Decider = Callable[[EvaluationState], Awaitable[Sequence[Fact]]]
+"""Returns the decisions that follow from a state."""
+
+
+class DecisionLog:
+    """The one way in which decisions get into the log."""
+
+    def __init__(self, bus: Bus, index: EvaluationIndex) -> None:
+        """Fold facts that are read into `index`."""
+        self._bus = bus
+        self._index = index
+
+    async def current(self, evaluation: str) -> EvaluationState:
+        """Return an evaluation's state as of now.
+
+        An open evaluation is read on from where the index stands, any other one from its beginning.
+        The state of an evaluation that nobody requested is empty. Raises BusError.
+        """
+        indexed = self._index.open.get(evaluation)
+        if indexed is not None:
+            return await self._read_on(evaluation, indexed.sequence)
+        state = fold(await self._bus.read(story_of(evaluation)))
+        if state.is_known and not state.is_ended:
+            return await self._read_on(evaluation, 0)
+        return state
+
+    async def _read_on(self, evaluation: str, after: int) -> EvaluationState:
+        state = self._index.open.get(evaluation, EvaluationState())
+        for recorded in await self._bus.read(story_of(evaluation), after=after):
+            state = self._index.take(recorded) or self._index.open.get(evaluation, state)
+        return state
+
+    async def settle(self, evaluation: str, decider: Decider) -> EvaluationState:
+        """Record what `decider` returns until it returns nothing more; return the state then.
+
+        A decision that cannot be read here, of a newer scheduler or damaged, is passed over: the
+        guard then stands at the position the log gave before the state was read, so that any later
+        decision is still noticed. Raises Undecided, BusError.
+        """
+        position = 0
+        for _ in range(_MAX_TURNS):
+            state = await self.current(evaluation)
+            facts = await decider(state)
+            if not facts:
+                return state
+            position = await self.record(state, facts, position)
+        raise Undecided(evaluation)
+
+    async def record(self, state: EvaluationState, facts: Sequence[Fact], position: int = 0) -> int:
+        """Record `facts`, decisions on a `state`, unless another decision comes first.
+
+        `position` is the sequence of the last decision that was known before `state` was read.
+        Return that of the last decision now, as recorded or as a conflict reports it; 0 if it
+        reports none.
+        """
+        evaluation = str(getattr(facts[0], "evaluation", ""))
+        last = max(state.decided, position)
+        for fact in facts:
+            try:
+                last = await self._bus.publish(
+                    fact,
+                    id=decision_id(fact),
+                    cause=state.last_id,
+                    expected=(decisions_of(evaluation), last),
+                )
+            except Conflict as conflict:
+                return conflict.actual
+        return last
+
+
+def decision_id(fact: Fact) -> str:
+    """Return a decision's id: the same from every scheduler that comes to it.
+
+    A decision is unique for each evaluation, kind of fact, run and attempt; an interruption also
+    for whether it is final.
+    """
+    parts = [str(getattr(fact, name, "")) for name in ("run", "attempt", "final")]
+    return derived_id(str(getattr(fact, "evaluation", "")), fact.schema_name(), "/".join(parts))

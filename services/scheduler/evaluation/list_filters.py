@@ -1,0 +1,109 @@
+"""Which evaluations a list shows: the constraints of `ListEvaluations` as filters of rows. Pure."""
+
+from collections.abc import Callable
+
+from packaging.specifiers import SpecifierSet
+
+from mlscope.evaluation.status import model_name
+from mlscope.manifests.constraints import constraint_of, satisfies
+from mlscope.manifests.errors import BadConstraint
+from schemas.request import ListEvaluations, SystemNeed
+from schemas.status import Catalog
+from services.scheduler.errors import invalid
+from services.scheduler.evaluation.listing import Row
+from services.scheduler.evaluation.state import EvaluationState
+from services.scheduler.placement.matching import is_device, machine_mismatches
+from services.scheduler.placement.requirements import OF_MANIFEST
+from services.scheduler.placement.resolving import described_system
+
+RowFilter = Callable[[Row], bool]
+
+
+def row_of(state: EvaluationState) -> Row:
+    """Return the row by which an evaluation is listed."""
+    request, plan = state.request, state.plan
+    subject = plan.subject if plan else None
+    planned_agents = (session.agent for session in plan.sessions) if plan else ()
+    return Row(
+        requested_ns=state.requested_ns,
+        model=model_name(request),
+        state=state.state,
+        version=subject.model.version if subject else "",
+        framework=subject.framework if subject else "",
+        framework_version=subject.framework_version if subject else "",
+        device=subject.device if subject else "",
+        agents=frozenset((*planned_agents, *(run.agent for run in state.runs.values()))),
+        labels=frozenset(request.labels.items()) if request else frozenset(),
+    )
+
+
+def filters_of(command: ListEvaluations, catalog: Catalog) -> list[RowFilter]:
+    """Return the filters of a list, beside those of its model's name and its state.
+
+    Constraints on the system are checked against the agents of `catalog`, those on the device
+    against the plan. A row that does not say what a constraint is about fails it. Raises
+    RequestRefused.
+    """
+    filters = _model_version_filters(command) + _framework_filters(command)
+    filters += _system_filters(described_system(command.system, catalog), catalog)
+    if command.agents:
+        filters.append(_runs_on(frozenset(command.agents)))
+    if command.labels:
+        labels = frozenset(command.labels.items())
+        filters.append(lambda row: labels <= row.labels)
+    return filters
+
+
+def _model_version_filters(command: ListEvaluations) -> list[RowFilter]:
+    constraint = _constraint(command.model.partition(":")[2], "model")
+    if not constraint:
+        return []
+    name = command.model.lower()
+    return [
+        lambda row: (
+            row.model.lower() == name or (bool(row.version) and satisfies(row.version, constraint))
+        )
+    ]
+
+
+def _framework_filters(command: ListEvaluations) -> list[RowFilter]:
+    need = command.framework
+    if need is None:
+        return []
+    name, constraint = need.name.strip().lower(), _constraint(need.version, "framework.version")
+    filters: list[RowFilter] = [lambda row: row.framework.lower() == name] if name else []
+    if constraint:
+        filters.append(
+            lambda row: bool(row.framework_version) and satisfies(row.framework_version, constraint)
+        )
+    return filters
+
+
+def _constraint(text: str, field: str) -> SpecifierSet:
+    try:
+        return constraint_of(text)
+    except BadConstraint as error:
+        raise invalid(field, text, ">=1.12.0 <2.0, ==1.15.* or 1.15") from error
+
+
+def _system_filters(need: SystemNeed, catalog: Catalog) -> list[RowFilter]:
+    filters: list[RowFilter] = []
+    if need.device.strip():
+        filters.append(lambda row: bool(row.device) and is_device(row.device, need.device))
+    if need.model_copy(update={"device": ""}) == SystemNeed():
+        return filters
+    if need.image == OF_MANIFEST:
+        allowed = "the name of an image: a list does not know a framework manifest's"
+        raise invalid("system.image", need.image, allowed)
+    announcements = (status.announcement for status in catalog.agents)
+    fitting = frozenset(
+        announcement.agent
+        for announcement in announcements
+        if need.image in ("", announcement.image)
+        and not any(machine_mismatches(announcement, need))
+    )
+    return [*filters, _runs_on(fitting)]
+
+
+def _runs_on(agents: frozenset[str]) -> RowFilter:
+    return lambda row: not agents.isdisjoint(row.agents)

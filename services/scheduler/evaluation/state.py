@@ -1,0 +1,116 @@
+"""An evaluation with what only the scheduler needs to know of it, as a fold of the log. Pure.
+
+What everybody sees of it is the shared fold's, `mlscope.evaluation.fold`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from mlscope.bus.records import Recorded
+from mlscope.evaluation.fold import ENDED, FOLDED, REPORTS, EvaluationRecord
+from mlscope.evaluation.fold import evolve as evolve_record
+from schemas.analysis import AnalysisCompleted, AnalysisFailed
+from schemas.evaluation import (
+    EvaluationMeasured,
+    EvaluationPlanned,
+    EvaluationPostponed,
+    EvaluationRequested,
+    RunInterrupted,
+    RunIssued,
+    RunStarted,
+)
+from schemas.message import Fact
+from schemas.plan import Plan
+from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
+from services.scheduler.evaluation.runs import Run, end_of, run_of, schedule_run
+
+__all__ = ["ENDED", "EvaluationState", "Run", "end_of", "evolve", "fold"]
+
+SCHEDULED: frozenset[type[Fact]] = FOLDED | {RunReady, RunIssued, AnalysisCompleted, AnalysisFailed}
+"""The kinds of facts that a state depends on."""
+
+_RunFact = (
+    RunStarted
+    | RunReady
+    | RunIssued
+    | RunInterrupted
+    | RunCompleted
+    | RunFailed
+    | RunRecorded
+    | RunIncomplete
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationState(EvaluationRecord):
+    """The state of one evaluation, as the scheduler decides on it. Times are epoch nanoseconds."""
+
+    runs: Mapping[str, Run] = field(default_factory=lambda: MappingProxyType({}))
+    plan: Plan | None = None
+    planned_ns: int = 0
+    measured_ns: int = 0
+    #: when a postponed evaluation fails
+    until_ns: int = 0
+    #: what the analyzer reported: its tables, or the cause of its failure
+    analyzed: tuple[str, ...] | None = None
+    analysis_failed: str = ""
+    #: sequence of the last fact, of the last decision, and the id of the last fact
+    sequence: int = 0
+    decided: int = 0
+    last_id: str = ""
+
+
+def evolve(state: EvaluationState, recorded: Recorded) -> EvaluationState:
+    """Return the state after a fact of this evaluation; facts come in the log's order."""
+    fact = recorded.fact
+    is_expected = state.is_known or isinstance(fact, EvaluationRequested)
+    kinds = REPORTS if state.is_ended else tuple(SCHEDULED)
+    if recorded.sequence <= state.sequence or not is_expected or not isinstance(fact, kinds):
+        return state
+    after = _schedule(state, evolve_record(state, fact), recorded)
+    is_decision = fact.entity == "evaluation"
+    return replace(
+        after,
+        sequence=recorded.sequence,
+        decided=recorded.sequence if is_decision else after.decided,
+        last_id=recorded.envelope.id,
+    )
+
+
+def fold(log: Iterable[Recorded], state: EvaluationState | None = None) -> EvaluationState:
+    """Return the state that a story leads to, from nothing or from `state`."""
+    state = EvaluationState() if state is None else state
+    for recorded in log:
+        state = evolve(state, recorded)
+    return state
+
+
+def _schedule(
+    before: EvaluationState, after: EvaluationState, recorded: Recorded
+) -> EvaluationState:
+    """Return the state with the scheduler's own fields after a fact.
+
+    `before` and `after` are the state before and after the shared fold took the fact.
+    """
+    fact, time_ns = recorded.fact, recorded.envelope.time_ns
+    match fact:
+        case EvaluationPostponed() if after is not before:
+            return replace(after, until_ns=fact.until_ns)
+        case EvaluationPlanned() if after is not before:
+            plans = {run.run: run for session in fact.plan.sessions for run in session.runs}
+            runs = {name: run_of(run, plans[name]) for name, run in after.runs.items()}
+            return replace(after, plan=fact.plan, planned_ns=time_ns, runs=runs)
+        case EvaluationMeasured() if after is not before:
+            return replace(after, measured_ns=time_ns)
+        case AnalysisCompleted() if before.state == "measured":
+            return replace(after, analyzed=fact.tables)
+        case AnalysisFailed() if before.state == "measured":
+            return replace(after, analysis_failed=fact.cause)
+    if not isinstance(fact, _RunFact):
+        return after
+    run = after.runs.get(fact.run)
+    if run is None or run.attempt != fact.attempt:
+        return after
+    scheduled = schedule_run(before.runs[run.run], run, fact, time_ns)
+    return after if scheduled is run else replace(after, runs={**after.runs, run.run: scheduled})

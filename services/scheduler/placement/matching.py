@@ -1,0 +1,371 @@
+"""Which agents can run a request and, for each one that cannot, why. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from packaging.specifiers import SpecifierSet
+
+from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
+from mlscope.manifests.errors import BadConstraint
+from mlscope.manifests.variants import frameworks_of, variants_of
+from schemas.agent import Announcement, Hardware, Runtime
+from schemas.level import Level
+from schemas.manifest import (
+    DatasetManifest,
+    FrameworkManifest,
+    FrameworkNeed,
+    HardwareManifest,
+    ModelManifest,
+    SoftwareManifest,
+)
+from schemas.plan import Subject
+from schemas.request import AgentReason, Evaluate, SystemNeed
+from schemas.status import AgentStatus, Catalog
+from services.scheduler.errors import invalid
+from services.scheduler.evaluation.digests import digest_of
+from services.scheduler.placement.naming import architecture_of, is_same, plain
+from services.scheduler.placement.requirements import (
+    disallowed_code,
+    framework_manifest_of,
+    hardware_mismatches,
+    image_mismatches,
+    software_mismatches,
+)
+from services.scheduler.placement.resolving import (
+    dataset_of,
+    described_system,
+    model_of,
+    planned_frameworks,
+    planned_system,
+    usable,
+    verifiable,
+)
+
+_RECENT_NS = 600 * 1_000_000_000
+_GPU_DEVICES = ("gpu", "cuda", "rocm", "tensorrt", "dml", "metal")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An agent that can run the request, with the framework and device it would use."""
+
+    agent: str
+    incarnation: str
+    framework: str
+    version: str
+    device: str
+    deepest_level: Level
+    #: levels that its trace collectors add for this framework on this device
+    collected: frozenset[Level] = frozenset()
+    #: of the framework's build, where one is published
+    manifest: FrameworkManifest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A request with its names resolved, and the agents for it.
+
+    `agents` are those that run it: the best one, or all that fit; `reasons` say why others cannot.
+    `model` is the variant for one framework, and `digest` is of the manifest it comes from.
+    """
+
+    model: ModelManifest
+    dataset: DatasetManifest
+    agents: tuple[Candidate, ...]
+    reasons: tuple[AgentReason, ...]
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Constraints:
+    """The constraints of request and model together."""
+
+    framework: str
+    versions: tuple[SpecifierSet, ...]
+    system: SystemNeed
+    agents: tuple[str, ...]
+    model: ModelManifest
+    frameworks: tuple[FrameworkManifest, ...]
+    #: collectors that the request switched off
+    without: frozenset[str] = frozenset()
+
+    def fits(self, runtime: Runtime) -> bool:
+        """Tell whether a runtime has the framework, in a version and on a device that fit."""
+        return (
+            is_same(runtime.framework, self.framework)
+            and self.fits_version(runtime.version)
+            and bool(_device_of(runtime, self.system.device))
+        )
+
+    def fits_version(self, version: str) -> bool:
+        """Tell whether a version meets every constraint on it."""
+        return all(satisfies(version, constraint) for constraint in self.versions)
+
+
+def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int], now_ns: int = 0) -> Match:
+    """Return who runs a request; `agents` is empty when nobody can. Raises RequestRefused.
+
+    An agent that is gone for long before `now_ns` (epoch; 0 is never) is given as a reason only if
+    the request names it. Best is an agent that can trace as deep as asked, then the one with the
+    least load; `loads` is the number of unfinished runs by agent. Of a model for several frameworks
+    the first variant is taken that an agent can run.
+    """
+    model = model_of(request, catalog)
+    pool = _pool(request, catalog, now_ns)
+    variants = verifiable(usable(_variants_for(request, model)), request)
+    matches = [_match_variant(request, variant, catalog, pool, loads) for variant in variants]
+    chosen = next((matched for matched in matches if matched.agents), matches[0])
+    digest = digest_of(model)
+    if chosen.agents or len(matches) == 1:
+        return replace(chosen, digest=digest)
+    reasons: dict[str, list[str]] = {}
+    for matched in matches:
+        for reason in matched.reasons:
+            reasons.setdefault(reason.agent, []).append(reason.reason)
+    merged = (
+        AgentReason(agent=agent, reason="; ".join(dict.fromkeys(texts)))
+        for agent, texts in reasons.items()
+    )
+    return replace(chosen, digest=digest, reasons=tuple(merged))
+
+
+def _variants_for(request: Evaluate, model: ModelManifest) -> list[ModelManifest]:
+    """Return the model for the framework a request names, or for each it has. At least one."""
+    need = request.framework
+    variants = list(variants_of(model))
+    if need is None or not need.name.strip():
+        return variants
+    of_framework = [v for v in variants if is_same(need.name, v.framework.name)]
+    if not of_framework:
+        allowed = ", ".join(framework.name for framework in frameworks_of(model))
+        raise invalid("framework.name", need.name, f"{allowed}, as {model.name} needs")
+    return of_framework
+
+
+def _match_variant(
+    request: Evaluate,
+    model: ModelManifest,
+    catalog: Catalog,
+    pool: list[AgentStatus],
+    loads: Mapping[str, int],
+) -> Match:
+    """Return who runs one variant of a model."""
+    dataset = dataset_of(request, model, catalog)
+    system = described_system(request.system, catalog)
+    constraints = _constraints_of(request, model, system, catalog.frameworks)
+    fitting: list[Candidate] = []
+    pool_names = {status.announcement.agent for status in pool}
+    known_names = {status.announcement.agent for status in catalog.agents}
+    reasons = [
+        AgentReason(
+            agent=agent,
+            reason="is an import that plays back its own evaluation alone"
+            if agent in known_names
+            else "is not known here",
+        )
+        for agent in dict.fromkeys(request.agents)
+        if agent not in pool_names
+    ]
+    for status in pool:
+        candidate = _candidate(status, constraints)
+        if isinstance(candidate, Candidate):
+            fitting.append(candidate)
+        else:
+            reasons.append(AgentReason(agent=status.announcement.agent, reason=candidate))
+
+    def rank(candidate: Candidate) -> tuple[bool, int, str]:
+        deepest = max((candidate.deepest_level, *candidate.collected))
+        is_shallow = deepest < request.trace_level
+        return is_shallow, loads.get(candidate.agent, 0), candidate.agent
+
+    fitting.sort(key=rank)
+    chosen = fitting if request.spread == "all" else fitting[:1]
+    return Match(model, dataset, tuple(chosen), tuple(reasons))
+
+
+def fitting_agents(request: Evaluate, subject: Subject, catalog: Catalog) -> list[Candidate]:
+    """Return every agent that can run a planned request now. Raises RequestRefused.
+
+    The manifests are those of `subject`, its plan, whatever was published or withdrawn since.
+    """
+    system = described_system(planned_system(request.system, subject), catalog)
+    frameworks = planned_frameworks(subject, catalog)
+    constraints = _constraints_of(request, subject.model, system, frameworks)
+    candidates = (_candidate(status, constraints) for status in _pool(request, catalog))
+    return [candidate for candidate in candidates if isinstance(candidate, Candidate)]
+
+
+def _pool(request: Evaluate, catalog: Catalog, now_ns: int = 0) -> list[AgentStatus]:
+    """Return the agents that serve everybody, and those reserved for this very request."""
+    keys = ("", request.key)
+    since_ns = now_ns - _RECENT_NS
+    return [
+        status
+        for status in catalog.agents
+        if status.announcement.reserved_for in keys
+        and (
+            status.state == "live"
+            or not 0 < status.since_ns < since_ns
+            or status.announcement.agent in request.agents
+        )
+    ]
+
+
+def _constraints_of(
+    request: Evaluate,
+    model: ModelManifest,
+    system: SystemNeed,
+    frameworks: tuple[FrameworkManifest, ...],
+) -> _Constraints:
+    need = request.framework
+    versions = [_version_constraint(model.framework, "model.framework.version")]
+    if need:
+        versions.append(_version_constraint(need, "framework.version"))
+    return _Constraints(
+        framework=model.framework.name,
+        versions=tuple(versions),
+        system=system,
+        agents=request.agents,
+        model=model,
+        frameworks=frameworks,
+        without=frozenset(name for name, switch in request.collectors.items() if switch is False),
+    )
+
+
+def _version_constraint(need: FrameworkNeed, field: str) -> SpecifierSet:
+    try:
+        return constraint_of(need.version)
+    except BadConstraint as error:
+        raise invalid(field, need.version, ">=1.12.0 <2.0, ==1.15.* or 1.15") from error
+
+
+def _candidate(status: AgentStatus, constraints: _Constraints) -> Candidate | str:
+    """Return the agent as a candidate, or the reasons why it is none."""
+    agent = status.announcement
+    if constraints.agents and agent.agent not in constraints.agents:
+        return f"not among the agents that the request names: {', '.join(constraints.agents)}"
+    if status.state != "live":
+        return f"{status.state}: its lease is gone" if status.state == "lost" else "left"
+    reasons = [
+        *machine_mismatches(agent, constraints.system),
+        *disallowed_code(agent, constraints.model),
+    ]
+    fitting = [runtime for runtime in agent.runtimes if constraints.fits(runtime)]
+    if not fitting:
+        reasons.insert(0, _runtime_mismatch(agent, constraints))
+    if reasons:
+        return "; ".join(reasons)
+    runtime = max(fitting, key=lambda runtime: newest_first(runtime.version))
+    device = _device_of(runtime, constraints.system.device)
+    assert device, "a runtime that fits has the device"
+    manifest = framework_manifest_of(
+        agent, runtime.framework, runtime.version, device, constraints.frameworks
+    )
+    for reason in image_mismatches(constraints.system.image, agent, manifest, device):
+        return reason
+    return Candidate(
+        agent=agent.agent,
+        incarnation=agent.incarnation,
+        framework=runtime.framework,
+        version=runtime.version,
+        device=device,
+        deepest_level=runtime.deepest_level,
+        collected=collected_levels(agent, runtime.framework, device, constraints.without),
+        manifest=manifest,
+    )
+
+
+def collected_levels(
+    agent: Announcement, framework: str, device: str, without: frozenset[str] = frozenset()
+) -> frozenset[Level]:
+    """Return the levels that an agent's trace collectors add for a framework on a device.
+
+    Collectors named in `without` are left out.
+    """
+    return frozenset(
+        level
+        for collector in agent.collectors
+        if collector.name not in without
+        and (not collector.devices or any(is_device(device, own) for own in collector.devices))
+        and (not collector.frameworks or framework in collector.frameworks)
+        for level in collector.levels
+    )
+
+
+def _runtime_mismatch(agent: Announcement, constraints: _Constraints) -> str:
+    """Return why no runtime of an agent fits: its framework, version or devices."""
+    framework = constraints.framework
+    same = [runtime for runtime in agent.runtimes if is_same(runtime.framework, framework)]
+    if not same:
+        return f"has {_names_of(agent.runtimes) or 'no framework'}, wanted {framework}"
+    of_version = [runtime for runtime in same if constraints.fits_version(runtime.version)]
+    if not of_version:
+        rule = " and ".join(filter(None, map(str, constraints.versions)))
+        return f"has {_names_of(same)}, wanted {rule}"
+    devices = ", ".join(dict.fromkeys(d for runtime in of_version for d in runtime.devices))
+    device = constraints.system.device or "of any kind"
+    return f"{framework} serves {devices or 'no device'}, wanted device {device}"
+
+
+def _names_of(runtimes: Iterable[Runtime]) -> str:
+    return ", ".join(f"{runtime.framework} {runtime.version}" for runtime in runtimes)
+
+
+def _device_of(runtime: Runtime, device: str) -> str:
+    """Return the runtime's own name of a device, or '' without it; '' as `device` prefers a CPU."""
+    lower = device.strip().lower()
+    if not lower:
+        return "cpu" if "cpu" in runtime.devices else next(iter(runtime.devices), "")
+    return next((own for own in runtime.devices if is_device(own, lower)), "")
+
+
+def is_device(device: str, need: str) -> bool:
+    """Tell whether a runtime's name of a device meets a need; `gpu` is any GPU."""
+    own, lower = device.lower(), need.strip().lower()
+    return own == lower or (lower == "gpu" and own in _GPU_DEVICES)
+
+
+def machine_mismatches(agent: Announcement, need: SystemNeed) -> Iterator[str]:
+    """Yield what an agent's machine lacks of a need, but for its device: runtimes have devices."""
+    hardware = agent.hardware
+    architecture = architecture_of(need.architecture)
+    if architecture and architecture != architecture_of(hardware.architecture):
+        yield f"architecture {hardware.architecture}, wanted {need.architecture}"
+    if need.memory_bytes and hardware.memory_bytes < need.memory_bytes:
+        yield f"memory {_shortage_text(hardware.memory_bytes, need.memory_bytes)}"
+    yield from _accelerator_mismatches(hardware, need)
+    for label, value in need.labels.items():
+        own = agent.labels.get(label)
+        if own != value:
+            has = "no such label" if own is None else f"{label}={own}"
+            yield f"{has}, wanted {label}={value}"
+    if isinstance(need.hardware, HardwareManifest):
+        yield from hardware_mismatches(need.hardware, hardware)
+    if isinstance(need.software, SoftwareManifest):
+        yield from software_mismatches(need.software, agent)
+
+
+def _accelerator_mismatches(hardware: Hardware, need: SystemNeed) -> Iterator[str]:
+    name = plain(need.accelerator)
+    fitting = [own for own in hardware.accelerators if name in plain(own.name)]
+    if name and not fitting:
+        has = ", ".join(own.name for own in hardware.accelerators) or "no accelerator"
+        yield f"{has}, wanted accelerator {need.accelerator}"
+        return
+    if need.accelerator_memory_bytes:
+        largest_bytes = max((accelerator.memory_bytes for accelerator in fitting), default=0)
+        if largest_bytes < need.accelerator_memory_bytes:
+            shortage = _shortage_text(largest_bytes, need.accelerator_memory_bytes)
+            yield f"accelerator memory {shortage}"
+    link = plain(need.interconnect)
+    links = {hardware.interconnect, *(own.interconnect for own in fitting)} - {""}
+    if link and not any(link in plain(own) for own in links):
+        yield f"interconnect {', '.join(sorted(links)) or 'unknown'}, wanted {need.interconnect}"
+
+
+def _shortage_text(own_bytes: int, needed_bytes: int) -> str:
+    """Return two sizes, in GiB or, where these look the same, in bytes."""
+    own, needed = (f"{size_bytes / (1 << 30):.1f} GiB" for size_bytes in (own_bytes, needed_bytes))
+    if own == needed:
+        own, needed = f"{own_bytes} bytes", f"{needed_bytes} bytes"
+    return f"{own if own_bytes > 0 else 'unknown'}, wanted {needed}"

@@ -1,0 +1,387 @@
+"""The sessions and runs of a matched request. Pure.
+
+Sessions: one for each agent, batch size and variant that has runs. Groups: one for each scenario,
+in the order of the request. Runs of a group, which the agent interleaves: one for each level, see
+`levels`.
+
+Batch sizes: a scenario for throughput (`batched`, and any closed loop with several queries in
+flight) runs at every batch size. All other scenarios measure latency: together with one for
+throughput they run at the smallest batch size only, else at every batch size.
+
+The scenario `cold` makes a session for each opening of the model and level.
+
+Pacing: `auto` is remote for an open loop at level model or above, else local. Remote runs are
+one block.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlscope.load import InvalidParameter, LoadError, UnknownScenario
+from mlscope.load.scenarios import COLD, WARM
+from mlscope.manifests.constraints import newest_first
+from schemas.identity import token_of
+from schemas.level import Level
+from schemas.manifest import DatasetManifest, HardwareManifest, ModelManifest, SoftwareManifest
+from schemas.plan import Build, Plan, RunPlan, SessionPlan, Subject, Variant
+from schemas.request import Evaluate, ScenarioChoice
+from schemas.status import Catalog
+from services.scheduler.errors import invalid, unknown
+from services.scheduler.evaluation.digests import digest_of
+from services.scheduler.placement.levels import Levels, levels_by_variant
+from services.scheduler.placement.load_shapes import LoadShape, LoadShapes
+from services.scheduler.placement.matching import Candidate, Match
+from services.scheduler.placement.resolving import (
+    described_system,
+    samples_of,
+    sent_notes,
+    similar_names,
+)
+
+MAX_RUNS = 1000
+"""Runs of one evaluation: its plan is one message."""
+
+MAX_REMOTE_QUERIES = 1_000_000
+"""Queries of a remote load: their bytes are made before its clock starts."""
+
+MAX_REMOTE_SAMPLES = 20_000_000
+"""Samples in the queries of a remote load."""
+
+MAX_SAMPLES = 100_000_000
+"""Samples in all loads of one evaluation."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One scenario of a request, at one batch size."""
+
+    number: int
+    name: str
+    choice: ScenarioChoice
+    parameters: dict[str, Any]
+    load: LoadShape
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether it measures openings of the model."""
+        return self.choice.name == COLD
+
+
+@dataclass(frozen=True, slots=True)
+class _Outline:
+    """A plan that was checked, before its sessions are made.
+
+    By agent: its `builds` and the `levels` of each variant; `groups` by batch size.
+    """
+
+    builds: Mapping[str, Build]
+    levels: Mapping[str, Mapping[Variant, Levels]]
+    groups: Mapping[int, tuple[_Group, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The agent and batch size of sessions; `names_agent` where the plan is for several agents."""
+
+    agent: str
+    batch_size: int
+    names_agent: bool
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of its sessions' names."""
+        return f"{self.agent}-b{self.batch_size}" if self.names_agent else f"b{self.batch_size}"
+
+
+def plan(
+    request: Evaluate, match: Match, catalog: Catalog, shapes: LoadShapes | None = None
+) -> Plan:
+    """Return the plan of a request for the agents of its `match`. Raises RequestRefused.
+
+    `catalog` has the defaults of scenarios, `shapes` keeps loads that were made before.
+    """
+    outline = _outline(request, match, catalog, shapes)
+    sessions = [
+        session
+        for agent in match.agents
+        for batch_size, groups in outline.groups.items()
+        for session in _sessions(
+            request,
+            _Target(agent.agent, batch_size, len(match.agents) > 1),
+            outline.levels[agent.agent],
+            groups,
+        )
+    ]
+    best = outline.builds[match.agents[0].agent]
+    if any(build != best for build in outline.builds.values()):
+        sessions = [
+            session.model_copy(update={"build": outline.builds[session.agent]})
+            for session in sessions
+        ]
+    return Plan(
+        subject=_subject(request, match, catalog, best),
+        sessions=tuple(sessions),
+        refusals=match.reasons,
+    )
+
+
+def check_plan(
+    request: Evaluate, match: Match, catalog: Catalog, shapes: LoadShapes | None = None
+) -> None:
+    """Raise RequestRefused where `plan` would; its arguments are the same.
+
+    A match without agents is planned later: then only the loads are checked.
+    """
+    if match.agents:
+        _outline(request, match, catalog, shapes)
+    else:
+        _groups(_Loads(request, match.dataset, catalog, shapes), 1)
+
+
+def _outline(
+    request: Evaluate, match: Match, catalog: Catalog, shapes: LoadShapes | None
+) -> _Outline:
+    assert match.agents, "there is an agent to plan for"
+    builds = {agent.agent: _build(request, match.model, agent) for agent in match.agents}
+    levels = {
+        agent.agent: levels_by_variant(request, agent, builds[agent.agent])
+        for agent in match.agents
+    }
+    every_level = [levels for variants in levels.values() for levels in variants.values()]
+    loads = _Loads(request, match.dataset, catalog, shapes)
+    groups = _groups(loads, sum(map(len, every_level)))
+    runs = sum(
+        _run_count(variants, groups_of_size)
+        for variants in levels.values()
+        for groups_of_size in groups.values()
+    )
+    if not runs:
+        allowed = "'' as well: cold starts go with plain sessions"
+        raise invalid("variants", request.variants, allowed)
+    _check_run_count(runs)
+    return _Outline(builds, levels, groups)
+
+
+def _subject(request: Evaluate, match: Match, catalog: Catalog, build: Build) -> Subject:
+    best = match.agents[0]
+    need = described_system(request.system, catalog)
+    versions = {agent.version for agent in match.agents}
+    return Subject(
+        model=match.model,
+        model_digest=match.digest or digest_of(match.model),
+        dataset=match.dataset,
+        framework=best.framework,
+        framework_version=best.version if len(versions) == 1 else "",
+        device=build.device,
+        options=build.options,
+        warmup=request.warmup,
+        blocks=request.blocks,
+        outputs=request.outputs,
+        collectors=request.collectors,
+        framework_manifest=build.framework_manifest,
+        hardware=need.hardware if isinstance(need.hardware, HardwareManifest) else None,
+        software=need.software if isinstance(need.software, SoftwareManifest) else None,
+        notes=sent_notes(request, catalog),
+    )
+
+
+def _build(request: Evaluate, model: ModelManifest, agent: Candidate) -> Build:
+    """Return an agent's build; options of the request overrule the model's, these the build's."""
+    defaults = agent.manifest.defaults if agent.manifest else {}
+    return Build(
+        framework_version=agent.version,
+        device=agent.device,
+        options={**defaults, **model.options, **request.options},
+        framework_manifest=agent.manifest,
+    )
+
+
+class _Loads:
+    """The loads of one request, made on demand."""
+
+    def __init__(
+        self,
+        request: Evaluate,
+        dataset: DatasetManifest,
+        catalog: Catalog,
+        shapes: LoadShapes | None,
+    ) -> None:
+        self.request = request
+        self.is_counted = samples_of(dataset) > 0
+        # Without a number of samples only the number of queries matters.
+        self._samples = samples_of(dataset) or 1
+        self._shapes = shapes or LoadShapes()
+        oldest_first = sorted(catalog.scenarios, key=lambda s: newest_first(s.version))
+        self._defaults = {scenario.name: scenario.parameters for scenario in oldest_first}
+        self._names = _unique_names(request)
+        self._sample_counts: dict[tuple[int, int], int] = {}
+
+    def group(self, number: int, size: int) -> _Group:
+        """Return a scenario of the request at a batch size. Raises RequestRefused."""
+        choice = self.request.scenarios[number]
+        parameters = {**self._defaults.get(choice.name, {}), **choice.parameters}
+        load = self._shape(f"scenarios.{number}", choice.name, parameters, size)
+        self._sample_counts[number, size] = load.queries * size
+        samples = sum(self._sample_counts.values())
+        if samples > MAX_SAMPLES:
+            raise invalid("scenarios", f"{samples} samples", f"at most {MAX_SAMPLES} in all")
+        parameters["queries"] = load.queries
+        return _Group(number, self._names[number], choice, parameters, load)
+
+    def _shape(self, field: str, name: str, parameters: dict[str, Any], size: int) -> LoadShape:
+        try:
+            return self._shapes.of(name, parameters, size, self._samples)
+        except UnknownScenario as error:
+            raise unknown(f"{field}.name", name, similar_names(name, error.available)) from error
+        except InvalidParameter as error:
+            fields = {"batch_size": "batch_sizes", "samples": "dataset"}
+            parameter = fields.get(error.field, f"{field}.parameters.{error.field}")
+            raise invalid(parameter, error.actual, error.allowed) from error
+        except LoadError as error:
+            raise invalid(f"{field}.parameters", parameters, str(error)) from error
+
+
+def _unique_names(request: Evaluate) -> list[str]:
+    """Return a name for each scenario: its own, with a number from the second time on."""
+    names = [choice.name for choice in request.scenarios]
+    counts = [names[:number].count(name) for number, name in enumerate(names)]
+    return [f"{name}{n + 1}" if n else name for name, n in zip(names, counts, strict=True)]
+
+
+def _groups(loads: _Loads, runs_per_group: int) -> dict[int, tuple[_Group, ...]]:
+    """Return the groups of each batch size that has any, in the order of the request.
+
+    Raises RequestRefused, for too many runs before every load is made.
+    """
+    request = loads.request
+    numbers, sizes = range(len(request.scenarios)), request.batch_sizes
+    _check_run_count(runs_per_group * (len(numbers) + len(sizes) - 1))
+    smallest = min(sizes)
+    of_every_size = [n for n in numbers if loads.group(n, smallest).load.is_for_throughput]
+    chosen = {
+        size: [n for n in numbers if not of_every_size or n in of_every_size or size == smallest]
+        for size in sizes
+    }
+    _check_run_count(runs_per_group * sum(map(len, chosen.values())))
+    groups: dict[int, tuple[_Group, ...]] = {}
+    for size in sizes:
+        of_size = tuple(loads.group(number, size) for number in chosen[size])
+        for group in of_size:
+            _check_pacing(request, group, size)
+            if not loads.is_counted and _pacing(request, group.load) == "remote":
+                allowed = "the number of samples, or pacing local: a remote load needs the number"
+                raise invalid("dataset.source.samples", "0, not known", allowed)
+        if of_size:
+            groups[size] = of_size
+    return groups
+
+
+def _check_run_count(runs: int) -> None:
+    if runs > MAX_RUNS:
+        raise invalid("scenarios", f"{runs} runs", f"at most {MAX_RUNS} runs in an evaluation")
+
+
+def _check_pacing(request: Evaluate, group: _Group, size: int) -> None:
+    if request.pacing == "remote":
+        if not group.load.is_open_loop:
+            allowed = f"auto or local: {group.choice.name} is a closed loop"
+            raise invalid("pacing", "remote", allowed)
+        if request.trace_level > Level.MODEL:
+            raise invalid("pacing", "remote", "auto or local at levels deeper than model")
+    if _pacing(request, group.load) == "remote":
+        limit = min(MAX_REMOTE_QUERIES, MAX_REMOTE_SAMPLES // size)
+        if group.load.queries > limit:
+            field = f"scenarios.{group.number}.parameters.queries"
+            allowed = f"at most {limit} for a remote load; more with pacing local"
+            raise invalid(field, group.load.queries, allowed)
+    if group.load.last_due_s > request.run_timeout_s:
+        allowed = f"{group.load.last_due_s:.1f} or more: the last query is due then"
+        raise invalid("run_timeout_s", request.run_timeout_s, allowed)
+
+
+def _run_count(levels: Mapping[Variant, Levels], groups: Sequence[_Group]) -> int:
+    """Return the number of runs that `_sessions` makes for one agent and batch size."""
+    warm = sum(not group.is_cold for group in groups)
+    openings = sum(group.load.queries for group in groups if group.is_cold)
+    return warm * sum(map(len, levels.values())) + 2 * openings * len(levels.get("", ()))
+
+
+def _sessions(
+    request: Evaluate,
+    target: _Target,
+    levels: Mapping[Variant, Levels],
+    groups: Sequence[_Group],
+) -> Iterator[SessionPlan]:
+    """Yield the sessions of one agent at one batch size: a process each."""
+    for variant, variant_levels in levels.items():
+        prefix = f"{target.prefix}-{variant}" if variant else target.prefix
+        runs = [
+            RunPlan(
+                run=token_of(f"{prefix}-{group.name}-{level.name.lower()}"),
+                group=group.number,
+                scenario=group.choice.name,
+                parameters=group.parameters,
+                level=level,
+                pacing=_pacing(request, group.load),
+                queries=group.load.queries,
+                timeout_s=request.run_timeout_s,
+            )
+            for group in groups
+            if not group.is_cold
+            for level in variant_levels
+        ]
+        if runs:
+            yield _session(target, prefix, runs, variant)
+    for group in groups:
+        if group.is_cold:
+            for level in levels.get("", ()):
+                for opening in range(group.load.queries):
+                    prefix = f"{target.prefix}-{group.name}{opening}-{level.name.lower()}"
+                    runs = _cold_runs(request, prefix, group, level)
+                    yield _session(target, prefix, runs, "cold")
+
+
+def _cold_runs(request: Evaluate, prefix: str, group: _Group, level: Level) -> list[RunPlan]:
+    """Return one opening of the model, and the warm queries to compare it with."""
+    warm_queries = int(group.parameters.get("warm", WARM))
+    first = RunPlan(
+        run=token_of(f"{prefix}-first"),
+        group=2 * group.number,
+        scenario=COLD,
+        parameters={**group.parameters, "queries": 1},
+        level=level,
+        queries=1,
+        timeout_s=request.run_timeout_s,
+    )
+    warm = RunPlan(
+        run=token_of(f"{prefix}-warm"),
+        group=2 * group.number + 1,
+        scenario="online",
+        parameters={"queries": warm_queries},
+        level=level,
+        queries=warm_queries,
+        timeout_s=request.run_timeout_s,
+    )
+    return [first, warm]
+
+
+def _session(
+    target: _Target, prefix: str, runs: Sequence[RunPlan], variant: Variant
+) -> SessionPlan:
+    return SessionPlan(
+        session=token_of(prefix),
+        agent=target.agent,
+        batch_size=target.batch_size,
+        runs=tuple(runs),
+        variant=variant,
+    )
+
+
+def _pacing(request: Evaluate, load: LoadShape) -> Literal["local", "remote"]:
+    if request.pacing == "auto":
+        # Levels that are compared take turns, which remote loads cannot.
+        is_single = len(set(request.levels)) < 2 and request.trace_level <= Level.MODEL
+        is_remote = load.pacing == "remote" and is_single
+        return "remote" if is_remote and load.is_open_loop else "local"
+    return request.pacing

@@ -1,0 +1,246 @@
+"""The manifests that a request's names mean: its model, its dataset, its system. Pure."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
+from mlscope.manifests.errors import BadConstraint
+from mlscope.manifests.variants import variants_of
+from mlscope.manifests.verifying import OPTION, RANDOM, UNVERIFIED, refused_in
+from schemas.manifest import (
+    DatasetManifest,
+    FrameworkManifest,
+    HardwareManifest,
+    ModelManifest,
+    SoftwareManifest,
+    Synthetic,
+)
+from schemas.message import Message
+from schemas.operators import placeholder_faults, step_faults
+from schemas.plan import Subject
+from schemas.request import Evaluate, SystemNeed
+from schemas.status import Catalog
+from services.scheduler.errors import invalid, unknown
+from services.scheduler.evaluation.digests import digest_of
+from services.scheduler.placement.naming import is_same
+
+M = TypeVar("M", ModelManifest, DatasetManifest, HardwareManifest, SoftwareManifest)
+
+DEFAULT_DATASETS = {"image": "photos"}
+"""The dataset of a modality, for a model that names none."""
+
+
+def model_of(request: Evaluate, catalog: Catalog) -> ModelManifest:
+    """Return the model of a request. Raises RequestRefused.
+
+    A hidden model is found under its own name, but never proposed.
+    """
+    if isinstance(request.model, ModelManifest):
+        for fault in step_faults(request.model):
+            raise invalid(f"model.{fault.path}", fault.found, fault.allowed)
+        return request.model
+    shown = [model.name for model in catalog.models if not model.hidden]
+    return _newest_named(request.model, catalog.models, "model", shown)
+
+
+def dataset_of(request: Evaluate, model: ModelManifest, catalog: Catalog) -> DatasetManifest:
+    """Return the dataset of a request: its own, that of its `model`, or that of the modality.
+
+    Where the `catalog` has none of these, a model of known shape gets normal noise. Raises
+    RequestRefused.
+    """
+    names = [dataset.name for dataset in catalog.datasets]
+    if isinstance(request.dataset, DatasetManifest):
+        dataset = request.dataset
+    elif name := request.dataset or model.dataset:
+        dataset = _newest_named(name, catalog.datasets, "dataset", names)
+    else:
+        dataset = _default_dataset(model, catalog)
+    _check_samples(dataset, model)
+    return dataset
+
+
+def usable(variants: Sequence[ModelManifest]) -> Sequence[ModelManifest]:
+    """Return the variants of a model without placeholders. Raises RequestRefused for none.
+
+    A placeholder stands for what a listing of the original system left out.
+    """
+    faults = [next(placeholder_faults(variant), None) for variant in variants]
+    complete = [variant for variant, fault in zip(variants, faults, strict=True) if fault is None]
+    if not complete and faults[0] is not None:
+        raise invalid(f"model.{faults[0].path}", faults[0].found, faults[0].allowed)
+    return complete
+
+
+def verifiable(variants: Sequence[ModelManifest], request: Evaluate) -> Sequence[ModelManifest]:
+    """Return the variants whose files can be verified, or that a request takes without that.
+
+    Raises RequestRefused for none.
+    """
+    faults = [
+        refused_in(variant.model, {**variant.options, **request.options}) for variant in variants
+    ]
+    verified = [variant for variant, fault in zip(variants, faults, strict=True) if fault is None]
+    if not verified and faults[0] is not None:
+        allowed = (
+            f"{UNVERIFIED}, which takes whatever {faults[0].address} holds, or {RANDOM}: "
+            f"the manifest gives no {faults[0].field}"
+        )
+        raise invalid(f"options.{OPTION}", request.options.get(OPTION, ""), allowed)
+    return verified
+
+
+def sent_notes(request: Evaluate, catalog: Catalog) -> tuple[str, ...]:
+    """Return notes on manifests that came with a request, for readers of its results.
+
+    A manifest with the name and version of a published one, but with other contents, is noted: its
+    results are not those of its namesake. A variant of the published one is the same.
+    """
+    notes = []
+    for field, sent, published in (
+        ("model", request.model, catalog.models),
+        ("dataset", request.dataset, catalog.datasets),
+    ):
+        if isinstance(sent, str | None):
+            continue
+        name = (sent.name.lower(), sent.version)
+        namesake = next((own for own in published if (own.name.lower(), own.version) == name), None)
+        if namesake is not None and not _is_part_of(sent, namesake):
+            notes.append(
+                f"{field} {sent.name} {sent.version} came with the request and is not the "
+                f"published one of that name and number: sha256 {digest_of(sent)[:12]}, "
+                f"published {digest_of(namesake)[:12]}; give it a version of its own"
+            )
+    return tuple(notes)
+
+
+def _is_part_of(
+    sent: ModelManifest | DatasetManifest, published: ModelManifest | DatasetManifest
+) -> bool:
+    """Tell whether a manifest is a published one, or its variant for one framework."""
+    if sent == published:
+        return True
+    return isinstance(published, ModelManifest) and any(
+        sent == variant for variant in variants_of(published)
+    )
+
+
+def described_system(need: SystemNeed, catalog: Catalog) -> SystemNeed:
+    """Return a need with its manifests instead of their names. Raises RequestRefused."""
+    changes: dict[str, Message] = {}
+    if isinstance(need.hardware, str) and need.hardware:
+        names = [manifest.name for manifest in catalog.hardware]
+        field = "system.hardware"
+        changes["hardware"] = _newest_named(need.hardware, catalog.hardware, field, names)
+    if isinstance(need.software, str) and need.software:
+        names = [manifest.name for manifest in catalog.software]
+        field = "system.software"
+        changes["software"] = _newest_named(need.software, catalog.software, field, names)
+    return need.model_copy(update=changes) if changes else need
+
+
+def planned_system(need: SystemNeed, subject: Subject) -> SystemNeed:
+    """Return a need with the manifests of its plan, instead of their names."""
+    planned = {"hardware": subject.hardware, "software": subject.software}
+    return need.model_copy(
+        update={name: manifest for name, manifest in planned.items() if manifest}
+    )
+
+
+def planned_frameworks(subject: Subject, catalog: Catalog) -> tuple[FrameworkManifest, ...]:
+    """Return the framework manifests of a catalog, with a plan's own in place of its namesake."""
+    own = subject.framework_manifest
+    if own is None:
+        return catalog.frameworks
+    published = (
+        manifest
+        for manifest in catalog.frameworks
+        if not is_same(manifest.name, own.name) or manifest.version != own.version
+    )
+    return (own, *published)
+
+
+def samples_of(dataset: DatasetManifest) -> int:
+    """Return the number of samples in a dataset; 0 for a source that does not say."""
+    if dataset.source is not None:
+        return dataset.source.samples
+    return dataset.synthetic.samples if dataset.synthetic else len(dataset.samples)
+
+
+def _newest_named(text: str, manifests: Sequence[M], field: str, shown: Sequence[str]) -> M:
+    """Return the newest manifest that a text `NAME[:CONSTRAINT]` means.
+
+    `field` is the request's field that holds the text, `shown` are the names to propose instead.
+    Raises RequestRefused.
+    """
+    name, _, version = (part.strip() for part in text.partition(":"))
+    try:
+        constraint = constraint_of(version)
+    except BadConstraint as error:
+        raise invalid(field, text, str(error)) from error
+    same = [manifest for manifest in manifests if manifest.name.lower() == name.lower()]
+    if not same:
+        raise unknown(field, name, similar_names(name, shown))
+    fitting = [manifest for manifest in same if satisfies(manifest.version, constraint)]
+    if not fitting:
+        raise unknown(field, text, (f"{manifest.name}:{manifest.version}" for manifest in same))
+    return max(fitting, key=lambda manifest: newest_first(manifest.version))
+
+
+def check_collectors(request: Evaluate, catalog: Catalog) -> None:
+    """Raise RequestRefused for a collector that the request switches and no agent announced.
+
+    An agent that announces no collectors, as older ones do, may have any. An import was collected
+    elsewhere: its collectors are not those of the agent that plays it back.
+    """
+    announced = (status.announcement for status in catalog.agents)
+    agents = [agent for agent in announced if agent.reserved_for in ("", request.key)]
+    if not agents or any(agent.reserved_for or not agent.collectors for agent in agents):
+        return
+    collectors = {collector.name for agent in agents for collector in agent.collectors}
+    for name in request.collectors:
+        if name not in collectors:
+            raise unknown(f"collectors.{name}", name, similar_names(name, collectors))
+
+
+def similar_names(name: str, candidates: Iterable[str]) -> list[str]:
+    """Return the candidates most similar to a name; the first ten when none is similar."""
+    names = sorted(set(candidates))
+    by_lower = {candidate.lower(): candidate for candidate in names}
+    similar = difflib.get_close_matches(name.lower(), by_lower, n=5, cutoff=0.6)
+    return [by_lower[lower] for lower in similar] or names[:10]
+
+
+def _default_dataset(model: ModelManifest, catalog: Catalog) -> DatasetManifest:
+    port = model.inputs[0] if model.inputs else None
+    shipped = DEFAULT_DATASETS.get(port.type if port else "", "")
+    if any(dataset.name == shipped for dataset in catalog.datasets):
+        return _newest_named(shipped, catalog.datasets, "dataset", ())
+    shape = port.shape[1:] if port else ()
+    if port is None or port.steps or not shape or any(size < 1 for size in shape):
+        raise invalid("dataset", "", f"a dataset: model {model.name} names none")
+    noise = Synthetic(shape=shape, element_type=port.element_type)
+    return DatasetManifest(
+        name="noise", description="Normal noise of the model's shape.", synthetic=noise
+    )
+
+
+def _check_samples(dataset: DatasetManifest, model: ModelManifest) -> None:
+    if not samples_of(dataset) and dataset.source is None:
+        raise invalid("dataset", dataset.name, "a dataset with at least one sample")
+    port = model.inputs[0] if model.inputs else None
+    if dataset.synthetic is None or port is None or port.steps or not port.shape:
+        return
+    model_shape, sample_shape = port.shape[1:], dataset.synthetic.shape
+    if not sample_shape or dataset.synthetic.inputs:
+        return  # the agent makes samples that fit the opened model
+    if len(model_shape) != len(sample_shape) or any(
+        size not in (-1, sample_size)
+        for size, sample_size in zip(model_shape, sample_shape, strict=True)
+    ):
+        raise invalid(
+            "dataset",
+            f"{dataset.name} of shape {list(sample_shape)}",
+            f"samples of shape {list(model_shape)}, which model {model.name} takes",
+        )

@@ -1,0 +1,258 @@
+"""The two processes that issue a remote load: one sends on time, one reads the answers.
+
+They are two, because a reader in the sender's process would hold the interpreter just when a query
+is due. Each has one blocking connection of its own.
+
+Standard input begins with the length of a spec (4 bytes, little-endian) and the spec as msgpack.
+Then the sender gets its start: 8 bytes, the origin on CLOCK_MONOTONIC. A closed standard input ends
+either process. Standard output holds messages, each after its length: `ready`, then of the reader a
+map of columns for every quarter of a second with answers, and at the end an empty map, or one
+with an `error`. The sender's stamps are in memory that it shares with the parent: a pipe would take
+time.
+"""
+
+import mmap
+import os
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from mlscope.bus.nats import (
+    CHUNK_BYTES,
+    PING,
+    PONG,
+    Parser,
+    dial,
+    publication,
+    subscription,
+)
+from mlscope.load.issuing import raise_priority
+from mlscope.load.pacing import calibrate_margin_ns, pace
+from services.scheduler.remote_load.issued import ANSWERED, FAILED
+
+READY = b"ready"
+_REPORT_S = 0.25
+_MAX_DIGITS = 11
+
+
+def main() -> None:
+    """Be the sender or the reader, as the first argument says."""
+    spec = msgpack.unpackb(_read_exactly(struct.unpack("<I", _read_exactly(4))[0]))
+    try:
+        send(spec) if sys.argv[1] == "send" else read(spec)
+    except (OSError, EOFError) as error:
+        _write_message(msgpack.packb({"error": str(error) or type(error).__name__}))
+    else:
+        _write_message(msgpack.packb({}))
+
+
+def send(spec: dict[str, Any]) -> None:
+    """Publish each query at its due time.
+
+    Stamps of CLOCK_MONOTONIC, taken after the socket's write returned, go to the memory behind the
+    descriptor `stamps_fd` of the spec, int64 [queries].
+    """
+    connection, parser = dial(spec["url"], spec["seed"], "issuer")
+    due_ns = np.frombuffer(spec["due_ns"], "<i8").astype(np.int64)
+    publications = _publications(spec, len(due_ns))
+    stamps = memoryview(mmap.mmap(spec["stamps_fd"], 8 * len(due_ns))).cast("q")
+    writing, stop = threading.Lock(), threading.Event()
+    threading.Thread(
+        target=_answer_pings, args=(connection, parser, writing, stop), daemon=True
+    ).start()
+    raise_priority()
+    margin_ns = calibrate_margin_ns()
+    _write_message(READY)
+    origin_ns = struct.unpack("<q", _read_exactly(8))[0]
+    threading.Thread(target=_stop_with_input, args=(stop,), daemon=True).start()
+
+    def issue(query: int) -> None:
+        with writing:
+            connection.sendall(publications[query])
+        stamps[query] = time.monotonic_ns()
+
+    pace(due_ns, issue, origin_ns, margin_ns, stop=stop.is_set)
+
+
+def _publications(spec: dict[str, Any], queries: int) -> list[bytes]:
+    """Return every query's bytes, made before the clock starts."""
+    samples = np.frombuffer(spec["samples"], "<i4").reshape(queries, -1).astype("<i4")
+    common = {name: spec[name] for name in ("evaluation", "run", "attempt", "block")}
+    return [
+        publication(
+            spec["subject"],
+            f"{spec['inbox']}.{query}",
+            msgpack.packb({**common, "query": query, "samples": samples[query].tobytes()}),
+        )
+        for query in range(queries)
+    ]
+
+
+def _answer_pings(
+    connection: socket.socket, parser: Parser, writing: threading.Lock, stop: threading.Event
+) -> None:
+    """Answer the server's pings; a broken connection ends the load.
+
+    A TLS connection may not be read while it is written, so this waits without the lock.
+    """
+    try:
+        while True:
+            select.select([connection.fileno()], [], [])
+            with writing:
+                received = connection.recv(CHUNK_BYTES)
+            kinds = {frame.kind for frame in parser.feed(received)}
+            if not received or "ERR" in kinds:
+                return
+            if "PING" in kinds:
+                with writing:
+                    connection.sendall(PONG)
+    except OSError:
+        return
+    finally:
+        stop.set()
+
+
+def _stop_with_input(stop: threading.Event) -> None:
+    """Stop when the parent closes its end of the pipe, or dies."""
+    while os.read(0, 64):
+        pass
+    stop.set()
+
+
+def read(spec: dict[str, Any]) -> None:
+    """Stamp and report answers until all are there, or the standard input closes."""
+    connection, parser = dial(spec["url"], spec["seed"], "issuer-reader")
+    connection.sendall(subscription(f"{spec['inbox']}.*") + PING)
+    answers = QueryAnswers(spec["queries"])
+    while answers.missing:
+        readable, _, _ = select.select([connection.fileno(), 0], [], [], _REPORT_S)
+        if 0 in readable and not os.read(0, 64):
+            break
+        if connection.fileno() in readable:
+            received = connection.recv(CHUNK_BYTES)
+            now_ns = time.monotonic_ns()
+            if not received:
+                break
+            for frame in parser.feed(received):
+                if frame.kind == "PING":
+                    connection.sendall(PONG)
+                elif frame.kind == "PONG":
+                    _write_message(READY)
+                elif frame.kind == "MSG":
+                    answers.add(frame.subject, frame.body, now_ns)
+        answers.report_if_due(time.monotonic())
+    answers.report()
+
+
+class QueryAnswers:
+    """Answers that came and are not reported yet; each query of the load counts once."""
+
+    def __init__(self, queries: int) -> None:
+        """Expect answers to queries 0 to `queries` - 1."""
+        self.rows: list[Row] = []
+        self.missing = queries
+        self._is_answered = bytearray(queries)
+        self._errors: dict[int, str] = {}
+        self._failed_samples: dict[int, int] = {}
+        self._next_report_s = time.monotonic() + _REPORT_S
+
+    def add(self, subject: str, body: bytes, now_ns: int) -> None:
+        """Add the answer that came at `now_ns` of CLOCK_MONOTONIC.
+
+        The last token of the `subject` is the query's number. A second answer to a query, or one
+        to no query of the load, changes nothing.
+        """
+        number = subject.rpartition(".")[2]
+        is_number = number.isascii() and number.isdecimal() and len(number) <= _MAX_DIGITS
+        if not is_number or int(number) >= len(self._is_answered):
+            return
+        query = int(number)
+        if self._is_answered[query]:
+            return
+        self._is_answered[query] = True
+        self.missing -= 1
+        row, error, failed_samples = _parse_answer(query, body, now_ns)
+        self.rows.append(row)
+        if error:
+            self._errors[query] = error
+        if failed_samples:
+            self._failed_samples[query] = failed_samples
+
+    def report_if_due(self, now_s: float) -> None:
+        """Report the answers, unless the last report was just before `now_s`."""
+        if self.rows and now_s >= self._next_report_s:
+            self._next_report_s = now_s + _REPORT_S
+            self.report()
+
+    def report(self) -> None:
+        """Write the answers to the standard output as columns, one row an answer, and forget them.
+
+        Columns are int32 `query`, int64 `ended_ns` and `service_ns`, int8 `status`; by query
+        `errors` and, of those answered in part, the number of samples that `failed`.
+        """
+        if not self.rows:
+            return
+        rows = np.array(self.rows, np.int64).reshape(-1, 4)
+        columns = {
+            "query": rows[:, 0].astype("<i4").tobytes(),
+            "ended_ns": rows[:, 1].astype("<i8").tobytes(),
+            "service_ns": rows[:, 2].astype("<i8").tobytes(),
+            "status": rows[:, 3].astype("<i1").tobytes(),
+            "errors": self._errors,
+            "failed": self._failed_samples,
+        }
+        _write_message(msgpack.packb(columns))
+        self.rows, self._errors, self._failed_samples = [], {}, {}
+
+
+Row = tuple[int, int, int, int]
+"""query, ended_ns, service_ns, status."""
+
+
+def _parse_answer(query: int, body: bytes, now_ns: int) -> tuple[Row, str, int]:
+    """Return an answer's row, its error, and the number of samples that failed in part.
+
+    An answer that cannot be read is a failed query.
+    """
+    try:
+        answer = msgpack.unpackb(body)
+        status, service_ns = int(answer["status"]), int(answer["service_ns"])
+        if status not in (ANSWERED, FAILED) or not -1 <= service_ns < 2**63:
+            raise ValueError(f"status {status}, service_ns {service_ns}")
+        failed_samples = int(answer.get("failed", 0)) if status == ANSWERED else 0
+        if not 0 <= failed_samples < 2**31:
+            raise ValueError(f"failed {failed_samples}")
+        is_bad = status != ANSWERED or failed_samples > 0
+        error = str(answer.get("error", "")) if is_bad else ""
+        return (query, now_ns, service_ns, status), error, failed_samples
+    except (ArithmeticError, ValueError, LookupError, TypeError, msgpack.UnpackException) as error:
+        return (query, now_ns, -1, FAILED), f"unreadable answer: {error}", 0
+
+
+def _read_exactly(size: int) -> bytes:
+    """Return `size` bytes of standard input. Raises EOFError."""
+    data = b""
+    while len(data) < size:
+        chunk = os.read(0, size - len(data))
+        if not chunk:
+            raise EOFError
+        data += chunk
+    return data
+
+
+def _write_message(message: bytes) -> None:
+    """Write a message to standard output after its length."""
+    data = struct.pack("<I", len(message)) + message
+    while data:
+        data = data[os.write(1, data) :]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""Runs the two processes of `issuer` that issue a remote load, and reads their answers (I/O)."""
+
+import asyncio
+import mmap
+import os
+import secrets
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from mlscope.load.load import Load
+from schemas.plan import WorkOrder
+from schemas.subjects import agent_command
+from services.scheduler.errors import IssuerFailed
+from services.scheduler.remote_load.issued import IssuedLoad, LoadProgress, Queries
+from services.scheduler.remote_load.issuer import READY
+
+Process = asyncio.subprocess.Process
+
+_LEAD_NS = 20_000_000
+"""Time from the order to begin to the origin of the load's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """How an issuing process reaches the broker; `seed` never leaves its standard input."""
+
+    url: str
+    seed: str | None
+    inbox_prefix: str
+
+
+OnFinal = Callable[[IssuedLoad, Queries], Awaitable[None]]
+"""Takes a load and the numbers of queries whose rows in it are now final."""
+
+
+async def _ignore(_: IssuedLoad, __: Queries) -> None:
+    """Do nothing."""
+
+
+async def issue_load(
+    broker: BrokerAddress,
+    order: WorkOrder,
+    run: str,
+    load: Load,
+    lost_after_s: float,
+    *,
+    on_final: OnFinal = _ignore,
+) -> IssuedLoad:
+    """Issue an open loop to the agent of an `order`, and return what became of its queries.
+
+    `run` is the run of the order whose `load` it is; `broker` is where the agent listens.
+    `on_final` is called with each query once, while the load goes on. A query without answer is
+    lost `lost_after_s` after the last answer or issue. Raises IssuerFailed when a process or its
+    connection breaks.
+    """
+    assert load.due_ns is not None, "only open loops are issued remotely"
+    with _shared_stamps(load.queries) as (stamps_fd, stamps):
+        spec = _spec(broker, order, run, load) | {"stamps_fd": stamps_fd}
+        async with (
+            _process("read", spec) as reader,
+            _process("send", spec, stamps_fd) as sender,
+        ):
+            origin_ns = time.monotonic_ns() + _LEAD_NS
+            _input(sender).write(struct.pack("<q", origin_ns))
+            progress = LoadProgress(origin_ns, load.due_ns, stamps)
+            await _LoadFollower(progress, reader, sender, lost_after_s).follow(on_final)
+        return progress.load
+
+
+class _LoadFollower:
+    """Reads from both processes until the load is complete."""
+
+    def __init__(
+        self, progress: LoadProgress, reader: Process, sender: Process, lost_after_s: float
+    ) -> None:
+        self._progress = progress
+        self._reader = reader
+        self._lost_after_s = lost_after_s
+        self._sending = asyncio.ensure_future(_message(sender))
+
+    async def follow(self, on_final: OnFinal) -> None:
+        """Call `on_final` with queries until none is left."""
+        progress = self._progress
+        try:
+            async with aclosing(self._answers()) as answers:
+                async for columns in answers:
+                    final = progress.take(columns)
+                    if len(final):
+                        await on_final(progress.load, final)
+            await self._check_sent()
+            final = progress.give_up()
+            if len(final):
+                await on_final(progress.load, final)
+        finally:
+            self._sending.cancel()
+
+    async def _answers(self) -> AsyncGenerator[Mapping[str, Any], None]:
+        """Yield the reader's columns, until it is through or no more answer is to be expected."""
+        message = asyncio.ensure_future(_message(self._reader))
+        try:
+            while await self._wait_for(message):
+                if not message.done():
+                    continue
+                columns = _columns_of(message.result())
+                if not columns:
+                    break
+                yield columns
+                message = asyncio.ensure_future(_message(self._reader))
+        finally:
+            message.cancel()
+        if message.done() and not message.cancelled() and self._progress.unanswered:
+            raise IssuerFailed(f"the reader ended before {self._progress.unanswered} answers")
+
+    async def _wait_for(self, message: "asyncio.Future[bytes]") -> bool:
+        """Wait for the reader's message or the sender's end; False when neither came in time."""
+        if not self._sending.done():
+            await asyncio.wait({message, self._sending}, return_when=asyncio.FIRST_COMPLETED)
+            if self._sending.done():
+                await self._check_sent()
+            return True
+        await asyncio.wait({message}, timeout=self._lost_after_s)
+        return message.done()
+
+    async def _check_sent(self) -> None:
+        """Raise IssuerFailed unless the sender issued every query."""
+        _columns_of(await self._sending)
+        issued, queries = self._progress.issued, self._progress.load.queries
+        if issued < queries:
+            raise IssuerFailed(f"{issued} of {queries} queries were issued")
+
+
+@contextmanager
+def _shared_stamps(queries: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Lend memory to share with a process: its descriptor, and zeros int64 [queries]."""
+    with tempfile.TemporaryFile() as file:
+        fd = os.memfd_create("mlscope-issued") if sys.platform == "linux" else file.fileno()
+        try:
+            os.truncate(fd, 8 * queries)
+            yield fd, np.frombuffer(mmap.mmap(fd, 8 * queries), np.int64)
+        finally:
+            if fd != file.fileno():
+                os.close(fd)
+
+
+def _spec(broker: BrokerAddress, order: WorkOrder, run: str, load: Load) -> dict[str, Any]:
+    """Return the input of an issuing process; see `issuer`."""
+    assert load.due_ns is not None
+    return {
+        "url": broker.url,
+        "seed": broker.seed,
+        "inbox": f"{broker.inbox_prefix}.{secrets.token_hex(8)}",
+        "subject": agent_command(order.agent, "query"),
+        "evaluation": order.evaluation,
+        "run": run,
+        "attempt": order.attempt,
+        "block": 0,
+        "queries": load.queries,
+        "due_ns": load.due_ns.astype("<i8").tobytes(),
+        "samples": load.sample_indices.astype("<i4").tobytes(),
+    }
+
+
+@asynccontextmanager
+async def _process(mode: str, spec: dict[str, Any], *shared_fds: int) -> AsyncIterator[Process]:
+    """Run `issuer` in a mode until the block ends; it is ready when the block begins."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "services.scheduler.remote_load.issuer",
+        mode,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        pass_fds=shared_fds,
+    )
+    try:
+        packed: bytes = msgpack.packb(spec)
+        _input(process).write(struct.pack("<I", len(packed)) + packed)
+        greeting = await _message(process)
+        if greeting != READY:
+            _columns_of(greeting)
+            raise IssuerFailed(f"the {mode}er did not get ready")
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+def _input(process: Process) -> asyncio.StreamWriter:
+    assert process.stdin is not None
+    return process.stdin
+
+
+def _columns_of(message: bytes) -> Mapping[str, Any]:
+    """Return the columns of a process's message. Raises IssuerFailed where it is an error."""
+    columns: dict[str, Any] = msgpack.unpackb(message, strict_map_key=False)
+    if "error" in columns:
+        raise IssuerFailed(columns["error"])
+    return columns
+
+
+async def _message(process: Process) -> bytes:
+    """Return the process's next message. Raises IssuerFailed when it ends instead."""
+    assert process.stdout is not None
+    try:
+        size = struct.unpack("<I", await process.stdout.readexactly(4))[0]
+        return await process.stdout.readexactly(size)
+    except (asyncio.IncompleteReadError, ConnectionError) as error:
+        raise IssuerFailed(f"an issuing process ended with {await process.wait()}") from error

@@ -1,0 +1,247 @@
+"""Answers the commands `evaluate`, `cancel`, `evaluations` and `evaluation` (I/O)."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+import msgpack
+
+from mlscope.bus.errors import BusError
+from mlscope.bus.records import ReceivedCommand
+from mlscope.evaluation.status import status_of
+from schemas.encoding.codec import decode_body, encode_body, is_json, unpack
+from schemas.encoding.errors import MalformedMessage
+from schemas.evaluation import EvaluationRequested
+from schemas.identity import keyed_evaluation_id, new_evaluation_id
+from schemas.message import Fact, Message
+from schemas.request import (
+    Accepted,
+    Cancel,
+    Evaluate,
+    ListEvaluations,
+    Refused,
+    ShowEvaluation,
+)
+from schemas.status import EvaluationList
+from services.scheduler.decision_log import DecisionLog
+from services.scheduler.errors import RequestRefused, Undecided, unsatisfiable
+from services.scheduler.evaluation.decide import decide_cancel
+from services.scheduler.evaluation.index import EvaluationIndex
+from services.scheduler.evaluation.state import EvaluationState
+from services.scheduler.placement.fleet import Fleet
+from services.scheduler.placement.matching import match
+from services.scheduler.placement.planning import check_plan
+from services.scheduler.placement.resolving import check_collectors
+
+_TIMEOUT_S = 4.0
+"""A requester gives up after some seconds, the bus on a server that stores nothing only later."""
+
+
+class FleetSource(Protocol):
+    """Knows the fleet."""
+
+    def fleet(self) -> Fleet:
+        """Return the fleet as it is known now."""
+        ...
+
+    async def catch_up(self) -> None:
+        """Wait, not long, until all that was published by now is known. Raises BusError."""
+        ...
+
+
+class RequestAnswers:
+    """Answers commands from the index of evaluations and the log."""
+
+    def __init__(
+        self,
+        index: EvaluationIndex,
+        log: DecisionLog,
+        fleet_source: FleetSource,
+        on_end: Callable[[EvaluationState], None],
+        *,
+        max_bytes: int,
+    ) -> None:
+        """Answer from `index` and `log`, and check requests against `fleet_source`.
+
+        `on_end` is called with the state of an evaluation that a command ended. Requests above
+        `max_bytes` are refused.
+        """
+        self._index = index
+        self._log = log
+        self._fleet_source = fleet_source
+        self._on_end = on_end
+        self._max_bytes = max_bytes
+        #: requests that are being checked, and are not open yet
+        self._checking = 0
+        self._verbs: Mapping[str, Callable[[bytes], Awaitable[Message]]] = MappingProxyType(
+            {
+                Evaluate.verb: self._evaluate,
+                Cancel.verb: self._cancel,
+                ListEvaluations.verb: self._list,
+                ShowEvaluation.verb: self._show,
+            }
+        )
+
+    async def answer(self, command: ReceivedCommand) -> bytes:
+        """Return the answer to a command in the command's own encoding."""
+        verb = self._verbs[command.subject.rsplit(".", 1)[-1]]
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                answer = await verb(command.body)
+        except TimeoutError:
+            message = f"the log took nothing for {_TIMEOUT_S:g} s; ask again, under the same key"
+            answer = Refused(error="unavailable", message=message)
+        except MalformedMessage as error:
+            answer = Refused(
+                error="malformed",
+                message=str(error),
+                field=error.field,
+                found=error.found,
+                allowed=error.expected,
+            )
+        except RequestRefused as error:
+            answer = error.refused
+        except Undecided:
+            answer = Refused(error="busy", message="too many write to this evaluation; ask again")
+        except BusError as error:
+            answer = Refused(error="unavailable", message=str(error) or "the log is away")
+        return encode_body(answer, json_text=is_json(command.body))
+
+    async def _evaluate(self, body: bytes) -> Message:
+        if len(body) > self._max_bytes:
+            raise await asyncio.to_thread(too_large, body, self._max_bytes)
+        request = decode_body(Evaluate, body)
+        evaluation = keyed_evaluation_id(request.key) if request.key else new_evaluation_id()
+        if request.key:
+            state = await self._log.current(evaluation)
+            if state.is_known:
+                return self._accepted(state, request, is_repeat=True)
+        if len(self._index.open) + self._checking >= self._index.max_open:
+            message = f"{self._index.max_open} evaluations are open; ask again later"
+            return Refused(error="busy", message=message)
+        self._checking += 1
+        try:
+            await self._check(request)
+            fact = EvaluationRequested(
+                evaluation=evaluation, request=request, requested_ns=time.time_ns()
+            )
+            await self._log.record(EvaluationState(), [fact])
+            state = await self._log.current(evaluation)
+        finally:
+            self._checking -= 1
+        return self._accepted(state, request, is_repeat=False)
+
+    async def _check(self, request: Evaluate) -> None:
+        """Raise RequestRefused for a request that cannot be met.
+
+        A refusal may be due to a catalog that lags behind. So it stands only once the catalog has
+        caught up, and the request is checked again only if the catalog has changed.
+        """
+        fleet = self._fleet_source.fleet()
+        try:
+            await asyncio.to_thread(check_request, request, fleet)
+        except RequestRefused:
+            with contextlib.suppress(BusError):
+                await self._fleet_source.catch_up()
+            current = self._fleet_source.fleet()
+            if current.catalog is fleet.catalog:
+                raise
+            await asyncio.to_thread(check_request, request, current)
+
+    def _accepted(self, state: EvaluationState, request: Evaluate, *, is_repeat: bool) -> Message:
+        """Accept a request as its evaluation, unless its key is that of another request."""
+        if state.request == request or _encoded(state.request) == _encoded(request):
+            address = f"{self._index.pages}{state.evaluation}"
+            return Accepted(evaluation=state.evaluation, address=address, repeated=is_repeat)
+        return Refused(
+            error="conflict",
+            message=f"the key stands for another request, evaluation {state.evaluation}",
+            field="key",
+            found=request.key,
+            allowed="a key of its own, or the request as it was first sent",
+        )
+
+    async def _cancel(self, body: bytes) -> Message:
+        command = decode_body(Cancel, body)
+        address = f"{self._index.pages}{command.evaluation}"
+        before = await self._existing(command.evaluation)
+        if before.state == "cancelled":
+            return Accepted(evaluation=command.evaluation, address=address, repeated=True)
+        if before.is_ended:
+            raise _has_ended(before)
+
+        async def cancel(state: EvaluationState) -> list[Fact]:
+            return [] if state.is_ended else decide_cancel(state, command.reason)
+
+        state = await self._log.settle(command.evaluation, cancel)
+        self._on_end(state)
+        if state.state != "cancelled":
+            raise _has_ended(state)
+        return Accepted(evaluation=command.evaluation, address=address)
+
+    async def _list(self, body: bytes) -> Message:
+        command = decode_body(ListEvaluations, body)
+        statuses = self._index.listed(command, self._fleet_source.fleet().catalog)
+        return EvaluationList(evaluations=tuple(statuses))
+
+    async def _show(self, body: bytes) -> Message:
+        command = decode_body(ShowEvaluation, body)
+        state = await self._existing(command.evaluation)
+        return status_of(state, f"{self._index.pages}{command.evaluation}")
+
+    async def _existing(self, evaluation: str) -> EvaluationState:
+        state = await self._log.current(evaluation)
+        if not state.is_known:
+            raise RequestRefused(
+                Refused(
+                    error="unknown",
+                    message=f"no evaluation {evaluation}",
+                    field="evaluation",
+                    found=evaluation,
+                )
+            )
+        return state
+
+
+def check_request(request: Evaluate, fleet: Fleet) -> None:
+    """Raise RequestRefused for a request that cannot be planned.
+
+    One that no agent fits is refused only if it does not wait for an agent (`wait_s`).
+    """
+    matched = match(request, fleet.catalog, fleet.loads, time.time_ns())
+    check_collectors(request, fleet.catalog)
+    if not matched.agents and not request.wait_s:
+        raise unsatisfiable(matched.reasons)
+    check_plan(request, matched, fleet.catalog, fleet.shapes)
+
+
+def _encoded(request: Evaluate | None) -> bytes:
+    """Return a request as bytes, in which a NaN equals itself."""
+    return encode_body(request) if request else b""
+
+
+def too_large(body: bytes, max_bytes: int) -> RequestRefused:
+    """Return the refusal of a body above `max_bytes`, naming its largest field."""
+    sizes = {name: len(msgpack.packb(value)) for name, value in unpack(body).items()}
+    field = max(sizes, key=lambda name: sizes[name], default="")
+    fix = "publish an inline manifest and name it, or raise MLSCOPE_MAX_REQUEST_BYTES"
+    size = f"the request is {len(body)} bytes, most of them in this field"
+    return RequestRefused(
+        Refused(
+            error="invalid",
+            message=f"{field}: {size}; allowed: {max_bytes} bytes; {fix}",
+            field=field,
+            found=f"{len(body)} bytes",
+            allowed=f"{max_bytes} bytes",
+        )
+    )
+
+
+def _has_ended(state: EvaluationState) -> RequestRefused:
+    message = f"evaluation {state.evaluation} has ended: {state.state}"
+    return RequestRefused(
+        Refused(error="conflict", message=message, field="evaluation", found=state.state)
+    )

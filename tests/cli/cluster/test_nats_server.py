@@ -1,0 +1,81 @@
+"""The server's configuration gives every user limits; a server that refuses to store is noticed."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.cluster import nats_server
+from cli.cluster.nats_server import NatsLayout, StorageWatch, nats_conf
+
+LAYOUT = NatsLayout("/data/na ts", "127.0.0.1", 4222, "127.0.0.1", 8222)
+COMPLAINT = b"[ERR] JetStream failed to store a msg: write x: no space left on device\n"
+
+
+def test_what_is_acknowledged_is_on_disk() -> None:
+    text = nats_conf(LAYOUT, {"requester": "UREQ"})
+    assert "sync_interval: always" in text
+    assert 'store_dir: "/data/na ts"' in text
+    assert 'listen: "127.0.0.1:4222"' in text
+
+
+def test_every_user_has_permissions() -> None:
+    text = nats_conf(LAYOUT, {"requester": "UREQ", "agent": "UAGENT"})
+    assert text.count("nkey:") == text.count("permissions:") == 2
+    assert '"mlscope.v1.request.evaluate"' in text
+
+
+def test_an_unknown_name_gets_no_user() -> None:
+    with pytest.raises(KeyError):
+        nats_conf(LAYOUT, {"stranger": "U"})
+
+
+def say(log: Path, text: bytes) -> None:
+    with log.open("ab") as file:
+        file.write(text)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    log = tmp_path / "nats.log"
+    say(log, COMPLAINT)
+    return log
+
+
+def test_it_is_stuck_when_it_complains_while_there_is_room(tmp_path: Path, log: Path) -> None:
+    watch = StorageWatch(tmp_path, log)
+    assert not watch.is_stuck(), "what the log held at the start is past"
+    say(log, COMPLAINT)
+    assert watch.is_stuck()
+    assert not watch.is_stuck(), "it has not complained again"
+
+
+def test_a_complaint_from_before_there_was_room_does_not_count(tmp_path: Path, log: Path) -> None:
+    watch = StorageWatch(tmp_path, log)
+    say(log, COMPLAINT)
+    assert not watch.is_stuck()
+    say(log, b"[INF] all is well\n")
+    assert not watch.is_stuck()
+
+
+def test_a_disk_that_is_full_is_no_reason(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nats_server, "ROOM_BYTES", 1 << 60)
+    watch = StorageWatch(tmp_path, log)
+    for _ in range(3):
+        say(log, COMPLAINT)
+        assert not watch.is_stuck()
+
+
+def test_a_log_that_was_cut_is_read_from_its_start(tmp_path: Path, log: Path) -> None:
+    watch = StorageWatch(tmp_path, log)
+    say(log, b"much\n" * 100)
+    watch.is_stuck()
+    log.write_bytes(COMPLAINT)
+    assert watch.is_stuck()
+
+
+def test_no_log_is_no_complaint(tmp_path: Path) -> None:
+    watch = StorageWatch(tmp_path, tmp_path / "none.log")
+    assert not watch.is_stuck()
+    assert not watch.is_stuck()

@@ -1,0 +1,53 @@
+"""Restart delays double while a process keeps ending, and start over; a log stays bounded."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.cluster.supervised import (
+    FIRST_DELAY_S,
+    LONGEST_DELAY_S,
+    STABLE_S,
+    Restarts,
+    after_end,
+    bound_log,
+    delay_s,
+)
+
+
+def test_delays_double_up_to_a_bound() -> None:
+    history, delays = Restarts(), []
+    for _ in range(8):
+        history = after_end(history, 0.0)
+        delays.append(delay_s(history))
+    assert delays == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert history.total == 8
+
+
+def test_a_process_that_held_starts_over() -> None:
+    history = after_end(Restarts(total=9, in_a_row=9), STABLE_S)
+    assert delay_s(history) == FIRST_DELAY_S
+    assert history.total == 10
+
+
+@given(st.lists(st.floats(0, 1e9), max_size=2000))
+def test_a_delay_is_always_within_its_bounds(spans_s: list[float]) -> None:
+    history = Restarts()
+    for ran_s in spans_s:
+        history = after_end(history, ran_s)
+        assert FIRST_DELAY_S <= delay_s(history) <= LONGEST_DELAY_S
+    assert history.total == len(spans_s)
+
+
+def test_a_log_is_bounded_while_its_writer_goes_on(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    with log.open("ab", buffering=0) as writer:
+        writer.write(b"old\n" * 10)
+        assert not bound_log(log, max_bytes=40)
+        writer.write(b"!")
+        assert bound_log(log, max_bytes=40)
+        writer.write(b"new\n")
+    assert log.read_bytes() == b"new\n"
+    assert (tmp_path / "a.log.1").read_bytes() == b"old\n" * 10 + b"!"
+    assert not bound_log(tmp_path / "none.log")

@@ -1,0 +1,104 @@
+"""`analyze` on a terminal: no verdict is cut, no caveat is silent, no line is too wide."""
+
+import sys
+
+import pytest
+
+from cli.commands.analyze import caveats_hint, wrapped_verdicts
+from cli.printing.output import table_lines
+from cli.printing.results import table_names, write_tables
+from schemas.analysis import Column, Table
+from tests.cli.conftest import CommandLine
+from tests.cli.printing.test_output import Terminal
+from tests.stories import LATENCY, StandIns, whole_story
+
+E1 = "00000000000000e1"
+LINES = [
+    {"id": "A2", "table": "layers", "rows": 53, "verdict": " ".join(["word"] * 40)},
+    {"id": "", "table": "levels", "rows": 7, "verdict": "short"},
+]
+
+
+def test_a_long_verdict_goes_on_below_its_line() -> None:
+    printed = table_lines(wrapped_verdicts(LINES, 80), fit=80)
+    assert max(map(len, printed)) <= 80
+    assert sum(line.count("word") for line in printed) == 40
+    assert [line.split()[0] for line in printed if line[:2] == "A2"] == ["A2"]
+
+
+def test_a_short_one_stays_on_its_line() -> None:
+    assert table_lines(wrapped_verdicts(LINES, 80), fit=80)[-1].split() == ["levels", "7", "short"]
+
+
+def test_tables_with_caveats_are_marked_and_named_in_a_command() -> None:
+    lines = [{**LINES[0], "caveats": 2}, LINES[1]]
+    printed = table_lines(wrapped_verdicts(lines, 80), fit=80)
+    assert max(map(len, printed)) <= 80
+    assert [line.split()[1] for line in printed if line[:2] == "A2"] == ["layers*"]
+    assert printed[-1].split() == ["levels", "7", "short"]
+    assert caveats_hint(lines, "e1") == (
+        "1 table has caveats of its own, printed by: mlscope analyze e1 layers"
+    )
+    assert caveats_hint([lines[0], {**LINES[1], "caveats": 1}], "e1") == (
+        "2 tables have caveats of their own, printed by: mlscope analyze e1 layers levels"
+    )
+    assert caveats_hint(LINES, "e1") == ""
+
+
+def test_tables_are_called_in_any_case() -> None:
+    assert table_names(["a2", "A13", "Layers", "a14x"]) == ["A2", "A13", "layers", "a14x"]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_caveats_are_wrapped_on_a_terminal_alone(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if is_terminal:
+        monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("COLUMNS", "60")
+    column = Column(name="t", type="float", unit="ns")
+    said = ("r0: " + "word " * 30).strip()
+    rows = ((1.0,),)
+    table = Table(
+        name="n", title="", columns=(column,), rows=rows, verdict="v", caveats=(said, "all: few")
+    )
+    write_tables([table], "table")
+    told = sys.stderr.getvalue() if isinstance(sys.stderr, Terminal) else capsys.readouterr().err
+    lines = told.splitlines()
+    assert " ".join(lines) == f"n: {said} n: all: few"
+    assert (max(map(len, lines)) <= 60) == is_terminal
+    assert (len(lines) == 2) == (not is_terminal)
+
+
+async def test_analyses_are_a_line_each_and_whole_by_number(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    update = {"name": "kernels", "id": "A8", "verdict": "None is long."}
+    standing.held = [LATENCY, LATENCY.model_copy(update=update)]
+    await standing.tell(*whole_story(E1))
+    lines = (await mlscope("analyze", E1, "-o", "json")).json()
+    assert [(each["id"], each["name"]) for each in lines] == [("", "latency"), ("A8", "kernels")]
+    said = (await mlscope("analyze", E1)).out
+    assert "None is long." in said
+    (whole,) = (await mlscope("analyze", E1, "kernels", "-o", "json")).json()
+    assert (whole["id"], whole["rows"][0].keys()) == ("A8", {"run", "p50"})
+    for called in ("kernels", "a8", "Kernels"):
+        printed = await mlscope("analyze", E1, called, "-o", "csv")
+        assert printed.out.startswith("run,p50\n"), printed.err
+    assert (await mlscope("tables", E1, "a8", "-o", "csv")).out.startswith("run,p50\n")
+
+
+async def test_analyses_in_short_say_which_of_them_have_caveats(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    noted = {"name": "kernels", "id": "A8", "caveats": ("r0: noisy", "r0: few")}
+    latency = LATENCY.model_copy(update={"caveats": ("r0: noisy",)})
+    standing.held = [latency, LATENCY.model_copy(update=noted)]
+    await standing.tell(*whole_story(E1))
+    short = await mlscope("analyze", E1)
+    assert short.err.splitlines() == [
+        "note: r0: noisy",
+        f"1 table has caveats of its own, printed by: mlscope analyze {E1} kernels",
+    ]
+    assert "*" not in short.out
+    assert (await mlscope("analyze", E1, "-o", "csv")).err == ""

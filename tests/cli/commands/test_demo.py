@@ -1,0 +1,70 @@
+"""The demo as a user runs it: right labels, a result, and nothing left running."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.cluster.processes import Identity, is_alive
+
+LABEL = re.compile(r" *[* ] +[\d.]+%  (?P<label>.+)")
+
+
+@pytest.mark.timeout(400)
+def test_the_demo_recognises_its_photos_and_leaves_nothing(data_folder: Path) -> None:
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("MLSCOPE_")}
+    ended = subprocess.run(
+        [sys.executable, "-m", "cli.main", "demo", "--data", str(data_folder)],
+        env={**environ, "MLSCOPE_GATEWAY_PORT": "0"},
+        capture_output=True,
+        text=True,
+        timeout=380,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    photos = {photo: each[0] for photo, each in labels(ended.stdout).items()}
+    assert len(photos) == 9
+    cats = {"tabby", "tiger cat", "Egyptian cat"}
+    assert photos["chelsea.jpg"] in cats
+    assert photos["panda.jpg"] == "giant panda"
+    assert photos["goldfish.jpg"] == "goldfish"
+    assert {len(each) for each in labels(ended.stdout).values()} == {5}
+    assert layer_rows(ended.stdout) == 10
+    for title in ("Latency", "Throughput", "The 10 slowest layers", "Where the time went"):
+        assert f"\n{title}" in ended.stdout
+    for scenario in ("online", "poisson", "batched"):
+        assert scenario in ended.stdout.split("\nLatency", 1)[1].split("\n\n", 1)[0]
+    assert "/evaluations/" in ended.stdout
+    assert re.search(r"running .* runs", ended.stderr), "progress is shown"
+    assert still_running(data_folder) == []
+
+
+def labels(text: str) -> dict[str, list[str]]:
+    """Return each photo's labels, the best first."""
+    found: dict[str, list[str]] = {}
+    lines = iter(text.split("What the model sees")[1].splitlines()[1:])
+    for line in lines:
+        if line.endswith(".jpg"):
+            photo = found.setdefault(line, [])
+        elif label := LABEL.fullmatch(line):
+            photo.append(label["label"])
+        else:
+            break
+    return found
+
+
+def layer_rows(text: str) -> int:
+    """Return how many rows the table of the slowest layers has that begin with an index."""
+    table = text.split("\nThe 10 slowest layers", 1)[1].split("\n\n", 1)[0]
+    return sum(line.split(maxsplit=1)[0].isdigit() for line in table.splitlines()[1:])
+
+
+def still_running(folder: Path) -> list[str]:
+    state = json.loads((folder / "cluster.json").read_text())
+    known = [(each["name"], each["identity"]) for each in state["processes"]]
+    known.append(("supervisor", state["supervisor"]))
+    return [name for name, identity in known if identity and is_alive(Identity(**identity))]

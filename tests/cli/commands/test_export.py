@@ -1,0 +1,20 @@
+"""`mlscope export`: what is said of the spans that it wrote."""
+
+from dataclasses import replace
+
+from cli.commands.export import limit_note, trace_summary
+from mlscope.exchange.traces import Trace
+from tests.mlscope.exchange.traces import SMALL
+
+
+def _of(spans: int, whole: int) -> Trace:
+    run = SMALL.run.model_copy(update={"spans": whole})
+    return replace(SMALL, run=run, spans=SMALL.spans[:spans])
+
+
+def test_one_span_is_one() -> None:
+    one, two = _of(1, 2), _of(2, 3)
+    assert trace_summary(one) == f"1 span of {one.run.run}"
+    assert trace_summary(two) == f"2 spans of {two.run.run}"
+    assert limit_note(one).startswith("the first of 2 spans was written; ")
+    assert limit_note(two).startswith("the first 2 of 3 spans were written; ")

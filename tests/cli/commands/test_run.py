@@ -1,0 +1,215 @@
+"""`run`, `watch`, `cancel`: data on stdout, progress on stderr, exit codes as documented."""
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli import exits
+from schemas.evaluation import EvaluationFailed
+from schemas.message import Fact
+from schemas.request import AgentReason
+from schemas.run import RunFailed
+from schemas.status import EvaluationStatus
+from tests.cli.conftest import CommandLine, interrupted
+from tests.stories import AGENT, FAILURES, LATENCY, StandIns, a_run, beginning, ending, whole_story
+
+Story = Callable[[str], list[Fact]]
+
+
+def goes_well(evaluation: str) -> list[Fact]:
+    return whole_story(evaluation)[1:]
+
+
+def one_run_fails(evaluation: str) -> list[Fact]:
+    failed = RunFailed(
+        evaluation=evaluation, run="r0", attempt=1, agent=AGENT, error="open", message="no file"
+    )
+    started = a_run("r0", evaluation)[0]
+    after = [*a_run("r1", evaluation), *ending(evaluation)[1:]]
+    return [*beginning(evaluation)[1:], started, failed, *after]
+
+
+def fails(evaluation: str) -> list[Fact]:
+    reason = AgentReason(agent=AGENT, reason="gone")
+    return [EvaluationFailed(evaluation=evaluation, cause="no run was measured", agents=(reason,))]
+
+
+async def test_a_run_prints_its_result_and_nothing_else(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    standing.then = goes_well
+    ended = await mlscope("run", "tiny", "--scenario", "online:queries=5", "--batch-size", "1,2")
+    assert ended.code == exits.OK
+    assert ended.out.splitlines()[0] == "Latency"
+    assert "5 ms" in ended.out
+    assert "evaluation " in ended.err
+    assert "evaluation " not in ended.out
+
+
+async def test_a_result_says_why_queries_failed(mlscope: CommandLine, standing: StandIns) -> None:
+    standing.then = goes_well
+    standing.held = [LATENCY, FAILURES]
+    assert "decode: torn" in (await mlscope("run", "tiny")).out
+    standing.held = [LATENCY, FAILURES.model_copy(update={"rows": ()})]
+    assert "Why queries failed" not in (await mlscope("run", "tiny")).out
+
+
+async def test_json_holds_status_and_tables(mlscope: CommandLine, standing: StandIns) -> None:
+    standing.then = goes_well
+    told = (await mlscope("run", "tiny", "-o", "json")).json()
+    assert told["status"]["state"] == "analyzed"
+    assert told["tables"]["latency"][1] == {"run": "r1", "p50": None}
+
+
+async def test_csv_is_one_table(mlscope: CommandLine, standing: StandIns) -> None:
+    standing.then = goes_well
+    ended = await mlscope("run", "tiny", "-o", "csv")
+    rows = list(csv.DictReader(io.StringIO(ended.out)))
+    assert rows[0] == {"run": "r0", "p50": "5000000.0"}
+
+
+@pytest.mark.parametrize(
+    ("story", "code", "said"),
+    [
+        (goes_well, exits.OK, ""),
+        (one_run_fails, exits.FAILED, "open: no file"),
+        (fails, exits.FAILED, "a1: gone"),
+    ],
+)
+async def test_the_end_is_the_exit_code(
+    mlscope: CommandLine, standing: StandIns, story: Story, code: int, said: str
+) -> None:
+    standing.then = story
+    ended = await mlscope("run", "tiny", "--quiet")
+    assert ended.code == code
+    assert said in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["unknown-model"], exits.USAGE, "no such model"),
+        (["too-large"], exits.NO_AGENT, "a1: too little memory"),
+        (["tiny", "--batch-size", "0"], exits.USAGE, "batch_sizes"),
+        (["tiny", "--batch-size", "one"], exits.USAGE, "1,2,4"),
+        (["tiny", "--trace-level", "deep"], exits.USAGE, "hardware"),
+        (["tiny", "--option", "threads"], exits.USAGE, "expected KEY=VALUE"),
+        (["nosuch.yml"], exits.USAGE, "No such file"),
+        (["tiny", "--blocks", "x"], exits.USAGE, "LEAST"),
+        ([], exits.USAGE, "MODEL"),
+    ],
+)
+async def test_wrong_arguments_are_named(
+    mlscope: CommandLine, standing: StandIns, arguments: list[str], code: int, said: str
+) -> None:
+    ended = await mlscope("run", *arguments)
+    assert ended.code == code
+    assert said in ended.err
+    assert ended.out == ""
+
+
+async def test_every_field_travels(mlscope: CommandLine, standing: StandIns) -> None:
+    ended = await mlscope(
+        *("run", "tiny", "--detach", "-o", "json", "--framework", "onnxruntime:>=1.16 <2"),
+        *("--scenario", "poisson:rate_hz=12.5,queries=7", "--scenario", "online"),
+        *("--batch-size", "1,2,4", "--trace-level", "framework", "--agent", "a1", "--agent", "a2"),
+        *("--all-agents", "--device", "cpu", "--need", "memory_bytes=1000", "--dataset", "photos"),
+        *("--option", "threads=2", "--warmup", "1", "--blocks", "2:5:0.1", "--pacing", "local"),
+        *("--outputs", "3", "--run-timeout", "9", "--wait", "8", "--label", "why=test"),
+        *("--collector", "perf=off", "--serialised", "--levels", "none,model"),
+    )
+    status = await _status(mlscope, ended.json()["evaluation"])
+    assert status.request is not None
+    told = status.request.model_dump(mode="json", exclude={"key"})
+    assert told == {
+        "model": "tiny",
+        "framework": {"name": "onnxruntime", "version": ">=1.16 <2"},
+        "system": {**told["system"], "device": "cpu", "memory_bytes": 1000},
+        "agents": ["a1", "a2"],
+        "spread": "all",
+        "scenarios": [
+            {"name": "poisson", "parameters": {"rate_hz": 12.5, "queries": 7}},
+            {"name": "online", "parameters": {}},
+        ],
+        "batch_sizes": [1, 2, 4],
+        "trace_level": "framework",
+        "levels": ["none", "model"],
+        "dataset": "photos",
+        "options": {"threads": 2},
+        "warmup": 1,
+        "blocks": {"least": 2, "most": 5, "interval": 0.1, "budget_s": 0.0},
+        "pacing": "local",
+        "outputs": 3,
+        "run_timeout_s": 9.0,
+        "wait_s": 8.0,
+        "labels": {"why": "test"},
+        "collectors": {"perf": False},
+        "serialised": True,
+        "variants": [],
+    }
+
+
+async def test_a_manifest_s_file_travels_inline(
+    mlscope: CommandLine, standing: StandIns, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.yml"
+    path.write_text(
+        "{name: mine, version: 1.0.0, framework: {name: onnxruntime},"
+        " inputs: [{type: raw}], outputs: [], model: {graph_path: m.onnx}}"
+    )
+    ended = await mlscope("run", str(path), "--detach")
+    assert (await _status(mlscope, ended.out.strip())).model == "mine:1.0.0"
+
+
+async def test_ctrl_c_cancels_the_evaluation(mlscope: CommandLine, standing: StandIns) -> None:
+    standing.then = lambda evaluation: beginning(evaluation)[1:]
+    process = await mlscope.start("run", "tiny")
+    assert process.stderr is not None
+    said = (await process.stderr.readline()).decode()
+    ended = await interrupted(process)
+    assert ended.code == exits.INTERRUPTED
+    assert standing.cancelled == [said.split()[1]]
+    assert "Traceback" not in ended.err, ended.err
+
+
+async def test_watching_prints_events_and_ctrl_c_only_detaches(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    standing.then = lambda evaluation: beginning(evaluation)[1:]
+    evaluation = (await mlscope("run", "tiny", "--detach")).out.strip()
+    process = await mlscope.start("watch", evaluation, "--events")
+    assert process.stdout is not None
+    first = json.loads(await process.stdout.readline())
+    assert first["status"]["state"] == "planned"
+    ended = await interrupted(process)
+    assert (ended.code, standing.cancelled) == (exits.INTERRUPTED, [])
+
+
+async def test_cancel_names_the_evaluation(mlscope: CommandLine, standing: StandIns) -> None:
+    assert (await mlscope("cancel", "abc", "--reason", "enough")).code == exits.OK
+    assert standing.cancelled == ["abc"]
+
+
+async def test_without_a_cluster_the_next_step_is_said(tmp_path: Path) -> None:
+    ended = await CommandLine(MLSCOPE_DATA=str(tmp_path))("ls", "models")
+    assert ended.code == exits.FAILED
+    assert "mlscope up" in ended.err
+
+
+async def test_a_wrong_key_is_an_auth_failure_or_unreachable(
+    mlscope: CommandLine, standing: StandIns, tmp_path: Path
+) -> None:
+    ended = await mlscope("ls", "models", "--seed-file", str(tmp_path / "none.nk"))
+    assert ended.code == exits.FAILED
+    assert "none.nk" in ended.err
+
+
+async def _status(mlscope: CommandLine, evaluation: str) -> EvaluationStatus:
+    async with asyncio.timeout(60):
+        shown = await mlscope("show", evaluation, "-o", "json")
+    return EvaluationStatus.model_validate(shown.json())

@@ -1,0 +1,57 @@
+"""`mlscope serve` and `provision`: what is wrong with their settings ends them with a sentence."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from cli import exits
+from cli.cluster.nats_server import NatsServer
+from tests.cli.conftest import CommandLine, ended
+from tests.stories import StandIns
+
+
+@pytest.mark.parametrize("words", [("serve", "registry"), ("provision",)])
+async def test_a_setting_that_cannot_be_is_named(words: tuple[str, ...]) -> None:
+    end = await CommandLine(MLSCOPE_LEASE_TTL_S="soon")(*words)
+    assert end.code == exits.USAGE
+    assert "MLSCOPE_LEASE_TTL_S=soon: expected" in end.err
+
+
+async def test_a_service_nobody_knows_is_no_service() -> None:
+    end = await CommandLine()("serve", "regisry")
+    assert (end.code, "did you mean registry?" in end.err) == (exits.USAGE, True)
+
+
+async def test_a_service_is_ready_once_it_is_announced_and_ends_when_told(
+    nats_server: NatsServer, standing: StandIns, tmp_path: Path
+) -> None:
+    ready = tmp_path / "ready"
+    ready.write_text("of an earlier start")
+    serve = CommandLine(
+        MLSCOPE_NATS_URL=nats_server.url,
+        MLSCOPE_NATS_SEED_FILE=str(nats_server.seed_files["registry"]),
+        MLSCOPE_READY_FILE=str(ready),
+        MLSCOPE_UNHEARD_OF="1",
+    )
+    process = await serve.start("serve", "registry")
+    assert process.stderr is not None
+    said = b""
+    while b"MLSCOPE_UNHEARD_OF" not in said:
+        said = await process.stderr.readline()
+    await _made_anew(ready)
+    process.send_signal(signal.SIGTERM)
+    assert (await ended(process)).code == exits.OK
+
+
+async def _made_anew(path: Path) -> None:
+    for _ in range(1200):
+        if _is_new(path):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{path} was never made")
+
+
+def _is_new(path: Path) -> bool:
+    return path.exists() and not path.read_text()

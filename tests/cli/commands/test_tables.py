@@ -1,0 +1,31 @@
+"""`mlscope tables`: all tables or the named ones, with the caveats that they share."""
+
+from cli import exits
+from tests.cli.conftest import CommandLine
+from tests.stories import LATENCY, StandIns, whole_story
+
+E1 = "00000000000000e1"
+
+
+async def test_tables_print_all_or_one(mlscope: CommandLine, standing: StandIns) -> None:
+    await standing.tell(*whole_story(E1))
+    found = (await mlscope("tables", E1, "-o", "json")).json()
+    assert list(found) == ["latency"]
+    assert (await mlscope("tables", E1, "latency", "-o", "csv")).out.startswith("run,p50\n")
+    missing = await mlscope("tables", E1, "none")
+    assert missing.code == exits.USAGE
+    assert "none" in missing.err
+
+
+async def test_a_caveat_of_several_tables_is_said_once(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    caveats = ("r0: noisy", "r1: noisy")
+    first = LATENCY.model_copy(update={"caveats": (*caveats, "r0: few")})
+    standing.held = [first, LATENCY.model_copy(update={"name": "levels", "caveats": caveats})]
+    await standing.tell(*whole_story(E1))
+    said = (await mlscope("tables", E1)).err.splitlines()
+    assert said == ["latency: r0: few", "note: r0, r1: noisy"]
+    said = (await mlscope("tables", E1, "-o", "csv")).err.splitlines()
+    assert said[:2] == ["latency: r0, r1: noisy", "latency: r0: few"]
+    assert said[2].endswith("print others with `mlscope tables`: levels")

@@ -1,0 +1,80 @@
+"""Another tool's file becomes a bundle that plans, reads back and repeats like any other."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.failures import Misused
+from cli.offline.bundle import Bundle, read
+from cli.offline.bundle_request import request_of
+from cli.offline.foreign import as_bundle
+from cli.offline.planning import offline_plan, shipped_catalog
+from mlscope.importing.reading import read_foreign
+from mlscope.tracing.batches import columns_of
+from schemas.batch import QueriesAnswered, TraceCaptured
+from schemas.level import Level
+from schemas.run import RunCompleted
+
+FILES = Path("tests/mlscope/importing/files")
+KINETO = FILES / "kineto_cpu.json"
+
+
+@pytest.mark.parametrize("name", ["kineto_cpu.json", "onnxruntime.json", "ncu_resnet50.csv"])
+def test_the_scheduler_plans_what_the_bundle_holds(name: str) -> None:
+    with as_bundle(FILES / name, "resnet", 32) as path:
+        bundle = read(path)
+    anew = offline_plan(request_of(bundle, "k"), shipped_catalog(Path("manifests")))
+    sessions = anew.plan.sessions
+    assert [each.model_dump() for each in sessions] == [
+        each.model_dump() for each in bundle.plan.sessions
+    ]
+    assert (bundle.plan.subject.model.name, sessions[0].batch_size) == ("resnet", 32)
+    assert len(sessions[0].runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "level"),
+    [
+        ("kineto_cpu.json", "b1-online-library", Level.LIBRARY),
+        ("ncu_resnet50.csv", "b1-online-hardware", Level.HARDWARE),
+    ],
+)
+def test_a_run_is_called_and_planned_by_the_level_it_has(name: str, run: str, level: Level) -> None:
+    with as_bundle(FILES / name) as path:
+        (session,) = read(path).plan.sessions
+    assert [(each.run, each.level) for each in session.runs] == [(run, level)]
+
+
+def _facts(bundle: Bundle) -> list[object]:
+    return list(bundle.facts(bundle.plan.sessions[0].runs[0].run))
+
+
+def test_the_bundle_says_all_that_the_file_does() -> None:
+    recording = read_foreign(KINETO)
+    with as_bundle(KINETO) as path:
+        facts = _facts(read(path))
+    (trace,) = [each for each in facts if isinstance(each, TraceCaptured)]
+    (queries,) = [each for each in facts if isinstance(each, QueriesAnswered)]
+    assert columns_of(trace)["start_ns"].tolist() == recording.spans["start_ns"].to_list()
+    assert columns_of(trace)["level"].tolist() == recording.spans["level"].to_list()
+    assert len(trace.attribute_texts) == recording.spans["attributes"].count()
+    assert columns_of(queries)["query"].tolist() == [0, 1, 2]
+    (end,) = [each for each in facts if isinstance(each, RunCompleted)]
+    assert (end.level, end.tally.spans, end.tally.queries) == (Level.LIBRARY, trace.count, 3)
+    assert "imported from a file of kineto: conditions are unknown" in end.caveats
+
+
+def test_the_same_file_is_the_same_evaluation(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.json"
+    copy.write_bytes(KINETO.read_bytes())
+    with as_bundle(KINETO) as first, as_bundle(copy) as second:
+        assert read(first).evaluation == read(second).evaluation
+        with as_bundle(first) as path:
+            assert path == first
+
+
+def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
+    strange = tmp_path / "strange"
+    strange.write_text("hello")
+    with pytest.raises(Misused, match="is neither a bundle nor a trace"), as_bundle(strange):
+        pass

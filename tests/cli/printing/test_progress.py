@@ -1,0 +1,84 @@
+"""Progress on stderr: a live line on a terminal, plain lines elsewhere, never too many."""
+
+import io
+
+from cli.printing.progress import ProgressLine, progress_text
+from mlscope.client.meter import Reading
+from mlscope.client.watching import Progress
+from mlscope.evaluation.fold import fold
+from mlscope.evaluation.status import status_of
+from schemas.message import Fact
+from tests.stories import a_run, beginning, whole_story
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+def progress_after(facts: list[Fact], **readings: Reading) -> Progress:
+    return Progress(status_of(fold(facts)), "", readings)
+
+
+def test_plain_lines_come_with_changes_and_seldom_without() -> None:
+    now, out = [0.0], io.StringIO()
+    with ProgressLine(out, clock=lambda: now[0]) as line:
+        for second in range(31):
+            now[0] = second
+            line.show(progress_after(beginning()))
+        line.show(progress_after([*beginning(), a_run("r0")[0]]))
+        for second in range(31, 37):
+            now[0] = second
+            reading = Reading("r0", 1, second, 0, 120, 5_000_000, 9_000_000)
+            line.show(progress_after([*beginning(), a_run("r0")[0]], r0=reading))
+    assert out.getvalue().splitlines() == [
+        "planned  0/2 runs",
+        "planned  0/2 runs",
+        "running  0/2 runs  online batch 1 model",
+        "running  0/2 runs  online batch 1 model  35 queries  p50 5 ms",
+    ]
+
+
+def test_runs_that_take_turns_are_shown_together() -> None:
+    """Their blocks interleave: one line for all, with the first one's median."""
+    story = [*beginning(), a_run("r0")[0], a_run("r1")[0]]
+    readings = {
+        run: Reading(run, 1, 20, 0, 120, median, 9_000_000)
+        for run, median in (("r0", 5_000_000), ("r1", 8_000_000))
+    }
+    told = progress_text(progress_after(story, **readings))
+    assert told == "running  0/2 runs  online batch 1 model  40 queries  p50 5 ms"
+
+
+def test_a_terminal_has_one_line_that_is_cleared() -> None:
+    out = Terminal()
+    with ProgressLine(out, clock=lambda: 7.0) as line:
+        reading = Reading("r0", 1, 40, 0, 120, 5_000_000, 9_000_000)
+        line.show(progress_after([*beginning(), a_run("r0")[0]], r0=reading))
+        line.note("stays")
+    assert "\n" not in out.getvalue().replace("stays\n", "")
+    assert "40 queries  p50 5 ms" in out.getvalue()
+    assert out.getvalue().endswith("\r\x1b[K")
+
+
+def test_quiet_says_nothing() -> None:
+    out = io.StringIO()
+    with ProgressLine(out, quiet=True) as line:
+        line.note("x")
+        line.show(progress_after(whole_story()))
+    assert out.getvalue() == ""
+
+
+def test_a_pipe_hears_nothing_between_two_runs() -> None:
+    first, second = a_run("r0"), a_run("r1")
+    story = [*beginning(), *first, second[0]]
+    out = io.StringIO()
+    with ProgressLine(out, clock=lambda: 0.0) as line:
+        for count in range(len(beginning()), len(story) + 1):
+            line.show(progress_after(story[:count]))
+    said = out.getvalue().splitlines()
+    assert "running  1/2 runs" not in said
+    assert len(said) == 3, said

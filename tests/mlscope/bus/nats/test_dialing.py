@@ -1,0 +1,117 @@
+"""An issuer's connection: to the first server that takes it, and over TLS."""
+
+import asyncio
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.cluster.nats_server import NatsServer
+from cli.cluster.ports import free_port
+from cli.cluster.processes import Command
+from mlscope.bus.nats.dialing import dial
+from mlscope.bus.nats.wire import PING
+from mlscope.bus.permissions import inbox_prefix
+from services.scheduler.remote_load.processes import BrokerAddress, issue_load
+from tests.places import lent_folder
+from tests.services.scheduler.remote_load.test_processes import a_load, an_order, answering, well
+
+SUBJECT = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+
+
+class TlsServer(NatsServer):
+    """A nats-server that takes TLS connections only."""
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+        return super().url.replace("nats:", "tls:")
+
+    @property
+    def certificate(self) -> Path:
+        """What a client must trust."""
+        return self.folder / "server.pem"
+
+    def command(self) -> Command:
+        """Add a certificate to the configuration."""
+        command = super().command()
+        key = self.folder / "server.key"
+        making = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+        made = ["-keyout", str(key), "-out", str(self.certificate)]
+        subprocess.run([*making, *made, *SUBJECT], check=True, capture_output=True)
+        files = f"cert_file: '{self.certificate}', key_file: '{key}'"
+        conf = self.folder / "nats.conf"
+        conf.write_text(f"{conf.read_text()}\ntls {{ {files} }}\n")
+        return command
+
+
+@pytest.fixture(scope="module")
+def tls_server() -> Iterator[TlsServer]:
+    """Run a server with a certificate of its own."""
+    if shutil.which("openssl") is None:
+        pytest.skip("NO TLS IS TRIED: no openssl here")
+    with lent_folder("tls") as folder, TlsServer(folder) as server:
+        yield server
+
+
+def pong(connection: socket.socket) -> bytes:
+    """Return what a server says to a ping."""
+    connection.sendall(PING)
+    return connection.recv(100)
+
+
+def test_the_first_server_that_answers_is_used(nats_server: NatsServer) -> None:
+    urls = f"nats://127.0.0.1:{free_port()}, {nats_server.url}"
+    connection, _ = dial(urls, nats_server.seeds["scheduler"], "issuer")
+    with connection:
+        assert pong(connection) == b"PONG\r\n"
+
+
+def test_no_server_at_all_is_said_of_each() -> None:
+    ports = [free_port(), free_port()]
+    urls = ",".join(f"nats://127.0.0.1:{port}" for port in ports)
+    with pytest.raises(ConnectionRefusedError) as raised:
+        dial(urls, None, "issuer")
+    assert all(f"127.0.0.1:{port}: " in str(raised.value) for port in ports)
+
+
+def test_a_key_nobody_knows_is_refused_by_the_server(nats_server: NatsServer) -> None:
+    with pytest.raises(ConnectionRefusedError, match="Authorization Violation"):
+        dial(nats_server.url, None, "issuer")
+
+
+def test_no_secret_goes_to_a_server_without_tls(nats_server: NatsServer) -> None:
+    with pytest.raises(ConnectionRefusedError, match="does not use TLS"):
+        dial(nats_server.url.replace("nats:", "tls:"), nats_server.seeds["scheduler"], "issuer")
+
+
+def test_a_certificate_nobody_trusts_is_refused(tls_server: TlsServer) -> None:
+    with pytest.raises(ConnectionRefusedError, match="CERTIFICATE_VERIFY_FAILED"):
+        dial(tls_server.url, tls_server.seeds["scheduler"], "issuer")
+
+
+async def test_a_load_is_issued_over_tls_beside_a_dead_server(
+    tls_server: TlsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tls_server.certificate))
+    urls = f"nats://127.0.0.1:{free_port()},{tls_server.url}"
+    where = BrokerAddress(urls, tls_server.seeds["scheduler"], inbox_prefix("scheduler"))
+    async with answering(tls_server, well), asyncio.timeout(60):
+        issued = await issue_load(where, an_order(), "b2", a_load(50), 5.0)
+    assert (issued.queries, issued.failed, issued.lost) == (50, 0, 0)
+
+
+def test_an_issuer_starts_without_the_asynchronous_client() -> None:
+    program = (
+        "import sys\n"
+        "from mlscope.bus.nats import dial\n"
+        "print(sorted({'asyncio', 'nats', 'pydantic', 'schemas'} & set(sys.modules)))\n"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    assert loaded == "[]\n"

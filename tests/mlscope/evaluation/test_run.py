@@ -1,0 +1,100 @@
+"""The fold of one run: who counts its rows, and which of two reports counts."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from mlscope.evaluation.fold import fold
+from mlscope.evaluation.run import RunRecord, shortfall_text
+from mlscope.evaluation.status import run_status_of
+from schemas.evaluation import EvaluationCancelled, RunInterrupted, RunStarted
+from schemas.message import Fact
+from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunRecorded, Tally
+from tests.stories import AGENT, E, a_run, beginning
+
+ABOUT = {"evaluation": E, "run": "r0", "attempt": 1}
+STARTED, COMPLETED, RECORDED = a_run("r0")
+LOST = RunInterrupted.model_validate(ABOUT | {"agent": AGENT, "cause": "agent lost"})
+GIVEN_UP = LOST.model_copy(update={"cause": "no other agent", "final": True})
+DIED = RunFailed.model_validate(
+    ABOUT
+    | {"agent": AGENT, "error": "worker_died", "message": "gone"}
+    | {"tally": Tally(spans=4, queries=3, failed_queries=2)}
+)
+#: what the collector counts of an interrupted attempt while its agent is silent
+PROVISIONAL = RunIncomplete.model_validate(
+    ABOUT
+    | {"spans": 7, "queries": 5, "outputs": 0, "failed_queries": 1}
+    | {"announced_batches": 0, "stored_batches": 2}
+)
+SHORT = PROVISIONAL.model_copy(
+    update={"announced_batches": 5, "stored_batches": 4, "failed_queries": 0}
+)
+
+
+def run_after(*facts: Fact) -> RunRecord:
+    return fold([*beginning(runs=1), *facts]).runs["r0"]
+
+
+def counts_after(*facts: Fact) -> tuple[int, int, int]:
+    """Return the spans, answered queries and failed queries that are shown."""
+    run = run_status_of(run_after(*facts))
+    return run.spans, run.answered, run.failed_queries
+
+
+@pytest.mark.parametrize(
+    ("facts", "counts"),
+    [
+        ([], (0, 0, 0)),
+        ([COMPLETED], (300, 100, 0)),
+        ([DIED], (4, 1, 2)),
+        ([DIED, SHORT], (7, 3, 2)),
+        ([LOST, PROVISIONAL], (7, 4, 1)),
+        ([LOST, PROVISIONAL, DIED], (7, 3, 2)),
+        ([LOST, PROVISIONAL, DIED, RECORDED], (300, 98, 2)),
+        ([LOST, PROVISIONAL, RECORDED, PROVISIONAL], (300, 100, 0)),
+        ([COMPLETED, SHORT, RECORDED], (7, 5, 0)),
+        ([COMPLETED, DIED], (300, 100, 0)),
+    ],
+)
+def test_the_rows_that_are_shown(facts: Sequence[Fact], counts: tuple[int, int, int]) -> None:
+    assert counts_after(STARTED, *facts) == counts
+    cancelled = EvaluationCancelled(evaluation=E)
+    assert counts_after(STARTED, *facts, cancelled, *facts) == counts
+
+
+@pytest.mark.parametrize(
+    ("facts", "state"),
+    [
+        ([LOST, LOST.model_copy(update={"cause": "again"})], ("interrupted", "agent lost", False)),
+        ([LOST, GIVEN_UP], ("interrupted", "no other agent", True)),
+        ([GIVEN_UP, LOST], ("interrupted", "no other agent", True)),
+        ([DIED, LOST], ("failed", "worker_died: gone", False)),
+        ([DIED, GIVEN_UP], ("interrupted", "no other agent", True)),
+        ([COMPLETED, GIVEN_UP], ("ended", "", False)),
+    ],
+)
+def test_interruptions(facts: Sequence[Fact], state: tuple[str, str, bool]) -> None:
+    run = run_after(STARTED, *facts)
+    assert (run.state, run.cause, run.is_final) == state
+
+
+def test_a_run_that_had_ended_is_not_cancelled() -> None:
+    record = fold([*beginning(), STARTED, COMPLETED, EvaluationCancelled(evaluation=E)])
+    assert [run.state for run in record.runs.values()] == ["ended", "cancelled"]
+
+
+def test_a_new_attempt_has_nothing_of_the_older_one() -> None:
+    again = RunStarted.model_validate(
+        STARTED.model_dump() | {"attempt": 2, "agent": "a2", "started_ns": 9}
+    )
+    run = run_after(STARTED, DIED, SHORT, again)
+    assert (run.state, run.agent, run.attempt) == ("started", "a2", 2)
+    assert (run.outcome, run.cause, run.announced, run.stored) == ("", "", None, None)
+
+
+def test_a_shortfall_says_how_many_batches_were_stored() -> None:
+    assert isinstance(COMPLETED, RunCompleted)
+    assert isinstance(RECORDED, RunRecorded)
+    assert shortfall_text(SHORT) == "4 of 5 batches were stored"
+    assert run_after(STARTED, COMPLETED, SHORT).cause == "4 of 5 batches were stored"

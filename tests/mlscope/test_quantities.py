@@ -1,0 +1,92 @@
+"""Numbers as people read them."""
+
+from typing import Any
+
+import pytest
+
+from mlscope.quantities import counted, head_of, heads_of, number, shown, unit_of
+from schemas.analysis import Column
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (5_123_456, "ns", "5.123 ms"),
+        (999, "ns", "999 ns"),
+        (2.5e9, "ns", "2.5 s"),
+        (0, "ns", "0 ns"),
+        (-1500, "ns", "-1.5 µs"),
+        (18_700_000, "By", "18.7 MB"),
+        (123456.7, "1/s", "123457 /s"),
+        (0.12345, "share", "12.3%"),
+        (-0.0001, "share", "0.0%"),
+        (21_676_032, "FLOP", "21.68 MFLOP"),
+        (53_908_557_533.0, "FLOP/s", "53.91 GFLOP/s"),
+        (12.0, "FLOP", "12 FLOP"),
+        (9.802, "FLOP/By", "9.802 FLOP/B"),
+        (True, "", "yes"),
+        (42, "", "42"),
+        ("conv1", "", "conv1"),
+        (None, "ns", "\N{EN DASH}"),
+        (float("nan"), "", "\N{EN DASH}"),
+    ],
+)
+def test_a_cell_reads_well(value: Any, unit: str, text: str) -> None:
+    assert shown(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (14_960.24, 4, "14960"),
+        (9_999.6, 4, "10000"),
+        (5_702.3, 3, "5702"),
+        (-12_345.6, 4, "-12346"),
+        (0.12346, 4, "0.1235"),
+        (5.258, 3, "5.26"),
+        (2.5e14, 4, "250000000000000"),
+    ],
+)
+def test_a_number_is_never_in_powers_of_ten(value: float, digits: int, text: str) -> None:
+    assert number(value, digits) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (None, "\N{EN DASH}"),
+        (12, "12"),
+        (4_652_008, "4.65 M"),
+        (1_234, "1.23 k"),
+        (7_000_000_000, "7 G"),
+    ],
+)
+def test_parameters_are_counted_as_people_do(count: int | None, text: str) -> None:
+    assert counted(count) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "head"),
+    [("busy_ns", "ns", "busy"), ("rss_bytes", "By", "rss"), ("node_ns", "1", "node_ns")],
+)
+def test_a_heading_leaves_the_unit_to_its_cells(name: str, unit: str, head: str) -> None:
+    assert head_of(name, unit) == head
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("share_of_query", "share"),
+        ("gpu_share", "share"),
+        ("of_roof", "share"),
+        ("change_low", "share"),
+        ("times", "1"),
+    ],
+)
+def test_a_share_of_one_is_shown_as_percent(name: str, unit: str) -> None:
+    assert unit_of(Column(name=name, type="float", unit="1", description="")) == unit
+
+
+def test_no_two_headings_become_alike() -> None:
+    columns = [("layers_bytes", "By"), ("layers", "1"), ("process_bytes", "By")]
+    assert heads_of(columns) == ["layers_bytes", "layers", "process"]

@@ -1,0 +1,85 @@
+"""What is wrong is said of the field somebody wrote, with what may stand there."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from schemas.encoding.codec import parse
+from schemas.encoding.errors import MalformedMessage
+from schemas.encoding.message_index import COMMANDS
+from schemas.request import Evaluate, PublishManifest
+
+_PORT = {"type": "tensor"}
+_MODEL = {"name": "m", "framework": {"name": "onnxruntime"}, "inputs": [_PORT], "outputs": []}
+
+
+def wrong(kind: Any, value: dict[str, Any]) -> MalformedMessage:
+    with pytest.raises(MalformedMessage) as raised:
+        parse(kind, value)
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "expected"),
+    [
+        ({}, "model", "required"),
+        ({"model": 3}, "model", "string"),
+        ({"model": _MODEL}, "model.version", "required"),
+        ({"model": "m", "dataset": {"nmae": "d"}}, "dataset.name", "required"),
+        (
+            {"model": "m", "dataset": {"name": "d", "samples": [{"path": 5}]}},
+            "dataset.samples.0.path",
+            "string",
+        ),
+        ({"model": "m", "scenarios": [{"nme": "x"}]}, "scenarios.0.name", "required"),
+        ({"model": "m", "labels": {"why": []}}, "labels.why", "string"),
+        ({"model": "m", "batch_sizes": [1, "x"]}, "batch_sizes.1", "integer"),
+        ({"model": "m", "framework": 5}, "framework", "FrameworkNeed"),
+    ],
+)
+def test_the_field_is_named_as_it_was_written(
+    value: dict[str, Any], field: str, expected: str
+) -> None:
+    error = wrong(Evaluate, value)
+    assert error.field == field
+    assert expected in error.expected
+
+
+def test_a_manifest_s_kind_is_no_part_of_the_path() -> None:
+    manifest = {"kind": "model", "version": "1", **_MODEL, "inputs": [{}]}
+    assert wrong(PublishManifest, {"manifest": manifest}).field == "manifest.inputs.0.type"
+    assert wrong(PublishManifest, {"manifest": {"kind": "modle"}}).field == "manifest"
+
+
+def test_a_field_nobody_knows_brings_those_near_it() -> None:
+    error = wrong(Evaluate, {"model": "m", "system": {"memmory_bytes": 9}})
+    assert error.field == "system.memmory_bytes"
+    assert error.expected.startswith("there is no such field; similar: memory_bytes")
+    strange = wrong(Evaluate, {"model": "m", "blocks": {"zzz": 1}})
+    assert strange.expected == "there is no such field; there are: least, most, interval, budget_s"
+
+
+def test_a_rule_of_ours_is_said_in_our_words() -> None:
+    error = wrong(Evaluate, {"model": "m", "batch_sizes": [0]})
+    assert str(error) == ("batch_sizes: a batch size is an integer from 1 to 65536 (found [0])")
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+@given(value=st.dictionaries(st.text(max_size=9), st.none() | st.integers() | st.text(max_size=3)))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+def test_the_first_part_of_a_path_is_a_field_of_the_message(
+    verb: str, value: dict[str, Any]
+) -> None:
+    known = {*COMMANDS[verb].model_fields, *value}
+    found = _field_at_fault(COMMANDS[verb], value)
+    assert found is None or found in known or found.partition(".")[0] in known
+
+
+def _field_at_fault(kind: Any, value: dict[str, Any]) -> str | None:
+    try:
+        parse(kind, value)
+    except MalformedMessage as error:
+        return error.field
+    return None

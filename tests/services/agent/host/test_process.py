@@ -1,0 +1,130 @@
+"""Workers as processes: none outlives its agent, nothing is left behind."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from services.agent.host.process import WorkerProcess
+from services.agent.link.channel import framed
+from services.agent.link.messages import AttemptKey, IssueQuery
+from tests.services.agent.builders import MANIFESTS, limits
+
+AGENT = """
+import asyncio, sys
+from pathlib import Path
+
+from services.agent.host.process import WorkerLimits, WorkerProcess
+
+async def main():
+    worker = await WorkerProcess.start("w", WorkerLimits(Path(sys.argv[1]), 1 << 20, 1 << 20))
+    print(worker.pid, flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+def runs(pid: int) -> bool:
+    """Say whether a process is there and no zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def environment_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def test_a_worker_ends_with_a_killed_agent(tmp_path: Path) -> None:
+    agent = subprocess.Popen(
+        [sys.executable, "-c", AGENT, str(tmp_path)],
+        cwd=MANIFESTS.parent,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert agent.stdout is not None
+    worker = int(agent.stdout.readline())
+    assert runs(worker)
+    agent.kill()
+    agent.wait()
+    agent.stdout.close()
+    deadline = time.monotonic() + 20
+    while runs(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not runs(worker)
+
+
+async def test_closing_ends_the_process_and_leaves_no_file(tmp_path: Path) -> None:
+    worker = await WorkerProcess.start("w", limits(tmp_path))
+    assert worker.is_alive
+    await worker.close()
+    assert not runs(worker.pid)
+    assert os.listdir(tmp_path) == []  # noqa: PTH208
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+async def test_a_worker_that_can_t_be_started_leaves_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    open_before = open_descriptors()
+    for _ in range(3):
+        with pytest.raises(FileNotFoundError):
+            await WorkerProcess.start("w", limits(tmp_path))
+    assert open_descriptors() == open_before
+
+
+async def test_a_worker_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+    worker = await WorkerProcess.start("w", limits(tmp_path))
+    os.kill(worker.pid, signal.SIGSTOP)
+    worker.kill()
+    death = await worker.death()
+    assert str(death) == "worker was killed by SIGKILL (out of memory?)"
+    await worker.close()
+
+
+async def test_closing_does_not_wait_for_a_worker_that_hears_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its channel is stuffed with words that nobody takes."""
+    monkeypatch.setattr("services.agent.host.process._CLOSE_S", 0.2)
+    worker = await WorkerProcess.start("w", limits(tmp_path))
+    os.kill(worker.pid, signal.SIGSTOP)
+    query = IssueQuery(AttemptKey("e1", "r0", 1), 0, (0,), 1, payload=(bytes(8 << 20),))
+    stuffing = asyncio.create_task(worker.send(query))
+    await asyncio.sleep(0.1)
+    assert not stuffing.done()
+    async with asyncio.timeout(60):
+        await worker.close()
+        await stuffing
+    assert not runs(worker.pid)
+
+
+async def test_a_worker_s_own_last_words_are_kept(tmp_path: Path) -> None:
+    worker = await WorkerProcess.start("w", limits(tmp_path))
+    worker._channel._writer.write(framed(b"torn"))
+    death = await worker.death()
+    await worker.close()
+    assert str(death).startswith("worker exited with 1: schemas.encoding.errors.MalformedMessage")
+
+
+async def test_no_secret_of_the_agent_reaches_a_worker(tmp_path: Path) -> None:
+    os.environ["MLSCOPE_NATS_SEED_FILE"] = "/keys/agent.nk"
+    try:
+        worker = await WorkerProcess.start("w", limits(tmp_path))
+    finally:
+        del os.environ["MLSCOPE_NATS_SEED_FILE"]
+    environment = environment_of(worker.pid)
+    await worker.close()
+    assert b"MLSCOPE_" not in environment

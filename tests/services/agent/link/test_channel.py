@@ -1,0 +1,74 @@
+"""Messages over the socket between host and worker."""
+
+import asyncio
+import socket
+import threading
+
+import pytest
+
+from schemas.encoding.errors import MalformedMessage
+from services.agent.link.channel import HostChannel, WorkerChannel, framed
+from services.agent.link.messages import (
+    AttemptKey,
+    IssueQuery,
+    OrderDone,
+    QueryAnswered,
+    StopRun,
+)
+
+KEY = AttemptKey("e1", "r0", 1)
+
+
+async def test_messages_cross_both_ways() -> None:
+    host_end, worker_end = socket.socketpair()
+    host, worker = await HostChannel.over(host_end), WorkerChannel(worker_end)
+    query = IssueQuery(KEY, 1, (0,), 5, payload=(b"\x00" * 100_000,))
+    await host.send(query)
+    assert await asyncio.to_thread(worker.receive) == query
+    worker.send(OrderDone())
+    assert await host.receive() == OrderDone()
+    host.close()
+    assert await asyncio.to_thread(worker.receive) is None
+    worker_end.close()
+
+
+async def test_a_dead_worker_is_the_end_of_messages() -> None:
+    host_end, worker_end = socket.socketpair()
+    host = await HostChannel.over(host_end)
+    worker_end.close()
+    assert await host.receive() is None
+    await host.send(StopRun(KEY))
+    host.close()
+
+
+async def test_a_torn_message_is_an_error_on_both_sides() -> None:
+    host_end, worker_end = socket.socketpair()
+    host, worker = await HostChannel.over(host_end), WorkerChannel(worker_end)
+    worker_end.sendall(framed(b"torn"))
+    with pytest.raises(MalformedMessage):
+        await host.receive()
+    await host.send(StopRun(KEY))
+    worker.send(OrderDone())
+    assert await host.receive() == OrderDone()
+    assert await asyncio.to_thread(worker.receive) == StopRun(KEY)
+    host.close()
+    worker_end.close()
+
+
+async def test_threads_do_not_mix_their_messages() -> None:
+    host_end, worker_end = socket.socketpair()
+    host, worker = await HostChannel.over(host_end), WorkerChannel(worker_end)
+
+    def talk(number: int) -> None:
+        for index in range(100):
+            worker.send(QueryAnswered(f"r{number}", index, 0))
+
+    threads = [threading.Thread(target=talk, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    messages = [await host.receive() for _ in range(400)]
+    assert len({(m.run, m.query) for m in messages if isinstance(m, QueryAnswered)}) == 400
+    host.close()
+    worker_end.close()
+    for thread in threads:
+        thread.join()

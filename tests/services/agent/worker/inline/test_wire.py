@@ -1,0 +1,106 @@
+"""Frames between a worker and its inline Python."""
+
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from services.agent.worker.inline.wire import FrameTooLarge, WireBroken, packed, receive, send
+
+Ends = tuple[socket.socket, socket.socket]
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    """Lend both ends of a channel."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, theirs
+
+
+def through(value: Any) -> Any:
+    """Return what comes out at the other end."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        send(ours, packed(value, 1 << 30))
+        return receive(theirs, 1 << 30)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text() | st.binary(),
+        lambda below: st.lists(below) | st.dictionaries(st.text(), below),
+        max_leaves=20,
+    )
+)
+def test_plain_values_come_as_they_are(value: Any) -> None:
+    assert through(value) == value
+
+
+@given(
+    arrays.arrays(
+        st.sampled_from(["?", "u1", "<i2", ">i4", "<f2", "<f4", ">f8", "<c8"]),
+        arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5),
+    )
+)
+def test_arrays_come_as_they_are(array: Any) -> None:
+    came = through({"x": [array.T]})["x"][0]
+    assert (came.shape, came.dtype) == (array.T.shape, array.dtype.newbyteorder("<"))
+    np.testing.assert_array_equal(came, array.T)
+    assert came.flags.writeable
+
+
+def test_what_is_like_numbers_is_sent_as_such() -> None:
+    assert through([np.float32(0.5), {3}, np.array(["a", "b"])]) == [0.5, [3], ["a", "b"]]
+    with pytest.raises(TypeError, match="object is no data"):
+        packed(object(), 1 << 20)
+
+
+def test_no_frame_may_be_too_large(ends: Ends) -> None:
+    with pytest.raises(FrameTooLarge, match="103 bytes, at most 50"):
+        packed(bytes(101), 50)
+    with pytest.raises(FrameTooLarge, match="at most 50"):
+        packed(np.zeros(101, np.uint8), 50)
+    send(ends[0], packed(bytes(101), 200))
+    with pytest.raises(FrameTooLarge):
+        receive(ends[1], 50)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xc1",
+        b"",
+        b"\x81",
+        b"\xc7\x05\x02abcde",
+        b"\xc7\x04\x01O\x00\x00x",
+        b"\xc7\x07\x01<f4\x004\x00x",
+        b"\xc7\x07\x01<f4\x002\x000",
+        b"\xc7\x08\x01<f4\x00-1\x000",
+        b"\xdd\xff\xff\xff\xff",
+        b"\xc7\x06\x01S1\x001\x000",
+        b"\xc7\x18\x01<f4\x001\x00" + b"9" * 18,
+        b"\xc7\x06\x01(4\x001\x000",
+    ],
+)
+def test_what_is_no_frame_is_told_as_such(ends: Ends, body: bytes) -> None:
+    ends[0].sendall(struct.pack("<QQ", len(body), 4) + body + bytes(4))
+    with pytest.raises(WireBroken, match="no data"):
+        receive(ends[1], 1 << 20)
+
+
+def test_an_end_that_is_gone_or_silent_is_told(ends: Ends) -> None:
+    with pytest.raises(TimeoutError):
+        receive(ends[1], 1 << 20, time.monotonic() + 0.05)
+    ends[0].close()
+    with pytest.raises(WireBroken, match="gone"):
+        receive(ends[1], 1 << 20)
+    with pytest.raises(WireBroken):
+        send(ends[1], [bytes(1 << 22)])

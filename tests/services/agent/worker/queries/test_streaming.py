@@ -1,0 +1,189 @@
+"""Queries on threads with bounded room."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlscope.load.scenarios import scenario_named
+from mlscope.tracing.batches import Attempt
+from schemas.level import Level
+from services.agent.errors import RunTimedOut, Stopped
+from services.agent.link.messages import AttemptKey
+from services.agent.predictors import Tensors
+from services.agent.worker.control import Control, Deadline
+from services.agent.worker.queries.issuing import closed_loop
+from services.agent.worker.queries.operator_runner import Supply
+from services.agent.worker.queries.pipeline import Pipeline
+from services.agent.worker.queries.query import Query, Slot
+from services.agent.worker.queries.stages import Stages
+from services.agent.worker.queries.streaming import Window, run_inline, run_streaming
+from services.agent.worker.recorder import RunRecorder
+
+_LONG_S = 60.0
+_FEW = 5
+SAMPLES = [np.array([number], np.float32) for number in range(50)]
+
+
+class Model:
+    """The identity; counts how many batches are in it at once, and raises when told."""
+
+    def __init__(self, raises_at: int = -1) -> None:
+        self.calls = 0
+        self.raises_at = raises_at
+        self.pause_s = 0.0
+
+    def predict(self, inputs: Tensors) -> Tensors:
+        """Return what came."""
+        self.calls += 1
+        time.sleep(self.pause_s)
+        if self.calls == self.raises_at:
+            raise RuntimeError("a bug")
+        return {name: array.copy() for name, array in inputs.items()}
+
+
+def stages_and(model: Model) -> tuple[Stages, RunRecorder, list[Slot]]:
+    recorder = RunRecorder(Attempt("e", "r", 1, "a"), lambda _: True)
+    supply = Supply(Pipeline(), SAMPLES, 1)
+    slots = [Slot({"x": np.zeros((1, 1), np.float32)}) for _ in range(4)]
+    return Stages(supply, model.predict, recorder, Level.MODEL), recorder, slots
+
+
+def never() -> None:
+    """Let the run go on."""
+
+
+def queries(count: int) -> Iterator[Query]:
+    for index in range(count):
+        yield Query(index, [index % 50], issued_ns=index)
+
+
+def answers(done: list[Query]) -> list[float]:
+    assert all(query.outputs is not None for query in done)
+    return [float(query.outputs["x"][0, 0]) for query in done if query.outputs is not None]
+
+
+def test_order_is_kept_and_every_answer_is_its_query_s() -> None:
+    stages, recorder, slots = stages_and(Model())
+    done: list[Query] = []
+    run_streaming(queries(200), stages, slots, recorder, done.append, never)
+    assert [query.index for query in done] == list(range(200))
+    assert answers(done) == [index % 50 for index in range(200)]
+
+
+class Read(list[Any]):
+    """Samples that say when one was read."""
+
+    def __init__(self) -> None:
+        super().__init__(SAMPLES)
+        self.was_read = [threading.Event() for _ in SAMPLES]
+
+    def __getitem__(self, index: Any) -> Any:
+        self.was_read[index].set()
+        return super().__getitem__(index)
+
+
+def test_reading_predicting_and_finishing_overlap() -> None:
+    model, read, predicted = Model(), Read(), threading.Event()
+
+    def predict(inputs: Tensors) -> Tensors:
+        """Predict once the next sample was read: never, where one waits for the other."""
+        is_last = model.calls == _FEW - 1
+        assert is_last or read.was_read[model.calls + 1].wait(_LONG_S), "reading waits"
+        if model.calls:
+            predicted.set()
+        return model.predict(inputs)
+
+    def finished(query: Query) -> None:
+        assert query.index or predicted.wait(_LONG_S), "predicting waits"
+        done.append(query)
+
+    recorder = RunRecorder(Attempt("e", "r", 1, "a"), lambda _: True)
+    stages = Stages(Supply(Pipeline(), read, 1), predict, recorder, Level.MODEL)
+    slots = [Slot({"x": np.zeros((1, 1), np.float32)}) for _ in range(4)]
+    done: list[Query] = []
+    run_streaming(queries(_FEW), stages, slots, recorder, finished, never)
+    assert [query.errors for query in done] == [[]] * _FEW
+
+
+def test_inline_is_the_same() -> None:
+    stages, recorder, slots = stages_and(Model())
+    done: list[Query] = []
+    run_inline(queries(60), stages, slots[0], recorder, done.append)
+    assert answers(done) == [index % 50 for index in range(60)]
+
+
+def test_a_stage_that_breaks_ends_the_run() -> None:
+    stages, recorder, slots = stages_and(Model(raises_at=3))
+    before = threading.active_count()
+    with pytest.raises(RuntimeError, match="a bug"):
+        run_streaming(queries(500), stages, slots, recorder, lambda _: None, never)
+    assert threading.active_count() == before
+
+
+def test_an_issuer_that_breaks_leaves_no_thread() -> None:
+    def torn() -> Iterator[Query]:
+        yield from queries(3)
+        raise Stopped("enough")
+
+    stages, recorder, slots = stages_and(Model())
+    before = threading.active_count()
+    with pytest.raises(Stopped):
+        run_streaming(torn(), stages, slots, recorder, lambda _: None, never)
+    assert threading.active_count() == before
+
+
+def test_a_window_bounds_what_is_in_flight() -> None:
+    load = scenario_named("batched")({"queries": 30, "concurrency": 3}, 1, 50)
+    window = Window(load.concurrency, lambda: None)
+    flying, most = 0, 0
+    stages, recorder, slots = stages_and(Model())
+
+    def counted() -> Iterator[Query]:
+        nonlocal flying, most
+        for query in closed_loop(load, 0, 0, window, lambda: None):
+            flying += 1
+            most = max(most, flying)
+            yield query
+
+    def done(_: Query) -> None:
+        nonlocal flying
+        flying -= 1
+        window.leave()
+
+    run_streaming(counted(), stages, slots, recorder, done, never)
+    assert 1 <= most <= 3
+
+
+def test_a_closed_window_still_hears_a_stop() -> None:
+    control = Control()
+    control.stop(AttemptKey("e", "r", 1), "cancelled")
+    deadline = Deadline(control, AttemptKey("e", "r", 1), 60.0)
+    window = Window(1, deadline.check)
+    window.enter()
+    with deadline, pytest.raises(Stopped, match="cancelled"):
+        window.enter()
+
+
+def test_a_deadline_ends_a_run() -> None:
+    deadline = Deadline(Control(), AttemptKey("e", "r", 1), 0.0)
+    with deadline, pytest.raises(RunTimedOut, match="longer than 0 s"):
+        deadline.check()
+
+
+def test_what_still_waits_is_left_undone_when_the_run_must_end() -> None:
+    done: list[Query] = []
+
+    def enough() -> None:
+        if done:
+            raise Stopped("enough")
+
+    slow = Model()
+    stages, recorder, slots = stages_and(slow)
+    slow.pause_s = 0.02
+    with pytest.raises(Stopped):
+        run_streaming(queries(500), stages, slots, recorder, done.append, enough)
+    assert 0 < len(done) < 500

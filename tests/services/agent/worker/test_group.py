@@ -1,0 +1,190 @@
+"""Runs of a group in one process: interleaved, fed, stopped."""
+
+import gc
+import queue
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mlscope.tracing.clock import now_ns
+from schemas.plan import RunPlan
+from schemas.request import Blocks
+from schemas.run import RunCompleted, RunFailed
+from services.agent.link.messages import (
+    AttemptKey,
+    IssueQuery,
+    LoadAwaited,
+    Outcome,
+    QueryAnswered,
+    ToHost,
+)
+from services.agent.worker.control import Control
+from services.agent.worker.group import Group
+from services.agent.worker.session import Session, open_session
+from tests.services.agent.builders import MANIFESTS, a_run, a_subject, an_order
+
+BLOCKS = Blocks(least=3, most=3)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Open the identity model."""
+    scratch = tmp_path_factory.mktemp("scratch")
+    opened = open_session(a_subject(blocks=BLOCKS), 1, MANIFESTS, scratch)
+    yield opened
+    opened.close()
+
+
+class Room:
+    """A group of runs, with its messages."""
+
+    def __init__(self, session: Session, *runs: RunPlan, blocks: Blocks = BLOCKS) -> None:
+        self.control = Control()
+        self.messages: queue.SimpleQueue[ToHost] = queue.SimpleQueue()
+        order = an_order(a_subject(blocks=blocks), runs)
+        self.group = Group(session, order, self.control, lambda _: True, self.messages.put)
+
+    def stop(self, run: str, reason: str) -> None:
+        """Stop a run."""
+        self.control.stop(AttemptKey("e1", run, 1), reason)
+
+    def perform(self) -> list[Outcome]:
+        """Do all."""
+        return list(self.group.perform())
+
+    def ask(self, index: int, *samples: int, **more: Any) -> str:
+        """Offer a remote query; return why it is refused."""
+        query = IssueQuery(AttemptKey("e1", "r0", 1), index, samples, now_ns(), **more)
+        return self.control.offer(query)
+
+    def message(self) -> ToHost:
+        """Return the next message."""
+        return self.messages.get(timeout=30)
+
+
+def test_what_frameworks_made_is_collected_once_not_in_every_block(session: Session) -> None:
+    frozen: list[int] = []
+
+    def note(phase: str, told: dict[str, int]) -> None:
+        if phase == "start" and told["generation"] == 2:
+            frozen.append(gc.get_freeze_count())
+
+    before = gc.get_freeze_count()
+    gc.callbacks.append(note)
+    try:
+        Room(session, a_run("r0")).perform()
+    finally:
+        gc.callbacks.remove(note)
+    first, in_first, after_first, *of_blocks = frozen
+    assert first == before
+    assert len(of_blocks) == BLOCKS.most - 1
+    assert in_first > before
+    assert min(of_blocks) > after_first
+    assert gc.isenabled()
+    assert gc.get_freeze_count() <= before
+
+
+def test_a_capture_is_warmed_with_the_one_slot_that_its_run_uses(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = type(session.predictor)
+    warmed: list[int] = []
+    layers = kind.layers  # type: ignore[attr-defined]
+
+    def noted(self: Any, inputs: Any) -> Any:
+        warmed.append(len(inputs))
+        return layers(self, inputs)
+
+    monkeypatch.setattr(kind, "layers", noted)
+    (outcome,) = Room(session, a_run("r0", level="framework")).perform()
+    assert isinstance(outcome, RunCompleted)
+    assert len(session.slots) > 1
+    assert warmed == [1] * BLOCKS.most
+
+
+def test_local_runs_end_together_after_as_many_blocks(session: Session) -> None:
+    outcomes = Room(session, a_run("a"), a_run("b", queries=7)).perform()
+    assert [outcome.run for outcome in outcomes] == ["a", "b"]
+    for outcome, queries in zip(outcomes, (5, 7), strict=True):
+        assert isinstance(outcome, RunCompleted)
+        assert [block.queries for block in outcome.blocks] == [queries] * 3
+
+
+@pytest.mark.parametrize(
+    ("rule", "blocks", "ended"),
+    [
+        (Blocks(least=2, most=9, budget_s=1e-9), 2, "budget"),
+        (Blocks(least=1, most=3, budget_s=3600.0), 3, "most"),
+        (BLOCKS, 3, "least"),
+    ],
+)
+def test_a_run_says_what_ended_its_blocks(
+    session: Session, rule: Blocks, blocks: int, ended: str
+) -> None:
+    (outcome,) = Room(session, a_run("a", queries=50), blocks=rule).perform()
+    assert isinstance(outcome, RunCompleted)
+    assert (len(outcome.blocks), outcome.conditions.blocks_ended) == (blocks, ended)
+
+
+def test_a_budget_that_ended_too_early_is_a_caveat(session: Session) -> None:
+    rule = Blocks(least=1, most=9, interval=1e-9, budget_s=1e-9)
+    (outcome,) = Room(session, a_run("a"), blocks=rule).perform()
+    assert isinstance(outcome, RunCompleted)
+    assert any("its budget of 1e-09 s spent" in each for each in outcome.caveats)
+
+
+def test_a_stopped_run_ends_first_and_takes_no_other_along(session: Session) -> None:
+    room = Room(session, a_run("a"), a_run("b"))
+    room.stop("b", "cancelled")
+    performing = room.group.perform()
+    first = next(performing)
+    assert isinstance(first, RunFailed)
+    assert (first.run, first.error, first.message) == ("b", "stopped", "cancelled")
+    (other,) = performing
+    assert isinstance(other, RunCompleted)
+    assert (other.run, len(other.blocks)) == ("a", 3)
+
+
+def test_a_load_that_can_t_be_made_fails_its_run_alone(session: Session) -> None:
+    odd = a_run("odd", scenario="poisson", rate_hz=-1)
+    first, other = Room(session, odd, a_run("b")).perform()
+    assert isinstance(first, RunFailed)
+    assert (first.run, first.error) == ("odd", "open")
+    assert isinstance(other, RunCompleted)
+
+
+def test_a_remote_run_is_fed_until_its_load_is_through(session: Session) -> None:
+    room = Room(session, a_run(pacing="remote"))
+    outcomes: list[Outcome] = []
+    performing = threading.Thread(target=lambda: outcomes.extend(room.perform()))
+    performing.start()
+    assert room.message() == LoadAwaited("r0")
+    assert [room.ask(0, 1), room.ask(1, 999), room.ask(2, 1, 2)] == ["", "", ""]
+    messages = [room.message() for _ in range(3)]
+    answers = {answer.query: answer for answer in messages if isinstance(answer, QueryAnswered)}
+    room.control.finish(AttemptKey("e1", "r0", 1))
+    performing.join(30)
+    assert [answers[query].status for query in (0, 1, 2)] == [0, 1, 1]
+    assert answers[0].service_ns > 0
+    assert answers[1].error == "samples are numbered 0 to 63"
+    assert answers[2].error == "2 samples; a query has 1"
+    (outcome,) = outcomes
+    assert isinstance(outcome, RunCompleted)
+    assert [block.queries for block in outcome.blocks] == [1]
+    assert room.ask(3, 1) == "no such run takes queries"
+
+
+def test_a_remote_run_hears_a_stop_while_it_waits(session: Session) -> None:
+    room = Room(session, a_run(pacing="remote"))
+    performing = room.group.perform()
+    outcomes: list[Outcome] = []
+    waiting = threading.Thread(target=lambda: outcomes.append(next(performing)))
+    waiting.start()
+    room.message()
+    room.stop("r0", "cancelled")
+    waiting.join(30)
+    (outcome,) = outcomes
+    assert isinstance(outcome, RunFailed)
+    assert (outcome.error, outcome.message) == ("stopped", "cancelled")

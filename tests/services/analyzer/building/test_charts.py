@@ -1,0 +1,78 @@
+"""Charts: of every numbered analysis one, without data, whose fields are the table's columns."""
+
+import json
+from typing import Any
+
+import pytest
+
+from services.analyzer.building.charts import bars, estimates, fields_of, stacked
+from services.analyzer.building.table import Analysis
+from services.analyzer.tables import ANALYSES
+from tests.services.analyzer.golden import CHARTS, chart_text
+
+NUMBERED = [each for each in ANALYSES if each.id]
+CHARTED = [each for each in ANALYSES if each.chart]
+
+
+def _parts(value: Any, name: str) -> list[Any]:
+    """Return what a key has anywhere in a specification."""
+    if isinstance(value, dict):
+        here = [value[name]] if name in value else []
+        return here + [part for each in value.values() for part in _parts(each, name)]
+    return (
+        [part for each in value for part in _parts(each, name)] if isinstance(value, list) else []
+    )
+
+
+def test_the_papers_fifteen_are_there_each_once_in_order() -> None:
+    assert [each.id for each in NUMBERED] == [f"A{number}" for number in range(1, 16)]
+    assert all(each.chart for each in NUMBERED)
+
+
+@pytest.mark.parametrize("analysis", CHARTED, ids=lambda each: each.name)
+def test_a_charts_fields_are_columns(analysis: Analysis) -> None:
+    chart = dict(analysis.chart or {})
+    assert fields_of(chart) <= {column.name for column in analysis.columns}
+    assert "data" not in chart
+    assert json.loads(json.dumps(chart)) == chart
+    assert chart["$schema"].endswith("/vega-lite/v5.json")
+
+
+@pytest.mark.parametrize("analysis", CHARTED, ids=lambda each: each.name)
+def test_numbers_are_drawn_from_columns_of_numbers(analysis: Analysis) -> None:
+    types = {column.name: column.type for column in analysis.columns}
+    for encoding in _parts(analysis.chart, "encoding"):
+        for channel in encoding.values():
+            if isinstance(channel, dict) and channel.get("type") == "quantitative":
+                assert types.get(channel["field"], "float") in ("int", "float")
+
+
+@pytest.mark.parametrize("analysis", CHARTED, ids=lambda each: each.name)
+def test_golden_chart(analysis: Analysis) -> None:
+    assert chart_text(analysis) == (CHARTS / f"{analysis.name}.json").read_text()
+
+
+def test_every_golden_chart_is_of_an_analysis() -> None:
+    assert {path.stem for path in CHARTS.iterdir()} == {each.name for each in CHARTED}
+
+
+@pytest.mark.parametrize("name", ["latency", "throughput", "lateness", "levels", "layer_overheads"])
+def test_what_was_measured_has_a_chart(name: str) -> None:
+    assert name in [each.name for each in CHARTED]
+
+
+def test_an_estimate_is_drawn_with_its_interval() -> None:
+    chart = estimates(("part", "Part"), ("median", "ns"), "run", row_filter="datum.kind == 'x'")
+    assert fields_of(chart) == {"part", "median", "median_low", "median_high", "run", "kind"}
+    line, point = chart["layer"]
+    assert (line["encoding"]["y"]["field"], line["encoding"]["y2"]) == (
+        "median_low", {"field": "median_high"},
+    )  # fmt: skip
+    assert point["encoding"]["y"]["field"] == "median"
+
+
+def test_a_strange_field_is_found_in_channels_folds_and_expressions() -> None:
+    assert fields_of(bars(("a", "A"), ("b", "B"), "c")) == {"a", "b", "c", "run"}
+    parts = fields_of(stacked(("a", "A"), {"b": "B", "c": "C"}, "title"))
+    assert parts == {"a", "b", "c", "run"}
+    assert fields_of({"transform": [{"filter": "datum.x > 0"}]}) == {"x"}

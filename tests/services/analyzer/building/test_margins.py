@@ -1,0 +1,65 @@
+"""Margins: means with intervals, and what a difference's is."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.analyzer.building.margins import (
+    UNKNOWN,
+    Margin,
+    difference,
+    mean_margin,
+    trimmed_margin,
+    trimmed_margins,
+    trimmed_margins_by_key,
+)
+
+times = st.lists(st.integers(0, 10**9), min_size=2, max_size=30)
+
+
+def test_a_mean_has_students_t() -> None:
+    # t at 97.5 % with 3 degrees of freedom is 3.182; s of 1, 2, 3, 6 is 2.16.
+    margin = mean_margin(np.array([1, 2, 3, 6]))
+    assert margin.value == 3.0
+    assert margin.high == pytest.approx(3 + 3.182 * 2.1602 / 2, rel=1e-3)
+    assert margin.low == 0.0
+    assert (mean_margin(np.array([-9, 9])).low or 0.0) < -9
+
+
+def test_one_value_has_no_interval_and_none_no_mean() -> None:
+    assert mean_margin(np.array([7])) == trimmed_margin([7]) == Margin(7.0)
+    assert mean_margin(np.array([])) == trimmed_margin([]) == UNKNOWN
+
+
+def test_a_difference_adds_squared_margins_end_by_end() -> None:
+    found = difference(Margin(100.0, 97.0, 130.0), Margin(40.0, 0.0, 44.0))
+    assert found == Margin(60.0, 60 - 5.0, 60 + 50.0)
+    assert difference(Margin(9.0), Margin(4.0, 3.0, 5.0)) == Margin(5.0)
+    assert difference(Margin(9.0), UNKNOWN) == UNKNOWN
+
+
+@given(times, times)
+def test_a_difference_is_no_surer_than_either(more: list[int], less: list[int]) -> None:
+    sides = trimmed_margin(more), trimmed_margin(less)
+    found = difference(*sides)
+    assert found.value is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= found.value <= found.high
+    assert found.high - found.low >= max(s.high - s.low for s in sides) * (1 - 1e-9)  # type: ignore[operator]
+
+
+def test_margins_of_groups_are_those_of_each_alone() -> None:
+    values = {"b": [5, 6, 70], "a": [1], "none": [], "c": [4, 8]}
+    found = trimmed_margins_by_key(values)
+    assert found == {key: trimmed_margin(told) for key, told in values.items() if told}
+    # Of three the median, and as far as the plain mean's t with 2 degrees of freedom reaches.
+    assert (found["b"].value, found["b"].low, list(found)) == (6.0, 0.0, ["b", "a", "c"])
+    assert found["b"].high == pytest.approx(6 + 4.3027 * 37.242 / 3**0.5, rel=1e-4)
+    frame = pl.DataFrame({"x": [1, 1], "y": ["p", "q"], "ns": [3, 4]})
+    assert trimmed_margins(frame, ["x", "y"], "ns") == {
+        (1, "p"): Margin(3.0),
+        (1, "q"): Margin(4.0),
+    }

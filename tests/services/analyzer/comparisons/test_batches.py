@@ -1,0 +1,86 @@
+"""Throughput and speed-up over batch sizes, and systems side by side."""
+
+import pytest
+
+from services.analyzer.comparisons.cost import COMPARISON as COST
+from services.analyzer.comparisons.source import Terms
+from services.analyzer.comparisons.speedup import COMPARISON as SPEEDUP
+from services.analyzer.comparisons.systems import COMPARISON as SYSTEMS
+from services.analyzer.comparisons.throughput import COMPARISON as THROUGHPUT
+from tests.services.analyzer.comparisons.reading import batch, rows, source, table_of
+
+MS = 1_000_000
+FAST = source("fast", batch(1, MS), batch(2, MS), batch(4, 4 * MS))
+SLOW = source("slow", batch(1, 4 * MS, agent="b"), batch(2, 4 * MS, agent="b"))
+
+
+def test_each_evaluation_has_a_row_a_batch_size() -> None:
+    told = rows(THROUGHPUT, FAST, SLOW)
+    rates = [(row["evaluation"], row["batch_size"], row["samples_per_s"]) for row in told]
+    assert rates[:3] == [("fast", 1, 1000.0), ("fast", 2, 2000.0), ("fast", 4, 1000.0)]
+    assert rates[3:] == [("slow", 1, 250.0), ("slow", 2, 500.0)]
+    verdict = table_of(THROUGHPUT, [FAST, SLOW]).verdict
+    assert verdict == "Highest throughput: 2000 samples per second of fast on a at batch 2."
+
+
+def test_speedup_is_over_the_smallest_batch_of_the_same_agent() -> None:
+    told = {
+        (row["evaluation"], row["batch_size"]): row["speedup"] for row in rows(SPEEDUP, FAST, SLOW)
+    }
+    assert told == {
+        ("fast", 1): 1.0,
+        ("fast", 2): 2.0,
+        ("fast", 4): 1.0,
+        ("slow", 1): 1.0,
+        ("slow", 2): 2.0,
+    }
+
+
+def test_systems_are_normalised_to_the_first_evaluation() -> None:
+    base, other = rows(SYSTEMS, FAST, SLOW)
+    assert (base["relative_latency"], base["relative_throughput"], base["is_base"]) == (1, 1, True)
+    assert other["relative_latency"] == pytest.approx(4.0)
+    assert other["relative_throughput"] == pytest.approx(0.25)
+    assert (other["best_batch_size"], base["best_batch_size"]) == (2, 2)
+
+
+def test_unlike_models_and_batch_sizes_are_told() -> None:
+    other = source("other", batch(8, MS, model="n"))
+    assert table_of(SYSTEMS, [FAST, other]).caveats == (
+        "models differ: m, n",
+        "latencies are those of queries of batch sizes 1, 8",
+    )
+
+
+def test_systems_are_told_apart_by_what_differs() -> None:
+    verdict = table_of(SYSTEMS, [FAST, SLOW]).verdict
+    assert verdict == "Lowest latency: a (fast); highest throughput: a (fast)."
+    other = source("other", batch(1, MS // 2, model="n"))
+    verdict = table_of(SYSTEMS, [FAST, other]).verdict
+    assert verdict.startswith("Lowest latency: n:1 on a (other), 0.5 times that of m:1 on a (fast)")
+    again = source("again", batch(1, MS // 2, framework="ort"))
+    first = source("first", batch(1, MS, framework="ort"))
+    assert "a (ort) in again, 0.5 times" in table_of(SYSTEMS, [first, again]).verdict
+
+
+def test_unlike_scenarios_are_told() -> None:
+    other = source("other", batch(1, MS, scenario="batched"))
+    notes = table_of(SYSTEMS, [source("one", batch(1, MS, scenario="online")), other]).caveats
+    assert any(note.startswith("scenarios differ: batched, online") for note in notes)
+
+
+def test_no_gain_is_not_called_one() -> None:
+    table = table_of(SPEEDUP, [source("flat", batch(1, MS), batch(2, 4 * MS))])
+    assert table.verdict.startswith("Larger batches gain nothing; m:1 on a loses least: batch 2")
+    assert "gains most: batch 2 has 2 times" in table_of(SPEEDUP, [FAST]).verdict
+
+
+def test_verdicts_say_no_powers_of_ten() -> None:
+    slow, quick = source("slow", batch(1, 900 * MS)), source("quick", batch(1, 7000))
+    both = [slow, source("quick", batch(1, 7000), batch(2, 9000))]
+    assert "throughput: 222222 samples per second of quick" in table_of(THROUGHPUT, both).verdict
+    assert "128571 times that of a (slow)" in table_of(SYSTEMS, [slow, quick]).verdict
+    dear = table_of(COST, [slow], Terms(prices={"a": 50.0}))
+    assert "batch 1: $12500 a million" in dear.verdict
+    rare = source("rare", batch(1, 900 * MS), batch(2, 7000))
+    assert "batch 2 has 257143 times the throughput" in table_of(SPEEDUP, [rare]).verdict

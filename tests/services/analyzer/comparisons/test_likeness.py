@@ -1,0 +1,87 @@
+"""Like conditions: what of a machine and its GPU refuses a pair, and what only a caveat tells."""
+
+from typing import Any
+
+import pytest
+
+from services.analyzer.building.throttling import REASONS_SERIES
+from services.analyzer.comparisons.regressions import COMPARISON
+from services.analyzer.comparisons.source import Source
+from tests.services.analyzer.comparisons.reading import batch, rows, source, table_of
+
+MS = 1_000_000
+
+
+def _on(name: str, **noise: Any) -> Source:
+    return source(name, batch(1, MS, conditions={"noise": noise}))
+
+
+def _sampled(name: str, *values: tuple[str, float], **more: Any) -> Source:
+    """Return a plain run, and one traced deeper beside which its GPU was sampled."""
+    series = [[what, n, 0, 0, value, "1"] for n, (what, value) in enumerate(values)]
+    deep = batch(1, 2 * MS, run="s", level=5, device="gpu", series=series)
+    return source(name, batch(1, MS, device="gpu"), deep | more)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ({"cores": 4}, {"cores": 8}, "cores"),
+        ({"cpu_governor": "powersave"}, {"cpu_governor": "performance"}, "CPU governor"),
+        ({"cores": 4}, {}, ""),
+        ({"cores": 4, "load_average": 1.0}, {"cores": 4, "load_average": 3.0}, ""),
+    ],
+)
+def test_another_machine_refuses(before: Any, after: Any, named: str) -> None:
+    (row,) = rows(COMPARISON, _on("1.0", **before), _on("2.0", **after))
+    assert row["unlike"] == named
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ({"processor": "A 1"}, {"processor": "B 2"}, "processor"),
+        ({"accelerator": "H100"}, {"accelerator": "H200"}, "GPU model"),
+        ({"accelerator": "H200"}, {"accelerator": "H200"}, ""),
+        ({"accelerator": ""}, {"accelerator": "H200"}, ""),
+        ({}, {"processor": "B 2"}, ""),
+    ],
+)
+def test_another_processor_or_gpu_refuses(before: Any, after: Any, named: str) -> None:
+    old, new = (
+        source(name, batch(1, MS, conditions=told))
+        for name, told in zip(("1.0", "2.0"), (before, after), strict=True)
+    )
+    (row,) = rows(COMPARISON, old, new)
+    assert row["unlike"] == named
+
+
+def test_another_clock_of_the_processor_is_told_and_refuses_nothing() -> None:
+    slow, fast = _on("1.0", cpu_khz=2_000_000), _on("2.0", cpu_khz=3_000_000)
+    table = table_of(COMPARISON, [slow, fast])
+    assert table.caveats[0] == "b1, b1: at their ends the processor's clock was 2.00 and 3.00 GHz"
+    assert rows(COMPARISON, slow, fast)[0]["result"] == "same"
+    assert not any("clock" in note for note in table_of(COMPARISON, [slow, slow]).caveats)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        (("nvml.clock_sm", 1980.0), ("nvml.clock_sm", 1700.0), "GPU clock"),
+        (("nvml.clock_sm", 1980.0), ("nvml.clock_sm", 1950.0), ""),
+        ((REASONS_SERIES, 0.0), (REASONS_SERIES, 4.0), "throttling"),
+        ((REASONS_SERIES, 4.0), (REASONS_SERIES, 4.0), ""),
+        (("nvml.clock_sm", 1980.0), (REASONS_SERIES, 4.0), ""),
+    ],
+)
+def test_another_clock_of_the_gpu_refuses_all_runs_of_its_load(
+    before: tuple[str, float], after: tuple[str, float], named: str
+) -> None:
+    told = rows(COMPARISON, _sampled("1.0", before), _sampled("2.0", after))
+    assert [row["unlike"] for row in told] == [named, named]
+
+
+def test_a_replays_clock_is_no_condition_of_timed_runs() -> None:
+    clocks = [("nvml.clock_sm", value) for value in (1980.0, 1500.0)]
+    sides = [_sampled(str(n), clock, variant="counters") for n, clock in enumerate(clocks)]
+    assert [row["unlike"] for row in rows(COMPARISON, *sides)] == [""]

@@ -1,0 +1,38 @@
+"""What the gateway asks: the scheduler's word first, the log's while there is no scheduler."""
+
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.client.errors import CommandRefused, NotAnswering
+from schemas.request import ListEvaluations
+from services.gateway.bus_requests import evaluations, first_rows_of, status_of, tables_of
+from tests.stories import E, StandIns, beginning, whole_story
+
+
+async def test_the_log_tells_the_same_as_the_scheduler(bus: Bus) -> None:
+    standing = StandIns(bus)
+    await standing.tell(*whole_story())
+    by_log = await status_of(bus, E)
+    await standing.open()
+    assert by_log == await status_of(bus, E)
+    assert by_log.state == "analyzed"
+
+
+async def test_an_evaluation_nobody_knows_is_unknown_with_a_way_out(bus: Bus) -> None:
+    await StandIns(bus).tell(*beginning("another"))
+    with pytest.raises(CommandRefused, match="GET /api/evaluations") as refused:
+        await status_of(bus, E)
+    assert refused.value.refused.error == "unknown"
+
+
+async def test_without_services_nothing_else_is_answered(bus: Bus) -> None:
+    with pytest.raises(NotAnswering):
+        await evaluations(bus, ListEvaluations())
+    with pytest.raises(NotAnswering):
+        await tables_of(bus, E)
+
+
+async def test_a_page_takes_the_first_rows_and_a_file_all(bus: Bus, standing: StandIns) -> None:
+    standing.most_rows = 1
+    assert [len(table.rows) for table in (await first_rows_of(bus, E)).tables] == [1]
+    assert [len(table.rows) for table in (await tables_of(bus, E)).tables] == [2]

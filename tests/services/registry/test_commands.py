@@ -1,0 +1,169 @@
+"""The registry's answers, without a service around them."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from mlscope.bus.bus import Bus
+from mlscope.bus.errors import Conflict, Unreachable
+from mlscope.bus.records import ReceivedCommand
+from mlscope.testing.memory_bus import MemoryServer, connect
+from schemas.encoding.codec import encode_body, unpack
+from schemas.message import Command
+from schemas.request import PublishManifest, ShowCatalog, WithdrawManifest
+from schemas.subjects import command_subject
+from services.registry.commands import RegistryCommands
+from services.registry.state import RegistryState, digest_of, fold
+from tests.services.registry.samples import a_model
+
+
+class FoldOfLog:
+    """A fold that is always as far as the log."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self.state = RegistryState()
+
+    async def reached(self, *, fleet: int = 0, catalog: int = 0) -> None:
+        """Fold the log anew."""
+        self.state = fold(await self._bus.read("mlscope.v1.manifest.>"))
+        assert (self.state.fleet_sequence, self.state.catalog_sequence) >= (fleet, catalog)
+
+
+@pytest.fixture
+async def bus() -> AsyncIterator[Bus]:
+    async with connect(MemoryServer(), "registry") as lent:
+        yield lent
+
+
+@pytest.fixture
+def answers(bus: Bus) -> RegistryCommands:
+    return RegistryCommands(bus, FoldOfLog(bus))
+
+
+async def ask(answers: RegistryCommands, command: Command) -> dict[str, Any]:
+    """Return the answer to a command."""
+    subject = command_subject(type(command))
+    asked = ReceivedCommand(subject, encode_body(command), wants_answer=True)
+    return dict(unpack(await answers.answer(asked)))
+
+
+WITHDRAW = WithdrawManifest(kind="model", name="m", version="1.0.0")
+
+
+async def test_a_manifest_comes_is_there_goes_and_returns(answers: RegistryCommands) -> None:
+    published = await ask(answers, PublishManifest(manifest=a_model()))
+    assert (published["accepted"], published["repeated"]) == (True, False)
+    catalog = await ask(answers, ShowCatalog(kind="model"))
+    assert [model["name"] for model in catalog["models"]] == ["m"]
+    assert (await ask(answers, WITHDRAW))["accepted"]
+    assert (await ask(answers, ShowCatalog()))["models"] == []
+    again = await ask(answers, PublishManifest(manifest=a_model()))
+    assert (again["accepted"], again["repeated"]) == (True, False)
+    assert [each["name"] for each in (await ask(answers, ShowCatalog()))["models"]] == ["m"]
+
+
+async def test_a_withdrawn_version_never_stands_for_another_text(
+    answers: RegistryCommands, bus: Bus
+) -> None:
+    for _ in range(2):
+        assert (await ask(answers, PublishManifest(manifest=a_model())))["accepted"]
+        assert (await ask(answers, WITHDRAW))["accepted"]
+    other = PublishManifest(manifest=a_model(operator="cast"))
+    refused = await ask(answers, other)
+    assert (refused["error"], refused["field"]) == ("conflict", "manifest.version")
+    assert "was withdrawn with another text" in refused["message"]
+    assert digest_of(a_model()) in refused["allowed"]
+    assert len(await bus.read("mlscope.v1.manifest.>")) == 4
+    free = a_model(operator="cast").model_copy(update={"version": "1.0.1"})
+    assert (await ask(answers, PublishManifest(manifest=free)))["accepted"]
+
+
+async def test_a_withdrawal_that_came_too_late_is_looked_at_anew(
+    answers: RegistryCommands, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ask(answers, PublishManifest(manifest=a_model()))
+    publish, first = bus.publish, [True]
+
+    async def late(*fact: Any, **guard: Any) -> int:
+        if first:
+            first.clear()
+            raise Conflict("s", 1)
+        return await publish(*fact, **guard)
+
+    monkeypatch.setattr(bus, "publish", late)
+    assert (await ask(answers, WITHDRAW))["accepted"]
+    assert (await ask(answers, ShowCatalog()))["models"] == []
+
+
+async def test_manifests_are_asked_for_by_a_range_of_versions(answers: RegistryCommands) -> None:
+    for version in ("1.2.0", "1.10.0", "2.0.0"):
+        manifest = a_model().model_copy(update={"version": version})
+        await ask(answers, PublishManifest(manifest=manifest))
+
+    async def versions(text: str, name: str = "m") -> list[str]:
+        found = await ask(answers, ShowCatalog(kind="model", name=name, version=text))
+        return [model["version"] for model in found["models"]]
+
+    assert await versions(">=1.3 <2.0") == ["1.10.0"]
+    assert sorted(await versions("")) == ["1.10.0", "1.2.0", "2.0.0"]
+    assert await versions("2.0.0") == ["2.0.0"]
+    assert await versions(">=1", name="other") == []
+    refused = await ask(answers, ShowCatalog(version="newest"))
+    assert (refused["error"], refused["field"], refused["found"]) == (
+        "invalid",
+        "version",
+        "newest",
+    )
+
+
+async def test_the_same_again_is_repeated_and_says_nothing(
+    answers: RegistryCommands, bus: Bus
+) -> None:
+    for is_repeat in (False, True):
+        answer = await ask(answers, PublishManifest(manifest=a_model()))
+        assert answer["repeated"] is is_repeat
+    assert len(await bus.read("mlscope.v1.manifest.>")) == 1
+
+
+async def test_what_is_not_there_cannot_go(answers: RegistryCommands) -> None:
+    await ask(answers, PublishManifest(manifest=a_model(version="2.0.0")))
+    refused = await ask(answers, WITHDRAW)
+    assert (refused["error"], refused["allowed"]) == ("unknown", "m 2.0.0")
+
+
+async def test_a_manifest_another_registry_wrote_first_is_looked_at_anew(
+    answers: RegistryCommands, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish, first = bus.publish, [True]
+
+    async def late(*fact: Any, **guard: Any) -> int:
+        if first:
+            first.clear()
+            await RegistryCommands(bus, FoldOfLog(bus)).publish(a_model(operator="cast"))
+        return await publish(*fact, **guard)
+
+    monkeypatch.setattr(bus, "publish", late)
+    refused = await ask(answers, PublishManifest(manifest=a_model()))
+    assert (refused["error"], refused["field"]) == ("conflict", "manifest.version")
+    assert len(await bus.read("mlscope.v1.manifest.>")) == 1
+
+
+@pytest.mark.parametrize("fault", [Unreachable("away"), Conflict("s", 1)])
+async def test_a_log_that_takes_nothing_is_said_to(
+    answers: RegistryCommands, bus: Bus, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    async def breaks(*_: object, **__: object) -> int:
+        raise fault
+
+    monkeypatch.setattr(bus, "publish", breaks)
+    refused = await ask(answers, PublishManifest(manifest=a_model()))
+    assert (refused["accepted"], refused["error"]) == (False, "unavailable")
+    assert refused["message"] == str(fault)
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"kindd": "model"}', b"\xc1", b"[]"])
+async def test_what_is_no_command_is_refused(answers: RegistryCommands, body: bytes) -> None:
+    asked = ReceivedCommand(command_subject(ShowCatalog), body, wants_answer=True)
+    assert unpack(await answers.answer(asked))["error"] == "malformed"

@@ -1,0 +1,47 @@
+"""Lists of evaluations, against the plain definition: filter, sort, cut."""
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.scheduler.evaluation.listing import Listing, Row
+
+MODELS = ["tiny", "tiny:1.0", "tiny:2.0", "large", ""]
+STATES = ["requested", "running", "analyzed"]
+
+
+def plainly(rows: dict[str, Row], limit: int, model: str, state: str) -> list[str]:
+    """Return what a list shows, by its definition."""
+    fitting = [
+        (row.requested_ns, name)
+        for name, row in rows.items()
+        if model in ("", row.model, row.model.partition(":")[0]) and state in ("", row.state)
+    ]
+    return [name for _, name in sorted(fitting, reverse=True)][:limit]
+
+
+@given(st.integers(0, 10_000))
+def test_a_list_is_what_its_definition_says(seed: int) -> None:
+    dice = random.Random(seed)
+    listing, rows = Listing(), dict[str, Row]()
+    for _ in range(60):
+        name = f"e{dice.randrange(12)}"
+        if dice.random() < 0.2:
+            listing.drop(name)
+            rows.pop(name, None)
+        else:
+            known = rows.get(name, Row(dice.randrange(5), dice.choice(MODELS), ""))
+            rows[name] = Row(known.requested_ns, known.model, dice.choice(STATES))
+            listing.put(name, rows[name])
+        asked = dice.randrange(1, 8), dice.choice([*MODELS, "none"]), dice.choice([*STATES, ""])
+        assert listing.newest(*asked) == plainly(rows, *asked)
+
+
+def test_nothing_is_kept_of_what_is_listed_no_more() -> None:
+    listing = Listing()
+    for number in range(100):
+        listing.put(f"e{number}", Row(number, f"m{number}", "running"))
+        listing.put(f"e{number}", Row(number, f"m{number}", "analyzed"))
+        listing.drop(f"e{number}")
+    assert (listing._orders, listing._rows) == ({}, {})

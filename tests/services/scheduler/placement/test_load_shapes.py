@@ -1,0 +1,75 @@
+"""Shapes of loads: what planning needs to know, made once, kept within bounds."""
+
+from typing import Any
+
+import pytest
+
+from mlscope.load import InvalidParameter, UnknownScenario, scenario_named
+from services.scheduler.placement.load_shapes import LoadShape, LoadShapes
+
+
+@pytest.mark.parametrize(
+    ("scenario", "parameters", "shape"),
+    [
+        ("online", {"queries": 7}, LoadShape(7, False, False, "local", 0.0)),
+        ("batched", {"queries": 7}, LoadShape(7, False, True, "local", 0.0)),
+        (
+            "fixed_rate",
+            {"queries": 5, "rate_hz": 2.0},
+            LoadShape(5, True, False, "remote", 2.0),
+        ),
+    ],
+)
+def test_a_shape_is_that_of_the_load(
+    scenario: str, parameters: dict[str, Any], shape: LoadShape
+) -> None:
+    assert LoadShapes().of(scenario, parameters, 1, 64) == shape
+
+
+def test_the_same_load_is_made_once_and_another_anew() -> None:
+    shapes = LoadShapes()
+    first = {"queries": 5, "rate_hz": 2.0}
+    for parameters, size, samples, made in (
+        (first, 1, 64, 1),
+        ({"rate_hz": 2.0, "queries": 5}, 1, 64, 1),
+        (first, 2, 64, 2),
+        (first, 1, 65, 3),
+        ({"queries": 6, "rate_hz": 2.0}, 1, 64, 4),
+        (first, 1, 64, 4),
+    ):
+        shapes.of("poisson", parameters, size, samples)
+        assert shapes.made == made
+    shapes.of("fixed_rate", first, 1, 64)
+    assert shapes.made == 5
+
+
+def test_what_was_asked_for_last_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.scheduler.placement.load_shapes._MAX_SHAPES", 2)
+    shapes = LoadShapes()
+    for queries in (1, 2, 1, 3, 1):
+        shapes.of("online", {"queries": queries}, 1, 64)
+    assert shapes.made == 3, "1 was used after 2, which gives way to 3"
+    shapes.of("online", {"queries": 2}, 1, 64)
+    assert shapes.made == 4
+
+
+def test_a_load_that_cannot_be_made_is_not_remembered() -> None:
+    shapes = LoadShapes()
+    for _ in range(2):
+        with pytest.raises(InvalidParameter):
+            shapes.of("online", {"queries": 0}, 1, 64)
+        with pytest.raises(UnknownScenario):
+            shapes.of("onlin", {}, 1, 64)
+    assert shapes.of("online", {"queries": 1}, 1, 64).queries == 1
+
+
+def test_a_text_no_encoding_takes_is_refused_by_the_scenario() -> None:
+    with pytest.raises(InvalidParameter):
+        LoadShapes().of("online", {"queries": "\ud800"}, 1, 64)
+
+
+def test_built_in_scenarios_are_made_whole_only_to_be_measured() -> None:
+    load = scenario_named("poisson")({"queries": 9}, 3, 64)
+    shape = LoadShapes().of("poisson", {"queries": 9}, 3, 64)
+    assert load.due_ns is not None
+    assert (shape.queries, shape.last_due_s) == (9, load.due_ns[-1] / 1e9)

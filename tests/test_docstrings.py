@@ -1,0 +1,74 @@
+"""Public functions with three or more parameters name each of them in their docstrings.
+
+Functions that do not yet are listed in `docstrings_pending.txt`, which may only become shorter.
+`python -m tests.test_docstrings` removes from the list what is complete by now.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("schemas", "mlscope", "services", "cli", "tools")
+PENDING = Path(__file__).with_name("docstrings_pending.txt")
+LEAST_PARAMETERS = 3
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def public_functions(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, Function, str]]:
+    """Yield the name, the node and the class's docstring of each public function."""
+    for node in body:
+        if isinstance(node, Function) and (not node.name.startswith("_")):
+            yield f"{prefix}{node.name}", node, ""
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from public_functions(node.body, f"{prefix}{node.name}.")
+            for method in node.body:
+                if isinstance(method, Function) and method.name == "__init__":
+                    yield f"{prefix}{node.name}.__init__", method, ast.get_docstring(node) or ""
+
+
+def unnamed_parameters(function: Function, class_docstring: str) -> list[str]:
+    """Return the parameters that the docstring does not contain as a word, if there are many."""
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    names = [argument.arg for argument in named if argument.arg not in ("self", "cls")]
+    names = [name for name in names if not name.startswith("_")]
+    if len(names) < LEAST_PARAMETERS:
+        return []
+    words = set(re.findall(r"\w+", f"{ast.get_docstring(function)} {class_docstring}"))
+    return [name for name in names if name not in words]
+
+
+def incomplete_docstrings() -> set[str]:
+    """Return `path:function` of every public function whose docstring leaves out a parameter."""
+    found: set[str] = set()
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            body = ast.parse(path.read_text("utf-8")).body
+            for name, function, class_docstring in public_functions(body, ""):
+                if unnamed_parameters(function, class_docstring):
+                    found.add(f"{path.relative_to(ROOT).as_posix()}:{name}")
+    return found
+
+
+def test_docstrings_name_every_parameter() -> None:
+    pending = set(PENDING.read_text("utf-8").split())
+    incomplete = incomplete_docstrings()
+    assert sorted(incomplete - pending) == [], "name each parameter in the docstring"
+    assert sorted(pending - incomplete) == [], "complete by now: remove from docstrings_pending.txt"
+
+
+def test_a_parameter_that_is_not_named_is_found() -> None:
+    source = (
+        'def scale(height: int, width: int, ratio: float) -> None:\n    """Scale `height`."""\n'
+    )
+    ((_, function, _),) = public_functions(ast.parse(source).body, "")
+    assert unnamed_parameters(function, "") == ["width", "ratio"]
+    assert unnamed_parameters(function, "Scale `width` by `ratio`.") == []
+
+
+if __name__ == "__main__":
+    still_pending = set(PENDING.read_text("utf-8").split()) & incomplete_docstrings()
+    PENDING.write_text("".join(f"{name}\n" for name in sorted(still_pending)), "utf-8")
