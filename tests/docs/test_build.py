@@ -1,0 +1,36 @@
+"""The documentation builds without a warning, and names only files that exist."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import DOCS, REPOSITORY
+
+_PATH = re.compile(
+    r"`((?:schemas|mlscope|services|cli|tools|tests|benchmarks|manifests|docs)/[\w./-]+)`"
+)
+PAGES = [
+    *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "reference"),
+    REPOSITORY / "README.md",
+    REPOSITORY / "CONTRIBUTING.md",
+]
+
+
+def test_it_builds_and_every_link_leads_somewhere(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    done = subprocess.run(
+        [*command, "-d", str(tmp_path / "cache"), str(DOCS), str(tmp_path / "html")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    named = [path for path in _PATH.findall(page.read_text()) if "<" not in path]
+    assert [path for path in named if not (REPOSITORY / path).exists()] == []

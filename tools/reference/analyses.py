@@ -1,0 +1,38 @@
+"""The page of analyses: what each table shows, its formula's source, and its columns."""
+
+from services.analyzer.building.table import Analysis
+from services.analyzer.tables import ANALYSES
+from tools.reference.markdown import code, table
+
+_HEAD = """# Analyses
+
+The analyzer makes these tables of every evaluation. A1 to A15 are the analyses of the XSP paper.
+`mlscope analyze ID NAME` prints one; in SQL each is a view `analysis_NAME` with the same columns.
+
+"""
+
+
+def analyses_page() -> str:
+    """Return the page as Markdown."""
+    rows = (
+        (analysis.id, f"[{code(analysis.name)}](#{_anchor(analysis)})", analysis.title)
+        for analysis in ANALYSES
+    )
+    sections = "\n".join(map(_section, ANALYSES))
+    return f"{_HEAD}{table(('Paper', 'Table', 'Title'), rows)}\n{sections}"
+
+
+def _anchor(analysis: Analysis) -> str:
+    return "analysis-" + analysis.name.replace("_", "-")
+
+
+def _section(analysis: Analysis) -> str:
+    columns = (
+        (code(column.name), column.type, column.unit, column.description)
+        for column in analysis.columns
+    )
+    title = f"{analysis.title} ({analysis.id})" if analysis.id else analysis.title
+    return (
+        f"({_anchor(analysis)})=\n## {title}\n\nTable `{analysis.name}`. Source: {analysis.source}"
+        f"\n\n{table(('Column', 'Type', 'Unit', 'Meaning'), columns)}"
+    )

@@ -1,0 +1,59 @@
+"""The page of the command line: every command with its arguments, as `--help` prints them."""
+
+import argparse
+from collections.abc import Iterator
+
+from cli import exits
+from cli.arguments import build_parser
+from tools.reference.markdown import code, table
+
+_HEAD = """# Command line
+
+`mlscope COMMAND --help` prints the same text. Exit codes are at the end of this page.
+
+"""
+
+
+def command_line_page() -> str:
+    """Return the page as Markdown."""
+    sections = "\n".join(_section(name, parser) for name, parser in _commands(build_parser()))
+    exit_codes = ((str(number), meaning) for number, meaning in exits.MEANINGS.items())
+    return f"{_HEAD}{sections}\n## Exit codes\n\n{table(('Code', 'Meaning'), exit_codes)}"
+
+
+def _commands(
+    parser: argparse.ArgumentParser, prefix: str = "mlscope"
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield every command that does something, with its parser, in the order of `--help`."""
+    for action in parser._actions:  # noqa: SLF001 (argparse has no public list of its commands)
+        if not isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            continue
+        for name, command in action.choices.items():
+            nested = list(_commands(command, f"{prefix} {name}"))
+            yield from nested or [(f"{prefix} {name}", command)]
+
+
+def _section(name: str, parser: argparse.ArgumentParser) -> str:
+    arguments = [
+        (code(_invocation(action)), _help_text(action))
+        for action in parser._actions  # noqa: SLF001
+        if not isinstance(action, argparse._HelpAction)  # noqa: SLF001
+    ]
+    description = (parser.description or "").strip()
+    rows = table(("Argument", "Meaning"), arguments) if arguments else "It takes no arguments.\n"
+    return f"## {name}\n\n{description}\n\n{rows}"
+
+
+def _invocation(action: argparse.Action) -> str:
+    metavar = action.metavar or action.dest
+    placeholder = " ".join(metavar) if isinstance(metavar, tuple) else str(metavar)
+    if not action.option_strings:
+        return placeholder
+    options = ", ".join(action.option_strings)
+    return options if action.nargs == 0 else f"{options} {placeholder}"
+
+
+def _help_text(action: argparse.Action) -> str:
+    text = (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")
+    choices = [f"`{choice}`" for choice in action.choices or ()]
+    return f"{text} One of {', '.join(choices)}." if choices else text

@@ -1,0 +1,56 @@
+"""The page of manifests: the fields of models, datasets and scenarios, and the steps there are."""
+
+import inspect
+
+from schemas.manifest import (
+    Assets,
+    DatasetManifest,
+    FrameworkManifest,
+    ModelManifest,
+    Port,
+    ScenarioManifest,
+    Source,
+    Step,
+)
+from schemas.message import Message
+from schemas.operators import OPERATORS
+from tools.reference.markdown import code, table
+
+_HEAD = """# Manifests
+
+A manifest is a YAML file. `mlscope manifest check FILE` names every fault with its line;
+`schemas/v1/manifest.json` lets an editor do the same while you type.
+
+"""
+_KINDS: tuple[type[Message], ...] = (
+    ModelManifest,
+    Port,
+    Step,
+    Assets,
+    FrameworkManifest,
+    DatasetManifest,
+    Source,
+    ScenarioManifest,
+)
+
+
+def manifests_page() -> str:
+    """Return the page as Markdown."""
+    return f"{_HEAD}{''.join(map(_kind, _KINDS))}\n## Steps\n\n{_steps()}"
+
+
+def _kind(kind: type[Message]) -> str:
+    rows = (
+        (code(name), code(str(field.annotation).replace("schemas.", "")), field.description or "")
+        for name, field in kind.model_fields.items()
+    )
+    doc = inspect.getdoc(kind) or ""
+    return f"## {kind.__name__}\n\n{doc}\n\n{table(('Field', 'Type', 'Meaning'), rows)}\n"
+
+
+def _steps() -> str:
+    rows = (
+        (code(operator), ", ".join(code(parameter) for parameter in parameters))
+        for operator, parameters in sorted(OPERATORS.items())
+    )
+    return table(("Operator", "Parameters"), rows)
