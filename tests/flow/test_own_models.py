@@ -97,7 +97,10 @@ def test_code_is_refused_by_an_agent_that_does_not_allow_it(cluster: Cluster) ->
 
 def test_code_beside_steps_and_placeholders_are_refused(cluster: Cluster) -> None:
     both = own() | {"inputs": model("efficientnet_lite0")["inputs"]}
-    for wanted, said in ((both, "one or the other"), (own(preprocess="[[code]]"), "[[code]]")):
+    for wanted, said in (
+        (both, "either steps or inline code"),
+        (own(preprocess="[[code]]"), "[[code]]"),
+    ):
         with (
             cluster.client() as client,
             pytest.raises(EvaluationRefused, match="preprocess") as told,
@@ -156,7 +159,7 @@ def test_a_file_that_was_altered_is_refused(cluster: Cluster, tmp_path: Path) ->
     status = run(cluster, "identity", agents=["first"], scenarios=online(3))
     file = tmp_path / "reference.json"
     told = cluster.mlscope("export", status.evaluation, "-o", str(file))
-    assert f"{file}: 1 run; elsewhere" in told
+    assert f"{file}: 1 run; next, elsewhere: mlscope reproduce" in told
     log = json.loads(file.read_text())
     log["runs"][0]["latency"]["median"] = 1.0
     file.write_text(json.dumps(log))

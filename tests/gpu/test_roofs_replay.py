@@ -95,4 +95,4 @@ def test_whether_it_was_counted_is_told(bfloat16: Analyzed, counted: Analyzed) -
     assert sources == ["static", "counters"]
     (a9,) = (each for each in bfloat16.tables if each.id == "A9")
     assert "by shapes, not by counters" in a9.verdict
-    assert any("96 of 349 kernels are alone in a layer" in each for each in a9.caveats)
+    assert any("shown are 96 of 349 kernels, those alone in a layer" in each for each in a9.caveats)

@@ -7,6 +7,7 @@ import yaml
 
 from cli import exits
 from schemas.evaluation import EvaluationAnalyzed
+from schemas.identity import new_evaluation_id
 from tests.cli.conftest import CommandLine
 from tests.stories import FAILURES, LATENCY, StandIns, whole_story
 
@@ -32,12 +33,13 @@ async def test_show_tells_an_evaluation_or_a_manifest(
 
 
 async def test_show_tells_why_queries_failed(mlscope: CommandLine, standing: StandIns) -> None:
+    evaluation = new_evaluation_id()
     standing.held = [LATENCY, FAILURES]
-    analyzed = EvaluationAnalyzed(evaluation=E1, tables=("latency", "failures"))
-    await standing.tell(*whole_story(E1)[:-1], analyzed)
-    shown = (await mlscope("show", E1)).out
+    analyzed = EvaluationAnalyzed(evaluation=evaluation, tables=("latency", "failures"))
+    await standing.tell(*whole_story(evaluation)[:-1], analyzed)
+    shown = (await mlscope("show", evaluation)).out
     assert "Why queries failed" in shown
     assert "decode: torn" in shown
-    assert (await mlscope("show", E1, "-o", "json")).json()["failures"] == [
+    assert (await mlscope("show", evaluation, "-o", "json")).json()["failures"] == [
         {"run": "r0", "reason": "decode: torn"}
     ]
