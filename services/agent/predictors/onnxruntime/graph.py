@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
 
-from mlscope.protobuf import fields, messages, packed_varints
+from mlscope.protobuf import fields, messages, packed_varints, signed
 
 _GRAPH, _NODE, _INITIALIZER = 7, 1, 5
 _INPUT, _OUTPUT, _NAME, _OP_TYPE, _ATTRIBUTE, _DOMAIN = 1, 2, 3, 4, 5, 7
@@ -137,7 +137,8 @@ def _attribute(
     name, numbers, text = "", list[int](), ""
     for number, _, value in fields(body):
         if number in (_INTEGER, _INTEGERS):
-            numbers += [value] if isinstance(value, int) else packed_varints(value)
+            varints = [value] if isinstance(value, int) else packed_varints(value)
+            numbers += map(signed, varints)
         elif isinstance(value, int):
             continue
         elif number == _ATTRIBUTE_NAME:

@@ -34,7 +34,7 @@ def varint(value: int) -> bytes:
 def field(number: int, value: bytes | str | int) -> bytes:
     """Return one field."""
     if isinstance(value, int):
-        return varint(number << 3) + varint(value)
+        return varint(number << 3) + varint(value % (1 << 64))
     body = value.encode() if isinstance(value, str) else value
     return varint(number << 3 | 2) + varint(len(body)) + body
 

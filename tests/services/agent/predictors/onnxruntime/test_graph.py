@@ -46,6 +46,12 @@ def test_attributes_are_numbers_and_texts() -> None:
     assert (only.name, only.inputs, only.outputs) == ("c", ("x", "w"), ("y",))
 
 
+def test_negative_attributes_keep_their_sign() -> None:
+    body = model([node("Slice", "x", "y", "s", axes=(-1, 2), axis=-2)], [], [])
+    (only,) = graph_of(body).nodes
+    assert only.integers == {"axes": (-1, 2), "axis": (-2,)}
+
+
 def test_nodes_in_a_branch_are_apart_and_their_weights_known() -> None:
     branch = field(1, node("MatMul", "x w", "m", "inside")) + field(5, tensor("w", (3, 4)))
     attribute = field(5, field(1, "then_branch") + field(6, branch) + field(20, 5))
