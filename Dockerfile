@@ -5,7 +5,7 @@ WORKDIR /opt/mlscope
 # Dependencies first: they change less often than the code.
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 RUN mkdir -p schemas mlscope services cli manifests \
-    && pip install --constraint constraints.txt ".[datasets,images,onnxruntime,services]" \
+    && pip install --constraint constraints.txt ".[datasets,images,onnxruntime,otlp,services]" \
     && pip uninstall --yes mlscope
 COPY . .
 RUN pip install --no-deps . && useradd --uid 10001 --create-home mlscope
