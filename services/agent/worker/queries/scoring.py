@@ -35,8 +35,6 @@ PEAK = 255.0
 IGNORED = 255
 """The class of unlabelled pixels in the maps of VOC and Cityscapes."""
 
-MOST_TRUTH_BYTES = 256 * 1024
-
 
 def truth_fields(truth: Truth, answer: bytes) -> dict[str, Any]:
     """Return the fields of a ground truth to keep with an `answer`, which is JSON text.
