@@ -57,7 +57,7 @@ def agent(arguments: argparse.Namespace) -> int:
     outcomes = run_plan(plan, arguments.out, resources, on_fact=print_progress)
     failed = sum(isinstance(outcome, RunFailed) for outcome in outcomes)
     print(f"{arguments.out}  {many(len(outcomes), 'run')}, {failed} failed")
-    print(f"next, on the cluster's machine: mlscope import {arguments.out}", file=sys.stderr)
+    print(f"import it on the cluster's machine: mlscope import {arguments.out}", file=sys.stderr)
     return exits.FAILED if failed else exits.OK
 
 

@@ -38,7 +38,8 @@ async def export(arguments: argparse.Namespace) -> int:
     async with client_of(arguments) as client:
         if arguments.format == "log":
             log = await log_of(client, arguments.evaluation)
-            summary = f"{many(len(log.runs), 'run')}; next, elsewhere: mlscope reproduce …"
+            repeat = f"repeat it on any cluster: mlscope reproduce {arguments.out}"
+            summary = f"{many(len(log.runs), 'run')}; {repeat}"
             _write(arguments.out, file_text(log).encode(), summary)
         elif arguments.format == "flow":
             facts = await client.flow(arguments.evaluation)

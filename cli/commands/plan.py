@@ -22,7 +22,8 @@ def plan(arguments: argparse.Namespace) -> int:
     else:
         arguments.out.write_text(text, "utf-8")
         runs = many(sum(len(session.runs) for session in offline.plan.sessions), "run")
-        print(f"{arguments.out}: {runs}; next, there: mlscope agent --plan …", file=sys.stderr)
+        command = f"mlscope agent --plan {arguments.out} --out BUNDLE"
+        print(f"{arguments.out}: {runs}; run it on that machine: {command}", file=sys.stderr)
     for line in files_to_copy(request):
         print(line, file=sys.stderr)
     return exits.OK

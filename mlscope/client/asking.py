@@ -81,7 +81,7 @@ async def _complete_table(bus: Bus, first: Tables, table: Table) -> Table:
         page = await ask_for(bus, command, Tables, timeout_s=_TABLES_S)
         page_rows = [row for part in page.tables for row in part.rows]
         if not page_rows:
-            caveats += (f"the first {len(rows)} of {total} rows: the next does not come",)
+            caveats += (f"only the first {len(rows)} of {total} rows arrived",)
             break
         rows += page_rows
     return table.model_copy(update={"rows": tuple(rows), "caveats": caveats})

@@ -26,7 +26,7 @@ class NotAnswering(ClientError):
         """Name the verb that was asked and what the bus said."""
         self.verb = verb
         self.reason = reason
-        super().__init__(f"{verb}: {reason}; `mlscope status` says what runs")
+        super().__init__(f"{verb}: {reason}; `mlscope status` shows which services run")
 
 
 class Denied(ClientError):
@@ -84,4 +84,4 @@ class StillRunning(ClientError):
         """Name the evaluation and how long was waited."""
         self.evaluation = evaluation
         self.waited_s = waited_s
-        super().__init__(f"evaluation {evaluation} still runs after {waited_s:g} s")
+        super().__init__(f"evaluation {evaluation} is still running after {waited_s:g} s")

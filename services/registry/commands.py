@@ -63,7 +63,7 @@ class RegistryCommands:
         except ManifestRefused as error:
             return error.refused
         except BusError as error:
-            return Refused(error="unavailable", message=str(error) or "the log is away")
+            return Refused(error="unavailable", message=str(error) or "the log is unavailable")
         try:
             return catalog_of(self._folded.state, wish.kind, wish.name, wish.version)
         except BadConstraint as error:

@@ -92,7 +92,7 @@ class RequestAnswers:
             async with asyncio.timeout(_TIMEOUT_S):
                 answer = await verb(command.body)
         except TimeoutError:
-            message = f"the log took nothing for {_TIMEOUT_S:g} s; ask again, under the same key"
+            message = f"the log accepted nothing for {_TIMEOUT_S:g} s; repeat it with the same key"
             answer = Refused(error="unavailable", message=message)
         except MalformedMessage as error:
             answer = Refused(
@@ -105,9 +105,11 @@ class RequestAnswers:
         except RequestRefused as error:
             answer = error.refused
         except Undecided:
-            answer = Refused(error="busy", message="too many write to this evaluation; ask again")
+            answer = Refused(
+                error="busy", message="the evaluation is being changed by others; try again"
+            )
         except BusError as error:
-            answer = Refused(error="unavailable", message=str(error) or "the log is away")
+            answer = Refused(error="unavailable", message=str(error) or "the log is unavailable")
         return encode_body(answer, json_text=is_json(command.body))
 
     async def _evaluate(self, body: bytes) -> Message:

@@ -159,7 +159,7 @@ def test_a_file_that_was_altered_is_refused(cluster: Cluster, tmp_path: Path) ->
     status = run(cluster, "identity", agents=["first"], scenarios=online(3))
     file = tmp_path / "reference.json"
     told = cluster.mlscope("export", status.evaluation, "-o", str(file))
-    assert f"{file}: 1 run; next, elsewhere: mlscope reproduce" in told
+    assert f"{file}: 1 run; repeat it on any cluster: mlscope reproduce" in told
     log = json.loads(file.read_text())
     log["runs"][0]["latency"]["median"] = 1.0
     file.write_text(json.dumps(log))

@@ -93,7 +93,7 @@ def _system_filters(need: SystemNeed, catalog: Catalog) -> list[RowFilter]:
     if need.model_copy(update={"device": ""}) == SystemNeed():
         return filters
     if need.image == OF_MANIFEST:
-        allowed = "the name of an image: a list does not know a framework manifest's"
+        allowed = "the name of an image; `manifest` is for requests only"
         raise invalid("system.image", need.image, allowed)
     announcements = (status.announcement for status in catalog.agents)
     fitting = frozenset(
