@@ -44,8 +44,8 @@ def top_k(scores: ArrayLike, labels: Sequence[int | None], k: int) -> Outcome:
     )
     caveats = []
     if hits_at_best > hits_at_worst:
-        tied = int(((won < k) & (lost >= k)).sum())
-        worst, best = (hits / len(labelled) for hits in (hits_at_worst, hits_at_best))
+        tied, n = int(((won < k) & (lost >= k)).sum()), len(labelled)
+        worst, best = hits_at_worst / n, hits_at_best / n
         caveats.append(f"ties decide {tied} samples: {worst:.6g} to {best:.6g}")
     if k == classes:
         caveats.append("k is the number of classes, so every sample is a hit")

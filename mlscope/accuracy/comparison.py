@@ -81,9 +81,9 @@ def compare_probabilities(
     by_sample: dict[str, dict[str, float | None]] = {}
     for name in _common(first, second):
         pair = _arrays(name, first[name], second[name])
+        if pair[0].ndim != 1:
+            raise ShapesDiffer(f"probabilities [classes] of sample {name}", pair[0].shape, 1)
         for vector in pair:
-            if vector.ndim != 1:
-                raise ShapesDiffer(f"probabilities [classes] of sample {name}", vector.shape, 1)
             _require_probabilities(name, vector, 1.0 - SUM_TOLERANCE)
         first_values, second_values = (vector / vector.sum() for vector in pair)
         values: dict[str, float | None] = {

@@ -6,8 +6,9 @@ read at 101 recalls, at most 100 shapes a class and image; crowds and shapes out
 are ignored, not counted. Polygons must be rasterised before (`mask_of_outlines`). Pure.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,41 @@ class _Curves:
     #: one a class, over all areas and with the highest limit
     ranked: list["_Ranked"]
 
+    @classmethod
+    def of(cls, images: Sequence[tuple[TrueShapes, DetectedShapes]]) -> Self:
+        """Return the curves of each class, area and limit, from truth and detections by image."""
+        classes = sorted({int(n) for image in images for shapes in image for n in shapes.classes})
+        shape = len(classes), len(AREAS), len(MOST_DETECTIONS), len(THRESHOLDS)
+        precision, recall = np.full((*shape, len(RECALLS)), np.nan), np.full(shape, np.nan)
+        areas, most = list(AREAS.values()), MOST_DETECTIONS[-1]
+        ranked = []
+        for row, label in enumerate(classes):
+            matched = {
+                index: match_detections(truth, detected, label, areas, THRESHOLDS, most)
+                for index, (truth, detected) in enumerate(images)
+                if label in truth.classes or label in detected.classes
+            }
+            for column, rank in np.ndindex(len(AREAS), len(MOST_DETECTIONS)):
+                cell = row, column, rank
+                precision[cell], recall[cell] = _curve(
+                    _rank(matched, column, MOST_DETECTIONS[rank])
+                )
+            ranked.append(_rank(matched, 0, most))
+        return cls(classes, precision, recall, ranked)
+
+    def values_of_numbers(self) -> dict[str, NDArray[np.float64]]:
+        """Return, by the names of the twelve numbers, the values of which each is the mean."""
+        precision, recall = self.precision, self.recall
+        by_area = list(enumerate(AREAS))[1:]
+        return {
+            "AP": precision[:, 0, -1],
+            "AP50": precision[:, 0, -1, 0],
+            "AP75": precision[:, 0, -1, 5],
+            **{f"AP{area}": precision[:, column, -1] for column, area in by_area},
+            **{f"AR{limit}": recall[:, 0, rank] for rank, limit in enumerate(MOST_DETECTIONS)},
+            **{f"AR{area}": recall[:, column, -1] for column, area in by_area},
+        }
+
 
 @dataclass(frozen=True)
 class _Ranked:
@@ -93,10 +129,11 @@ def average_precision(
     images = list(zip(truths, detections, strict=True))
     for index, (truth, detected) in enumerate(images):
         _require_finite_boxes(index, truth, detected)
-    curves = _curves_of_classes(images)
+    curves = _Curves.of(images)
     true_shapes = sum(int((~truth.crowd).sum()) for truth in truths)
     outcomes = {
-        name: _outcome(name, values, true_shapes) for name, values in _values_of_numbers(curves)
+        name: _outcome(name, values, true_shapes)
+        for name, values in curves.values_of_numbers().items()
     }
     if draws:
         outcomes |= _bootstrapped(outcomes, curves.ranked, len(images), draws)
@@ -116,28 +153,6 @@ def _require_finite_boxes(image: int, truth: TrueShapes, detected: DetectedShape
         sides = values[:, 2:]
         if (sides < 0).any():
             raise Unusable(f"a side of a box in image {image}", float(sides.min()), "0 or more")
-
-
-def _curves_of_classes(images: Sequence[tuple[TrueShapes, DetectedShapes]]) -> _Curves:
-    """Return the precision and recall of each class, area and limit."""
-    labelled = [shapes.classes for image in images for shapes in image]
-    classes = sorted({int(label) for labels in labelled for label in labels})
-    shape = len(classes), len(AREAS), len(MOST_DETECTIONS), len(THRESHOLDS)
-    precision, recall = np.full((*shape, len(RECALLS)), np.nan), np.full(shape, np.nan)
-    areas, most = list(AREAS.values()), MOST_DETECTIONS[-1]
-    ranked = []
-    for row, label in enumerate(classes):
-        matched = {
-            index: match_detections(truth, detected, label, areas, THRESHOLDS, most)
-            for index, (truth, detected) in enumerate(images)
-            if (truth.classes == label).any() or (detected.classes == label).any()
-        }
-        for column in range(len(AREAS)):
-            for rank, limit in enumerate(MOST_DETECTIONS):
-                cell = row, column, rank
-                precision[cell], recall[cell] = _curve(_rank(matched, column, limit))
-        ranked.append(_rank(matched, 0, most))
-    return _Curves(classes, precision, recall, ranked)
 
 
 def _rank(by_image: Mapping[int, MatchedShapes], area: int, limit: int) -> _Ranked:
@@ -206,22 +221,6 @@ def _mean_of_defined(values: NDArray[np.float64]) -> float:
     """Return the mean of the values that are not NaN; NaN where all are."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if defined.size else float("nan")
-
-
-def _values_of_numbers(curves: _Curves) -> Iterable[tuple[str, NDArray[np.float64]]]:
-    """Yield the names of the twelve numbers, and the values of which each is the mean."""
-    precision, recall = curves.precision, curves.recall
-    yield "AP", precision[:, 0, -1]
-    yield "AP50", precision[:, 0, -1, 0]
-    yield "AP75", precision[:, 0, -1, 5]
-    for column, area in enumerate(AREAS):
-        if column:
-            yield f"AP{area}", precision[:, column, -1]
-    for rank, limit in enumerate(MOST_DETECTIONS):
-        yield f"AR{limit}", recall[:, 0, rank]
-    for column, area in enumerate(AREAS):
-        if column:
-            yield f"AR{area}", recall[:, column, -1]
 
 
 def _outcome(name: str, values: NDArray[np.float64], n: int) -> Outcome:

@@ -80,9 +80,17 @@ def compare_maps(first: Mapping[str, ArrayLike], second: Mapping[str, ArrayLike]
         first_map, second_map = np.asarray(first[name]), np.asarray(second[name])
         if first_map.shape != second_map.shape:
             raise ShapesDiffer(f"maps of sample {name}", first_map.shape, second_map.shape)
+        # Counting pixels by class is linear in the pixels, however many classes there are.
+        classes, indices = np.unique(np.stack([first_map, second_map]), return_inverse=True)
+        first_classes, second_classes = indices.reshape(2, -1)
+        equal = first_classes[first_classes == second_classes]
+        shared, in_first, in_second = (
+            np.bincount(pixels, minlength=classes.size)
+            for pixels in (equal, first_classes, second_classes)
+        )
         by_sample[name] = {
             PIXELS: float((first_map == second_map).mean()),
-            IOU: _mean_iou_of_maps(first_map, second_map),
+            IOU: float(np.mean(shared / (in_first + in_second - shared))),
             AGREEMENT: float(_most_frequent_class(first_map) == _most_frequent_class(second_map)),
         }
     return compare_by_measures(by_sample, first, second, _MAPS)
@@ -115,21 +123,6 @@ def _boxes(name: str, shapes: Sequence[Shape]) -> NDArray[np.float64]:
 def _most_probable_class(shapes: Sequence[Shape]) -> str:
     """Return the class of the most probable shape; '' without shapes."""
     return max(shapes, key=lambda shape: shape[1])[0] if shapes else ""
-
-
-def _mean_iou_of_maps(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
-    """Return the mean IoU over the classes of either map, 0 to 1; linear in the pixels."""
-    classes, indices = np.unique(np.stack([first, second]), return_inverse=True)
-    first_classes, second_classes = indices.reshape(2, -1)
-    shared, in_first, in_second = (
-        np.bincount(pixels, minlength=classes.size)
-        for pixels in (
-            first_classes[first_classes == second_classes],
-            first_classes,
-            second_classes,
-        )
-    )
-    return float(np.mean(shared / (in_first + in_second - shared)))
 
 
 def _most_frequent_class(pixels: NDArray[np.int64]) -> int:

@@ -31,8 +31,8 @@ def auc(scores: ArrayLike, labels: Sequence[int | None], confidence: float = 0.9
     for sample, label in enumerate(labels):
         if label not in (None, 0, 1):
             raise UnknownLabel(sample, int(label), 2)
-    positives = values[[label == 1 for label in labels]]
-    negatives = values[[label == 0 for label in labels]]
+    kinds = np.asarray(labels, object)
+    positives, negatives = values[kinds == 1], values[kinds == 0]
     n = positives.size + negatives.size
     excluded = len(labels) - n
     if positives.size == 0 or negatives.size == 0:

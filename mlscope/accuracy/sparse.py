@@ -84,15 +84,11 @@ def least_divergence(
 
 def least_max_difference(first: TopK, second: TopK) -> float:
     """Return a lower bound of the largest absolute difference of a class's probabilities."""
+    p, q = first.probabilities, second.probabilities
     bounds = [0.0]
-    for label in first.probabilities.keys() | second.probabilities.keys():
-        first_value, second_value = first.probabilities.get(label), second.probabilities.get(label)
-        if first_value is None:
-            bounds.append(second.probabilities[label] - first.most_unlisted)
-        elif second_value is None:
-            bounds.append(first_value - second.most_unlisted)
-        else:
-            bounds.append(abs(first_value - second_value))
+    bounds += (abs(p[label] - q[label]) for label in p.keys() & q.keys())
+    bounds += (p[label] - second.most_unlisted for label in p.keys() - q.keys())
+    bounds += (q[label] - first.most_unlisted for label in q.keys() - p.keys())
     return max(bounds)
 
 

@@ -23,7 +23,7 @@ from mlscope.accuracy import (
     detection,
     mask_of,
 )
-from mlscope.accuracy.detection import _curve, _curves_of_classes, _mean_of_defined
+from mlscope.accuracy.detection import _curve, _Curves, _mean_of_defined
 from mlscope.accuracy.shapes import pixels_of
 
 NAMES = ["AP", "AP50", "AP75", "APsmall", "APmedium", "APlarge"]
@@ -267,7 +267,7 @@ def test_draws_give_an_interval_around_the_same_values() -> None:
 def test_an_image_drawn_twice_counts_as_two(seed: int) -> None:
     images = _images(seed, most=5, images=4)
     times = np.array([2, 0, 1, 1])
-    curves = _curves_of_classes(images)
+    curves = _Curves.of(images)
     precisions = [_curve(one, times[one.images])[0] for one in curves.ranked]
     drawn = _mean_of_defined(np.concatenate([curve.ravel() for curve in precisions]))
     repeated = [image for image, n in zip(images, times, strict=True) for _ in range(n)]
