@@ -209,8 +209,6 @@ def _decompressed(archive: Path) -> Iterator[IO[bytes]]:
         raw = stack.enter_context(archive.open("rb"))
         start = raw.read(6)
         raw.seek(0)
-        for magic, reader in _COMPRESSIONS:
-            if start.startswith(magic):
-                yield stack.enter_context(reader(raw))
-                return
-        yield raw
+        readers = (reader for magic, reader in _COMPRESSIONS if start.startswith(magic))
+        reader = next(readers, None)
+        yield raw if reader is None else stack.enter_context(reader(raw))

@@ -94,16 +94,17 @@ class Cache:
             return None
         stamp = Stamp.of(os.fstat(descriptor))
         checked = self._layout.checked(sha256)
-        if full or read_record(checked) != _record(stamp):
-            try:
-                checked_digest(path, Checksum("sha256", sha256), str(path))
-            except ChecksumMismatch as error:
-                _log.warning("a cached file was altered and is removed: %s", error)
-                if is_still_at(descriptor, path):
-                    path.unlink(missing_ok=True)
-                os.close(descriptor)
-                return None
-            write_record(checked, _record(stamp))
+        if not full and read_record(checked) == _record(stamp):
+            return self._pinned(path, sha256, descriptor, stamp.mtime_ns)
+        try:
+            checked_digest(path, Checksum("sha256", sha256), str(path))
+        except ChecksumMismatch as error:
+            _log.warning("a cached file was altered and is removed: %s", error)
+            if is_still_at(descriptor, path):
+                path.unlink(missing_ok=True)
+            os.close(descriptor)
+            return None
+        write_record(checked, _record(stamp))
         return self._pinned(path, sha256, descriptor, stamp.mtime_ns)
 
     def pin_tree(self, sha256: str) -> PinnedAsset | None:

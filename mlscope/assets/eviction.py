@@ -119,16 +119,17 @@ def _evict(layout: CacheLayout, entry: CacheEntry) -> bool:
     if descriptor is None:
         return False
     try:
-        if entry.kind == "content":
-            entry.path.unlink()
-            layout.checked(_name_of(entry.path)).unlink(missing_ok=True)
-        elif entry.kind == "tree":
-            remove_tree(layout, entry.path)
-            layout.checked(f"tree {_name_of(entry.path)}").unlink(missing_ok=True)
-        else:
-            shutil.rmtree(f"{entry.path}.d", ignore_errors=True)
-            entry.path.with_name(f"{entry.path.name}.json").unlink(missing_ok=True)
-            entry.path.unlink(missing_ok=True)
+        match entry.kind:
+            case "content":
+                entry.path.unlink()
+                layout.checked(_name_of(entry.path)).unlink(missing_ok=True)
+            case "tree":
+                remove_tree(layout, entry.path)
+                layout.checked(f"tree {_name_of(entry.path)}").unlink(missing_ok=True)
+            case _:
+                shutil.rmtree(f"{entry.path}.d", ignore_errors=True)
+                entry.path.with_name(f"{entry.path.name}.json").unlink(missing_ok=True)
+                entry.path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
     return True

@@ -84,9 +84,16 @@ class Assets:
         Raises FetchError.
         """
         with _system_errors_as_ours(source):
-            if isinstance(source, FileSource):
-                return self._file_in_place(source, checksum, below)
-            return self._fetch_into_cache(source, checksum, progress)
+            if not isinstance(source, FileSource):
+                return self._fetch_into_cache(source, checksum, progress)
+            path = (self._root / below / source.path).resolve()
+            if not path.is_relative_to(self._root):
+                raise FileOutsideRoot(source.path, str(self._root))
+            if not path.is_file():
+                raise AssetMissing(source.address, f"no such file below {self._root}")
+            if checksum is None:
+                raise ChecksumNeeded(source.address, "files are used only with a checksum")
+            return PinnedAsset(path, self._cache.checked_in_place(path, checksum, source.address))
 
     def fetch_tree(
         self,
@@ -127,20 +134,11 @@ class Assets:
             finally:
                 claim.discard()
 
-    def _file_in_place(
-        self, source: FileSource, checksum: Checksum | None, below: str
-    ) -> PinnedAsset:
-        path = (self._root / below / source.path).resolve()
-        if not path.is_relative_to(self._root):
-            raise FileOutsideRoot(source.path, str(self._root))
-        if not path.is_file():
-            raise AssetMissing(source.address, f"no such file below {self._root}")
-        if checksum is None:
-            raise ChecksumNeeded(source.address, "files are used only with a checksum")
-        return PinnedAsset(path, self._cache.checked_in_place(path, checksum, source.address))
-
     def _fetch_into_cache(
-        self, source: Source, checksum: Checksum | None, progress: Progress
+        self,
+        source: PackageSource | ArtifactSource | HttpSource | HubSource,
+        checksum: Checksum | None,
+        progress: Progress,
     ) -> PinnedAsset:
         if (
             isinstance(source, HttpSource)
@@ -160,14 +158,12 @@ class Assets:
         if isinstance(claim, PinnedAsset):
             return claim
         try:
+            if isinstance(source, HttpSource | HubSource):
+                return self._fetch_from_web(source, checksum, claim, progress)
             if isinstance(source, PackageSource):
                 self._fill_from_package(source, claim, progress)
-            elif isinstance(source, ArtifactSource):
-                self._artifacts(source).read(source.name, claim, progress)
-            elif isinstance(source, FileSource):
-                raise AssertionError("files stay in place")
             else:
-                return self._fetch_from_web(source, checksum, claim, progress)
+                self._artifacts(source).read(source.name, claim, progress)
             return self._adopt(source, checksum, claim, {})
         finally:
             claim.close()

@@ -68,11 +68,11 @@ def request_headers(
         return {"Range": f"bytes={done_bytes}-", "If-Range": partial_origin.validator}
     if done_bytes and is_checked:
         return {"Range": f"bytes={done_bytes}-"}
-    if cached is not None and cached.etag:
+    if cached is None:
+        return {}
+    if cached.etag:
         return {"If-None-Match": cached.etag}
-    if cached is not None and cached.modified:
-        return {"If-Modified-Since": cached.modified}
-    return {}
+    return {"If-Modified-Since": cached.modified} if cached.modified else {}
 
 
 def origin_of(url: str, status: int, headers: Message) -> Origin:
@@ -103,19 +103,18 @@ def plan(
 
     `done_bytes` were received before from `partial_origin`; `now` is the origin in the answer.
     """
-    if status == 200:
-        return Plan.RESTART
-    if status == 304:
-        return Plan.UNCHANGED
     if status == 206:
         content_range = _RANGE.fullmatch(headers.get("Content-Range", ""))
-        first = content_range[1] if content_range is not None else None
-        starts_here = first is not None and int(first) == done_bytes
-        return Plan.CONTINUE if starts_here and _is_same(partial_origin, now) else Plan.RESTART_ASK
+        fits = (
+            content_range is not None
+            and content_range[1] == str(done_bytes)
+            and _is_same(partial_origin, now)
+        )
+        return Plan.CONTINUE if fits else Plan.RESTART_ASK
     if status == 416 and done_bytes:
         is_whole = now.size_bytes == done_bytes and _is_same(partial_origin, now)
         return Plan.COMPLETE if is_whole else Plan.RESTART_ASK
-    return Plan.FAIL
+    return {200: Plan.RESTART, 304: Plan.UNCHANGED}.get(status, Plan.FAIL)
 
 
 def _is_same(partial_origin: Origin | None, now: Origin) -> bool:

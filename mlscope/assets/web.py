@@ -82,10 +82,11 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
             reason = "redirected from https to http; give its checksum (sha256:…)"
             raise AssetMissing(self._remote.address, reason)
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if request is not None and (old.scheme, old.netloc) == (new.scheme, new.netloc):
-            for name, value in req.unredirected_hdrs.items():
-                if name != "Host":
-                    request.add_unredirected_header(name, value)
+        if request is None or (old.scheme, old.netloc) != (new.scheme, new.netloc):
+            return request
+        for name, value in req.unredirected_hdrs.items():
+            if name != "Host":
+                request.add_unredirected_header(name, value)
         return request
 
 
@@ -156,7 +157,7 @@ class Web:
         except (http.client.HTTPException, OSError) as error:
             reason = getattr(error, "reason", None)
             raise _Interrupted(str(reason or error) or type(error).__name__) from error
-        if now.size_bytes is not None and partial.size_bytes != now.size_bytes:
+        if now.size_bytes not in (None, partial.size_bytes):
             raise _Interrupted(f"cut after {partial.size_bytes} of {now.size_bytes} bytes")
         return now
 
