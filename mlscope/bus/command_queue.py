@@ -6,8 +6,8 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 
-from mlscope.bus.bus import LIMIT_RUNNING, Answerer
-from mlscope.bus.envelopes import refusal, refusal_reason
+from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Bus
+from mlscope.bus.envelopes import dead_letter, refusal, refusal_reason
 from mlscope.bus.errors import BusError, PayloadTooLarge
 from mlscope.bus.records import ReceivedCommand
 
@@ -18,6 +18,12 @@ Respond = Callable[[bytes], Awaitable[None]]
 
 Bury = Callable[[ReceivedCommand, str], Awaitable[None]]
 """Records a command that expects no answer as a dead letter, with the reason."""
+
+
+async def bury_command(bus: Bus, command: ReceivedCommand, reason: str) -> None:
+    """Publish over `bus` the dead letter of `command`, which its service refused for `reason`."""
+    letter, letter_id = dead_letter(bus.name, reason, subject=command.subject, body=command.body)
+    await bus.publish(letter, id=letter_id)
 
 
 @dataclass(slots=True)
@@ -121,9 +127,9 @@ class CommandQueue:
         self, command: ReceivedCommand, respond: Respond | None, answer: bytes
     ) -> None:
         try:
+            if respond is None and (reason := refusal_reason(answer)) is not None:
+                await self._bury(command, reason)
             if respond is None:
-                if (reason := refusal_reason(answer)) is not None:
-                    await self._bury(command, reason)
                 return
             try:
                 await respond(answer)

@@ -5,8 +5,10 @@ import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 
 from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Bus, Delivery, StatsSource
+from mlscope.bus.command_queue import bury_command
 from mlscope.bus.discovery import ServiceInstance
 from mlscope.bus.envelopes import (
     dead_letter,
@@ -33,7 +35,7 @@ from mlscope.bus.nats.log import (
 from mlscope.bus.nats.objects import Objects
 from mlscope.bus.nats.settings import NatsSettings
 from mlscope.bus.permissions import is_inbox
-from mlscope.bus.records import Entry, ReceivedCommand, Recorded, ServiceInfo
+from mlscope.bus.records import Entry, Recorded, ServiceInfo
 from mlscope.bus.streams import durable_named, stream_of
 from schemas.message import Fact
 from schemas.subjects import subject_of
@@ -75,7 +77,7 @@ class NatsBus:
         self._connection = connection
         self._buckets = Buckets(connection)
         self._objects = Objects(connection)
-        self._commands = Commands(connection, self._bury_command)
+        self._commands = Commands(connection, partial(bury_command, self))
 
     async def publish(
         self,
@@ -273,12 +275,6 @@ class NatsBus:
         except (TimeoutError, BusError) as error:
             _log.warning("bus %s: %s", self.name, error)
         await self._connection.close()
-
-    async def _bury_command(self, command: ReceivedCommand, reason: str) -> None:
-        letter, letter_id = dead_letter(
-            self.name, reason, subject=command.subject, body=command.body
-        )
-        await self.publish(letter, id=letter_id)
 
     async def _bury_delivered(self, reason: str, message: Msg, place: DeliveryMetadata) -> None:
         letter, letter_id = dead_letter(

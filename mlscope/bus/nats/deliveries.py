@@ -157,14 +157,12 @@ class Puller:
 
         Raises NotProvisioned when there was no answer for the connection's patience.
         """
-        loop = asyncio.get_running_loop()
+        now_s = asyncio.get_running_loop().time()
         _log.info("durable %s: %s", self.durable.name, error)
-        if not isinstance(error, NoAnswer):
-            self._missing_since = None
-        elif self._missing_since is None:
-            self._missing_since = loop.time()
-        elif loop.time() > self._missing_since + self.connection.patience_s:
+        missing_since = self._missing_since or now_s
+        if isinstance(error, NoAnswer) and now_s > missing_since + self.connection.patience_s:
             raise NotProvisioned(self.durable.name) from error
+        self._missing_since = missing_since if isinstance(error, NoAnswer) else None
         await asyncio.sleep(0.05)
         with contextlib.suppress(Unreachable):
             await self.connection.wait_up(_LINGER_S)

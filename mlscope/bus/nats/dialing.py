@@ -39,11 +39,11 @@ def _dial_one(address: SplitResult, seed: str | None, name: str) -> tuple[socket
         parser = Parser()
         greeting = _await(connection, parser, "INFO")
         wants_tls = bool(json.loads(greeting).get("tls_required"))
-        if address.scheme == "tls" or wants_tls:
-            if not wants_tls:
-                raise ConnectionRefusedError(
-                    "the server does not use TLS, but its URL begins with tls:"
-                )
+        if address.scheme == "tls" and not wants_tls:
+            raise ConnectionRefusedError(
+                "the server does not use TLS, but its URL begins with tls:"
+            )
+        if wants_tls:
             # Python's default certificates, which SSL_CERT_FILE extends, as in nats-py.
             context = ssl.create_default_context()
             connection = context.wrap_socket(connection, server_hostname=endpoint[0])

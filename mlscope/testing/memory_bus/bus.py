@@ -4,12 +4,12 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from functools import partial
 
 from mlscope.bus.bus import LIMIT_RUNNING, Answerer, Delivery, StatsSource
-from mlscope.bus.command_queue import CommandCounts, CommandQueue
+from mlscope.bus.command_queue import CommandCounts, CommandQueue, bury_command
 from mlscope.bus.discovery import ServiceInstance
 from mlscope.bus.envelopes import (
-    dead_letter,
     decode_or_skip,
     encode_envelope,
     in_envelope,
@@ -128,7 +128,7 @@ class MemoryBus:
         """
         commands = CommandQueue(
             answerer,
-            self._bury_command,
+            partial(bury_command, self),
             limit_pending=limit_pending or self._limit_pending,
             limit_running=limit_running,
         )
@@ -352,9 +352,3 @@ class MemoryBus:
             await self._server.changed(end_s)
         if self._is_closed:
             raise Unreachable("the bus is closed")
-
-    async def _bury_command(self, command: ReceivedCommand, reason: str) -> None:
-        letter, letter_id = dead_letter(
-            self.name, reason, subject=command.subject, body=command.body
-        )
-        await self.publish(letter, id=letter_id)

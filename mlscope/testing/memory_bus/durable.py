@@ -31,7 +31,8 @@ class DurableState:
             message = self._log.get(sequence)
             if message is None:
                 del self._unacknowledged[sequence]
-            elif len(due) < batch:
+                continue
+            if len(due) < batch:
                 due.append(self._deliver(message, now_s))
         room = min(batch - len(due), self.durable.max_ack_pending - len(self._unacknowledged))
         if room > 0:

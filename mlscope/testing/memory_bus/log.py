@@ -63,7 +63,7 @@ class Log:
         of the first one is returned. `expected` is (filter, its last sequence). Raises Conflict,
         StreamFull.
         """
-        if id and (first_sequence := self._repeated(id)) is not None:
+        if (first_sequence := self._repeated(id)) is not None:
             return first_sequence
         if expected is not None and (last := self.last_on(expected[0])) != expected[1]:
             raise Conflict(*expected, last)
