@@ -6,6 +6,7 @@ fails alone.
 """
 
 import base64
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ MOST_FILES = 64
 
 MOST_INLINE_BYTES = 2_500_000
 """Bytes of the files of one evaluation: a request of 4 MiB holds them as base64."""
+
+_OF_SAMPLE = re.compile(r"\Asample .*?: ", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,16 @@ def requests_of(
     """
     for some in _shared_out([upload for upload in uploads if upload.body or upload.address]):
         queries = {"name": "online", "parameters": {"queries": len(some)}}
+        dataset = (
+            some[0].dataset()
+            if some[0].tensors
+            else {
+                "kind": "dataset",
+                "name": "uploads",
+                "description": "Files handed in to be predicted.",
+                "samples": [upload.sample() for upload in some],
+            }
+        )
         yield (
             some,
             {
@@ -151,18 +164,9 @@ def requests_of(
                 "batch_sizes": [1],
                 "scenarios": [queries],
                 "outputs": len(some),
-                "dataset": some[0].dataset() if some[0].tensors else _dataset_of(some),
+                "dataset": dataset,
             },
         )
-
-
-def _dataset_of(uploads: Sequence[Upload]) -> dict[str, Any]:
-    return {
-        "kind": "dataset",
-        "name": "uploads",
-        "description": "Files handed in to be predicted.",
-        "samples": [upload.sample() for upload in uploads],
-    }
 
 
 def _shared_out(uploads: Sequence[Upload]) -> Iterator[list[Upload]]:
@@ -184,28 +188,23 @@ def _shared_out(uploads: Sequence[Upload]) -> Iterator[list[Upload]]:
 def matched(
     uploads: Sequence[Upload], status: EvaluationStatus, predictions: Predictions | None
 ) -> list[Predicted]:
-    """Return what was answered to each file of an evaluation that ended."""
+    """Return what was answered to each file of an evaluation that ended.
+
+    `uploads` are the files, `status` is the evaluation's; `predictions` are its answers, None where
+    there are none. A file without an answer has its query's error, or else the evaluation's cause.
+    """
     cause = next((run.cause for run in status.runs if run.cause), status.cause)
-    features = (
-        {answer.sample: answer.features for answer in predictions.predictions}
-        if predictions
-        else {}
-    )
-    # A query carries one file, in their order.
-    errors = {failure.query: failure.error for failure in predictions.failed} if predictions else {}
+    answers = predictions or Predictions(evaluation=status.evaluation)
+    features = {answer.sample: answer.features for answer in answers.predictions}
+    # A query carries one file, in their order: the number of its one sample says nothing.
+    errors = {failure.query: _OF_SAMPLE.sub("", failure.error) for failure in answers.failed}
     return [
         Predicted(upload.name, features[place], evaluation=status.evaluation)
         if place in features
         else Predicted(
             upload.name,
-            error=_own_words(errors.get(place, "")) or cause or "no answer came",
+            error=errors.get(place) or cause or "no answer came",
             evaluation=status.evaluation,
         )
         for place, upload in enumerate(uploads)
     ]
-
-
-def _own_words(error: str) -> str:
-    """Return a query's error without the number of its one sample."""
-    head, colon, text = error.partition(": ")
-    return text if colon and head.startswith("sample ") else error

@@ -18,6 +18,7 @@ _READER_BY_SUFFIX: Mapping[str, str] = MappingProxyType(
         ".tfrecord": "tfrecord",
         ".tfrecords": "tfrecord",
         ".tfrec": "tfrecord",
+        **dict.fromkeys(PICTURE_SUFFIXES, "files"),
     }
 )
 _READER_BY_CONTENT: tuple[tuple[str, str], ...] = (
@@ -55,8 +56,6 @@ def detect_reader(path: Path) -> tuple[str, Mapping[str, Any]]:
     """
     if path.is_file():
         suffix = path.suffix.lower()
-        if suffix in PICTURE_SUFFIXES:
-            return "files", {}
         if suffix == ".json" and is_squad(path):
             return "squad", {}
         if suffix not in _READER_BY_SUFFIX:

@@ -31,12 +31,13 @@ def _feature(body: memoryview) -> Feature:
     for number, wire, value in fields(body):
         if wire != BYTES or not isinstance(value, memoryview):
             continue
-        if number == 1:
-            feature = tuple(map(bytes, messages(value, 1)))
-        elif number == 2:
-            feature = _floats(value)
-        elif number == 3:
-            feature = np.array([signed(number) for number in _integers(value)], np.int64)
+        match number:
+            case 1:
+                feature = tuple(map(bytes, messages(value, 1)))
+            case 2:
+                feature = _floats(value)
+            case 3:
+                feature = np.array([signed(integer) for integer in _integers(value)], np.int64)
     return feature
 
 
@@ -54,9 +55,7 @@ def _floats(body: memoryview) -> NDArray[np.float32]:
 
 def _integers(body: memoryview) -> Iterator[int]:
     for number, wire, value in fields(body):
-        if number != 1:
-            continue
-        if isinstance(value, int):
+        if number == 1 and isinstance(value, int):
             yield value
-        elif wire == BYTES:
+        if number == 1 and wire == BYTES and isinstance(value, memoryview):
             yield from packed_varints(value)

@@ -9,8 +9,8 @@ further rows, because viewers accept only slices that nest or follow one another
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count
-from typing import IO, Any
+from itertools import chain, count
+from typing import IO, Any, Self
 
 from mlscope.exchange.traces import DEVICES, HOST, Trace, clipped, lanes, level_name
 from schemas.analysis import SpanRow
@@ -18,6 +18,10 @@ from schemas.batch import SpanKind
 
 VERSION = "1"
 _HOST_PID = 1
+_ARROW_ENDS: Mapping[int, Mapping[str, str]] = {
+    SpanKind.LAUNCH: {"ph": "s"},
+    **{kind: {"ph": "f", "bp": "e"} for kind in DEVICES},
+}
 
 
 def write(trace: Trace, file: IO[bytes]) -> None:
@@ -37,36 +41,12 @@ def write(trace: Trace, file: IO[bytes]) -> None:
         "isCut": trace.is_cut,
     }
     file.write(json.dumps(head)[:-1].encode() + b', "traceEvents": [')
-    for number, event in enumerate(_events(trace)):
+    rows = _Rows.of(trace)
+    events = chain(_row_names(trace, rows), _span_events(trace, rows))
+    for number, event in enumerate(events):
         file.write(b",\n" if number else b"\n")
         file.write(json.dumps(event, separators=(",", ":")).encode())
     file.write(b"\n]}\n")
-
-
-def _events(trace: Trace) -> Iterator[dict[str, Any]]:
-    stored = {span.span: span for span in trace.spans}
-    yield _named("process_name", trace.run.agent or "host", _HOST_PID)
-    rows = _rows(trace)
-    for pid in sorted({pid for pid, _, _ in rows.numbers} - {_HOST_PID}):
-        yield _named("process_name", f"device {pid - _HOST_PID - 1}", pid)
-    for (pid, thread, lane), tid in sorted(rows.numbers.items()):
-        title = f"{'thread' if pid == _HOST_PID else 'stream'} {thread}"
-        yield _named("thread_name", title + (f" ({lane})" if lane else ""), pid, tid)
-    for drawn in clipped(trace.spans):
-        span = stored[drawn.span]
-        place = rows.of_span.get(span.span, {"pid": _HOST_PID, "tid": span.thread})
-        yield _complete(drawn, span, place)
-        ts = drawn.start_ns / 1000
-        if span.kind == SpanKind.SAMPLE:
-            value = json.loads(span.attributes or "{}").get("value")
-            counter = {"ph": "C", "name": span.name, "pid": _HOST_PID, "ts": span.start_ns / 1000}
-            yield {**counter, "args": {"value": value}}
-        elif span.correlation >= 0:
-            arrow = {"id": span.correlation, "cat": "ac2g", "name": "ac2g", **place, "ts": ts}
-            if span.kind == SpanKind.LAUNCH:
-                yield {"ph": "s", **arrow}
-            elif span.kind in DEVICES:
-                yield {"ph": "f", "bp": "e", **arrow}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +56,43 @@ class _Rows:
     numbers: Mapping[tuple[int, int, int], int]
     of_span: Mapping[int, Mapping[str, int]]
 
+    @classmethod
+    def of(cls, trace: Trace) -> Self:
+        """Return the rows: a thread's first row has its number, further ones unused numbers."""
+        unused = count(max((span.thread for span in trace.spans), default=0) + 1)
+        numbers: dict[tuple[int, int, int], int] = {}
+        of_span: dict[int, Mapping[str, int]] = {}
+        for (device, thread, lane), drawn in sorted(lanes(trace.spans).items()):
+            pid = _HOST_PID if device == HOST else _HOST_PID + 1 + device
+            tid = numbers[pid, thread, lane] = next(unused) if lane else thread
+            place = {"pid": pid, "tid": tid}
+            of_span |= {span.span: place for span in drawn}
+        return cls(numbers, of_span)
 
-def _rows(trace: Trace) -> _Rows:
-    """Return the rows: a thread's first row has its number, further ones have unused numbers."""
-    unused = count(max((span.thread for span in trace.spans), default=0) + 1)
-    numbers: dict[tuple[int, int, int], int] = {}
-    of_span: dict[int, Mapping[str, int]] = {}
-    for (device, thread, lane), drawn in sorted(lanes(trace.spans).items()):
-        pid = _HOST_PID if device == HOST else _HOST_PID + 1 + device
-        tid = numbers[pid, thread, lane] = next(unused) if lane else thread
-        place = {"pid": pid, "tid": tid}
-        of_span |= {span.span: place for span in drawn}
-    return _Rows(numbers, of_span)
+
+def _row_names(trace: Trace, rows: _Rows) -> Iterator[dict[str, Any]]:
+    yield _named("process_name", trace.run.agent or "host", _HOST_PID)
+    for pid in sorted({pid for pid, _, _ in rows.numbers} - {_HOST_PID}):
+        yield _named("process_name", f"device {pid - _HOST_PID - 1}", pid)
+    for (pid, thread, lane), tid in sorted(rows.numbers.items()):
+        title = f"{'thread' if pid == _HOST_PID else 'stream'} {thread}"
+        yield _named("thread_name", title + (f" ({lane})" if lane else ""), pid, tid)
+
+
+def _span_events(trace: Trace, rows: _Rows) -> Iterator[dict[str, Any]]:
+    """Yield each span, the counter of a sample, and the arrow from a launch to its device work."""
+    stored = {span.span: span for span in trace.spans}
+    for drawn in clipped(trace.spans):
+        span = stored[drawn.span]
+        place = rows.of_span.get(span.span, {"pid": _HOST_PID, "tid": span.thread})
+        yield _complete(drawn, span, place)
+        if span.kind == SpanKind.SAMPLE:
+            value = json.loads(span.attributes or "{}").get("value")
+            counter = {"ph": "C", "name": span.name, "pid": _HOST_PID, "ts": span.start_ns / 1000}
+            yield {**counter, "args": {"value": value}}
+        if span.correlation >= 0 and span.kind in _ARROW_ENDS:
+            arrow = {"id": span.correlation, "cat": "ac2g", "name": "ac2g"}
+            yield {**_ARROW_ENDS[span.kind], **arrow, **place, "ts": drawn.start_ns / 1000}
 
 
 def _named(kind: str, name: str, pid: int, tid: int = 0) -> dict[str, Any]:

@@ -4,6 +4,7 @@ Host and device time have separate roots: a kernel runs in parallel to the call 
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import IO
 
 from mlscope.exchange.traces import DEVICES, Trace
@@ -24,12 +25,20 @@ def write(trace: Trace, file: IO[bytes]) -> None:
     for span in trace.spans:
         own_ns = span.duration_ns - (0 if span.kind in DEVICES else children_ns[span.span])
         if span.kind != SpanKind.SAMPLE and own_ns > 0:
-            names: list[str] = []
-            ancestor: SpanRow | None = span
-            while ancestor is not None and len(names) < _MAX_DEPTH:
-                names.append(" ".join(ancestor.name.replace(";", ",").split()) or "?")
-                ancestor = by_id.get(ancestor.parent) if ancestor.parent is not None else None
-            root = "device" if span.kind in DEVICES else "host"
-            own_time[";".join([root, *reversed(names)])] += own_ns
+            own_time[path_of(span, by_id)] += own_ns
     for path, own_ns in sorted(own_time.items()):
         file.write(f"{path} {own_ns}\n".encode())
+
+
+def path_of(span: SpanRow, by_id: Mapping[int, SpanRow]) -> str:
+    """Return `host` or `device`, and the names of a span's ancestors and its own, with semicolons.
+
+    At most the nearest 100 names; `by_id` has the spans of the run by their ids.
+    """
+    names: list[str] = []
+    ancestor: SpanRow | None = span
+    while ancestor is not None and len(names) < _MAX_DEPTH:
+        names.append(" ".join(ancestor.name.replace(";", ",").split()) or "?")
+        ancestor = by_id.get(ancestor.parent) if ancestor.parent is not None else None
+    root = "device" if span.kind in DEVICES else "host"
+    return ";".join([root, *reversed(names)])

@@ -111,15 +111,18 @@ def _unpack_npz(source: ReaderInput) -> Mapping[str, Array]:
             for member in archive.infolist():
                 with source.scratch_file() as scratch, archive.open(member) as packed:
                     shutil.copyfileobj(packed, scratch, _BLOCK_BYTES)
-                    array = _map_open_npy(scratch, f"{name}/{member.filename}")
+                    array = map_open_npy(scratch, f"{name}/{member.filename}")
                     arrays[member.filename.removesuffix(".npy")] = array
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise FileBroken(name, f"no .npz: {error}") from error
     return arrays
 
 
-def _map_open_npy(file: IO[bytes], name: str) -> Array:
-    """Return the array in an open .npy file, mapped into memory. Raises FileBroken."""
+def map_open_npy(file: IO[bytes], name: str) -> Array:
+    """Return the array in an open .npy `file`, mapped into memory.
+
+    Raises FileBroken, which calls the file `name`.
+    """
     file.seek(0)
     try:
         version = np.lib.format.read_magic(file)

@@ -119,10 +119,11 @@ def paths_below(folder: Path, endings: Sequence[str], root: Path | None = None) 
     require_below(root, folder)
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            if not name.startswith(".") and (not endings or name.lower().endswith(tuple(endings))):
-                path = Path(parent, name)
-                yield require_below(root, path) if path.is_symlink() else path
+        # Every name ends with the empty text.
+        wanted = (name for name in names if name.lower().endswith(tuple(endings) or ""))
+        for name in sorted(name for name in wanted if not name.startswith(".")):
+            path = Path(parent, name)
+            yield require_below(root, path) if path.is_symlink() else path
 
 
 def _unlabelled(source: ReaderInput, endings: Sequence[str]) -> Dataset:

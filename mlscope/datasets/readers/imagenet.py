@@ -61,20 +61,19 @@ def imagenet(source: ReaderInput) -> Dataset:
 
 def _read_classes(source: ReaderInput) -> tuple[tuple[str, ...], Classes]:
     """Return the synsets of a synset file in their order, () without one, and the classes."""
-    for name in _SYNSET_FILES:
-        file = source.path / name
-        if not file.is_file():
-            continue
-        lines = text_lines(require_below(source.path, file), source.path)
-        entries = [line.split(None, 1) for line in lines if line.strip()]
-        for number, (synset, *_) in enumerate(entries, 1):
-            if not _SYNSET.fullmatch(synset):
-                raise BadField(source.shown(file), f"line {number}", "synset", synset, "n…")
-        entries.sort(key=lambda entry: entry[0])
-        # Label files have the first of a synset's names.
-        names = tuple(entry[-1].split(",")[0].strip() for entry in entries)
-        return tuple(entry[0] for entry in entries), Classes(names, len(entries))
-    return (), Classes(count=_CLASSES)
+    files = (source.path / name for name in _SYNSET_FILES)
+    file = next(filter(Path.is_file, files), None)
+    if file is None:
+        return (), Classes(count=_CLASSES)
+    lines = text_lines(require_below(source.path, file), source.path)
+    entries = [line.split(None, 1) for line in lines if line.strip()]
+    for number, (synset, *_) in enumerate(entries, 1):
+        if not _SYNSET.fullmatch(synset):
+            raise BadField(source.shown(file), f"line {number}", "synset", synset, "n…")
+    entries.sort(key=lambda entry: entry[0])
+    # Label files have the first of a synset's names.
+    names = tuple(entry[-1].split(",")[0].strip() for entry in entries)
+    return tuple(entry[0] for entry in entries), Classes(names, len(entries))
 
 
 def _read_synset_folders(

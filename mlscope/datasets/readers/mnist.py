@@ -8,6 +8,7 @@ import gzip
 import math
 import struct
 import zlib
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -89,13 +90,10 @@ def read_idx(path: Path, source: ReaderInput, dimensions: int) -> Pixels:
 
 def _idx_file(source: ReaderInput, prefix: str) -> Path:
     """Return the IDX file of that prefix, in any of its spellings. Raises LayoutMissing."""
-    for root in (source.path, source.path / "raw", source.path / "MNIST" / "raw"):
-        for name in (
-            f"{prefix}-ubyte",
-            f"{prefix}-ubyte.gz",
-            f"{prefix.replace('-idx', '.idx')}-ubyte",
-        ):
-            if (root / name).is_file():
-                return require_below(source.path, root / name)
+    roots = source.path, source.path / "raw", source.path / "MNIST" / "raw"
+    names = f"{prefix}-ubyte", f"{prefix}-ubyte.gz", f"{prefix.replace('-idx', '.idx')}-ubyte"
+    for root, name in product(roots, names):
+        if (root / name).is_file():
+            return require_below(source.path, root / name)
     reader = source.options.reader
     return first_existing(source.path, reader, f"{prefix}-ubyte", f"{prefix}-ubyte.gz")

@@ -69,7 +69,8 @@ class Table:
         for start, cells in self._rows_from(0):
             if not self.columns:
                 self.columns = [cell.strip().lstrip("\ufeff") for cell in cells]
-            elif cells:
+                continue
+            if cells:
                 starts.append(start)
         self._starts = starts
         repeated = {column for column in self.columns if self.columns.count(column) > 1}

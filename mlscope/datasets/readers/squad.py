@@ -1,7 +1,7 @@
 """SQuAD 1.1 and 2.0: questions on paragraphs and their correct answers (JSON)."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from mlscope.datasets.dataset import Dataset, read_json, require_below
 from mlscope.datasets.errors import BadField, LayoutMissing
@@ -16,6 +16,19 @@ class _Question(NamedTuple):
     text: str
     paragraph: str
     answers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, entry: Any, paragraph: str, file: str, record: str) -> Self:
+        """Return the question of one `qas` entry. Raises BadField."""
+        name, text = (_text(entry, field, file, record) for field in ("id", "question"))
+        answers = [
+            _text(answer, "text", file, f"{record}.answers[{number}]")
+            for number, answer in enumerate(_list(entry, "answers", file, record))
+        ]
+        is_impossible = entry.get("is_impossible", False)
+        if not answers and not is_impossible:
+            raise BadField(file, record, "answers", answers, "one or more, or is_impossible")
+        return cls(name, text, paragraph, () if is_impossible else tuple(dict.fromkeys(answers)))
 
 
 def squad(source: ReaderInput) -> Dataset:
@@ -56,20 +69,7 @@ def _questions(document: Any, file: str) -> Iterator[_Question]:
             record = f"data[{article_number}].paragraphs[{number}]"
             context = _text(paragraph, "context", file, record)
             for entry_number, entry in enumerate(_list(paragraph, "qas", file, record)):
-                yield _question(entry, context, file, f"{record}.qas[{entry_number}]")
-
-
-def _question(entry: Any, paragraph: str, file: str, record: str) -> _Question:
-    """Return the question of one `qas` entry. Raises BadField."""
-    name, text = (_text(entry, field, file, record) for field in ("id", "question"))
-    answers = [
-        _text(answer, "text", file, f"{record}.answers[{number}]")
-        for number, answer in enumerate(_list(entry, "answers", file, record))
-    ]
-    is_impossible = entry.get("is_impossible", False)
-    if not answers and not is_impossible:
-        raise BadField(file, record, "answers", answers, "one or more, or is_impossible")
-    return _Question(name, text, paragraph, () if is_impossible else tuple(dict.fromkeys(answers)))
+                yield _Question.of(entry, context, file, f"{record}.qas[{entry_number}]")
 
 
 def _list(entry: Any, field: str, file: str, record: str) -> list[Any]:
