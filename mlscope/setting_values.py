@@ -2,6 +2,7 @@
 
 import math
 import re
+import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -30,6 +31,11 @@ def path_of(text: str) -> Path:
         return Path(text).expanduser()
     except RuntimeError:
         raise Unusable("a path; the home folder does not exist") from None
+
+
+def host_token() -> str:
+    """Return this machine's host name as a token of a NATS subject."""
+    return re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname())[:64] or "agent"
 
 
 def token_of(text: str) -> str:

@@ -2,27 +2,26 @@
 
 A program's entry point calls `Settings.read(os.environ)`; nothing else reads the environment.
 """
-# ruff: noqa: RUF009 (`_setting` is `dataclasses.field` with our metadata)
+# ruff: noqa: RUF009 (`setting` is `dataclasses.field` with our metadata)
 
-import re
-import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from mlscope.redaction import redact
+from mlscope.setting_fields import made_setting, setting
 from mlscope.setting_values import (
     LEVELS,
-    Parse,
     Unusable,
     bytes_of,
     bytes_or_none,
     bytes_up_to,
     flag_of,
+    host_token,
     integer,
     labels_of,
     level_of,
@@ -37,8 +36,6 @@ from mlscope.setting_values import (
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
-_T = TypeVar("_T")
-
 
 class InvalidSetting(ValueError):
     """The value of a setting can't be used."""
@@ -51,281 +48,262 @@ class InvalidSetting(ValueError):
         super().__init__(f"{name}={redact(value)}: expected {expected}")
 
 
-def _metadata(variable: str, parse: Parse, meaning: str) -> dict[str, Any]:
-    return {"variable": f"MLSCOPE_{variable}", "parse": parse, "meaning": meaning}
-
-
-def _setting(variable: str, parse: Parse, default: _T, meaning: str) -> _T:
-    """Declare a field: its variable, the parser of its text, its default and its meaning."""
-    return field(default=default, metadata=_metadata(variable, parse, meaning))
-
-
-def _made_setting(variable: str, parse: Parse, make: Callable[[], _T], meaning: str) -> _T:
-    """Declare a field whose default depends on the machine or must not be shared."""
-    return field(default_factory=make, metadata=_metadata(variable, parse, meaning))
-
-
-def _host_token() -> str:
-    """Return this machine's host name as a token of a NATS subject."""
-    return re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname())[:64] or "agent"
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Settings:
     """All settings; the metadata of each field hold its variable and its meaning."""
 
-    nats_url: str = _setting(
+    nats_url: str = setting(
         "NATS_URL",
         urls_of("nats", "tls"),
         "nats://127.0.0.1:4222",
         "URL of the NATS server; for a cluster, several URLs separated by commas",
     )
-    nats_seed_file: Path | None = _setting(
+    nats_seed_file: Path | None = setting(
         "NATS_SEED_FILE", path_of, None, "file with the nkey seed of this service"
     )
-    database_url: str = _setting(
+    database_url: str = setting(
         "DATABASE_URL",
         url_of("postgresql", "postgres"),
         "postgresql://mlscope@127.0.0.1:5432/mlscope",
         "URL of the database, preferably without its password",
     )
-    database_password_file: Path | None = _setting(
+    database_password_file: Path | None = setting(
         "DATABASE_PASSWORD_FILE", path_of, None, "file with the database's password"
     )
-    data_folder: Path = _setting(
+    data_folder: Path = setting(
         "DATA",
         path_of,
         Path(".mlscope"),
         "folder of the local cluster, of agents' spools and of the cache",
     )
-    cache_folder: Path | None = _setting(
+    cache_folder: Path | None = setting(
         "CACHE", path_of, None, "folder of downloaded assets; default: `cache` in MLSCOPE_DATA"
     )
-    cache_max_bytes: int = _setting(
+    cache_max_bytes: int = setting(
         "CACHE_MAX_BYTES",
         bytes_of,
         32 * GIB,
         "size limit of the downloaded assets; the least recently used are evicted",
     )
-    hub_url: str = _setting(
+    hub_url: str = setting(
         "HUB_URL", url_of("https", "http"), "", "URL of the model hub of hf:// addresses"
     )
-    hub_token_file: Path | None = _setting(
+    hub_token_file: Path | None = setting(
         "HUB_TOKEN_FILE", path_of, None, "file with the access token of the hub, if it needs one"
     )
-    manifests_folder: Path = _setting(
+    manifests_folder: Path = setting(
         "MANIFESTS",
         path_of,
         Path(__file__).resolve().parent.parent / "manifests",
         "folder of the manifests that the registry publishes when it starts",
     )
-    ready_file: Path | None = _setting(
+    ready_file: Path | None = setting(
         "READY_FILE",
         path_of,
         None,
         "file that a service creates once it answers, for its supervisor",
     )
-    log_level: str = _setting("LOG_LEVEL", level_of, "info", f"one of {', '.join(LEVELS)}")
+    log_level: str = setting("LOG_LEVEL", level_of, "info", f"one of {', '.join(LEVELS)}")
 
-    gateway_host: str = _setting(
+    gateway_host: str = setting(
         "GATEWAY_HOST", text_as_it_is, "127.0.0.1", "address on which the gateway listens"
     )
-    gateway_port: int = _setting(
+    gateway_port: int = setting(
         "GATEWAY_PORT", integer(0, 65535), 8080, "port on which the gateway listens"
     )
-    gateway_token_file: Path | None = _setting(
+    gateway_token_file: Path | None = setting(
         "GATEWAY_TOKEN_FILE",
         path_of,
         None,
         "file with the gateway's bearer token; required unless it listens on loopback only",
     )
-    gateway_url: str = _setting(
+    gateway_url: str = setting(
         "GATEWAY_URL", url_of("http", "https"), "", "public URL of the gateway, used in replies"
     )
 
-    agent_id: str = _made_setting(
+    agent_id: str = made_setting(
         "AGENT_ID",
         token_of,
-        _host_token,
+        host_token,
         "name of this agent, unique among all agents; default: the host name",
     )
-    agent_labels: Mapping[str, str] = _made_setting(
+    agent_labels: Mapping[str, str] = made_setting(
         "AGENT_LABELS",
         labels_of,
         lambda: MappingProxyType({}),
         "labels of this agent that requests may require: key=value,key=value",
     )
-    agent_image: str = _setting(
+    agent_image: str = setting(
         "AGENT_IMAGE", text_as_it_is, "", "container image that this agent runs in"
     )
-    agent_predictors: tuple[str, ...] = _setting(
+    agent_predictors: tuple[str, ...] = setting(
         "AGENT_PREDICTORS", names_of, (), "predictors to offer, by entry point; default: all"
     )
-    dataset_folders: tuple[str, ...] = _setting(
+    dataset_folders: tuple[str, ...] = setting(
         "DATASET_FOLDERS",
         names_of,
         (),
         "folders of this host in which an agent may read datasets",
     )
-    allow_inline_python: bool = _setting(
+    allow_inline_python: bool = setting(
         "ALLOW_INLINE_PYTHON",
         flag_of,
         False,
         "run Python code in models' manifests, in a separate process that may only compute",
     )
-    inline_timeout_s: float = _setting(
+    inline_timeout_s: float = setting(
         "INLINE_TIMEOUT_S", seconds_of, 10.0, "limit of the wall time of one call of such code"
     )
-    inline_cpu_s: int = _setting(
+    inline_cpu_s: int = setting(
         "INLINE_CPU_S",
         integer(1, 86_400),
         10,
         "limit of the processor time of one call of such code, in seconds",
     )
-    inline_memory_bytes: int = _setting(
+    inline_memory_bytes: int = setting(
         "INLINE_MEMORY_BYTES",
         bytes_of,
         GIB,
         "memory limit of the process of such code, in addition to Python's own memory",
     )
-    inline_output_bytes: int = _setting(
+    inline_output_bytes: int = setting(
         "INLINE_OUTPUT_BYTES",
         bytes_up_to(GIB),
         64 * MIB,
         "size limit of the result of one call of such code",
     )
-    builders: tuple[str, ...] = _setting(
+    builders: tuple[str, ...] = setting(
         "BUILDERS",
         names_of,
         (),
         "modules whose functions may build models, including their submodules; default: built in",
     )
-    remote_hosts: tuple[str, ...] = _setting(
+    remote_hosts: tuple[str, ...] = setting(
         "REMOTE_HOSTS",
         names_of,
         (),
         "hosts, in addition to this one, whose model servers an agent may query",
     )
 
-    max_pending_requests: int = _setting(
+    max_pending_requests: int = setting(
         "MAX_PENDING_REQUESTS",
         integer(1, 1_000_000),
         1000,
         "requests that may wait; further ones are refused as `busy`",
     )
-    max_request_bytes: int = _setting(
+    max_request_bytes: int = setting(
         "MAX_REQUEST_BYTES",
         bytes_up_to(8 * MIB),
         4 * MIB,
         "size limit of a request; the NATS server accepts messages up to 8 MiB",
     )
-    max_open_evaluations: int = _setting(
+    max_open_evaluations: int = setting(
         "MAX_OPEN_EVALUATIONS",
         integer(1, 1_000_000),
         10_000,
         "evaluations that may be open; further ones are refused as `busy`",
     )
-    max_listed_evaluations: int = _setting(
+    max_listed_evaluations: int = setting(
         "MAX_LISTED_EVALUATIONS",
         integer(1, 1_000_000),
         10_000,
         "ended evaluations that lists show",
     )
-    max_live_clients: int = _setting(
+    max_live_clients: int = setting(
         "MAX_LIVE_CLIENTS", integer(1, 100_000), 256, "event streams that a gateway may have open"
     )
-    ring_bytes: int = _setting(
+    ring_bytes: int = setting(
         "RING_BYTES", bytes_of, 16 * MIB, "size of the memory shared by a worker and its agent"
     )
-    spool_max_bytes: int = _setting(
+    spool_max_bytes: int = setting(
         "SPOOL_MAX_BYTES",
         bytes_of,
         GIB,
         "size limit of the batches on an agent's disk; further ones are dropped and counted",
     )
-    worker_memory_bytes: int = _setting(
+    worker_memory_bytes: int = setting(
         "WORKER_MEMORY_BYTES",
         bytes_or_none,
         0,
         "memory limit of an agent's worker, checked 20 times a second; 0: no limit",
     )
-    traces_max_bytes: int = _setting(
+    traces_max_bytes: int = setting(
         "TRACES_MAX_BYTES", bytes_of, 4 * GIB, "size limit of the stream TRACES"
     )
-    queries_max_bytes: int = _setting(
+    queries_max_bytes: int = setting(
         "QUERIES_MAX_BYTES", bytes_of, 2 * GIB, "size limit of the stream QUERIES"
     )
-    payloads_max_bytes: int = _setting(
+    payloads_max_bytes: int = setting(
         "PAYLOADS_MAX_BYTES",
         bytes_of,
         4 * GIB,
         "size limit of each object store for messages above 512 KiB",
     )
-    artifacts_max_bytes: int = _setting(
+    artifacts_max_bytes: int = setting(
         "ARTIFACTS_MAX_BYTES",
         bytes_of,
         8 * GIB,
         "size limit of the object store of `mlscope artifacts`",
     )
-    uploads_max_bytes: int = _setting(
+    uploads_max_bytes: int = setting(
         "UPLOADS_MAX_BYTES",
         bytes_of,
         GIB,
         "size limit of the object store for requesters' uploads, which expire after a day",
     )
-    lease_ttl_s: float = _setting(
+    lease_ttl_s: float = setting(
         "LEASE_TTL_S", seconds_of, 15.0, "time after which an agent's lease expires"
     )
-    heartbeat_s: float = _setting(
+    heartbeat_s: float = setting(
         "HEARTBEAT_S", seconds_of, 3.0, "interval at which an agent renews its lease"
     )
-    forget_agents_after_s: float = _setting(
+    forget_agents_after_s: float = setting(
         "FORGET_AGENTS_AFTER_S",
         seconds_of,
         86_400.0,
         "time for which agents that left or were lost stay in the catalog",
     )
-    max_gone_agents: int = _setting(
+    max_gone_agents: int = setting(
         "MAX_GONE_AGENTS",
         integer(1, 1_000_000),
         256,
         "agents in the catalog that left or were lost; the oldest are removed first",
     )
-    run_silence_s: float = _setting(
+    run_silence_s: float = setting(
         "RUN_SILENCE_S", seconds_of, 30.0, "time without a message from its agent that ends a run"
     )
-    run_attempts: int = _setting(
+    run_attempts: int = setting(
         "RUN_ATTEMPTS",
         integer(1, 100),
         5,
         "attempts of a run whose agent or load issuer is lost",
     )
-    agent_grace_s: float = _setting(
+    agent_grace_s: float = setting(
         "AGENT_GRACE_S",
         seconds_of,
         30.0,
         "minimum time that an accepted evaluation waits for an agent",
     )
-    analysis_wait_s: float = _setting(
+    analysis_wait_s: float = setting(
         "ANALYSIS_WAIT_S",
         seconds_of,
         1800.0,
         "time after which an evaluation fails if the analyzer does not respond",
     )
-    analysis_max_spans: int = _setting(
+    analysis_max_spans: int = setting(
         "ANALYSIS_MAX_SPANS",
         integer(1, 1_000_000_000),
         4_000_000,
         "spans of an evaluation that are analyzed, at about 600 bytes of memory each; the tables "
         "say how many were left out",
     )
-    batch_deadline_s: float = _setting(
+    batch_deadline_s: float = setting(
         "BATCH_DEADLINE_S",
         seconds_of,
         60.0,
         "time to wait for missing batches before a run counts as incomplete",
     )
-    purge_after_s: float = _setting(
+    purge_after_s: float = setting(
         "PURGE_AFTER_S",
         seconds_of,
         60.0,
@@ -382,7 +360,7 @@ class Settings:
     @property
     def may_number_agent(self) -> bool:
         """Whether the agent may add a number to its name if it is taken: only to the host name."""
-        return self.agent_id == _host_token()
+        return self.agent_id == host_token()
 
     def nats_seed(self) -> str | None:
         """Read the nkey seed, a secret; None if this connection has none."""
@@ -403,7 +381,7 @@ class Settings:
 
     def __repr__(self) -> str:
         """Return the settings without secrets."""
-        shown = (f"{setting.name}={getattr(self, setting.name)!r}" for setting in fields(self))
+        shown = (f"{declared.name}={getattr(self, declared.name)!r}" for declared in fields(self))
         return redact(f"Settings({', '.join(shown)})")
 
 
@@ -417,20 +395,3 @@ def is_loopback(host: str) -> bool:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def documentation() -> list[tuple[str, str, str]]:
-    """Return (variable, default, meaning) of every setting, in order."""
-    defaults = Settings()
-    rows: list[tuple[str, str, str]] = []
-    for setting in fields(Settings):
-        default = getattr(defaults, setting.name)
-        text = ",".join(default) if isinstance(default, tuple) else str(default or "")
-        rows.append((setting.metadata["variable"], text, setting.metadata["meaning"]))
-    return rows
-
-
-def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """Return the `MLSCOPE_*` variables in `environ` that are no settings, mostly typing errors."""
-    variables = {setting.metadata["variable"] for setting in fields(Settings)}
-    return sorted(name for name in environ if name.startswith("MLSCOPE_") and name not in variables)

@@ -1,0 +1,26 @@
+"""How a setting is declared: a field whose metadata hold its variable and its meaning."""
+
+from collections.abc import Callable
+from dataclasses import field
+from typing import Any, TypeVar
+
+from mlscope.setting_values import Parse
+
+_T = TypeVar("_T")
+
+
+def setting(variable: str, parse: Parse, default: _T, meaning: str) -> _T:
+    """Declare a field: MLSCOPE_`variable`, which `parse` reads, its `default` and its `meaning`."""
+    return field(default=default, metadata=_metadata(variable, parse, meaning))
+
+
+def made_setting(variable: str, parse: Parse, make: Callable[[], _T], meaning: str) -> _T:
+    """Declare a field whose default depends on the machine or must not be shared.
+
+    `make` returns the default; `variable`, `parse` and `meaning` are as in `setting`.
+    """
+    return field(default_factory=make, metadata=_metadata(variable, parse, meaning))
+
+
+def _metadata(variable: str, parse: Parse, meaning: str) -> dict[str, Any]:
+    return {"variable": f"MLSCOPE_{variable}", "parse": parse, "meaning": meaning}
