@@ -25,7 +25,16 @@ def feature_lines(features: Sequence[Feature]) -> list[FeatureLine]:
     for feature in features:
         output = f"{feature['output']}: " if feature.get("output") else ""
         if "classes" in feature and "size" in feature:
-            lines += _class_map_lines(feature, output)
+            height, width = feature["size"]
+            size, pixels = _size(feature["size"]), max(height * width, 1)
+            lines += [
+                FeatureLine(
+                    _cut(output + (present.get("label") or f"class {present.get('index')}")),
+                    None,
+                    f"{present['pixels'] / pixels:.1%} of {size}",
+                )
+                for present in feature["classes"]
+            ]
             continue
         answer = _cut(output + _answer_of(feature))
         probability = _number(feature.get("probability"))
@@ -63,20 +72,6 @@ def _detail_of(feature: Feature) -> str:
     if "shape" in feature:
         return f"{feature.get('element_type', '')}{list(feature['shape'])}"
     return ""
-
-
-def _class_map_lines(feature: Feature, output: str) -> list[FeatureLine]:
-    """Return a line for each class of a map, with its share of the pixels."""
-    height, width = feature["size"]
-    pixels = max(height * width, 1)
-    return [
-        FeatureLine(
-            _cut(output + (counted_class.get("label") or f"class {counted_class.get('index')}")),
-            None,
-            f"{counted_class['pixels'] / pixels:.1%} of {_size(feature['size'])}",
-        )
-        for counted_class in feature["classes"]
-    ]
 
 
 def _size(size: Sequence[int]) -> str:

@@ -1,7 +1,7 @@
 """Rows of text as an aligned table that fits a terminal's width if possible. Pure."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -38,24 +38,14 @@ def laid_out(
     stacks, gap = [[head] for head in heads], _WIDE_GAP
     widths = _widths(stacks, rows)
     if fit and _total(widths, gap) > fit:
-        stacks = [
-            _stacked(head, size)
-            for head, size in zip(heads, _widths([()] * len(heads), rows), strict=True)
-        ]
+        stacks = list(map(_stacked, heads, _widths([()] * len(heads), rows)))
         widths = _widths(stacks, rows)
     if fit and _total(widths, gap) > fit:
         gap = _NARROW_GAP
         widths = _cut(widths, stacks, rows, to_right, fit)
-        shortened_columns = (
-            shortened(texts, size)
-            for texts, size in zip(zip(*rows, strict=True), widths, strict=False)
-        )
-        rows = list(zip(*shortened_columns, strict=True))
-    height = max(map(len, stacks), default=0)
-    padded = [[""] * (height - len(stack)) + stack for stack in stacks]
-    shown_heads = list(zip_longest(*padded, fillvalue=""))
+        rows = list(zip(*map(shortened, zip(*rows, strict=True), widths), strict=True))
     return Layout(
-        [_line(cells, widths, to_right, gap) for cells in shown_heads],
+        _head_lines(stacks, widths, to_right, gap),
         [_line(cells, widths, to_right, gap) for cells in rows],
     )
 
@@ -72,46 +62,48 @@ def folded(
     columns if possible (0: any width); the widest texts become narrower first, numbers never. The
     first column, which names the row, stays on one line: it is shortened to half of `fit`.
     """
-    if fit and rows:
+    if fit:
         names = shortened([row[0] for row in rows], max(fit // 2, _LEAST))
         rows = [(name, *row[1:]) for name, row in zip(names, rows, strict=True)]
-    is_kept = [place == 0 or right for place, right in enumerate(to_right)]
+    # The texts that continue: not the first column, and no numbers.
+    folding = [place for place in range(1, len(heads)) if not to_right[place]]
     sizes = _widths([()] * len(heads), rows)
-    sizes = [
-        s if unfolded else min(s, _MOST_FOLDED) for s, unfolded in zip(sizes, is_kept, strict=True)
-    ]
-    stacks = [_stacked(head, size) for head, size in zip(heads, sizes, strict=True)]
-    widths = [max(s, *map(width, stack)) for s, stack in zip(sizes, stacks, strict=True)]
+    for place in folding:
+        sizes[place] = min(sizes[place], _MOST_FOLDED)
+    stacks = list(map(_stacked, heads, sizes))
+    widths = [max(size, *map(width, stack)) for size, stack in zip(sizes, stacks, strict=True)]
     gap = _WIDE_GAP
-    longest_words = [
-        max((width(part) for row in rows for part in row[place].split()), default=0)
-        for place in range(len(heads))
-    ]
-    for longest in (longest_words, [0] * len(heads)):
-        least = [
-            s if unfolded else max(_LEAST, w)
-            for s, unfolded, w in zip(widths, is_kept, longest, strict=True)
-        ]
-        if fit and _total(least, gap) > fit:
-            gap = _NARROW_GAP
-        widths = _narrowed(widths, least, fit, gap) if fit else widths
-    height = max(map(len, stacks), default=0)
-    padded = zip_longest(*([""] * (height - len(stack)) + stack for stack in stacks), fillvalue="")
+    longest = {
+        place: max((width(word) for row in rows for word in row[place].split()), default=0)
+        for place in folding
+    }
+    # First no narrower than the longest words, then as narrow as it takes.
+    for floors in (longest, dict.fromkeys(folding, 0)) if fit else ():
+        widths, gap = _narrowed(widths, gap, floors, fit)
     return Layout(
-        [_line(cells, widths, to_right, gap) for cells in padded],
+        _head_lines(stacks, widths, to_right, gap),
         [line for row in rows for line in _folded_row(row, widths, to_right, gap)],
     )
 
 
-def _narrowed(widths: Sequence[int], least: Sequence[int], fit: int, gap: int) -> list[int]:
-    """Return widths that fit if possible, the widest made narrower first."""
-    narrowed = list(widths)
+def _narrowed(
+    widths: Sequence[int], gap: int, floors: Mapping[int, int], fit: int
+) -> tuple[list[int], int]:
+    """Return the widths and the gap that fit if possible, the widest made narrower first.
+
+    Only columns in `floors` become narrower, down to that width, but not below the minimum.
+    """
+    narrowed, least = list(widths), list(widths)
+    for place, floor in floors.items():
+        least[place] = max(_LEAST, floor)
+    if _total(least, gap) > fit:
+        gap = _NARROW_GAP
     while _total(narrowed, gap) > fit:
-        free = [place for place, size in enumerate(narrowed) if size > least[place]]
+        free = [place for place in floors if narrowed[place] > least[place]]
         if not free:
             break
-        narrowed[max(free, key=lambda place: narrowed[place])] -= 1
-    return narrowed
+        narrowed[max(free, key=narrowed.__getitem__)] -= 1
+    return narrowed, gap
 
 
 def _folded_row(
@@ -203,6 +195,15 @@ def least_widths(
             least_size(columns[distinctive], least[distinctive]), max(fit // 2, least[distinctive])
         )
     return least
+
+
+def _head_lines(
+    stacks: Sequence[list[str]], widths: Sequence[int], to_right: Sequence[bool], gap: int
+) -> list[str]:
+    """Return the headings, which end in one line, whatever number of lines each of them has."""
+    height = max(map(len, stacks), default=0)
+    padded = zip_longest(*([""] * (height - len(stack)) + stack for stack in stacks), fillvalue="")
+    return [_line(cells, widths, to_right, gap) for cells in padded]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], to_right: Sequence[bool], gap: int) -> str:

@@ -10,6 +10,14 @@ from schemas.analysis import Column
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _WORK = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_SCALES: Mapping[str, tuple[tuple[float, str], ...]] = {
+    "ns": _TIMES,
+    **dict.fromkeys(("By", "B", "bytes"), _BYTES),
+    **{
+        unit: tuple((factor, prefix + unit) for factor, prefix in _WORK)
+        for unit in ("FLOP", "FLOP/s", "B/s")
+    },
+}
 _SHARES = ("share", "probability", "of_")
 _PARTS = ("gain", "counted", "change", "change_low", "change_high")
 
@@ -24,7 +32,7 @@ def unit_of(column: Column) -> str:
     return "share" if is_share else column.unit
 
 
-_UNITS_SHOWN: Mapping[str, str] = MappingProxyType({"FLOP/By": "FLOP/B"})
+_UNITS_SHOWN: Mapping[str, str] = MappingProxyType({"FLOP/By": "FLOP/B", "1/s": "/s", "1": ""})
 _IN_NAMES: Mapping[str, str] = MappingProxyType({"ns": "_ns", "By": "_bytes"})
 
 
@@ -48,38 +56,23 @@ def shown(value: Any, unit: str = "") -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "\N{EN DASH}"
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return {True: "yes", False: "no"}[value]
     if not isinstance(value, int | float):
         return str(value)
-    if unit == "ns":
-        return _scaled(value, _TIMES)
-    if unit in ("By", "B", "bytes"):
-        return _scaled(value, _BYTES)
-    if unit in ("FLOP", "FLOP/s", "B/s"):
-        factor, prefix = _scale_of(value, _WORK)
-        return f"{number(value / factor)} {prefix}{unit}"
     if unit == "share":
         return f"{value:z.1%}"
-    if unit == "%":
-        return f"{number(value)} %"
-    if unit == "1/s":
-        return f"{number(value)} /s"
-    return number(value) if unit in ("", "1") else f"{number(value)} {_UNITS_SHOWN.get(unit, unit)}"
+    if unit in _SCALES:
+        factor, scaled_unit = _scale_of(value, _SCALES[unit])
+        return f"{number(value / factor)} {scaled_unit}"
+    return f"{number(value)} {_UNITS_SHOWN.get(unit, unit)}".rstrip()
 
 
 def counted(count: int | None) -> str:
     """Return a count of parameters as text: `4.65 M`."""
     if count is None:
         return shown(None)
-    for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if count >= factor:
-            return f"{count / factor:.3g} {letter}"
-    return str(count)
-
-
-def _scaled(value: float, scales: tuple[tuple[float, str], ...]) -> str:
-    factor, unit = _scale_of(value, scales)
-    return f"{number(value / factor)} {unit}"
+    factor, letter = _scale_of(count, _WORK[1:])
+    return f"{count / factor:.3g} {letter}" if letter else str(count)
 
 
 def _scale_of(value: float, scales: tuple[tuple[float, str], ...]) -> tuple[float, str]:
