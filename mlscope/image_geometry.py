@@ -87,7 +87,8 @@ def frame_of(steps: Iterable[Step], size: Size) -> Frame:
         if step.operator == "resize":
             want = _resized(have, step.parameters)
             frame = frame[0].stretched(want[0]), frame[1].stretched(want[1])
-        elif step.operator in ("crop", "pad"):
+            continue
+        if step.operator in ("crop", "pad"):
             want, before = (_cut if step.operator == "crop" else _padded)(have, step.parameters)
             frame = frame[0].moved(before[0], want[0]), frame[1].moved(before[1], want[1])
     return frame

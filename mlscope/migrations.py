@@ -69,13 +69,14 @@ def apply(
             "SELECT version FROM schema_version WHERE component = %s", (component,)
         )
         applied = {row[0] for row in rows.fetchall()}
-        for migration in (*migrations_in(folder, profile), *generated):
-            if migration.version not in applied:
-                session.execute(migration.sql.encode())
-                session.execute(
-                    "INSERT INTO schema_version (component, version) VALUES (%s, %s)",
-                    (component, migration.version),
-                )
+        migrations = (*migrations_in(folder, profile), *generated)
+        missing = [migration for migration in migrations if migration.version not in applied]
+        for migration in missing:
+            session.execute(migration.sql.encode())
+            session.execute(
+                "INSERT INTO schema_version (component, version) VALUES (%s, %s)",
+                (component, migration.version),
+            )
     return profile
 
 

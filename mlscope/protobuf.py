@@ -30,12 +30,11 @@ def fields(body: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
             value, at = _read_varint(body, at)
             yield number, wire, value
             continue
+        if wire not in (BYTES, FIXED64, FIXED32):
+            raise ValueError(f"wire type {wire} at byte {at}")
+        length = 8 if wire == FIXED64 else 4
         if wire == BYTES:
             length, at = _read_varint(body, at)
-        elif wire in (FIXED64, FIXED32):
-            length = 8 if wire == FIXED64 else 4
-        else:
-            raise ValueError(f"wire type {wire} at byte {at}")
         if at + length > len(body):
             raise ValueError(f"field {number} ends {at + length - len(body)} bytes past its end")
         yield number, wire, body[at : at + length]

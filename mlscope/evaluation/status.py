@@ -1,5 +1,7 @@
 """The status message of an evaluation's record, and the record of such a message. Pure."""
 
+from dataclasses import replace
+
 from mlscope.evaluation.fold import EvaluationRecord
 from mlscope.evaluation.run import RunRecord
 from schemas.manifest import ModelManifest
@@ -19,23 +21,24 @@ def status_of(
 ) -> EvaluationStatus:
     """Return an evaluation's status.
 
-    `address` is the URL of its page. Without `runs` it is as lists show it: no run, request,
-    subject or refusal.
+    `record` is what is known of it, `address` the URL of its page. Without `runs` it is as lists
+    show it: no run, request, subject or refusal.
     """
     subject = record.subject
+    told = record if runs else replace(record, request=None, subject=None, runs={}, refusals=())
     return EvaluationStatus(
         evaluation=record.evaluation,
         state=record.state,
         model=_name_of(subject.model) if subject else model_name(record.request),
         requested_ns=record.requested_ns,
-        request=record.request if runs else None,
-        subject=subject if runs else None,
+        request=told.request,
+        subject=told.subject,
         framework=framework_name(subject) if subject else "",
         device=subject.device if subject else "",
         labels=record.request.labels if record.request else {},
         agents=tuple(dict.fromkeys(run.agent for run in record.runs.values())),
-        runs=tuple(run_status_of(run) for run in record.runs.values()) if runs else (),
-        refusals=record.refusals if runs else (),
+        runs=tuple(map(run_status_of, told.runs.values())),
+        refusals=told.refusals,
         tables=record.tables,
         cause=record.cause,
         address=address,
@@ -80,14 +83,15 @@ def record_of(status: EvaluationStatus) -> EvaluationRecord:
         request=status.request,
         requested_ns=status.requested_ns,
         subject=status.subject,
-        runs={run.run: _run_record_of(run) for run in status.runs},
+        runs={run.run: run_record_of(run) for run in status.runs},
         refusals=status.refusals,
         tables=status.tables,
         cause=status.cause,
     )
 
 
-def _run_record_of(status: RunStatus) -> RunRecord:
+def run_record_of(status: RunStatus) -> RunRecord:
+    """Return the record that `run_status_of` made a status of."""
     announced = status.announced
     if announced is None and status.stored is None and (status.spans or status.answered):
         # A scheduler of release 0.1 does not say whose count it shows.

@@ -36,17 +36,13 @@ class Clock(NamedTuple):
 MONOTONIC = Clock(time.monotonic_ns, time.sleep)
 
 
-def _never() -> bool:
-    return False
-
-
 def issue_on_time(
     due_ns: Iterable[int],
     issue: Callable[[int, int], None],
     origin_ns: int,
     margin_ns: int,
     clock: Clock = MONOTONIC,
-    stopped: Callable[[], bool] = _never,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> int:
     """Call `issue(query, now_ns)` at `origin_ns` + `due_ns[query]`, never early; return the count.
 

@@ -30,16 +30,17 @@ def faults_in(manifest: Manifest) -> Iterator[Fault]:
         yield Fault("version", repr(manifest.version), "a version, as 1.0.0")
     if not manifest.name.strip() or len(manifest.name) > _LONGEST_NAME:
         yield Fault("name", repr(manifest.name), f"1 to {_LONGEST_NAME} characters")
-    if isinstance(manifest, DatasetManifest):
-        yield from _dataset_faults(manifest)
-    elif isinstance(manifest, FrameworkManifest):
-        for architecture, images in manifest.containers.items():
-            field = f"containers.{architecture}"
-            yield from _misspelt(field, architecture, _ARCHITECTURES)
-            for device in images:
-                yield from _misspelt(f"{field}.{device}", device, _DEVICES)
-    elif isinstance(manifest, ModelManifest):
-        yield from _model_faults(manifest)
+    match manifest:
+        case DatasetManifest():
+            yield from _dataset_faults(manifest)
+        case ModelManifest():
+            yield from _model_faults(manifest)
+        case FrameworkManifest():
+            for architecture, images in manifest.containers.items():
+                field = f"containers.{architecture}"
+                yield from _misspelt(field, architecture, _ARCHITECTURES)
+                for device in images:
+                    yield from _misspelt(f"{field}.{device}", device, _DEVICES)
 
 
 def _model_faults(model: ModelManifest) -> Iterator[Fault]:
@@ -78,10 +79,11 @@ def _dataset_faults(dataset: DatasetManifest) -> Iterator[Fault]:
         inputs = dataset.synthetic.inputs.items()
         element_types = {"synthetic": dataset.synthetic.element_type}
         element_types |= {f"synthetic.inputs.{name}": spec.element_type for name, spec in inputs}
-        for field, element_type in element_types.items():
-            if element_type not in ELEMENT_TYPES:
-                allowed = ", ".join(ELEMENT_TYPES)
-                yield Fault(f"{field}.element_type", repr(element_type), allowed)
+        yield from (
+            Fault(f"{field}.element_type", repr(element_type), ", ".join(ELEMENT_TYPES))
+            for field, element_type in element_types.items()
+            if element_type not in ELEMENT_TYPES
+        )
     for number, sample in enumerate(dataset.samples):
         yield from _sample_faults(f"samples.{number}", sample)
 
@@ -92,9 +94,10 @@ def _sample_faults(field: str, sample: Sample) -> Iterator[Fault]:
     if len(named) != 1:
         found = {0: "neither", 2: "both"}.get(len(named), ", ".join(named))
         yield Fault(field, found, "a path, or else inputs with a path each, or content")
-    elif sample.path and not sample.sha256:
+        return
+    if sample.path and not sample.sha256:
         yield Fault(f"{field}.sha256", "nothing", "the file's sha256")
-    elif sample.content:
+    if sample.content:
         try:
             is_base64 = bool(b64decode(sample.content, validate=True))
         except ValueError:

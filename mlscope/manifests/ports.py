@@ -88,18 +88,19 @@ def _misspelt_output_faults(field: str, port: Port, model: ModelManifest) -> Ite
                 yield Fault(path, repr(name), f"an output's layer_name: {', '.join(outputs)}")
 
 
-def _bound_names(node: ast.AST) -> Iterator[str]:
-    """Yield the names that a statement binds: functions, classes, variables and imports."""
-    if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        yield node.name
-    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-        yield node.target.id
-    elif isinstance(node, ast.Assign):
-        yield from (target.id for target in node.targets if isinstance(target, ast.Name))
-    elif isinstance(node, ast.Import | ast.ImportFrom):
-        yield from (alias.asname or alias.name for alias in node.names)
-
-
 def is_constant(port: Port) -> bool:
     """Return whether an input has the same value for every sample: its first step is `constant`."""
     return bool(port.steps) and port.steps[0].operator == "constant"
+
+
+def _bound_names(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a statement binds: functions, classes, variables and imports."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            yield name
+        case ast.Assign(targets=targets):
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+        case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+            yield from (alias.asname or alias.name for alias in aliases)

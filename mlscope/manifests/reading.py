@@ -125,16 +125,19 @@ def _validation_faults(value: Mapping[str, Any]) -> Iterator[PathFault]:
     """Yield the faults that pydantic reports."""
     try:
         _MANIFEST.validate_python(value)
+        return
     except ValidationError as error:
-        for entry in error.errors(include_url=False):
-            path = tuple(entry["loc"][1:])
-            if not path and entry["type"].startswith("union_tag"):
-                yield ("kind",), _abbreviated(value.get("kind", "nothing")), ", ".join(_KINDS)
-            elif entry["type"] == "missing":
-                yield path, "nothing", "a value"
-            else:
-                message = entry["msg"].removeprefix("Input should be ")
-                yield path, _abbreviated(entry["input"]), message.removeprefix("Value error, ")
+        entries = error.errors(include_url=False)
+    for entry in entries:
+        path = tuple(entry["loc"][1:])
+        message = entry["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+        found, expected = _abbreviated(entry["input"]), message
+        if not path and entry["type"].startswith("union_tag"):
+            path = ("kind",)
+            found, expected = _abbreviated(value.get("kind", "nothing")), ", ".join(_KINDS)
+        if entry["type"] == "missing":
+            found, expected = "nothing", "a value"
+        yield path, found, expected
 
 
 def _unknown_fields(

@@ -76,14 +76,15 @@ def differences(before: ReferenceLog, now: ReferenceLog) -> list[Difference]:
     pairs = list(paired(before, now))
     comparisons = list(_machine_differences(before, now))
     for old, new in pairs:
-        states = (("state", old.state, new.state),)
-        conditions = (
-            (name, old.conditions.get(name), new.conditions.get(name)) for name in _CONDITIONS
+        values = [
+            *((name, old.conditions.get(name), new.conditions.get(name)) for name in _CONDITIONS),
+            ("state", old.state, new.state),
+        ]
+        comparisons += (
+            Difference("conditions", old.run, name, str(value), str(new_value))
+            for name, value, new_value in values
+            if value != new_value
         )
-        for name, value, new_value in (*conditions, *states):
-            if value != new_value:
-                texts = str(value), str(new_value)
-                comparisons.append(Difference("conditions", old.run, name, *texts))
     if len(pairs) < len(before.runs):
         counts = str(len(before.runs)), str(len(pairs))
         comparisons.append(Difference("runs", "", "paired", *counts))
@@ -96,7 +97,7 @@ def differences(before: ReferenceLog, now: ReferenceLog) -> list[Difference]:
         unkept = _unkept_note(before, old, len(answers[0])) or _unkept_note(
             now, new, len(answers[1])
         )
-        note = f"{comparison.note}; {unkept}" if unkept else comparison.note
+        note = "; ".join(filter(None, (comparison.note, unkept)))
         comparisons.append(replace(comparison, note=note))
     return comparisons
 
@@ -125,10 +126,11 @@ def _machine_differences(before: ReferenceLog, now: ReferenceLog) -> Iterator[Di
             continue
         for aspect in ("hardware", "software"):
             old_values, new_values = _manifest_values(old, aspect), _manifest_values(new, aspect)
-            for name in dict.fromkeys((*old_values, *new_values)):
-                if old_values.get(name) != new_values.get(name):
-                    values = (str(old_values.get(name, "")), str(new_values.get(name, "")))
-                    yield Difference(aspect, f"{old.agent} / {new.agent}", name, *values)
+            names = dict.fromkeys((*old_values, *new_values))
+            changed = [name for name in names if old_values.get(name) != new_values.get(name)]
+            for name in changed:
+                values = (str(old_values.get(name, "")), str(new_values.get(name, "")))
+                yield Difference(aspect, f"{old.agent} / {new.agent}", name, *values)
 
 
 def _manifest_values(machine: ReferenceMachine, aspect: str) -> dict[str, Any]:
