@@ -73,13 +73,18 @@ class AgentCommands:
         for effect in effects:
             if isinstance(effect, Issue):
                 self._claim(effect)
-            elif effect not in self._tasks and not _keys(effect) <= accepted:
-                # Nobody asks for the effects of an ended evaluation again.
-                tries = _LAST_TRIES if state.is_ended else 1
-                sending = self._send(effect, _body(effect, state), tries)
-                task = asyncio.get_running_loop().create_task(sending)
-                self._tasks[effect] = task
-                task.add_done_callback(partial(self._end, effect))
+                continue
+            if effect in self._tasks or _keys(effect) <= accepted:
+                continue
+            if isinstance(effect, Start):
+                body = encode_body(order_of(state, effect))
+            else:
+                body = msgpack.packb(_fields(effect))
+            # Nobody asks for the effects of an ended evaluation again.
+            tries = _LAST_TRIES if state.is_ended else 1
+            task = asyncio.get_running_loop().create_task(self._send(effect, body, tries))
+            self._tasks[effect] = task
+            task.add_done_callback(partial(self._end, effect))
         if state.is_ended:
             self._forget(state.evaluation)
 
@@ -88,25 +93,23 @@ class AgentCommands:
 
     async def _send(self, effect: Start | Stop | Close, body: bytes, tries: int) -> None:
         """Send a command until its agent accepts it, at most `tries` times."""
-        verb = type(effect).__name__.lower()
+        verb, is_start = type(effect).__name__.lower(), isinstance(effect, Start)
         for number in range(tries):
             if number:
                 await asyncio.sleep(_PAUSE_S)
             answer = await ask_agent(self._bus, effect.agent, verb, body)
             # An agent that does not know it has nothing left to stop or close.
-            is_gone = answer is not None and answer.error == "unknown"
-            is_ended = is_gone and not isinstance(effect, Start)
-            if answer is not None and (answer.accepted or is_ended):
-                if effect.evaluation in self._accepted:
-                    self._accepted[effect.evaluation] |= _keys(effect)
+            if answer and (answer.accepted or (answer.error == "unknown" and not is_start)):
+                self._accepted.get(effect.evaluation, set()).update(_keys(effect))
                 return
             _log.info("%s of %s is not accepted: %s", verb, effect.evaluation, answer)
-            is_refused = answer is not None and answer.error not in _PASSING_REFUSALS
-            if isinstance(effect, Start) and answer is not None and is_refused:
+            if answer and isinstance(effect, Start):
                 await self._count_refusal(effect, answer)
 
     async def _count_refusal(self, start: Start, answer: WorkAnswer) -> None:
-        """Count a refusal of a start; give its attempt up once there were too many."""
+        """Count a refusal of a start that does not pass; give the attempt up after too many."""
+        if answer.error in _PASSING_REFUSALS:
+            return
         refusals = self._refusals.setdefault(start.evaluation, Counter())
         refusals[start] += 1
         if refusals[start] >= _MAX_REFUSALS:
@@ -146,13 +149,6 @@ def _keys(effect: Effect) -> set[object]:
     if isinstance(effect, Start):
         return {(effect.agent, run, effect.attempt) for run in effect.runs}
     return {effect}
-
-
-def _body(effect: Start | Stop | Close, state: EvaluationState) -> bytes:
-    if isinstance(effect, Start):
-        return encode_body(order_of(state, effect))
-    body: bytes = msgpack.packb(_fields(effect))
-    return body
 
 
 def _fields(effect: Stop | Close) -> dict[str, Any]:

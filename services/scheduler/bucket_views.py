@@ -118,16 +118,23 @@ class LeaseView:
         if entry.key.startswith(_ISSUER_LEASE_KEY):
             issuer = entry.key.removeprefix(_ISSUER_LEASE_KEY)
             self._issuers[issuer] = now_s if entry.value is None else float("inf")
-        elif entry.key.startswith(_AGENT_LEASE_KEY):
-            agent = entry.key.removeprefix(_AGENT_LEASE_KEY)
-            self._busy.pop(agent, None)
-            self._fetching_s.pop(agent, None)
-            lease = _lease_of(entry)
-            if lease and lease.busy:
-                self._busy[agent] = tuple(filter(None, map(_attempt_of, lease.busy)))
-            if lease and lease.brought_s:
-                times = ((_attempt_of(text), time_s) for text, time_s in lease.brought_s.items())
-                self._fetching_s[agent] = {attempt: time_s for attempt, time_s in times if attempt}
+            return
+        if not entry.key.startswith(_AGENT_LEASE_KEY):
+            return
+        agent = entry.key.removeprefix(_AGENT_LEASE_KEY)
+        self._busy.pop(agent, None)
+        self._fetching_s.pop(agent, None)
+        lease = _lease_of(entry)
+        if lease is None:
+            return
+        if lease.busy:
+            self._busy[agent] = tuple(filter(None, map(_attempt_of, lease.busy)))
+        if lease.brought_s:
+            self._fetching_s[agent] = {
+                attempt: time_s
+                for text, time_s in lease.brought_s.items()
+                if (attempt := _attempt_of(text))
+            }
 
     def issuers(self, now_s: float) -> frozenset[str]:
         """Return who holds a lease, or held it within the grace: a server may have been away."""

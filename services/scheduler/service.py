@@ -296,15 +296,15 @@ class Scheduler:
 
     async def _stop_ended_attempts(self) -> None:
         """Have agents stop attempts that the log says are over: a command may have been lost."""
-        for agent, attempts in self.fleet_watch.leases.busy().items():
-            for attempt in attempts:
-                try:
-                    is_over = await self._is_over(attempt)
-                except BusError as error:
-                    _log.info("could not read %s: %s", attempt.evaluation, error)
-                    return
-                if is_over:
-                    await self.commands.stop(agent, *attempt)
+        busy = self.fleet_watch.leases.busy().items()
+        for agent, attempt in [(agent, attempt) for agent, own in busy for attempt in own]:
+            try:
+                is_over = await self._is_over(attempt)
+            except BusError as error:
+                _log.info("could not read %s: %s", attempt.evaluation, error)
+                return
+            if is_over:
+                await self.commands.stop(agent, *attempt)
 
     async def _is_over(self, attempt: Attempt) -> bool:
         state = self.index.open.get(attempt.evaluation)

@@ -4,7 +4,9 @@
 them again. The caller asks again until it returns none. Commands to agents are in `effects`.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from schemas.evaluation import (
     EvaluationAnalyzed,
@@ -13,7 +15,6 @@ from schemas.evaluation import (
     EvaluationMeasured,
     EvaluationPlanned,
     EvaluationPostponed,
-    MeasuredRun,
     RunInterrupted,
     RunStarted,
 )
@@ -21,7 +22,8 @@ from schemas.message import Fact
 from schemas.plan import SessionPlan
 from schemas.request import Evaluate
 from services.scheduler.errors import RequestRefused
-from services.scheduler.evaluation.state import EvaluationState, Run, end_of
+from services.scheduler.evaluation.runs import measured_run
+from services.scheduler.evaluation.state import EvaluationState, Run
 from services.scheduler.placement.fleet import Attempt, Fleet, Limits
 from services.scheduler.placement.matching import Candidate, fitting_agents, match
 from services.scheduler.placement.planning import plan
@@ -143,7 +145,8 @@ def _interruptions(state: EvaluationState, now_ns: int, fleet: Fleet) -> Iterato
             cause = "the issuer of its load was lost"
         if cause:
             yield from decide_broken(state, [run.run], run.attempt, cause, fleet.limits)
-        elif now_ns >= deadline_ns(state, run, fleet):
+            continue
+        if now_ns >= deadline_ns(state, run, fleet):
             yield _interruption(state, run, "time-out: the agent did not end it", final=True)
 
 
@@ -187,45 +190,47 @@ def _starts(state: EvaluationState, now_ns: int, fleet: Fleet) -> Iterator[Fact]
 
     The runs of a group share their attempt number, as they share an order.
     """
-    assert state.plan is not None
     busy = {run.agent for run in state.runs.values() if run.is_under_way}
-    for session in state.plan.sessions:
-        group = next_group(state, session, fleet)
-        if not group or not _may_start(state, group, fleet):
-            continue
+    for group in _startable_groups(state, fleet):
         agent = _agent_for(state, group, fleet)
         if agent is None:
             yield from _give_up(state, group, now_ns, fleet)
-        elif agent.agent not in busy and fleet.has_turn(state.evaluation, agent.agent):
-            busy.add(agent.agent)
-            attempt = max(run.attempt for run in group) + 1
-            for run in group:
-                yield RunStarted(
-                    evaluation=state.evaluation,
-                    run=run.run,
-                    session=session.session,
-                    attempt=attempt,
-                    agent=agent.agent,
-                    incarnation=agent.incarnation,
-                    started_ns=now_ns,
-                )
+            continue
+        if agent.agent in busy or not fleet.has_turn(state.evaluation, agent.agent):
+            continue
+        busy.add(agent.agent)
+        attempt = max(run.attempt for run in group) + 1
+        for run in group:
+            yield RunStarted(
+                evaluation=state.evaluation,
+                run=run.run,
+                session=run.session,
+                attempt=attempt,
+                agent=agent.agent,
+                incarnation=agent.incarnation,
+                started_ns=now_ns,
+            )
 
 
-def _may_start(state: EvaluationState, group: list[Run], fleet: Fleet) -> bool:
-    """Tell whether a group is not under way, and need not wait for an agent that lives."""
-    if any(run.is_under_way for run in group):
-        return False
-    agent = group[0].agent
-    return fleet.has_turn(state.evaluation, agent) or bool(fleet.why_gone(agent, ""))
+def _startable_groups(state: EvaluationState, fleet: Fleet) -> list[list[Run]]:
+    """Return the next groups that are not under way and need not wait for an agent that lives."""
+    assert state.plan is not None
+    groups = (next_group(state, session, fleet) for session in state.plan.sessions)
+    return [
+        group
+        for group in groups
+        if group
+        and not any(run.is_under_way for run in group)
+        and (fleet.has_turn(state.evaluation, group[0].agent) or fleet.why_gone(group[0].agent, ""))
+    ]
 
 
 def replacement_agents(state: EvaluationState, fleet: Fleet) -> frozenset[str]:
     """Return the agents that groups wait for instead of the agents they were planned for."""
     if state.plan is None or state.state == "measured" or state.is_ended:
         return frozenset()
-    groups = (next_group(state, session, fleet) for session in state.plan.sessions)
-    waiting = [group for group in groups if group and _may_start(state, group, fleet)]
-    agents = [(_agent_for(state, group, fleet), group[0].agent) for group in waiting]
+    groups = _startable_groups(state, fleet)
+    agents = [(_agent_for(state, group, fleet), group[0].agent) for group in groups]
     return frozenset(agent.agent for agent, planned in agents if agent and agent.agent != planned)
 
 
@@ -242,18 +247,14 @@ def _agent_for(state: EvaluationState, group: list[Run], fleet: Fleet) -> Candid
         fitting = fitting_agents(_request(state), subject, fleet.catalog)
     except RequestRefused:
         return None
+    planned = next((agent for agent in fitting if agent.agent == group[0].agent), None)
     if _request(state).spread == "all":
-        return next((candidate for candidate in fitting if candidate.agent == group[0].agent), None)
-    attempts = {attempt for run in group for attempt in run.interrupted_attempts}
-    interruptions = {
-        candidate.agent: sum(agent == candidate.agent for agent, _ in attempts)
-        for candidate in fitting
-    }
-    for candidate in fitting:
-        count = interruptions[candidate.agent]
-        is_reliable = count < _MAX_INTERRUPTIONS or count == min(interruptions.values())
-        if candidate.agent == group[0].agent and is_reliable:
-            return candidate
+        return planned
+    attempts = set(chain.from_iterable(run.interrupted_attempts for run in group))
+    interruptions = Counter(agent for agent, _ in attempts)
+    fewest = min((interruptions[candidate.agent] for candidate in fitting), default=0)
+    if planned and interruptions[planned.agent] < max(_MAX_INTERRUPTIONS, fewest + 1):
+        return planned
 
     def rank(candidate: Candidate) -> tuple[bool, bool, int, str]:
         agent = candidate.agent
@@ -288,18 +289,7 @@ def _measured(state: EvaluationState, now_ns: int, fleet: Fleet) -> list[Fact]:
     if not all(is_over(run, fleet) and _is_counted(run, now_ns, fleet) for run in runs):
         return []
     silence = f"the collector did not report on it for {fleet.limits.recording_wait_s:g} s"
-    measured = tuple(
-        MeasuredRun(
-            run=run.run,
-            attempt=run.attempt,
-            end=end_of(run),
-            agent=run.agent,
-            spans=run.stored.spans if run.stored else 0,
-            queries=run.stored.queries if run.stored else 0,
-            cause=silence if run.state == "ended" and run.stored is None else run.cause,
-        )
-        for run in runs
-    )
+    measured = tuple(measured_run(run, silence) for run in runs)
     if not any(run.outcome == "completed" and run.stored is not None for run in runs):
         causes = dict.fromkeys(run.cause for run in measured if run.cause)
         cause = "; ".join(causes) or "no run was measured"

@@ -61,10 +61,12 @@ def effects(state: EvaluationState, fleet: Fleet) -> Iterator[Effect]:
     if state.plan is None:
         return
     for run in state.runs.values():
-        for agent, attempt in run.interrupted_attempts:
-            if not fleet.why_gone(agent, ""):
-                yield Stop(agent, state.evaluation, run.run, attempt)
-        if run.is_under_way and run.is_ready and run.plan.pacing == "remote" and not run.issuer:
+        yield from (
+            Stop(agent, state.evaluation, run.run, attempt)
+            for agent, attempt in run.interrupted_attempts
+            if not fleet.why_gone(agent, "")
+        )
+        if run.awaits_issuer:
             yield Issue(run.agent, state.evaluation, run.run, run.attempt)
     for session in state.plan.sessions:
         runs = [state.runs[run.run] for run in session.runs]
@@ -73,9 +75,10 @@ def effects(state: EvaluationState, fleet: Fleet) -> Iterator[Effect]:
             first = under_way[0]
             names = tuple(run.run for run in under_way if run.attempt == first.attempt)
             yield Start(first.agent, state.evaluation, session.session, first.attempt, names)
-        elif state.is_ended or all(is_over(run, fleet) for run in runs):
-            for agent in dict.fromkeys(run.agent for run in runs if run.attempt):
-                yield Close(agent, state.evaluation, session.session)
+            continue
+        if state.is_ended or all(is_over(run, fleet) for run in runs):
+            agents = dict.fromkeys(run.agent for run in runs if run.attempt)
+            yield from (Close(agent, state.evaluation, session.session) for agent in agents)
 
 
 def order_of(state: EvaluationState, start: Start) -> WorkOrder:

@@ -17,7 +17,7 @@ from schemas.status import Catalog, EvaluationStatus
 from services.scheduler.evaluation.digests import combined, digest_of_state
 from services.scheduler.evaluation.list_filters import filters_of, row_of
 from services.scheduler.evaluation.listing import Listing
-from services.scheduler.evaluation.state import EvaluationState, Run, evolve
+from services.scheduler.evaluation.state import EvaluationState, evolve
 from services.scheduler.placement.queues import QueuePosition, Queues
 
 
@@ -76,7 +76,7 @@ class EvaluationIndex:
         """Count an evaluation's unfinished runs by agent, and queue it there."""
         self._loads -= self._unfinished.pop(name, Counter())
         if not state.is_ended:
-            unfinished = Counter(run.agent for run in state.runs.values() if _is_unfinished(run))
+            unfinished = Counter(run.agent for run in state.runs.values() if run.is_unfinished)
             self._loads += unfinished
             if unfinished:
                 self._unfinished[name] = unfinished
@@ -148,12 +148,6 @@ class EvaluationIndex:
             else self.ended[name]
             for name in names
         ]
-
-
-def _is_unfinished(run: Run) -> bool:
-    if run.state == "failed":
-        return run.outcome == "worker_died" and not run.is_final
-    return run.state in ("planned", "started", "interrupted") and not run.is_final
 
 
 def digest_of_log(log: Iterable[Recorded]) -> str:

@@ -1,12 +1,14 @@
 """Which evaluations a list shows: the constraints of `ListEvaluations` as filters of rows. Pure."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from packaging.specifiers import SpecifierSet
 
 from mlscope.evaluation.status import model_name
 from mlscope.manifests.constraints import constraint_of, satisfies
 from mlscope.manifests.errors import BadConstraint
+from schemas.manifest import FrameworkNeed
 from schemas.request import ListEvaluations, SystemNeed
 from schemas.status import Catalog
 from services.scheduler.errors import invalid
@@ -22,18 +24,22 @@ RowFilter = Callable[[Row], bool]
 def row_of(state: EvaluationState) -> Row:
     """Return the row by which an evaluation is listed."""
     request, plan = state.request, state.plan
-    subject = plan.subject if plan else None
     planned_agents = (session.agent for session in plan.sessions) if plan else ()
-    return Row(
+    row = Row(
         requested_ns=state.requested_ns,
         model=model_name(request),
         state=state.state,
-        version=subject.model.version if subject else "",
-        framework=subject.framework if subject else "",
-        framework_version=subject.framework_version if subject else "",
-        device=subject.device if subject else "",
         agents=frozenset((*planned_agents, *(run.agent for run in state.runs.values()))),
         labels=frozenset(request.labels.items()) if request else frozenset(),
+    )
+    if plan is None:
+        return row
+    return replace(
+        row,
+        version=plan.subject.model.version,
+        framework=plan.subject.framework,
+        framework_version=plan.subject.framework_version,
+        device=plan.subject.device,
     )
 
 
@@ -44,7 +50,19 @@ def filters_of(command: ListEvaluations, catalog: Catalog) -> list[RowFilter]:
     against the plan. A row that does not say what a constraint is about fails it. Raises
     RequestRefused.
     """
-    filters = _model_version_filters(command) + _framework_filters(command)
+    filters: list[RowFilter] = []
+    model_version = _constraint(command.model.partition(":")[2], "model")
+    if model_version:
+        # The text may also be a whole name with a colon in it.
+        model = command.model.lower()
+        filters.append(lambda row: row.model.lower() == model or _meets(row.version, model_version))
+    need = command.framework or FrameworkNeed(name="")
+    framework = need.name.strip().lower()
+    framework_version = _constraint(need.version, "framework.version")
+    if framework:
+        filters.append(lambda row: row.framework.lower() == framework)
+    if framework_version:
+        filters.append(lambda row: _meets(row.framework_version, framework_version))
     filters += _system_filters(described_system(command.system, catalog), catalog)
     if command.agents:
         filters.append(_runs_on(frozenset(command.agents)))
@@ -54,29 +72,9 @@ def filters_of(command: ListEvaluations, catalog: Catalog) -> list[RowFilter]:
     return filters
 
 
-def _model_version_filters(command: ListEvaluations) -> list[RowFilter]:
-    constraint = _constraint(command.model.partition(":")[2], "model")
-    if not constraint:
-        return []
-    name = command.model.lower()
-    return [
-        lambda row: (
-            row.model.lower() == name or (bool(row.version) and satisfies(row.version, constraint))
-        )
-    ]
-
-
-def _framework_filters(command: ListEvaluations) -> list[RowFilter]:
-    need = command.framework
-    if need is None:
-        return []
-    name, constraint = need.name.strip().lower(), _constraint(need.version, "framework.version")
-    filters: list[RowFilter] = [lambda row: row.framework.lower() == name] if name else []
-    if constraint:
-        filters.append(
-            lambda row: bool(row.framework_version) and satisfies(row.framework_version, constraint)
-        )
-    return filters
+def _meets(version: str, constraint: SpecifierSet) -> bool:
+    """Tell whether a version is there and meets a constraint."""
+    return bool(version) and satisfies(version, constraint)
 
 
 def _constraint(text: str, field: str) -> SpecifierSet:

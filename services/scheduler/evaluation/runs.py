@@ -7,10 +7,11 @@ adds the plan, the agent's start, the issuer of its load, and the attempts that 
 from dataclasses import dataclass, fields, replace
 
 from mlscope.evaluation.run import RunRecord, is_by_its_agent
-from schemas.evaluation import RunEnd, RunInterrupted, RunIssued, RunStarted
+from schemas.evaluation import MeasuredRun, RunEnd, RunInterrupted, RunIssued, RunStarted
 from schemas.message import Fact
 from schemas.plan import RunPlan
 from schemas.run import RunFailed, RunReady
+from schemas.status import RowCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,19 @@ class Run(RunRecord):
     died: int = 0
     #: (agent, attempt) of each interrupted attempt: the agent may still be at work on it
     interrupted_attempts: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether an agent works on it, or may have to."""
+        if self.state == "failed":
+            return self.outcome == "worker_died" and not self.is_final
+        return self.state in ("planned", "started", "interrupted") and not self.is_final
+
+    @property
+    def awaits_issuer(self) -> bool:
+        """Whether its newest attempt is ready for a remote load that nobody has claimed."""
+        is_claimable = self.is_under_way and self.is_ready and not self.issuer
+        return is_claimable and self.plan.pacing == "remote"
 
 
 def run_of(record: RunRecord, plan: RunPlan) -> Run:
@@ -81,3 +95,20 @@ def end_of(run: Run) -> RunEnd:
     if run.state == "incomplete" or (run.state == "ended" and run.stored is None):
         return "incomplete"
     return "completed" if run.outcome == "completed" else "failed"
+
+
+def measured_run(run: Run, silence: str) -> MeasuredRun:
+    """Return how a run that is over ended, and its rows by the collector's report.
+
+    `silence` is the cause given for a run that ended without such a report.
+    """
+    counts = run.stored or RowCounts()
+    return MeasuredRun(
+        run=run.run,
+        attempt=run.attempt,
+        end=end_of(run),
+        agent=run.agent,
+        spans=counts.spans,
+        queries=counts.queries,
+        cause=silence if run.state == "ended" and run.stored is None else run.cause,
+    )

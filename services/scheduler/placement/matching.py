@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from packaging.specifiers import SpecifierSet
 
 from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
 from mlscope.manifests.errors import BadConstraint
-from mlscope.manifests.variants import frameworks_of, variants_of
 from schemas.agent import Announcement, Hardware, Runtime
 from schemas.level import Level
 from schemas.manifest import (
@@ -25,6 +25,7 @@ from services.scheduler.errors import invalid
 from services.scheduler.evaluation.digests import digest_of
 from services.scheduler.placement.naming import architecture_of, is_same, plain
 from services.scheduler.placement.requirements import (
+    accelerator_names,
     disallowed_code,
     framework_manifest_of,
     hardware_mismatches,
@@ -39,9 +40,11 @@ from services.scheduler.placement.resolving import (
     planned_system,
     usable,
     verifiable,
+    wanted_variants,
 )
 
 _RECENT_NS = 600 * 1_000_000_000
+_GONE = {"lost": "lost: its lease is gone", "left": "left"}
 _GPU_DEVICES = ("gpu", "cuda", "rocm", "tensorrt", "dml", "metal")
 
 
@@ -112,7 +115,7 @@ def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int], now_ns:
     """
     model = model_of(request, catalog)
     pool = _pool(request, catalog, now_ns)
-    variants = verifiable(usable(_variants_for(request, model)), request)
+    variants = verifiable(usable(wanted_variants(request, model)), request)
     matches = [_match_variant(request, variant, catalog, pool, loads) for variant in variants]
     chosen = next((matched for matched in matches if matched.agents), matches[0])
     digest = digest_of(model)
@@ -127,19 +130,6 @@ def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int], now_ns:
         for agent, texts in reasons.items()
     )
     return replace(chosen, digest=digest, reasons=tuple(merged))
-
-
-def _variants_for(request: Evaluate, model: ModelManifest) -> list[ModelManifest]:
-    """Return the model for the framework a request names, or for each it has. At least one."""
-    need = request.framework
-    variants = list(variants_of(model))
-    if need is None or not need.name.strip():
-        return variants
-    of_framework = [v for v in variants if is_same(need.name, v.framework.name)]
-    if not of_framework:
-        allowed = ", ".join(framework.name for framework in frameworks_of(model))
-        raise invalid("framework.name", need.name, f"{allowed}, as {model.name} needs")
-    return of_framework
 
 
 def _match_variant(
@@ -245,7 +235,7 @@ def _candidate(status: AgentStatus, constraints: _Constraints) -> Candidate | st
     if constraints.agents and agent.agent not in constraints.agents:
         return f"not among the agents that the request names: {', '.join(constraints.agents)}"
     if status.state != "live":
-        return f"{status.state}: its lease is gone" if status.state == "lost" else "left"
+        return _GONE[status.state]
     reasons = [
         *machine_mismatches(agent, constraints.system),
         *disallowed_code(agent, constraints.model),
@@ -297,18 +287,19 @@ def _runtime_mismatch(agent: Announcement, constraints: _Constraints) -> str:
     framework = constraints.framework
     same = [runtime for runtime in agent.runtimes if is_same(runtime.framework, framework)]
     if not same:
-        return f"has {_names_of(agent.runtimes) or 'no framework'}, wanted {framework}"
+        return f"has {_names_of(agent.runtimes)}, wanted {framework}"
     of_version = [runtime for runtime in same if constraints.fits_version(runtime.version)]
     if not of_version:
         rule = " and ".join(filter(None, map(str, constraints.versions)))
         return f"has {_names_of(same)}, wanted {rule}"
-    devices = ", ".join(dict.fromkeys(d for runtime in of_version for d in runtime.devices))
+    devices = dict.fromkeys(chain.from_iterable(runtime.devices for runtime in of_version))
     device = constraints.system.device or "of any kind"
-    return f"{framework} serves {devices or 'no device'}, wanted device {device}"
+    return f"{framework} serves {', '.join(devices) or 'no device'}, wanted device {device}"
 
 
 def _names_of(runtimes: Iterable[Runtime]) -> str:
-    return ", ".join(f"{runtime.framework} {runtime.version}" for runtime in runtimes)
+    names = (f"{runtime.framework} {runtime.version}" for runtime in runtimes)
+    return ", ".join(names) or "no framework"
 
 
 def _device_of(runtime: Runtime, device: str) -> str:
@@ -349,14 +340,11 @@ def _accelerator_mismatches(hardware: Hardware, need: SystemNeed) -> Iterator[st
     name = plain(need.accelerator)
     fitting = [own for own in hardware.accelerators if name in plain(own.name)]
     if name and not fitting:
-        has = ", ".join(own.name for own in hardware.accelerators) or "no accelerator"
-        yield f"{has}, wanted accelerator {need.accelerator}"
+        yield f"{accelerator_names(hardware)}, wanted accelerator {need.accelerator}"
         return
-    if need.accelerator_memory_bytes:
-        largest_bytes = max((accelerator.memory_bytes for accelerator in fitting), default=0)
-        if largest_bytes < need.accelerator_memory_bytes:
-            shortage = _shortage_text(largest_bytes, need.accelerator_memory_bytes)
-            yield f"accelerator memory {shortage}"
+    largest_bytes = max((accelerator.memory_bytes for accelerator in fitting), default=0)
+    if largest_bytes < need.accelerator_memory_bytes:
+        yield f"accelerator memory {_shortage_text(largest_bytes, need.accelerator_memory_bytes)}"
     link = plain(need.interconnect)
     links = {hardware.interconnect, *(own.interconnect for own in fitting)} - {""}
     if link and not any(link in plain(own) for own in links):

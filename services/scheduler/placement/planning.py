@@ -16,6 +16,7 @@ one block.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal
 
 from mlscope.load import InvalidParameter, LoadError, UnknownScenario
@@ -214,7 +215,12 @@ class _Loads:
         self._shapes = shapes or LoadShapes()
         oldest_first = sorted(catalog.scenarios, key=lambda s: newest_first(s.version))
         self._defaults = {scenario.name: scenario.parameters for scenario in oldest_first}
-        self._names = _unique_names(request)
+        names = [choice.name for choice in request.scenarios]
+        counts = [names[:number].count(name) for number, name in enumerate(names)]
+        #: a name for each scenario: its own, with a number from the second time on
+        self._names = [
+            f"{name}{n + 1}" if n else name for name, n in zip(names, counts, strict=True)
+        ]
         self._sample_counts: dict[tuple[int, int], int] = {}
 
     def group(self, number: int, size: int) -> _Group:
@@ -242,13 +248,6 @@ class _Loads:
             raise invalid(f"{field}.parameters", parameters, str(error)) from error
 
 
-def _unique_names(request: Evaluate) -> list[str]:
-    """Return a name for each scenario: its own, with a number from the second time on."""
-    names = [choice.name for choice in request.scenarios]
-    counts = [names[:number].count(name) for number, name in enumerate(names)]
-    return [f"{name}{n + 1}" if n else name for name, n in zip(names, counts, strict=True)]
-
-
 def _groups(loads: _Loads, runs_per_group: int) -> dict[int, tuple[_Group, ...]]:
     """Return the groups of each batch size that has any, in the order of the request.
 
@@ -268,10 +267,7 @@ def _groups(loads: _Loads, runs_per_group: int) -> dict[int, tuple[_Group, ...]]
     for size in sizes:
         of_size = tuple(loads.group(number, size) for number in chosen[size])
         for group in of_size:
-            _check_pacing(request, group, size)
-            if not loads.is_counted and _pacing(request, group.load) == "remote":
-                allowed = "the number of samples, or pacing local: a remote load needs the number"
-                raise invalid("dataset.source.samples", "0, not known", allowed)
+            _check_pacing(loads, group, size)
         if of_size:
             groups[size] = of_size
     return groups
@@ -282,7 +278,8 @@ def _check_run_count(runs: int) -> None:
         raise invalid("scenarios", f"{runs} runs", f"at most {MAX_RUNS} runs in an evaluation")
 
 
-def _check_pacing(request: Evaluate, group: _Group, size: int) -> None:
+def _check_pacing(loads: _Loads, group: _Group, size: int) -> None:
+    request = loads.request
     if request.pacing == "remote":
         if not group.load.is_open_loop:
             allowed = f"auto or local: {group.choice.name} is a closed loop"
@@ -298,6 +295,9 @@ def _check_pacing(request: Evaluate, group: _Group, size: int) -> None:
     if group.load.last_due_s > request.run_timeout_s:
         allowed = f"{group.load.last_due_s:.1f} or more: the last query is due then"
         raise invalid("run_timeout_s", request.run_timeout_s, allowed)
+    if not loads.is_counted and _pacing(request, group.load) == "remote":
+        allowed = "the number of samples, or pacing local: a remote load needs the number"
+        raise invalid("dataset.source.samples", "0, not known", allowed)
 
 
 def _run_count(levels: Mapping[Variant, Levels], groups: Sequence[_Group]) -> int:
@@ -315,7 +315,7 @@ def _sessions(
 ) -> Iterator[SessionPlan]:
     """Yield the sessions of one agent at one batch size: a process each."""
     for variant, variant_levels in levels.items():
-        prefix = f"{target.prefix}-{variant}" if variant else target.prefix
+        prefix = "-".join(filter(None, (target.prefix, variant)))
         runs = [
             RunPlan(
                 run=token_of(f"{prefix}-{group.name}-{level.name.lower()}"),
@@ -334,12 +334,12 @@ def _sessions(
         if runs:
             yield _session(target, prefix, runs, variant)
     for group in groups:
-        if group.is_cold:
-            for level in levels.get("", ()):
-                for opening in range(group.load.queries):
-                    prefix = f"{target.prefix}-{group.name}{opening}-{level.name.lower()}"
-                    runs = _cold_runs(request, prefix, group, level)
-                    yield _session(target, prefix, runs, "cold")
+        if not group.is_cold:
+            continue
+        for level, opening in product(levels.get("", ()), range(group.load.queries)):
+            prefix = f"{target.prefix}-{group.name}{opening}-{level.name.lower()}"
+            runs = _cold_runs(request, prefix, group, level)
+            yield _session(target, prefix, runs, "cold")
 
 
 def _cold_runs(request: Evaluate, prefix: str, group: _Group, level: Level) -> list[RunPlan]:

@@ -48,9 +48,13 @@ def hardware_mismatches(manifest: HardwareManifest, hardware: Hardware) -> Itera
             and accelerator.memory_bytes >= _number(need.get("memory_bytes"))
         ]
         if len(fitting) < max(1, _number(need.get("count"))):
-            has = ", ".join(own.name for own in hardware.accelerators) or "no accelerator"
             fields = ", ".join(f"{name} {value}" for name, value in need.items())
-            yield f"{of} {has}, wanted accelerator {fields}"
+            yield f"{of} {accelerator_names(hardware)}, wanted accelerator {fields}"
+
+
+def accelerator_names(hardware: Hardware) -> str:
+    """Return the names of a machine's accelerators as a text."""
+    return ", ".join(own.name for own in hardware.accelerators) or "no accelerator"
 
 
 def _number(value: object) -> float:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
 from mlscope.manifests.errors import BadConstraint
-from mlscope.manifests.variants import variants_of
+from mlscope.manifests.variants import frameworks_of, variants_of
 from mlscope.manifests.verifying import OPTION, RANDOM, UNVERIFIED, refused_in
 from schemas.manifest import (
     DatasetManifest,
@@ -61,6 +61,22 @@ def dataset_of(request: Evaluate, model: ModelManifest, catalog: Catalog) -> Dat
     return dataset
 
 
+def wanted_variants(request: Evaluate, model: ModelManifest) -> list[ModelManifest]:
+    """Return a request's model for the framework it names, or for each the model has; at least one.
+
+    Raises RequestRefused where `model` is for other frameworks.
+    """
+    need = request.framework
+    variants = list(variants_of(model))
+    if need is None or not need.name.strip():
+        return variants
+    of_framework = [v for v in variants if is_same(need.name, v.framework.name)]
+    if not of_framework:
+        allowed = ", ".join(framework.name for framework in frameworks_of(model))
+        raise invalid("framework.name", need.name, f"{allowed}, as {model.name} needs")
+    return of_framework
+
+
 def usable(variants: Sequence[ModelManifest]) -> Sequence[ModelManifest]:
     """Return the variants of a model without placeholders. Raises RequestRefused for none.
 
@@ -106,24 +122,16 @@ def sent_notes(request: Evaluate, catalog: Catalog) -> tuple[str, ...]:
             continue
         name = (sent.name.lower(), sent.version)
         namesake = next((own for own in published if (own.name.lower(), own.version) == name), None)
-        if namesake is not None and not _is_part_of(sent, namesake):
+        if namesake is None or sent == namesake:
+            continue
+        variants = variants_of(namesake) if isinstance(namesake, ModelManifest) else ()
+        if not any(sent == variant for variant in variants):
             notes.append(
                 f"{field} {sent.name} {sent.version} came with the request and is not the "
                 f"published one of that name and number: sha256 {digest_of(sent)[:12]}, "
                 f"published {digest_of(namesake)[:12]}; give it a version of its own"
             )
     return tuple(notes)
-
-
-def _is_part_of(
-    sent: ModelManifest | DatasetManifest, published: ModelManifest | DatasetManifest
-) -> bool:
-    """Tell whether a manifest is a published one, or its variant for one framework."""
-    if sent == published:
-        return True
-    return isinstance(published, ModelManifest) and any(
-        sent == variant for variant in variants_of(published)
-    )
 
 
 def described_system(need: SystemNeed, catalog: Catalog) -> SystemNeed:
@@ -213,7 +221,7 @@ def similar_names(name: str, candidates: Iterable[str]) -> list[str]:
 
 
 def _default_dataset(model: ModelManifest, catalog: Catalog) -> DatasetManifest:
-    port = model.inputs[0] if model.inputs else None
+    port = next(iter(model.inputs), None)
     shipped = DEFAULT_DATASETS.get(port.type if port else "", "")
     if any(dataset.name == shipped for dataset in catalog.datasets):
         return _newest_named(shipped, catalog.datasets, "dataset", ())
@@ -229,12 +237,12 @@ def _default_dataset(model: ModelManifest, catalog: Catalog) -> DatasetManifest:
 def _check_samples(dataset: DatasetManifest, model: ModelManifest) -> None:
     if not samples_of(dataset) and dataset.source is None:
         raise invalid("dataset", dataset.name, "a dataset with at least one sample")
-    port = model.inputs[0] if model.inputs else None
-    if dataset.synthetic is None or port is None or port.steps or not port.shape:
-        return
-    model_shape, sample_shape = port.shape[1:], dataset.synthetic.shape
-    if not sample_shape or dataset.synthetic.inputs:
+    synthetic, port = dataset.synthetic, next(iter(model.inputs), None)
+    if synthetic is None or not synthetic.shape or synthetic.inputs:
         return  # the agent makes samples that fit the opened model
+    if port is None or port.steps or not port.shape:
+        return
+    model_shape, sample_shape = port.shape[1:], synthetic.shape
     if len(model_shape) != len(sample_shape) or any(
         size not in (-1, sample_size)
         for size, sample_size in zip(model_shape, sample_shape, strict=True)

@@ -135,20 +135,28 @@ def read(spec: dict[str, Any]) -> None:
         readable, _, _ = select.select([connection.fileno(), 0], [], [], _REPORT_S)
         if 0 in readable and not os.read(0, 64):
             break
-        if connection.fileno() in readable:
-            received = connection.recv(CHUNK_BYTES)
-            now_ns = time.monotonic_ns()
-            if not received:
-                break
-            for frame in parser.feed(received):
-                if frame.kind == "PING":
-                    connection.sendall(PONG)
-                elif frame.kind == "PONG":
-                    _write_message(READY)
-                elif frame.kind == "MSG":
-                    answers.add(frame.subject, frame.body, now_ns)
+        if connection.fileno() in readable and not take_answers(connection, parser, answers):
+            break
         answers.report_if_due(time.monotonic())
     answers.report()
+
+
+def take_answers(connection: socket.socket, parser: Parser, answers: "QueryAnswers") -> bool:
+    """Take what a readable `connection` has, frame by frame; False when the server closed it.
+
+    `parser` keeps the beginning of a frame that is not whole yet; `answers` gets each message.
+    """
+    received = connection.recv(CHUNK_BYTES)
+    now_ns = time.monotonic_ns()
+    for frame in parser.feed(received) if received else ():
+        match frame.kind:
+            case "PING":
+                connection.sendall(PONG)
+            case "PONG":
+                _write_message(READY)
+            case "MSG":
+                answers.add(frame.subject, frame.body, now_ns)
+    return bool(received)
 
 
 class QueryAnswers:
