@@ -20,7 +20,13 @@ from schemas.encoding.errors import SchemaError
 from schemas.request import Refused
 from services.agent.errors import FetchFailed, NameTaken
 
-_USAGE_ERRORS = frozenset({"malformed", "invalid", "unknown"})
+_REFUSAL_CODES = {
+    "malformed": exits.USAGE,
+    "invalid": exits.USAGE,
+    "unknown": exits.USAGE,
+    "unsatisfiable": exits.NO_AGENT,
+}
+"""Exit codes by the kind of a refusal, where they are not FAILED."""
 
 
 class Misused(Exception):
@@ -39,9 +45,7 @@ def explain(error: Exception) -> Failure | None:
     """Return the exit code and message for `error`; None when it is a defect of mlscope."""
     match error:
         case CommandRefused(refused=refused):
-            code = exits.USAGE if refused.error in _USAGE_ERRORS else exits.FAILED
-            if refused.error == "unsatisfiable":
-                code = exits.NO_AGENT
+            code = _REFUSAL_CODES.get(refused.error, exits.FAILED)
             return Failure(code, refusal_text(refused))
         case Denied() | NotPermitted():
             return Failure(exits.AUTH, str(error))
@@ -76,11 +80,9 @@ def refusal_text(refused: Refused) -> str:
         first_reason = f"{refused.agents[0].agent}: {refused.agents[0].reason}"
         message = message.partition(first_reason)[0].rstrip(" :") or message
     lines = [f"{refused.error}: {message}"]
-    if refused.field and refused.field not in refused.message:
-        lines.append(f"  field: {refused.field}")
-    if refused.found and refused.found not in refused.message:
-        lines.append(f"  found: {refused.found}")
-    if refused.allowed and refused.allowed not in refused.message:
-        lines.append(f"  allowed: {refused.allowed}")
+    fields = {"field": refused.field, "found": refused.found, "allowed": refused.allowed}
+    lines += [
+        f"  {name}: {text}" for name, text in fields.items() if text and text not in refused.message
+    ]
     lines += [f"  {agent.agent}: {agent.reason}" for agent in refused.agents]
     return "\n".join(lines)

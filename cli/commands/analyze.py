@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from cli import exits
 from cli.inputs.connection import client_of
 from cli.printing.output import Rows, rows_of, width_of, write_json, write_rows
-from cli.printing.results import print_note, table_names, write_tables
-from mlscope.client import ResultTables
+from cli.printing.results import print_note, table_maps, table_names, write_tables
 from mlscope.client.brief import brief, caveat_lines, parted_caveats
 from mlscope.layout import wrapped
+from schemas.analysis import Table
 
 _OTHER_COLUMNS_WIDTH = 16
 """Terminal columns for the number, the row count and the gaps."""
@@ -25,26 +25,18 @@ async def analyze(arguments: argparse.Namespace) -> int:
     names = table_names(arguments.names)
     async with client_of(arguments) as client:
         results = await client.tables(arguments.evaluation, *names)
+    tables = [results[name].table for name in names or results]
     if arguments.output == "json":
-        tables = [results[name].table for name in names or results]
-        write_json(
-            [
-                table.model_dump(mode="json", exclude={"rows"})
-                | {"rows": Rows.of_table(table).maps()}
-                for table in tables
-            ]
-        )
+        write_json(table_maps(tables))
     elif names:
-        tables = [results[name].table for name in names]
         is_brief = arguments.output == "table"
         write_tables([brief(table) for table in tables] if is_brief else tables, arguments.output)
     else:
-        _print_verdicts(results, arguments)
+        _print_verdicts(tables, arguments)
     return exits.OK
 
 
-def _print_verdicts(results: ResultTables, arguments: argparse.Namespace) -> None:
-    tables = [result.table for result in results.values()]
+def _print_verdicts(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
     shared, own = parted_caveats(tables)
     lines = [
         {

@@ -5,8 +5,9 @@ import argparse
 from cli import exits
 from cli.failures import Misused
 from cli.inputs.connection import client_of
+from cli.inputs.request import prices_of
 from cli.printing.output import Rows, write_json
-from cli.printing.results import write_tables
+from cli.printing.results import table_maps, write_tables
 
 
 async def compare(arguments: argparse.Namespace) -> int:
@@ -38,7 +39,7 @@ async def compare(arguments: argparse.Namespace) -> int:
 async def _compare_figures(arguments: argparse.Namespace) -> int:
     latency_ms = arguments.latency_ms
     terms = {
-        "prices": dict(_price(text) for text in arguments.price),
+        "prices": prices_of(arguments.price),
         "most_latency_ns": None if latency_ms is None else latency_ms * 1e6,
         "most_cost": arguments.cost,
         "least_accuracy": arguments.accuracy,
@@ -54,21 +55,7 @@ async def _compare_figures(arguments: argparse.Namespace) -> int:
         )
     selected = [tables[name] for name in arguments.only or tables]
     if arguments.output == "json":
-        write_json(
-            [
-                table.model_dump(mode="json", exclude={"rows"})
-                | {"rows": Rows.of_table(table).maps()}
-                for table in selected
-            ]
-        )
+        write_json(table_maps(selected))
     else:
         write_tables(selected, arguments.output)
     return exits.OK
-
-
-def _price(text: str) -> tuple[str, float]:
-    agent, _, price = text.partition("=")
-    try:
-        return agent, float(price)
-    except ValueError as error:
-        raise Misused(f"--price {text}: expected AGENT=DOLLARS, e.g. p3=3.06") from error

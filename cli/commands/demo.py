@@ -141,10 +141,11 @@ def _photo_lines(tables: ResultTables) -> list[str]:
     lines = ["", "What the model sees, with its probability"]
     for name in dict.fromkeys(row["name"] for row in first_session):
         lines.append(name)
-        for row in first_session:
-            if row["name"] == name:
-                mark = "*" if row["is_correct"] else " "
-                lines.append(f"  {mark} {row['probability']:7.2%}  {row['label']}")
+        lines += [
+            f"  {'*' if row['is_correct'] else ' '} {row['probability']:7.2%}  {row['label']}"
+            for row in first_session
+            if row["name"] == name
+        ]
     return [*lines, table.verdict]
 
 

@@ -41,13 +41,14 @@ async def export(arguments: argparse.Namespace) -> int:
             repeat = f"repeat it on any cluster: mlscope reproduce {arguments.out}"
             summary = f"{many(len(log.runs), 'run')}; {repeat}"
             _write(arguments.out, file_text(log).encode(), summary)
-        elif arguments.format == "flow":
+            return exits.OK
+        if arguments.format == "flow":
             facts = await client.flow(arguments.evaluation)
             lines = "".join(f"{json.dumps(fact)}\n" for fact in facts)
             _write(arguments.out, lines.encode(), many(len(facts), "fact"))
-        else:
-            trace = await client.trace(arguments.evaluation, arguments.of_run, arguments.limit)
-            _write_trace(arguments.out, trace, arguments.format)
+            return exits.OK
+        trace = await client.trace(arguments.evaluation, arguments.of_run, arguments.limit)
+    _write_trace(arguments.out, trace, arguments.format)
     return exits.OK
 
 

@@ -73,11 +73,12 @@ async def _import(bundle: Bundle, keys: Keys, key: str) -> int:
         requester_bus = await stack.enter_async_context(connect(keys.requester, "requester"))
         agent_bus = await stack.enter_async_context(connect(keys.agent, "agent"))
         client = AsyncClient(bus=requester_bus)
-        for agent in (await client.catalog("agent")).agents:
-            if agent.announcement.agent == bundle.agent and agent.state == "live":
-                raise Misused(
-                    f"an agent called {bundle.agent} is live here; plan with another --agent name"
-                )
+        agents = (await client.catalog("agent")).agents
+        live = {agent.announcement.agent for agent in agents if agent.state == "live"}
+        if bundle.agent in live:
+            raise Misused(
+                f"an agent called {bundle.agent} is live here; plan with another --agent name"
+            )
         playback = Playback(agent_bus, bundle, keys.agent.heartbeat_s, key=key)
         await stack.enter_async_context(playback.present())
         return await _follow(client, request_of(bundle, key), playback)

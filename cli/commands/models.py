@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from cli import exits
@@ -47,32 +48,26 @@ async def fetch(arguments: argparse.Namespace) -> int:
 async def _fetch(model: ModelManifest, settings: Settings, key_name: str) -> None:
     """Fetch a model's files; `key_name` is that of the key for artifacts, '' without a broker."""
     variants = list(variants_of(model))
-    requests = {
-        request.source.address: request
-        for variant in variants
-        for request in model_requests(variant)
-    }
+    asset_requests = chain.from_iterable(map(model_requests, variants))
+    requests = {request.source.address: request for request in asset_requests}
     unverifiable = {
         parse(asset.address).address
         for variant in variants
         for asset in unverifiable_in(variant.model)
     }
+    artifacts = ArtifactAccess(settings, key_name) if key_name else None
     for address, request in requests.items():
-        with TransferLine(sys.stderr, address) as line:
+        with TransferLine(sys.stderr, address) as line, ExitStack() as stack:
 
             def show(
                 _: AssetRequest, done_bytes: int, total_bytes: int | None, line: TransferLine = line
             ) -> None:
                 line.show(done_bytes, total_bytes)
 
-            with ExitStack() as stack:
-                artifacts = ArtifactAccess(settings, key_name) if key_name else None
-                assets = await fetch_assets(
-                    (request,), settings, artifacts=artifacts, on_progress=show
-                )
-                stack.callback(assets.close)
-                (file,) = assets.files.values()
-                print(f"{file.path}  sha256:{file.sha256}")
+            assets = await fetch_assets((request,), settings, artifacts=artifacts, on_progress=show)
+            stack.callback(assets.close)
+            (file,) = assets.files.values()
+            print(f"{file.path}  sha256:{file.sha256}")
         if address in unverifiable:
             print(f"{address}: {_UNVERIFIED}", file=sys.stderr)
     if not requests:

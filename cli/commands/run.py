@@ -8,14 +8,17 @@ import sys
 from cli import exits
 from cli.inputs.connection import client_of
 from cli.inputs.request import request_from
-from cli.printing.output import Rows, write_json, write_rows
 from cli.printing.progress import ProgressLine
-from cli.printing.results import exit_code_of, print_failure, write_result
-from mlscope.client import AsyncClient, AsyncEvaluation
+from cli.printing.results import (
+    exit_code_of,
+    print_failure,
+    print_run_notes,
+    write_accepted,
+    write_result,
+)
 from mlscope.client.errors import ClientError
 from schemas.identity import keyed_evaluation_id
 from schemas.request import Evaluate
-from schemas.status import EvaluationStatus
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,7 +35,7 @@ async def _run(arguments: argparse.Namespace, request: Evaluate) -> int:
         try:
             evaluation = await client.evaluate(request)
             if arguments.detach:
-                _print_accepted(evaluation, arguments.output)
+                write_accepted(evaluation, arguments.output)
                 return exits.OK
             with ProgressLine(sys.stderr, quiet=arguments.quiet) as line:
                 line.note(f"evaluation {evaluation.id}  {evaluation.address}")
@@ -47,31 +50,10 @@ async def _run(arguments: argparse.Namespace, request: Evaluate) -> int:
             except ClientError as error:
                 print(f"not cancelled: {error}", file=sys.stderr)
             raise
-        return await _print_result(arguments, client, status)
-
-
-def _print_accepted(evaluation: AsyncEvaluation, form: str) -> None:
-    accepted = {"evaluation": evaluation.id, "address": evaluation.address}
-    if form == "json":
-        write_json(accepted)
-    elif form == "csv":
-        write_rows(Rows(tuple(accepted), (tuple(accepted.values()),)), form)
-    else:
-        print(evaluation.id)
-        print(f"{evaluation.address}  mlscope watch {evaluation.id}", file=sys.stderr)
-
-
-async def _print_result(
-    arguments: argparse.Namespace, client: AsyncClient, status: EvaluationStatus
-) -> int:
-    """Print the notes of the runs and the result; return the exit code."""
-    for run in status.runs:
-        for note in (run.cause, run.level_note, *run.caveats):
-            if note and note != status.cause:
-                print(f"{run.run} ({run.state}): {note}", file=sys.stderr)
-    if status.state != "analyzed":
-        print_failure(status)
-        return exits.FAILED
-    tables = await client.tables(status.evaluation)
+        print_run_notes(status)
+        if status.state != "analyzed":
+            print_failure(status)
+            return exits.FAILED
+        tables = await client.tables(status.evaluation)
     write_result(status, tables, arguments.output, arguments.table)
     return exit_code_of(status, is_strict=arguments.strict)

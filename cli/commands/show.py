@@ -3,35 +3,19 @@
 import argparse
 import sys
 
-import yaml
-
 from cli import exits
 from cli.failures import Misused
 from cli.inputs.connection import client_of
-from cli.printing.catalog import KINDS, catalog_rows, labels_text, time_text
-from cli.printing.output import Rows, rows_of, write_json, write_rows
+from cli.printing.catalog import KINDS, write_entries
+from cli.printing.evaluation import write_evaluation
 from cli.printing.predictions import write_predictions
-from cli.printing.results import failure_tables, write_tables
+from cli.printing.results import failure_tables
 from mlscope.client import AsyncClient, ClientError, CommandRefused
 from mlscope.client.brief import FAILURES
 from mlscope.manifests.constraints import constraint_of, satisfies
 from mlscope.manifests.errors import BadConstraint
 from schemas.analysis import Table
 from schemas.status import Catalog, EvaluationStatus
-
-_RUN_COLUMNS = (
-    "run",
-    "scenario",
-    "batch_size",
-    "level",
-    "agent",
-    "attempt",
-    "state",
-    "answered",
-    "failed_queries",
-    "spans",
-    "cause",
-)
 
 
 async def show(arguments: argparse.Namespace) -> int:
@@ -47,30 +31,16 @@ async def show(arguments: argparse.Namespace) -> int:
             catalog = await client.catalog()
         else:
             failures = await _failures(client, status)
-            _print_evaluation(status, arguments.output, failures)
+            write_evaluation(status, failures, arguments.output)
             return exits.OK
-    entries = _entries_of(catalog, arguments.name)
+    entries = entries_of(catalog, arguments.name)
     if entries == Catalog():
         raise Misused(f"nothing is called {arguments.name}; `mlscope ls` lists what there is")
-    _print_entries(entries, arguments.output)
+    write_entries(entries, arguments.output)
     return exits.OK
 
 
-def _print_entries(entries: Catalog, form: str) -> None:
-    """Print complete entries of the catalog: as YAML by default, as rows of `ls` in CSV."""
-    kinds = [kind for kind in KINDS if getattr(entries, kind)]
-    maps = [entry.model_dump(mode="json") for kind in kinds for entry in getattr(entries, kind)]
-    if form == "json":
-        write_json(maps)
-    elif form == "table":
-        print(yaml.safe_dump_all(maps, sort_keys=False, allow_unicode=True, width=80), end="")
-    elif len(kinds) == 1:
-        write_rows(catalog_rows(entries, kinds[0]), form)
-    else:
-        raise Misused(f"CSV has one kind, but there are {', '.join(kinds)}; -o json prints all")
-
-
-def _entries_of(catalog: Catalog, name: str) -> Catalog:
+def entries_of(catalog: Catalog, name: str) -> Catalog:
     """Return the entries called `name`, or `NAME:CONSTRAINT` in a version that satisfies it.
 
     Raises Misused for a wrong constraint.
@@ -102,32 +72,3 @@ async def _failures(client: AsyncClient, status: EvaluationStatus) -> list[Table
     except ClientError as error:
         print(f"the reasons of failed queries are unavailable: {error}", file=sys.stderr)
         return []
-
-
-def _print_evaluation(status: EvaluationStatus, form: str, failures: list[Table]) -> None:
-    if form == "json":
-        maps = {table.name: Rows.of_table(table).maps() for table in failures}
-        write_json(status.model_dump(mode="json") | maps)
-        return
-    if form == "table":
-        fields = [
-            ("evaluation", status.evaluation),
-            ("state", status.state),
-            ("model", status.model),
-            ("framework", f"{status.framework} {status.device}".strip()),
-            ("labels", labels_text(status.labels)),
-            ("requested", time_text(status.requested_ns)),
-            ("cause", status.cause),
-            ("tables", " ".join(status.tables)),
-            ("address", status.address),
-        ]
-        fields += [(f"not {refusal.agent}", refusal.reason) for refusal in status.refusals]
-        for name, value in fields:
-            if value:
-                print(f"{name:<12} {value}")
-        print()
-    records = [run.model_dump(mode="json") for run in status.runs]
-    write_rows(rows_of(records, _RUN_COLUMNS), form)
-    if form == "table" and failures:
-        print()
-        write_tables(failures, form)

@@ -151,5 +151,17 @@ def texts_of(option: str, texts: Iterable[str]) -> dict[str, str]:
     return values
 
 
+def prices_of(texts: Iterable[str]) -> dict[str, float]:
+    """Return dollars an hour by agent, of texts `AGENT=DOLLARS`. Raises Misused."""
+    prices: dict[str, float] = {}
+    for text in texts:
+        agent, _, dollars = text.partition("=")
+        try:
+            prices[agent] = float(dollars)
+        except ValueError as error:
+            raise Misused(f"--price {text}: expected AGENT=DOLLARS, e.g. p3=3.06") from error
+    return prices
+
+
 def _split(text: str) -> list[str]:
     return [part for part in text.split(",") if part]

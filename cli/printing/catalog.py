@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from cli.printing.output import Rows, rows_of
+import yaml
+
+from cli.failures import Misused
+from cli.printing.output import Rows, rows_of, write_json, write_rows
 from cli.printing.roofs import roof_records
 from mlscope.manifests.figures import figures_of
 from mlscope.manifests.variants import frameworks_of
@@ -109,6 +112,24 @@ def catalog_rows(catalog: Catalog, kind: str) -> Rows:
     """Return one of `KINDS` of the catalog as rows."""
     columns, record_of = KINDS[kind]
     return rows_of([record_of(entry) for entry in getattr(catalog, kind)], columns)
+
+
+def write_entries(entries: Catalog, form: str) -> None:
+    """Print complete entries of the catalog: as YAML by default, as rows of `ls` in CSV.
+
+    `form` is table, json or csv. Raises Misused for entries of several kinds in CSV.
+    """
+    kinds = [kind for kind in KINDS if getattr(entries, kind)]
+    maps = [entry.model_dump(mode="json") for kind in kinds for entry in getattr(entries, kind)]
+    if form == "json":
+        write_json(maps)
+        return
+    if form == "table":
+        print(yaml.safe_dump_all(maps, sort_keys=False, allow_unicode=True, width=80), end="")
+        return
+    if len(kinds) > 1:
+        raise Misused(f"CSV has one kind, but there are {', '.join(kinds)}; -o json prints all")
+    write_rows(catalog_rows(entries, kinds[0]), form)
 
 
 def agent_record(agent: AgentStatus) -> Record:

@@ -3,10 +3,11 @@
 import re
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from cli import exits
 from cli.printing.output import Rows, width_of, write_json, write_rows
-from mlscope.client import ResultTables
+from mlscope.client import AsyncEvaluation, ResultTables
 from mlscope.client.brief import FAILURES, SUMMARY, brief, caveat_lines, parted_caveats
 from mlscope.layout import wrapped
 from schemas.analysis import Table
@@ -25,7 +26,8 @@ def write_result(status: EvaluationStatus, tables: ResultTables, form: str, name
     """
     if name:
         write_rows(Rows.of_table(tables[name].table), form)
-    elif form == "json":
+        return
+    if form == "json":
         write_json(
             {
                 "evaluation": status.evaluation,
@@ -36,12 +38,20 @@ def write_result(status: EvaluationStatus, tables: ResultTables, form: str, name
                 },
             }
         )
-    else:
-        summary = [tables[name].table for name in SUMMARY if name in tables]
-        summary += failure_tables(tables)
-        write_tables(summary if form == "csv" else [brief(table) for table in summary], form)
-        if form == "table" and (verdict := accuracy_verdict(tables)):
-            print(f"\n{verdict}")
+        return
+    summary = [tables[name].table for name in SUMMARY if name in tables]
+    summary += failure_tables(tables)
+    write_tables(summary if form == "csv" else list(map(brief, summary)), form)
+    if form == "table" and (verdict := accuracy_verdict(tables)):
+        print(f"\n{verdict}")
+
+
+def table_maps(tables: Sequence[Table]) -> list[dict[str, Any]]:
+    """Return tables for JSON, each row as a map by column."""
+    return [
+        table.model_dump(mode="json", exclude={"rows"}) | {"rows": Rows.of_table(table).maps()}
+        for table in tables
+    ]
 
 
 def accuracy_verdict(tables: ResultTables) -> str:
@@ -78,6 +88,29 @@ def write_tables(tables: Sequence[Table], form: str) -> None:
         print_note(f"note: {caveat}")
     if omitted := " ".join(table.name for table in tables[len(printed) :]):
         print_note(f"CSV has one table; print others with `mlscope tables`: {omitted}")
+
+
+def write_accepted(evaluation: AsyncEvaluation, form: str) -> None:
+    """Print the id and the page of an accepted evaluation as `form`: table, json or csv."""
+    accepted = {"evaluation": evaluation.id, "address": evaluation.address}
+    if form == "json":
+        write_json(accepted)
+        return
+    if form == "csv":
+        write_rows(Rows(tuple(accepted), (tuple(accepted.values()),)), form)
+        return
+    print(evaluation.id)
+    print(f"{evaluation.address}  mlscope watch {evaluation.id}", file=sys.stderr)
+
+
+def print_run_notes(status: EvaluationStatus) -> None:
+    """Print on stderr what there is to note on each run, beside the evaluation's own cause."""
+    notes = [
+        (run, note) for run in status.runs for note in (run.cause, run.level_note, *run.caveats)
+    ]
+    for run, note in notes:
+        if note and note != status.cause:
+            print(f"{run.run} ({run.state}): {note}", file=sys.stderr)
 
 
 def print_note(text: str) -> None:

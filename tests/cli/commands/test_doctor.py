@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cli import exits
-from cli.commands import doctor
-from cli.commands.doctor import Finding, all_findings, finding_lines
+from cli import exits, machine_checks
+from cli.commands.doctor import finding_lines
+from cli.machine_checks import Finding, all_findings
 from services.agent.predictors import SHIPPED
 from services.agent.predictors.verified import UNVERIFIED_ON_GPU
 from tests.cli.conftest import CommandLine
@@ -81,8 +81,8 @@ def test_counters_are_there_when_the_processor_shows_them(
     for name in sources:
         (tmp_path / "devices" / name).mkdir(parents=True)
     (tmp_path / "paranoid").write_text(paranoid)
-    monkeypatch.setattr(doctor, "_EVENT_SOURCES", tmp_path / "devices")
-    monkeypatch.setattr(doctor, "_PARANOID", tmp_path / "paranoid")
+    monkeypatch.setattr(machine_checks, "_EVENT_SOURCES", tmp_path / "devices")
+    monkeypatch.setattr(machine_checks, "_PARANOID", tmp_path / "paranoid")
     finding = findings()["hardware counters"]
     assert (finding.state, said in finding.advice) == (state, True)
 
@@ -90,10 +90,10 @@ def test_counters_are_there_when_the_processor_shows_them(
 def test_a_clock_nobody_tells_of_is_not_called_good(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "_GOVERNOR", tmp_path / "none")
+    monkeypatch.setattr(machine_checks, "_GOVERNOR", tmp_path / "none")
     assert findings()["cpu clock"].state == "note"
     (tmp_path / "governor").write_text("powersave\n")
-    monkeypatch.setattr(doctor, "_GOVERNOR", tmp_path / "governor")
+    monkeypatch.setattr(machine_checks, "_GOVERNOR", tmp_path / "governor")
     assert "cpupower" in findings()["cpu clock"].advice
 
 

@@ -1,0 +1,55 @@
+"""One evaluation's state and runs, as `mlscope show EVALUATION` prints them."""
+
+from collections.abc import Sequence
+
+from cli.printing.catalog import labels_text, time_text
+from cli.printing.output import Rows, rows_of, write_json, write_rows
+from cli.printing.results import write_tables
+from schemas.analysis import Table
+from schemas.status import EvaluationStatus
+
+_RUN_COLUMNS = (
+    "run",
+    "scenario",
+    "batch_size",
+    "level",
+    "agent",
+    "attempt",
+    "state",
+    "answered",
+    "failed_queries",
+    "spans",
+    "cause",
+)
+
+
+def write_evaluation(status: EvaluationStatus, failures: Sequence[Table], form: str) -> None:
+    """Print an evaluation's state as `form`: table, json or csv; CSV has its runs alone.
+
+    `failures`: the tables with the reasons of its failed queries.
+    """
+    records = [run.model_dump(mode="json") for run in status.runs]
+    if form == "json":
+        maps = {table.name: Rows.of_table(table).maps() for table in failures}
+        write_json(status.model_dump(mode="json") | maps)
+        return
+    if form == "csv":
+        write_rows(rows_of(records, _RUN_COLUMNS), form)
+        return
+    fields = [
+        ("evaluation", status.evaluation),
+        ("state", status.state),
+        ("model", status.model),
+        ("framework", f"{status.framework} {status.device}".strip()),
+        ("labels", labels_text(status.labels)),
+        ("requested", time_text(status.requested_ns)),
+        ("cause", status.cause),
+        ("tables", " ".join(status.tables)),
+        ("address", status.address),
+    ]
+    fields += [(f"not {refusal.agent}", refusal.reason) for refusal in status.refusals]
+    print(*(f"{name:<12} {value}" for name, value in fields if value), "", sep="\n")
+    write_rows(rows_of(records, _RUN_COLUMNS), form)
+    if failures:
+        print()
+        write_tables(failures, form)
