@@ -4,7 +4,7 @@ import threading
 
 from mlscope.load.scenarios import COLD
 from mlscope.tracing.batches import ABSENT, ANSWERED
-from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT, SpanBuffer
+from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
 from mlscope.tracing.texts import json_text
 from mlscope.tracing.weights import weights_name
 from schemas.batch import SpanKind
@@ -53,14 +53,10 @@ def _record_spans(run: Measurement, first: FirstRun) -> None:
             spans.append((span, parent, int(level), spans.name_id(name), *timing))
     if run.level < Level.FRAMEWORK:
         return
-    _record_weight_moves(spans, opening, first)
     for span, layer in enumerate(first.layers, start=predict + 1):
         timing = (layer.start_ns, layer.duration_ns, layer.thread, 0, 0, layer.attributes)
         spans.append((span, predict, int(Level.FRAMEWORK), spans.name_id(layer.name), *timing))
-
-
-def _record_weight_moves(spans: SpanBuffer, opening: int, first: FirstRun) -> None:
-    """Record the time and the bytes of each move of weights, below the span of the opening."""
+    # Each move of weights has two spans below that of the opening: its time, and its bytes.
     first_id = spans.reserve(2 * len(first.weights))
     for index, move in enumerate(first.weights):
         name = spans.name_id(weights_name(move.action, move.module))

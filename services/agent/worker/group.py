@@ -87,16 +87,17 @@ class Group:
                 yield failed_before_start(self._order, plan.run, cause)
                 continue
             run.caveats += self._session.notes
-            if is_cold(run):
-                self._perform_block(run, record_opening, 0)
-                yield self._end(run)
-            elif plan.pacing == "remote":
-                self._perform_block(run, self._run_remote_load, 0)
-                yield self._end(run)
-            else:
+            if not is_cold(run) and plan.pacing != "remote":
                 local_runs.append(run)
-        with _frozen_garbage():
+                continue
+            work = record_opening if is_cold(run) else self._run_remote_load
+            self._perform_block(run, work, 0)
+            yield self._end(run)
+        _freeze_garbage()
+        try:
             yield from self._interleave(local_runs)
+        finally:
+            gc.unfreeze()
 
     def _interleave(self, runs: Sequence[Measurement]) -> Iterator[Outcome]:
         """Do a block of each run in turn until the stop rule holds for all of them.
@@ -293,20 +294,11 @@ def _capture_error(error: Exception) -> Exception:
     return error if isinstance(error, AgentError | OSError | MemoryError) else PredictFailed(text)
 
 
-@contextlib.contextmanager
-def _frozen_garbage() -> Iterator[None]:
+def _freeze_garbage() -> None:
     """Exclude existing objects, those of frameworks and models, from the blocks' collections.
 
     Otherwise a million objects of imports cost each block 0.15 s.
     """
-    _freeze_garbage()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
-def _freeze_garbage() -> None:
     gc.collect()
     gc.freeze()
 

@@ -111,7 +111,11 @@ class Measurement:
         level, level_note = traceable_level(plan.level, session, collectors)
         origin = started_origin()
         if plan.scenario == COLD and context.opened.first is not None:
-            origin = _moved_back(origin, context.opened.first.began_ns)
+            # Its time begins when the session began to open.
+            began_ns = context.opened.first.began_ns
+            epoch_ns = origin.epoch_start_ns - (origin.monotonic_ns - began_ns)
+            changes = {"monotonic_ns": began_ns, "epoch_start_ns": epoch_ns}
+            origin = origin.model_copy(update=changes)
         attempt = Attempt(
             order.evaluation, plan.run, order.attempt, order.agent, origin.monotonic_ns
         )
@@ -280,28 +284,24 @@ def traceable_level(
     traced = predicted_levels(session) | collectors.levels
     deepest = max(level for level in traced if level <= requested)
     opened = session.predictor.opened
-    framework_reason = f" ({opened.level_reason})" if opened.level_reason else ""
+    framework_reason = _in_brackets(opened.level_reason)
     if deepest < requested:
         reasons = missing_levels(requested, traced, collectors).values()
         text = "; ".join(filter(None, reasons)) if collectors.missing else ""
         return deepest, (
             f"{opened.framework} on this agent can be traced down to level {deepest.name.lower()};"
             f" {requested.name.lower()} was requested"
-            f"{framework_reason}{f' ({text})' if text else ''}"
+            f"{framework_reason}{_in_brackets(text)}"
         )
     notes = []
     for level, reason in missing_levels(deepest, traced, collectors).items():
-        suffix = f" ({reason})" if reason else ""
-        suffix = framework_reason if level == Level.FRAMEWORK else suffix
+        suffix = framework_reason if level == Level.FRAMEWORK else _in_brackets(reason)
         notes.append(f"{opened.framework} on this agent has no level {level.name.lower()}{suffix}")
     return deepest, "; ".join(notes)
 
 
-def _moved_back(origin: ClockOrigin, began_ns: int) -> ClockOrigin:
-    """Return an origin moved back to when the session began to open (CLOCK_MONOTONIC ns)."""
-    moved_ns = origin.monotonic_ns - began_ns
-    changes = {"monotonic_ns": began_ns, "epoch_start_ns": origin.epoch_start_ns - moved_ns}
-    return origin.model_copy(update=changes)
+def _in_brackets(reason: str) -> str:
+    return f" ({reason})" if reason else ""
 
 
 def _p99(values: Sequence[int]) -> float:

@@ -122,8 +122,13 @@ class OpenCollectors:
             # Another attempt attaches the same opening.
             self._collected, self.dropped = last_collected, 0
             origin_ns = recorder.attempt.origin_ns
+
+            def ended_later(span: CollectedSpan) -> bool:
+                return span.start_ns + span.duration_ns >= origin_ns
+
             last_collected = [
-                (collector, _since(collected, origin_ns)) for collector, collected in last_collected
+                (collector, replace(collected, spans=selected(collected.spans, ended_later)))
+                for collector, collected in last_collected
             ]
         for collector, collected in last_collected:
             self.dropped += collected.dropped
@@ -154,10 +159,11 @@ class OpenCollectors:
             _log.warning("collector %s failed: %s", collector.name, error)
             reason = error.reason if isinstance(error, CollectorError) else str(error)
             self._note(f"collector {collector.name} failed: {reason or type(error).__name__}")
-            if collector in self._collectors:
-                self._collectors.remove(collector)
-                with contextlib.suppress(Exception):
-                    collector.close()
+            if collector not in self._collectors:
+                return None
+            self._collectors.remove(collector)
+            with contextlib.suppress(Exception):
+                collector.close()
             return None
 
     def _note(self, note: str) -> None:
@@ -166,12 +172,6 @@ class OpenCollectors:
 
 
 _STARTING_DEVICE = frozenset({"cupti", "kineto"})
-
-
-def _since(collected: Collected, origin_ns: int) -> Collected:
-    """Return what was collected without the spans that ended before an origin."""
-    spans = selected(collected.spans, lambda span: span.start_ns + span.duration_ns >= origin_ns)
-    return replace(collected, spans=spans)
 
 
 def open_collectors(context: CollectorContext) -> OpenCollectors:
@@ -227,11 +227,11 @@ def _open_collector(name: str, options: Mapping[str, Any], context: CollectorCon
     scratch = reopening.scratch if reopening is not None else Path()
     try:
         source = collector_named(name)
-        known_options = getattr(source, "OPTIONS", None)
-        for option in options:
-            if known_options is not None and option not in known_options:
-                allowed = ", ".join(known_options) or "none"
-                raise CollectorUnavailable(name, f"unknown option {option!r}; allowed: {allowed}")
+        known_options = getattr(source, "OPTIONS", options)
+        unknown = [option for option in options if option not in known_options]
+        if unknown:
+            allowed = ", ".join(known_options) or "none"
+            raise CollectorUnavailable(name, f"unknown option {unknown[0]!r}; allowed: {allowed}")
         return source.open_collector(
             CollectorRequest(context.opened, context.deepest, options, scratch, reopening)
         )

@@ -8,24 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mlscope.manifests.figures import figures_of
 from mlscope.tracing.batches import Attempt
 from schemas.level import Level
-from schemas.manifest import DatasetManifest
 from schemas.plan import Subject
 from schemas.run import Conditions
-from services.agent.errors import DatasetUnusable, MemoryExhausted, PredictFailed
+from services.agent.errors import MemoryExhausted, PredictFailed
 from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
 from services.agent.link.fetched_file import NO_FILES, FetchedFile
 from services.agent.machine.hardware import accelerator_names, package_version, processor_name
 from services.agent.machine.noise import resident_bytes
 from services.agent.predictors import (
-    Opened,
     OpenRequest,
     Predictor,
-    TensorPlace,
     predictor_named,
 )
 from services.agent.predictors.options import usable_cores
@@ -36,10 +31,11 @@ from services.agent.worker.files.samples import first_readable
 from services.agent.worker.files.weights import with_weights_chosen
 from services.agent.worker.inline.inline import InlineCode, check_code, open_inline
 from services.agent.worker.open_collectors import CollectorContext, OpenCollectors, open_collectors
+from services.agent.worker.queries.fitting import require_fitting, require_shapes
 from services.agent.worker.queries.inputs import inputs_of
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.outputs import check_outputs
-from services.agent.worker.queries.pipeline import Pipeline, pipeline_of, steps_in, steps_of
+from services.agent.worker.queries.pipeline import pipeline_of, steps_in, steps_of
 from services.agent.worker.queries.query import Query, Slot
 from services.agent.worker.queries.stages import Stages
 from services.agent.worker.queries.streaming import SLOTS, workers_for
@@ -198,11 +194,13 @@ def _open(
         )
         check_outputs(model, opened.outputs, pipeline)
         if dataset.synthetic is not None:
-            _require_described(dataset, pipeline)
+            require_shapes(dataset, pipeline)
             samples = load_samples(dataset, folder, inputs.supplied)
-        _require_fitting(dataset, first_readable(dataset.name, samples), inputs.supplied, pipeline)
+        require_fitting(dataset, first_readable(dataset.name, samples), inputs.supplied, pipeline)
         slots = [inputs.slot() for _ in range(SLOTS)]
-        workers = _prepare_threads(pipeline, opened, batch_size)
+        predicting = opened.threads if opened.device == "cpu" else 1
+        steps = steps_in(pipeline.before)
+        workers = workers_for(steps, batch_size, usable_cores(), predicting)
         supply = Supply(pipeline, samples, batch_size, truths=truths_of(samples), workers=workers)
         warm_up(supply, predictor, slots, subject.warmup)
         undo.pop_all()
@@ -218,11 +216,6 @@ def _open(
         inline=inline,
         opening_collectors=collectors,
     )
-
-
-def _prepare_threads(pipeline: Pipeline, opened: Opened, batch_size: int) -> int:
-    predicting = opened.threads if opened.device == "cpu" else 1
-    return workers_for(steps_in(pipeline.before), batch_size, usable_cores(), predicting)
 
 
 def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries: int) -> None:
@@ -268,46 +261,6 @@ def _open_request(
         remote_hosts=environment.allowances.remote_hosts,
         traces_first=environment.traces_first,
     )
-
-
-def _require_described(dataset: DatasetManifest, pipeline: Pipeline) -> None:
-    """Require shapes of synthetic samples that steps turn into the model's tensors.
-
-    Raises DatasetUnusable.
-    """
-    synthetic = dataset.synthetic
-    for port in pipeline.before:
-        has_steps = port.steps or pipeline.code_before
-        if synthetic is None or not has_steps:
-            continue
-        if not synthetic.inputs.get(port.name, synthetic).shape:
-            reason = f"declares no shape, and the model has steps for input {port.name}"
-            raise DatasetUnusable(dataset.name, reason)
-
-
-def _require_fitting(
-    dataset: DatasetManifest, sample: Any, inputs: Sequence[TensorPlace], pipeline: Pipeline
-) -> None:
-    """Require a first sample that the model's inputs accept. Raises DatasetUnusable."""
-    if pipeline.code_before:
-        return  # only the code knows what it accepts
-    for port, tensor in zip(pipeline.before, inputs, strict=True):
-        if isinstance(sample, dict) and port.name not in sample:
-            names = ", ".join(sample)
-            raise DatasetUnusable(dataset.name, f"holds {names}, but not input {port.name}")
-        value = sample[port.name] if isinstance(sample, dict) else sample
-        if not isinstance(value, np.ndarray):
-            if not port.steps:
-                reason = "holds files, but the model has no step for them"
-                raise DatasetUnusable(dataset.name, reason)
-        elif port.steps:
-            if port.steps[0].name == "decode":
-                raise DatasetUnusable(dataset.name, "holds tensors, but the model decodes files")
-        elif value.shape != tensor.shape or value.dtype != tensor.element_type:
-            actual = f"{value.dtype}{list(value.shape)}"
-            expected = f"{tensor.element_type}{list(tensor.shape)}"
-            reason = f"holds {actual}, the model takes {expected}"
-            raise DatasetUnusable(dataset.name, reason)
 
 
 _NO_ATTEMPT = Attempt("none", "none", 0, "none")

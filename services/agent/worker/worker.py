@@ -29,6 +29,7 @@ from services.agent.link.messages import (
     QueryAnswered,
     RunEnded,
     StopRun,
+    ToWorker,
 )
 from services.agent.link.ring import IDLE, OPENING, RUNNING, Handover
 from services.agent.worker.control import Control
@@ -86,25 +87,29 @@ class Worker:
         status = 0
         try:
             while (message := self._channel.receive()) is not None:
-                match message:
-                    case PerformOrder():
-                        self._orders.put(message)
-                    case CloseSession():
-                        self._orders.put(None)
-                    case StopRun():
-                        self._control.stop(message.key, message.reason)
-                    case FinishLoad():
-                        self._control.finish(message.key)
-                    case IssueQuery():
-                        if refusal := self._control.offer(message):
-                            run, query = message.key.run, message.query
-                            answer = QueryAnswered(run, query, status=1, error=refusal)
-                            self._channel.send(answer)
+                self._handle(message)
         except MalformedMessage:
             traceback.print_exc()
             status = 1
         finally:
             os._exit(status)
+
+    def _handle(self, message: ToWorker) -> None:
+        """Pass a message on to the thread that works; answer a query that is refused."""
+        match message:
+            case PerformOrder():
+                self._orders.put(message)
+            case CloseSession():
+                self._orders.put(None)
+            case StopRun():
+                self._control.stop(message.key, message.reason)
+            case FinishLoad():
+                self._control.finish(message.key)
+            case IssueQuery():
+                refusal = self._control.offer(message)
+                if refusal:
+                    run, query = message.key.run, message.query
+                    self._channel.send(QueryAnswered(run, query, status=1, error=refusal))
 
     def _beat(self) -> None:
         """Record a heartbeat from time to time."""

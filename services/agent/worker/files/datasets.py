@@ -75,12 +75,13 @@ def synthetic_samples(name: str, synthetic: Synthetic) -> Tensors:
 
 
 def _synthetic_for(name: str, synthetic: Synthetic, inputs: Sequence[TensorPlace]) -> Sequence[Any]:
-    unknown = set(synthetic.inputs) - {place.name for place in inputs}
-    if unknown and inputs:
-        names = ", ".join(place.name for place in inputs)
-        raise DatasetUnusable(name, f"has input {min(unknown)}; the model's are {names}")
-    if not inputs or (len(inputs) == 1 and synthetic.shape and not synthetic.inputs):
+    if not inputs:
         return synthetic_samples(name, synthetic)  # type: ignore[return-value]
+    names = [place.name for place in inputs]
+    unknown = set(synthetic.inputs).difference(names)
+    if unknown:
+        reason = f"has input {min(unknown)}; the model's are {', '.join(names)}"
+        raise DatasetUnusable(name, reason)
     arrays = {}
     for number, place in enumerate(inputs):
         declared = _for_input(synthetic.inputs.get(place.name, synthetic), place)
@@ -115,8 +116,14 @@ def _for_input(declared: SyntheticTensor, place: TensorPlace) -> SyntheticTensor
 def _tensors(
     name: str, declared: SyntheticTensor, samples: int, random: np.random.Generator
 ) -> Tensors:
-    shape = (samples, *declared.shape)
-    kind = _element_type(name, declared.element_type)
+    """Return as many random tensors as there are `samples`. Raises DatasetUnusable."""
+    shape, element_type = (samples, *declared.shape), declared.element_type
+    try:
+        kind = np.dtype(element_type)
+    except TypeError as error:
+        raise DatasetUnusable(name, f"unknown element type {element_type!r}") from error
+    if kind.kind not in "fiub":
+        raise DatasetUnusable(name, f"element type {element_type!r} is not a number")
     if math.prod(shape) * kind.itemsize > _MOST_BYTES:
         raise DatasetUnusable(name, f"{shape} of {kind} is more than {_MOST_BYTES} bytes")
     try:
@@ -151,13 +158,3 @@ def _draw(
         return values + np.float32(low)
     values = random.standard_normal(shape, np.float32)
     return values * np.float32(64.0) if is_integer else values
-
-
-def _element_type(name: str, text: str) -> np.dtype[Any]:
-    try:
-        kind = np.dtype(text)
-    except TypeError as error:
-        raise DatasetUnusable(name, f"unknown element type {text!r}") from error
-    if kind.kind not in "fiub":
-        raise DatasetUnusable(name, f"element type {text!r} is not a number")
-    return kind

@@ -47,8 +47,12 @@ class CachedSamples(LazySequence[Any]):
         most_bytes: int = CACHED_BYTES,
     ) -> None:
         """Read the first of `count` samples with `read`, up to `most_bytes`."""
-        super().__init__(count, self._get)
-        self._read, self.truths = read, truths
+
+        def sample_at(index: int) -> Any:
+            return self._cache[index] if index in self._cache else read(index)
+
+        super().__init__(count, sample_at)
+        self.truths = truths
         self._cache: dict[int, Any] = {}
         free_bytes = most_bytes
         for index in range(min(count, _MOST_CACHED)):
@@ -73,9 +77,6 @@ class CachedSamples(LazySequence[Any]):
     def cached(self) -> int:
         """How many samples are cached in memory."""
         return len(self._cache)
-
-    def _get(self, index: int) -> Any:
-        return self._cache[index] if index in self._cache else self._read(index)
 
 
 def size_of(sample: Any) -> int:
@@ -106,10 +107,11 @@ def listed_samples(dataset: DatasetManifest, folder: AssetFolder) -> CachedSampl
     for sample in dataset.samples:
         for path, sha256 in _checksums_of(sample).items():
             note_checked_sha256(_locate(path, folder), path, sha256, folder.checksums)
-        if sample.content:
-            sha256 = hashlib.sha256(_content(dataset.name, sample)).hexdigest()
-            if sample.sha256 and sha256 != sample.sha256.removeprefix("sha256:"):
-                raise WrongChecksum("content", sample.sha256, sha256)
+        if not sample.content:
+            continue
+        sha256 = hashlib.sha256(_content(dataset.name, sample)).hexdigest()
+        if sample.sha256 and sha256 != sample.sha256.removeprefix("sha256:"):
+            raise WrongChecksum("content", sample.sha256, sha256)
 
     def read(index: int) -> Any:
         sample = dataset.samples[index]
@@ -166,8 +168,10 @@ def _locate_source(source: Source, folder: AssetFolder) -> Path:
             note_checked_sha256(root, parsed.path, source.checksum, folder.checksums)
     else:
         root = folder.fetched_file(parsed.address).path
-    path = (root / source.path).resolve() if source.path else root
-    if not path.is_relative_to(root.resolve()) and source.path:
+    if not source.path:
+        return root
+    path = (root / source.path).resolve()
+    if not path.is_relative_to(root.resolve()):
         raise PathOutsideManifests(source.path)
     return path
 

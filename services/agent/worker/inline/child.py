@@ -27,6 +27,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib.machinery import BuiltinImporter
+from itertools import chain
 from typing import Any
 
 from mlscope.tracing.application import USER_SPANS
@@ -117,7 +118,7 @@ class InlineFunctions:
             if name[1:-1] in self._lines:
                 file, line = name, trace.tb_lineno
             trace = trace.tb_next
-        message = error.msg if isinstance(error, SyntaxError) else _message_of(error)
+        message = _message_of(error)
         lines = self._lines.get(file[1:-1], [])
         shown = lines[line - 1].strip()[:_MOST_LINE_CHARACTERS] if 0 < line <= len(lines) else ""
         reason = f"{type(error).__name__}{message and ': '}{message}"[:_MOST_REASON_CHARACTERS]
@@ -127,7 +128,7 @@ class InlineFunctions:
 def _message_of(error: BaseException) -> str:
     """Return an error's text, with a hint where a limit of inline code is the cause."""
     try:
-        message = str(error)
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:  # noqa: BLE001  # the code's own class may do anything
         message = ""
     hint = _HINTS.get(error.errno or 0, "") if isinstance(error, OSError) else ""
@@ -138,21 +139,22 @@ def _message_of(error: BaseException) -> str:
 
 def imports_in(codes: Mapping[str, str]) -> Iterator[str]:
     """Yield the modules that codes import by name. Raises SyntaxError."""
-    for name, text in codes.items():
-        for node in ast.walk(ast.parse(text, f"<{name}>")):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                yield node.module
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    trees = (ast.parse(text, f"<{name}>") for name, text in codes.items())
+    for node in chain.from_iterable(map(ast.walk, trees)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def import_modules(names: Sequence[str]) -> None:
     """Import modules, except programs; the code's own statement reports those that can't be."""
     for name in names:
-        if "__main__" not in name.split("."):
-            with contextlib.suppress(Exception):
-                importlib.import_module(name)
+        if "__main__" in name.split("."):
+            continue
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
     pillow_image = sys.modules.get("PIL.Image")
     if pillow_image is not None:
         pillow_image.init()  # otherwise formats are imported when the first image is opened
@@ -167,7 +169,11 @@ def restrict(memory_bytes: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if os.geteuid() == 0:
         libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0)
-        _become_nobody()
+        os.setgroups([])
+        try:
+            _become_user(_FIRST_UID + os.getpid())
+        except OSError:
+            _become_user(_NOBODY)
         libc.prctl(_PR_SET_KEEPCAPS, 0, 0, 0, 0)
     _keep_capabilities(_CAP_READ)
     # After the change of user, which resets it.
@@ -216,18 +222,9 @@ def _limit(kind: int, limit: int) -> None:
     resource.setrlimit(kind, (limit, limit))
 
 
-def _become_nobody() -> None:
-    own = _FIRST_UID + os.getpid()
-    os.setgroups([])
-    for uid in (own, _NOBODY):
-        try:
-            os.setresgid(uid, uid, uid)
-            os.setresuid(uid, uid, uid)
-        except OSError:
-            if uid == _NOBODY:
-                raise
-        else:
-            return
+def _become_user(uid: int) -> None:
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
 
 
 def _mapped_bytes() -> int:

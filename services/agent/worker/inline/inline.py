@@ -221,14 +221,12 @@ def _check_json(value: Any, path: str, depth: int) -> None:
     """Raise ValueError that names the path of a value that is not JSON, and its type."""
     if depth > _MOST_DEPTH:
         raise ValueError(f"returns a feature deeper than {_MOST_DEPTH} levels at {path:.80}")
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise ValueError(f"returns a feature whose key is {key!r:.80}, which is no text")
-            _check_json(item, f"{path}.{key}", depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            _check_json(item, path, depth + 1)
-    elif value is not None and not isinstance(value, str | int | float):
+    if not isinstance(value, dict | list | str | int | float | None):
         name = type(value).__name__
         raise ValueError(f"returns {name} at {path:.80}, JSON has numbers, texts, lists and maps")
+    for item in value if isinstance(value, list) else ():
+        _check_json(item, path, depth + 1)
+    for key, item in value.items() if isinstance(value, dict) else ():
+        if not isinstance(key, str):
+            raise ValueError(f"returns a feature whose key is {key!r:.80}, which is no text")
+        _check_json(item, f"{path}.{key}", depth + 1)

@@ -172,13 +172,14 @@ class InlineProcess:
             child.process.send_signal(signal.SIGUSR1)
         text, until_s = b"", time.monotonic() + _TRACE_S
         while len(text) < _MOST_TRACE_BYTES and time.monotonic() < until_s:
+            piece = None
             with contextlib.suppress(BlockingIOError):
                 piece = os.read(child.trace_fd, _MOST_TRACE_BYTES)
+            if piece:
                 text += piece
-                if not piece:
-                    break
                 continue
-            if pattern.search(text.decode(errors="replace")) or child.process.poll() is not None:
+            is_closed = piece is not None or child.process.poll() is not None
+            if is_closed or pattern.search(text.decode(errors="replace")):
                 break
             time.sleep(0.01)
         match = pattern.search(text.decode(errors="replace"))

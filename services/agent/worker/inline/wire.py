@@ -14,7 +14,6 @@ from typing import Any
 
 import msgpack
 import numpy as np
-import numpy.typing as npt
 
 _LENGTHS = struct.Struct("<QQ")
 _ARRAY = 1
@@ -134,15 +133,12 @@ class _Arrays:
             return array.tolist()
         kind = array.dtype.newbyteorder("<")
         shape = ",".join(map(str, array.shape))
-        offset = self._append(np.ascontiguousarray(array, kind).reshape(-1).view(np.uint8))
-        return msgpack.ExtType(_ARRAY, f"{kind.str}\0{shape}\0{offset}".encode())
-
-    def _append(self, body: npt.NDArray[np.uint8]) -> int:
+        body = np.ascontiguousarray(array, kind).reshape(-1).view(np.uint8)
         gap = -self.size % _ALIGNED
         offset = self.size + gap
         self.parts += [bytes(gap), body.data] if gap else [body.data]
         self.size = offset + body.nbytes
-        return offset
+        return msgpack.ExtType(_ARRAY, f"{kind.str}\0{shape}\0{offset}".encode())
 
 
 def _array(code: int, data: bytes, room: bytearray) -> Any:

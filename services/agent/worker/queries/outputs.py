@@ -51,7 +51,8 @@ def check_described(model: str, kind: str, place: TensorPlace, port: Port) -> No
     if actual and declared and is_other:
         reason = f"{kind} {place.name} has shape {list(actual)}, its manifest says {list(declared)}"
         raise OpenFailed(model, reason)
-    is_open = not port.says_element_type or (kind == "output" and port.element_type == "float32")
+    is_default = (kind, port.element_type) == ("output", "float32")
+    is_open = is_default or not port.says_element_type
     if port.element_type != place.element_type and not is_open:
         reason = f"{kind} {place.name} is {place.element_type}, its manifest says"
         raise OpenFailed(model, f"{reason} {port.element_type}")

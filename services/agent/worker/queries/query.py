@@ -18,6 +18,7 @@ from services.agent.predictors import Tensors
 Tensor = npt.NDArray[np.generic]
 
 _KINDS = MappingProxyType({"b": 0, "i": 1, "u": 1, "f": 2, "c": 3})
+"""Kinds of numbers: those of a higher rank lose their fraction or imaginary part in a lower one."""
 _MOST_REASON_CHARACTERS = 2000
 _MOST_ERROR_CHARACTERS = 8000
 """Of all reasons of a query together: 32 samples may each have a sentence."""
@@ -52,17 +53,13 @@ def put_sample(array: Tensor, position: int, value: Any) -> None:
     value = np.asarray(value)
     if value.shape != array.shape[1:]:
         raise ValueError(f"a sample has shape {value.shape}, the model takes {array.shape[1:]}")
-    if value.dtype != array.dtype and _loses(value.dtype, array.dtype):
+    kind, array_kind = value.dtype.kind, array.dtype.kind
+    if value.dtype != array.dtype and _KINDS.get(kind, 0) > _KINDS.get(array_kind, 3):
         raise ValueError(
             f"a sample is {value.dtype}, the model takes {array.dtype}: "
             "cast it, by a step `cast` or in its code"
         )
     array[position] = value
-
-
-def _loses(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
-    """Return whether numbers would lose their fraction or imaginary part: c > f > i, u > b."""
-    return _KINDS.get(source.kind, 0) > _KINDS.get(target.kind, 3)
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from mlscope.accuracy import (
     require_pixels,
     ssim,
 )
-from mlscope.datasets.truth import Objects, Truth
+from mlscope.datasets.truth import Truth
 from mlscope.image_geometry import Frame, frame_of, framing_of, map_to_image
 from schemas.manifest import Step
 from services.agent.steps.parameters import require_pillow
@@ -48,8 +48,16 @@ def truth_fields(truth: Truth, answer: bytes) -> dict[str, Any]:
     if truth.values is not None:
         fields["values"] = truth.values.ravel()[:16].tolist()
     if truth.objects is not None:
-        with_masks = b'"instancesegment"' in answer or b'"boundingbox"' not in answer
-        fields["objects"] = _objects(truth.objects, with_masks=with_masks)
+        objects = truth.objects
+        fields["objects"] = {
+            "boxes": np.round(objects.boxes, 3).tolist(),
+            "classes": objects.classes.tolist(),
+            "crowd": objects.crowd.astype(int).tolist(),
+            "areas": np.round(objects.areas, 3).tolist(),
+            "size": [objects.height, objects.width],
+        }
+        if b'"instancesegment"' in answer or b'"boundingbox"' not in answer:
+            fields["objects"]["segmentations"] = list(objects.segmentations)
     return fields
 
 
@@ -99,31 +107,17 @@ def image_scores(
 
     `features` are the answer, `truth` its ground truth, `placement` how a map lies on its image.
     """
-    if truth.picture is None:
+    picture_features = [f for f in features if f.get("type") in ("semanticsegment", "image")]
+    if truth.picture is None or not picture_features:
         return {}
-    for feature in features:
-        try:
-            if feature.get("type") == "semanticsegment":
-                return {"pixels": _pixels(feature, _map_of(truth.picture), placement)}
-            if feature.get("type") == "image":
-                body = base64.b64decode(feature["data"])
-                return {"picture": _similarity(_image_of(body), _image_of(truth.picture))}
-        except (AccuracyError, LookupError, TypeError, ValueError, OSError) as error:
-            return {"error": str(error) or type(error).__name__}
-    return {}
-
-
-def _objects(objects: Objects, *, with_masks: bool) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "boxes": np.round(objects.boxes, 3).tolist(),
-        "classes": objects.classes.tolist(),
-        "crowd": objects.crowd.astype(int).tolist(),
-        "areas": np.round(objects.areas, 3).tolist(),
-        "size": [objects.height, objects.width],
-    }
-    if with_masks:
-        fields["segmentations"] = list(objects.segmentations)
-    return fields
+    feature = picture_features[0]
+    try:
+        if feature["type"] == "semanticsegment":
+            return {"pixels": _pixels(feature, _map_of(truth.picture), placement)}
+        body = base64.b64decode(feature["data"])
+        return {"picture": _similarity(_image_of(body), _image_of(truth.picture))}
+    except (AccuracyError, LookupError, TypeError, ValueError, OSError) as error:
+        return {"error": str(error) or type(error).__name__}
 
 
 def _pixels(
