@@ -78,8 +78,8 @@ def host_counters(folder: Path) -> Iterator[Counter]:
         try:
             name = (zone / "name").read_text().strip()
             series = {"package": PACKAGE, "dram": DRAM}.get(name.partition("-")[0])
-            wraps_j = float((zone / "max_energy_range_uj").read_text()) * 1e-6
-            float((zone / "energy_uj").read_text())
+            wraps_j = _joules(zone / "max_energy_range_uj")
+            _joules(zone / "energy_uj")
         except (OSError, ValueError):
             continue
         number = zone.name.split(":")[1]
@@ -134,4 +134,5 @@ def _sample(counter: Counter, at_ns: int, joules: float) -> CollectedSpan:
 
 
 def _joules(path: Path) -> float:
+    """Return what a file says in uJ. Raises OSError, ValueError."""
     return float(path.read_text()) * 1e-6

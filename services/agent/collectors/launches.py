@@ -32,12 +32,13 @@ def captured(calls: Iterable[Call]) -> set[int]:
         if _BEGIN_CAPTURE.match(name):
             correlations.clear()
             capturing.add(thread)
-        elif _END_CAPTURE.match(name):
-            in_captures.update(correlations)
-            correlations.clear()
-            capturing.discard(thread)
-        else:
+            continue
+        if not _END_CAPTURE.match(name):
             correlations.append(correlation)
+            continue
+        in_captures.update(correlations)
+        correlations.clear()
+        capturing.discard(thread)
     return in_captures.union(*(since_begin[thread] for thread in capturing))
 
 

@@ -84,16 +84,13 @@ class OneDnnCollector:
         self._switch(False)
         lines = self._restore_output()
         offset_ns = epoch_offset_ns()
-        spans, unreadable, other_lines = [], 0, []
-        for line in lines:
-            if not line.startswith("onednn_verbose"):
-                other_lines.append(line)
-            elif ",exec," in line:
-                span = span_of(line, offset_ns)
-                unreadable += span is None
-                spans += [span] if span else []
+        own_lines = [line for line in lines if line.startswith("onednn_verbose")]
+        calls = [span_of(line, offset_ns) for line in own_lines if ",exec," in line]
+        spans = [span for span in calls if span is not None]
+        other_lines = [f"{line}\n" for line in lines if not line.startswith("onednn_verbose")]
         if other_lines:
-            os.write(_STDOUT, "".join(f"{line}\n" for line in other_lines).encode())
+            os.write(_STDOUT, "".join(other_lines).encode())
+        unreadable = len(calls) - len(spans)
         notes = (f"{unreadable} lines of oneDNN have no timestamp",) if unreadable else ()
         return Collected(spans, unreadable, notes)
 

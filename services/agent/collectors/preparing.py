@@ -19,9 +19,8 @@ def prepare_collectors(switches: Mapping[str, bool | dict[str, Any]]) -> None:
         if switch is False:
             continue
         try:
-            prepare = getattr(collector_named(name), "prepare", None)
-            if prepare is not None:
-                prepare(switch if isinstance(switch, dict) else {})
+            prepare = getattr(collector_named(name), "prepare", lambda _: None)
+            prepare(switch if isinstance(switch, dict) else {})
         except CollectorError as error:
             _log.warning("%s", error)
         except Exception as error:  # noqa: BLE001 - foreign code must not keep a model closed

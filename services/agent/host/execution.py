@@ -199,18 +199,17 @@ class Execution:
         began_ns = now_ns()
         while self.publisher.open_runs or not listening.done():
             await asyncio.sleep(_POLL_S)
-            if not listening.done():
-                fault = self._worker_fault(began_ns)
-                if fault is not None and self._killed_for is None:
-                    self._end_worker(fault)
-            elif not listening.result():
+            is_watched = not listening.done() and self._killed_for is None
+            if is_watched and (fault := self._worker_fault(began_ns)) is not None:
+                self._end_worker(fault)
+            if listening.done() and not listening.result():
                 self._gone_ns = self._gone_ns or now_ns()
             if self.publisher.is_held_back:
                 self._drop_refused_batches()
 
     def _worker_fault(self, began_ns: int) -> AgentError | None:
         """Return why the worker must be killed, or None; the order began at `began_ns`."""
-        under_way = [run for run in self.publisher.open_runs if run not in self._outcomes]
+        under_way = set(self.publisher.open_runs).difference(self._outcomes)
         # A stopped run may wait for its turn: it has the grace again when another one ended.
         if under_way and all(self._is_overdue(run, self._last_outcome_ns) for run in under_way):
             return StopIgnored()
@@ -228,10 +227,12 @@ class Execution:
         """Drop what a full stream refuses of runs that were stopped, or lost their worker."""
         for run in self.publisher.open_runs:
             gone_ns = 0 if run in self._outcomes else self._gone_ns
-            if self._is_overdue(run) or (gone_ns and _elapsed_s(gone_ns) > _STOP_GRACE_S):
-                self.publisher.drop_refused(run)
-                if run in self._outcomes:
-                    self._publish_outcome(self._outcomes[run])
+            is_lost = gone_ns > 0 and _elapsed_s(gone_ns) > _STOP_GRACE_S
+            if not is_lost and not self._is_overdue(run):
+                continue
+            self.publisher.drop_refused(run)
+            if run in self._outcomes:
+                self._publish_outcome(self._outcomes[run])
 
     def _is_overdue(self, run: str, since_ns: int = 0) -> bool:
         """Return whether a stopped run's grace has passed, counted from `since_ns` or later."""

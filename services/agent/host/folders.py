@@ -46,7 +46,9 @@ def clear_dead(parent: Path) -> None:
     for path in list(parent.iterdir()) if parent.is_dir() else []:
         if path.is_symlink() or not path.is_dir():
             path.unlink(missing_ok=True)
-        elif (lock := _lock_of(path)) is not None:
+            continue
+        lock = _lock_of(path)
+        if lock is not None:
             shutil.rmtree(path, ignore_errors=True)
             os.close(lock)
 

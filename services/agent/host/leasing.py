@@ -42,7 +42,7 @@ class HeldLease:
         Waits for another start's lease to run out, and looks at it every `pause_s` seconds. Raises
         NameTaken when that lease is renewed, as its holder lives, and BusError.
         """
-        last_entry: Entry | None = None
+        last_revision: int | None = None
         while not await self._put(0):
             entry = await self._bus.get(LEASES, self._key)
             if entry is None:
@@ -50,15 +50,15 @@ class HeldLease:
             lease = _lease_in(entry)
             if has_died(lease.incarnation) and await self._put(entry.revision):
                 return
-            if last_entry is None:
+            if last_revision not in (None, entry.revision):
+                raise NameTaken(self.agent, lease.hostname, lease.incarnation)
+            if last_revision is None:
                 _log.warning(
                     "the name %s is leased to another start on %s; waiting for it to run out",
                     self.agent,
                     lease.hostname or "an unknown host",
                 )
-            elif last_entry.revision != entry.revision:
-                raise NameTaken(self.agent, lease.hostname, lease.incarnation)
-            last_entry = entry
+            last_revision = entry.revision
             await asyncio.sleep(pause_s)
 
     async def renew(
@@ -72,24 +72,24 @@ class HeldLease:
         if await self._put(self._revision, busy, fetch_elapsed_s):
             return False
         entry = await self._bus.get(LEASES, self._key)
-        lease = _lease_in(entry) if entry else None
-        if entry and lease and lease.incarnation == self.incarnation:
+        if entry is None:
+            is_held_again = await self._put(0, busy, fetch_elapsed_s)
+            if is_held_again:
+                _log.warning("the lease of %s was lost and is held again", self.agent)
+            return is_held_again
+        lease = _lease_in(entry)
+        if lease.incarnation == self.incarnation:
             # Ours: the server took it, but its answer did not reach us.
             await self._put(entry.revision, busy, fetch_elapsed_s)
             return False
-        if lease:
-            if self.is_held:
-                _log.error(
-                    "the lease of %s is held by another start on %s: this one waits for it",
-                    self.agent,
-                    lease.hostname or "an unknown host",
-                )
-            self.is_held = False
-            return False
-        if not await self._put(0, busy, fetch_elapsed_s):
-            return False
-        _log.warning("the lease of %s was lost and is held again", self.agent)
-        return True
+        if self.is_held:
+            _log.error(
+                "the lease of %s is held by another start on %s: this one waits for it",
+                self.agent,
+                lease.hostname or "an unknown host",
+            )
+        self.is_held = False
+        return False
 
     async def release(self) -> None:
         """Delete the lease if it is ours. Raises BusError."""

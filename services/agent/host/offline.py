@@ -91,9 +91,9 @@ async def _run_plan(
         TemporaryDirectory(prefix="mlscope-") as folder,
     ):
         roofs = DeviceRoofs(resources.roofs_folder or Path(folder, "roofs"))
-        for session in plan.plan.sessions:
-            for order in orders_of(plan, session):
-                await roofs.roof_for_order(order)
+        orders = (order for session in plan.plan.sessions for order in orders_of(plan, session))
+        for order in orders:
+            await roofs.roof_for_order(order)
         await _put_introduction(plan, bundle, resources.allowances, roofs)
         limits = WorkerLimits(Path(folder), _RING_BYTES, _SPOOL_BYTES, resources.memory_bytes)
         for session in plan.plan.sessions:
@@ -137,8 +137,7 @@ class _Session:
         worker: WorkerProcess | None = None
         try:
             for order in orders_of(self.plan, self.session):
-                for run in order.runs:
-                    await self._put_started(order, run)
+                await self._put_started(order)
                 publisher = OutcomePublisher(order, self.sink)
                 try:
                     environment = variant_environment(self.session.variant)
@@ -160,17 +159,18 @@ class _Session:
             if worker is not None:
                 await worker.close()
 
-    async def _put_started(self, order: WorkOrder, run: str) -> None:
-        fact = RunStarted(
-            evaluation=order.evaluation,
-            run=run,
-            session=order.session.session,
-            attempt=order.attempt,
-            agent=order.agent,
-            started_ns=time.time_ns(),
-        )
-        cause = cause_of(order.evaluation, run, order.attempt)
-        await self.sink.put(fact, id=derived_id(cause, "started"), cause=cause)
+    async def _put_started(self, order: WorkOrder) -> None:
+        for run in order.runs:
+            fact = RunStarted(
+                evaluation=order.evaluation,
+                run=run,
+                session=order.session.session,
+                attempt=order.attempt,
+                agent=order.agent,
+                started_ns=time.time_ns(),
+            )
+            cause = cause_of(order.evaluation, run, order.attempt)
+            await self.sink.put(fact, id=derived_id(cause, "started"), cause=cause)
 
 
 def orders_of(plan: OfflinePlan, session: SessionPlan) -> Iterator[WorkOrder]:

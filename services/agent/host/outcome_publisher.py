@@ -1,8 +1,7 @@
 """Publishes the facts of an order's runs: batches, readiness, and exactly one outcome each."""
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
 from schemas.batch import Batch
@@ -104,7 +103,8 @@ class OutcomePublisher:
         run = outcome.run
         if run not in self._open_runs or run in self._ending:
             return
-        with self._while_ending(run):
+        self._ending.add(run)
+        try:
             cause = self._cause(run)
             dropped = await self._sink.settle(cause)
             outcome = with_stored_counts(outcome, self._sent[run], dropped)
@@ -113,6 +113,8 @@ class OutcomePublisher:
                 outcome = load.added_to(outcome)
             await self._sink.put(outcome, id=derived_id(cause, "outcome"), cause=cause)
             self._open_runs.pop(run, None)
+        finally:
+            self._ending.discard(run)
         self.on_ended(run)
 
     async def fail_open_runs(self, error: AgentError) -> None:
@@ -128,14 +130,6 @@ class OutcomePublisher:
         """Return the failure of a run whose worker can't report it, with the batches received."""
         tally = Tally(**(self._sent[run] + self._unsent[run]))
         return failed_before_start(self.order, run, error).model_copy(update={"tally": tally})
-
-    @contextlib.contextmanager
-    def _while_ending(self, run: str) -> Iterator[None]:
-        self._ending.add(run)
-        try:
-            yield
-        finally:
-            self._ending.discard(run)
 
     def _cause(self, run: str) -> str:
         return cause_of(self.order.evaluation, run, self.order.attempt)

@@ -110,7 +110,7 @@ class DeviceRoofs:
         roof = self.roofs.get(measured) or load_roof(self.folder, measured)
         if roof is None:
             roof = await self._measure(measured, command)
-            self.has_news = self.has_news or not roof.note
+            self.has_news |= not roof.note
         self.roofs[measured] = roof
         return with_datasheet(measured, roof)
 
@@ -153,10 +153,10 @@ def host_device(machine: Hardware, *, low_precision: bool = False) -> MeasuredDe
 def gpu_device(number: int) -> MeasuredDevice:
     """Return the GPU that CUDA gives this number in this environment, as NVML describes it."""
     library, gpus = installed_gpu_library(), list(nvidia_accelerators())
-    visible = os.environ.get(_VISIBLE, "")
-    names = [part.strip() for part in visible.split(",")] if visible else []
-    # CUDA numbers the visible GPUs alone; a name is NVML's number or the start of a UUID.
-    name = str(number) if not names else names[number] if number < len(names) else ""
+    name = str(number)
+    if visible := os.environ.get(_VISIBLE, ""):
+        # CUDA numbers the visible GPUs alone; a name is NVML's number or the start of a UUID.
+        name = dict(enumerate(visible.split(","))).get(number, "").strip()
     if name.isdecimal():
         gpu = gpus[int(name)] if int(name) < len(gpus) else None
     else:

@@ -64,10 +64,10 @@ def loaded_paths(maps: str) -> dict[str, str]:
     files = {line.split(maxsplit=5)[-1] for line in maps.splitlines() if "/" in line}
     paths: dict[str, str] = {}
     for name, stems in _STEMS:
-        for stem in stems:
-            path = next((file for file in sorted(files) if f"/{stem}" in file), None)
-            if path is not None:
-                paths.setdefault(name, path)
+        matching = (file for stem in stems for file in sorted(files) if f"/{stem}" in file)
+        path = next(matching, None)
+        if path is not None:
+            paths[name] = path
     return paths
 
 

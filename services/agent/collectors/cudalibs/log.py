@@ -49,6 +49,12 @@ class Message:
     #: given by cuBLASLt; other libraries name the function in the text
     function: str = ""
 
+    @property
+    def logged_function(self) -> str:
+        """The function that it logs; '' where it continues the message before."""
+        match = _FUNCTION.search(self.text)
+        return self.function or (match[1] if match else "")
+
 
 @dataclass(slots=True)
 class _Call:
@@ -105,18 +111,32 @@ class _Call:
             if name in _PARAMETERS and not value.startswith("0X"):
                 self.attributes[name] = _CODE.sub("", value)
 
+    def span(self) -> CollectedSpan:
+        """Return the call as a span; its duration is at most, at least, or unknown (0)."""
+        message = self.message
+        library = LIBRARIES.get(message.library, message.library)
+        attributes = {"library": library, **self.attributes}
+        end_ns = self.end_ns or self.nested_ns
+        if end_ns:
+            attributes["duration"] = "at most" if self.end_ns else "at least"
+        return CollectedSpan(
+            Level.LIBRARY,
+            self.function.removesuffix("_v2"),
+            message.at_ns,
+            max(0, end_ns - message.at_ns),
+            message.thread,
+            attributes=attributes,
+        )
+
 
 def spans_of(messages: Iterable[Message]) -> Sequence[CollectedSpan]:
     """Return the calls that compute, as spans of level library in the order they began."""
     calls: list[_Call] = []
     open_calls: dict[int, _Call] = {}
     for message in messages:
-        match = _FUNCTION.search(message.text)
-        function = message.function or (match[1] if match else "")
+        function = message.logged_function
         call = open_calls.get(message.thread)
-        if call is not None and call.accepts(message, function):
-            if call.end_ns:
-                del open_calls[message.thread]
+        if call is not None and not call.end_ns and call.accepts(message, function):
             continue
         if not function:
             continue
@@ -125,21 +145,4 @@ def spans_of(messages: Iterable[Message]) -> Sequence[CollectedSpan]:
             call = open_calls[message.thread] = _Call(message, function)
             call.add(message.text)
             calls.append(call)
-    return [_span(call) for call in calls]
-
-
-def _span(call: _Call) -> CollectedSpan:
-    message = call.message
-    library = LIBRARIES.get(message.library, message.library)
-    attributes = {"library": library, **call.attributes}
-    end_ns = call.end_ns or call.nested_ns
-    if end_ns:
-        attributes["duration"] = "at most" if call.end_ns else "at least"
-    return CollectedSpan(
-        Level.LIBRARY,
-        call.function.removesuffix("_v2"),
-        message.at_ns,
-        max(0, end_ns - message.at_ns),
-        message.thread,
-        attributes=attributes,
-    )
+    return [call.span() for call in calls]

@@ -124,21 +124,23 @@ class CuptiCollector:
 
 def with_graph_layers(device_work: Sequence[DeviceWork], graphs: Graphs) -> list[DeviceWork]:
     """Return device work with the layer of each graph's kernel, where the predictor knows it."""
-    result = list(device_work)
     if not graphs.instructions:
-        return result
+        return list(device_work)
     places_by_launch = defaultdict[int, list[int]](list)
     for place, work in enumerate(device_work):
         if work.kind == SpanKind.KERNEL and work.attributes.get("graph_node"):
             places_by_launch[work.correlation].append(place)
+    layer_of_place: dict[int, str | None] = {}
     for places in places_by_launch.values():
         places.sort(key=lambda place: device_work[place].start_ns)
         layers = graphs.layers_of([device_work[place].name for place in places])
-        for place, layer in zip(places, layers, strict=True):
-            if layer is not None:
-                attributes = {**result[place].attributes, "layer": layer}
-                result[place] = replace(result[place], attributes=attributes)
-    return result
+        layer_of_place |= zip(places, layers, strict=True)
+    return [
+        work
+        if layer_of_place.get(place) is None
+        else replace(work, attributes={**work.attributes, "layer": layer_of_place[place]})
+        for place, work in enumerate(device_work)
+    ]
 
 
 class Subscription:

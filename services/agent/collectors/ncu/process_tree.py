@@ -52,15 +52,14 @@ def kill_tree(root: int) -> None:
 
 def children_of(parent: int) -> list[int]:
     """Return the child processes of a process that have not been reaped."""
-    children = []
+    parents: dict[int, int] = {}
     for folder in _PROCESSES.iterdir():
-        if folder.name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                # The name, in brackets, may contain anything; state and parent follow it.
-                fields = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-                if int(fields[1]) == parent:
-                    children.append(int(folder.name))
-    return children
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            process = int(folder.name)
+            # The name, in brackets, may contain anything; state and parent follow it.
+            fields = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+            parents[process] = int(fields[1])
+    return [process for process, its_parent in parents.items() if its_parent == parent]
 
 
 def _send(process: int, number: signal.Signals) -> None:

@@ -63,8 +63,7 @@ def device_of(devices: Sequence["Device"], opened: Opened, visible: str | None) 
     _, _, text = str(opened.options.get("device", "")).partition(":")
     label = number = int(text) if text.isdigit() else 0
     if visible:
-        names = [name.strip() for name in visible.split(",")]
-        name = names[number] if number < len(names) else ""
+        name = dict(enumerate(visible.split(","))).get(number, "").strip()
         number = int(name) if name.isdigit() else -1
     matching = [device for device in devices if device.number == number or len(devices) == 1]
     if not matching:

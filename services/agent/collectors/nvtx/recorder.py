@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mlscope.tracing.application import UserSpan, UserSpanBuffer, now_ns
@@ -126,15 +126,12 @@ def range_attributes(**arguments: Any) -> dict[str, Any]:
 
 def json_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return attributes as JSON holds them; payloads may be of any type, such as arrays."""
-
-    def converted() -> Iterator[tuple[str, Any]]:
-        for name, value in attributes.items():
-            if value is None or isinstance(value, int | float | str):
-                yield name, value
-            elif isinstance(value, list | tuple | range) and len(value) <= _MAX_TEXT:
-                yield name, list(value)
-            else:
-                with contextlib.suppress(Exception):  # a payload's __repr__ may fail
-                    yield name, repr(value)[:_MAX_TEXT]
-
-    return dict(converted())
+    converted: dict[str, Any] = {}
+    for name, value in attributes.items():
+        is_short_list = isinstance(value, list | tuple | range) and len(value) <= _MAX_TEXT
+        if is_short_list or isinstance(value, int | float | str | None):
+            converted[name] = list(value) if is_short_list else value
+            continue
+        with contextlib.suppress(Exception):  # a payload's __repr__ may fail
+            converted[name] = repr(value)[:_MAX_TEXT]
+    return converted
