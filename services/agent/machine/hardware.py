@@ -109,11 +109,11 @@ def installed_runtimes(
     `names` selects some; empty selects all but those that run models on other machines.
     """
     for name in predictor_names():
-        installed = _distribution_of(name)
+        installed = installed_distribution(name)
         if installed is None or (name not in names if names else name in _ONLY_IF_NAMED):
             continue
         distribution, version = installed
-        gpu = bool(accelerators) and _serves_gpu(distribution, version)
+        gpu = bool(accelerators) and serves_gpu(distribution, version)
         yield Runtime(
             framework=name,
             version=version,
@@ -122,7 +122,7 @@ def installed_runtimes(
         )
 
 
-def _serves_gpu(distribution: str, version: str) -> bool:
+def serves_gpu(distribution: str, version: str) -> bool:
     """Return whether a build has GPU code: PyTorch's builds without it say so in their version."""
     if distribution == "jax":
         return any(package_version(plugin) for plugin in _JAX_GPU_PLUGINS)
@@ -137,7 +137,7 @@ def package_version(distribution: str) -> str:
         return ""
 
 
-def _distribution_of(framework: str) -> tuple[str, str] | None:
+def installed_distribution(framework: str) -> tuple[str, str] | None:
     """Return the distribution that contains a framework, and its version; None if not installed.
 
     A predictor of another package needs no distribution: without one called like its framework it

@@ -52,6 +52,47 @@ class CollectorContext:
         """The deepest level of its collectors: counters only where nothing else is timed."""
         return min(self.level, Level.HARDWARE if self.variant == "counters" else Level.SYSTEM)
 
+    def levels_of(self, name: str, availability: Availability) -> set[Level]:
+        """Return the levels that a collector has here. Raises CollectorUnavailable without any."""
+        device, framework = self.opened.device, self.opened.framework
+        kind = device if device == "cpu" else "gpu"
+        if not availability.levels:
+            raise CollectorUnavailable(name, availability.reason or "it can collect nothing here")
+        if availability.devices and not {device, kind} & set(availability.devices):
+            raise CollectorUnavailable(name, f"it is for {', '.join(availability.devices)}")
+        if availability.frameworks and framework not in availability.frameworks:
+            reason = availability.reason or f"it is for {', '.join(availability.frameworks)}"
+            raise CollectorUnavailable(name, reason)
+        levels = set(filter(self.deepest.__ge__, availability.levels))
+        if not levels:
+            shallowest = min(availability.levels).name.lower()
+            raise CollectorUnavailable(name, f"it begins at level {shallowest}")
+        return levels
+
+    def open_collector(self, name: str) -> Collector:
+        """Open a collector with its requested options.
+
+        Raises CollectorUnavailable, also for an unknown option.
+        """
+        switch, reopening = self.switches.get(name), self.reopening
+        options = switch if isinstance(switch, dict) else {}
+        scratch = reopening.scratch if reopening is not None else Path()
+        try:
+            source = collector_named(name)
+            known_options = getattr(source, "OPTIONS", options)
+            unknown = [option for option in options if option not in known_options]
+            if unknown:
+                allowed = ", ".join(known_options) or "none"
+                reason = f"unknown option {unknown[0]!r}; allowed: {allowed}"
+                raise CollectorUnavailable(name, reason)
+            return source.open_collector(
+                CollectorRequest(self.opened, self.deepest, options, scratch, reopening)
+            )
+        except CollectorError:
+            raise
+        except Exception as error:
+            raise CollectorUnavailable(name, str(error) or type(error).__name__) from error
+
 
 class OpenCollectors:
     """The open collectors of a run, what they collected in the last block, and what failed."""
@@ -187,11 +228,9 @@ def open_collectors(context: CollectorContext) -> OpenCollectors:
         availability = availability_of(name)
         if availability.is_asked_for and switch is None:
             continue
-        collector_levels = {level for level in availability.levels if level <= context.deepest}
         try:
-            _require_use(name, availability, context, collector_levels)
-            options = switch if isinstance(switch, dict) else {}
-            opened.append(_open_collector(name, options, context))
+            collector_levels = context.levels_of(name, availability)
+            opened.append(context.open_collector(name))
         except CollectorError as error:
             missing[name] = error.reason
             if switch is not None:
@@ -201,44 +240,6 @@ def open_collectors(context: CollectorContext) -> OpenCollectors:
     # Deeper ones are closer to the block: a shallow one may wait at its end for late records.
     opened.sort(key=lambda collector: collector.level)
     return OpenCollectors(opened, frozenset(levels), missing, notes)
-
-
-def _require_use(
-    name: str, availability: Availability, context: CollectorContext, levels: set[Level]
-) -> None:
-    """Raise CollectorUnavailable where a collector has nothing to collect in this context."""
-    device, framework = context.opened.device, context.opened.framework
-    kind = device if device == "cpu" else "gpu"
-    if not availability.levels:
-        raise CollectorUnavailable(name, availability.reason or "it can collect nothing here")
-    if availability.devices and not {device, kind} & set(availability.devices):
-        raise CollectorUnavailable(name, f"it is for {', '.join(availability.devices)}")
-    if availability.frameworks and framework not in availability.frameworks:
-        reason = availability.reason or f"it is for {', '.join(availability.frameworks)}"
-        raise CollectorUnavailable(name, reason)
-    if not levels:
-        shallowest = min(availability.levels).name.lower()
-        raise CollectorUnavailable(name, f"it begins at level {shallowest}")
-
-
-def _open_collector(name: str, options: Mapping[str, Any], context: CollectorContext) -> Collector:
-    """Open a collector with options. Raises CollectorUnavailable, also for an unknown option."""
-    reopening = context.reopening
-    scratch = reopening.scratch if reopening is not None else Path()
-    try:
-        source = collector_named(name)
-        known_options = getattr(source, "OPTIONS", options)
-        unknown = [option for option in options if option not in known_options]
-        if unknown:
-            allowed = ", ".join(known_options) or "none"
-            raise CollectorUnavailable(name, f"unknown option {unknown[0]!r}; allowed: {allowed}")
-        return source.open_collector(
-            CollectorRequest(context.opened, context.deepest, options, scratch, reopening)
-        )
-    except CollectorError:
-        raise
-    except Exception as error:
-        raise CollectorUnavailable(name, str(error) or type(error).__name__) from error
 
 
 def _record_spans(

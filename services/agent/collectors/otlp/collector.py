@@ -157,7 +157,7 @@ class OtlpCollector:
         block = _BlockTime(self._began.foreign_ns, ended.foreign_ns)
         in_block = [span for span in received if block.contains(span)]
         self._count_late(received)
-        spans = _with_requests(OUTGOING_REQUESTS.take(), in_block, ClockMap(self._began, ended))
+        spans = with_requests(OUTGOING_REQUESTS.take(), in_block, ClockMap(self._began, ended))
         self._last_block = block
         return Collected(spans, dropped, tuple(self._notes(len(received), len(in_block), refused)))
 
@@ -184,10 +184,13 @@ class OtlpCollector:
             yield f"exporters are configured to send elsewhere: {endpoint}"
 
 
-def _with_requests(
+def with_requests(
     requests: Sequence[OutgoingRequest], exported: Sequence[ExportedSpan], clock: ClockMap
 ) -> list[CollectedSpan]:
-    """Return the outgoing requests that have exported spans as children, then those spans."""
+    """Return the outgoing `requests` that have `exported` spans as children, then those spans.
+
+    `clock` maps the epoch times of exported spans to CLOCK_MONOTONIC.
+    """
     parents = {span.parent_id for span in exported}
     answered = [request for request in requests if request.span_id in parents]
     request_spans = [

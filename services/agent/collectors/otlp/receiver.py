@@ -144,7 +144,7 @@ class _Request(http.server.BaseHTTPRequestHandler):
             body = self._body()
             if self.path.partition("?")[0] != TRACES_PATH:
                 raise RequestRefused(HTTPStatus.NOT_FOUND, f"the only path here is {TRACES_PATH}")
-            spans = _read(kind, self.headers.get("Content-Encoding", ""), body)
+            spans = spans_in(body, kind, self.headers.get("Content-Encoding", ""))
         except RequestRefused as error:
             self.server.receiver.refuse()
             self._answer(error.status, kind, _status(kind, error.reason))
@@ -195,8 +195,12 @@ class _Request(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def _read(kind: str, encoding: str, body: bytes) -> list[ExportedSpan]:
-    """Return the spans of a body. Raises RequestRefused."""
+def spans_in(body: bytes, kind: str, encoding: str) -> list[ExportedSpan]:
+    """Return the spans in the `body` of a request. Raises RequestRefused.
+
+    `kind` is its content type, without parameters and in lower case, and `encoding` its content
+    encoding.
+    """
     read = _READERS.get(kind)
     if read is None:
         raise RequestRefused(
@@ -206,15 +210,15 @@ def _read(kind: str, encoding: str, body: bytes) -> list[ExportedSpan]:
     if encoding not in ("", "identity", "gzip"):
         raise RequestRefused(HTTPStatus.BAD_REQUEST, f"send gzip or identity, not {encoding:.80}")
     try:
-        return read(_unpacked(body) if encoding == "gzip" else body)
+        return read(unpacked(body) if encoding == "gzip" else body)
     except ValueError as error:
         raise RequestRefused(
             HTTPStatus.BAD_REQUEST, f"this is not an OTLP trace request: {error}"
         ) from error
 
 
-def _unpacked(body: bytes) -> bytes:
-    """Return the content of all gzip members. Raises ValueError, RequestRefused."""
+def unpacked(body: bytes) -> bytes:
+    """Return the content of all gzip members. Raises ValueError; RequestRefused where too large."""
     content = bytearray()
     while body:
         decompressor = zlib.decompressobj(zlib.MAX_WBITS | 16)

@@ -51,6 +51,24 @@ class ExportedSpan:
     service: str = ""
     scope: str = ""
 
+    def collected(self, clock: ClockMap, parent: int) -> CollectedSpan:
+        """Return it as a collector's span, whose parent has the place `parent`.
+
+        `clock` maps epoch times to CLOCK_MONOTONIC.
+        """
+        start_ns = clock.monotonic(self.start_ns)
+        thread = self.attributes.get(_THREAD_ID)
+        is_thread_id = isinstance(thread, int) and 0 < thread < 1 << 31
+        return CollectedSpan(
+            Level.APPLICATION,
+            self.name,
+            start_ns,
+            max(clock.monotonic(self.end_ns) - start_ns, 0),
+            thread if is_thread_id and isinstance(thread, int) else 0,
+            attributes=attributes_of(self),
+            parent=parent,
+        )
+
 
 def checked_ns(stamp: int, field_name: str) -> int:
     """Return an epoch timestamp that fits an int8 column. Raises ValueError, naming the field."""
@@ -89,7 +107,8 @@ def collected_spans(
     places = {span.span_id: place for place, span in enumerate(ordered, len(preceding))}
     parents = [places.get(span.parent_id, preceding.get(span.parent_id, -1)) for span in ordered]
     _break_cycles(parents, len(preceding))
-    spans = [_span(span, clock, parent) for span, parent in zip(ordered, parents, strict=True)]
+    pairs = zip(ordered, parents, strict=True)
+    spans = [span.collected(clock, parent) for span, parent in pairs]
     markers = [
         replace(
             span,
@@ -120,21 +139,6 @@ def _break_cycles(parents: list[int], shift: int) -> None:
             if parent >= 0 and visited_from[parent] == first:
                 parents[at] = -1
             at = parents[at] - shift
-
-
-def _span(exported: ExportedSpan, clock: ClockMap, parent: int) -> CollectedSpan:
-    start_ns = clock.monotonic(exported.start_ns)
-    thread = exported.attributes.get(_THREAD_ID)
-    is_thread_id = isinstance(thread, int) and 0 < thread < 1 << 31
-    return CollectedSpan(
-        Level.APPLICATION,
-        exported.name,
-        start_ns,
-        max(clock.monotonic(exported.end_ns) - start_ns, 0),
-        thread if is_thread_id and isinstance(thread, int) else 0,
-        attributes=attributes_of(exported),
-        parent=parent,
-    )
 
 
 def _enum_name(names: Sequence[str], number: int) -> str:

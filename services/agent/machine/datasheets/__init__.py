@@ -50,7 +50,7 @@ def cpu_datasheet(
     `folder` holds the datasheets, `system` the kernel's files of each core. There is no bandwidth.
     """
     clocks = [_clock_hz(system, core) for core in cores]
-    siblings = {_siblings(system, core) for core in cores}
+    siblings = {_text(system / f"cpu{core}/topology/thread_siblings_list") for core in cores}
     for entry in _entries(folder / "cpus.yml", "processors"):
         if re.search(entry["name"], model) and all(clocks) and "" not in siblings:
             clock_hz = max(clocks, default=0.0)
@@ -97,10 +97,6 @@ def _clock_hz(system: Path, core: int) -> float:
     """Return a core's highest clock, 0 where the kernel reports none (cpufreq has kHz)."""
     text = _text(system / f"cpu{core}" / "cpufreq" / "cpuinfo_max_freq")
     return 1e3 * int(text) if text.isdecimal() else 0.0
-
-
-def _siblings(system: Path, core: int) -> str:
-    return _text(system / f"cpu{core}" / "topology" / "thread_siblings_list")
 
 
 def _text(path: Path) -> str:

@@ -88,11 +88,12 @@ def measure_gpu(number: int, libraries: Sequence[OpenLibrary] = LIBRARIES) -> Ro
         except Exception as error:  # noqa: BLE001
             refusals.append(f"{open_library.__name__}: {_first_line(error)}")
             continue
-        return _measure_with(library)
+        return measure_with(library)
     return Roof(note=f"no roof of the GPU was measured: {'; '.join(refusals)}")
 
 
-def _measure_with(library: GpuLibrary) -> Roof:
+def measure_with(library: GpuLibrary) -> Roof:
+    """Measure a library's GPU; what can't be measured has a reason in `missing`."""
     peaks: dict[str, Mapping[int, Ceiling]] = {}
     bandwidths: dict[int, Ceiling] = {}
     missing: dict[str, str] = {}
@@ -105,18 +106,21 @@ def _measure_with(library: GpuLibrary) -> Roof:
             missing[precision] = f"compute capability {capability} has none"
             continue
         try:
-            peaks[precision] = {ALL_THREADS: _peak(library, precision)}
+            peaks[precision] = {ALL_THREADS: product_peak(library, precision)}
         except Exception as error:  # noqa: BLE001  # out of memory, or no such kernel
             missing[precision] = _first_line(error)
     try:
-        bandwidths[ALL_THREADS] = _bandwidth(library)
+        bandwidths[ALL_THREADS] = copy_bandwidth(library)
     except Exception as error:  # noqa: BLE001
         missing["copy"] = _first_line(error)
     return Roof("gpu", library.device, peaks, bandwidths, missing)
 
 
-def _peak(library: GpuLibrary, precision: str) -> Ceiling:
-    """Return FLOP/s: 2 * size^3 a product."""
+def product_peak(library: GpuLibrary, precision: str) -> Ceiling:
+    """Return the FLOP/s of matrix products in a precision: 2 * size^3 a product.
+
+    Raises what the library raises, as where its GPU has no memory for the factors.
+    """
     size, most_bytes = LEAST_SIZE, library.free_bytes() // 2
     while True:
         multiply = library.product(precision, size)
@@ -138,8 +142,11 @@ def _peak(library: GpuLibrary, precision: str) -> Ceiling:
     return Ceiling(measured=2.0 * size**3 / best_s, method=method)
 
 
-def _bandwidth(library: GpuLibrary) -> Ceiling:
-    """Return bytes/s: each byte copied is read and written."""
+def copy_bandwidth(library: GpuLibrary) -> Ceiling:
+    """Return the bytes/s of a copy: each byte copied is read and written.
+
+    Raises RuntimeError where too little of the GPU's memory is free, and what the library raises.
+    """
     count = min(MOST_COPIED_BYTES, library.free_bytes() // 4) >> 20 << 20
     if count < LEAST_COPIED_BYTES:
         raise RuntimeError(f"{library.free_bytes()} bytes of its memory are free")

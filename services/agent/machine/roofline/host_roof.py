@@ -53,14 +53,14 @@ def measure_host(cores: int, *, low_precision: bool = False) -> Roof:
     """
     counts, before = list(thread_counts(cores)), read_machine()
     peaks = {
-        name: {threads: _peak(name, threads) for threads in counts}
+        name: {threads: product_peak(name, threads) for threads in counts}
         for name in ("float32", "float64")
     }
     missing = dict.fromkeys(INSTRUCTIONS, NOT_ASKED)
     if low_precision:
-        low_peaks, missing = _low_precision_peaks(counts)
+        low_peaks, missing = low_precision_peaks(counts)
         peaks |= low_peaks
-    bandwidths = _bandwidths(counts)
+    bandwidths = copy_bandwidths(counts)
     noise = noise_between(before, read_machine())
     return Roof(
         "cpu",
@@ -80,8 +80,8 @@ def thread_counts(cores: int) -> Iterator[int]:
     yield cores
 
 
-def _peak(precision: str, threads: int) -> Ceiling:
-    """Return the FLOP/s of threads that multiply with NumPy."""
+def product_peak(precision: str, threads: int) -> Ceiling:
+    """Return the FLOP/s of threads that multiply with NumPy, in float32 or float64."""
     import numpy as np
 
     def multiply(factor: object, result: object) -> None:
@@ -97,7 +97,7 @@ def _peak(precision: str, threads: int) -> Ceiling:
     return Ceiling(measured=flops / best_ns * 1e9, method=method)
 
 
-def _low_precision_peaks(
+def low_precision_peaks(
     counts: list[int],
 ) -> tuple[dict[str, dict[int, Ceiling]], dict[str, str]]:
     """Return peaks by precision below 32 bits and threads, and why other precisions have none."""
@@ -129,8 +129,8 @@ def _low_precision_peak(precision: str, threads: int) -> Ceiling:
     return Ceiling(measured=rates[size], method=method)
 
 
-def _bandwidths(counts: list[int]) -> dict[int, Ceiling]:
-    """Return the bytes/s of copies, by threads."""
+def copy_bandwidths(counts: list[int]) -> dict[int, Ceiling]:
+    """Return the bytes/s of copies by each of these numbers of threads: bytes read and written."""
     import numpy as np
 
     source = np.ones(COPIED_BYTES // 8, np.float64)

@@ -245,14 +245,19 @@ def _layer_attributes(node: Any, batch: int, windows: Mapping[str, int]) -> Laye
         described,
         memory_bytes=written,
         memory_kind="outputs",
-        flops=_flops(kind, inputs, outputs, window),
+        flops=flops_of(kind, inputs, outputs, window),
         bytes_read=sum(input_bytes) - spared_bytes(kind, input_bytes, first_bytes),
         bytes_written=written,
     )
 
 
-def _flops(kind: str, inputs: Shapes, outputs: Shapes, window: int) -> int | None:
-    """Return a node's FLOPs; None when they are unknown."""
+def flops_of(kind: str, inputs: Shapes, outputs: Shapes, window: int = 1) -> int | None:
+    """Return a node's FLOPs; None when they are unknown.
+
+    `kind`: its layer type; `inputs`, `outputs`: shapes in elements; `window`: elements under a
+    pool's kernel. Weights of convolutions are (out, in / groups, kernel…), and of recurrent nodes
+    W, R and biases are the last inputs.
+    """
     if kind in _RECURRENT and len(inputs) > 3:
         return recurrent_flops(inputs[0], inputs[-3:-1])
     if kind not in _PRODUCTS or len(inputs) < 2:
@@ -261,8 +266,8 @@ def _flops(kind: str, inputs: Shapes, outputs: Shapes, window: int) -> int | Non
     if kind in ("Convolution", "GroupConvolution"):
         # Runtime graphs call a grouped one Convolution too; its weights are (groups,
         # out / groups, in / groups, …).
-        is_grouped = bool(outputs) and len(weights) == len(outputs[0]) + 1
-        return product_flops(outputs, prod(weights[2 if is_grouped else 1 :]))
+        first = 2 if outputs and len(weights) == len(outputs[0]) + 1 else 1
+        return product_flops(outputs, prod(weights[first:]))
     return product_flops(outputs, inputs[0][-1] if inputs[0] else 0)
 
 

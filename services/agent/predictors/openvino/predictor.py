@@ -44,6 +44,26 @@ class Options:
     performance_hint: str
     device: str
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """OpenVINO's own settings, by name."""
+        settings: dict[str, Any] = {
+            "PERFORMANCE_HINT": self.performance_hint.upper(),
+            "INFERENCE_PRECISION_HINT": _OV_PRECISIONS[self.precision],
+        }
+        if self.device == "CPU":
+            settings |= {"INFERENCE_NUM_THREADS": self.threads, "NUM_STREAMS": self.streams}
+        return settings
+
+    @property
+    def counting_settings(self) -> dict[str, Any]:
+        """The further settings of a twin with counters: one stream, with the threads of one.
+
+        Each stream counts for itself, and a request reports the counts of the stream that ran it.
+        """
+        stream_threads = max(1, self.threads // self.streams)
+        return {"PERF_COUNT": True, "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": stream_threads}
+
 
 def options_of(requested: Mapping[str, Any], device: str, devices: list[str]) -> Options:
     """Return the checked options; `requested` has those of a request by name.
@@ -69,33 +89,42 @@ def open_model(request: OpenRequest) -> "OpenVinoPredictor":
     core = ov.Core()
     options = options_of(request.options, request.device, core.available_devices)
     opening = Opening(request)
-    suffix = request.graph_path.suffix.lower()
 
     def compile_model(**extra_settings: Any) -> Compiled:
-        settings = {**_settings(options), **extra_settings}
+        settings = {**options.settings, **extra_settings}
         try:
-            # The checked bytes; by path for a folder, or where the weights are in another file.
-            if suffix == ".onnx" and request.weights_path is None:
-                model = core.read_model(request.graph, b"")
-            elif suffix == ".xml" and request.weights_path is not None:
-                model = core.read_model(str(request.graph_path), str(request.weights_path))
-            else:
-                model = core.read_model(str(request.graph_path))
-            for place in (_place(port) for port in model.inputs):
-                fits = not place.shape or place.shape[0] in (-1, request.batch_size)
-                if not fits and is_batched(place.name, request.model.inputs):
-                    raise BatchSizeUnsupported(request.batch_size, place.name, list(place.shape))
+            model = read_model(core, request)
             return core.compile_model(model, options.device, settings), windows_of(model)
         except RuntimeError as error:  # the only kind OpenVINO raises
             raise OpenFailed(request.model.name, first_line(error)) from error
 
     predictor = OpenVinoPredictor(
-        compile_model()[0], options, lambda: compile_model(**_counting_settings(options))
+        compile_model()[0], options, lambda: compile_model(**options.counting_settings)
     )
     opening.mark_loaded()
     opening.run_first(predictor)
     predictor.forget_arrays()
     return predictor
+
+
+def read_model(core: Any, request: OpenRequest) -> Any:
+    """Return a request's model, not compiled. Raises BatchSizeUnsupported, RuntimeError.
+
+    It is read from the checked bytes; by path for a folder, or where the weights are in another
+    file.
+    """
+    suffix = request.graph_path.suffix.lower()
+    if suffix == ".onnx" and request.weights_path is None:
+        model = core.read_model(request.graph, b"")
+    else:
+        has_weights = suffix == ".xml" and request.weights_path is not None
+        paths = (request.graph_path, request.weights_path) if has_weights else (request.graph_path,)
+        model = core.read_model(*map(str, paths))
+    for place in map(_place, model.inputs):
+        fits = not place.shape or place.shape[0] in (-1, request.batch_size)
+        if not fits and is_batched(place.name, request.model.inputs):
+            raise BatchSizeUnsupported(request.batch_size, place.name, list(place.shape))
+    return model
 
 
 class OpenVinoPredictor:
@@ -166,25 +195,6 @@ class OpenVinoPredictor:
         self._requests.clear()
         self._outputs.clear()
         del self._compiled, self._twin
-
-
-def _settings(options: Options) -> dict[str, Any]:
-    settings: dict[str, Any] = {
-        "PERFORMANCE_HINT": options.performance_hint.upper(),
-        "INFERENCE_PRECISION_HINT": _OV_PRECISIONS[options.precision],
-    }
-    if options.device == "CPU":
-        settings |= {"INFERENCE_NUM_THREADS": options.threads, "NUM_STREAMS": options.streams}
-    return settings
-
-
-def _counting_settings(options: Options) -> dict[str, Any]:
-    """Return the settings of a twin with counters: one stream, of as many threads as one has.
-
-    Each stream counts for itself, and a request reports the counts of the stream that ran it.
-    """
-    stream_threads = max(1, options.threads // options.streams)
-    return {"PERF_COUNT": True, "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": stream_threads}
 
 
 def _place(port: Any) -> TensorPlace:

@@ -115,7 +115,7 @@ def _check_json(value: Any, member: str, key: str = "") -> None:
 
 def _is_harmless(text: str, member: str, key: str) -> bool:
     if key in ("expr_str", "guards_code"):
-        return _is_arithmetic(text)
+        return is_arithmetic(text)
     if key in ("in_spec", "out_spec", "context"):
         try:
             parsed = json.loads(text)
@@ -132,8 +132,8 @@ def _is_harmless(text: str, member: str, key: str) -> bool:
     return True
 
 
-def _is_arithmetic(text: str) -> bool:
-    """Say whether a text only computes with sizes."""
+def is_arithmetic(text: str) -> bool:
+    """Say whether a text, read as a Python expression, only computes with sizes."""
     try:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):

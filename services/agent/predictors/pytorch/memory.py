@@ -5,6 +5,7 @@ caching allocator) on a CUDA device, in order with marks that are set around ope
 do the same, but first loads Inductor for a second; and a process has only one, which may be in use.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -44,7 +45,7 @@ class Allocations:
             yield
         finally:
             if is_recording:
-                self._bytes = _bytes_by_mark(_autograd._disable_profiler_legacy())  # noqa: SLF001
+                self._bytes = bytes_by_mark(_autograd._disable_profiler_legacy())  # noqa: SLF001
 
     def mark(self, number: int) -> AbstractContextManager[Any]:
         """Count what is allocated within a `with` block for `number`."""
@@ -58,20 +59,26 @@ class Allocations:
         return None if self._bytes is None else self._bytes.get(number, 0)
 
 
-def _bytes_by_mark(threads: Iterable[Iterable[Any]]) -> dict[int, int]:
-    """Return the allocated bytes by mark, from each thread's events in order."""
-    allocated: dict[int, int] = {}
+def bytes_by_mark(threads: Iterable[Iterable[Any]]) -> dict[int, int]:
+    """Return the allocated bytes by mark, from each thread's events of the profiler in order."""
+    allocated: Counter[int] = Counter()
     for events in threads:
-        marks: list[int | None] = [None]
-        for event in events:
-            kind = event.kind()
-            if kind == "push":
-                name = event.name()
-                number = int(name.removeprefix(_MARK)) if name.startswith(_MARK) else marks[-1]
-                marks.append(number)
-            elif kind == "pop" and len(marks) > 1:
-                marks.pop()
-            elif kind == "memory_alloc" and (number := marks[-1]) is not None:
-                event_bytes = max(event.cpu_memory_usage(), 0) + max(event.cuda_memory_usage(), 0)
-                allocated[number] = allocated.get(number, 0) + event_bytes
+        allocated += _bytes_in_thread(events)
+    return dict(allocated)
+
+
+def _bytes_in_thread(events: Iterable[Any]) -> Counter[int]:
+    allocated: Counter[int] = Counter()
+    #: those that events are within, from outside in; None outside of all
+    marks: list[int | None] = [None]
+    for event in events:
+        kind, mark = event.kind(), marks[-1]
+        if kind == "push":
+            name = event.name()
+            marks.append(int(name.removeprefix(_MARK)) if name.startswith(_MARK) else mark)
+        if kind == "pop" and len(marks) > 1:
+            marks.pop()
+        if kind == "memory_alloc" and mark is not None:
+            allocated[mark] += max(event.cpu_memory_usage(), 0)
+            allocated[mark] += max(event.cuda_memory_usage(), 0)
     return allocated

@@ -1,43 +1,29 @@
 """PyTorch: models from a builder, TorchScript or an exported program; eager or compiled.
 
-No pickle that could run code is loaded: weights are safetensors, or a state dict read with
-`weights_only`; exported programs are checked first; TorchScript's pickles are read by its own
-reader, which runs no Python. On a GPU a predict call ends when its outputs are in the host's
-memory.
+On a GPU a predict call ends when its outputs are in the host's memory.
 """
 
 import gc
-import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
 
 from schemas.level import Level
-from schemas.manifest import Port
 from services.agent.errors import OpenFailed, PredictFailed
 from services.agent.predictors import LayerCapture, Opened, OpenRequest, TensorPlace, Tensors
-from services.agent.predictors.building import build
-from services.agent.predictors.naming import takes_names
 from services.agent.predictors.opening import Opening
-from services.agent.predictors.pytorch.archive import load_exported
 from services.agent.predictors.pytorch.capturing import LayerCaptures, ModelCalls
 from services.agent.predictors.pytorch.events import MODEL_CALL
-from services.agent.predictors.pytorch.feed import DTYPES, Feed
+from services.agent.predictors.pytorch.feed import Feed
+from services.agent.predictors.pytorch.models import caller_of, load, precision_of, prepared
 from services.agent.predictors.pytorch.options import Options, options_of
 from services.agent.predictors.pytorch.outputs import array_of, leaves_of, single_output_name
 from services.agent.predictors.pytorch.weights import WeightWatch
 from services.agent.predictors.shapes import first_line
 
 _MAX_FEEDS = 16
-_FORMATS = {
-    ".pt2": "exported",
-    ".ts": "torchscript",
-    ".pt": "torchscript",
-    ".pth": "torchscript",
-}
 
 
 def open_model(request: OpenRequest) -> "PyTorchPredictor":
@@ -55,7 +41,7 @@ def open_model(request: OpenRequest) -> "PyTorchPredictor":
     torch.backends.cudnn.allow_tf32 = options.allow_tf32
     opening, watch = Opening(request), WeightWatch(is_on=request.traces_first)
     try:
-        module = _prepare(_load(request, watch), options, watch)
+        module = prepared(load(request, watch), options, watch)
     except OpenFailed:
         raise
     except Exception as error:  # builders and loaders raise what they like
@@ -80,7 +66,7 @@ class PyTorchPredictor:
         self._device = torch.device(options.device)
         self._names = [port.layer_name for port in request.model.outputs]
         self._single_name = single_output_name(self._names)
-        self._call = _caller(module, request.model.inputs, options)
+        self._call = caller_of(module, request.model.inputs, options)
         self._feeds: dict[int, Feed] = {}
         self._graph: _CapturedGraph | None = None
         self._captures: LayerCaptures | None = None
@@ -99,7 +85,7 @@ class PyTorchPredictor:
                 if is_on_gpu
                 else f"cpu ({torch.backends.cpu.get_cpu_capability()})"
             ),
-            precision=_precision(module, options),
+            precision=precision_of(module, options),
             threads=torch.get_num_threads(),
             options=options.by_name(),
             deepest_level=Level.FRAMEWORK,
@@ -207,101 +193,3 @@ class _CapturedGraph:
             graph_input.copy_(tensor, non_blocking=True)
         self._graph.replay()
         return self._outputs
-
-
-def _load(request: OpenRequest, watch: WeightWatch) -> Any:
-    """Return the request's module on the CPU. Raises OpenFailed and PyTorch's own errors."""
-    assets = request.model.model
-    if assets.builder:
-        torch.manual_seed(assets.seed)
-        module = build(request.model.name, assets.builder, assets.arguments, request.builders)
-        _load_weights(module, request, watch)
-        return module
-    form = assets.format or _FORMATS.get(request.graph_path.suffix.lower(), "")
-    if form == "torchscript":
-        return torch.jit.load(io.BytesIO(request.graph), map_location="cpu")
-    if form == "exported":
-        return load_exported(request.graph)
-    raise OpenFailed(
-        request.model.name,
-        f"format {form or request.graph_path.suffix!r} is not one of torchscript, exported, "
-        "and no builder is named",
-    )
-
-
-def _load_weights(module: Any, request: OpenRequest, watch: WeightWatch) -> None:
-    """Load the weights that the manifest names into a module. Raises OpenFailed."""
-    path = request.weights_path
-    if path is None:
-        if "random" not in (request.model.model.weights, request.options.get("weights")):
-            raise OpenFailed(
-                request.model.name,
-                "the manifest's builder needs weights_path, or `weights: random` and a seed",
-            )
-        return
-    if path.suffix == ".safetensors":
-        from safetensors.torch import load_file  # an optional dependency
-
-        state = load_file(path)
-    else:
-        try:
-            state = torch.load(path, map_location="cpu", weights_only=True)
-        except UnpicklingError as error:
-            raise OpenFailed(
-                request.model.name,
-                f"{path.name} is a pickle of more than tensors and plain data, which may run "
-                "code; save only its state_dict, or use safetensors",
-            ) from error
-    with watch.loading(module):
-        module.load_state_dict(state.get("state_dict", state))
-
-
-def _prepare(module: Any, options: Options, watch: WeightWatch) -> Any:
-    """Return a module on its device, in the precision, layout and mode of the options."""
-    if hasattr(module, "eval") and not isinstance(module, torch.fx.GraphModule):
-        module = module.eval()
-    if options.device == "cpu":
-        module = module.to(options.device)
-    else:
-        with watch.placing(module):
-            module = module.to(options.device)
-    if options.precision != "float32":
-        module = module.to(DTYPES[options.precision])
-    if options.channels_last:
-        module = module.to(memory_format=torch.channels_last)
-    if options.compile != "none":
-        mode = None if options.compile == "default" else options.compile
-        module = torch.compile(module, mode=mode)
-    return module
-
-
-def _caller(
-    module: Any, ports: Sequence[Port], options: Options
-) -> Callable[[list[torch.Tensor]], Any]:
-    """Return a function that calls the model with its inputs in the manifest's order."""
-    names = [port.layer_name for port in ports]
-    if options.call == "list":
-        return lambda tensors: module(list(tensors[0].unbind()))
-    by_name = options.call == "keyword" or (
-        options.call == "auto" and takes_names(getattr(module, "forward", None), names)
-    )
-    if by_name:
-        return lambda tensors: module(**dict(zip(names, tensors, strict=True)))
-    return lambda tensors: module(*tensors)
-
-
-def _precision(module: Any, options: Options) -> str:
-    """Return the types that the model computes in: those of its parameters, or int8."""
-    types: Mapping[torch.dtype, None] = {}
-    if hasattr(module, "parameters"):
-        types = dict.fromkeys(parameter.dtype for parameter in module.parameters())
-    names = [str(dtype).removeprefix("torch.") for dtype in types] or [options.precision]
-    text = "+".join(sorted(names))
-    # The packed weights of a quantized module are not among its parameters.
-    parts = module.modules() if hasattr(module, "modules") else ()
-    packages = {type(part).__module__ for part in parts}
-    if any(p.startswith("torch.ao.nn.") and "quantized" in p.split(".") for p in packages):
-        return f"int8 (quantized {text})"
-    if options.allow_tf32 and options.device.startswith("cuda") and text == "float32":
-        return "float32 (tf32 allowed)"
-    return text

@@ -234,7 +234,7 @@ class _Tracer(TorchDispatchMode):
                 input_shapes=tuple(tuple(tensor.shape) for tensor in inputs),
                 shapes=tuple(tuple(tensor.shape) for tensor in outputs),
                 flops=self._flops,
-                bytes_read=0 if is_view else _bytes_read(kind, inputs, self._packed, outputs),
+                bytes_read=0 if is_view else bytes_read(kind, inputs, self._packed, outputs),
                 bytes_written=0 if is_view else _bytes(outputs),
                 new_bytes=_bytes(new_tensors),
             )
@@ -267,15 +267,16 @@ def _bytes(tensors: Sequence[torch.Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def _bytes_read(
+def bytes_read(
     kind: str,
     inputs: Sequence[torch.Tensor],
     packed: Sequence[torch.Tensor],
     outputs: Sequence[torch.Tensor],
 ) -> int:
-    """Return the bytes of an operator's inputs; a storage counts at most once.
+    """Return the bytes that an operator reads; a storage counts at most once.
 
-    Of a table only the rows that are read count; an embedding bag reads one for each index.
+    `kind`: its name; `inputs`, `outputs`: its tensors; `packed`: those inside packed weights. Of a
+    table only the rows that are read count; an embedding bag reads one for each index.
     """
     sizes_by_storage: dict[int, tuple[int, int]] = {}
     for tensor in inputs:

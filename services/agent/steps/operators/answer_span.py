@@ -1,6 +1,5 @@
 """answer_span: the part of a text that answers a question, from scores of its pieces."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from services.agent.errors import BadParameter
-from services.agent.steps.operators.wordpiece import Vocabulary, pieces_of, truncate
+from services.agent.steps.operators.wordpiece import Vocabulary, located_pieces, pieces_of, truncate
 from services.agent.steps.parameters import Parameters
 
 Feature = dict[str, Any]
@@ -44,7 +43,7 @@ def answer_span(parameters: Parameters) -> Callable[..., list[list[Feature]]]:
 
     def answer(starts: Batch, ends: Batch, question: str, context: str) -> Feature:
         question_pieces = pieces_of(question, vocabulary)
-        context_pieces, extents = _located_pieces(context, vocabulary)
+        context_pieces, extents = located_pieces(context, vocabulary)
         starts, ends = starts.reshape(-1).astype(np.float64), ends.reshape(-1).astype(np.float64)
         truncate([question_pieces, context_pieces], starts.size - 3)
         first, count = len(question_pieces) + 2, len(context_pieces)
@@ -71,22 +70,3 @@ def _question_and_context(sample: Any) -> tuple[str, str]:
     if not is_pair or not all(isinstance(text, str) for text in sample):
         raise ValueError("a sample must be a pair of question and context")
     return sample[0], sample[1]
-
-
-def _located_pieces(text: str, vocabulary: Vocabulary) -> tuple[list[str], list[tuple[int, int]]]:
-    """Return a text's pieces, and the characters at which each begins and ends.
-
-    All pieces of a word whose length changes in tokenization have the extent of that word.
-    """
-    pieces: list[str] = []
-    extents: list[tuple[int, int]] = []
-    for match in re.finditer(r"\S+", text):
-        word_pieces = pieces_of(match[0], vocabulary)
-        lengths = [len(piece.removeprefix("##")) for piece in word_pieces]
-        is_altered = sum(lengths) != len(match[0]) or "[UNK]" in word_pieces
-        position = match.start()
-        for length in lengths:
-            extents.append(match.span() if is_altered else (position, position + length))
-            position += length
-        pieces += word_pieces
-    return pieces, extents

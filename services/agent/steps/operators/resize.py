@@ -49,14 +49,17 @@ def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
         else:
             new_size = scaled(sides, size) if keeps_ratio else size
         if method == "BILINEAR" and not is_filtered:
-            return _interpolated(pixels, new_size)
-        return _resampled(pixels, new_size, method)
+            return interpolated(pixels, new_size)
+        return resampled(pixels, new_size, method)
 
     return apply
 
 
-def _interpolated(pixels: Pixels, size: tuple[int, int]) -> Pixels:
-    """Interpolate between the four nearest pixels; edges are repeated, uint8 is rounded to even."""
+def interpolated(pixels: Pixels, size: tuple[int, int]) -> Pixels:
+    """Return pixels interpolated between the four nearest ones, in a `size` [height, width].
+
+    Edges are repeated, uint8 is rounded to even.
+    """
     values = pixels.astype(np.float32)
     for axis, new_side in enumerate(size):
         last = values.shape[axis] - 1
@@ -69,8 +72,11 @@ def _interpolated(pixels: Pixels, size: tuple[int, int]) -> Pixels:
     return values if pixels.dtype == np.float32 else np.rint(values).astype(pixels.dtype)
 
 
-def _resampled(pixels: Pixels, size: tuple[int, int], method: str) -> Pixels:
-    """Resample with one of Pillow's methods. Raises ValueError for other element types."""
+def resampled(pixels: Pixels, size: tuple[int, int], method: str) -> Pixels:
+    """Return pixels in a `size` [height, width], by a `method` of Pillow, as BILINEAR.
+
+    Raises ValueError for pixels that are neither uint8 nor float32.
+    """
     from PIL import Image
 
     resampling, pillow_size = Image.Resampling[method], (size[1], size[0])

@@ -1,21 +1,16 @@
 """audio_decode, resample and waveform: the bytes of a file to samples of sound."""
 
-import io
 import math
-import wave
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from services.agent.steps.parameters import Parameters
+from services.agent.steps.wav import Samples, read_wav
 
-Samples = npt.NDArray[np.float32]
 _BLOCK_SAMPLES = 1 << 14
 """Samples resampled at a time, which limits the memory for a long recording."""
-_PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
-"""Format numbers of WAV files; an extensible one has the number further on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +31,7 @@ def audio_decode(parameters: Parameters) -> Callable[[bytes], Sound]:
     mono = parameters.choice("channels", ("mono", "all"), "mono") == "mono"
 
     def apply(body: bytes) -> Sound:
-        offset, kind = _format(body)
-        if offset:
-            # Python's reader accepts PCM only, but its bytes may be those of floats.
-            body = body[:offset] + _PCM.to_bytes(2, "little") + body[offset + 2 :]
-        try:
-            with wave.open(io.BytesIO(body)) as file:
-                width, channels, rate_hz = (
-                    file.getsampwidth(),
-                    file.getnchannels(),
-                    file.getframerate(),
-                )
-                frames = file.readframes(file.getnframes())
-        except (wave.Error, EOFError) as error:
-            raise ValueError(f"not a readable WAV file: {error}") from error
-        if rate_hz < 1 or len(frames) < width * channels:
-            raise ValueError(f"a WAV file with {len(frames)} bytes of sound at {rate_hz} Hz")
-        numbers = _numbers(frames[: len(frames) // width * width], width, kind)
-        complete = len(numbers) // channels * channels
-        samples = np.ascontiguousarray(numbers[:complete].reshape(-1, channels).T)
+        samples, rate_hz = read_wav(body)
         if mono:
             samples = samples.mean(axis=0, keepdims=True, dtype=np.float32)
         return Sound(samples, rate_hz)
@@ -75,7 +52,7 @@ def resample(parameters: Parameters) -> Callable[[Sound], Sound]:
         up, down = rate_hz // shared, sound.rate_hz // shared
         if up == down:
             return sound
-        rows = [_resampled(row, up, down) for row in sound.samples]
+        rows = [resampled(row, up, down) for row in sound.samples]
         return Sound(np.stack(rows), rate_hz)
 
     return apply
@@ -110,39 +87,8 @@ def one_channel(sound: Sound) -> Samples:
     return samples
 
 
-def _format(body: bytes) -> tuple[int, int]:
-    """Return the offset of a WAV file's format number, and the number; 0, 0 for another format."""
-    offset = 12
-    while offset + 26 <= len(body):
-        size = int.from_bytes(body[offset + 4 : offset + 8], "little")
-        if body[offset : offset + 4] == b"fmt ":
-            kind = int.from_bytes(body[offset + 8 : offset + 10], "little")
-            if kind == _EXTENSIBLE and size >= 40:
-                kind = int.from_bytes(body[offset + 32 : offset + 34], "little")
-            return (offset + 8, kind) if kind in (_PCM, _FLOAT) else (0, 0)
-        offset += 8 + size + size % 2
-    return 0, 0
-
-
-def _numbers(frames: bytes, width: int, kind: int) -> Samples:
-    """Return the samples of all channels in turn; whole numbers of `width` bytes become -1 to 1."""
-    if kind == _FLOAT:
-        if width not in (4, 8):
-            raise ValueError(f"a WAV file with floats of {8 * width} bits; 32 or 64 are supported")
-        return np.frombuffer(frames, f"<f{width}").astype(np.float32)
-    raw = np.frombuffer(frames, np.uint8).reshape(-1, width)
-    if width == 1:
-        integers = raw[:, 0].astype(np.int32) - 128
-    else:
-        # The bytes become the high ones of 32 bits, where the sign is.
-        wide = np.zeros((len(raw), 4), np.uint8)
-        wide[:, 4 - width :] = raw
-        integers = wide.view("<i4")[:, 0] >> (32 - 8 * width)
-    samples: Samples = (integers / 2.0 ** (8 * width - 1)).astype(np.float32)
-    return samples
-
-
-def _resampled(row: Samples, up: int, down: int) -> Samples:
+def resampled(row: Samples, up: int, down: int) -> Samples:
+    """Return one channel at `up` / `down` times its rate; both are whole and share no factor."""
     # The taps of a low pass, which sum to `up`, with `half` of them on each side
     # (scipy.signal.firwin).
     period = max(up, down)

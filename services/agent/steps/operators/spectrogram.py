@@ -1,29 +1,17 @@
 """spectrogram: sound to energy by frequency and time."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from services.agent.errors import BadParameter
+from services.agent.steps.mel import Matrix, MelBands, mel_bank
 from services.agent.steps.operators.sound import Samples, Sound, one_channel
 from services.agent.steps.parameters import Parameters
 
 _LOGS = ("none", "ln", "log10", "db", "whisper")
-Matrix = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class _MelBands:
-    """The number of mel bands, their bounds in Hz, and the kind of scale."""
-
-    count: int
-    low_hz: float
-    high_hz: float
-    scale: str
-    is_normed: bool
 
 
 def spectrogram(parameters: Parameters) -> Callable[[Sound], Samples]:
@@ -39,7 +27,7 @@ def spectrogram(parameters: Parameters) -> Callable[[Sound], Samples]:
     """
     window = parameters.integer("window", default=400, minimum=2)
     hop = parameters.integer("hop", default=160)
-    bands = _MelBands(
+    bands = MelBands(
         parameters.integer("mels", default=0, minimum=0),
         parameters.number("low_hz", default=0.0, minimum=0.0),
         parameters.number("high_hz", default=0.0, minimum=0.0),
@@ -64,44 +52,11 @@ def spectrogram(parameters: Parameters) -> Callable[[Sound], Samples]:
         if bands.count:
             if sound.rate_hz not in banks:
                 frequencies = np.arange(half + 1) * sound.rate_hz / window
-                banks[sound.rate_hz] = _mel_bank(bands, frequencies, sound.rate_hz)
+                banks[sound.rate_hz] = mel_bank(bands, frequencies, sound.rate_hz)
             energies = banks[sound.rate_hz] @ energies
         return _logarithm(energies, log, floor).astype(np.float32)
 
     return apply
-
-
-def _mel_bank(bands: _MelBands, frequencies: Matrix, rate_hz: int) -> Matrix:
-    """Return the weights (bands, frequencies): triangles on the mel scale."""
-    high_hz = bands.high_hz or rate_hz / 2
-    if high_hz <= bands.low_hz:
-        raise ValueError(
-            f"mel bands from {bands.low_hz:g} to {high_hz:g} Hz: low_hz must be below high_hz"
-        )
-    low, high = _mel(np.array([bands.low_hz, high_hz]), bands.scale)
-    edges = _hertz(np.linspace(low, high, bands.count + 2), bands.scale)
-    slopes = edges[:, np.newaxis] - frequencies
-    widths = np.diff(edges)
-    rising = -slopes[:-2] / widths[:-1, np.newaxis]
-    falling = slopes[2:] / widths[1:, np.newaxis]
-    bank: Matrix = np.maximum(0.0, np.minimum(rising, falling))
-    return bank * (2.0 / (edges[2:] - edges[:-2]))[:, np.newaxis] if bands.is_normed else bank
-
-
-def _mel(hertz: Matrix, scale: str) -> Matrix:
-    """HTK: 2595·log10(1 + f/700). Slaney: 3f/200 up to 1 kHz, then 27 mels per factor of 6.4."""
-    if scale == "htk":
-        return np.asarray(2595.0 * np.log10(1.0 + hertz / 700.0))
-    above = 15.0 + 27.0 * np.log(np.maximum(hertz, 1000.0) / 1000.0) / np.log(6.4)
-    return np.where(hertz < 1000.0, hertz * 3.0 / 200.0, above)
-
-
-def _hertz(mel: Matrix, scale: str) -> Matrix:
-    """Return the inverse of `_mel`."""
-    if scale == "htk":
-        return np.asarray(700.0 * (10.0 ** (mel / 2595.0) - 1.0))
-    above = 1000.0 * np.exp((np.maximum(mel, 15.0) - 15.0) * np.log(6.4) / 27.0)
-    return np.where(mel < 15.0, mel * 200.0 / 3.0, above)
 
 
 def _logarithm(energies: Matrix, log: str, floor: float) -> npt.NDArray[Any]:

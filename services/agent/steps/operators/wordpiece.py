@@ -1,5 +1,6 @@
 """tokenize: text to the numbers of word pieces (WordPiece)."""
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -89,13 +90,35 @@ def truncate(pieces: Sequence[list[str]], max_pieces: int) -> None:
 def pieces_of(text: str, vocabulary: Vocabulary) -> list[str]:
     """Return a text's pieces, as BERT's BertTokenizer finds them."""
     pieces = []
-    for token in _basic_tokens(text, lowercase=vocabulary.lowercase):
-        pieces += _word_pieces(token, vocabulary.numbers)
+    for token in basic_tokens(text, lowercase=vocabulary.lowercase):
+        pieces += word_pieces(token, vocabulary.numbers)
     return pieces
 
 
-def _word_pieces(token: str, vocabulary: Mapping[str, int]) -> list[str]:
-    """Return the longest pieces from the left; [UNK] for a token that has none."""
+def located_pieces(text: str, vocabulary: Vocabulary) -> tuple[list[str], list[tuple[int, int]]]:
+    """Return a text's pieces, and the characters at which each begins and ends.
+
+    All pieces of a word whose length changes in tokenization have the extent of that word.
+    """
+    pieces: list[str] = []
+    extents: list[tuple[int, int]] = []
+    for match in re.finditer(r"\S+", text):
+        word_pieces = pieces_of(match[0], vocabulary)
+        lengths = [len(piece.removeprefix("##")) for piece in word_pieces]
+        is_altered = sum(lengths) != len(match[0]) or "[UNK]" in word_pieces
+        position = match.start()
+        for length in lengths:
+            extents.append(match.span() if is_altered else (position, position + length))
+            position += length
+        pieces += word_pieces
+    return pieces, extents
+
+
+def word_pieces(token: str, vocabulary: Mapping[str, int]) -> list[str]:
+    """Return a token's longest pieces from the left; [UNK] for a token that has none.
+
+    Pieces behind the first begin with ##.
+    """
     if len(token) > _MAX_CHARACTERS:
         return ["[UNK]"]
     pieces: list[str] = []
@@ -111,17 +134,10 @@ def _word_pieces(token: str, vocabulary: Mapping[str, int]) -> list[str]:
     return pieces
 
 
-def _basic_tokens(text: str, *, lowercase: bool) -> Iterator[str]:
+def basic_tokens(text: str, *, lowercase: bool) -> Iterator[str]:
     """Yield a text's words; punctuation marks and Chinese characters are words of their own."""
-    spaced = []
-    for character in unicodedata.normalize("NFC", text):
-        category = unicodedata.category(character)
-        if character in "\t\n\r" or category == "Zs":
-            spaced.append(" ")
-        elif character not in "\0�" and not category.startswith("C"):
-            is_chinese = any(low <= ord(character) <= high for low, high in _CHINESE)
-            spaced.append(f" {character} " if is_chinese else character)
-    for token in "".join(spaced).split():
+    spaced = "".join(map(_spaced, unicodedata.normalize("NFC", text)))
+    for token in spaced.split():
         plain = token
         if lowercase:
             decomposed = unicodedata.normalize("NFD", token.lower())
@@ -129,6 +145,17 @@ def _basic_tokens(text: str, *, lowercase: bool) -> Iterator[str]:
         for is_punctuation, characters in groupby(plain, key=_is_punctuation):
             joined = "".join(characters)
             yield from joined if is_punctuation else (joined,)
+
+
+def _spaced(character: str) -> str:
+    """Return a character with the spaces that separate words; '' for one that is dropped."""
+    category = unicodedata.category(character)
+    if character in "\t\n\r" or category == "Zs":
+        return " "
+    if character in "\0�" or category.startswith("C"):
+        return ""
+    is_chinese = any(low <= ord(character) <= high for low, high in _CHINESE)
+    return f" {character} " if is_chinese else character
 
 
 def _is_punctuation(character: str) -> bool:

@@ -124,6 +124,32 @@ class InlineFunctions:
         reason = f"{type(error).__name__}{message and ': '}{message}"[:_MOST_REASON_CHARACTERS]
         return line, f"{reason} in `{shown}`" if shown else reason
 
+    def answer(
+        self,
+        name: str,
+        arguments: list[Any],
+        limit_bytes: int,
+        flags: int,
+        recording: AbstractContextManager[list[Any]],
+    ) -> list[Buffer]:
+        """Return the frame, of at most `limit_bytes`, that answers a call of the function `name`.
+
+        `arguments` as in `call`; `flags` say what the worker wants, and `recording` gives the NVTX
+        ranges. Code that fails is answered with its line and the reason.
+        """
+        try:
+            _switch_spans(is_open=bool(flags & WANTS_SPANS))
+            with recording as ranges:
+                result = self.call(name, tuple(arguments))
+            spans = [_switch_spans(is_open=False), *ranges]
+            answer = [OK, result, *spans] if flags & WANTS_ANSWER else [STORED, None, *spans]
+            return packed(answer, limit_bytes)
+        except FrameTooLarge as error:
+            failure: tuple[int, str] = (0, f"its answer has {error}")
+        except BaseException as error:  # noqa: BLE001  # sent to the worker, whatever it is
+            failure = self.line_and_reason(error)
+        return packed([RAISED, *failure], _MOST_ORDER_BYTES)
+
 
 def _message_of(error: BaseException) -> str:
     """Return an error's text, with a hint where a limit of inline code is the cause."""
@@ -266,30 +292,7 @@ def work(channel: socket.socket) -> None:
         allow_cpu(limits["cpu_s"])
         recording = ranges.recording() if ranges and flags & WANTS_RANGES else nullcontext([])
         limit_bytes = limits["output_bytes"]
-        send(channel, _answer(codes, name, arguments, limit_bytes, flags, recording))
-
-
-def _answer(
-    codes: InlineFunctions,
-    name: str,
-    arguments: list[Any],
-    limit_bytes: int,
-    flags: int,
-    recording: AbstractContextManager[list[Any]],
-) -> list[Buffer]:
-    """Return the frame that answers a call."""
-    try:
-        _switch_spans(is_open=bool(flags & WANTS_SPANS))
-        with recording as ranges:
-            result = codes.call(name, tuple(arguments))
-        spans = [_switch_spans(is_open=False), *ranges]
-        answer = [OK, result, *spans] if flags & WANTS_ANSWER else [STORED, None, *spans]
-        return packed(answer, limit_bytes)
-    except FrameTooLarge as error:
-        failure: tuple[int, str] = (0, f"its answer has {error}")
-    except BaseException as error:  # noqa: BLE001  # sent to the worker, whatever it is
-        failure = codes.line_and_reason(error)
-    return packed([RAISED, *failure], _MOST_ORDER_BYTES)
+        send(channel, codes.answer(name, arguments, limit_bytes, flags, recording))
 
 
 def _switch_spans(*, is_open: bool) -> list[list[Any]]:

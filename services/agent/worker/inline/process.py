@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +57,56 @@ class _Child:
     #: set when the process has ended
     has_ended: threading.Event
 
+    @classmethod
+    def start(cls) -> "_Child":
+        """Start a process that waits for its order. Raises OSError."""
+        variables = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
+        environment = {**variables, **dict.fromkeys(_ONE_THREAD, "1")}
+        has_ended = threading.Event()
+        channel, child_channel = socket.socketpair()
+        trace_fd, child_trace_fd = os.pipe()
+        os.set_blocking(trace_fd, False)
+        descriptors = (child_channel.fileno(), child_trace_fd)
+        command = [sys.executable, "-I", "-c", _BOOT, str(_ROOT), *map(str, descriptors)]
+        try:
+            process = _spawn(command, descriptors, environment, has_ended)
+        except BaseException:
+            channel.close()
+            os.close(trace_fd)
+            raise
+        finally:
+            child_channel.close()
+            os.close(child_trace_fd)
+        return cls(process, channel, trace_fd, has_ended)
+
+    def exit_code(self) -> int | None:
+        """Wait for its end; return its exit code, None where it goes on after some seconds."""
+        try:
+            return self.process.wait(_TRACE_S)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def line_in(self, names: Iterable[str]) -> int:
+        """Return the line of the codes of these `names` that runs or ran last; 0: unknown."""
+        joined = "|".join(map(re.escape, names))
+        pattern = re.compile(rf'File "<(?:{joined})>", line (\d{{1,6}})\b')
+        with contextlib.suppress(OSError):
+            self.process.send_signal(signal.SIGUSR1)
+        text, until_s = b"", time.monotonic() + _TRACE_S
+        while len(text) < _MOST_TRACE_BYTES and time.monotonic() < until_s:
+            piece = None
+            with contextlib.suppress(BlockingIOError):
+                piece = os.read(self.trace_fd, _MOST_TRACE_BYTES)
+            if piece:
+                text += piece
+                continue
+            is_closed = piece is not None or self.process.poll() is not None
+            if is_closed or pattern.search(text.decode(errors="replace")):
+                break
+            time.sleep(0.01)
+        match = pattern.search(text.decode(errors="replace"))
+        return int(match[1]) if match else 0
+
     def close(self) -> None:
         """End the process."""
         self.process.kill()
@@ -85,7 +135,7 @@ class InlineProcess:
 
     def _start_defined(self) -> _Child:
         names = "/".join(self._codes)
-        child = self._child = _start_child()
+        child = self._child = _Child.start()
         limits = {
             "memory_bytes": self._limits.memory_bytes,
             "output_bytes": self._limits.output_bytes,
@@ -143,47 +193,25 @@ class InlineProcess:
         except FrameTooLarge as error:
             reason = f"its answer has {error}"
         except WireBroken as error:
-            reason = self._ending(child, str(error))
+            reason = self._ending(child) or str(error)
         else:
             if isinstance(answer, list) and answer and answer[0] in (OK, STORED, RAISED, FATAL):
                 return answer
             reason = "answered nonsense"
-        line = self._read_line(child)
+        line = child.line_in(self._codes)
         self.close()
         raise CodeFailed(name, f"line {line}: {reason}" if line else reason)
 
-    def _ending(self, child: _Child, wire_error: str) -> str:
-        """Return how the process ended, or what else broke the channel."""
-        try:
-            code = child.process.wait(_TRACE_S)
-        except subprocess.TimeoutExpired:
-            return wire_error
+    def _ending(self, child: _Child) -> str:
+        """Return how the process ended; '' where it goes on."""
+        code = child.exit_code()
+        if code is None:
+            return ""
         if code == -signal.SIGXCPU:
             return f"used more than {self._limits.cpu_s} s of processor time"
         if code < 0:
             return f"its process was ended by {signal.Signals(-code).name}"
         return f"its process ended with {code}"
-
-    def _read_line(self, child: _Child) -> int:
-        """Return the line of the code that runs or ran last, 0 where it is unknown."""
-        names = "|".join(re.escape(name) for name in self._codes)
-        pattern = re.compile(rf'File "<(?:{names})>", line (\d{{1,6}})\b')
-        with contextlib.suppress(OSError):
-            child.process.send_signal(signal.SIGUSR1)
-        text, until_s = b"", time.monotonic() + _TRACE_S
-        while len(text) < _MOST_TRACE_BYTES and time.monotonic() < until_s:
-            piece = None
-            with contextlib.suppress(BlockingIOError):
-                piece = os.read(child.trace_fd, _MOST_TRACE_BYTES)
-            if piece:
-                text += piece
-                continue
-            is_closed = piece is not None or child.process.poll() is not None
-            if is_closed or pattern.search(text.decode(errors="replace")):
-                break
-            time.sleep(0.01)
-        match = pattern.search(text.decode(errors="replace"))
-        return int(match[1]) if match else 0
 
 
 def spans_within_call(values: list[Any], began_ns: int, ended_ns: int) -> Iterator[UserSpan]:
@@ -209,28 +237,6 @@ def _line_and_reason(answer: list[Any]) -> str:
     text = reason[:_MOST_REASON_CHARACTERS] if isinstance(reason, str) else "gives no reason"
     is_line = isinstance(line, int) and 0 < line < _MOST_LINES
     return f"line {line}: {text}" if is_line else text
-
-
-def _start_child() -> _Child:
-    """Start a process that waits for its order. Raises OSError."""
-    variables = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
-    environment = {**variables, **dict.fromkeys(_ONE_THREAD, "1")}
-    has_ended = threading.Event()
-    channel, child_channel = socket.socketpair()
-    trace_fd, child_trace_fd = os.pipe()
-    os.set_blocking(trace_fd, False)
-    descriptors = (child_channel.fileno(), child_trace_fd)
-    command = [sys.executable, "-I", "-c", _BOOT, str(_ROOT), *map(str, descriptors)]
-    try:
-        process = _spawn(command, descriptors, environment, has_ended)
-    except BaseException:
-        channel.close()
-        os.close(trace_fd)
-        raise
-    finally:
-        child_channel.close()
-        os.close(child_trace_fd)
-    return _Child(process, channel, trace_fd, has_ended)
 
 
 def _spawn(

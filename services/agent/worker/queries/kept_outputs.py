@@ -197,7 +197,7 @@ def features_at(answers: OutputAnswers, position: int) -> list[Feature]:
     for name, values in answers:
         value = values[position]
         if isinstance(value, np.ndarray | np.generic):
-            value = [_tensor_feature(np.asarray(value))]
+            value = [tensor_feature(np.asarray(value))]
         features += (
             [{**feature, "output": name} for feature in value] if len(answers) > 1 else value
         )
@@ -253,8 +253,8 @@ def _without_large_fields(feature: Feature) -> Feature:
     return {**small, "left_out": sizes}
 
 
-def _tensor_feature(tensor: npt.NDArray[np.generic]) -> Feature:
-    """Describe a raw tensor: shape, element type, mean, and its first values."""
+def tensor_feature(tensor: npt.NDArray[np.generic]) -> Feature:
+    """Return a raw tensor as a feature: shape, element type, mean, and its first values."""
     values = tensor.astype(np.float64).ravel()
     return {
         "type": "raw",

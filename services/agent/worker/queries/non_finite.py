@@ -30,6 +30,20 @@ class NonFiniteOutput:
     #: how many rows the output has; 0: it is the output of one sample
     rows: int
 
+    @classmethod
+    def of(cls, name: str, values: npt.NDArray[Any]) -> "NonFiniteOutput":
+        """Count NaN and infinite values among those of the output called `name`."""
+        nan, infinite = np.isnan(values), np.isinf(values)
+        bad = nan | infinite
+        positions: tuple[int, ...]
+        number, _, base_name = name.partition(".")
+        if number.isdecimal() and base_name:
+            positions, count = (int(number),), 0
+        else:
+            rows = bad.reshape(len(bad), -1).any(axis=1) if bad.ndim else bad.reshape(1)
+            positions, count = tuple(np.flatnonzero(rows).tolist()), len(rows)
+        return cls(name, int(nan.sum()), int(infinite.sum()), values.size, positions, count)
+
     def __str__(self) -> str:
         shown = ", ".join(str(position) for position in self.positions[:_SHOWN_ROWS])
         return (
@@ -55,7 +69,7 @@ def non_finite_outputs(outputs: Tensors, allowed: Set[str]) -> Sequence[NonFinit
     for number, (name, values) in enumerate(outputs.items()):
         if values.dtype.kind != "f" or name in allowed or (number == 0 and "" in allowed):
             continue
-        fault = _count_non_finite(name, values)
+        fault = NonFiniteOutput.of(name, values)
         if fault.nan or fault.infinite:
             faults.append(fault)
     return faults
@@ -91,16 +105,3 @@ def _quick_sum(values: npt.NDArray[Any]) -> Any:
     if values.size <= _DOT_SIZE:
         return np.vdot(values, values)
     return np.einsum("i->", values.reshape(-1))
-
-
-def _count_non_finite(name: str, values: npt.NDArray[Any]) -> NonFiniteOutput:
-    nan, infinite = np.isnan(values), np.isinf(values)
-    bad = nan | infinite
-    positions: tuple[int, ...]
-    number, _, base_name = name.partition(".")
-    if number.isdecimal() and base_name:
-        positions, count = (int(number),), 0
-    else:
-        rows = bad.reshape(len(bad), -1).any(axis=1) if bad.ndim else bad.reshape(1)
-        positions, count = tuple(np.flatnonzero(rows).tolist()), len(rows)
-    return NonFiniteOutput(name, int(nan.sum()), int(infinite.sum()), values.size, positions, count)

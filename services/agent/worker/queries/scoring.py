@@ -113,20 +113,21 @@ def image_scores(
     feature = picture_features[0]
     try:
         if feature["type"] == "semanticsegment":
-            return {"pixels": _pixels(feature, _map_of(truth.picture), placement)}
+            return {"pixels": pixel_counts(feature, _map_of(truth.picture), placement)}
         body = base64.b64decode(feature["data"])
-        return {"picture": _similarity(_image_of(body), _image_of(truth.picture))}
+        return {"picture": similarity(_image_of(body), _image_of(truth.picture))}
     except (AccuracyError, LookupError, TypeError, ValueError, OSError) as error:
         return {"error": str(error) or type(error).__name__}
 
 
-def _pixels(
+def pixel_counts(
     feature: Feature, labels: npt.NDArray[np.int64], placement: ImagePlacement
 ) -> dict[str, Any]:
     """Count pixels: `counts` are rows of label, predicted class, number; `ignored` are unlabelled.
 
-    `labels` have the image's size. A map of another size is placed on the image, and `resized` is
-    its own size; `unseen` counts the labelled pixels that were cropped before the model.
+    `feature` has the predicted map, and `labels` have the image's size. A map of another size is
+    placed on the image by its `placement`, and `resized` is its own size; `unseen` counts the
+    labelled pixels that were cropped before the model. Raises AccuracyError, ValueError.
     """
     predicted = map_of_runs(feature["runs"], feature["size"])
     height, width = labels.shape
@@ -147,7 +148,7 @@ def _pixels(
     return {**fields, "unseen": unseen} if unseen else fields
 
 
-def _similarity(predicted: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> dict[str, Any]:
+def similarity(predicted: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> dict[str, Any]:
     """Return PSNR and SSIM of images of one size; a grey one is compared as colours with colours.
 
     `no_ssim` says why an image that is too small has no SSIM. Raises AccuracyError where the sizes

@@ -50,8 +50,8 @@ def any_processor(monkeypatch: pytest.MonkeyPatch) -> None:
         return [lambda: sum(range(100 if size == SIZES[0] else 10_000))] * threads
 
     known = Ceiling(measured=1.0)
-    monkeypatch.setattr(host_roof, "_peak", lambda *_: known)
-    monkeypatch.setattr(host_roof, "_bandwidths", lambda counts: dict.fromkeys(counts, known))
+    monkeypatch.setattr(host_roof, "product_peak", lambda *_: known)
+    monkeypatch.setattr(host_roof, "copy_bandwidths", lambda counts: dict.fromkeys(counts, known))
     monkeypatch.setattr(host_roof, "missing_reason", lambda _: "")
     monkeypatch.setattr(host_roof, "products", quick)
 

@@ -27,8 +27,6 @@ from services.agent.predictors.openvino.layers import (
 )
 from services.agent.predictors.openvino.predictor import (
     OpenVinoPredictor,
-    _counting_settings,
-    _settings,
     open_model,
     options_of,
 )
@@ -158,11 +156,9 @@ def twice(threads: int, streams: int = 1) -> OpenVinoPredictor:
     options = options_of({"threads": threads, "streams": streams}, "cpu", ["CPU"])
 
     def compiled(more: dict[str, Any]) -> Any:
-        return ov.Core().compile_model(model, "CPU", {**_settings(options), **more}), {}
+        return ov.Core().compile_model(model, "CPU", {**options.settings, **more}), {}
 
-    return OpenVinoPredictor(
-        compiled({})[0], options, lambda: compiled(_counting_settings(options))
-    )
+    return OpenVinoPredictor(compiled({})[0], options, lambda: compiled(options.counting_settings))
 
 
 def test_a_twin_has_one_stream_of_as_many_threads() -> None:
