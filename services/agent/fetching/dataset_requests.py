@@ -22,13 +22,17 @@ def dataset_requests(dataset: DatasetManifest) -> tuple[AssetRequest, ...]:
 
     A `file:` source is requested as well: its host checks whether it may be read in place.
     """
+    files = [
+        file
+        for sample in dataset.samples
+        for file in sample.inputs.values() or [sample]
+        if file.path
+    ]
     requests = []
-    for sample in dataset.samples:
-        files = [(file.path, file.sha256) for file in sample.inputs.values()]
-        for path, sha256 in files or [(sample.path, sample.sha256)]:
-            source = _parsed(path) if path else None
-            if source is not None and not isinstance(source, FileSource):
-                requests.append(AssetRequest(path, source, sha256, below=BELOW))
+    for file in files:
+        source = _parsed(file.path)
+        if not isinstance(source, FileSource):
+            requests.append(AssetRequest(file.path, source, file.sha256, below=BELOW))
     if dataset.source is not None:
         source = _parsed(dataset.source.address)
         request = AssetRequest(

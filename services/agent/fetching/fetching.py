@@ -98,15 +98,12 @@ def model_requests(
         checksums[assets.weights_path] = assets.weights_checksum
     if assets.graph_path and not assets.builder:
         checksums[assets.graph_path] = assets.checksum
-    requests = (
-        AssetRequest(name, source_of(assets, name), checksum)
-        for name, checksum in checksums.items()
-    )
+    if random_weights:
+        checksums.pop(assets.weights_path, None)
     return tuple(
-        request
-        for request in requests
-        if not isinstance(request.source, FileSource)
-        and not (random_weights and request.name == assets.weights_path)
+        AssetRequest(name, source, checksum)
+        for name, checksum in checksums.items()
+        if not isinstance(source := source_of(assets, name), FileSource)
     )
 
 

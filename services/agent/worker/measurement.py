@@ -244,9 +244,8 @@ class Measurement:
         return self.roof.for_run(opened.precision, opened.threads)
 
     def _final_caveats(self, tally: Tally, origin: ClockOrigin) -> list[str]:
-        caveats = [*self.stages.notes, *self.collectors.notes]
-        if note := self._ceilings().note:
-            caveats.append(note)
+        roof_notes = filter(None, [self._ceilings().note])
+        caveats = [*self.stages.notes, *self.collectors.notes, *roof_notes]
         if tally.failed_queries:
             caveats.append(failed_queries_caveat(tally, self._first_error))
         if tally.failed_samples:
@@ -258,7 +257,7 @@ class Measurement:
             caveats.append(
                 f"{tally.dropped_batches} batches were dropped: ring and spool were full"
             )
-        if self._late_ns and _p99(self._late_ns) > LATE_NS:
+        if _p99(self._late_ns) > LATE_NS:
             caveats.append(late_issue_caveat(_p99(self._late_ns)))
         if abs(wall_step_ns(origin)) > STEP_NS:
             caveats.append(f"the wall clock moved by {wall_step_ns(origin) / 1e6:.1f} ms")
@@ -305,4 +304,7 @@ def _in_brackets(reason: str) -> str:
 
 
 def _p99(values: Sequence[int]) -> float:
-    return quantiles(values, n=100, method="inclusive")[98] if len(values) > 1 else values[0]
+    """Return the 99th percentile; 0 without values."""
+    if len(values) < 2:
+        return sum(values)
+    return quantiles(values, n=100, method="inclusive")[98]

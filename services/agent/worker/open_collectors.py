@@ -52,6 +52,11 @@ class CollectorContext:
         """The deepest level of its collectors: counters only where nothing else is timed."""
         return min(self.level, Level.HARDWARE if self.variant == "counters" else Level.SYSTEM)
 
+    @property
+    def scratch(self) -> Path:
+        """The folder that its collectors may write to."""
+        return self.reopening.scratch if self.reopening is not None else Path()
+
     def levels_of(self, name: str, availability: Availability) -> set[Level]:
         """Return the levels that a collector has here. Raises CollectorUnavailable without any."""
         device, framework = self.opened.device, self.opened.framework
@@ -74,9 +79,8 @@ class CollectorContext:
 
         Raises CollectorUnavailable, also for an unknown option.
         """
-        switch, reopening = self.switches.get(name), self.reopening
+        switch = self.switches.get(name)
         options = switch if isinstance(switch, dict) else {}
-        scratch = reopening.scratch if reopening is not None else Path()
         try:
             source = collector_named(name)
             known_options = getattr(source, "OPTIONS", options)
@@ -85,9 +89,10 @@ class CollectorContext:
                 allowed = ", ".join(known_options) or "none"
                 reason = f"unknown option {unknown[0]!r}; allowed: {allowed}"
                 raise CollectorUnavailable(name, reason)
-            return source.open_collector(
-                CollectorRequest(self.opened, self.deepest, options, scratch, reopening)
+            request = CollectorRequest(
+                self.opened, self.deepest, options, self.scratch, self.reopening
             )
+            return source.open_collector(request)
         except CollectorError:
             raise
         except Exception as error:

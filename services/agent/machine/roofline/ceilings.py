@@ -4,6 +4,7 @@ Pure. A GPU's figures are by precision; a host's by precision and by the number 
 reached them. `host_roof` and `gpu_roof` measure them, the host's `roofs` keeps them.
 """
 
+from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -140,8 +141,8 @@ def _ceiling_at(by_threads: CeilingsByThreads, threads: int) -> Ceiling | None:
         return by_threads.get(threads, by_threads.get(ALL_THREADS))
     if threads <= ALL_THREADS or threads > counts[-1]:
         return by_threads[counts[-1]]
-    over = next(count for count in counts if count > threads)
-    under = max((count for count in counts if count < threads), default=over)
+    place = bisect(counts, threads)
+    under, over = counts[max(place - 1, 0)], counts[place]
     low, high = by_threads[under], by_threads[over]
     if low.measured is None or high.measured is None or under == over:
         return high

@@ -44,7 +44,11 @@ from services.agent.predictors.xla.program import program_of
 _THREADS = ("PJRT_NPROC", "NPROC")
 _TASKS = Path("/proc/self/task")
 _POOL_THREAD = "tf_XLAEigen"
-_TF32 = ("default", "high", "tensorfloat32")
+_GPU_PRECISIONS = {
+    **dict.fromkeys(("default", "high", "tensorfloat32"), "float32 (tf32 allowed)"),
+    "bfloat16": "float32 (bfloat16 products)",
+}
+"""What a float32 model computes in on a GPU, by the precision of its matrix products."""
 
 
 def open_model(request: OpenRequest) -> "JaxPredictor":
@@ -191,12 +195,9 @@ class JaxPredictor:
                 self._request.model.name,
                 f"the model calls back into Python ({callback}), which is not supported",
             )
-        on_gpu = self._device.platform == "gpu"
-        if on_gpu and precision == "float32" and self._options.matmul_precision in _TF32:
-            return "float32 (tf32 allowed)"
-        if on_gpu and precision == "float32" and self._options.matmul_precision == "bfloat16":
-            return "float32 (bfloat16 products)"
-        return precision
+        if self._device.platform != "gpu" or precision != "float32":
+            return precision
+        return _GPU_PRECISIONS.get(self._options.matmul_precision, precision)
 
 
 def _set_up_device(options: Options) -> Any:

@@ -268,7 +268,7 @@ def flops_of(kind: str, inputs: Shapes, outputs: Shapes, window: int = 1) -> int
         # out / groups, in / groups, …).
         first = 2 if outputs and len(weights) == len(outputs[0]) + 1 else 1
         return product_flops(outputs, prod(weights[first:]))
-    return product_flops(outputs, inputs[0][-1] if inputs[0] else 0)
+    return product_flops(outputs, next(reversed(inputs[0]), 0))
 
 
 def _shape(port: Any, batch: int = -1) -> list[int]:

@@ -6,6 +6,7 @@ precision is float32; OpenVINO's own default is bfloat16 where a CPU has AMX.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import openvino as ov
@@ -113,13 +114,13 @@ def read_model(core: Any, request: OpenRequest) -> Any:
     It is read from the checked bytes; by path for a folder, or where the weights are in another
     file.
     """
-    suffix = request.graph_path.suffix.lower()
-    if suffix == ".onnx" and request.weights_path is None:
-        model = core.read_model(request.graph, b"")
-    else:
-        has_weights = suffix == ".xml" and request.weights_path is not None
-        paths = (request.graph_path, request.weights_path) if has_weights else (request.graph_path,)
-        model = core.read_model(*map(str, paths))
+    match request.graph_path.suffix.lower(), request.weights_path:
+        case ".onnx", None:
+            model = core.read_model(request.graph, b"")
+        case ".xml", Path() as weights_path:
+            model = core.read_model(str(request.graph_path), str(weights_path))
+        case _:
+            model = core.read_model(str(request.graph_path))
     for place in map(_place, model.inputs):
         fits = not place.shape or place.shape[0] in (-1, request.batch_size)
         if not fits and is_batched(place.name, request.model.inputs):

@@ -193,8 +193,7 @@ def _add_between(plan: LayerPlan, trace: ModelTrace, operators: Sequence[Operato
         **_work_of(inside, sum(operator.new_bytes for operator in inside)),
         extra={"operators": _listed(inside), "measured": "between layers"},
     )
-    callers = {plan.name_of(trace.calls[operator.call].module) for operator in inside}
-    paths = [name.split(".") for name in callers]
+    paths = [plan.name_of(trace.calls[operator.call].module).split(".") for operator in inside]
     common = takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))
     parent = ".".join(parts[0] for parts in common) or type(plan.model).__name__
     plan.between[len(plan.expected)] = len(plan.rows)

@@ -62,12 +62,7 @@ def tokenize(parameters: Parameters) -> Callable[[Text], npt.NDArray[np.int64]]:
     gives = parameters.choice("gives", ("ids", "mask", "types"), "ids")
 
     def apply(text: Text) -> npt.NDArray[np.int64]:
-        if isinstance(text, bytes):
-            text = text.decode("utf-8")
-        texts = [text] if isinstance(text, str) else list(text)
-        if len(texts) not in (1, 2) or not all(isinstance(part, str) for part in texts):
-            raise ValueError("a sample must be a text or a pair of texts")
-        pieces = [pieces_of(part, vocabulary) for part in texts]
+        pieces = [pieces_of(part, vocabulary) for part in texts_of(text)]
         truncate(pieces, length - 1 - len(pieces))
         ids, types = [numbers["[CLS]"]], [0]
         for text_number, text_pieces in enumerate(pieces):
@@ -79,6 +74,16 @@ def tokenize(parameters: Parameters) -> Callable[[Text], npt.NDArray[np.int64]]:
         return row
 
     return apply
+
+
+def texts_of(sample: Text) -> list[str]:
+    """Return the texts of a sample: one, or a pair. Raises ValueError for anything else."""
+    if isinstance(sample, bytes):
+        return [sample.decode("utf-8")]
+    texts = [sample] if isinstance(sample, str) else list(sample)
+    if len(texts) not in (1, 2) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("a sample must be a text or a pair of texts")
+    return texts
 
 
 def truncate(pieces: Sequence[list[str]], max_pieces: int) -> None:

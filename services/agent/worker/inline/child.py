@@ -157,7 +157,7 @@ def _message_of(error: BaseException) -> str:
         message = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:  # noqa: BLE001  # the code's own class may do anything
         message = ""
-    hint = _HINTS.get(error.errno or 0, "") if isinstance(error, OSError) else ""
+    hint = _HINTS.get(getattr(error, "errno", 0), "") if isinstance(error, OSError) else ""
     if isinstance(error, MemoryError):
         hint = "inline code has used up its memory"
     return f"{message} ({hint})" if message and hint else message or hint

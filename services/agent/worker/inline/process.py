@@ -130,10 +130,11 @@ class InlineProcess:
 
     def start(self) -> None:
         """Start the process and define its codes, unless it runs. Raises CodeFailed."""
-        if self._child is None:
-            self._start_defined()
+        self._started()
 
-    def _start_defined(self) -> _Child:
+    def _started(self) -> _Child:
+        if self._child is not None:
+            return self._child
         names = "/".join(self._codes)
         child = self._child = _Child.start()
         limits = {
@@ -154,7 +155,7 @@ class InlineProcess:
         `name` is the manifest's field of the function. Raises CodeRaised for an error of the code,
         CodeFailed when a limit ended it.
         """
-        child = self._child or self._start_defined()
+        child = self._started()
         flags = WANTS_ANSWER * wants_answer + WANTS_SPANS * USER_SPANS.is_open
         flags += WANTS_RANGES * RANGE_RECORDER.is_open
         began_ns = now_ns()

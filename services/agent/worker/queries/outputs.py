@@ -19,10 +19,10 @@ def check_outputs(model: ModelManifest, opened: Sequence[TensorPlace], pipeline:
         if name not in by_name:
             reason = f"has outputs {', '.join(by_name)}; its manifest's steps read {name!r}"
             raise OpenFailed(model.name, reason)
+    # An output without a name is that of the same number.
+    places: dict[str | int, TensorPlace] = {**by_name, **dict(enumerate(opened))}
     for number, port in enumerate(model.outputs):
-        place = by_name.get(port.layer_name)
-        if not port.layer_name and number < len(opened):
-            place = opened[number]
+        place = places.get(port.layer_name or number)
         if place is not None:
             check_described(model.name, "output", place, port)
 
