@@ -53,15 +53,15 @@ def _record_spans(run: Measurement, first: FirstRun) -> None:
             spans.append((span, parent, int(level), spans.name_id(name), *timing))
     if run.level < Level.FRAMEWORK:
         return
-    for span, layer in enumerate(first.layers, start=predict + 1):
-        timing = (layer.start_ns, layer.duration_ns, layer.thread, 0, 0, layer.attributes)
-        spans.append((span, predict, int(Level.FRAMEWORK), spans.name_id(layer.name), *timing))
     # Each move of weights has two spans below that of the opening: its time, and its bytes.
     first_id = spans.reserve(2 * len(first.weights))
     for index, move in enumerate(first.weights):
-        name = spans.name_id(weights_name(move.action, move.module))
-        row = (first_id + 2 * index, opening, int(Level.APPLICATION), name, move.start_ns)
+        name_id = spans.name_id(weights_name(move.action, move.module))
+        row = (first_id + 2 * index, opening, int(Level.APPLICATION), name_id, move.start_ns)
         spans.append((*row, move.duration_ns, move.thread, 0, 0, NO_ATTRIBUTES))
         size = json_text({"value": move.weight_bytes, "unit": "By"})
-        row = (first_id + 2 * index + 1, opening, int(Level.APPLICATION), name, move.start_ns)
+        row = (first_id + 2 * index + 1, opening, int(Level.APPLICATION), name_id, move.start_ns)
         spans.link((*row, 0, move.thread, 0, 0, size, int(SpanKind.SAMPLE), -1))
+    for span, layer in enumerate(first.layers, start=predict + 1):
+        timing = (layer.start_ns, layer.duration_ns, layer.thread, 0, 0, layer.attributes)
+        spans.append((span, predict, int(Level.FRAMEWORK), spans.name_id(layer.name), *timing))

@@ -7,7 +7,7 @@ reader, which runs no Python.
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pickle import UnpicklingError
 from typing import Any
 
@@ -129,11 +129,11 @@ def caller_of(
 
 def precision_of(module: Any, options: Options) -> str:
     """Return the types that the model computes in: those of its parameters, or int8."""
-    parameters = getattr(module, "parameters", tuple)()
+    parameters: Iterable[torch.Tensor] = getattr(module, "parameters", tuple)()
     names = {str(parameter.dtype).removeprefix("torch.") for parameter in parameters}
     text = "+".join(sorted(names or {options.precision}))
     # The packed weights of a quantized module are not among its parameters.
-    parts = getattr(module, "modules", tuple)()
+    parts: Iterable[Any] = getattr(module, "modules", tuple)()
     if any(_QUANTIZED.match(type(part).__module__) for part in parts):
         return f"int8 (quantized {text})"
     if options.allow_tf32 and options.device.startswith("cuda") and text == "float32":

@@ -8,8 +8,9 @@ import numpy.typing as npt
 
 from services.agent.errors import BadParameter
 from services.agent.steps.mel import Matrix, MelBands, mel_bank
-from services.agent.steps.operators.sound import Samples, Sound, one_channel
+from services.agent.steps.operators.sound import Sound, one_channel
 from services.agent.steps.parameters import Parameters
+from services.agent.steps.wav import Samples
 
 _LOGS = ("none", "ln", "log10", "db", "whisper")
 

@@ -14,13 +14,13 @@ def check_outputs(model: ModelManifest, opened: Sequence[TensorPlace], pipeline:
     An output that steps of the `pipeline` read must exist. Shapes are compared except for the batch
     dimension and -1; nothing is compared where one of both is unknown.
     """
-    by_name = {place.name: place for place in opened}
+    names = [place.name for place in opened]
+    # By name, and by number for outputs of the manifest that have no name.
+    places = dict[str | int, TensorPlace](zip(names, opened, strict=True)) | dict(enumerate(opened))
     for name in _names_read(pipeline) if opened else ():
-        if name not in by_name:
-            reason = f"has outputs {', '.join(by_name)}; its manifest's steps read {name!r}"
+        if name not in places:
+            reason = f"has outputs {', '.join(names)}; its manifest's steps read {name!r}"
             raise OpenFailed(model.name, reason)
-    # An output without a name is that of the same number.
-    places: dict[str | int, TensorPlace] = {**by_name, **dict(enumerate(opened))}
     for number, port in enumerate(model.outputs):
         place = places.get(port.layer_name or number)
         if place is not None:
