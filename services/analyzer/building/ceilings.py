@@ -30,6 +30,24 @@ class Ceilings:
         """FLOP per byte at which the two ceilings meet."""
         return self.peak / self.bandwidth if self.peak and self.bandwidth else None
 
+    @property
+    def description(self) -> str:
+        """Both ceilings for a sentence, with the datasheet's where they differ; '' for no roof."""
+        if not self.kind:
+            return ""
+        figures = []
+        for unit, value, datasheet in (
+            ("FLOP/s", self.peak, self.datasheet_peak),
+            ("B/s", self.bandwidth, self.datasheet_bandwidth),
+        ):
+            is_other = datasheet and datasheet != value
+            figures.append(
+                shown(value, unit) + (f" (datasheet {shown(datasheet, unit)})" if is_other else "")
+            )
+        method = f" ({self.method})" if self.method else ""
+        source = "" if self.kind == "measured" else "; from the datasheet, not measured there"
+        return f"{' and '.join(figures)}{method}{source}"
+
     def roof(self, intensity: float | None) -> float | None:
         """Return the attainable FLOP/s at an `intensity` in FLOP per byte."""
         if intensity is None or self.peak is None or self.bandwidth is None:
@@ -73,32 +91,14 @@ def roof_sentences(rows: Iterable[RunRow]) -> list[str]:
     names: dict[str, list[str]] = {}
     notes = []
     for row in rows:
-        if sentence := _roof_sentence(row):
-            names.setdefault(sentence, []).append(row.run)
+        if roof := ceilings_of(row).description:
+            names.setdefault(roof, []).append(row.run)
         else:
             notes.append(roof_note(row))
     return [
         *notes,
-        *(f"{', '.join(runs)}: the roof is {sentence}" for sentence, runs in names.items()),
+        *(f"{', '.join(runs)}: the roof is {roof}" for roof, runs in names.items()),
     ]
-
-
-def _roof_sentence(row: RunRow) -> str:
-    ceilings = ceilings_of(row)
-    if not ceilings.kind:
-        return ""
-    figures = []
-    for unit, value, datasheet in (
-        ("FLOP/s", ceilings.peak, ceilings.datasheet_peak),
-        ("B/s", ceilings.bandwidth, ceilings.datasheet_bandwidth),
-    ):
-        is_other = datasheet and datasheet != value
-        figures.append(
-            shown(value, unit) + (f" (datasheet {shown(datasheet, unit)})" if is_other else "")
-        )
-    method = f" ({ceilings.method})" if ceilings.method else ""
-    note = "" if ceilings.kind == "measured" else "; from the datasheet, not measured there"
-    return f"{' and '.join(figures)}{method}{note}"
 
 
 def _figures_of(value: Any) -> Mapping[str, Any]:

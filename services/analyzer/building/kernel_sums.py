@@ -94,6 +94,11 @@ class TracedStack:
         """Trimmed mean of predict (ns) in `model`."""
         return predict_ns(self.model) if self.model else None
 
+    @property
+    def kernels_ns(self) -> float:
+        """Trimmed mean of the summed time of a query's kernels (ns); 0 where none ran."""
+        return float(sum(row["time"] for row in self.sums()))
+
     def sums(self, *by: str) -> list[dict[str, Any]]:
         """Return the sums of its kernels (`frames.kernels.sums`); computed once a run and `by`."""
         return self.run.cache.get(

@@ -53,8 +53,13 @@ class LayerWork:
 
 def works_of(frames: Frames) -> list[LayerWork]:
     """Return the layer times of each plain load: kernel time where some layer has a kernel."""
-    layer_works = (_kernel_work(stack) or _span_work(stack) for stack in stacks_of(frames))
-    return [work for work in layer_works if work is not None]
+    works = []
+    for stack in stacks_of(frames):
+        work = kernel_work(stack)
+        if work is None and stack.layered is not None:
+            work = own_work(stack.layered, is_launched=stack.is_launched)
+        works += [] if work is None else [work]
+    return works
 
 
 def own_work(run: Run, *, is_launched: bool = False) -> LayerWork:
@@ -63,12 +68,7 @@ def own_work(run: Run, *, is_launched: bool = False) -> LayerWork:
     return LayerWork(run, ran, layer_times(run), predict_ns(run), is_launched=is_launched)
 
 
-def _span_work(stack: Stack) -> LayerWork | None:
-    run = stack.layered
-    return None if run is None else own_work(run, is_launched=stack.is_launched)
-
-
-def _kernel_work(stack: Stack) -> LayerWork | None:
+def kernel_work(stack: Stack) -> LayerWork | None:
     """Return the kernel time of layers, as parts of the untraced predict (A15); None without one.
 
     Kernels have the index of their layer; of several layers with that index, the first gets them.

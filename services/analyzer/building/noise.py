@@ -57,8 +57,8 @@ def noise_of(run: Run) -> list[str]:
         notes.append(
             f"its GPU's clocks were lowered for {share:.0%} of the time, by {causes} (over 1 %)"
         )
-    spread = spread_of(run)
-    if spread is not None and spread > MOST_SPREAD:
+    spread = spread_of(run) or 0.0
+    if spread > MOST_SPREAD:
         notes.append(f"medians of its parts vary by {spread:.0%} (over {MOST_SPREAD:.0%})")
     return [f"{NOISY}{note}" for note in notes if note]
 

@@ -4,7 +4,6 @@ XSP III-C: a level is read from the run in which it is the deepest traced level.
 as in an imported trace, the next deeper run takes its place, and a caveat says so.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -140,15 +139,13 @@ def stacks_of(frames: Frames, variants: Collection[str] = ("",)) -> Iterator[Sta
             counted[row.agent, row.batch_size].append(run)
         if row.variant not in variants:
             continue
-        parameters = json.dumps(dict(row.parameters), sort_keys=True, default=str)
-        key = (row.agent, row.session, row.scenario, row.batch_size, parameters, row.variant)
-        groups[key].setdefault(row.level, run)
+        load = row.agent, row.session, row.scenario, row.batch_size, row.parameters_text
+        groups[*load, row.variant].setdefault(row.level, run)
     stacks = [
         Stack(*key, by_level=runs, counted=tuple(counted[key[0], key[3]]))
         for key, runs in groups.items()
     ]
-    has_times = any(not stack.is_replay for stack in stacks)
-    yield from (stack for stack in stacks if not (stack.is_replay and has_times))
+    yield from [stack for stack in stacks if not stack.is_replay] or stacks
 
 
 def stacks_with_serialised(frames: Frames) -> list[Stack]:

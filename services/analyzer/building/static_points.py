@@ -30,9 +30,7 @@ def kernel_points(traced: TracedStack, rows: list[dict[str, Any]]) -> list[dict[
     points = []
     for row in rows:
         layer = work.get(row["layer"])
-        if layer is None or kernels_in_layer[row["layer"]] > 1:
-            continue
-        if any(layer[name] is None for name in WORK):
+        if layer is None or kernels_in_layer[row["layer"]] > 1 or not _has_work(layer):
             continue
         moved = layer["bytes_read"], layer["bytes_written"]
         point = point_of(layer["flops"], moved, row["time"], traced.ceilings)
@@ -46,12 +44,11 @@ def model_point(traced: TracedStack) -> tuple[dict[str, Any], str]:
     memory_bound is None where layers of unknown work take more than `MOST_UNKNOWN_WORK`.
     """
     work = layer_work(traced)
-    with_work = [layer for layer in work if all(layer[name] is not None for name in WORK)]
+    with_work = [layer for layer in work if _has_work(layer)]
     flops, read, written = (
         sum(row[name] for row in with_work) if with_work else None for name in WORK
     )
-    time = sum(row["time"] for row in traced.sums())
-    point = point_of(flops, (read, written), time, traced.ceilings)
+    point = point_of(flops, (read, written), traced.kernels_ns, traced.ceilings)
     # Only layers with kernels count: a layer that only holds others, as a CUDA graph, has no work.
     kernel_times = {row["layer"]: row["time"] for row in traced.sums("layer")}
     with_kernels = [
@@ -98,7 +95,11 @@ def missing_work_note(work: list[dict[str, Any]]) -> str:
 
 
 def _without_work(work: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [layer for layer in work if any(layer[name] is None for name in WORK)]
+    return [layer for layer in work if not _has_work(layer)]
+
+
+def _has_work(layer: Mapping[str, Any]) -> bool:
+    return all(layer[name] is not None for name in WORK)
 
 
 def _unknown_share(work: list[dict[str, Any]]) -> float:

@@ -169,6 +169,11 @@ def ranked_by_time(rows: Iterable[Row], name: str) -> list[dict[str, Any]]:
     return [{**row, name: share(row["time"], total)} for row in falling]
 
 
+def of_first_run(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of the first row's run, which a verdict is about."""
+    return [row for row in rows if row["run"] == rows[0]["run"]]
+
+
 def run_warnings(frames: Frames) -> list[str]:
     """Return what weakens the figures: rows not read, early ends, lost batches, noise."""
     warnings = list(frames.caveats)

@@ -17,43 +17,41 @@ from services.analyzer.comparisons.source import (
     Comparison,
     Source,
     Terms,
-    best_accuracy,
-    rates,
+    difference_notes,
+    rates_with_accuracy,
+    subject_of,
 )
 from services.analyzer.tables.conditions import PUBLISHED_SIZE
 
 
 def accuracy(sources: Sequence[Source], _: Terms) -> Table:
     """Return a row for each evaluation, agent and batch size with a known accuracy."""
-    rows = []
-    for source in sources:
-        accuracies = best_accuracy(source)
-        for rate in rates(source):
-            metric = accuracies.get((rate["agent"], rate["batch_size"]))
-            if metric is not None:
-                cells = {
-                    "metric": metric["metric"],
-                    "dataset": metric.get("dataset") or "",
-                    "n": metric["n"],
-                    "size_bytes": source.size_bytes(rate["run"]),
-                    **{f"accuracy{end}": metric[f"value{end}"] for end in ("", "_low", "_high")},
-                }
-                rows.append({**{name: rate[name] for name in _OF_RATES}, **cells})
-    rows = [{**row, "on_front": not any(_is_better(rival, row) for rival in rows)} for row in rows]
-    verdict = "No evaluation has both an accuracy and a latency."
-    if rows:
-        front = sorted((row for row in rows if row["on_front"]), key=lambda row: row["latency"])
-        names = ", ".join(dict.fromkeys(row["model"] or row["evaluation"] for row in front))
-        verdict = f"None is both faster and more accurate than: {names}."
-    metrics = sorted({row["metric"] for row in rows})
-    notes = [f"metrics differ: {', '.join(metrics)}"] if len(metrics) > 1 else []
-    datasets = sorted({row["dataset"] for row in rows})
-    if len(datasets) > 1:
-        notes.append(f"datasets differ: {', '.join(datasets)}: only models of one are compared")
+    rows = [
+        {
+            **{name: rate[name] for name in _OF_RATES},
+            "metric": metric["metric"],
+            "dataset": metric.get("dataset") or "",
+            "n": metric["n"],
+            "size_bytes": source.size_bytes(rate["run"]),
+            **{f"accuracy{end}": metric[f"value{end}"] for end in ("", "_low", "_high")},
+        }
+        for source in sources
+        for rate, metric in rates_with_accuracy(source)
+        if metric
+    ]
+    if not rows:
+        return make_table(COMPARISON, [], "No evaluation has both an accuracy and a latency.")
+    rows = [{**row, "on_front": not any(is_better(rival, row) for rival in rows)} for row in rows]
+    front = sorted((row for row in rows if row["on_front"]), key=lambda row: row["latency"])
+    names = ", ".join(dict.fromkeys(map(subject_of, front)))
+    verdict = f"None is both faster and more accurate than: {names}."
+    notes = difference_notes("metrics", (row["metric"] for row in rows))
+    datasets = (row["dataset"] for row in rows)
+    notes += difference_notes("datasets", datasets, ": only models of one are compared")
     return make_table(COMPARISON, rows, verdict, notes)
 
 
-def _is_better(rival: Cells, row: Cells) -> bool:
+def is_better(rival: Cells, row: Cells) -> bool:
     """Return whether a rival of the same metric is at least as good in both and better in one."""
     if any(rival[name] != row[name] for name in ("metric", "dataset", "batch_size")):
         return False

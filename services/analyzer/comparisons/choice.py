@@ -7,7 +7,6 @@ from services.analyzer.building.charts import points
 from services.analyzer.building.table import (
     bool_column,
     float_column,
-    format_time,
     make_table,
     text_column,
 )
@@ -18,8 +17,10 @@ from services.analyzer.comparisons.source import (
     Comparison,
     Source,
     Terms,
-    best_accuracy,
-    rates,
+    difference_notes,
+    rates_with_accuracy,
+    subject_of,
+    unversioned,
 )
 
 
@@ -30,23 +31,32 @@ def choice(sources: Sequence[Source], terms: Terms) -> Table:
     highest throughput. Latency is judged by the upper end of its interval and accuracy by the
     lower, so a target counts as met only where the interval is on its side.
     """
-    rows = [row for source in sources for row in _rows(source, terms)]
+    rows = []
+    for source in sources:
+        costs = {(row["agent"], row["run"]): row["cost"] for row in priced([source], terms)}
+        for rate, accuracy in rates_with_accuracy(source):
+            cells = {
+                **{name: rate[name] for name in _OF_RATES},
+                "cost": costs.get((rate["agent"], rate["run"])),
+                "metric": accuracy.get("metric", ""),
+                "accuracy": accuracy.get("value"),
+                "accuracy_low": accuracy.get("value_low"),
+            }
+            rows.append({**cells, "misses": ", ".join(terms.missed_by(cells))})
     fitting = [row for row in rows if not row["misses"]]
+    # Rows without a price come last, of equal prices the highest throughput first.
     best = min(
         fitting,
-        key=lambda row: (
-            row["cost"] if row["cost"] is not None else float("inf"),
-            -row["samples_per_s"],
-        ),
+        key=lambda row: (row["cost"] is None, row["cost"] or 0.0, -row["samples_per_s"]),
         default=None,
     )
     unpriced = sorted({row["agent"] for row in rows if row["cost"] is None})
-    names = {row["model"] or row["evaluation"] for row in rows}
-    models = sorted({name.rpartition(":")[0] or name for name in names})
     notes = []
-    if len(models) > 1 and terms.least_accuracy is None:
-        notes.append(
-            f"models differ: {', '.join(models)}: without a target of accuracy they count as equal"
+    if terms.least_accuracy is None:
+        notes = difference_notes(
+            "models",
+            (unversioned(subject_of(row)) for row in rows),
+            ": without a target of accuracy they count as equal",
         )
     if terms.prices and unpriced:
         notes.append(f"no price of: {', '.join(unpriced)}")
@@ -58,14 +68,7 @@ def choice(sources: Sequence[Source], terms: Terms) -> Table:
 def _verdict(terms: Terms, rows: Sequence[Cells], best: Cells | None, *, has_unpriced: bool) -> str:
     if not rows:
         return "No evaluation measured latency in a closed loop."
-    targets = []
-    if terms.most_latency_ns is not None:
-        targets.append(f"a latency of {format_time(terms.most_latency_ns)}")
-    if terms.most_cost is not None:
-        targets.append(f"${terms.most_cost:g} a million")
-    if terms.least_accuracy is not None:
-        targets.append(f"accuracy {terms.least_accuracy:g}")
-    target = " and ".join(targets)
+    target = terms.targets
     if best is None:
         return f"None of {len(rows)} meets {target}."
     reason = "with the highest throughput"
@@ -73,42 +76,9 @@ def _verdict(terms: Terms, rows: Sequence[Cells], best: Cells | None, *, has_unp
         reason = "the cheapest of those with a price" if has_unpriced else "the cheapest"
     met = f" that meets {target}" if target else "; no target was given"
     return (
-        f"Choose {best['model'] or best['evaluation']} on {best['agent']} at batch "
+        f"Choose {subject_of(best)} on {best['agent']} at batch "
         f"{best['batch_size']}, {reason}{met}."
     )
-
-
-def _rows(source: Source, terms: Terms) -> list[Cells]:
-    accuracies = best_accuracy(source)
-    costs = {(row["agent"], row["run"]): row["cost"] for row in priced([source], terms)}
-    rows = []
-    for rate in rates(source):
-        accuracy = accuracies.get((rate["agent"], rate["batch_size"]), {})
-        cells = {
-            **{name: rate[name] for name in _OF_RATES},
-            "cost": costs.get((rate["agent"], rate["run"])),
-            "metric": accuracy.get("metric", ""),
-            "accuracy": accuracy.get("value"),
-            "accuracy_low": accuracy.get("value_low"),
-        }
-        rows.append({**cells, "misses": ", ".join(_missed_targets(cells, terms))})
-    return rows
-
-
-def _missed_targets(row: Cells, terms: Terms) -> list[str]:
-    """Return the targets that a row does not meet; an unknown value meets none."""
-    latency = row["latency_high"] or row["latency"]
-    accuracy = row["accuracy_low"] if row["accuracy_low"] is not None else row["accuracy"]
-    checks = (
-        ("latency", terms.most_latency_ns, latency, 1.0),
-        ("cost", terms.most_cost, row["cost"], 1.0),
-        ("accuracy", terms.least_accuracy, accuracy, -1.0),
-    )
-    return [
-        f"{name} unknown" if value is None else name
-        for name, target, value, sign in checks
-        if target is not None and (value is None or sign * value > sign * target)
-    ]
 
 
 _SPEED = (

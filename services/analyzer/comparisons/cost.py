@@ -13,20 +13,19 @@ from services.analyzer.comparisons.source import (
     Source,
     Terms,
     rates,
+    subject_of,
 )
 
 
 def cost(sources: Sequence[Source], terms: Terms) -> Table:
     """Return a row for each evaluation, agent with a price in `terms`, and batch size."""
     rows = [{name: row[name] for name in _NAMES} for row in priced(sources, terms)]
-    without = sorted(
-        {row["agent"] for source in sources for row in rates(source)} - terms.prices.keys()
-    )
+    without = sorted({row["agent"] for row in rates(sources)} - terms.prices.keys())
     verdict = "No agent has a price: give the hourly price with `--price AGENT=DOLLARS`."
     if rows:
         best = min(rows, key=lambda row: row["cost"])
         verdict = (
-            f"Cheapest is {best['model'] or best['evaluation']} on {best['agent']} at batch "
+            f"Cheapest is {subject_of(best)} on {best['agent']} at batch "
             f"{best['batch_size']}: ${number(best['cost'])} a million inferences."
         )
     notes = [f"no price of: {', '.join(without)}"] if without and rows else []
@@ -39,7 +38,7 @@ def priced(sources: Sequence[Source], terms: Terms) -> list[Cells]:
     Cost is the hourly price over the samples in an hour; the ends of the interval swap.
     """
     rows = []
-    for row in (row for source in sources for row in rates(source)):
+    for row in rates(sources):
         price = terms.prices.get(row["agent"])
         if price is None:
             continue

@@ -50,10 +50,9 @@ def differing_conditions(first: Source, second: Source, old: Cells, new: Cells) 
     names += _differing(HARDWARE_CONDITIONS, before, after)
     names += _differing(MACHINE_CONDITIONS, _noise(before), _noise(after))
     names += _differing_gpu_conditions(_sampled(first, old), _sampled(second, new))
-    for row, run in ((old, before), (new, after)):
-        if run and run.get("end") != "completed":
-            names.append(f"end of {row['run']}")
-    return names
+    runs = ((old, before), (new, after))
+    uncompleted = (row["run"] for row, run in runs if run and run.get("end") != "completed")
+    return [*names, *(f"end of {run}" for run in uncompleted)]
 
 
 def cpu_clock_caveat(first: Source, second: Source, old: Cells, new: Cells) -> str:
@@ -99,15 +98,16 @@ def _sampled(source: Source, row: Cells) -> list[Cells]:
 
 def _differing_gpu_conditions(before: Sequence[Cells], after: Sequence[Cells]) -> Iterator[str]:
     """Yield the GPU conditions that differ, where both evaluations sampled them."""
-    clocks = [
-        [row["median"] for row in rows if row["what"] == SM_CLOCK] for rows in (before, after)
-    ]
+    clocks = [_values(rows, SM_CLOCK, "median") for rows in (before, after)]
     if all(clocks):
-        old, new = (median(values) for values in clocks)
+        old, new = map(median, clocks)
         if old and abs(new / old - 1.0) > MOST_GPU_CLOCK_CHANGE:
             yield "GPU clock"
-    shares = [
-        [row["share"] for row in rows if row["what"] == THROTTLED] for rows in (before, after)
-    ]
+    shares = [_values(rows, THROTTLED, "share") for rows in (before, after)]
     if all(shares) and len({max(values) > MOST_THROTTLED for values in shares}) > 1:
         yield "throttling"
+
+
+def _values(rows: Sequence[Cells], what: str, column: str) -> list[float]:
+    """Return a column of the rows of device_conditions about one series or reason, `what`."""
+    return [row[column] for row in rows if row["what"] == what]

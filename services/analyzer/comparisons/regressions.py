@@ -6,8 +6,9 @@ other conditions that must be equal differ (`likeness`): a number under other co
 another model, is no regression; one of another version of the same model may be.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import product
 from math import sqrt
 
 import numpy as np
@@ -16,6 +17,7 @@ from mlscope.counts import be, many, verb
 from mlscope.statistics import blocks_interval
 from schemas.analysis import Table
 from services.analyzer.building.charts import bars
+from services.analyzer.building.margins import UNKNOWN, Margin
 from services.analyzer.building.noise import NOISY
 from services.analyzer.building.table import (
     estimate_columns,
@@ -37,8 +39,6 @@ LEAST_CHANGE = 0.01
 """A smaller change counts as the same, however certain it is."""
 LEAST_BLOCKS = 3
 """With fewer blocks in both runs, whole runs are compared."""
-
-_Change = tuple[float, float | None, float | None]
 
 
 def regressions(sources: Sequence[Source], _: Terms) -> Table:
@@ -75,20 +75,22 @@ def regressions(sources: Sequence[Source], _: Terms) -> Table:
 def _verdict(rows: Sequence[Cells]) -> str:
     if not rows:
         return "No runs of two evaluations can be paired."
-    judged = [row for row in rows if row["result"] != "refused"]
-    count = len(rows) - len(judged)
-    differing = sorted({name for row in rows for name in row["unlike"].split(", ") if name})
-    refused = f"; {many(count, 'pair')} refused: different {', '.join(differing)}" if count else ""
+    counts = Counter(row["result"] for row in rows)
+    judged = len(rows) - counts["refused"]
+    refused = ""
+    if counts["refused"]:
+        unlike = ", ".join(row["unlike"] for row in rows if row["unlike"])
+        differing = ", ".join(sorted(set(unlike.split(", "))))
+        refused = f"; {many(counts['refused'], 'pair')} refused: different {differing}"
     if not judged:
         return f"No pair of runs has like conditions{refused}."
-    slower = [row for row in judged if row["result"] == "slower"]
-    faster = sum(row["result"] == "faster" for row in judged)
+    slower, faster = counts["slower"], counts["faster"]
     if not slower:
-        none = f"None of {many(len(judged), 'pair')} is slower"
+        none = f"None of {many(judged, 'pair')} is slower"
         return f"{none}, {faster} {be(faster)} faster{refused}."
-    worst = max(slower, key=lambda row: row["change"])
+    worst = max((r for r in rows if r["result"] == "slower"), key=lambda row: row["change"])
     return (
-        f"{len(slower)} of {many(len(judged), 'pair')} {be(len(slower))} slower, at worst "
+        f"{slower} of {many(judged, 'pair')} {be(slower)} slower, at worst "
         f"{worst['scenario']} at batch {worst['batch_size']} by "
         f"{format_share(worst['change'])}{refused}."
     )
@@ -104,17 +106,12 @@ def _paired(first: Source, second: Source) -> tuple[list[tuple[Cells, Cells]], i
         before[_key(first, row, _PAIRED_BY)].append(row)
     rows = _latency_rows(second)
     partners: dict[int, Cells] = {}
-    for needs_parameters in (True, False):
-        for place, row in enumerate(rows):
-            candidates = before[_key(second, row, _PAIRED_BY)] if place not in partners else []
-            parameters = _key(second, row, _PARAMETERS)
-            fitting = (
-                candidate
-                for candidate in candidates
-                if not needs_parameters or _key(first, candidate, _PARAMETERS) == parameters
-            )
-            if partner := next(fitting, None):
-                partners[place] = candidates.pop(candidates.index(partner))
+    for names, (place, row) in product((_PARAMETERS, ()), enumerate(rows)):
+        candidates = before[_key(second, row, _PAIRED_BY)] if place not in partners else []
+        needed = _key(second, row, names)
+        fitting = (candidate for candidate in candidates if _key(first, candidate, names) == needed)
+        if partner := next(fitting, None):
+            partners[place] = candidates.pop(candidates.index(partner))
     pairs = [(partners[place], row) for place, row in enumerate(rows) if place in partners]
     return pairs, len(rows) - len(pairs)
 
@@ -136,14 +133,12 @@ def _key(source: Source, row: Cells, names: Sequence[str]) -> tuple[object, ...]
 def _compared(first: Source, second: Source, old: Cells, new: Cells) -> Cells:
     before, after = first.conditions.get(old["run"], {}), second.conditions.get(new["run"], {})
     differing = differing_conditions(first, second, old, new)
-    old_blocks, new_blocks = (
-        {row["block"]: row["trimmed_mean"] for row in source.rows("blocks") if row["run"] == run}
-        for source, run in ((first, old["run"]), (second, new["run"]))
-    )
+    old_blocks = first.block_latencies(old["run"])
+    new_blocks = second.block_latencies(new["run"])
     common = sorted(old_blocks.keys() & new_blocks.keys())
     ratios = [new_blocks[block] / old_blocks[block] for block in common if old_blocks[block]]
     by_block = len(ratios) >= LEAST_BLOCKS
-    change = None if differing else _change(ratios, old, new)
+    change = UNKNOWN if differing else _change(ratios, old, new)
     return {
         "first": first.evaluation,
         "second": second.evaluation,
@@ -152,48 +147,51 @@ def _compared(first: Source, second: Source, old: Cells, new: Cells) -> Cells:
         "second_run": new["run"],
         "changed": ", ".join(name for name in _VERSIONS if before.get(name) != after.get(name)),
         "unlike": ", ".join(differing),
-        **{f"first_latency{end}": old[f"trimmed_mean{end}"] for end in ("", "_low", "_high")},
+        **_latency(old).cells("first_latency"),
         "first_count": old["count"],
-        **{f"second_latency{end}": new[f"trimmed_mean{end}"] for end in ("", "_low", "_high")},
+        **_latency(new).cells("second_latency"),
         "second_count": new["count"],
         "paired": "blocks" if by_block else "runs",
         "pairs": len(ratios) if by_block else 1,
-        "change": change[0] if change else None,
-        "change_low": change[1] if change else None,
-        "change_high": change[2] if change else None,
-        "result": "refused" if differing else _result(change),
+        **change.cells("change"),
+        "result": "refused" if differing else result_of(change),
     }
 
 
-def _change(ratios: Sequence[float], old: Cells, new: Cells) -> _Change | None:
+def _latency(row: Cells) -> Margin:
+    return Margin(row["trimmed_mean"], row["trimmed_mean_low"], row["trimmed_mean_high"])
+
+
+def result_of(change: Margin) -> str:
+    """Return slower or faster where the whole interval agrees and the change is large enough.
+
+    Else it is same, or unknown for a change without an interval.
+    """
+    if change.value is None or change.low is None or change.high is None:
+        return "unknown"
+    if abs(change.value) < LEAST_CHANGE or change.low <= 0.0 <= change.high:
+        return "same"
+    return "slower" if change.value > 0.0 else "faster"
+
+
+def _change(ratios: Sequence[float], old: Cells, new: Cells) -> Margin:
     """Return new / old - 1 with its interval: over the blocks' ratios if there are enough.
 
     Else it is that of the whole runs, where the squares of relative half-widths add up.
     """
     if len(ratios) >= LEAST_BLOCKS:
         interval = blocks_interval(np.array(ratios) - 1.0)
-        return float(np.mean(ratios)) - 1.0, interval.low, interval.high
+        return Margin(float(np.mean(ratios)) - 1.0, interval.low, interval.high)
     ratio = share(new["trimmed_mean"], old["trimmed_mean"])
     if ratio is None:
-        return None
+        return UNKNOWN
     half_widths = []
-    for row in (old, new):
-        low, high = row["trimmed_mean_low"], row["trimmed_mean_high"]
-        if low is None or high is None:
-            return ratio - 1.0, None, None
-        half_widths.append((high - low) / 2 / row["trimmed_mean"])
-    margin = ratio * sqrt(half_widths[0] ** 2 + half_widths[1] ** 2)
-    return ratio - 1.0, ratio - 1.0 - margin, ratio - 1.0 + margin
-
-
-def _result(change: _Change | None) -> str:
-    """Return slower or faster where the whole interval agrees and the change is large enough."""
-    value, low, high = change or (0.0, None, None)
-    if low is None or high is None:
-        return "unknown"
-    if abs(value) < LEAST_CHANGE or low <= 0.0 <= high:
-        return "same"
-    return "slower" if value > 0.0 else "faster"
+    for latency in (_latency(old), _latency(new)):
+        if latency.value is None or latency.low is None or latency.high is None:
+            return Margin(ratio - 1.0)
+        half_widths.append((latency.high - latency.low) / 2 / latency.value)
+    reach = ratio * sqrt(half_widths[0] ** 2 + half_widths[1] ** 2)
+    return Margin(ratio - 1.0, ratio - 1.0 - reach, ratio - 1.0 + reach)
 
 
 COMPARISON = Comparison(

@@ -1,12 +1,12 @@
 """What comparisons read: the tables of evaluations, prices and targets."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from schemas.analysis import Column, Table
-from services.analyzer.building.table import int_column, text_column
+from services.analyzer.building.table import format_time, int_column, text_column
 
 Cells = dict[str, Any]
 
@@ -42,6 +42,11 @@ class Source:
         names = ("agent", "model", "framework", "device", "precision")
         return {"evaluation": self.evaluation, **{n: conditions.get(n) or "" for n in names}}
 
+    def block_latencies(self, run: str) -> dict[int, float]:
+        """Return the trimmed mean latency (ns) of each block of a run."""
+        rows = (row for row in self.rows("blocks") if row["run"] == run)
+        return {row["block"]: row["trimmed_mean"] for row in rows}
+
     def size_bytes(self, run: str) -> int | None:
         """Return the published size of a run's model; None where its manifest has none."""
         size = self.conditions.get(run, {}).get("model_size_bytes")
@@ -70,6 +75,33 @@ class Terms:
     most_cost: float | None = None
     least_accuracy: float | None = None
 
+    @property
+    def targets(self) -> str:
+        """The targets for a sentence; '' without one."""
+        targets = []
+        if self.most_latency_ns is not None:
+            targets.append(f"a latency of {format_time(self.most_latency_ns)}")
+        if self.most_cost is not None:
+            targets.append(f"${self.most_cost:g} a million")
+        if self.least_accuracy is not None:
+            targets.append(f"accuracy {self.least_accuracy:g}")
+        return " and ".join(targets)
+
+    def missed_by(self, row: Cells) -> list[str]:
+        """Return the targets that a row of `choice` does not meet; an unknown value meets none."""
+        latency = row["latency_high"] or row["latency"]
+        accuracy = row["accuracy_low"] if row["accuracy_low"] is not None else row["accuracy"]
+        checks = (
+            ("latency", self.most_latency_ns, latency, 1.0),
+            ("cost", self.most_cost, row["cost"], 1.0),
+            ("accuracy", self.least_accuracy, accuracy, -1.0),
+        )
+        return [
+            f"{name} unknown" if value is None else name
+            for name, target, value, sign in checks
+            if target is not None and (value is None or sign * value > sign * target)
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -84,19 +116,41 @@ class Comparison:
     chart: Mapping[str, Any] | None = None
 
 
-def rates(source: Source) -> list[Cells]:
+def rates(sources: Sequence[Source]) -> list[Cells]:
     """Return latency and throughput by batch size (A1) with the cells of `PLACE_COLUMNS`."""
     rows = []
-    for row in source.rows("optimal_batch"):
-        place = {**source.place(row["run"]), "batch_size": row["batch_size"]}
-        rows.append({**row, **place, "run": row["run"]})
+    for source in sources:
+        for row in source.rows("optimal_batch"):
+            place = {**source.place(row["run"]), "batch_size": row["batch_size"]}
+            rows.append({**row, **place, "run": row["run"]})
     return rows
 
 
-def best_accuracy(source: Source) -> dict[tuple[str, int], Cells]:
-    """Return the first metric of each agent and batch size; later openings agree with the first."""
-    best: dict[tuple[str, int], Cells] = {}
+def rates_with_accuracy(source: Source) -> list[tuple[Cells, Cells]]:
+    """Return `rates`, each with the first metric of its agent and batch size, {} without one.
+
+    Later openings of a model agree with the first.
+    """
+    metrics: dict[tuple[str, int], Cells] = {}
     for row in source.rows("accuracy"):
         if row["value"] is not None:
-            best.setdefault((row["agent"], row["batch_size"]), row)
-    return best
+            metrics.setdefault((row["agent"], row["batch_size"]), row)
+    return [
+        (rate, metrics.get((rate["agent"], rate["batch_size"]), {})) for rate in rates([source])
+    ]
+
+
+def subject_of(row: Cells) -> str:
+    """Return what a row is about, for a sentence: its model, else its evaluation."""
+    return str(row["model"] or row["evaluation"])
+
+
+def unversioned(model: str) -> str:
+    """Return a model's name without its version, which follows the last colon."""
+    return model.rpartition(":")[0] or model
+
+
+def difference_notes(kind: str, values: Iterable[str], consequence: str = "") -> list[str]:
+    """Return a caveat where `values` of one `kind` (a plural) differ, with its `consequence`."""
+    distinct = sorted(set(values))
+    return [f"{kind} differ: {', '.join(distinct)}{consequence}"] if len(distinct) > 1 else []

@@ -20,27 +20,27 @@ from services.analyzer.comparisons.source import (
     Source,
     Terms,
     rates,
+    subject_of,
 )
 
 
 def speedup(sources: Sequence[Source], _: Terms) -> Table:
     """Return a row for each evaluation, agent and batch size; the smallest batch has speed-up 1."""
+    groups: dict[tuple[str, str, str], list[Cells]] = defaultdict(list)
+    for rate in rates(sources):
+        groups[rate["evaluation"], rate["agent"], rate["scenario"]].append(rate)
     rows = []
-    for source in sources:
-        groups: dict[tuple[str, str], list[Cells]] = defaultdict(list)
-        for rate in rates(source):
-            groups[rate["agent"], rate["scenario"]].append(rate)
-        for group in groups.values():
-            base = min(group, key=lambda rate: int(rate["batch_size"]))
-            for rate in group:
-                cells = {name: rate[name] for name in _RATE_NAMES}
-                ratio = share(rate["samples_per_s"], base["samples_per_s"])
-                rows.append({**cells, "base_batch_size": base["batch_size"], "speedup": ratio})
+    for group in groups.values():
+        base = min(group, key=lambda rate: int(rate["batch_size"]))
+        for rate in group:
+            cells = {name: rate[name] for name in _RATE_NAMES}
+            ratio = share(rate["samples_per_s"], base["samples_per_s"])
+            rows.append({**cells, "base_batch_size": base["batch_size"], "speedup": ratio})
     verdict = "No evaluation measured two batch sizes."
     larger = [row for row in rows if row["batch_size"] != row["base_batch_size"]]
     if larger:
         best = max(larger, key=lambda row: row["speedup"])
-        system = f"{best['model'] or best['evaluation']} on {best['agent']}"
+        system = f"{subject_of(best)} on {best['agent']}"
         gain = (
             f"batch {best['batch_size']} has {number(best['speedup'], 3)} times the throughput of "
             f"batch {best['base_batch_size']}"

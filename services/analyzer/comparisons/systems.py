@@ -21,7 +21,10 @@ from services.analyzer.comparisons.source import (
     Comparison,
     Source,
     Terms,
+    difference_notes,
     rates,
+    subject_of,
+    unversioned,
 )
 
 _SCENARIO = "scenario"
@@ -58,15 +61,13 @@ def systems(sources: Sequence[Source], _: Terms) -> Table:
         }
         for row in rows
     ]
-    models = sorted({row["model"].rpartition(":")[0] or row["model"] for row in rows})
-    scenarios = sorted({row[_SCENARIO] for row in rows})
+    notes = difference_notes("models", (unversioned(row["model"]) for row in rows))
+    notes += difference_notes(
+        "scenarios",
+        (row[_SCENARIO] for row in rows),
+        ": their latencies do not compare, since queries that overlap wait for each other",
+    )
     sizes = sorted({row["batch_size"] for row in rows})
-    notes = [f"models differ: {', '.join(models)}"] if len(models) > 1 else []
-    if len(scenarios) > 1:
-        notes.append(
-            f"scenarios differ: {', '.join(scenarios)}: their latencies do not compare, since "
-            "queries that overlap wait for each other"
-        )
     if len(sizes) > 1:
         notes.append(f"latencies are those of queries of batch sizes {', '.join(map(str, sizes))}")
     return make_table(COMPARISON, cells, f"{'; '.join(parts)}.", notes)
@@ -77,7 +78,7 @@ def _names(rows: Sequence[Cells]) -> list[str]:
     names = [f"{row['agent']} ({row['framework'] or row['evaluation']})" for row in rows]
     if len({row["model"] for row in rows}) > 1:
         pairs = zip(rows, names, strict=True)
-        names = [f"{row['model'] or row['evaluation']} on {name}" for row, name in pairs]
+        names = [f"{subject_of(row)} on {name}" for row, name in pairs]
     if len(set(names)) < len(names):
         pairs = zip(rows, names, strict=True)
         names = [f"{name} in {row['evaluation']}" for row, name in pairs]
@@ -86,7 +87,7 @@ def _names(rows: Sequence[Cells]) -> list[str]:
 
 def _rows(source: Source) -> list[Cells]:
     groups: dict[str, list[Cells]] = defaultdict(list)
-    for row in rates(source):
+    for row in rates([source]):
         groups[row["agent"]].append(row)
     rows = []
     for group in groups.values():

@@ -12,7 +12,7 @@ from services.analyzer.comparisons.source import PLACE_COLUMNS, Comparison, Sour
 def throughput(sources: Sequence[Source], _: Terms) -> Table:
     """Return a row for each evaluation, agent and batch size."""
     names = [column.name for column in COMPARISON.columns]
-    rows = [{name: row[name] for name in names} for source in sources for row in rates(source)]
+    rows = [{name: row[name] for name in names} for row in rates(sources)]
     verdict = "No evaluation measured throughput in a closed loop."
     if rows:
         best = max(rows, key=lambda row: row["samples_per_s"])

@@ -26,14 +26,9 @@ _SHAPES = frozenset({"boundingbox", "instancesegment"})
 
 def compare_answers(output: str, first: Answers, second: Answers) -> Comparison:
     """Compare the `first` and `second` answers of an `output` by their kind. Raises NotAlike."""
-    kinds = [
-        " and ".join(
-            sorted({str(f.get("type") or "classification") for fs in answers.values() for f in fs})
-        )
-        for answers in (first, second)
-    ]
+    kind, other_kind = _kind_of(first), _kind_of(second)
     # A side without any shape has no kind of its own.
-    kind, other_kind = kinds[0] or kinds[1], kinds[1] or kinds[0]
+    kind, other_kind = kind or other_kind, other_kind or kind
     prefix = output_prefix(output)
     if kind != other_kind:
         raise NotAlike("answers", f"{prefix}one answers {kind}, the other {other_kind}")
@@ -43,17 +38,13 @@ def compare_answers(output: str, first: Answers, second: Answers) -> Comparison:
     try:
         match kind:
             case "classification":
-                return _compare_classes(first, second)
+                return compare_classes(first, second)
             case "raw":
-                return _compare_tensors(output, first, second)
+                return compare_tensors(output, first, second)
             case "boundingbox" | "instancesegment":
                 return compare_shapes(_shapes(first), _shapes(second))
             case "text":
-                sides = (
-                    {name: " ".join(str(f["text"]) for f in fs) for name, fs in side.items()}
-                    for side in (first, second)
-                )
-                return compare_texts(*sides)
+                return compare_texts(_texts(first), _texts(second))
             case "semanticsegment":
                 return compare_maps(_ClassMaps(output, first), _ClassMaps(output, second))
     except AccuracyError as error:
@@ -63,8 +54,17 @@ def compare_answers(output: str, first: Answers, second: Answers) -> Comparison:
     raise NotAlike("answers", f"{prefix}answers of kind {kind!r} have no measure")
 
 
-def _compare_classes(first: Answers, second: Answers) -> Comparison:
-    """Compare lists of classes: complete distributions where they exist, else the listed ones."""
+def _kind_of(answers: Answers) -> str:
+    """Return the type of the answers' features, '' where they have none."""
+    features = (feature for features in answers.values() for feature in features)
+    return " and ".join(sorted({str(f.get("type") or "classification") for f in features}))
+
+
+def compare_classes(first: Answers, second: Answers) -> Comparison:
+    """Compare the lists of classes of both sides, the `first` and the `second`.
+
+    Complete distributions are compared where both sides list them, else the listed classes.
+    """
     lists = [{n: listed_values(f) for n, f in side.items()} for side in (first, second)]
     both = lists[0].keys() & lists[1].keys()
     has_same_classes = all(lists[0][name].keys() == lists[1][name].keys() for name in both)
@@ -98,8 +98,11 @@ def _aligned(
     ]
 
 
-def _compare_tensors(output: str, first: Answers, second: Answers) -> Comparison:
-    """Compare tensors of equal shape by the values that both sides stored."""
+def compare_tensors(output: str, first: Answers, second: Answers) -> Comparison:
+    """Compare the `first` and `second` tensors of an `output` by the values that both stored.
+
+    Raises NotAlike for other shapes, or where the values were too large to be stored.
+    """
     sides = [{name: features[0] for name, features in side.items()} for side in (first, second)]
     counts: dict[str, int] = {}
     caveat = ""
@@ -139,18 +142,25 @@ def _compare_tensors(output: str, first: Answers, second: Answers) -> Comparison
     return Comparison(outcomes, by_sample)
 
 
+def _texts(side: Answers) -> dict[str, str]:
+    return {
+        name: " ".join(str(feature["text"]) for feature in features)
+        for name, features in side.items()
+    }
+
+
 def _shapes(side: Answers) -> dict[str, list[tuple[str, float, tuple[float, ...]]]]:
     """Return each sample's shapes: class, probability and box."""
     return {
         name: [
-            (str(shape.get("label") or shape["index"]), float(shape["probability"]), _box(shape))
+            (str(shape.get("label") or shape["index"]), float(shape["probability"]), box_of(shape))
             for shape in features
         ]
         for name, features in side.items()
     }
 
 
-def _box(feature: Feature) -> tuple[float, ...]:
+def box_of(feature: Feature) -> tuple[float, ...]:
     """Return a shape's box (left, top, right, bottom); for a mask, the box around it."""
     if "mask" not in feature:
         return tuple(float(feature[side]) for side in ("xmin", "ymin", "xmax", "ymax"))

@@ -1,6 +1,5 @@
 """Raw numbers that classes were chosen from, where both sides stored them."""
 
-from base64 import b64decode
 from dataclasses import replace
 from typing import Any
 
@@ -21,25 +20,23 @@ _RAW_SUFFIX = "before the steps"
 
 
 def compare_raw_numbers(output: str, first: Side, second: Side) -> Comparison | None:
-    """Compare the numbers that the classes of an output were chosen from.
+    """Compare the numbers that the classes of an `output` were chosen from.
 
-    Returns None where one side lacks some, or where their shapes differ. Raises NotAlike.
+    `first` and `second` are compared by their numbers as they are and, where both list
+    probabilities, as complete distributions. Returns None where one side lacks numbers of an
+    answer, or where their shapes differ. Raises NotAlike.
     """
     both = sorted(first.predictions.keys() & second.predictions.keys())
-    vectors: list[dict[str, Any]] = [{}, {}]
-    for side, by_sample in zip((first, second), vectors, strict=True):
-        for sample in both:
-            encoded = side.predictions[sample].raw.get(output)
-            if not encoded:
-                return None
-            by_sample[str(sample)] = np.frombuffer(b64decode(encoded), "<f4").astype(np.float64)
-    if any(vectors[0][name].shape != vectors[1][name].shape for name in vectors[0]):
+    own, others = first.raw_numbers(output, both), second.raw_numbers(output, both)
+    if own is None or others is None:
+        return None
+    if any(own[name].shape != others[name].shape for name in own):
         return None
     try:
-        raw = compare_outputs(*vectors)
+        raw = compare_outputs(own, others)
         probabilities = [
             {name: _distribution(v, side.predictions[int(name)]) for name, v in by_sample.items()}
-            for side, by_sample in zip((first, second), vectors, strict=True)
+            for side, by_sample in ((first, own), (second, others))
         ]
         if any(values is None for side in probabilities for values in side.values()):
             return raw

@@ -1,10 +1,16 @@
 """The two sides of a comparison: answers by output and sample."""
 
-from collections.abc import Mapping, Sequence
+from base64 import b64decode
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
+from services.analyzer.errors import NotAlike
 from services.analyzer.frames.predictions import Feature, Prediction
 
+Vector = npt.NDArray[np.float64]
 Answers = Mapping[str, list[Feature]]
 """The features of one output, by sample."""
 
@@ -25,9 +31,28 @@ class Side:
         """Its name in a sentence."""
         return f"{self.evaluation}/{self.run}"
 
+    def raw_numbers(self, output: str, samples: Iterable[int]) -> dict[str, Vector] | None:
+        """Return the stored numbers (shape [classes]) of an `output` by sample.
+
+        They are those that the classes of the `samples` were chosen from; None where one lacks
+        them.
+        """
+        numbers: dict[str, Vector] = {}
+        for sample in samples:
+            encoded = self.predictions[sample].raw.get(output)
+            if not encoded:
+                return None
+            numbers[str(sample)] = np.frombuffer(b64decode(encoded), "<f4").astype(np.float64)
+        return numbers
+
 
 def features_by_output(side: Side) -> dict[str, dict[str, list[Feature]]]:
-    """Return the features of each output by sample; a single output has the name ''."""
+    """Return the features of each output by sample; a single output has the name ''.
+
+    Raises NotAlike where the side has no answer.
+    """
+    if not side.predictions:
+        raise NotAlike("predictions", f"{side.name} stored no answer")
     outputs = dict.fromkeys(
         str(feature.get("output", ""))
         for prediction in side.predictions.values()

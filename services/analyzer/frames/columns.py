@@ -43,7 +43,10 @@ def frame_of(columns: Mapping[str, bytes | None], schema: Schema, run_key: int) 
 
 
 def device_attributes_of(columns: Mapping[str, bytes | None]) -> pl.DataFrame:
-    """Return what sources report of device spans (devices.NATURE_SCHEMA); -1 and NaN are null."""
+    """Return what sources report of device spans (devices.DEVICE_ATTRIBUTE_SCHEMA).
+
+    -1 and NaN are null.
+    """
     series = [
         pl.Series(name, np.frombuffer(columns[name] or b"", _WIRE.get(kind, _REAL)), strict=False)
         for name, kind in DEVICE_ATTRIBUTE_SCHEMA.items()

@@ -64,7 +64,7 @@ LAUNCH_SCHEMA: Schema = MappingProxyType(
 
 
 def no_device_attributes() -> pl.DataFrame:
-    """Return an empty frame of NATURE_SCHEMA: no source reported anything."""
+    """Return an empty frame of DEVICE_ATTRIBUTE_SCHEMA: no source reported anything."""
     return pl.DataFrame(schema=dict(DEVICE_ATTRIBUTE_SCHEMA))
 
 

@@ -91,6 +91,11 @@ class RunRow:
         """The deepest level traced, by name."""
         return Level(self.level).name.lower()
 
+    @property
+    def parameters_text(self) -> str:
+        """The scenario's parameters as JSON: equal for equal parameters."""
+        return json.dumps(dict(self.parameters), sort_keys=True, default=str)
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -127,7 +132,7 @@ class Run:
     layers: pl.DataFrame
     outputs: pl.DataFrame
     failures: pl.DataFrame = field(default_factory=partial(empty_frame, FAILURE_SCHEMA))
-    #: what sources report of single device spans (devices.NATURE_SCHEMA)
+    #: what sources report of single device spans (devices.DEVICE_ATTRIBUTE_SCHEMA)
     device_attributes: pl.DataFrame = field(default_factory=no_device_attributes)
     #: layers that sources named for single device spans: span to the layer's name
     named_layers: Mapping[int, str] = field(default_factory=dict)

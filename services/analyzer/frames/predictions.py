@@ -44,6 +44,11 @@ class Prediction:
         return str(first.get("type") or ("classification" if has_class else ""))
 
     @property
+    def has_left_out_features(self) -> bool:
+        """Whether the agent left out features, which were too many to store."""
+        return any("left_out_features" in feature for feature in self.features)
+
+    @property
     def texts(self) -> list[str] | None:
         """The right texts (the labels in a dataset of files); None where they are unknown."""
         texts = self.truth.get("texts", self.truth.get("labels"))
@@ -54,6 +59,17 @@ class Prediction:
         """Its first answer: a label, else a class index, else a text; None for other kinds."""
         first = self.features[0] if self.features else {}
         return first.get("label") or first.get("index", first.get("text"))
+
+    def is_right(self, feature: Feature) -> bool | None:
+        """Return whether a class or a text among its features is right; None where unknown."""
+        if "text" in feature:
+            return None if self.texts is None else feature["text"] in self.texts
+        if self.kind != "classification":
+            return None
+        labels, classes = self.truth.get("labels"), self.truth.get("classes")
+        if labels and feature.get("label"):
+            return str(feature["label"]) in labels
+        return feature.get("index") in classes if classes else None
 
 
 def prediction_of(

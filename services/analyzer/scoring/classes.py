@@ -1,5 +1,6 @@
 """Classes: top-k by label where both sides have labels, else by class number."""
 
+import math
 from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +11,9 @@ from mlscope.counts import be, many, verb
 from services.analyzer.frames.evaluation import ScoringContext
 from services.analyzer.frames.predictions import Prediction
 from services.analyzer.scoring.judgement import Judgement
+
+_Pair = tuple[list[frozenset[Any]], frozenset[Any]]
+"""The classes of an answer, best first, and the true ones; a class is a set of names."""
 
 
 def classes(predictions: Sequence[Prediction], _: ScoringContext) -> list[Judgement]:
@@ -22,27 +26,14 @@ def classes(predictions: Sequence[Prediction], _: ScoringContext) -> list[Judgem
     by_label = any(
         feature.get("label") for answer in answers for feature in answer.features
     ) and any(answer.truth.get("labels") for answer in answers)
-    if by_label:
-        ranked = [[_names(str(f.get("label", ""))) for f in a.features] for a in answers]
-        truths = [
-            frozenset[Any]().union(*(_names(str(label)) for label in a.truth.get("labels", ())))
-            for a in answers
-        ]
-    else:
-        ranked = [
-            [frozenset([f["index"]]) if "index" in f else frozenset() for f in a.features]
-            for a in answers
-        ]
-        truths = [frozenset(int(n) for n in a.truth.get("classes", ())) for a in answers]
-    judged = sum(bool(truth) for truth in truths)
-    lengths = (len(names) for names, truth in zip(ranked, truths, strict=True) if truth)
+    pairs = [_ranked_and_true(answer, by_label=by_label) for answer in answers]
+    judged = sum(bool(truth) for _, truth in pairs)
     # A list of three says nothing about top-5.
-    shortest = min(lengths, default=0)
-    sizes = [k for k in (1, 5) if k <= max(shortest, 1)]
+    shortest = min((len(ranked) for ranked, truth in pairs if truth), default=0)
     unknown = [] if by_label else [note for note in map(_unknown_class, answers) if note]
     judgements = []
-    for k in sizes:
-        outcome = _top_k(ranked, truths, k, by_label=by_label)
+    for k in (1, 5) if shortest >= 5 else (1,):
+        outcome = _top_k(pairs, k, by_label=by_label)
         if empty:
             outcome = replace(outcome, excluded=outcome.excluded + empty)
             excluded = f"{many(empty, 'answer')} named no class and {be(empty)} excluded"
@@ -58,23 +49,29 @@ def classes(predictions: Sequence[Prediction], _: ScoringContext) -> list[Judgem
     return judgements
 
 
-def _top_k(
-    ranked: Sequence[Sequence[frozenset[Any]]],
-    truths: Sequence[frozenset[Any]],
-    k: int,
-    *,
-    by_label: bool,
-) -> Outcome:
+def _ranked_and_true(answer: Prediction, *, by_label: bool) -> _Pair:
+    """Return the names (`by_label`) or numbers of an answer's classes, best first, and the true."""
+    if by_label:
+        ranked = [_names(str(feature.get("label", ""))) for feature in answer.features]
+        true_names = (_names(str(label)) for label in answer.truth.get("labels", ()))
+        return ranked, frozenset[Any]().union(*true_names)
+    numbers = [frozenset([f["index"]] if "index" in f else []) for f in answer.features]
+    return numbers, frozenset(map(int, answer.truth.get("classes", ())))
+
+
+def _top_k(pairs: Sequence[_Pair], k: int, *, by_label: bool) -> Outcome:
     """Return top-k; a class may have several names, of which one right name is enough."""
     hits = [
-        ["right" if names & right else place for place, names in enumerate(answer)]
-        for answer, right in zip(ranked, truths, strict=True)
+        ["right" if names & truth else place for place, names in enumerate(ranked)]
+        for ranked, truth in pairs
     ]
-    outcome = top_k_of_admissible(hits, [{"right"} if right else () for right in truths], k)
+    outcome = top_k_of_admissible(hits, [{"right"} if truth else () for _, truth in pairs], k)
     method = f"{outcome.method}, by {'label' if by_label else 'class number'}"
     outcome = replace(outcome, method=method)
-    answered = frozenset[Any]().union(*(names for answer in ranked for names in answer))
-    if by_label and outcome.n and not answered & frozenset[Any]().union(*truths):
+    if not by_label or not outcome.n:
+        return outcome
+    answered = frozenset[Any]().union(*(names for ranked, _ in pairs for names in ranked))
+    if answered.isdisjoint(frozenset[Any]().union(*(truth for _, truth in pairs))):
         outcome = outcome.warning("no answer has a label of the dataset: are the labels the same?")
     return outcome
 
@@ -84,12 +81,12 @@ def _unknown_class(answer: Prediction) -> str:
     true_classes = [int(number) for number in answer.truth.get("classes", ())]
     # Raw scores (float32 in base64), which tell the number of classes, are kept if small.
     sizes = {len(b64decode(raw)) // 4 for raw in answer.raw.values()}
-    size = sizes.pop() if len(sizes) == 1 else None
-    if not true_classes or any(n >= 0 and (size is None or n < size) for n in true_classes):
+    size = sizes.pop() if len(sizes) == 1 else math.inf
+    if not true_classes or any(0 <= number < size for number in true_classes):
         return ""
-    if size:
-        return str(UnknownLabel(answer.sample, true_classes[0], size))
-    return f"sample {answer.sample} is labelled {true_classes[0]}"
+    if size in (0, math.inf):
+        return f"sample {answer.sample} is labelled {true_classes[0]}"
+    return str(UnknownLabel(answer.sample, true_classes[0], int(size)))
 
 
 def _names(label: str) -> frozenset[str]:

@@ -23,7 +23,7 @@ MOST_CLASSES = 1024
 def pixels(answers: Sequence[Prediction], _: ScoringContext) -> list[Judgement]:
     """Return mean IoU and pixel accuracy of segmentation maps."""
     maps = []
-    errors = [str(answer.judged["error"]) for answer in answers if "error" in answer.judged]
+    errors = _errors(answers)
     for counted in (answer.judged["pixels"] for answer in answers if "pixels" in answer.judged):
         wrong = [number for number in _classes(counted) if not 0 <= number < MOST_CLASSES]
         if wrong:
@@ -45,6 +45,10 @@ def pixels(answers: Sequence[Prediction], _: ScoringContext) -> list[Judgement]:
         )
         for outcome in mean_iou_of_images(images, IMAGE_DRAWS)
     ]
+
+
+def _errors(answers: Sequence[Prediction]) -> list[str]:
+    return [str(answer.judged["error"]) for answer in answers if "error" in answer.judged]
 
 
 def _classes(counted: Mapping[str, Any]) -> list[int]:
@@ -73,7 +77,7 @@ def _with_map_warnings(outcome: Outcome, maps: Sequence[Mapping[str, Any]]) -> O
 def pictures(answers: Sequence[Prediction], _: ScoringContext) -> list[Judgement]:
     """Return PSNR (dB) and SSIM of generated images."""
     judged = [answer.judged["picture"] for answer in answers if "picture" in answer.judged]
-    errors = [str(answer.judged["error"]) for answer in answers if "error" in answer.judged]
+    errors = _errors(answers)
     if not judged:
         return [unjudged("PSNR", errors)] if errors else []
     decibels = [picture["psnr"] for picture in judged if picture["psnr"] is not None]

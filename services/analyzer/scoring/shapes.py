@@ -81,15 +81,15 @@ def _precision(
     known: Sequence[Prediction], scoring_context: ScoringContext, *, has_masks: bool
 ) -> list[Judgement]:
     numbers = _ClassNumbers(known)
-    to_pair = _masks if has_masks else _boxes
+    kind, pair_of = ("masks", _masks) if has_masks else ("boxes", _boxes)
     pairs: list[Pair] = []
     errors: list[str] = []
     for answer in known:
         # An unreadable answer only loses its own picture.
         try:
-            if any("left_out_features" in feature for feature in answer.features):
+            if answer.has_left_out_features:
                 raise _Unplaced("too many shapes: they were not stored")
-            pairs.append(to_pair(answer, numbers, scoring_context))
+            pairs.append(pair_of(answer, numbers, scoring_context))
         except AccuracyError as error:
             errors.append(f"sample {answer.sample}: {error}")
         except (LookupError, TypeError, ValueError) as error:
@@ -99,7 +99,6 @@ def _precision(
         return [Judgement(warned(outcome, errors), "true shapes")]
     truths, answered = zip(*pairs, strict=True)
     outcomes = average_precision(truths, answered, draws=SHAPE_DRAWS).outcomes
-    kind = "masks" if has_masks else "boxes"
     judgements = []
     for key, name in (("AP", "mAP"), ("AP50", "mAP50"), ("AP75", "mAP75"), ("AR100", "AR100")):
         method = f"{outcomes[key].method}, {kind}"
@@ -169,7 +168,7 @@ def _on_picture(
     are its pixels. Input that inline code makes counts as the whole picture. Raises _Unplaced
     where the part of the picture in the input is unknown.
     """
-    is_share = bool(corners.size) and np.abs(corners).max() <= _MOST_SHARE
+    is_share = np.abs(corners).max(initial=0.0) <= _MOST_SHARE
     if scoring_context.framing is None:
         raise _Unplaced(_UNKNOWN_PART)
     if not corners.size or (not scoring_context.framing and not is_share):
@@ -178,8 +177,11 @@ def _on_picture(
         raise _Unplaced(_UNKNOWN_SIZE)
     height, width = frame_of(scoring_context.framing, (int(size[0]), int(size[1])))
     sides = (width, height, width, height)
-    scale = [side.length if is_share else 1 for side in sides]
-    return np.stack([side.to_image(corners[:, at] * scale[at]) for at, side in enumerate(sides)], 1)
+    columns = (
+        side.to_image(corners[:, at] * (side.length if is_share else 1))
+        for at, side in enumerate(sides)
+    )
+    return np.stack(list(columns), axis=1)
 
 
 def _masks(answer: Prediction, numbers: _ClassNumbers, scoring_context: ScoringContext) -> Pair:

@@ -51,9 +51,7 @@ def scores(answers: Sequence[Prediction], _: ScoringContext) -> list[Judgement]:
     for answer in answers:
         score = answer.features[0].get("values") if answer.features else None
         truth = list(answer.truth.get("values") or answer.truth.get("classes") or [])
-        if not isinstance(score, list) or len(score) != 1:
-            continue
-        if len(truth) == 1 and truth[0] in (0, 1):
+        if isinstance(score, list) and len(score) == 1 and truth in ([0], [1]):
             values.append(float(score[0]))
             labels.append(int(truth[0]))
     if not values:

@@ -16,7 +16,7 @@ from services.analyzer.building.table import (
     text_column,
 )
 from services.analyzer.frames.evaluation import Frames, Run
-from services.analyzer.frames.predictions import Feature, Prediction, predictions_of
+from services.analyzer.frames.predictions import Prediction, predictions_of
 
 TOP = 5
 MOST_SAMPLES = 100
@@ -78,22 +78,10 @@ def _rows(run: Run, prediction: Prediction) -> list[dict[str, Any]]:
             "label": line.answer,
             "probability": line.probability,
             "detail": line.detail,
-            "is_correct": _is_correct(feature, prediction),
+            "is_correct": prediction.is_right(feature),
         }
         for rank, (line, feature) in enumerate(lines[:TOP], start=1)
     ]
-
-
-def _is_correct(feature: Feature, prediction: Prediction) -> bool | None:
-    """Return whether a class or a text is right; None where the truth is unknown."""
-    if "text" in feature:
-        return None if prediction.texts is None else feature["text"] in prediction.texts
-    if prediction.kind != "classification":
-        return None
-    labels, classes = prediction.truth.get("labels"), prediction.truth.get("classes")
-    if labels and feature.get("label"):
-        return str(feature["label"]) in labels
-    return feature.get("index") in classes if classes else None
 
 
 ANALYSIS = Analysis(
