@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import polars as pl
 
@@ -14,6 +15,7 @@ from schemas.batch import SpanKind
 from schemas.evaluation import EvaluationPlanned
 from schemas.manifest import CODE_FIELDS
 from schemas.message import Fact
+from schemas.plan import Subject
 from services.analyzer.correlation import GRAPH
 from services.analyzer.frames.devices import eager_of, replayed_share
 from services.analyzer.frames.evaluation import Frames, Run, Sample, ScoringContext
@@ -23,6 +25,9 @@ MOST_SPANS_IN_TREE = 100_000
 """The most spans of one run whose place in the tree is stored: those that begin first."""
 _COUNTERS = "counters"
 """The variant of runs that are replayed to read hardware counters."""
+
+_ModelKey = tuple[str, str, int]
+"""Agent, model and batch size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,12 @@ class Analyzed:
 def analyze(frames: Frames) -> Analyzed:
     """Compute every table and every tree of an evaluation."""
     frames = replace(frames, measured=with_eager(frames.measured))
-    caveats = [caveat for run in frames.measured for caveat in _caveats(run, frames.measured)]
+    timed_models = {
+        _model_key(run)
+        for run in frames.measured
+        if run.row.variant != _COUNTERS and _has_kernels(run)
+    }
+    caveats = [caveat for run in frames.measured for caveat in _caveats(run, timed_models)]
     frames = replace(frames, caveats=(*frames.caveats, *caveats))
     tables = tuple(analysis.compute(frames) for analysis in ANALYSES)
     trees = {}
@@ -56,7 +66,7 @@ def with_eager(runs: Sequence[Run]) -> tuple[Run, ...]:
 
     That run has the same agent, model and batch size, and its kernels have layers.
     """
-    eager_by_model: dict[tuple[str, str, int], pl.DataFrame] = {}
+    eager_by_model: dict[_ModelKey, pl.DataFrame] = {}
     for run in runs:
         eager = eager_of(run.kernels) if _has_kernels(run) else None
         if eager is not None:
@@ -69,7 +79,7 @@ def with_eager(runs: Sequence[Run]) -> tuple[Run, ...]:
     return tuple(with_graphs)
 
 
-def _model_key(run: Run) -> tuple[str, str, int]:
+def _model_key(run: Run) -> _ModelKey:
     return run.row.agent, run.row.model, run.row.batch_size
 
 
@@ -77,8 +87,11 @@ def _has_kernels(run: Run) -> bool:
     return bool((run.spans["kind"] == int(SpanKind.KERNEL)).any())
 
 
-def _caveats(run: Run, runs: Sequence[Run]) -> Iterator[str]:
-    """Yield the caveats about a run's tree."""
+def _caveats(run: Run, timed_models: Collection[_ModelKey]) -> Iterator[str]:
+    """Yield the caveats about a run's tree.
+
+    `timed_models` have kernels in runs other than replays for counters.
+    """
     name = run.row.run
     if run.spans.height > MOST_SPANS_IN_TREE:
         yield f"{name}: the tree holds the first {MOST_SPANS_IN_TREE} of {run.spans.height} spans"
@@ -89,11 +102,7 @@ def _caveats(run: Run, runs: Sequence[Run]) -> Iterator[str]:
         return
     # A replay's kernels join those of other runs by name and order, whatever layers they have;
     # tables report which do not.
-    is_counted_for_others = run.row.variant == _COUNTERS and any(
-        _has_kernels(other)
-        for other in runs
-        if other.row.variant != _COUNTERS and _model_key(other) == _model_key(run)
-    )
+    is_counted_for_others = run.row.variant == _COUNTERS and _model_key(run) in timed_models
     if not is_counted_for_others and run.unattributed_share > 0:
         share = f"{run.unattributed_share:.2%} of the kernel time"
         yield f"{name}: {share} belongs to no known layer"
@@ -113,10 +122,9 @@ def digest_of(tables: Sequence[Table]) -> str:
 
 def scoring_context_of(facts: Iterable[Fact]) -> ScoringContext:
     """Return what an evaluation's plan says for scoring its answers."""
-    planned = [fact for fact in facts if isinstance(fact, EvaluationPlanned)]
-    if not planned:
+    subject = _subject_of(facts)
+    if subject is None:
         return ScoringContext()
-    subject = planned[-1].plan.subject
     assets, dataset, unscorable_reason = subject.model.model, subject.dataset, ""
     if "random" in (assets.weights, subject.options.get("weights")):
         unscorable_reason = f"the weights are random (seed {assets.seed})"
@@ -124,18 +132,23 @@ def scoring_context_of(facts: Iterable[Fact]) -> ScoringContext:
     if dataset.source is not None:
         samples = samples or dataset.source.samples
     framing = framing_of(port.steps for port in subject.model.inputs)
-    is_coded = any(getattr(subject.model, name) for name in CODE_FIELDS[:3])
+    is_coded = any(attrgetter(*CODE_FIELDS[:3])(subject.model))
     return ScoringContext(subject.model.task, unscorable_reason, samples or None, framing, is_coded)
 
 
 def samples_of(facts: Iterable[Fact]) -> tuple[Sample, ...]:
     """Return the samples of an evaluation's dataset, as named in its plan."""
-    planned = [fact for fact in facts if isinstance(fact, EvaluationPlanned)]
-    if not planned:
+    subject = _subject_of(facts)
+    if subject is None:
         return ()
-    dataset = planned[-1].plan.subject.dataset
     samples = []
-    for sample in dataset.samples:
+    for sample in subject.dataset.samples:
         paths = [sample.path] if sample.path else [port.path for port in sample.inputs.values()]
         samples.append(Sample(sample.path.rpartition("/")[2], sample.labels, ", ".join(paths)))
     return tuple(samples)
+
+
+def _subject_of(facts: Iterable[Fact]) -> Subject | None:
+    """Return what the last plan of an evaluation measures; None before it is planned."""
+    planned = [fact for fact in facts if isinstance(fact, EvaluationPlanned)]
+    return planned[-1].plan.subject if planned else None

@@ -85,14 +85,10 @@ class TracedStack:
         return (layer_names(layered) if layered else {}) | layer_names(self.run)
 
     @property
-    def model(self) -> Run | None:
-        """The run whose predict counts; None for a replay, whose times are no latencies."""
-        return None if self.stack.is_replay else self.stack.model
-
-    @property
     def model_ns(self) -> float | None:
-        """Trimmed mean of predict (ns) in `model`."""
-        return predict_ns(self.model) if self.model else None
+        """Trimmed mean of predict (ns) in the stack's run of whole queries."""
+        run = self.stack.predicted
+        return predict_ns(run) if run else None
 
     @property
     def kernels_ns(self) -> float:
@@ -120,6 +116,16 @@ def no_kernels(frames: Frames) -> str:
     return COLD_KERNELS if any(kernels_of(run).height for run in cold) else NO_KERNELS
 
 
+def no_timed_kernels(frames: Frames, traced: Sequence[TracedStack]) -> str:
+    """Return why a table of kernel times is empty; `traced` stacks can only be replays then."""
+    return REPLAY_ALONE if traced else no_kernels(frames)
+
+
+def no_counters(frames: Frames, traced: Sequence[TracedStack]) -> str:
+    """Return why a table of counters is empty; the `traced` stacks, if any, have none."""
+    return NO_COUNTERS if traced else no_kernels(frames)
+
+
 def traced_stacks(frames: Frames) -> list[TracedStack]:
     """Return the plain stacks that have kernels."""
     return _with_kernels(stacks_of(frames))
@@ -141,6 +147,11 @@ def verdict_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     first = next((row for row in rows if row["variant"] == SERIALISED), rows[0])
     return [row for row in rows if row["run"] == first["run"]]
+
+
+def layer_label(layer: int | None, name: str) -> str:
+    """Return the `name` of a `layer` for a verdict; its index None means an unknown one."""
+    return "no known layer" if layer is None else f"layer {name}"
 
 
 def run_label(row: dict[str, Any]) -> str:

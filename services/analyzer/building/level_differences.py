@@ -63,6 +63,13 @@ def level_difference(
     return value, Interval(low, high, 0.95, "ends of both medians' intervals")
 
 
+def most_predict_overhead(shallower: Run, deeper: Run) -> float | None:
+    """Return the upper end of the overhead (ns) on predict; None without a common block."""
+    less, more = predict_times(shallower), predict_times(deeper)
+    blocks = paired_blocks(less, more)
+    return level_difference(blocks, less, more)[1].high if blocks.height else None
+
+
 def invalid_reason(runs: tuple[Run, ...], interval: Interval) -> str:
     """Return why a difference of runs does not hold, '' where it does."""
     incomplete = [run.row.run for run in runs if run.row.dropped_records or run.row.dropped_batches]

@@ -10,9 +10,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from schemas.level import Level
 from services.analyzer.building.table import int_column, text_column
-from services.analyzer.frames.evaluation import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Run
+from services.analyzer.frames.evaluation import (
+    LAYER_LEVEL,
+    OPERATOR_LEVEL,
+    PREDICT,
+    Frames,
+    Ns,
+    Run,
+)
 from services.analyzer.frames.kernels import kernels_of
 from services.analyzer.frames.own_devices import HOST
 
@@ -62,6 +71,17 @@ class Stack:
     def model(self) -> Run | None:
         """The run that predict is read from: the shallowest that has it."""
         return self._shallowest(OPERATOR_LEVEL, lambda run: len(run.operator_ns(PREDICT)) > 0)
+
+    @property
+    def predicted(self) -> Run | None:
+        """The run whose predict counts: `model`; none of a replay, whose times are no latencies."""
+        return None if self.is_replay else self.model
+
+    @property
+    def predict_ns(self) -> Ns:
+        """The time (ns) of predict in each query of `predicted`; empty without such a run."""
+        run = self.predicted
+        return run.operator_ns(PREDICT) if run else np.zeros(0, np.int64)
 
     @cached_property
     def layered(self) -> Run | None:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from mlscope.counts import many, verb
 from mlscope.statistics import (
@@ -104,6 +105,11 @@ def estimate_columns(
         float_column(f"{name}_low", f"Lower end of its 95 % interval ({name}).", unit),
         float_column(f"{name}_high", f"Upper end of its 95 % interval ({name}).", unit),
     )
+
+
+def columns_in(frame: pl.DataFrame, columns: Iterable[Column]) -> list[str]:
+    """Return the names of those `columns` of a table that a frame has, in their order."""
+    return [column.name for column in columns if column.name in frame.columns]
 
 
 RUN_COLUMNS = (

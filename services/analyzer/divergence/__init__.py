@@ -17,9 +17,11 @@ __all__ = ["Side", "compared"]
 
 def compared(first: Side, second: Side) -> tuple[Table, Table]:
     """Return the measures over all samples, and sample by sample. Raises NotAlike."""
-    first_outputs, second_outputs = features_by_output(first), features_by_output(second)
+    for side in (first, second):
+        side.require_answers()
     if not first.predictions.keys() & second.predictions.keys():
         raise NotAlike("samples", f"{first.name} and {second.name} have no sample in common")
+    first_outputs, second_outputs = features_by_output(first), features_by_output(second)
     if first_outputs.keys() != second_outputs.keys():
         names = [", ".join(sorted(outputs)) or "one" for outputs in (first_outputs, second_outputs)]
         raise NotAlike("outputs", f"the outputs have different names: {' and '.join(names)}")

@@ -31,6 +31,11 @@ class Side:
         """Its name in a sentence."""
         return f"{self.evaluation}/{self.run}"
 
+    def require_answers(self) -> None:
+        """Raise NotAlike where it has no answer."""
+        if not self.predictions:
+            raise NotAlike("predictions", f"{self.name} stored no answer")
+
     def raw_numbers(self, output: str, samples: Iterable[int]) -> dict[str, Vector] | None:
         """Return the stored numbers (shape [classes]) of an `output` by sample.
 
@@ -47,12 +52,7 @@ class Side:
 
 
 def features_by_output(side: Side) -> dict[str, dict[str, list[Feature]]]:
-    """Return the features of each output by sample; a single output has the name ''.
-
-    Raises NotAlike where the side has no answer.
-    """
-    if not side.predictions:
-        raise NotAlike("predictions", f"{side.name} stored no answer")
+    """Return the features of each output by sample; a single output has the name ''."""
     outputs = dict.fromkeys(
         str(feature.get("output", ""))
         for prediction in side.predictions.values()

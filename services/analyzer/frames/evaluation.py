@@ -92,6 +92,11 @@ class RunRow:
         return Level(self.level).name.lower()
 
     @property
+    def opened(self) -> str:
+        """The id of its opened model; '' where unknown."""
+        return str(self.conditions.get("opened") or "")
+
+    @property
     def parameters_text(self) -> str:
         """The scenario's parameters as JSON: equal for equal parameters."""
         return json.dumps(dict(self.parameters), sort_keys=True, default=str)

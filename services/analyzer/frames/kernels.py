@@ -16,6 +16,7 @@ from mlscope.counts import many, verb
 from schemas.batch import SpanKind
 from services.analyzer.building.ceilings import Ceilings
 from services.analyzer.building.grouped import numbered, trimmed
+from services.analyzer.building.table import share
 from services.analyzer.frames.derived import once_a_run
 from services.analyzer.frames.evaluation import Run
 
@@ -64,13 +65,18 @@ def device_work(run: Run) -> pl.DataFrame:
     code = pl.col("name").cast(pl.Categorical).to_physical().cast(pl.Int64)
     layer = pl.col("layer").cast(pl.Int64).fill_null(-1) + 1
     work = work.with_columns(code.alias("code"))
-    codes = int(work["code"].max() or 0) + 1  # type: ignore[arg-type]
+    codes = _count_of(work["code"])
     work = work.with_columns((layer * codes + pl.col("code")).alias("layer_and_name"))
     nth = pl.int_range(pl.len(), dtype=pl.UInt32).over("query", "layer_and_name").alias("nth")
     work = work.with_columns(nth)
-    repeats = int(work["nth"].max() or 0) + 1  # type: ignore[arg-type]
+    repeats = _count_of(work["nth"])
     identity = (pl.col("layer_and_name") * repeats + pl.col("nth")).alias("identity")
     return work.with_columns(identity).drop("code", "layer_and_name")
+
+
+def _count_of(numbers: pl.Series) -> int:
+    """Return how many numbers from 0 to the largest of a column there are; 1 without any."""
+    return int(numbers.max() or 0) + 1  # type: ignore[arg-type]
 
 
 def kernels_of(run: Run) -> pl.DataFrame:
@@ -169,9 +175,9 @@ def _missing_counter_notes(run: Run, kernels: pl.DataFrame) -> list[str]:
     incomplete = kernels.filter(~_is_complete())
     if not incomplete.height:
         return []
-    share = incomplete["duration_ns"].sum() / max(int(kernels["duration_ns"].sum()), 1)
+    part = incomplete["duration_ns"].sum() / max(int(kernels["duration_ns"].sum()), 1)
     of_kernels = (
-        f"{incomplete.height} of {many(kernels.height, 'kernel')}, {share:.1%} of their time"
+        f"{incomplete.height} of {many(kernels.height, 'kernel')}, {part:.1%} of their time"
     )
     lack = verb(incomplete.height, "lacks", "lack")
     return [f"{run.row.run}: {of_kernels}, {lack} a counter: sums cover the kernels that have it"]
@@ -215,8 +221,7 @@ def sums(kernels: pl.DataFrame, by: Sequence[str], ceilings: Ceilings) -> list[d
         amounts = amounts.group_by(keys).agg(totals)
     amounts = _with_absent(amounts, kernels["query"].unique())
     time = trimmed(amounts, ["group"], "duration_ns")
-    averaged = [name for name in amounts.columns if name not in ("group", "query")]
-    means = amounts.group_by("group").agg(pl.col(name).mean() for name in averaged)
+    means = amounts.group_by("group").agg(pl.exclude("query").mean())
     both = time.join(means, on="group", how="left", maintain_order="left").drop("group")
     rows = pl.concat([groups, both], how="horizontal").to_dicts()
     return [_summed_row(row, by, ceilings) for row in rows]
@@ -278,8 +283,8 @@ def point_of(
     total = (
         None if dram_bytes[0] is None or dram_bytes[1] is None else dram_bytes[0] + dram_bytes[1]
     )
-    intensity = flops / total if flops is not None and total else None
-    throughput = flops / (time_ns * 1e-9) if flops is not None and time_ns else None
+    intensity = share(flops, total)
+    throughput = share(flops, None if time_ns is None else time_ns * 1e-9)
     moves_nothing = bool(flops) and total == 0 and ceilings.ideal_intensity is not None
     return {
         "intensity": intensity,

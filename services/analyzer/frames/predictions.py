@@ -221,7 +221,6 @@ def pools_of(frames: Frames) -> list[Pool]:
     """Return the answers by opened model, in the runs' order, including models without answers."""
     pools: dict[tuple[str, str, str], Pool] = {}
     for run in frames.measured:
-        opened = str(run.row.conditions.get("opened") or "")
-        pool = pools.setdefault((run.row.agent, run.row.session, opened), Pool())
+        pool = pools.setdefault((run.row.agent, run.row.session, run.row.opened), Pool())
         pool.add(run, frames.samples, frames.scoring_context.samples)
     return list(pools.values())

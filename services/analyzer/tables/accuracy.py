@@ -42,8 +42,7 @@ def accuracy(frames: Frames) -> Table:
     unanswered: dict[tuple[str, str], int] = {}
     for pool in pools_of(frames):
         name = pool.row.session or pool.row.run
-        opened = str(pool.row.conditions.get("opened") or "")
-        unanswered[pool.row.session, opened] = pool.unanswered
+        unanswered[pool.row.session, pool.row.opened] = pool.unanswered
         try:
             judgements = judge(pool.answers, context)
         except AccuracyError as error:
@@ -53,14 +52,14 @@ def accuracy(frames: Frames) -> Table:
             reason = f"{type(error).__name__}: {error}"
             caveats.append(f"{name}: the answers can't be judged: {reason}")
             continue
-        rows += [_cells(pool, judgement, context.samples) for judgement in judgements]
+        rows += [metric_row(pool, judgement, context.samples) for judgement in judgements]
         caveats += [f"{name}: {note}" for note in _notes(pool, judgements, context.samples)]
     return make_table(ANALYSIS, rows, _verdict(frames, rows, unanswered), caveats)
 
 
 def _notes(pool: Pool, judgements: Sequence[Judgement], samples: int | None) -> Iterator[str]:
     """Yield the caveats about an opened model's accuracy."""
-    if pool.answers and pool.differing:
+    if pool.differing:
         different_first = sum(pool.differing.values())
         yield (
             f"{many(len(pool.differing), 'sample')} got different answers when repeated,"
@@ -88,15 +87,16 @@ def _notes(pool: Pool, judgements: Sequence[Judgement], samples: int | None) -> 
     )
 
 
-def _named(pool: Pool) -> str:
-    return pool.row.session or pool.row.run
+def metric_row(pool: Pool, judgement: Judgement, samples: int | None) -> dict[str, Any]:
+    """Return the row of a metric, a `judgement` of the answers of `pool`.
 
-
-def _cells(pool: Pool, judgement: Judgement, samples: int | None) -> dict[str, Any]:
+    `samples` is the number of samples in the dataset, None where unknown.
+    """
     row, outcome = pool.row, judgement.outcome
     # Only shares of samples have Wilson's interval: they are k of n.
-    is_share = outcome.interval is not None and outcome.interval.method == "Wilson"
-    hits = round(outcome.value * outcome.n) if is_share and outcome.value is not None else None
+    interval = outcome.interval.method if outcome.interval else ""
+    is_share = interval == "Wilson" and outcome.value is not None
+    hits = round((outcome.value or 0.0) * outcome.n) if is_share else None
     unanswered = pool.unanswered if judgement.counts in _OF_SAMPLES else 0
     return {
         "agent": row.agent,
@@ -114,11 +114,11 @@ def _cells(pool: Pool, judgement: Judgement, samples: int | None) -> dict[str, A
         "dataset": row.dataset,
         "dataset_samples": samples,
         "method": outcome.method,
-        "interval": outcome.interval.method if outcome.interval else "",
+        "interval": interval,
         "repeats_compared": pool.compared,
         "samples_differing": len(pool.differing),
         "build": build_of(row),
-        "opened": str(row.conditions.get("opened") or ""),
+        "opened": row.opened,
         "same_build": len({build_of(run) for run in pool.rows}) == 1,
         "runs": ", ".join(run.run for run in pool.rows),
     }
@@ -153,7 +153,7 @@ def _verdict(
     values = ", ".join(_metric_text(row) for row in same)
     if failed := unanswered[pool]:
         values += f"; {many(failed, 'sample')} failed and {be(failed)} not counted"
-        if first["unit"] == "1" and first["hits"] is not None:
+        if _is_share(first):
             total = first["n"] + failed
             values += f"; counted as wrong: {first['metric']} {first['hits']} of {total}"
     further = len({(row["session"], row["opened"]) for row in judged}) - 1
@@ -166,13 +166,17 @@ def _verdict(
 def _metric_text(row: Mapping[str, Any]) -> str:
     """Return a metric for a sentence: k of n, or the value, with its interval."""
     low, high = row["value_low"], row["value_high"]
-    is_share = row["unit"] == "1" and row["hits"] is not None
+    is_share = _is_share(row)
     value = f"{row['hits']} of {row['n']}" if is_share else f"{row['value']:.4g}"
     value += "" if row["unit"] == "1" else f" {row['unit']}"
     if low is None or high is None:
         return f"{row['metric']} {value}"
     ends = f"{low:.1%} to {high:.1%}" if is_share else f"{low:.4g} to {high:.4g}"
     return f"{row['metric']} {value} ({ends})"
+
+
+def _is_share(row: Mapping[str, Any]) -> bool:
+    return row["unit"] == "1" and row["hits"] is not None
 
 
 ANALYSIS = Analysis(

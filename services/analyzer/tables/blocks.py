@@ -1,8 +1,6 @@
 """Latency by block of a run; comparisons of versions pair the blocks."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -30,6 +28,7 @@ from services.analyzer.frames.evaluation import Frames
 def blocks(frames: Frames) -> Table:
     """Return a row for each run and block with answered queries."""
     rows = []
+    medians: dict[str, list[float]] = defaultdict(list)
     for run in frames.measured:
         answered = run.answered.with_columns(pl.Series("ns", run.latency_ns, pl.Int64))
         starts = dict(answered.group_by("block").agg(pl.col("issued_ns").min()).iter_rows())
@@ -48,25 +47,21 @@ def blocks(frames: Frames) -> Table:
                 "median": row["median"],
             }
             rows.append(cells)
-    return make_table(ANALYSIS, rows, _verdict(rows), run_warnings(frames))
-
-
-def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
-    medians = defaultdict(list)
-    for row in rows:
-        medians[row["run"]].append(row["median"])
+            medians[run.row.run].append(row["median"])
     spreads = {
-        run: share(float(np.ptp(values)), float(np.median(values))) or 0.0
-        for run, values in medians.items()
+        name: share(float(np.ptp(values)), float(np.median(values))) or 0.0
+        for name, values in medians.items()
         if len(values) > 1
     }
-    if not spreads:
-        return "No run was measured in several blocks."
-    run = max(spreads, key=lambda name: spreads[name])
-    return (
-        f"Medians of blocks differ most in {run}: the range is {format_share(spreads[run])} of "
-        f"their median, over {many(len(medians[run]), 'block')}."
-    )
+    verdict = "No run was measured in several blocks."
+    if spreads:
+        widest = max(spreads, key=lambda name: spreads[name])
+        verdict = (
+            f"Medians of blocks differ most in {widest}: the range is "
+            f"{format_share(spreads[widest])} of their median, over "
+            f"{many(len(medians[widest]), 'block')}."
+        )
+    return make_table(ANALYSIS, rows, verdict, run_warnings(frames))
 
 
 ANALYSIS = Analysis(

@@ -1,15 +1,12 @@
 """A cold start by layer: time to load and move its weights, time of the first and of warm runs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-import polars as pl
 
 from mlscope.counts import many
 from mlscope.quantities import shown
-from mlscope.tracing.weights import LOAD, PLACE, weights_prefix
+from mlscope.tracing.weights import LOAD, PLACE
 from schemas.analysis import Table
-from schemas.batch import SpanKind
 from services.analyzer.building.charts import bars
 from services.analyzer.building.margins import UNKNOWN, difference, trimmed_margins_by_key
 from services.analyzer.building.openings import Openings, layer_times, matching_layers, openings_of
@@ -25,7 +22,13 @@ from services.analyzer.building.table import (
     share,
     text_column,
 )
-from services.analyzer.frames.evaluation import LAYER_LEVEL, Frames, Run
+from services.analyzer.building.weights import (
+    summed_by_layer,
+    weight_bytes,
+    weight_copies,
+    weight_spans,
+)
+from services.analyzer.frames.evaluation import LAYER_LEVEL, Frames
 from services.analyzer.frames.own_devices import HOST
 
 _Row = dict[str, Any]
@@ -36,7 +39,7 @@ def cold_layers(frames: Frames) -> Table:
     rows: list[_Row] = []
     notes: list[str] = []
     for cold, warm in openings_of(frames):
-        opened = list(_rows(cold, warm))
+        opened = list(cold_layer_rows(cold, warm))
         rows += opened
         notes += _notes(cold, opened)
     return make_table(ANALYSIS, rows, _verdict(rows), [*run_warnings(frames), *notes])
@@ -45,13 +48,11 @@ def cold_layers(frames: Frames) -> Table:
 def _verdict(rows: Sequence[_Row]) -> str:
     if not rows:
         return "No run of the scenario cold traced layers at level framework."
-    sizes = [row["weight_bytes"] for row in rows if row["weight_bytes"] is not None]
+    sizes = _known(rows, "weight_bytes")
     weights = f"{shown(sum(sizes), 'By')} of weights" if sizes else "weights of unknown size"
-    loads = [row["load"] for row in rows if row["load"] is not None]
-    moves = [row["place"] for row in rows if row["place"] is not None]
     times = [
         f"{format_time(sum(spent))} to {action} them"
-        for action, spent in (("load", loads), ("move", moves))
+        for action, spent in (("load", _known(rows, "load")), ("move", _known(rows, "place")))
         if spent
     ]
     moved = f": {', '.join(times)}" if times else ""
@@ -65,17 +66,21 @@ def _verdict(rows: Sequence[_Row]) -> str:
     )
 
 
+def _known(rows: Sequence[_Row], name: str) -> list[Any]:
+    return [row[name] for row in rows if row[name] is not None]
+
+
 def _notes(cold: Openings, rows: Sequence[_Row]) -> Iterator[str]:
     """Yield what is unknown about an agent's openings, and why."""
     runs = [run for level in cold.by_level for run in cold.at(level) if level >= LAYER_LEVEL]
     if not runs:
         return
     place = f"{cold.agent}, batch {cold.batch_size}" if cold.agent else f"batch {cold.batch_size}"
-    if all(row["weight_bytes"] is None for row in rows):
+    if not _known(rows, "weight_bytes"):
         yield f"{place}: {runs[0].row.framework} does not report the weights of each layer"
-    elif all(row["load"] is None for row in rows):
+    elif not _known(rows, "load"):
         yield f"{place}: weights were not loaded layer by layer: only the time to move is known"
-    if untimed := sum(row["first"] is None for row in rows):
+    if untimed := len(rows) - len(_known(rows, "first")):
         yield (
             f"{place}: {many(untimed, 'module')} with weights of {len(rows)} rows have no time of "
             "their own in a first run"
@@ -84,18 +89,22 @@ def _notes(cold: Openings, rows: Sequence[_Row]) -> Iterator[str]:
         yield f"{place}: no cold run at level system has the time of copies on the device"
 
 
-def _rows(cold: Openings, warm: Openings) -> Iterator[_Row]:
+def cold_layer_rows(cold: Openings, warm: Openings) -> Iterator[_Row]:
+    """Yield a row for each layer, and for each module that has weights but no layer.
+
+    `cold` are the openings of an agent and batch size, `warm` the runs to compare them with.
+    """
     level = cold.shallowest(LAYER_LEVEL)
     if level is None:
         return
     runs = cold.at(level)
     loads, places = (
-        trimmed_margins_by_key(_summed(_weight_spans(run, action) for run in runs))
+        trimmed_margins_by_key(summed_by_layer(weight_spans(run, action) for run in runs))
         for action in (LOAD, PLACE)
     )
     # Time on the device of copies that began while a layer's weights were moved.
-    copies = trimmed_margins_by_key(_summed(map(_weight_copies, cold.at(SYSTEM_LEVEL))))
-    sizes = _weight_bytes(runs)
+    copies = trimmed_margins_by_key(summed_by_layer(map(weight_copies, cold.at(SYSTEM_LEVEL))))
+    sizes = weight_bytes(runs)
     first, later = (
         trimmed_margins_by_key(layer_times(openings.at(level))) for openings in (cold, warm)
     )
@@ -127,52 +136,6 @@ def _rows(cold: Openings, warm: Openings) -> Iterator[_Row]:
             **difference(before, after).cells("extra"),
             "times": share(before.value, after.value),
         }
-
-
-def _weight_spans(run: Run, action: str) -> pl.DataFrame:
-    """Return the spans of loading or moving weights: layer, start_ns, duration_ns."""
-    prefix = weights_prefix(action)
-    is_of_action = pl.col("name").str.starts_with(prefix) & (pl.col("kind") == int(SpanKind.HOST))
-    layer = pl.col("name").str.strip_prefix(prefix).alias("layer")
-    return run.spans.filter(is_of_action).select(layer, "start_ns", "duration_ns").sort("start_ns")
-
-
-def _weight_copies(run: Run) -> pl.DataFrame:
-    """Return the copies on the device that began while weights were moved: layer, duration_ns."""
-    places = _weight_spans(run, PLACE).with_columns(
-        (pl.col("start_ns") + pl.col("duration_ns")).alias("ended_ns")
-    )
-    copies = (
-        run.kernels.filter(pl.col("kind") == int(SpanKind.COPY))
-        .select(pl.coalesce("launch_ns", "start_ns").alias("at_ns"), "duration_ns")
-        .sort("at_ns")
-    )
-    joined = copies.join_asof(
-        places.select("layer", "start_ns", "ended_ns"), left_on="at_ns", right_on="start_ns"
-    )
-    return joined.filter(pl.col("at_ns") <= pl.col("ended_ns")).select("layer", "duration_ns")
-
-
-def _summed(frames: Iterable[pl.DataFrame]) -> dict[str, list[float]]:
-    """Return the summed durations of each layer, one value for each frame that has it."""
-    by_layer: dict[str, list[float]] = {}
-    for frame in frames:
-        sums = frame.group_by("layer", maintain_order=True).agg(pl.col("duration_ns").sum())
-        for layer, ns in sums.iter_rows():
-            by_layer.setdefault(layer, []).append(float(ns))
-    return by_layer
-
-
-def _weight_bytes(runs: Sequence[Run]) -> dict[str, int]:
-    """Return the bytes of each layer's own weights, from the first run that reports them."""
-    sizes: dict[str, int] = {}
-    for run in runs:
-        for action in (LOAD, PLACE):
-            prefix = weights_prefix(action)
-            reported = run.series.filter(pl.col("name").str.starts_with(prefix))
-            for name, value in reported.select("name", "value").iter_rows():
-                sizes.setdefault(name.removeprefix(prefix), int(value))
-    return sizes
 
 
 ANALYSIS = Analysis(

@@ -42,12 +42,11 @@ def cold_start(frames: Frames) -> Table:
     measured = set()
     for cold, warm in openings_of(frames):
         measured.add((cold.agent, cold.batch_size))
-        rows += _measured_rows(cold, warm)
-    stacks = [stack for stack in stacks_of(frames, ("", COLD)) if stack.scenario != COLD]
-    first = {(stack.agent, stack.batch_size): stack for stack in reversed(stacks)}
-    for key, stack in sorted(first.items()):
-        if key not in measured:
-            rows += _reported_rows(stack)
+        rows += measured_rows(cold, warm)
+    stacks = reversed(list(stacks_of(frames, ("", COLD))))
+    first = {(s.agent, s.batch_size): s for s in stacks if s.scenario != COLD}
+    for key in sorted(first.keys() - measured):
+        rows += reported_rows(first[key])
     by_part = {row["part"]: row for row in reversed(rows) if row["part"] in (OPEN, PREDICT)}
     verdict = "No run reports the time of a cold start."
     if PREDICT in by_part:
@@ -62,10 +61,10 @@ def cold_start(frames: Frames) -> Table:
     return make_table(ANALYSIS, rows, verdict, run_warnings(frames))
 
 
-def _measured_rows(cold: Openings, warm: Openings) -> Iterator[dict[str, Any]]:
-    """Yield the parts of cold runs: their operators, copies to the device, and layers.
+def measured_rows(cold: Openings, warm: Openings) -> Iterator[dict[str, Any]]:
+    """Yield the parts of `cold` runs: their operators, copies to the device, and layers.
 
-    Each is compared with the warm runs of the same level, since deeper tracing costs time.
+    Each is compared with the `warm` runs of the same level, since deeper tracing costs time.
     """
     level = cold.shallowest(OPERATOR_LEVEL)
     if level is not None:
@@ -106,7 +105,7 @@ def _copies_ns(run: Run) -> float | None:
     return float(copied) / work["query"].n_unique()
 
 
-def _reported_rows(stack: Stack) -> Iterator[dict[str, Any]]:
+def reported_rows(stack: Stack) -> Iterator[dict[str, Any]]:
     """Yield the times of opening and the first run that a warm run's conditions report."""
     run = stack.timed
     predict = trimmed_margin(stack.model.operator_ns(PREDICT)) if stack.model else UNKNOWN

@@ -20,6 +20,18 @@ from services.analyzer.frames.evaluation import Frames, Run
 PUBLISHED_SIZE = (
     "The model's size in its manifest, else four bytes per parameter; null where unknown."
 )
+_NUMBERS = ("model_size_bytes", "threads", "seed", "warmup_queries", "load_ns", "first_run_ns")
+"""Numbers that the agent reports, in columns of the same names; null where unknown."""
+_TEXTS = (
+    "provider",
+    "processor",
+    "accelerator",
+    "precision",
+    "blocks_ended",
+    "mlscope_version",
+    "python_version",
+)
+"""Texts that the agent reports, in columns of the same names; '' where unknown."""
 
 
 def conditions(frames: Frames) -> Table:
@@ -33,7 +45,7 @@ def conditions(frames: Frames) -> Table:
     caveats = list(frames.caveats)
     for run in frames.measured:
         caveats += [f"{run.row.run}: {note}" for note in _notes(run)]
-    return make_table(ANALYSIS, [_cells(run) for run in frames.measured], verdict, caveats)
+    return make_table(ANALYSIS, [condition_row(run) for run in frames.measured], verdict, caveats)
 
 
 def _notes(run: Run) -> list[str]:
@@ -49,7 +61,8 @@ def _notes(run: Run) -> list[str]:
     return [*notes, *noise_of(run)]
 
 
-def _cells(run: Run) -> dict[str, Any]:
+def condition_row(run: Run) -> dict[str, Any]:
+    """Return the row of a run."""
     row, conditions = run.row, run.row.conditions
     return {
         **run_cells(row),
@@ -62,30 +75,20 @@ def _cells(run: Run) -> dict[str, Any]:
         "parameters": json.dumps(dict(row.parameters), sort_keys=True),
         "pacing": row.pacing,
         "model": f"{row.model}:{row.model_version}" if row.model else "",
-        "model_size_bytes": conditions.get("model_size_bytes"),
         "dataset": row.dataset,
         "framework": f"{row.framework} {row.framework_version}".strip(),
+        **{name: conditions.get(name) for name in _NUMBERS},
+        **{name: str(conditions.get(name) or "") for name in _TEXTS},
+        **{
+            name: json.dumps(conditions.get(name) or {}, sort_keys=True, default=str)
+            for name in ("options", "noise", "checksums")
+        },
         "device": str(conditions.get("device") or row.device),
-        "provider": str(conditions.get("provider") or ""),
-        "processor": str(conditions.get("processor") or ""),
-        "accelerator": str(conditions.get("accelerator") or ""),
-        "precision": str(conditions.get("precision") or ""),
-        "threads": conditions.get("threads"),
-        "options": json.dumps(conditions.get("options") or {}, sort_keys=True, default=str),
-        "seed": conditions.get("seed"),
         "queries": row.queries,
         "failed": row.failed_queries,
         "spans": row.spans,
         "dropped_batches": row.dropped_batches,
-        "warmup_queries": conditions.get("warmup_queries"),
         "blocks": len(row.blocks),
-        "blocks_ended": str(conditions.get("blocks_ended") or ""),
-        "load_ns": conditions.get("load_ns"),
-        "first_run_ns": conditions.get("first_run_ns"),
-        "noise": json.dumps(conditions.get("noise") or {}, sort_keys=True, default=str),
-        "mlscope_version": str(conditions.get("mlscope_version") or ""),
-        "python_version": str(conditions.get("python_version") or ""),
-        "checksums": json.dumps(conditions.get("checksums") or {}, sort_keys=True, default=str),
         "note": "; ".join(_notes(run)),
     }
 

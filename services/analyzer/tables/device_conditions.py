@@ -39,7 +39,7 @@ _Cells = dict[str, Any]
 
 def device_conditions(frames: Frames) -> Table:
     """Return a row for each run, device of its own and series, and for each throttling reason."""
-    rows = [row for run in frames.measured for row in _rows(run)]
+    rows = [row for run in frames.measured for row in device_condition_rows(run)]
     few = (
         f"{row['run']}: its GPU's clock was sampled only {many(row['samples'], 'time')}"
         for row in rows
@@ -79,35 +79,43 @@ def _verdict(rows: Sequence[_Cells]) -> str:
     return f"{clock}; throttled by {', '.join(reasons)} for {share_of_time}."
 
 
-def _rows(run: Run) -> Iterator[_Cells]:
+def device_condition_rows(run: Run) -> Iterator[_Cells]:
+    """Yield a row for each of a run's sampled series and devices, and for each throttling reason.
+
+    Devices are those that the run used.
+    """
     names = run.series["name"].unique().sort().to_list()
-    for name in (name for name in names if name.startswith(_PREFIX)):
-        for (device,), part in own_series(run, name).group_by("device", maintain_order=True):
-            cells = {
-                **run_cells(run.row),
-                "agent": run.row.agent,
-                "variant": run.row.variant,
-                "device": int(device),
-                "blocks": part["block"].n_unique(),
-                "samples": part.height,
-                **dict.fromkeys(("min", "median", "max", "moved", "share", "slows")),
-            }
-            if name == REASONS_SERIES:
-                any_reason = (THROTTLED, throttled_share(part), True)
-                for reason, of_samples, slows in (any_reason, *reasons_in(part)):
-                    row = {"what": reason, "unit": "1", "share": of_samples, "slows": slows}
-                    yield cells | row
-                continue
-            values = part["value"]
-            least, middle, most = (float(v) for v in (values.min(), values.median(), values.max()))  # type: ignore[arg-type]
-            yield cells | {
-                "what": name.removeprefix(_PREFIX),
-                "unit": part["unit"][0],
-                "min": least,
-                "median": middle,
-                "max": most,
-                "moved": share(most - least, middle),
-            }
+    sampled = (
+        (name, device, of_device)
+        for name in names
+        if name.startswith(_PREFIX)
+        for (device,), of_device in own_series(run, name).group_by("device", maintain_order=True)
+    )
+    for name, device, of_device in sampled:
+        cells = {
+            **run_cells(run.row),
+            "agent": run.row.agent,
+            "variant": run.row.variant,
+            "device": int(device),
+            "blocks": of_device["block"].n_unique(),
+            "samples": of_device.height,
+            **dict.fromkeys(("min", "median", "max", "moved", "share", "slows")),
+        }
+        if name == REASONS_SERIES:
+            any_reason = (THROTTLED, throttled_share(of_device), True)
+            for reason, of_samples, slows in (any_reason, *reasons_in(of_device)):
+                yield cells | {"what": reason, "unit": "1", "share": of_samples, "slows": slows}
+            continue
+        values = of_device["value"]
+        least, middle, most = (float(v) for v in (values.min(), values.median(), values.max()))  # type: ignore[arg-type]
+        yield cells | {
+            "what": name.removeprefix(_PREFIX),
+            "unit": of_device["unit"][0],
+            "min": least,
+            "median": middle,
+            "max": most,
+            "moved": share(most - least, middle),
+        }
 
 
 _CHART = bars(("run", "Run"), ("median", "Median"), "min", "max", "unit", facet="what")

@@ -1,6 +1,5 @@
 """Device use: busy time of the device in a query, its gaps, and whether device or host bounds."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -11,10 +10,9 @@ from services.analyzer.building.busy import busy_ns
 from services.analyzer.building.charts import bars
 from services.analyzer.building.grouped import trimmed
 from services.analyzer.building.kernel_sums import (
-    REPLAY_ALONE,
     TracedStack,
     kernel_warnings,
-    no_kernels,
+    no_timed_kernels,
     traced_stacks,
     without_replays,
 )
@@ -32,7 +30,7 @@ from services.analyzer.building.table import (
     text_column,
     trimmed_cells,
 )
-from services.analyzer.frames.evaluation import OPERATOR_LEVEL, PREDICT, Frames, Ns
+from services.analyzer.frames.evaluation import OPERATOR_LEVEL, PREDICT, Frames
 from services.analyzer.frames.kernels import device_work
 
 DEVICE_BOUND, HOST_BOUND = 0.8, 0.5
@@ -47,8 +45,8 @@ def device_use(frames: Frames) -> Table:
     """Return a row for each load: busy, idle and waiting time of its device per query."""
     traced = traced_stacks(frames)
     timed = without_replays(traced)
-    rows = [_row(stack) for stack in timed]
-    verdict = REPLAY_ALONE if traced else no_kernels(frames)
+    rows = [use_row(stack) for stack in timed]
+    verdict = no_timed_kernels(frames, traced)
     if rows:
         row = rows[-1]
         latency_run, copied = row["latency_run"], row["copy_share"] or 0.0
@@ -68,15 +66,15 @@ def device_use(frames: Frames) -> Table:
     return make_table(ANALYSIS, rows, verdict, [*kernel_warnings(frames, traced), *notes])
 
 
-def _row(traced: TracedStack) -> dict[str, Any]:
+def use_row(traced: TracedStack) -> dict[str, Any]:
+    """Return the row of one stack: times per query (ns), and which side bounds predict."""
     work = device_work(traced.run)
     unions = busy_ns(work, ["query"])
     busy = trimmed(unions, [], "busy_ns").to_dicts()[0]
     predict = trimmed_cells("predict", traced.run.operator_ns(PREDICT))
     predict_margin = Margin(predict["predict"], predict["predict_low"], predict["predict_high"])
     idle = difference(predict_margin, Margin(busy["mid"], busy["low"], busy["high"]))
-    model = traced.stack.model
-    values: Sequence[int] | Ns = model.operator_ns(PREDICT) if model else ()
+    model, values = traced.stack.predicted, traced.stack.predict_ns
     latency = trimmed_cells("latency", values)
     busy_share = share(busy["mid"], latency["latency"])
     bound = "unknown, predict was not traced"

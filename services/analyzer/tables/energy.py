@@ -48,12 +48,13 @@ def energy(frames: Frames) -> Table:
     rows = []
     for run in frames.measured:
         if run.row.variant not in UNTIMED and int(run.answered_samples.sum()) > 0:
-            rows += _rows(run)
+            rows += energy_rows(run)
     notes = run_warnings(frames)
     for row in rows:
         if row["source"] == POWER and row["samples"] < FEW:
             notes.append(f"{row['run']}: power is the mean of only {many(row['samples'], 'value')}")
-        elif row["energy"] is None:
+            continue
+        if row["energy"] is None:
             rate = 1 / UPDATE_S[row["part"]]
             notes.append(
                 f"{row['run']}: no energy of the {row['part']}: its counter changes {rate:.0f} "
@@ -72,8 +73,10 @@ def _verdict(frames: Frames, rows: Sequence[_Row]) -> str:
     if rows and not known:
         return "No run has blocks long enough for its counters of energy, nor sampled power."
     if not known:
-        untimed = (run for run in frames.measured if run.row.variant in UNTIMED)
-        if any(run.answered.height and _rows(run) for run in untimed):
+        if any(
+            run.row.variant in UNTIMED and run.answered.height and energy_rows(run)
+            for run in frames.measured
+        ):
             return "Energy was only counted in cold starts and replays, not of an inference."
         return "No run has counters of energy, or sampled power (collectors energy and nvml)."
     of_part = [row for row in known if row["part"] == known[0]["part"]]
@@ -101,7 +104,8 @@ def _level(row: _Row) -> int:
     return int(Level[row["level"].upper()])
 
 
-def _rows(run: Run) -> list[_Row]:
+def energy_rows(run: Run) -> list[_Row]:
+    """Return a row for each device of a run's own, by its counter, else by its sampled power."""
     counted = [row for part in UPDATE_S for row in _counted(run, part)]
     power = own_series(run, POWER)
     if not power.height or any(row["energy"] is not None for row in counted if row["part"] == GPU):
@@ -155,7 +159,7 @@ def _sampled(run: Run, device: int, power: pl.DataFrame) -> _Row:
     for block in run.answered.partition_by("block"):
         begun, ended = int(block["issued_ns"].min()), int(block["ended_ns"].max())  # type: ignore[arg-type]
         of_block = power.filter(pl.col("block") == block["block"][0])
-        joules += _joules(of_block if of_block.height else power, begun, ended)
+        joules += joules_of(of_block if of_block.height else power, begun, ended)
         measured_s += (ended - begun) * 1e-9
     watts = power["value"].to_numpy()
     return {
@@ -184,8 +188,12 @@ def _energy_cells(joules: float | None, queries: int, samples: int) -> _Row:
     }
 
 
-def _joules(power: pl.DataFrame, begun_ns: int, ended_ns: int) -> float:
-    """Return the integral of power (J): trapezoids between values, constant beyond the ends."""
+def joules_of(power: pl.DataFrame, begun_ns: int, ended_ns: int) -> float:
+    """Return the integral (J) of power from `begun_ns` to `ended_ns`.
+
+    `power` has at_ns and value (W) by time; trapezoids lie between values, and beyond the first
+    and the last it is constant.
+    """
     at, watts = power["at_ns"].to_numpy(), power["value"].to_numpy()
     inside = (at > begun_ns) & (at < ended_ns)
     edges = np.array([begun_ns, ended_ns])

@@ -13,10 +13,9 @@ from mlscope.counts import many
 from schemas.analysis import Table
 from services.analyzer.building.charts import stacked
 from services.analyzer.building.kernel_sums import (
-    REPLAY_ALONE,
     TracedStack,
     kernel_warnings,
-    no_kernels,
+    no_timed_kernels,
     run_label,
     traced_with_serialised,
     verdict_rows,
@@ -51,8 +50,8 @@ def gpu_and_rest(frames: Frames) -> Table:
     """
     stacks = traced_with_serialised(frames)
     traced = without_replays(stacks)
-    rows = [row for stack in traced for row in _rows(stack)]
-    verdict = REPLAY_ALONE if stacks else no_kernels(frames)
+    rows = [row for stack in traced for row in layer_rows(stack)]
+    verdict = no_timed_kernels(frames, stacks)
     if traced:
         verdict = _verdict(rows, traced) if rows else no_layers(frames)
     notes = list(ambiguous_parents([stack.run for stack in traced]))
@@ -94,8 +93,7 @@ def _verdict(rows: list[dict[str, Any]], traced: list[TracedStack]) -> str:
     first = verdict_rows(rows)
     if not first[0]["variant"] and any(row["is_negative"] for row in first):
         stack = next(stack for stack in traced if stack.run.row.run == first[0]["run"])
-        (all_kernels,) = stack.sums()
-        part = share(all_kernels["time"], stack.model_ns)
+        part = share(stack.kernels_ns, stack.model_ns)
         return (
             f"Kernels take {format_share(part)} of predict; non-GPU time by layer is unknown in "
             f"{stack.run.row.run}, which is not serialised: kernels outlast their layers' calls."
@@ -111,7 +109,8 @@ def _verdict(rows: list[dict[str, Any]], traced: list[TracedStack]) -> str:
     )
 
 
-def _rows(traced: TracedStack) -> list[dict[str, Any]]:
+def layer_rows(traced: TracedStack) -> list[dict[str, Any]]:
+    """Return a row for each layer of a stack that ran, in execution order; none without layers."""
     layered = traced.stack.layered
     if layered is None:
         return []

@@ -12,7 +12,7 @@ import polars as pl
 
 from mlscope.counts import many
 from schemas.analysis import Table
-from services.analyzer.building.kernel_sums import TracedStack
+from services.analyzer.building.kernel_sums import TracedStack, layer_label
 from services.analyzer.building.stacks import stacks_of
 from services.analyzer.building.table import (
     RUN_COLUMNS,
@@ -21,6 +21,7 @@ from services.analyzer.building.table import (
     format_share,
     int_column,
     make_table,
+    of_first_run,
     run_cells,
     share,
     text_column,
@@ -54,7 +55,7 @@ def kernel_counters(frames: Frames) -> Table:
     rows: list[_Cells] = []
     notes = trace_warnings(frames)
     for run in frames.measured:
-        rows += _rows(run, traced_by_replay.get((run.row.agent, run.row.run)))
+        rows += counter_rows(run, traced_by_replay.get((run.row.agent, run.row.run)))
         if run.counters.height >= MOST_COUNTERS:
             notes.append(f"{run.row.run}: only the first {MOST_COUNTERS} counters were read")
     return make_table(ANALYSIS, rows, _verdict(rows), notes)
@@ -66,7 +67,7 @@ def _verdict(rows: Sequence[_Cells]) -> str:
             "No further counter of kernels was requested (--collector ncu=metrics=A+B at level "
             "hardware); the usual ones are in A8 to A12."
         )
-    first = [row for row in rows if row["run"] == rows[0]["run"]]
+    first = of_first_run(rows)
     metrics = list(dict.fromkeys(row["metric"] for row in first))
     names = ", ".join(metrics[:_MOST_NAMED]) + (", …" if len(metrics) > _MOST_NAMED else "")
     verdict = f"In {rows[0]['run']} kernels have {many(len(metrics), 'further counter')}: {names}"
@@ -76,11 +77,15 @@ def _verdict(rows: Sequence[_Cells]) -> str:
     of_metric = [row for row in sums if row["metric"] == sums[0]["metric"]]
     top = max(of_metric, key=lambda row: row["total"])
     part = format_share(share(top["total"], sum(row["total"] for row in of_metric)))
-    layer = f"layer {top['layer_name']}" if top["layer"] is not None else "no known layer"
+    layer = layer_label(top["layer"], top["layer_name"])
     return f"{verdict}; {top['name']} in {layer} has {part} of {top['metric']}."
 
 
-def _rows(run: Run, traced: TracedStack | None) -> Iterator[_Cells]:
+def counter_rows(run: Run, traced: TracedStack | None) -> Iterator[_Cells]:
+    """Yield a row for each metric, layer and name of the counted kernels of a `run`, a replay.
+
+    Layers are those of the `traced` stack, where it ran the same kernels.
+    """
     if not run.counters.height:
         return
     counted = run.kernels.join(run.counters.select("span").unique(), on="span", how="semi")

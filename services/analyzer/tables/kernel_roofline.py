@@ -10,10 +10,9 @@ from schemas.analysis import Table
 from services.analyzer.building.ceilings import roof_sentences
 from services.analyzer.building.charts import roofline
 from services.analyzer.building.kernel_sums import (
-    NO_COUNTERS,
     TracedStack,
     kernel_warnings,
-    no_kernels,
+    no_counters,
     traced_stacks,
 )
 from services.analyzer.building.stacks import STACK_COLUMNS
@@ -26,6 +25,7 @@ from services.analyzer.building.table import (
     format_share,
     int_column,
     make_table,
+    of_first_run,
     share,
     text_column,
 )
@@ -50,13 +50,13 @@ def kernel_roofline(frames: Frames) -> Table:
             )
         if points:
             shown.append(stack.run.row)
-    verdict = _verdict(rows) if rows else NO_COUNTERS if traced else no_kernels(frames)
+    verdict = _verdict(rows) if rows else no_counters(frames, traced)
     caveats += [*roof_sentences(shown), *above_roof_notes(rows)]
     return make_table(ANALYSIS, rows, verdict, caveats)
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
-    first = [row for row in rows if row["run"] == rows[0]["run"]]
+    first = of_first_run(rows)
     judged = [row for row in first if row["memory_bound"] is not None]
     if not judged:
         return (

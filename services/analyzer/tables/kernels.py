@@ -21,6 +21,7 @@ from services.analyzer.building.table import (
     format_time,
     int_column,
     make_table,
+    of_first_run,
     share,
     text_column,
 )
@@ -34,7 +35,7 @@ def kernels(frames: Frames) -> Table:
     rows = [row for stack in traced for row in kernel_rows(stack)]
     verdict = no_kernels(frames)
     if rows:
-        first = [row for row in rows if row["run"] == rows[0]["run"]]
+        first = of_first_run(rows)
         top, names = first[0], len({row["name"] for row in first})
         verdict = (
             f"{many(len(first), 'kernel')} of {many(names, 'name')} "

@@ -1,6 +1,5 @@
 """Kernels by model (A15): all kernels of a query together, a row for each batch size."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from schemas.analysis import Table
@@ -29,7 +28,7 @@ from services.analyzer.building.table import (
     text_column,
     trimmed_cells,
 )
-from services.analyzer.frames.evaluation import PREDICT, Frames, Ns
+from services.analyzer.frames.evaluation import Frames
 
 
 def kernels_by_model(frames: Frames) -> Table:
@@ -73,8 +72,7 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
 
 def model_rows(traced: TracedStack) -> list[dict[str, Any]]:
     """Return the row of one stack; none where no kernel ran."""
-    model = traced.model
-    values: Sequence[int] | Ns = model.operator_ns(PREDICT) if model else ()
+    values = traced.stack.predict_ns
     latency = trimmed_cells("latency", values)
     model_ns = latency["latency"]
     is_counted = traced.counted.has_counters

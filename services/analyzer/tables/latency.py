@@ -1,6 +1,5 @@
 """Latency of each run: from when a query was due (closed loop: issued) to its answer."""
 
-import json
 from collections import defaultdict
 from typing import Any
 
@@ -39,7 +38,7 @@ _BATCHED = "batched"
 def latency(frames: Frames) -> Table:
     """Return statistics of each run's latency and service time."""
     runs = frames.measured
-    rows = [_cells(run) for run in runs]
+    rows = [latency_row(run) for run in runs]
     results = {row["run"]: row["result"] for row in rows}
     caveats = [*run_warnings(frames), *(note for run in runs for note in _notes(run, frames))]
     return make_table(ANALYSIS, rows, _verdict(frames, results), caveats)
@@ -48,14 +47,12 @@ def latency(frames: Frames) -> Table:
 def _verdict(frames: Frames, results: dict[str, str]) -> str:
     """Return the result of each load; open and closed loops are never compared."""
     groups: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
-    for run in frames.measured:
-        row = run.row
-        if run.answered.height and not is_for_counters(run):
-            parameters = json.dumps(dict(row.parameters), sort_keys=True, default=str)
-            groups[row.agent, row.scenario, parameters].append(run)
+    answered = [run for run in frames.measured if run.answered.height]
+    for run in answered:
+        if not is_for_counters(run):
+            groups[run.row.agent, run.row.scenario, run.row.parameters_text].append(run)
     if not groups:
-        has_answers = any(run.answered.height for run in frames.measured)
-        return COUNTERS_ALONE if has_answers else "No query was answered."
+        return COUNTERS_ALONE if answered else "No query was answered."
     sentences = []
     for runs in list(groups.values())[:MOST_IN_VERDICT]:
         row = _representative(runs).row
@@ -71,10 +68,8 @@ def _representative(runs: list[Run]) -> Run:
     Of these it is the run with the highest rate for `batched`, else with the smallest batch.
     Serialised runs, and warm runs after a cold start, count only where there are no others.
     """
-    runs = [run for run in runs if run.row.end == "completed"] or runs
-    runs = [run for run in runs if not run.row.variant] or runs
-    level = min(run.row.level for run in runs)
-    shallowest = [run for run in runs if run.row.level == level]
+    ranks = [(run.row.end != "completed", bool(run.row.variant), run.row.level) for run in runs]
+    shallowest = [run for run, rank in zip(runs, ranks, strict=True) if rank == min(ranks)]
     if shallowest[0].row.scenario != _BATCHED:
         return min(shallowest, key=lambda run: run.row.batch_size)
     rates = [rate.rate_hz if (rate := samples_rate(run)) else 0.0 for run in shallowest]
@@ -101,7 +96,8 @@ def _notes(run: Run, frames: Frames) -> list[str]:
     return notes
 
 
-def _cells(run: Run) -> dict[str, Any]:
+def latency_row(run: Run) -> dict[str, Any]:
+    """Return the statistics (ns) of a run's latency and service time, and its result."""
     values, service = run.latency_ns, run.service_ns
     cells: dict[str, Any] = {
         **run_cells(run.row),
@@ -122,11 +118,14 @@ def _cells(run: Run) -> dict[str, Any]:
         cells |= {"min": float(values.min()), "max": float(values.max())}
     for name, p in _PERCENTILES.items():
         cells |= percentile_cells(name, values, p)
-    return cells | {"result": _result(run, cells)}
+    return cells | {"result": result_of(run, cells)}
 
 
-def _result(run: Run, cells: dict[str, Any]) -> str:
-    """Return the result that the scenario defines: latency, latency under load, or samples/s."""
+def result_of(run: Run, cells: dict[str, Any]) -> str:
+    """Return the result that the scenario defines: latency, latency under load, or samples/s.
+
+    `cells` are the statistics of the run's latency.
+    """
     if not cells["count"]:
         return "no result: no query was answered"
     if is_for_counters(run):

@@ -4,9 +4,9 @@ from mlscope.counts import many
 from schemas.analysis import Table
 from services.analyzer.building.charts import side_by_side
 from services.analyzer.building.kernel_sums import (
-    NO_COUNTERS,
     kernel_warnings,
-    no_kernels,
+    layer_label,
+    no_counters,
     run_label,
     traced_with_serialised,
     verdict_rows,
@@ -35,19 +35,19 @@ def layer_counters(frames: Frames) -> Table:
         for row in layer_rows(stack)
         if any(row[name] is not None for name in ("flops", "dram_read_bytes", "dram_write_bytes"))
     ]
-    verdict = NO_COUNTERS if traced else no_kernels(frames)
-    if rows:
-        first = verdict_rows(rows)
-        parts: list[str] = []
-        for name, amount in (("flops", "FLOP"), ("dram_read_bytes", "DRAM reads")):
-            known = [row for row in first if row[name] is not None]
-            if known:
-                top = max(known, key=lambda row: row[name])
-                part = format_share(share(top[name], sum(row[name] for row in known)))
-                layer = f"layer {top['name']}" if top["layer"] is not None else "no known layer"
-                parts.append(f"{layer} has most {amount} ({part})")
-        verdict = f"Of {many(len(first), 'layer')} in {run_label(first[0])}, {', '.join(parts)}."
-    return make_table(ANALYSIS, rows, verdict, kernel_warnings(frames, traced))
+    caveats = kernel_warnings(frames, traced)
+    if not rows:
+        return make_table(ANALYSIS, [], no_counters(frames, traced), caveats)
+    first = verdict_rows(rows)
+    parts: list[str] = []
+    for name, amount in (("flops", "FLOP"), ("dram_read_bytes", "DRAM reads")):
+        known = [row for row in first if row[name] is not None]
+        if known:
+            top = max(known, key=lambda row: row[name])
+            part = format_share(share(top[name], sum(row[name] for row in known)))
+            parts.append(f"{layer_label(top['layer'], top['name'])} has most {amount} ({part})")
+    verdict = f"Of {many(len(first), 'layer')} in {run_label(first[0])}, {', '.join(parts)}."
+    return make_table(ANALYSIS, rows, verdict, caveats)
 
 
 ANALYSIS = Analysis(

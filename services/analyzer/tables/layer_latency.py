@@ -13,12 +13,15 @@ from services.analyzer.building.stacks import (
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
+    columns_in,
     estimate_columns,
     float_column,
     format_share,
     int_column,
     make_table,
+    of_first_run,
     run_cells,
+    share,
     text_column,
     trace_warnings,
 )
@@ -35,26 +38,24 @@ def layer_latency(frames: Frames) -> Table:
     rows = []
     for run in runs:
         layers = layers_of(run).rename({"place": "index"})
-        columns = [column.name for column in ANALYSIS.columns if column.name in layers.columns]
-        ran = layers.filter(layers["queries"] > 0).select(columns)
+        ran = layers.filter(layers["queries"] > 0).select(columns_in(layers, ANALYSIS.columns))
         rows += [{**run_cells(run.row), **row} for row in ran.to_dicts()]
     caveats = [*trace_warnings(frames), *depth_warnings(frames), *trimmed_delay_notes(runs)]
     caveats += launch_warnings(stacks_with_serialised(frames))
     verdict = no_layers(frames)
     if rows:
-        is_launched = rows[0]["run"] in launched_runs(frames)
-        first = [row for row in rows if row["run"] == rows[0]["run"]]
-        short = sum(row["time"] < SHORT_NS for row in first)
-        total = sum(row["time"] for row in first)
-        top = sorted((row["time"] for row in first), reverse=True)[:5]
-        part = format_share(sum(top) / total if total else None)
+        times = [row["time"] for row in of_first_run(rows)]
+        short = sum(time < SHORT_NS for time in times)
+        top = sorted(times, reverse=True)[:5]
+        part = format_share(share(sum(top), sum(times)))
         takes = verb(short, "takes", "take")
         slowest = "the slowest takes" if len(top) == 1 else f"the slowest {len(top)} take"
-        to_launch = " to launch" if is_launched else ""
-        total_time = "the time to launch" if is_launched else "the layers' time"
+        to_launch, total_time = "", "the layers' time"
+        if rows[0]["run"] in launched_runs(frames):
+            to_launch, total_time = " to launch", "the time to launch"
         verdict = (
-            f"{short} of {many(len(first), 'layer')} {takes} less than 1 ms{to_launch} in "
-            f"{first[0]['run']}; {slowest} {part} of {total_time}."
+            f"{short} of {many(len(times), 'layer')} {takes} less than 1 ms{to_launch} in "
+            f"{rows[0]['run']}; {slowest} {part} of {total_time}."
         )
     return make_table(ANALYSIS, rows, verdict, caveats)
 

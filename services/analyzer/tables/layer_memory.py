@@ -8,8 +8,10 @@ from services.analyzer.building.stacks import layered_runs
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
+    columns_in,
     int_column,
     make_table,
+    of_first_run,
     run_cells,
     text_column,
     trace_warnings,
@@ -24,12 +26,12 @@ def layer_memory(frames: Frames) -> Table:
     rows = []
     for run in runs:
         layers = layers_of(run).rename({"place": "index"}).drop_nulls("memory_bytes")
-        columns = [column.name for column in ANALYSIS.columns if column.name in layers.columns]
-        rows += [{**run_cells(run.row), **row} for row in layers.select(columns).to_dicts()]
-    unknown = [note for run in runs if (note := memory_note(run))]
+        known = layers.select(columns_in(layers, ANALYSIS.columns))
+        rows += [{**run_cells(run.row), **row} for row in known.to_dicts()]
+    unknown = filter(None, map(memory_note, runs))
     verdict = "The memory of no layer is known." if runs else no_layers(frames)
     if rows:
-        first = [row for row in rows if row["run"] == rows[0]["run"]]
+        first = of_first_run(rows)
         most = max(first, key=lambda row: row["memory_bytes"])
         total = sum(row["memory_bytes"] for row in first)
         is_of_outputs = most["memory_kind"] == "outputs"
@@ -37,8 +39,7 @@ def layer_memory(frames: Frames) -> Table:
         layer_text = "the only layer" if len(first) == 1 else f"all {len(first)} layers together"
         verdict = (
             f"{most['name']} allocates most, {shown(most['memory_bytes'], 'By')} per call "
-            f"{source}; "
-            f"{layer_text} {shown(total, 'By')} in {first[0]['run']}."
+            f"{source}; {layer_text} {shown(total, 'By')} in {first[0]['run']}."
         )
     return make_table(ANALYSIS, rows, verdict, [*trace_warnings(frames), *unknown])
 

@@ -25,8 +25,8 @@ from services.analyzer.building.level_differences import (
     invalid_reason,
     is_beyond,
     level_difference,
+    most_predict_overhead,
     paired_blocks,
-    predict_times,
 )
 from services.analyzer.building.side_by_side import are_side_by_side
 from services.analyzer.building.table import (
@@ -60,14 +60,15 @@ def layer_overheads(frames: Frames) -> Table:
     rows: list[dict[str, Any]] = []
     for runs in groups.values():
         own = runs.pop(LAYER_LEVEL, None)
-        if own is not None:
-            for level in sorted(runs):
-                rows += _overhead_rows(own, runs[level])
+        if own is None:
+            continue
+        for level in sorted(runs):
+            rows += layer_overhead_rows(own, runs[level])
     return make_table(ANALYSIS, rows, _verdict(rows), trace_warnings(frames))
 
 
-def _overhead_rows(own: Run, deeper: Run) -> Iterator[dict[str, Any]]:
-    """Yield the overhead of each layer in the deeper run over the run at level framework."""
+def layer_overhead_rows(own: Run, deeper: Run) -> Iterator[dict[str, Any]]:
+    """Yield the overhead of each layer in the `deeper` run over `own`, at level framework."""
     # All calls of a layer in a query together.
     less, more = (
         run.spans_at(LAYER_LEVEL)
@@ -77,7 +78,9 @@ def _overhead_rows(own: Run, deeper: Run) -> Iterator[dict[str, Any]]:
         for run in (own, deeper)
     )
     of_less, of_more = (times.partition_by(_LAYER, as_dict=True) for times in (less, more))
-    most = _most_overhead(own, deeper)
+    # With layers side by side, one may slow down behind another while predict is as fast as before.
+    overlaps = any(map(are_side_by_side, (own, deeper)))
+    most = None if overlaps else most_predict_overhead(own, deeper)
     blocks = paired_blocks(less, more, *_LAYER)
     for key, part in blocks.group_by(_LAYER, maintain_order=True):
         layer, name = key
@@ -101,18 +104,6 @@ def _overhead_rows(own: Run, deeper: Run) -> Iterator[dict[str, Any]]:
             "valid": not doubt,
             "doubt": doubt,
         }
-
-
-def _most_overhead(own: Run, deeper: Run) -> float | None:
-    """Return the upper end of the overhead on predict, None where unknown.
-
-    With layers side by side, one may slow down behind another while predict is as fast as before.
-    """
-    if are_side_by_side(own) or are_side_by_side(deeper):
-        return None
-    less, more = predict_times(own), predict_times(deeper)
-    blocks = paired_blocks(less, more)
-    return level_difference(blocks, less, more)[1].high if blocks.height else None
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:

@@ -19,6 +19,7 @@ from services.analyzer.building.table import (
     format_share,
     int_column,
     make_table,
+    of_first_run,
     share,
     text_column,
 )
@@ -105,7 +106,7 @@ def _cells(
 def _verdict(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return "FLOP and bytes of layers are unknown: no counters, and no layer reports its work."
-    first = [row for row in rows if row["run"] == rows[0]["run"]]
+    first = of_first_run(rows)
     source = "by counters" if first[0]["source"] == "counters" else "by shapes, not by counters"
     judged = [row for row in first if row["memory_bound"] is not None]
     if not judged:

@@ -17,12 +17,14 @@ from services.analyzer.building.stacks import (
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
+    columns_in,
     estimate_columns,
     float_column,
     format_share,
     format_time,
     int_column,
     make_table,
+    of_first_run,
     run_cells,
     share,
     text_column,
@@ -42,9 +44,7 @@ def layers(frames: Frames) -> Table:
     rows = []
     for run in runs:
         layers_of_run = layers_of(run).rename({"place": "index"})
-        names = [column.name for column in ANALYSIS.columns]
-        names = [name for name in names if name in layers_of_run.columns]
-        for row in layers_of_run.select(names).to_dicts():
+        for row in layers_of_run.select(columns_in(layers_of_run, ANALYSIS.columns)).to_dicts():
             cells = {**run_cells(run.row), "variant": run.row.variant}
             rows.append({**cells, **row, "share": share(row["time"], predict_ns(run))})
     verdict = _verdict(rows, launched_runs(frames)) if rows else no_layers(frames)
@@ -54,13 +54,13 @@ def layers(frames: Frames) -> Table:
 
 
 def _verdict(rows: list[dict[str, Any]], launched: set[str]) -> str:
-    plain = [row for row in rows if row["run"] == rows[0]["run"] and row["queries"]]
+    plain = [row for row in of_first_run(rows) if row["queries"]]
     if rows[0]["run"] not in launched:
         return f"The slowest of {many(len(plain), 'layer')} is {_slowest_text(plain)}."
     verdict = f"The slowest of {many(len(plain), 'layer')} to launch is {_slowest_text(plain)}"
     size = plain[0]["batch_size"]
     serialised = [row for row in rows if row["variant"] == SERIALISED and row["batch_size"] == size]
-    ran = [row for row in serialised if row["run"] == serialised[0]["run"] and row["queries"]]
+    ran = [row for row in of_first_run(serialised) if row["queries"]]
     if not ran:
         return f"{verdict}."
     return f"{verdict}; serialised, the slowest is {_slowest_text(ran)}."

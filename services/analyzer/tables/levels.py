@@ -15,7 +15,6 @@ Layers that run side by side on several threads may sum up to more than predict.
 parents are then ambiguous, as a caveat says: serialised runs show them.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import combinations
@@ -74,10 +73,9 @@ def levels(frames: Frames) -> Table:
     for run in frames.measured:
         row = run.row
         if run.answered.height and row.variant not in UNTIMED:
-            parameters = json.dumps(dict(row.parameters), sort_keys=True, default=str)
-            group = (row.agent, row.session, row.scenario, row.batch_size, parameters)
+            group = (row.agent, row.session, row.scenario, row.batch_size, row.parameters_text)
             groups[group].setdefault(row.level, run)
-    rows = [row for group, runs in groups.items() for row in _rows(group, runs)]
+    rows = [row for group, runs in groups.items() for row in level_rows(group, runs)]
     notes = trace_warnings(frames)
     notes += [
         f"{row['run']}: time {row['part']} is below 0: the parts overlap; shown as it is"
@@ -104,7 +102,11 @@ def _verdict(rows: list[_Cells]) -> str:
     )
 
 
-def _rows(group: _Group, runs: dict[int, Run]) -> Iterator[_Cells]:
+def level_rows(group: _Group, runs: dict[int, Run]) -> Iterator[_Cells]:
+    """Yield the parts of a query, each from the run at its own level, and the levels' overheads.
+
+    `runs` are those of a `group` by level.
+    """
     shallowest = runs[min(runs)]
     yield _measured(group, "query", shallowest, _query_ns(shallowest))
     model = runs.get(OPERATOR_LEVEL)
@@ -157,7 +159,7 @@ def _overhead_rows(group: _Group, above: Run, below: Run) -> Iterator[_Cells]:
     """Yield the overhead of the deeper level on each part that both runs have."""
     upper, deeper = (Level(run.row.level).name.lower() for run in (above, below))
     most: float | None = None
-    overlaps = are_side_by_side(above) or are_side_by_side(below)
+    overlaps = any(map(are_side_by_side, (above, below)))
     for name, times_of in (("query", _queries), (PREDICT, predict_times), ("layers", _layers)):
         less, more = times_of(above), times_of(below)
         if not less.height or not more.height:

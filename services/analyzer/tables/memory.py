@@ -22,7 +22,7 @@ from services.analyzer.frames.own_devices import own_series
 
 def memory(frames: Frames) -> Table:
     """Return each run's memory; unknown values are null, not 0."""
-    rows = [_cells(run) for run in frames.measured]
+    rows = [memory_row(run) for run in frames.measured]
     # A profiler takes memory itself, so replays count only without other runs; a cold start is not
     # warm yet.
     ranks = {"": 0, "counters": 2}
@@ -33,9 +33,9 @@ def memory(frames: Frames) -> Table:
     ]
     verdict = "The memory of no run is known."
     if known:
-        best_rank = min(rank for rank, _ in known)
-        candidates = [row for rank, row in known if rank == best_rank]
-        most = max(candidates, key=lambda row: row["process_bytes"] or row["model_bytes"])
+        _, most = min(
+            known, key=lambda pair: (pair[0], -(pair[1]["process_bytes"] or pair[1]["model_bytes"]))
+        )
         names = {
             "model_bytes": "the model",
             "process_bytes": "its process",
@@ -47,7 +47,8 @@ def memory(frames: Frames) -> Table:
     return make_table(ANALYSIS, rows, verdict, frames.caveats)
 
 
-def _cells(run: Run) -> dict[str, Any]:
+def memory_row(run: Run) -> dict[str, Any]:
+    """Return the memory (bytes) of a run's model, process, device and layers."""
     conditions = run.row.conditions
     layers = layers_of(run).drop_nulls("memory_bytes")
     resident = _most(run.series.filter(pl.col("name") == "resource.rss"))

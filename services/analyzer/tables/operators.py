@@ -48,10 +48,10 @@ def operators(frames: Frames) -> Table:
             }
             of_run.append(cells)
         rows += ranked_by_time(of_run, "share_of_operators")
-    untraced = [row for row in rows if row["level"] == "model"] or rows
+    # Of a run that traced nothing deeper, where there is one.
+    slowest = min(rows, key=lambda row: row["level"] != "model", default=None)
     verdict = "No operator was traced."
-    if untraced:
-        slowest = untraced[0]
+    if slowest is not None:
         verdict = (
             f"The slowest operator is {slowest['operator']}, in {slowest['run']}: "
             f"{format_share(slowest['share_of_operators'])} of the operators' time."

@@ -3,7 +3,6 @@
 The batch size is doubled until that no longer raises throughput by more than 5 %.
 """
 
-import json
 from collections import defaultdict
 from typing import Any
 
@@ -41,19 +40,10 @@ _Group = tuple[str, str, str]
 
 def optimal_batch(frames: Frames) -> Table:
     """Return closed-loop runs by agent and scenario: batch size against throughput (A1)."""
-    groups: dict[_Group, list[Run]] = defaultdict(list)
-    for run in frames.measured:
-        row = run.row
-        # Times of cold starts, replays and serialised runs are not those of plain predictions.
-        is_special = row.scenario == COLD or row.level == HARDWARE_LEVEL
-        is_special = is_special or row.variant == SERIALISED
-        if not run.is_open_loop and run.answered.height and not is_special:
-            parameters = json.dumps(dict(row.parameters), sort_keys=True, default=str)
-            groups[row.agent, row.scenario, parameters].append(run)
     rows: list[dict[str, Any]] = []
     verdicts: list[str] = []
     caveats = run_warnings(frames)
-    for group, measured in groups.items():
+    for group, measured in closed_loops(frames).items():
         completed = [run for run in measured if run.row.end == "completed"] or measured
         level = min(run.row.level for run in completed)
         runs = {r.row.batch_size: r for r in reversed(completed) if r.row.level == level}
@@ -61,14 +51,17 @@ def optimal_batch(frames: Frames) -> Table:
         caveats += [
             f"batch {size}: no completed run at the level of the others" for size in sorted(deeper)
         ]
-        known = {size: samples_rate(run) for size, run in sorted(runs.items())}
-        rates = {size: rate for size, rate in known.items() if rate and rate.samples}
+        rates = {
+            size: rate
+            for size, run in sorted(runs.items())
+            if (rate := samples_rate(run)) and rate.samples
+        }
         choice = None
         if len(rates) > 1:
             choice = optimum({size: rate.rate_hz for size, rate in rates.items()})
             caveats += _precision_notes(group, rates)
             verdicts.append(_verdict(group, choice, rates))
-        of_group = _rows(runs, rates, choice)
+        of_group = batch_rows(runs, rates, choice)
         caveats += [
             f"{row['run']}: batch size / latency is {number(row['rate_by_latency'])} samples/s, "
             f"but throughput {number(row['samples_per_s'])}: queries overlapped, or there were "
@@ -79,6 +72,21 @@ def optimal_batch(frames: Frames) -> Table:
         rows += of_group
     verdict = " ".join(verdicts) or "Fewer than two batch sizes were measured in a closed loop."
     return make_table(ANALYSIS, rows, verdict, caveats)
+
+
+def closed_loops(frames: Frames) -> dict[_Group, list[Run]]:
+    """Return the runs whose batch sizes compare, by group: closed loops of plain predictions.
+
+    Times of cold starts, replays and serialised runs are not those of plain predictions.
+    """
+    groups: dict[_Group, list[Run]] = defaultdict(list)
+    for run in frames.measured:
+        row = run.row
+        if row.scenario == COLD or row.level == HARDWARE_LEVEL or row.variant == SERIALISED:
+            continue
+        if run.answered.height and not run.is_open_loop:
+            groups[row.agent, row.scenario, row.parameters_text].append(run)
+    return groups
 
 
 def _precision_notes(group: _Group, rates: dict[int, Throughput]) -> list[str]:
@@ -105,9 +113,13 @@ def _verdict(group: _Group, choice: OptimalBatch, rates: dict[int, Throughput]) 
     return f"{best} on {agent} ({scenario}) is {choice.batch_size}: {choice.reason}{further}."
 
 
-def _rows(
+def batch_rows(
     runs: dict[int, Run], rates: dict[int, Throughput], choice: OptimalBatch | None
 ) -> list[dict[str, Any]]:
+    """Return a row for each batch size with a rate.
+
+    `runs` and `rates` are by batch size; `choice` is the optimal one, None where too few compare.
+    """
     rows = []
     for size, rate in rates.items():
         run = runs[size]

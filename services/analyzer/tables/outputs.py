@@ -28,11 +28,9 @@ def outputs(frames: Frames) -> Table:
     caveats = list(frames.caveats)
     shown: dict[str, dict[int, str]] = {}
     for run in frames.measured:
+        last_first = reversed(list(predictions_of(run, frames.samples)))
         # The first answer with features to each sample.
-        first: dict[int, Prediction] = {}
-        for prediction in predictions_of(run, frames.samples):
-            if prediction.features:
-                first.setdefault(prediction.sample, prediction)
+        first = {answer.sample: answer for answer in last_first if answer.features}
         if not first:
             continue
         best = {sample: str(prediction.best or "") for sample, prediction in first.items()}
@@ -47,7 +45,7 @@ def outputs(frames: Frames) -> Table:
         if len(first) > MOST_SAMPLES:
             caveats.append(f"{run.row.run}: {MOST_SAMPLES} of {len(first)} samples are shown")
         for sample in sorted(first)[:MOST_SAMPLES]:
-            rows += _rows(run, first[sample])
+            rows += answer_rows(run, first[sample])
     verdict = _verdict(rows, frames.scoring_context.unscorable_reason)
     return make_table(ANALYSIS, rows, verdict, caveats)
 
@@ -65,7 +63,8 @@ def _verdict(rows: list[dict[str, Any]], unscorable_reason: str) -> str:
     return f"Outputs of {stored} were stored." if first else "No output was stored."
 
 
-def _rows(run: Run, prediction: Prediction) -> list[dict[str, Any]]:
+def answer_rows(run: Run, prediction: Prediction) -> list[dict[str, Any]]:
+    """Return the rows of an answer in a run: its best features, `TOP` lines or fewer."""
     features = prediction.features[:TOP]
     lines = [(line, feature) for feature in features for line in feature_lines([feature])]
     return [

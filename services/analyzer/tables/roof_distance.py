@@ -26,7 +26,7 @@ from services.analyzer.building.table import (
     trace_warnings,
     trimmed_cells,
 )
-from services.analyzer.frames.evaluation import PREDICT, Frames, Run, RunRow
+from services.analyzer.frames.evaluation import Frames, Run, RunRow
 from services.analyzer.frames.layers import no_layers
 from services.analyzer.tables.layer_roofline import layer_points
 
@@ -57,34 +57,38 @@ def roof_distance(frames: Frames) -> Table:
         ]
         if missing := missing_work_note(work):
             caveats.append(f"{run.row.run}: {missing}: it is not in the model's least time")
-        rows = [row for point in of_run if (row := _layer_row(stack, run, point)) is not None]
+        rows = [row for point in of_run if (row := layer_row(stack, run, point)) is not None]
         if rows:
-            groups.append([_model_row(stack, run, rows), *rows])
+            groups.append([model_row(stack, run, rows), *rows])
     caveats += [*roof_sentences(runs), *above_roof_notes(itertools.chain(*groups))]
-    has_layers = any(stack.layered or stack.traced for stack in stacks)
-    verdict = _verdict(groups[0] if groups else [], stacks) if has_layers else no_layers(frames)
+    verdict = no_layers(frames)
+    if groups:
+        verdict = _verdict(stacks[0], groups[0])
+    elif any(ceilings_of(row).kind for row in runs):
+        verdict = "The distance from the roof is unknown: no layer has FLOP and bytes."
+    elif runs:
+        verdict = "The roof of no device is known: `mlscope doctor` shows how to measure it."
     return make_table(ANALYSIS, itertools.chain(*groups), verdict, caveats)
 
 
-def _verdict(rows: list[dict[str, Any]], stacks: list[Stack]) -> str:
+def _verdict(stack: Stack, rows: list[dict[str, Any]]) -> str:
     """Return the result of the first stack; the first of its rows is that of the model."""
-    if not rows:
-        runs = [stack.traced or stack.layered for stack in stacks]
-        if any(run and ceilings_of(run.row).kind for run in runs):
-            return "The distance from the roof is unknown: no layer has FLOP and bytes."
-        return "The roof of no device is known: `mlscope doctor` shows how to measure it."
     model, *layers = rows
     most = max(layers, key=lambda row: row["lost"])
-    is_sum = stacks[0].is_replay or stacks[0].model is None
-    subject = f"All layers of {model['run']} take" if is_sum else f"Predict of {model['run']} takes"
+    subject = f"Predict of {model['run']} takes"
+    if stack.predicted is None:
+        subject = f"All layers of {model['run']} take"
     return (
         f"{subject} {format_time(model['time'])}, {number(model['times'], 3)} times the least time "
         f"of the roof; most is lost in layer {most['name']}, {format_time(most['lost'])}."
     )
 
 
-def _layer_row(stack: Stack, run: Run, point: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a layer's row; None where the roof is unknown."""
+def layer_row(stack: Stack, run: Run, point: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the row of a layer from its roofline `point`; None where the roof is unknown.
+
+    `run` of the `stack` has the layer's time.
+    """
     ceilings = ceilings_of(run.row)
     least = _least_ns(point, ceilings.peak, ceilings.bandwidth)
     if least is None:
@@ -123,19 +127,18 @@ def _rate(flops: float | None, time: float, peak: float | None) -> dict[str, Any
     return {"throughput": throughput, "peak": peak, "of_peak": share(throughput, peak)}
 
 
-def _model_row(stack: Stack, run: Run, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the row of predict, with the sums of all layers that have FLOP.
+def model_row(stack: Stack, run: Run, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the row of predict, with the sums of the `rows` of all layers that have FLOP.
 
     Predict's time is that of the stack's model run, which nothing deeper slowed; it includes
     layers without FLOP, and the time between layers. Without predict, and for a replay for
-    counters, whose times are no latencies, it is the sum over the layers.
+    counters, whose times are no latencies, it is the sum over the layers of `run` in the `stack`.
     """
     sums = {
         name: sum(row[name] for row in rows) if all(row[name] is not None for row in rows) else None
         for name in _SUMMED
     }
-    model = None if stack.is_replay else stack.model
-    values = model.operator_ns(PREDICT) if model else ()
+    model, values = stack.predicted, stack.predict_ns
     cells, queries = trimmed_cells("time", values), len(values)
     if model is None or cells["time"] is None:
         model, cells = run, {"time": sums["time"], "time_low": None, "time_high": None}

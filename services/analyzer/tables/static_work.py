@@ -15,6 +15,7 @@ from services.analyzer.building.table import (
     float_column,
     int_column,
     make_table,
+    of_first_run,
     run_cells,
     share,
     text_column,
@@ -60,7 +61,7 @@ def static_work(frames: Frames) -> Table:
 def _verdict(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return "The FLOP and bytes of no layer are known."
-    first = [row for row in rows if row["run"] == rows[0]["run"]]
+    first = of_first_run(rows)
     flops = sum(row["flops"] or 0 for row in first)
     moved = sum(row["moved_bytes"] or 0 for row in first)
     size = first[0]["batch_size"]

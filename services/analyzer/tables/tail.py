@@ -33,7 +33,7 @@ MOST_LAYERS = 5
 
 def tail(frames: Frames) -> Table:
     """Return a row for each part of a query: its time in slow queries minus that in typical."""
-    rows = [row for run in frames.measured for row in _rows(run)]
+    rows = [row for run in frames.measured for row in tail_rows(run)]
     verdict = f"No run has {LEAST_QUERIES} queries: there is no tail to explain."
     if rows:
         query = rows[0]
@@ -60,7 +60,8 @@ def _verdict(query: dict[str, Any], parts: list[dict[str, Any]]) -> str:
     return f"{verdict}."
 
 
-def _rows(run: Run) -> list[dict[str, Any]]:
+def tail_rows(run: Run) -> list[dict[str, Any]]:
+    """Return a row for each part of a run's queries; none with fewer than `LEAST_QUERIES`."""
     frame = run.answered.with_columns(pl.Series("latency", run.latency_ns))
     if frame.height < LEAST_QUERIES:
         return []
@@ -70,12 +71,12 @@ def _rows(run: Run) -> list[dict[str, Any]]:
     slow, typical = rising.tail(count)["query"], rising[low:high]["query"]
     query = "query", "query", frame.select("query", ns="latency")
     parts = []
-    for kind, name, times in (query, *_parts(run)):
+    for kind, name, times in (query, *parts_of(run)):
         margins = _mean_time(times, slow), _mean_time(times, typical)
-        excess = (margins[0].value or 0.0) - (margins[1].value or 0.0)
-        parts.append((kind, name, margins, excess))
-    layers = sorted((part for part in parts if part[0] == "layer"), key=lambda part: -part[3])
-    whole_excess = parts[0][3]
+        parts.append((kind, name, margins, difference(*margins)))
+    layers = [part for part in parts if part[0] == "layer"]
+    layers.sort(key=lambda part: -(part[3].value or 0.0))
+    whole_excess = parts[0][3].value
     return [
         {
             **run_cells(run.row),
@@ -86,8 +87,8 @@ def _rows(run: Run) -> list[dict[str, Any]]:
             "typical_queries": high - low,
             **margins[0].cells("slow"),
             **margins[1].cells("typical"),
-            **difference(*margins).cells("excess"),
-            "share": share(excess, whole_excess),
+            **excess.cells("excess"),
+            "share": share(excess.value, whole_excess),
         }
         for kind, name, margins, excess in (
             *(part for part in parts if part[0] != "layer"),
@@ -102,7 +103,7 @@ def _mean_time(times: pl.DataFrame, queries: pl.Series) -> Margin:
     return mean_margin(joined["ns"].fill_null(0).to_numpy())
 
 
-def _parts(run: Run) -> Iterator[tuple[str, str, pl.DataFrame]]:
+def parts_of(run: Run) -> Iterator[tuple[str, str, pl.DataFrame]]:
     """Yield waiting, operators and layers: kind, name, and the time (query, ns) of each query."""
     frame = run.answered
     due = pl.col("due_ns").fill_null(pl.col("issued_ns"))

@@ -28,7 +28,7 @@ COUNTERS_ALONE = "Only runs for hardware counters answered queries; replays have
 
 def throughput(frames: Frames) -> Table:
     """Return each run's rate, without the time between its blocks, in which other runs ran."""
-    rows = [_cells(run) for run in frames.measured]
+    rows = [throughput_row(run) for run in frames.measured]
     caveats = run_warnings(frames)
     caveats += [
         f"{run.row.run}: {many(run.failed_samples, 'sample')} failed in partly answered queries; "
@@ -39,7 +39,8 @@ def throughput(frames: Frames) -> Table:
     return make_table(ANALYSIS, rows, _verdict(frames, rows), caveats)
 
 
-def _cells(run: Run) -> dict[str, Any]:
+def throughput_row(run: Run) -> dict[str, Any]:
+    """Return a run's rates (1/s) with their intervals; null without answers or elapsed time."""
     frame = run.answered
     cells: dict[str, Any] = {
         **run_cells(run.row),

@@ -19,6 +19,7 @@ from services.analyzer.building.table import (
     Analysis,
     format_share,
     make_table,
+    of_first_run,
     run_cells,
 )
 from services.analyzer.building.type_sums import time_columns, time_rows
@@ -51,9 +52,8 @@ _NO_SHARES = {"share_of_layers": None, "share": None}
 def work_kinds(frames: Frames) -> Table:
     """Return a row for each run and kind of layers, longest time first in a run."""
     works = works_of(frames)
-    rows = [row for work in works for row in _rows(work)]
-    first = [row for row in rows if row["run"] == rows[0]["run"]]
-    verdict = _verdict(first, works[0]) if rows else no_layers(frames)
+    rows = [row for work in works for row in kind_rows(work)]
+    verdict = _verdict(of_first_run(rows), works[0]) if rows else no_layers(frames)
     unknown = [
         f"{row['run']}: attention may exist in parts (a softmax before a matrix product), which "
         "layer types do not identify: its share is unknown"
@@ -69,19 +69,17 @@ def _verdict(rows: list[dict[str, Any]], work: LayerWork) -> str:
     unknown = kinds.get("unknown")
     is_bound = unknown is not None and (unknown["share_of_layers"] or 0.0) > MOST_UNATTRIBUTED
 
+    def share_of(kind: str, column: str) -> str:
+        """Return the share of a kind, a lower bound where much time is of unknown kind."""
+        row = kinds.get(kind)
+        if row is None:
+            return "unknown" if is_bound else format_share(0.0)
+        if row["layers"] is None:
+            return "unknown"
+        return f"{'at least ' if is_bound else ''}{format_share(row[column])}"
+
     def shares(column: str) -> str:
-        """Return the kinds' shares; lower bounds where much time is of unknown kind."""
-        texts = []
-        for name in _IN_VERDICT:
-            row = kinds.get(name)
-            if row is None:
-                text = "unknown" if is_bound else format_share(0.0)
-            elif row["layers"] is None:
-                text = "unknown"
-            else:
-                text = f"{'at least ' if is_bound else ''}{format_share(row[column])}"
-            texts.append(f"{name} {text}")
-        return ", ".join(texts)
+        return ", ".join(f"{kind} {share_of(kind, column)}" for kind in _IN_VERDICT)
 
     if work.time_of == KERNELS:
         of_predict = f"; of predict: {shares('share')}" if work.predict_ns else ""
@@ -91,7 +89,11 @@ def _verdict(rows: list[dict[str, Any]], work: LayerWork) -> str:
     return f"Of predict in {run}: {shares('share')}."
 
 
-def _rows(work: LayerWork) -> list[dict[str, Any]]:
+def kind_rows(work: LayerWork) -> list[dict[str, Any]]:
+    """Return a row for each of `KINDS` among the layers of one run, longest time first.
+
+    Attention that may exist in parts has a row without time.
+    """
     # The type of a layer; for XLA also the primitive in its name.
     primitive = pl.col("name").str.extract(r"(?:^|/)(\w+)$").fill_null("")
     both = pl.concat_str("type", primitive, separator=" ")
