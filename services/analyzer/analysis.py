@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import attrgetter
 
 import polars as pl
@@ -47,7 +48,7 @@ def analyze(frames: Frames) -> Analyzed:
         for run in frames.measured
         if run.row.variant != _COUNTERS and _has_kernels(run)
     }
-    caveats = [caveat for run in frames.measured for caveat in _caveats(run, timed_models)]
+    caveats = chain.from_iterable(_caveats(run, timed_models) for run in frames.measured)
     frames = replace(frames, caveats=(*frames.caveats, *caveats))
     tables = tuple(analysis.compute(frames) for analysis in ANALYSES)
     trees = {}

@@ -5,7 +5,7 @@ from schemas.encoding.codec import encode_body
 
 
 def answer_of(answer: Tables, most_bytes: int, *, json_text: bool) -> bytes:
-    """Return tables encoded in `most_bytes` or fewer, as JSON or msgpack (`json_text`).
+    """Return the tables of `answer` in `most_bytes` or fewer, as JSON if `json_text`, else msgpack.
 
     Rows are left out of the longest tables first; `total_rows` shows that there are more.
     """

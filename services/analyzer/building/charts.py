@@ -177,7 +177,11 @@ def stacked(
 
 
 def side_by_side(x: tuple[str, str], columns: Mapping[str, str], facet: str = "run") -> Chart:
-    """Return bar charts below each other, one for each of `columns`, over the same `x`."""
+    """Return bar charts below each other, one for each of `columns`, over the same `x`.
+
+    `x` (ordinal) is a column and its title, `columns` maps columns to their titles, and `facet` is
+    the column that splits each chart into rows.
+    """
     plots = [bars(x, (column, title), facet=facet) for column, title in columns.items()]
     for plot in plots:
         del plot["$schema"]
@@ -215,7 +219,11 @@ def roofline(label: str, *tooltip_fields: str, color: str = "memory_bound") -> C
 
 
 def lines(x: tuple[str, str], y: tuple[str, str], color: str, *tooltip_fields: str) -> Chart:
-    """Return a line for each value of `color`; `x` (batch sizes) is logarithmic to base 2."""
+    """Return a line for each value of `color`, a column.
+
+    `x` (batch sizes, logarithmic to base 2) and `y` (a number) are each a column and its title;
+    `tooltip_fields` are further columns in the tooltip.
+    """
     return _specification(
         mark={"type": "line", "point": True, "tooltip": True},
         encoding={
@@ -234,7 +242,12 @@ def points(
     tooltip_fields: Sequence[str] = (),
     size: tuple[str, str] = ("", ""),
 ) -> Chart:
-    """Return a point for each row; its area is the column `size`, and small where that is null."""
+    """Return a point for each row, coloured by the column `color`.
+
+    `x` and `y` (numbers) are each a column and its title, `tooltip_fields` further columns in the
+    tooltip. The area is the column `size` (with its title), small where that is null; ('', '')
+    gives all points one size.
+    """
     field, title = size
     area_by_size = {
         "field": field,
@@ -258,7 +271,10 @@ def points(
 
 
 def heat(x: tuple[str, str], y: tuple[str, str], color: tuple[str, str]) -> Chart:
-    """Return a heat map: a square for each row, coloured by a number; `x` and `y` are ordinal."""
+    """Return a heat map: a square for each row, at `x` and `y`, coloured by the number `color`.
+
+    Each is a column and its title; `x` and `y` are ordinal.
+    """
     return _specification(
         mark={"type": "rect", "tooltip": True},
         encoding={

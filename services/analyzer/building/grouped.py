@@ -45,13 +45,13 @@ def trimmed(frame: pl.DataFrame, by: Sequence[str], value: str) -> pl.DataFrame:
     """Return each group's count, trimmed mean with its interval, and five-number summary.
 
     The columns are `by`, n, mid, low, high, min, q1, median, q3, max; groups are those of
-    `numbered`. `value` is the column of values; its nulls are left out. The mean leaves out the
-    lowest and highest 20 % and equals `mlscope.statistics.trimmed_mean`; its interval at 95 % is
-    that of Tukey and McLaughlin (1963): the winsorised standard deviation over
-    (1 - 2 * 0.2) * sqrt(n), with Student's t and as many degrees of freedom as values remain, less
-    one. The mean of three values is their median, and its interval as wide as that of their plain
-    mean. The interval is null below 2 values, and its low end is below 0 only where some value is.
-    Quartiles are linear.
+    `numbered` in `frame`. `value` is the column of values; its nulls are left out. The mean leaves
+    out the lowest and highest 20 % and equals `mlscope.statistics.trimmed_mean`; its interval at 95
+    % is that of Tukey and McLaughlin (1963): the winsorised standard deviation over (1 - 2 * 0.2) *
+    sqrt(n), with Student's t and as many degrees of freedom as values remain, less one. The mean of
+    three values is their median, and its interval as wide as that of their plain mean. The interval
+    is null below 2 values, and its low end is below 0 only where some value is. Quartiles are
+    linear.
     """
     groups, codes = numbered(frame, by)
     is_known = frame[value].is_not_null().to_numpy()
@@ -63,7 +63,7 @@ def trimmed(frame: pl.DataFrame, by: Sequence[str], value: str) -> pl.DataFrame:
     for count in np.unique(n[n > 0]):
         same = np.flatnonzero(n == count)
         block = rising[starts[same][:, None] + np.arange(count)].astype(np.float64)
-        statistics[:, same] = [*_trimmed_of(block), *_box_of(block)]
+        statistics[:, same] = [*trimmed_means(block), *five_numbers(block)]
     columns = [
         pl.Series(name, row).fill_nan(None)
         for name, row in zip(_STATISTICS, statistics, strict=True)
@@ -85,8 +85,12 @@ def _sorted_by_group(codes: Codes, values: npt.NDArray[Any]) -> tuple[Codes, npt
     return codes[order], values[order]
 
 
-def _trimmed_of(rising: Reals) -> tuple[Reals, Reals, Reals]:
-    """Return mean, low and high of each row, shape [groups, n]."""
+def trimmed_means(rising: Reals) -> tuple[Reals, Reals, Reals]:
+    """Return each row's trimmed mean and the ends of its interval: see `trimmed`.
+
+    `rising` holds sorted values, shape [groups, n]; each result has the shape [groups], and an
+    interval of fewer than 2 values is NaN.
+    """
     count = rising.shape[1]
     dropped = 1 if count == 3 else trimmed_count(count, TRIM)
     remaining = count - 2 * dropped
@@ -103,8 +107,11 @@ def _trimmed_of(rising: Reals) -> tuple[Reals, Reals, Reals]:
     return mid, low, mid + reach
 
 
-def _box_of(rising: Reals) -> list[Reals]:
-    """Return minimum, quartiles and maximum of each row, shape [groups, n]."""
+def five_numbers(rising: Reals) -> list[Reals]:
+    """Return minimum, quartiles (linear) and maximum of each row, five arrays of shape [groups].
+
+    `rising` holds sorted values, shape [groups, n].
+    """
     last = rising.shape[1] - 1
     quantiles = []
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from mlscope.statistics import Interval, blocks_interval, percentile_interval
+from services.analyzer.building.side_by_side import are_side_by_side
 from services.analyzer.frames.evaluation import OPERATOR_LEVEL, PREDICT, Run
 
 UNTIMED = ("counters", "cold")
@@ -78,6 +79,24 @@ def invalid_reason(runs: tuple[Run, ...], interval: Interval) -> str:
     if interval.high is not None and interval.high < 0:
         return "the deeper run was certainly faster: the levels disagree"
     return ""
+
+
+def layers_invalid_reason(run: Run, outside: pl.DataFrame) -> str:
+    """Return why the layers of a run do not hold, '' where they do.
+
+    `outside` is the time of predict without them: query, block, ns.
+    """
+    if run.row.dropped_records:
+        return "records were dropped"
+    values = outside["ns"].to_numpy()
+    if are_side_by_side(run) or not len(values):
+        return ""
+    medians = outside.group_by("block").agg(pl.col("ns").median())["ns"].to_numpy()
+    is_several = len(medians) > 1
+    interval = blocks_interval(medians) if is_several else percentile_interval(values, 0.5)
+    if interval.high is None or interval.high >= 0:
+        return ""
+    return "layers sum up to more than the predict around them: the levels disagree"
 
 
 def is_beyond(low: float | None, most: float | None) -> bool:

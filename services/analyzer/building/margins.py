@@ -30,7 +30,11 @@ UNKNOWN = Margin()
 
 
 def trimmed_margins(frame: pl.DataFrame, by: Sequence[str], value: str) -> dict[Any, Margin]:
-    """Return each group's trimmed mean of `value` by its key (a tuple for several `by`)."""
+    """Return each group's trimmed mean of the column `value`, by the group's key.
+
+    `by` are the columns of `frame` that group it; the key is a cell, or a tuple for several `by`.
+    Groups without a value are left out.
+    """
     statistics = trimmed(frame, by, value).drop_nulls("mid").select(*by, "mid", "low", "high")
     return {
         (row[0] if len(by) == 1 else row[:-3]): Margin(*row[-3:]) for row in statistics.iter_rows()

@@ -79,12 +79,18 @@ def text_column(name: str, description: str) -> Column:
 
 
 def int_column(name: str, description: str, unit: str = "1") -> Column:
-    """Return a column of integers in `unit` (UCUM; "1" for a count)."""
+    """Return a column `name` of integers in `unit` (UCUM; "1" for a count).
+
+    `description` is a sentence for people.
+    """
     return Column(name=name, type="int", unit=unit, description=description)
 
 
 def float_column(name: str, description: str, unit: str = "ns") -> Column:
-    """Return a column of floating-point numbers in `unit` (UCUM; "1" for a ratio)."""
+    """Return a column `name` of floating-point numbers in `unit` (UCUM; "1" for a ratio).
+
+    `description` is a sentence for people.
+    """
     return Column(name=name, type="float", unit=unit, description=description)
 
 
@@ -215,7 +221,8 @@ def make_table(
 ) -> Table:
     """Return a table with the name, title, columns and chart of its `analysis`.
 
-    Each of `rows` has exactly the columns of the analysis; repeated `caveats` appear once.
+    Each of `rows` has exactly the columns of the analysis. `verdict` is the result in a sentence,
+    `caveats` weaken it; repeated ones appear once.
     """
     names = [column.name for column in analysis.columns]
     tuples = []

@@ -67,8 +67,8 @@ def time_rows(
 def count_rows(run: Run, layers: pl.DataFrame, by: str, amount: pl.Expr) -> list[dict[str, Any]]:
     """Return a row for each type of `layers` with its count and an `amount`, largest `by` first.
 
-    `amount` aggregates the layers of a type; `by` is `layers` or the amount's name, and `share` is
-    that column's share of its sum.
+    `layers` are those of `run` (`layers_of`); `amount` aggregates the layers of a type. `by` is
+    "layers" or the amount's name, and `share` is that column's share of its sum.
     """
     counted = (
         layers.group_by("type", maintain_order=True)

@@ -1,6 +1,7 @@
 """The weights of layers in a cold start: loading them, moving them to a device, their bytes."""
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 
 import polars as pl
 
@@ -46,10 +47,8 @@ def summed_by_layer(frames: Iterable[pl.DataFrame]) -> dict[str, list[float]]:
 def weight_bytes(runs: Sequence[Run]) -> dict[str, int]:
     """Return the bytes of each layer's own weights, from the first run that reports them."""
     sizes: dict[str, int] = {}
-    for run in runs:
-        for action in (LOAD, PLACE):
-            prefix = weights_prefix(action)
-            reported = run.series.filter(pl.col("name").str.starts_with(prefix))
-            for name, value in reported.select("name", "value").iter_rows():
-                sizes.setdefault(name.removeprefix(prefix), int(value))
+    for run, prefix in product(runs, map(weights_prefix, (LOAD, PLACE))):
+        reported = run.series.filter(pl.col("name").str.starts_with(prefix))
+        for name, value in reported.select("name", "value").iter_rows():
+            sizes.setdefault(name.removeprefix(prefix), int(value))
     return sizes

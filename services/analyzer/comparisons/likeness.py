@@ -104,8 +104,10 @@ def _differing_gpu_conditions(before: Sequence[Cells], after: Sequence[Cells]) -
         if old and abs(new / old - 1.0) > MOST_GPU_CLOCK_CHANGE:
             yield "GPU clock"
     shares = [_values(rows, THROTTLED, "share") for rows in (before, after)]
-    if all(shares) and len({max(values) > MOST_THROTTLED for values in shares}) > 1:
-        yield "throttling"
+    if all(shares):
+        old, new = map(max, shares)
+        if (old > MOST_THROTTLED) != (new > MOST_THROTTLED):
+            yield "throttling"
 
 
 def _values(rows: Sequence[Cells], what: str, column: str) -> list[float]:

@@ -47,7 +47,7 @@ def regressions(sources: Sequence[Source], _: Terms) -> Table:
     notes: list[str] = []
     for second in sources[1:]:
         pairs, unpaired = _paired(sources[0], second)
-        rows += [_compared(sources[0], second, *pair) for pair in pairs]
+        rows += [compared_row(sources[0], second, *pair) for pair in pairs]
         notes += [note for pair in pairs if (note := cpu_clock_caveat(sources[0], second, *pair))]
         notes += [
             f"{source.evaluation}/{note}"
@@ -130,7 +130,8 @@ def _key(source: Source, row: Cells, names: Sequence[str]) -> tuple[object, ...]
     return tuple({"variant": "", **conditions, **row}.get(name) for name in names)
 
 
-def _compared(first: Source, second: Source, old: Cells, new: Cells) -> Cells:
+def compared_row(first: Source, second: Source, old: Cells, new: Cells) -> Cells:
+    """Return the row of a pair: `old` is a row of latency of `first`, `new` one of `second`."""
     before, after = first.conditions.get(old["run"], {}), second.conditions.get(new["run"], {})
     differing = differing_conditions(first, second, old, new)
     old_blocks = first.block_latencies(old["run"])
@@ -138,7 +139,7 @@ def _compared(first: Source, second: Source, old: Cells, new: Cells) -> Cells:
     common = sorted(old_blocks.keys() & new_blocks.keys())
     ratios = [new_blocks[block] / old_blocks[block] for block in common if old_blocks[block]]
     by_block = len(ratios) >= LEAST_BLOCKS
-    change = UNKNOWN if differing else _change(ratios, old, new)
+    change = UNKNOWN if differing else change_of(ratios, old, new)
     return {
         "first": first.evaluation,
         "second": second.evaluation,
@@ -174,10 +175,11 @@ def result_of(change: Margin) -> str:
     return "slower" if change.value > 0.0 else "faster"
 
 
-def _change(ratios: Sequence[float], old: Cells, new: Cells) -> Margin:
-    """Return new / old - 1 with its interval: over the blocks' ratios if there are enough.
+def change_of(ratios: Sequence[float], old: Cells, new: Cells) -> Margin:
+    """Return `new` / `old` - 1 with its interval, where both are rows of latency.
 
-    Else it is that of the whole runs, where the squares of relative half-widths add up.
+    It is the mean over the `ratios` of blocks if there are enough; else that of the whole runs,
+    where the squares of relative half-widths add up. UNKNOWN for an unknown latency.
     """
     if len(ratios) >= LEAST_BLOCKS:
         interval = blocks_interval(np.array(ratios) - 1.0)

@@ -1,5 +1,7 @@
 """Parents of a host's spans, by containment."""
 
+from itertools import product
+
 import numpy as np
 import numpy.typing as npt
 
@@ -25,11 +27,11 @@ def host_parents(spans: Spans, orphans: Rows, tolerance_ns: int) -> Rows:
         above = holders[spans.level[holders] < level]
         deepest_first = np.unique(spans.level[above])[::-1]
         candidates_by_level = [above[spans.level[above] == upper] for upper in deepest_first]
-        for find in (_around_on_thread, _around_in_query):
-            for candidates in candidates_by_level:
-                open_rows = of_level[parents[of_level] == ABSENT]
-                if open_rows.size:
-                    parents[open_rows] = find(spans, candidates, orphans[open_rows], tolerance_ns)
+        searches = product((_around_on_thread, _around_in_query), candidates_by_level)
+        for find, candidates in searches:
+            open_rows = of_level[parents[of_level] == ABSENT]
+            if open_rows.size:
+                parents[open_rows] = find(spans, candidates, orphans[open_rows], tolerance_ns)
     return parents
 
 

@@ -35,7 +35,7 @@ def compare_raw_numbers(output: str, first: Side, second: Side) -> Comparison | 
     try:
         raw = compare_outputs(own, others)
         probabilities = [
-            {name: _distribution(v, side.predictions[int(name)]) for name, v in by_sample.items()}
+            {name: distribution(v, side.predictions[int(name)]) for name, v in by_sample.items()}
             for side, by_sample in ((first, own), (second, others))
         ]
         if any(values is None for side in probabilities for values in side.values()):
@@ -53,11 +53,11 @@ def compare_raw_numbers(output: str, first: Side, second: Side) -> Comparison | 
     return Comparison({**compared.outcomes, **outcomes}, by_sample_of_both)
 
 
-def _distribution(values: Any, prediction: Prediction) -> Any:
-    """Return the probabilities of all classes, given those that a prediction lists.
+def distribution(values: Any, prediction: Prediction) -> Any:
+    """Return the probabilities (shape [classes]) that a `prediction` lists some of.
 
-    They are the numbers themselves or their softmax, whichever contains the listed probabilities;
-    None where neither does.
+    They are the raw `values` themselves or their softmax, whichever contains the listed
+    probabilities; None where neither does.
     """
     listed = listed_values(prediction.features)
     raised = np.exp(values - values.max())

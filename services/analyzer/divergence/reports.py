@@ -27,25 +27,26 @@ def overall_table(first: Side, second: Side, comparisons: Mapping[str, Compariso
 
     `comparisons` are by output; `first` and `second` are the sides compared.
     """
-    rows = []
-    agreements = []
-    for output, comparison in comparisons.items():
-        for outcome in comparison.outcomes.values():
-            if outcome.name == AGREEMENT:
-                agreements.append(outcome)
-            interval = outcome.interval
-            row = (
-                output,
-                outcome.name,
-                outcome.value,
-                interval.low if interval else None,
-                interval.high if interval else None,
-                outcome.n,
-                outcome.excluded,
-                outcome.method,
-                "; ".join(outcome.caveats),
-            )
-            rows.append(row)
+    outcomes = [
+        (output, outcome)
+        for output, comparison in comparisons.items()
+        for outcome in comparison.outcomes.values()
+    ]
+    rows = [
+        (
+            output,
+            outcome.name,
+            outcome.value,
+            outcome.interval.low if outcome.interval else None,
+            outcome.interval.high if outcome.interval else None,
+            outcome.n,
+            outcome.excluded,
+            outcome.method,
+            "; ".join(outcome.caveats),
+        )
+        for output, outcome in outcomes
+    ]
+    agreements = [outcome for _, outcome in outcomes if outcome.name == AGREEMENT]
     samples = len(first.predictions.keys() & second.predictions.keys())
     verdict = f"{many(samples, 'sample')} {be(samples)} in both."
     if agreements and agreements[0].value is not None:

@@ -234,11 +234,11 @@ class Run:
         """
         spans = self.spans.filter(pl.col("level") == level)
         if level == LAYER_LEVEL and (spans["query"] < 0).any():
-            spans = self._in_queries.filter(pl.col("level") == level)
+            spans = self.spans_in_queries.filter(pl.col("level") == level)
         return spans.join(self.answered.select("query"), on="query", how="semi")
 
     @cached_property
-    def _in_queries(self) -> pl.DataFrame:
+    def spans_in_queries(self) -> pl.DataFrame:
         """The spans; those without a query of their own get that of the span around them."""
         kind = self.spans.schema["query"]
         return self.correlated.spans.with_columns(

@@ -97,6 +97,10 @@ class RunReader:
         outputs = session.maps("outputs", key | {"most": bounds.outputs})
         attributes = session.maps("device_attribute_columns", key | {"most": bounds.spans})[0]
         named_layers = session.rows("named_layers", key | {"most": bounds.named_layers})
+        counters = []
+        if (spans["level"] == _HARDWARE_LEVEL).any():  # only a replay has counters of kernels
+            most = {"most": MOST_COUNTERS}
+            counters = session.rows("kernel_counters", key | most).fetchall()
         # One string for each layer, not one for each span.
         layer_names: dict[str, str] = {}
         return Run(
@@ -111,7 +115,7 @@ class RunReader:
                 span: layer_names.setdefault(layer, layer) for span, layer in named_layers
             },
             series=self._series(bounds),
-            counters=self._counters(spans),
+            counters=pl.DataFrame(counters, schema=dict(COUNTER_SCHEMA), orient="row"),
         )
 
     @property
@@ -131,14 +135,6 @@ class RunReader:
         while rows := cursor.fetchmany(_SERIES_CHUNK):
             chunks.append(pl.DataFrame(rows, schema=schema, orient="row"))
         return pl.concat(chunks)
-
-    def _counters(self, spans: pl.DataFrame) -> pl.DataFrame:
-        """Return the counters of kernels, which only a replay has."""
-        rows = []
-        if (spans["level"] == _HARDWARE_LEVEL).any():
-            values = self._key | {"most": MOST_COUNTERS}
-            rows = self.session.rows("kernel_counters", values).fetchall()
-        return pl.DataFrame(rows, schema=dict(COUNTER_SCHEMA), orient="row")
 
     def _layers(self, spans: pl.DataFrame) -> pl.DataFrame:
         """Return the attributes of each layer, from its first span."""

@@ -95,8 +95,9 @@ def metric_row(pool: Pool, judgement: Judgement, samples: int | None) -> dict[st
     row, outcome = pool.row, judgement.outcome
     # Only shares of samples have Wilson's interval: they are k of n.
     interval = outcome.interval.method if outcome.interval else ""
-    is_share = interval == "Wilson" and outcome.value is not None
-    hits = round((outcome.value or 0.0) * outcome.n) if is_share else None
+    hits = None
+    if interval == "Wilson" and outcome.value is not None:
+        hits = round(outcome.value * outcome.n)
     unanswered = pool.unanswered if judgement.counts in _OF_SAMPLES else 0
     return {
         "agent": row.agent,

@@ -103,8 +103,10 @@ def device_condition_rows(run: Run) -> Iterator[_Cells]:
         }
         if name == REASONS_SERIES:
             any_reason = (THROTTLED, throttled_share(of_device), True)
-            for reason, of_samples, slows in (any_reason, *reasons_in(of_device)):
-                yield cells | {"what": reason, "unit": "1", "share": of_samples, "slows": slows}
+            yield from (
+                cells | {"what": reason, "unit": "1", "share": of_samples, "slows": slows}
+                for reason, of_samples, slows in (any_reason, *reasons_in(of_device))
+            )
             continue
         values = of_device["value"]
         least, middle, most = (float(v) for v in (values.min(), values.median(), values.max()))  # type: ignore[arg-type]

@@ -58,7 +58,7 @@ def host_counters(frames: Frames) -> Table:
     rows: list[_Cells] = []
     notes = trace_warnings(frames)
     for run in frames.measured:
-        of_run = _rows(run)
+        of_run = event_rows(run)
         rows += of_run
         name = run.row.run
         has_cycles = any(row["event"] == "cycles" for row in of_run)
@@ -90,7 +90,7 @@ def _verdict(rows: Sequence[_Cells]) -> str:
     return f"A query of {first['run']} (batch {first['batch_size']}) takes {events}{cycle}."
 
 
-def _rows(run: Run) -> list[_Cells]:
+def event_rows(run: Run) -> list[_Cells]:
     """Return a row for each event; a run without queries has none."""
     blocks = run.queries.group_by("block").agg(
         pl.len().alias("queries"),

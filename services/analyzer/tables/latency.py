@@ -55,14 +55,14 @@ def _verdict(frames: Frames, results: dict[str, str]) -> str:
         return COUNTERS_ALONE if answered else "No query was answered."
     sentences = []
     for runs in list(groups.values())[:MOST_IN_VERDICT]:
-        row = _representative(runs).row
+        row = representative(runs).row
         sentences.append(f"{row.scenario} at batch {row.batch_size} {results[row.run]} ({row.run})")
     omitted = len(groups) - len(sentences)
     more = f"; and {omitted} more" if omitted else ""
     return f"Final performance result: {'; '.join(sentences)}{more}."
 
 
-def _representative(runs: list[Run]) -> Run:
+def representative(runs: list[Run]) -> Run:
     """Return the run that represents its load: completed, plain, of the shallowest level.
 
     Of these it is the run with the highest rate for `batched`, else with the smallest batch.

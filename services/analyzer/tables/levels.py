@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from mlscope.statistics import blocks_interval, percentile_interval
+from mlscope.statistics import percentile_interval
 from schemas.analysis import Table
 from schemas.level import Level
 from services.analyzer.building.charts import estimates
@@ -32,6 +32,7 @@ from services.analyzer.building.level_differences import (
     UNTIMED,
     invalid_reason,
     is_beyond,
+    layers_invalid_reason,
     level_difference,
     paired_blocks,
     predict_times,
@@ -123,12 +124,12 @@ def level_rows(group: _Group, runs: dict[int, Run]) -> Iterator[_Cells]:
         outside_layers = predict.join(layers, on=["query", "block"], suffix="_part").with_columns(
             (pl.col("ns") - pl.col("ns_part")).alias("ns")
         )
-        doubt = _layers_invalid_reason(layered, outside_layers)
+        doubt = layers_invalid_reason(layered, outside_layers)
         yield _measured(group, "predict, layers traced", layered, predict["ns"].to_numpy())
         yield _measured(group, "layers", layered, layers["ns"].to_numpy(), doubt)
         yield _measured(group, "outside layers", layered, outside_layers["ns"].to_numpy(), doubt)
     for above, below in combinations(sorted(runs), 2):
-        yield from _overhead_rows(group, runs[above], runs[below])
+        yield from level_overhead_rows(group, runs[above], runs[below])
 
 
 def _queries(run: Run) -> pl.DataFrame:
@@ -140,23 +141,11 @@ def _layers(run: Run) -> pl.DataFrame:
     return query_times(run.spans_at(LAYER_LEVEL))
 
 
-def _layers_invalid_reason(run: Run, outside: pl.DataFrame) -> str:
-    """Return why the layers of a run do not hold; `outside` is the time of predict without them."""
-    if run.row.dropped_records:
-        return "records were dropped"
-    values = outside["ns"].to_numpy()
-    if are_side_by_side(run) or not len(values):
-        return ""
-    medians = outside.group_by("block").agg(pl.col("ns").median())["ns"].to_numpy()
-    is_several = len(medians) > 1
-    interval = blocks_interval(medians) if is_several else percentile_interval(values, 0.5)
-    if interval.high is None or interval.high >= 0:
-        return ""
-    return "layers sum up to more than the predict around them: the levels disagree"
+def level_overhead_rows(group: _Group, above: Run, below: Run) -> Iterator[_Cells]:
+    """Yield the overhead of a deeper level on each part of a query that both runs have.
 
-
-def _overhead_rows(group: _Group, above: Run, below: Run) -> Iterator[_Cells]:
-    """Yield the overhead of the deeper level on each part that both runs have."""
+    `above` and `below` are runs of a `group`, of which `below` is traced deeper.
+    """
     upper, deeper = (Level(run.row.level).name.lower() for run in (above, below))
     most: float | None = None
     overlaps = any(map(are_side_by_side, (above, below)))

@@ -1,6 +1,7 @@
 """Distance from the roof: how much faster the device could do the work of each layer."""
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 from mlscope.quantities import number
@@ -61,19 +62,17 @@ def roof_distance(frames: Frames) -> Table:
         if rows:
             groups.append([model_row(stack, run, rows), *rows])
     caveats += [*roof_sentences(runs), *above_roof_notes(itertools.chain(*groups))]
-    verdict = no_layers(frames)
-    if groups:
-        verdict = _verdict(stacks[0], groups[0])
-    elif any(ceilings_of(row).kind for row in runs):
-        verdict = "The distance from the roof is unknown: no layer has FLOP and bytes."
-    elif runs:
-        verdict = "The roof of no device is known: `mlscope doctor` shows how to measure it."
+    verdict = _verdict(stacks[0], groups, runs) if runs else no_layers(frames)
     return make_table(ANALYSIS, itertools.chain(*groups), verdict, caveats)
 
 
-def _verdict(stack: Stack, rows: list[dict[str, Any]]) -> str:
-    """Return the result of the first stack; the first of its rows is that of the model."""
-    model, *layers = rows
+def _verdict(stack: Stack, groups: Sequence[list[dict[str, Any]]], runs: list[RunRow]) -> str:
+    """Return the result of the first group of rows, of which the first is that of the model."""
+    if not groups:
+        if any(ceilings_of(row).kind for row in runs):
+            return "The distance from the roof is unknown: no layer has FLOP and bytes."
+        return "The roof of no device is known: `mlscope doctor` shows how to measure it."
+    model, *layers = groups[0]
     most = max(layers, key=lambda row: row["lost"])
     subject = f"Predict of {model['run']} takes"
     if stack.predicted is None:
