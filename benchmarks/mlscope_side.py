@@ -20,7 +20,7 @@ from schemas.batch import SpanKind
 from schemas.level import Level
 from services.analyzer.building.busy import busy_ns
 from services.analyzer.correlation import correlated
-from services.analyzer.frames.devices import kernels_of, launches_of, no_device_attributes
+from services.analyzer.frames.devices import device_work_of, launches_of, no_device_attributes
 from services.analyzer.frames.row_schemas import SPAN_SCHEMA
 
 _NEEDED = ("correlation", "stream", "device")
@@ -34,7 +34,7 @@ def answered(path: Path, *, has_operators: bool) -> dict[str, Any]:
     schema = {**EVENT_SCHEMA, "args": pl.Struct(dict.fromkeys(_NEEDED, pl.Int64))}
     spans = as_stored(recording_of(read_events(path, schema), attributes=False).spans)
     tree = correlated(spans)
-    work, calls = kernels_of(tree, no_device_attributes(), {}), launches_of(tree)
+    work, calls = device_work_of(tree, no_device_attributes(), {}), launches_of(tree)
     timed.note("load")
     by_kind = work.group_by("kind").agg(pl.col("duration_ns").sum())
     duration = pl.col("duration_ns")

@@ -37,7 +37,7 @@ def numbered_row(name: str, frames: Frames) -> Row:
 
 
 def _counted(run: Run) -> int:
-    return run.kernels["flops"].count()
+    return run.device_work["flops"].count()
 
 
 def optimal_verdict(paths: Sequence[Path]) -> str:
@@ -69,7 +69,7 @@ def counted_in(frames: Frames) -> Mapping[str, float] | None:
     run = run_at(frames, Level.HARDWARE)
     if run is None or not _counted(run):
         return None
-    counted = run.kernels.drop_nulls("flops")
+    counted = run.device_work.drop_nulls("flops")
     return {
         "flops": float(counted["flops"].sum()),
         "read_bytes": float(counted["dram_read_bytes"].sum()),

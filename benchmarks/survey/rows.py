@@ -120,7 +120,7 @@ def _point(flops: float, moved: float, busy_in: float, ideal: float | None) -> R
 
 
 def _only_kernels(deep: Run) -> pl.DataFrame:
-    return deep.kernels.filter(pl.col("kind") == int(SpanKind.KERNEL))
+    return deep.device_work.filter(pl.col("kind") == int(SpanKind.KERNEL))
 
 
 def _kernels_ns(deep: Run) -> float:
@@ -159,7 +159,7 @@ def counters_row(name: str, frames: Frames) -> Row:
     """Return what a counted replay of every kernel says of a whole model."""
     run = run_at(frames, Level.HARDWARE)
     assert run is not None, "planned"
-    counted = run.kernels.filter(pl.col("flops").is_not_null())
+    counted = run.device_work.filter(pl.col("flops").is_not_null())
     flops, reads = _total(counted, "flops"), _total(counted, "dram_read_bytes")
     writes, time_ns = _total(counted, "dram_write_bytes"), _total(counted, "duration_ns")
     weighted = counted.with_columns(weighted=pl.col("occupancy") * pl.col("duration_ns"))

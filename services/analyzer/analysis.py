@@ -69,13 +69,13 @@ def with_eager(runs: Sequence[Run]) -> tuple[Run, ...]:
     """
     eager_by_model: dict[_ModelKey, pl.DataFrame] = {}
     for run in runs:
-        eager = eager_of(run.kernels) if _has_kernels(run) else None
+        eager = eager_of(run.device_work) if _has_kernels(run) else None
         if eager is not None:
             eager_by_model.setdefault(_model_key(run), eager)
     with_graphs = []
     for run in runs:
         eager = eager_by_model.get(_model_key(run))
-        has_graphs = _has_kernels(run) and bool((run.kernels["method"] == GRAPH).any())
+        has_graphs = _has_kernels(run) and bool((run.device_work["method"] == GRAPH).any())
         with_graphs.append(replace(run, eager=eager) if eager is not None and has_graphs else run)
     return tuple(with_graphs)
 
@@ -107,7 +107,7 @@ def _caveats(run: Run, timed_models: Collection[_ModelKey]) -> Iterator[str]:
     if not is_counted_for_others and run.unattributed_share > 0:
         share = f"{run.unattributed_share:.2%} of the kernel time"
         yield f"{name}: {share} belongs to no known layer"
-    replayed = replayed_share(run.kernels)
+    replayed = replayed_share(run.device_work)
     if replayed is not None:
         yield (
             f"{name}: CUDA graphs were replayed; {replayed:.1%} of their kernel time has a layer, "

@@ -56,7 +56,7 @@ def test_every_numbered_table_has_rows(name: str, folder: Path) -> None:
 def test_every_kernel_has_a_layer_and_counters(name: str, folder: Path) -> None:
     run = run_at(name, folder, Level.SYSTEM)
     assert run.row.level_asked == Level.FULL
-    work = run.kernels.filter(pl.col("kind") == int(SpanKind.KERNEL), pl.col("query") >= 0)
+    work = run.device_work.filter(pl.col("kind") == int(SpanKind.KERNEL), pl.col("query") >= 0)
     assert work.height == KERNELS[name] * run.answered.height
     assert work["layer"].null_count() == 0
     assert run.unattributed_share == 0.0

@@ -47,7 +47,7 @@ def rows_of(analyzed: Analyzed, name: str) -> int:
 )
 def test_every_kernel_of_a_query_has_a_layer(name: str, kernels: int, folder: Path) -> None:
     run = run_at(name, folder, Level.SYSTEM)
-    work = run.kernels.filter(pl.col("kind") == int(SpanKind.KERNEL), pl.col("query") >= 0)
+    work = run.device_work.filter(pl.col("kind") == int(SpanKind.KERNEL), pl.col("query") >= 0)
     assert work.height == kernels * run.answered.height
     assert work["layer"].null_count() == 0
     assert run.unattributed_share == 0.0
@@ -59,9 +59,9 @@ def test_a_graphs_kernels_have_the_layers_they_were_captured_from(
     name: str, replayed: int, folder: Path
 ) -> None:
     run = run_at(name, folder, Level.SYSTEM)
-    graphs = run.kernels.filter(pl.col("method") == "graph")
+    graphs = run.device_work.filter(pl.col("method") == "graph")
     assert graphs.height == replayed * run.answered.height
-    assert replayed_share(run.kernels) == 1.0
+    assert replayed_share(run.device_work) == 1.0
     assert rows_of(analyze(frames(name, folder)), "A11") > 5
 
 
@@ -72,7 +72,7 @@ def test_layers_of_a_graph_come_from_one_call_without_it(folder: Path) -> None:
     assert around["query"].to_list() == [-1]
     before = run.spans.filter(pl.col("start_ns") < around["start_ns"][0])
     alone = replace(run, spans=before, eager=None)
-    assert replayed_share(alone.kernels) == 0.0
+    assert replayed_share(alone.device_work) == 0.0
     caveats = [each for table in analyze(frames("graph", folder)).tables for each in table.caveats]
     assert any("100.0% of their kernel time has a layer" in each for each in caveats)
 
@@ -80,7 +80,7 @@ def test_layers_of_a_graph_come_from_one_call_without_it(folder: Path) -> None:
 def test_one_kernel_made_once_belongs_to_each_layer_that_runs_it(folder: Path) -> None:
     run = run_at("jax", folder, Level.SYSTEM)
     names = dict(run.layers.select("layer", "name").iter_rows())
-    shared = run.kernels.filter(
+    shared = run.device_work.filter(
         pl.col("name") == "gemm_fusion_dot_general_4", pl.col("query") == 0
     ).sort("start_ns")
     assert [names[layer] for layer in shared["layer"]] == [

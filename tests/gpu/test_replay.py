@@ -43,7 +43,7 @@ def test_every_kernel_lies_in_a_layer(
     name: str, kernels: int, request: pytest.FixtureRequest
 ) -> None:
     run = run_at(request.getfixturevalue(name), Level.SYSTEM)
-    work = run.kernels.filter(pl.col("kind") == 2)
+    work = run.device_work.filter(pl.col("kind") == 2)
     assert work.height == kernels * run.answered.height
     assert work["layer"].null_count() == 0
     assert run.unattributed_share <= 0.005
@@ -73,7 +73,7 @@ def test_each_kernel_takes_its_counters_from_the_replay(analyzed: Analyzed) -> N
 
 def test_counted_operations_are_near_the_layers_own(resnet: Frames) -> None:
     replay = run_at(resnet, Level.HARDWARE)
-    counted = replay.kernels["flops"].sum()
+    counted = replay.device_work["flops"].sum()
     static = run_at(resnet, Level.SYSTEM).layers["flops"].sum()
     assert counted == pytest.approx(static, rel=0.05)
 

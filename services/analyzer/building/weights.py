@@ -24,7 +24,7 @@ def weight_copies(run: Run) -> pl.DataFrame:
         (pl.col("start_ns") + pl.col("duration_ns")).alias("ended_ns")
     )
     copies = (
-        run.kernels.filter(pl.col("kind") == int(SpanKind.COPY))
+        run.device_work.filter(pl.col("kind") == int(SpanKind.COPY))
         .select(pl.coalesce("launch_ns", "start_ns").alias("at_ns"), "duration_ns")
         .sort("at_ns")
     )

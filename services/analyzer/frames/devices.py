@@ -1,4 +1,4 @@
-"""Device work of a run as frames: kernels with their layers, and the calls that launched them."""
+"""Device work of a run as frames: kernels, copies and sets, and the calls that launched them."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -22,7 +22,7 @@ DEVICE_ATTRIBUTE_SCHEMA: Schema = MappingProxyType(
     }
 )
 """What sources report of a device span: the node of its graph, its counters (occupancy in %)."""
-KERNEL_SCHEMA: Schema = MappingProxyType(
+DEVICE_WORK_SCHEMA: Schema = MappingProxyType(
     {
         "span": pl.Int64,
         "kind": pl.Int16,
@@ -68,13 +68,13 @@ def no_device_attributes() -> pl.DataFrame:
     return pl.DataFrame(schema=dict(DEVICE_ATTRIBUTE_SCHEMA))
 
 
-def kernels_of(
+def device_work_of(
     tree: Correlated,
     device_attributes: pl.DataFrame,
     layers: Mapping[int, int],
     eager: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Return a run's device work (KERNEL_SCHEMA) in the order of its starts.
+    """Return a run's device work (DEVICE_WORK_SCHEMA) in the order of its starts.
 
     `tree` holds the run's spans, `device_attributes` what sources report of device spans
     (DEVICE_ATTRIBUTE_SCHEMA), `layers` the indices of layers that sources named, by span; `eager`
@@ -82,28 +82,26 @@ def kernels_of(
     """
     kinds = tree.spans["kind"].to_numpy()
     rows = np.flatnonzero(np.isin(kinds, [int(kind) for kind in DEVICE_KINDS]))
-    kernels = _placed(tree, rows)
+    work = _placed(tree, rows)
     if layers:
         named = pl.DataFrame(
             {"span": list(layers), "named": list(layers.values())},
             schema={"span": pl.Int64, "named": pl.Int32},
         )
-        kernels = kernels.join(named, on="span", how="left", maintain_order="left").with_columns(
+        work = work.join(named, on="span", how="left", maintain_order="left").with_columns(
             pl.coalesce("named", "layer").alias("layer")
         )
     if device_attributes.height:
-        kernels = kernels.join(device_attributes, on="span", how="left", maintain_order="left")
+        work = work.join(device_attributes, on="span", how="left", maintain_order="left")
     missing = [
-        pl.lit(None, kind).alias(n)
-        for n, kind in DEVICE_ATTRIBUTE_SCHEMA.items()
-        if n not in kernels
+        pl.lit(None, kind).alias(n) for n, kind in DEVICE_ATTRIBUTE_SCHEMA.items() if n not in work
     ]
-    kernels = kernels.with_columns(missing)
-    kernels = _with_replayed_layers(kernels, _captured_nodes(tree, device_attributes), eager)
-    return kernels.select(pl.col(name).cast(kind) for name, kind in KERNEL_SCHEMA.items())
+    work = work.with_columns(missing)
+    work = _with_replayed_layers(work, _captured_nodes(tree, device_attributes), eager)
+    return work.select(pl.col(name).cast(kind) for name, kind in DEVICE_WORK_SCHEMA.items())
 
 
-def counted_in(kernels: pl.DataFrame, query: object) -> pl.DataFrame:
+def counted_in(work: pl.DataFrame, query: object) -> pl.DataFrame:
     """Return device work in which the kernels of a replay for counters get the number `query`.
 
     A replay counts the kernels of one call outside of queries; they stand for any one query's.
@@ -111,7 +109,7 @@ def counted_in(kernels: pl.DataFrame, query: object) -> pl.DataFrame:
     is_counted = pl.any_horizontal(pl.col(name).is_not_null() for name in COUNTERS)
     is_lone = (pl.col("query") == ABSENT) & pl.col("launch").is_null() & is_counted
     assigned = pl.lit(ABSENT if query is None else query, pl.Int32)
-    return kernels.with_columns(pl.when(is_lone).then(assigned).otherwise("query").alias("query"))
+    return work.with_columns(pl.when(is_lone).then(assigned).otherwise("query").alias("query"))
 
 
 def launches_of(tree: Correlated) -> pl.DataFrame:

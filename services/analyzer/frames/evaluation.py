@@ -21,7 +21,7 @@ from services.analyzer.correlation import Correlated, correlated
 from services.analyzer.frames.derived import DerivedCache
 from services.analyzer.frames.devices import (
     counted_in,
-    kernels_of,
+    device_work_of,
     launches_of,
     no_device_attributes,
     unattributed_share,
@@ -205,16 +205,16 @@ class Run:
         return self.correlated.frame
 
     @cached_property
-    def kernels(self) -> pl.DataFrame:
-        """The work on devices (devices.KERNEL_SCHEMA)."""
+    def device_work(self) -> pl.DataFrame:
+        """The work on devices: kernels, copies and sets (devices.DEVICE_WORK_SCHEMA)."""
         by_name = {
             name: layer for layer, name in self.layers.select("layer", "name").iter_rows() if name
         }
         layers = {
             span: by_name[name] for span, name in self.named_layers.items() if name in by_name
         }
-        kernels = kernels_of(self.correlated, self.device_attributes, layers, self.eager)
-        return counted_in(kernels, self.answered["query"].min())
+        work = device_work_of(self.correlated, self.device_attributes, layers, self.eager)
+        return counted_in(work, self.answered["query"].min())
 
     @cached_property
     def launches(self) -> pl.DataFrame:
@@ -225,7 +225,7 @@ class Run:
     def unattributed_share(self) -> float:
         """The share (0 to 1) of kernel time in no known layer, without failed queries."""
         failed = self.queries.join(self.answered, on="query", how="anti").select("query")
-        return unattributed_share(self.kernels.join(failed, on="query", how="anti"))
+        return unattributed_share(self.device_work.join(failed, on="query", how="anti"))
 
     def spans_at(self, level: int) -> pl.DataFrame:
         """Return the spans of one level in answered queries.

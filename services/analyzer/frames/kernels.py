@@ -1,4 +1,4 @@
-"""A run's kernels as a frame, with their counters, and their sums by anything.
+"""A run's device work in answered queries, and its kernels with their counters and sums.
 
 A kernel is identified by its layer, its name, and its number among the kernels of that name in its
 layer and query, so repeated kernels of one name are never mixed. Formulas: XSP III-D3. Latency,
@@ -37,20 +37,21 @@ _COLUMNS = {
 
 
 @once_a_run
-def device_work(run: Run) -> pl.DataFrame:
+def answered_work(run: Run) -> pl.DataFrame:
     """Return the work on devices in answered queries: kernels, copies and sets.
 
     Rows are in the order of their launches, as in ncu; without a known launch, of their starts.
 
-    The columns are query, layer (null: unknown), name, kind, start_ns, duration_ns, launch_ns
-    (null: unknown), the counters (null: not counted), `nth`, and `identity`: a number for the
-    layer, name and nth, which identify a kernel.
+    The columns are query, layer, name, kind, start_ns, duration_ns, launch_ns (null: unknown), the
+    counters (null: not counted), `nth`, and `identity`: a number for the layer, name and nth, which
+    identify a kernel.
+
+    A null `layer` is "no known layer" (`UNATTRIBUTED`), a group like any other: tables have a row
+    for it. Never fill it, as 0 is a layer; join on it with `nulls_equal=True`.
     """
-    work: pl.DataFrame | None = getattr(run, "kernels", None)
-    if work is None or not work.height:
+    work = run.device_work
+    if not work.height:
         return pl.DataFrame(schema={**_COLUMNS, "nth": pl.UInt32, "identity": pl.Int64})
-    if "counters" in work.columns and work.schema["counters"] == pl.Struct:
-        work = work.unnest("counters")
     absent = [pl.lit(None, kind).alias(n) for n, kind in _COLUMNS.items() if n not in work.columns]
     kernel = pl.col("kind").fill_null(int(SpanKind.KERNEL))
     work = (
@@ -80,8 +81,8 @@ def _count_of(numbers: pl.Series) -> int:
 
 
 def kernels_of(run: Run) -> pl.DataFrame:
-    """Return the kernels among a run's device work."""
-    return device_work(run).filter(pl.col("kind") == int(SpanKind.KERNEL))
+    """Return the rows of `answered_work` that are kernels, not copies or sets."""
+    return answered_work(run).filter(pl.col("kind") == int(SpanKind.KERNEL))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ def own_devices(run: Run) -> list[int]:
 
     `gpu` and `cuda` are device 0, `cuda:1` is 1; a run on the host has none.
     """
-    if "device" in run.kernels.columns:
-        used: list[int] = run.kernels["device"].drop_nulls().unique().sort().to_list()
+    if "device" in run.device_work.columns:
+        used: list[int] = run.device_work["device"].drop_nulls().unique().sort().to_list()
         if used:
             return used
     name, _, number = run.row.device.partition(":")

@@ -31,7 +31,7 @@ from services.analyzer.building.table import (
     text_column,
 )
 from services.analyzer.frames.evaluation import LAYER_LEVEL, OPERATOR_LEVEL, PREDICT, Frames, Run
-from services.analyzer.frames.kernels import device_work
+from services.analyzer.frames.kernels import answered_work
 
 OPEN = "open"
 
@@ -98,7 +98,7 @@ def measured_rows(cold: Openings, warm: Openings) -> Iterator[dict[str, Any]]:
 
 def _copies_ns(run: Run) -> float | None:
     """Return the time of copies per query; None where no device work was traced."""
-    work = device_work(run)
+    work = answered_work(run)
     if not work.height:
         return None
     copied = work.filter(pl.col("kind") == int(SpanKind.COPY))["duration_ns"].sum()

@@ -68,7 +68,7 @@ def device_use(frames: Frames) -> Table:
 
 def use_row(traced: TracedStack) -> dict[str, Any]:
     """Return the row of one stack: times per query (ns), and which side bounds predict."""
-    work = device_work(traced.run)
+    work = answered_work(traced.run)
     unions = busy_ns(work, ["query"])
     busy = trimmed(unions, [], "busy_ns").to_dicts()[0]
     predict = trimmed_cells("predict", traced.run.operator_ns(PREDICT))

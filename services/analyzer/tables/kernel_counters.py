@@ -88,7 +88,7 @@ def counter_rows(run: Run, traced: TracedStack | None) -> Iterator[_Cells]:
     """
     if not run.counters.height:
         return
-    counted = run.kernels.join(run.counters.select("span").unique(), on="span", how="semi")
+    counted = run.device_work.join(run.counters.select("span").unique(), on="span", how="semi")
     in_order = counted.sort(pl.coalesce("launch_ns", "start_ns"), "start_ns", maintain_order=True)
     kernels = in_order.select("span", "layer", "name", "duration_ns")
     names = layer_names(run)

@@ -72,7 +72,7 @@ def with_kernels(run: Run, rows: Any) -> Run:
     """Give a run kernels with counters, as if correlation had found them."""
     filled = [[*row, *[None] * (len(KERNELS) - len(row))] for row in rows]
     frame = pl.DataFrame(filled, schema=dict(KERNELS), orient="row")
-    run.__dict__["kernels"] = frame.with_columns(pl.col("kind").fill_null(2))
+    run.__dict__["device_work"] = frame.with_columns(pl.col("kind").fill_null(2))
     return run
 
 

@@ -85,9 +85,9 @@ def test_a_graphs_kernels_learn_their_layers_from_a_run_without_graphs() -> None
     replayed = [[*kernel[:11], 10, *kernel[12:]] for kernel in ran]
     graph = {**_RUN, "run": "r1", "spans": [launches[0], *replayed]}
     runs = with_eager(frames_in({"runs": [eager, graph]}).measured)
-    assert runs[1].kernels.select("method", "layer").rows() == [("graph", 4)] * 2
+    assert runs[1].device_work.select("method", "layer").rows() == [("graph", 4)] * 2
     other = with_eager(frames_in({"runs": [eager, {**graph, "batch_size": 8}]}).measured)
-    assert other[1].kernels["layer"].to_list() == [None, None]
+    assert other[1].device_work["layer"].to_list() == [None, None]
 
 
 def _planned(model: ModelManifest, **subject: Any) -> EvaluationPlanned:

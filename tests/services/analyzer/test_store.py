@@ -123,7 +123,7 @@ def test_device_rows_are_read_with_what_their_sources_say(rows_url: str, store: 
     (run,) = store.read("e1", [MEASURED]).measured
     assert run.device_attributes.rows() == [(2, 6, 8.0, None, None, None)]
     assert run.named_layers == {2: "conv1"}
-    assert run.kernels.select("launch", "graph_node", "flops").rows() == [(1, 6, 8.0)]
+    assert run.device_work.select("launch", "graph_node", "flops").rows() == [(1, 6, 8.0)]
 
 
 def test_counters_that_were_asked_for_are_read_by_kernel(rows_url: str, store: Store) -> None:
@@ -137,7 +137,7 @@ def test_counters_that_were_asked_for_are_read_by_kernel(rows_url: str, store: S
         rows.save([prepared_of(replay, REQUESTED_NS)])
     (run,) = store.read("e1", [MEASURED]).measured
     assert run.counters.select("metric", "value").rows() == [("lts__t_sectors.sum", 7.0)]
-    assert run.kernels.join(run.counters, on="span").height == 1
+    assert run.device_work.join(run.counters, on="span").height == 1
 
 
 def test_the_readme_s_query_finds_the_counters_asked_for(rows_url: str) -> None:

@@ -10,10 +10,10 @@ from services.analyzer.correlation import correlated
 from services.analyzer.correlation.graphs import aligned
 from services.analyzer.frames.devices import (
     DEVICE_ATTRIBUTE_SCHEMA,
-    KERNEL_SCHEMA,
+    DEVICE_WORK_SCHEMA,
     counted_in,
+    device_work_of,
     eager_of,
-    kernels_of,
     launches_of,
     no_device_attributes,
     replayed_share,
@@ -46,7 +46,7 @@ def _kernels(
 ) -> pl.DataFrame:
     tree = correlated(_frame(rows))
     found = no_device_attributes() if device_attributes is None else device_attributes
-    return kernels_of(tree, found, more.get("layers", {}), more.get("eager"))
+    return device_work_of(tree, found, more.get("layers", {}), more.get("eager"))
 
 
 def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
@@ -61,7 +61,7 @@ def _natures(*rows: dict[str, Any]) -> pl.DataFrame:
 def test_kernels_have_layer_query_and_launch() -> None:
     rows = [*_LAYERS, _launch(4, 55, 9), _kernel(5, 300, 9), _launch(6, 45, 8), _kernel(7, 400, 8)]
     found = _kernels(rows)
-    assert dict(found.schema) == dict(KERNEL_SCHEMA)
+    assert dict(found.schema) == dict(DEVICE_WORK_SCHEMA)
     first, second = found.to_dicts()
     assert (first["layer"], first["query"], first["launch"], first["launch_ns"]) == (1, 3, 4, 55)
     assert (first["block"], first["stream"], first["method"]) == (1, 7, "launch")

@@ -65,7 +65,7 @@ def test_kernels_and_launches_of_a_run_know_their_place() -> None:
     kernel = [3, None, 5, "gemm", 60, 20, 7, -1, 0, None, 2, 9, 0, 7]
     lost = [4, None, 5, "gemm", 80, 20, 7, -1, 0, None, 2, 10, 0, 7]
     run = _run([0, 0, 1, None, 0, 0, 99, None, 0], spans=[layer, launch, kernel, lost])
-    assert run.kernels.select("span", "layer", "query", "launch").rows() == [
+    assert run.device_work.select("span", "layer", "query", "launch").rows() == [
         (3, 4, 0, 2),
         (4, None, -1, None),
     ]
@@ -81,7 +81,7 @@ def test_layers_that_a_source_names_are_found_by_name() -> None:
         [[3, None, 8.0, 1.0, 2.0, 50.0]], dict(DEVICE_ATTRIBUTE_SCHEMA), orient="row"
     )
     told = replace(run, device_attributes=device_attributes, named_layers={3: "conv1", 77: "gone"})
-    assert told.kernels.select("layer", "query", "flops").rows() == [(4, 5, 8.0)]
+    assert told.device_work.select("layer", "query", "flops").rows() == [(4, 5, 8.0)]
 
 
 def test_layers_that_name_no_query_belong_to_the_one_around_them() -> None:

@@ -6,7 +6,7 @@ import pytest
 from services.analyzer.building.ceilings import Ceilings
 from services.analyzer.frames.evaluation import Run
 from services.analyzer.frames.kernels import (
-    device_work,
+    answered_work,
     kernels_of,
     point_of,
     sums,
@@ -32,7 +32,7 @@ def test_copies_and_sets_are_device_work_and_no_kernels() -> None:
         (0, "copy", 20, None, None, None, None, 3),
         (None, "set", 5, None, None, None, None, 4),
     )
-    assert device_work(run).height == 9
+    assert answered_work(run).height == 9
     assert kernels_of(run)["name"].unique().to_list() == ["k"]
     assert sums(kernels_of(run), [], ROOF)[0]["time"] == 10.0
 
@@ -46,7 +46,7 @@ def test_kernels_of_failed_queries_do_not_count() -> None:
 
 def test_a_run_without_device_rows_has_no_kernels() -> None:
     run = _run()
-    assert device_work(run).height == 0
+    assert answered_work(run).height == 0
     assert sums(kernels_of(run), ["name"], ROOF) == []
     assert run.unattributed_share == 0.0
 
@@ -131,5 +131,5 @@ def test_kernels_are_told_apart_by_the_order_of_their_launches() -> None:
     run = frames_in({"runs": [made]}).measured[0]
     # The first to start, on another stream, was launched last.
     launched = pl.when(pl.col("duration_ns") == 10).then(-1).otherwise(-2).cast(pl.Int64)
-    run.__dict__["kernels"] = run.kernels.with_columns(launched.alias("launch_ns"))
-    assert device_work(run).select("duration_ns", "nth").rows() == [(20, 0), (10, 1)]
+    run.__dict__["device_work"] = run.device_work.with_columns(launched.alias("launch_ns"))
+    assert answered_work(run).select("duration_ns", "nth").rows() == [(20, 0), (10, 1)]

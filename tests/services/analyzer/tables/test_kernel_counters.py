@@ -25,9 +25,9 @@ def _frames(kernels: list[tuple[int | None, str, int]], *counters: list[Any]) ->
 
 def replace_kernels(run: Any, layered: Any) -> Any:
     """Return a run with another's layers, and its own kernels."""
-    kernels = run.kernels
+    kernels = run.device_work
     found = replace(run, layers=layered.layers)
-    found.__dict__["kernels"] = kernels
+    found.__dict__["device_work"] = kernels
     return found
 
 
