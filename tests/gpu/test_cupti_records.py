@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mlscope.tracing.copy_kinds import copy_kind_of
 from schemas.batch import SpanKind
 from services.agent.collectors.cupti.clock import ClockMap, Pair
 from services.agent.collectors.cupti.collector import Subscription, with_graph_layers
@@ -15,7 +16,6 @@ from services.agent.collectors.cupti.records import (
     DeviceWork,
     Records,
     api_name,
-    copy_name,
     spans_of,
 )
 from services.agent.predictors.xla.graphs import Graphable, Graphs
@@ -123,7 +123,7 @@ def test_names_of_calls_and_copies() -> None:
     assert api_name("cudaLaunchKernel_v7000") == "cudaLaunchKernel"
     assert api_name("cudaLaunchKernel_ptsz_v7000") == "cudaLaunchKernel"
     assert api_name("cuGraphLaunch") == "cuGraphLaunch"
-    assert [copy_name(kind) for kind in (1, 2, 8, 99)] == ["HtoD", "DtoH", "DtoD", ""]
+    assert [copy_kind_of(kind) for kind in (1, 2, 8, 99)] == ["HtoD", "DtoH", "DtoD", "Unknown"]
 
 
 def _graphs() -> Graphs:

@@ -26,14 +26,9 @@ from mlscope.importing.nsys.tables import (
     timed,
 )
 from mlscope.importing.recording import Recording, with_all_columns
+from mlscope.tracing.copy_kinds import COPY_KINDS
 from schemas.batch import SpanKind
 from schemas.level import Level
-
-COPY_KINDS = (
-    "Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH",
-    "PtoP", "UVM HtoD", "UVM DtoH", "UVM DtoD",
-)  # fmt: skip
-"""CUpti_ActivityMemcpyKind."""
 
 _DEVICE_TABLES = (KERNEL, MEMCPY, MEMSET, GRAPH)
 _PROCESSES, _PROCESS_BITS = 1 << 24, 32

@@ -15,10 +15,10 @@ import polars as pl
 import pytest
 
 from mlscope.importing.nsys import ranges as nsys_ranges
-from mlscope.importing.nsys import recording as nsys
 from mlscope.importing.nsys import tables as nsys_tables
 from mlscope.importing.reading import read_foreign
 from mlscope.importing.recording import Recording
+from mlscope.tracing.copy_kinds import COPY_KINDS
 from schemas.batch import SpanKind
 from schemas.level import Level
 
@@ -102,4 +102,4 @@ def test_event_types_are_those_of_the_export() -> None:
 def test_copies_are_called_as_the_export_calls_them() -> None:
     told = _asked("SELECT name FROM ENUM_CUDA_MEMCPY_OPER ORDER BY id")
     names = [name.removeprefix("CUDA_MEMCPY_KIND_").replace("_", " ") for (name,) in told]
-    assert [each.upper() for each in nsys.COPY_KINDS] == names
+    assert [each.upper() for each in COPY_KINDS] == names

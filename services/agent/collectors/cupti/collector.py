@@ -17,6 +17,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
+from mlscope.tracing.copy_kinds import copy_kind_of
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.collectors import (
@@ -32,7 +33,6 @@ from services.agent.collectors.cupti.records import (
     DeviceWork,
     Records,
     api_name,
-    copy_name,
     spans_of,
 )
 from services.agent.collectors.cupti.threads import native_threads
@@ -225,7 +225,7 @@ class Subscription:
         self._work(SpanKind.KERNEL, record.name, record, shape)
 
     def _copy(self, record: Any) -> None:
-        kind = copy_name(record.copy_kind)
+        kind = copy_kind_of(record.copy_kind)
         self._work(
             SpanKind.COPY, f"Memcpy {kind}", record, {"bytes": record.bytes, "copy_kind": kind}
         )

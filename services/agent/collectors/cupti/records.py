@@ -22,8 +22,6 @@ _LAUNCH = re.compile(r"cu(da)?(Launch|GraphLaunch|Mem(cpy|set))")
 _CALL = re.compile(
     r"cu(da)?(Launch|Graph|Mem|Malloc|Free|Host|Stream(Sync|Wait)|Event|Device(Sync)|Ctx(Sync))"
 )
-#: CUpti_ActivityMemcpyKind
-_COPY_KINDS = ("", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +63,6 @@ class Records:
 def api_name(callback: str) -> str:
     """Return the API function's name from its callback's, such as `cudaLaunchKernel_v7000`."""
     return _SUFFIX.sub("", callback)
-
-
-def copy_name(kind: int) -> str:
-    """Return the direction of a copy (CUpti_ActivityMemcpyKind): HtoD, DtoH and so on."""
-    return _COPY_KINDS[kind] if 0 <= kind < len(_COPY_KINDS) else ""
 
 
 def spans_of(records: Records, clock: ClockMap, threads: Mapping[int, int]) -> Collected:

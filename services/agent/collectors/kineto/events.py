@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mlscope.tracing.collected import Collected, CollectedSpan
+from mlscope.tracing.copy_kinds import COPY_KINDS
 from schemas.batch import SpanKind
 from schemas.level import Level
 from services.agent.collectors.cupti.clock import ClockMap
@@ -27,7 +28,7 @@ _CALL = re.compile(
     r"cu(da)?(Launch|Graph|Mem|Malloc|Free|Host|Stream(Sync|Wait)|Event|Device(Sync))"
 )
 _LAUNCH = re.compile(r"cu(da)?(Launch|Graph(Launch|Exec)|Mem(cpy|set))")
-_COPY_KIND = re.compile(r"Memcpy (\w+)")
+_COPY_KIND = re.compile(rf"Memcpy ({'|'.join(COPY_KINDS)})\b")
 
 
 @dataclass(frozen=True, slots=True)
