@@ -157,7 +157,7 @@ def _natures(spans: pl.DataFrame) -> pl.DataFrame:
             **{name: attributes.get(name) for name in DEVICE_ATTRIBUTE_SCHEMA if name != "span"},
         }
         for span, attributes in _attributes_of(devices)
-        if "graph_node" in attributes or "flops" in attributes
+        if attributes.keys() & {"graph_node", "copy_kind", "flops"}
     ]
     return pl.DataFrame(rows, schema=dict(DEVICE_ATTRIBUTE_SCHEMA))
 

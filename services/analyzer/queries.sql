@@ -98,10 +98,11 @@ WHERE run_key = %(run_key)s AND ts = %(ts)s AND span = ANY(%(spans)s::int8[]);
 
 -- device_attribute_columns --
 -- Attributes of device spans of an attempt, each column a byte string of big-endian
--- numbers; -1 and NaN are null.
+-- numbers; -1 and NaN are null. A copy_kind is its place in copy_kinds.
 SELECT
     string_agg(int8send(span), ''::bytea) AS span,
     string_agg(int8send(graph_node), ''::bytea) AS graph_node,
+    string_agg(int4send(copy_kind), ''::bytea) AS copy_kind,
     string_agg(float8send(flops), ''::bytea) AS flops,
     string_agg(float8send(dram_read_bytes), ''::bytea) AS dram_read_bytes,
     string_agg(float8send(dram_write_bytes), ''::bytea) AS dram_write_bytes,
@@ -111,6 +112,9 @@ FROM (
         span,
         CASE WHEN jsonb_typeof(attributes -> 'graph_node') = 'number'
             THEN (attributes ->> 'graph_node')::numeric::int8 ELSE -1 END AS graph_node,
+        coalesce(
+            array_position(%(copy_kinds)s::text[], attributes ->> 'copy_kind') - 1, -1
+        ) AS copy_kind,
         CASE WHEN jsonb_typeof(attributes -> 'flops') = 'number'
             THEN (attributes ->> 'flops')::float8 ELSE 'NaN' END AS flops,
         CASE WHEN jsonb_typeof(attributes -> 'dram_read_bytes') = 'number'
@@ -122,7 +126,7 @@ FROM (
     FROM span
     WHERE run_key = %(run_key)s AND ts = %(ts)s AND kind BETWEEN 1 AND 5
         AND attributes ?| ARRAY[
-            'graph_node', 'flops', 'dram_read_bytes', 'dram_write_bytes', 'occupancy'
+            'graph_node', 'copy_kind', 'flops', 'dram_read_bytes', 'dram_write_bytes', 'occupancy'
         ]
     ORDER BY start_ns
     LIMIT %(most)s

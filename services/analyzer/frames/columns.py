@@ -10,11 +10,12 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
+from mlscope.tracing.copy_kinds import COPY_KINDS
 from services.analyzer.frames.devices import DEVICE_ATTRIBUTE_SCHEMA
 from services.analyzer.frames.row_schemas import Schema
 
 _WIRE: dict[type[pl.DataType], str] = {pl.Int16: ">i2", pl.Int32: ">i4", pl.Int64: ">i8"}
-_REAL = ">f8"
+_ATTRIBUTE_WIRE = {**_WIRE, pl.Float64: ">f8", pl.String: ">i4"}
 _NULLABLE = frozenset(
     {"due_ns", "service_ns", "failed", "parent", "layer", "correlation", "device", "stream"}
 )
@@ -45,14 +46,18 @@ def frame_of(columns: Mapping[str, bytes | None], schema: Schema, run_key: int) 
 def device_attributes_of(columns: Mapping[str, bytes | None]) -> pl.DataFrame:
     """Return what sources report of device spans (devices.DEVICE_ATTRIBUTE_SCHEMA).
 
-    -1 and NaN are null.
+    -1 and NaN are null; `copy_kind` is its place in COPY_KINDS.
     """
     series = [
-        pl.Series(name, np.frombuffer(columns[name] or b"", _WIRE.get(kind, _REAL)), strict=False)
+        pl.Series(name, np.frombuffer(columns[name] or b"", _ATTRIBUTE_WIRE[kind]), strict=False)
         for name, kind in DEVICE_ATTRIBUTE_SCHEMA.items()
     ]
     return pl.DataFrame(series).with_columns(
-        pl.col("graph_node").replace(-1, None), pl.col(pl.Float64).fill_nan(None)
+        pl.col("graph_node").replace(-1, None),
+        pl.col(pl.Float64).fill_nan(None),
+        pl.col("copy_kind").replace_strict(
+            dict(enumerate(COPY_KINDS)), default=None, return_dtype=pl.String
+        ),
     )
 
 

@@ -18,10 +18,15 @@ DEVICE_ATTRIBUTE_SCHEMA: Schema = MappingProxyType(
     {
         "span": pl.Int64,
         "graph_node": pl.Int64,
+        "copy_kind": pl.String,
         **dict.fromkeys(COUNTERS, pl.Float64),
     }
 )
-"""What sources report of a device span: the node of its graph, its counters (occupancy in %)."""
+"""What sources report of a device span: the node of its graph, its counters (occupancy in %).
+
+`copy_kind` is the direction of a copy (mlscope.tracing.copy_kinds), null for other work and where
+the source names none.
+"""
 DEVICE_WORK_SCHEMA: Schema = MappingProxyType(
     {
         "span": pl.Int64,

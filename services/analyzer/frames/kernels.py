@@ -32,6 +32,7 @@ _COLUMNS = {
     "start_ns": pl.Int64,
     "duration_ns": pl.Int64,
     "launch_ns": pl.Int64,
+    "copy_kind": pl.String,
     **dict.fromkeys(COUNTERS, pl.Float64),
 }
 
@@ -42,9 +43,9 @@ def answered_work(run: Run) -> pl.DataFrame:
 
     Rows are in the order of their launches, as in ncu; without a known launch, of their starts.
 
-    The columns are query, layer, name, kind, start_ns, duration_ns, launch_ns (null: unknown), the
-    counters (null: not counted), `nth`, and `identity`: a number for the layer, name and nth, which
-    identify a kernel.
+    The columns are query, layer, name, kind, start_ns, duration_ns, launch_ns (null: unknown),
+    copy_kind (null: no copy, or one whose source names no direction), the counters (null: not
+    counted), `nth`, and `identity`: a number for the layer, name and nth, which identify a kernel.
 
     A null `layer` is "no known layer" (`UNATTRIBUTED`), a group like any other: tables have a row
     for it. Never fill it, as 0 is a layer; join on it with `nulls_equal=True`.

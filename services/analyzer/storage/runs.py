@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from mlscope.counts import many
+from mlscope.tracing.copy_kinds import COPY_KINDS
 from schemas.level import Level
 from services.analyzer.frames.bounds import Bounds
 from services.analyzer.frames.columns import device_attributes_of, frame_of, with_names
@@ -95,7 +96,8 @@ class RunReader:
         names = {row["name"]: row["text"] for row in session.maps("span_names", key)}
         spans = with_names(frame_of(span_columns, SPAN_SCHEMA, run_key), names)
         outputs = session.maps("outputs", key | {"most": bounds.outputs})
-        attributes = session.maps("device_attribute_columns", key | {"most": bounds.spans})[0]
+        values = key | {"most": bounds.spans, "copy_kinds": list(COPY_KINDS)}
+        attributes = session.maps("device_attribute_columns", values)[0]
         named_layers = session.rows("named_layers", key | {"most": bounds.named_layers})
         counters = []
         if (spans["level"] == _HARDWARE_LEVEL).any():  # only a replay has counters of kernels

@@ -63,6 +63,7 @@ KERNELS: Schema = MappingProxyType(
         "launch_ns": pl.Int64,
         "launch": pl.Int64,
         "span": pl.Int64,
+        "copy_kind": pl.String,
     }
 )
 """What a golden input's `kernels` are; of those in its spans nothing is known but their times."""

@@ -121,9 +121,21 @@ def test_device_rows_are_read_with_what_their_sources_say(rows_url: str, store: 
     with closing(collector.Store(rows_url)) as rows:
         rows.save([prepared_of(batch, REQUESTED_NS)])
     (run,) = store.read("e1", [MEASURED]).measured
-    assert run.device_attributes.rows() == [(2, 6, 8.0, None, None, None)]
+    assert run.device_attributes.rows() == [(2, 6, None, 8.0, None, None, None)]
     assert run.named_layers == {2: "conv1"}
     assert run.device_work.select("launch", "graph_node", "flops").rows() == [(1, 6, 8.0)]
+
+
+@pytest.mark.parametrize(("told", "kind"), [(b'"DtoH"', "DtoH"), (b'"sideways"', None)])
+def test_a_copy_is_read_with_its_direction(
+    rows_url: str, store: Store, told: bytes, kind: str | None
+) -> None:
+    attributes = (b'{"device": 1, "copy_kind": ' + told + b"}",)
+    parts = {"kind": bytes([1, 3]), "attribute_rows": (1,), "attribute_texts": attributes}
+    with closing(collector.Store(rows_url)) as rows:
+        rows.save([prepared_of(a_linked_trace(9, **parts), REQUESTED_NS)])
+    (run,) = store.read("e1", [MEASURED]).measured
+    assert run.device_work.select("kind", "copy_kind").rows() == [(3, kind)]
 
 
 def test_counters_that_were_asked_for_are_read_by_kernel(rows_url: str, store: Store) -> None:

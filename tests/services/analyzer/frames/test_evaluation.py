@@ -78,7 +78,7 @@ def test_layers_that_a_source_names_are_found_by_name() -> None:
     kernel = [3, None, 6, "gemm", 60, 20, 7, -1, 0, None, 2, None, 0, 7]
     run = _run([5, 0, 1, None, 0, 0, 99, None, 0], spans=[kernel], layers=[[4, "conv1", "Conv"]])
     device_attributes = pl.DataFrame(
-        [[3, None, 8.0, 1.0, 2.0, 50.0]], dict(DEVICE_ATTRIBUTE_SCHEMA), orient="row"
+        [[3, None, None, 8.0, 1.0, 2.0, 50.0]], dict(DEVICE_ATTRIBUTE_SCHEMA), orient="row"
     )
     told = replace(run, device_attributes=device_attributes, named_layers={3: "conv1", 77: "gone"})
     assert told.device_work.select("layer", "query", "flops").rows() == [(4, 5, 8.0)]
