@@ -31,7 +31,7 @@ from services.analyzer.building.table import (
     trimmed_cells,
 )
 from services.analyzer.frames.evaluation import OPERATOR_LEVEL, PREDICT, Frames
-from services.analyzer.frames.kernels import device_work
+from services.analyzer.frames.kernels import answered_work
 
 DEVICE_BOUND, HOST_BOUND = 0.8, 0.5
 """Shares of predict in which the device is busy: from the first on predict is device-bound, up to
