@@ -15,7 +15,7 @@ from services.analyzer.frames.devices import DEVICE_ATTRIBUTE_SCHEMA
 from services.analyzer.frames.row_schemas import Schema
 
 _WIRE: dict[type[pl.DataType], str] = {pl.Int16: ">i2", pl.Int32: ">i4", pl.Int64: ">i8"}
-_ATTRIBUTE_WIRE = {**_WIRE, pl.Float64: ">f8", pl.String: ">i4"}
+_ATTRIBUTE_WIRE: dict[type[pl.DataType], str] = _WIRE | {pl.Float64: ">f8", pl.String: ">i4"}
 _NULLABLE = frozenset(
     {"due_ns", "service_ns", "failed", "parent", "layer", "correlation", "device", "stream"}
 )
