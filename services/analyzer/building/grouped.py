@@ -41,6 +41,28 @@ def numbered(frame: pl.DataFrame, by: Sequence[str]) -> tuple[pl.DataFrame, Code
     return groups, numbers["number"].cast(pl.Int64).to_numpy()
 
 
+def with_absent(amounts: pl.DataFrame, by: Sequence[str], queries: pl.Series) -> pl.DataFrame:
+    """Return `amounts` with zeros for the queries in which a group did nothing.
+
+    `amounts` has a row for each group and query: the columns `by`, which name the group (null is a
+    group too), `query`, and sums. `queries` are the numbers of all queries measured. A sum that is
+    null in each query of its group is unknown there, and stays null.
+    """
+    groups = amounts.select(by).unique(maintain_order=True)
+    if amounts.height == groups.height * len(queries):
+        return amounts
+    pairs = groups.join(pl.DataFrame({"query": queries}), how="cross")
+    names = [name for name in amounts.columns if name not in (*by, "query")]
+    is_known = amounts.group_by(by).agg(pl.col(name).count() > 0 for name in names)
+    absent = pairs.join(amounts, on=[*by, "query"], how="anti", nulls_equal=True)
+    zeros = absent.join(
+        is_known, on=list(by), how="left", nulls_equal=True, maintain_order="left"
+    ).with_columns(
+        pl.when(pl.col(name)).then(0).cast(amounts.schema[name]).alias(name) for name in names
+    )
+    return pl.concat([amounts, zeros.select(amounts.columns)])
+
+
 def trimmed(frame: pl.DataFrame, by: Sequence[str], value: str) -> pl.DataFrame:
     """Return each group's count, trimmed mean with its interval, and five-number summary.
 

@@ -15,7 +15,7 @@ import polars as pl
 from mlscope.counts import many, verb
 from schemas.batch import SpanKind
 from services.analyzer.building.ceilings import Ceilings
-from services.analyzer.building.grouped import numbered, trimmed
+from services.analyzer.building.grouped import numbered, trimmed, with_absent
 from services.analyzer.building.table import share
 from services.analyzer.frames.derived import once_a_run
 from services.analyzer.frames.evaluation import Run
@@ -48,7 +48,8 @@ def answered_work(run: Run) -> pl.DataFrame:
     counted), `nth`, and `identity`: a number for the layer, name and nth, which identify a kernel.
 
     A null `layer` is "no known layer" (`UNATTRIBUTED`), a group like any other: tables have a row
-    for it. Never fill it, as 0 is a layer; join on it with `nulls_equal=True`.
+    for it. Never fill it, as 0 is a layer; join on it with `nulls_equal=True`. Sums by layer and
+    query lack the queries in which a layer did no work: `building.grouped.with_absent` adds them.
     """
     work = run.device_work
     if not work.height:
@@ -221,27 +222,12 @@ def sums(kernels: pl.DataFrame, by: Sequence[str], ceilings: Ceilings) -> list[d
         keys = ("group", "query")
         totals = [_sum(amounts, name) for name in amounts.columns if name not in keys]
         amounts = amounts.group_by(keys).agg(totals)
-    amounts = _with_absent(amounts, kernels["query"].unique())
+    amounts = with_absent(amounts, ["group"], kernels["query"].unique())
     time = trimmed(amounts, ["group"], "duration_ns")
     means = amounts.group_by("group").agg(pl.exclude("query").mean())
     both = time.join(means, on="group", how="left", maintain_order="left").drop("group")
     rows = pl.concat([groups, both], how="horizontal").to_dicts()
     return [_summed_row(row, by, ceilings) for row in rows]
-
-
-def _with_absent(amounts: pl.DataFrame, queries: pl.Series) -> pl.DataFrame:
-    """Add zeros for queries in which a group did not run; amounts without any value stay null."""
-    groups = amounts.select("group").unique(maintain_order=True)
-    if amounts.height == groups.height * len(queries):
-        return amounts
-    pairs = groups.join(pl.DataFrame({"query": queries}), how="cross")
-    names = [name for name in amounts.columns if name not in ("group", "query")]
-    is_known = amounts.group_by("group").agg(pl.col(name).count() > 0 for name in names)
-    absent = pairs.join(amounts, on=["group", "query"], how="anti", nulls_equal=True)
-    zeros = absent.join(is_known, on="group", maintain_order="left").with_columns(
-        pl.when(pl.col(name)).then(0).cast(amounts.schema[name]).alias(name) for name in names
-    )
-    return pl.concat([amounts, zeros.select(amounts.columns)])
 
 
 def _sum(frame: pl.DataFrame, name: str) -> pl.Expr:

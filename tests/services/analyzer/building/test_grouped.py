@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlscope.statistics import trimmed_mean
-from services.analyzer.building.grouped import trimmed
+from services.analyzer.building.grouped import trimmed, with_absent
 
 _GROUPS = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(0, 10**12)), min_size=1, max_size=60
@@ -76,3 +76,13 @@ def test_nulls_are_a_group_of_their_own_and_no_value() -> None:
     ]
     empty = pl.DataFrame({"of": ["a"], "ns": [None]}, schema={"of": pl.String, "ns": pl.Int64})
     assert trimmed(empty, ["of"], "ns").row(0)[:5] == ("a", 0, None, None, None)
+
+
+def test_absent_groups_have_zeros_and_what_is_unknown_stays_unknown() -> None:
+    schema = {"layer": pl.Int32, "query": pl.Int32, "ns": pl.Int64, "flops": pl.Float64}
+    rows = [(0, 0, 5, None), (0, 1, 7, None), (None, 1, 3, 2.0)]
+    amounts = pl.DataFrame(rows, schema=schema, orient="row")
+    full = with_absent(amounts, ["layer"], pl.Series([0, 1, 2]).cast(pl.Int32))
+    assert sorted(full.iter_rows(), key=str) == sorted(
+        [*rows, (0, 2, 0, None), (None, 0, 0, 0.0), (None, 2, 0, 0.0)], key=str
+    )
