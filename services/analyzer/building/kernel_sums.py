@@ -18,6 +18,7 @@ from services.analyzer.building.table import (
 from services.analyzer.frames.evaluation import Frames, Run
 from services.analyzer.frames.kernels import (
     CountedKernels,
+    answered_work,
     kernels_of,
     layer_names,
     sums,
@@ -26,6 +27,7 @@ from services.analyzer.frames.kernels import (
 from services.analyzer.frames.layers import predict_ns
 
 NO_KERNELS = "No kernels: no run at level system traced a GPU."
+COPIES_ALONE = "No kernels: where a GPU was traced, it only copied and set memory."
 COLD_KERNELS = "Kernels were traced only in cold starts; their layers are in cold_layers."
 NO_COUNTERS = "No run at level hardware has counters of kernels."
 
@@ -111,9 +113,12 @@ def without_replays(traced: Sequence[TracedStack]) -> list[TracedStack]:
 
 
 def no_kernels(frames: Frames) -> str:
-    """Return why a table of kernels is empty: only cold starts have kernels, or no run has."""
-    cold = (run for run in frames.measured if run.row.variant == COLD)
-    return COLD_KERNELS if any(kernels_of(run).height for run in cold) else NO_KERNELS
+    """Return why a table of kernels is empty: only cold starts or copies, or nothing."""
+    with_kernels = [run for run in frames.measured if kernels_of(run).height]
+    if any(run.row.variant == COLD for run in with_kernels):
+        return COLD_KERNELS
+    is_traced = any(answered_work(run).height for run in frames.measured)
+    return COPIES_ALONE if is_traced and not with_kernels else NO_KERNELS
 
 
 def no_timed_kernels(frames: Frames, traced: Sequence[TracedStack]) -> str:

@@ -13,16 +13,16 @@ from services.analyzer.frames.kernels import (
     with_counters,
 )
 from tests.services.analyzer.golden import frames_in
-from tests.services.analyzer.tables.traced import Kernel, counter_run, kernel_run
+from tests.services.analyzer.tables.traced import Work, counter_run, kernel_run
 
 ROOF = Ceilings(peak=100.0, bandwidth=10.0, kind="measured")
 
 
-def _run(*kernels: Kernel, **more: object) -> Run:
+def _run(*kernels: Work, **more: object) -> Run:
     return frames_in({"runs": [kernel_run(*kernels, **more)]}).measured[0]  # type: ignore[arg-type]
 
 
-def _replay(*kernels: Kernel) -> Run:
+def _replay(*kernels: Work) -> Run:
     return frames_in({"runs": [counter_run(*kernels)]}).measured[0]
 
 

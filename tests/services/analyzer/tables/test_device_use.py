@@ -2,10 +2,9 @@
 
 import pytest
 
-from schemas.batch import SpanKind
 from services.analyzer.tables.device_use import ANALYSIS
 from tests.services.analyzer.tables.reading import rows_of, span, table_of
-from tests.services.analyzer.tables.traced import kernel_run, model_run
+from tests.services.analyzer.tables.traced import copy, kernel_run, memset, model_run, work_row
 
 _NO_COUNTERS = (None, None, None, None, 2)
 
@@ -66,10 +65,15 @@ def test_a_predict_that_was_traced_deeply_alone_is_doubted() -> None:
 
 
 def test_copies_that_fill_the_device_are_told() -> None:
-    kernel, copy = ([0, 0, name, at, 4000, *_NO_COUNTERS] for name, at in (("k", 0), ("c", 3000)))
-    copy[len(copy) - 1] = int(SpanKind.COPY)
-    table = table_of(ANALYSIS, kernel_run(count=1) | {"kernels": [kernel, copy, copy]})
+    rows = [work_row((0, "k", 4000), 0), *[work_row(copy(0, 4000), 3000)] * 2]
+    table = table_of(ANALYSIS, kernel_run(count=1) | {"kernels": rows})
     (row,) = rows_of(table)
     assert (row["busy"], row["copies"], row["copy_share"]) == (7000.0, 8000.0, 4 / 7)
     assert table.verdict.endswith("(s), 57.1% of that with copies: mixed.")
     assert "copies" not in table_of(ANALYSIS, _run((0, 4000, 0))).verdict
+
+
+def test_sets_are_neither_kernels_nor_copies() -> None:
+    (row,) = rows_of(table_of(ANALYSIS, kernel_run((0, "k", 4000), memset(0, 1000), count=1)))
+    told = (row["kernels"], row["copies"], row["sets"], row["busy"], row["overlap"])
+    assert told == (4000.0, 0.0, 1000.0, 5000.0, 0.0)
