@@ -33,7 +33,7 @@ def top_k(scores: ArrayLike, labels: Sequence[int | None], k: int) -> Outcome:
     if not 1 <= k <= classes:
         raise Unusable("k", k, f"1 to {classes}, the classes")
     labelled, true_classes = _labelled(labels, classes)
-    won, lost, ranked = _label_ranks(table[labelled], true_classes)
+    won, lost, ranked = label_ranks(table[labelled], true_classes)
     hits, hits_at_best, hits_at_worst = (int((rank < k).sum()) for rank in (ranked, won, lost))
     outcome = share(
         f"top-{k}",
@@ -162,11 +162,12 @@ def _require_known(samples: NDArray[np.int64], indices: NDArray[np.int64], class
         raise UnknownLabel(int(samples[at]), int(indices[at]), classes)
 
 
-def _label_ranks(
+def label_ranks(
     table: NDArray[np.float64], true_classes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the labels' ranks, 0 the best: ties won, ties lost, and ties to the lower class.
 
+    `table` has the scores [samples, classes], `true_classes` each sample's label [samples].
     Counting higher scores is linear in the classes, and shows ties, which sorting does not.
     """
     own = table[np.arange(len(true_classes)), true_classes][:, None]

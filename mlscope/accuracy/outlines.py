@@ -25,7 +25,7 @@ def mask_of_outlines(outlines: Sequence[ArrayLike], height: int, width: int) -> 
     """
     require_pixels(height, width)
     arrays = [np.asarray(outline, np.float64) for outline in outlines]
-    masks = [_mask_of_outline(array, height, width) for array in arrays]
+    masks = [mask_of_outline(array, height, width) for array in arrays]
     if not masks:
         raise ShapesDiffer("outlines of an object", 0, "1 or more")
     if len(masks) == 1:
@@ -33,7 +33,11 @@ def mask_of_outlines(outlines: Sequence[ArrayLike], height: int, width: int) -> 
     return mask_of(np.any([pixels_of(mask) for mask in masks], axis=0))
 
 
-def _mask_of_outline(outline: NDArray[np.float64], height: int, width: int) -> Mask:
+def mask_of_outline(outline: NDArray[np.float64], height: int, width: int) -> Mask:
+    """Return the mask, `height` by `width` pixels, of one `outline` [x, y, x, y…] in pixels.
+
+    Raises ShapesDiffer, Unusable.
+    """
     if outline.ndim != 1 or outline.size < 6 or outline.size % 2:
         raise ShapesDiffer("outline [x, y, ...]", outline.shape, "3 or more points")
     corners = outline.reshape(-1, 2)

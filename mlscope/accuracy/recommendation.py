@@ -37,7 +37,7 @@ def auc(scores: ArrayLike, labels: Sequence[int | None], confidence: float = 0.9
     excluded = len(labels) - n
     if positives.size == 0 or negatives.size == 0:
         return Outcome("AUC", None, n, None, METHOD, ("only one class is labelled",), excluded)
-    area, standard_error = _delong(positives, negatives)
+    area, standard_error = area_and_error(positives, negatives)
     if standard_error is None:
         too_few = ("too few samples of a class for an interval",)
         return Outcome("AUC", area, n, None, METHOD, too_few, excluded)
@@ -49,10 +49,13 @@ def auc(scores: ArrayLike, labels: Sequence[int | None], confidence: float = 0.9
     return Outcome("AUC", area, n, interval, METHOD, caveats, excluded)
 
 
-def _delong(
+def area_and_error(
     positives: NDArray[np.float64], negatives: NDArray[np.float64]
 ) -> tuple[float, float | None]:
-    """Return the area and its standard error, None with fewer than 2 scores of a class."""
+    """Return the area under the ROC curve of two classes' scores and its standard error.
+
+    By ranks (DeLong et al. 1988; Sun and Xu 2014); no error with fewer than 2 scores of a class.
+    """
     m, n = positives.size, negatives.size
     ranks = _mid_ranks(np.concatenate([positives, negatives]))
     above = (ranks[:m] - _mid_ranks(positives)) / n

@@ -151,7 +151,7 @@ def overlaps(detected: Shapes, true: Shapes, crowd: ArrayLike | None = None) -> 
     elif isinstance(detected, np.ndarray) or isinstance(true, np.ndarray):
         raise ShapesDiffer("boxes against masks", type(detected).__name__, type(true).__name__)
     else:
-        rows = [[_shared_pixels(row, column) for column in true] for row in detected]
+        rows = [[shared_pixels(row, column) for column in true] for row in detected]
         shared = np.array(rows, np.float64)
     detected_areas = areas(detected)[:, None]
     union = detected_areas + areas(true)[None, :] - shared
@@ -160,7 +160,7 @@ def overlaps(detected: Shapes, true: Shapes, crowd: ArrayLike | None = None) -> 
     return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
 
 
-def _shared_pixels(first: Mask, second: Mask) -> int:
+def shared_pixels(first: Mask, second: Mask) -> int:
     """Return how many pixels are in both masks, by merging their runs. Raises ShapesDiffer."""
     if (first.height, first.width) != (second.height, second.width):
         sizes = (first.height, first.width), (second.height, second.width)

@@ -25,6 +25,8 @@ def find_settings(
 ) -> Settings:
     """Return the settings of a requester: arguments, else variables, else the local cluster.
 
+    `environ` has the variables. `url` is the NATS server's, `seed_file` the path of the nkey seed,
+    and `data` the folder of the local cluster; each is '' where it is not given.
     Raises NoCluster, InvalidSetting.
     """
     settings = Settings.read(environ)
@@ -35,7 +37,7 @@ def find_settings(
             nats_seed_file=Path(seed_file) if seed_file else settings.nats_seed_file,
         )
     folder = Path(data) if data else settings.data_folder
-    cluster = _cluster(folder)
+    cluster = cluster_state(folder)
     return replace(
         settings,
         nats_url=cluster["nats_url"],
@@ -44,7 +46,8 @@ def find_settings(
     )
 
 
-def _cluster(folder: Path) -> dict[str, Any]:
+def cluster_state(folder: Path) -> dict[str, Any]:
+    """Return what the local cluster in `folder` wrote of itself. Raises NoCluster if none runs."""
     try:
         state: dict[str, Any] = json.loads((folder / _CLUSTER).read_text("utf-8"))
     except (OSError, ValueError):

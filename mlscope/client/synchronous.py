@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping
+from collections.abc import Coroutine, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -153,11 +153,19 @@ class Client:
     def watch(self, evaluation: str) -> Generator[Progress, None, None]:
         """Yield where an evaluation is until it ended."""
         steps = self._client.watch(evaluation)
+
+        # Coroutines, because the loop runs no other kind of awaitable.
+        async def following() -> Progress | None:
+            return await anext(steps, None)
+
+        async def close() -> None:
+            await steps.aclose()
+
         try:
-            while (progress := self.wait_for(_next(steps))) is not None:
+            while (progress := self.wait_for(following())) is not None:
                 yield progress
         finally:
-            self.wait_for(_close(steps))
+            self.wait_for(close())
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Return what a coroutine of the async client gives."""
@@ -209,11 +217,3 @@ class Evaluation:
     def table(self, name: str) -> ResultTable:
         """Return one table. Raises NoSuchTable."""
         return self.client.wait_for(self.handle.table(name))
-
-
-async def _next(steps: AsyncGenerator[Progress, None]) -> Progress | None:
-    return await anext(steps, None)
-
-
-async def _close(steps: AsyncGenerator[Progress, None]) -> None:
-    await steps.aclose()

@@ -99,7 +99,14 @@ class _Watcher:
         """Hear live facts while inside; on entry every subscription is in place."""
         subjects = [f"{ROOT}.{entity}.{self._evaluation}.>" for entity in _ENTITIES]
         hearings = [await self._bus.subscribe(subject).ready() for subject in subjects]
-        listeners = [asyncio.create_task(self._listen(hearing)) for hearing in hearings]
+
+        async def listen(hearing: LiveMessages) -> None:
+            async for subject, body in hearing:
+                with contextlib.suppress(SchemaError):
+                    envelope, fact = decode_live(subject, body)
+                    await self._heard.put((envelope.time_ns, next(self._count), fact))
+
+        listeners = [asyncio.create_task(listen(hearing)) for hearing in hearings]
         try:
             yield
         finally:
@@ -162,9 +169,3 @@ class _Watcher:
     def _progress(self, happened: str) -> Progress:
         status = status_of(self._record, self._address)
         return Progress(status, happened, self._meter.read())
-
-    async def _listen(self, hearing: LiveMessages) -> None:
-        async for subject, body in hearing:
-            with contextlib.suppress(SchemaError):
-                envelope, fact = decode_live(subject, body)
-                await self._heard.put((envelope.time_ns, next(self._count), fact))

@@ -93,7 +93,8 @@ def fold(facts: Iterable[Fact], record: EvaluationRecord | None = None) -> Evalu
     return record
 
 
-def _request(record: E, fact: EvaluationRequested) -> E:
+def request_evaluation(record: E, fact: EvaluationRequested) -> E:
+    """Return the record after the request that begins it; a second one changes nothing."""
     if record.is_known:
         return record
     return replace(
@@ -104,13 +105,15 @@ def _request(record: E, fact: EvaluationRequested) -> E:
     )
 
 
-def _postpone(record: E, fact: EvaluationPostponed) -> E:
+def postpone_evaluation(record: E, fact: EvaluationPostponed) -> E:
+    """Return the record that waits for an agent, with each agent's refusal."""
     if record.state != "requested":
         return record
     return replace(record, state="postponed", refusals=fact.agents)
 
 
-def _plan(record: E, fact: EvaluationPlanned) -> E:
+def plan_evaluation(record: E, fact: EvaluationPlanned) -> E:
+    """Return the record with the runs and the subject of its plan."""
     if record.state not in _NOT_PLANNED:
         return record
     subject = fact.plan.subject
@@ -136,7 +139,8 @@ def _plan(record: E, fact: EvaluationPlanned) -> E:
     return replace(record, state="planned", subject=subject, runs=runs, refusals=refusals)
 
 
-def _start(record: E, fact: RunStarted) -> E:
+def begin_run(record: E, fact: RunStarted) -> E:
+    """Return the record after an attempt at one of its runs was given to an agent."""
     run = record.runs.get(fact.run)
     if run is None or record.state == "measured":
         return record
@@ -161,39 +165,43 @@ def _of_run(change: Callable[[RunRecord, Any], RunRecord]) -> Callable[[Any, Any
     return step
 
 
-def _measure(record: E, _: EvaluationMeasured) -> E:
+def measure_evaluation(record: E, _: EvaluationMeasured) -> E:
+    """Return the record once all of its runs are over."""
     return record if record.state == "measured" else replace(record, state="measured")
 
 
-def _analyze(record: E, fact: EvaluationAnalyzed) -> E:
+def analyze_evaluation(record: E, fact: EvaluationAnalyzed) -> E:
+    """Return the record that has tables."""
     return replace(record, state="analyzed", tables=fact.tables)
 
 
-def _fail(record: E, fact: EvaluationFailed) -> E:
+def fail_evaluation(record: E, fact: EvaluationFailed) -> E:
+    """Return the record that ended for a cause; the agents' refusals stay if there are no newer."""
     refusals = fact.agents or record.refusals
     return replace(record, state="failed", cause=fact.cause, refusals=refusals)
 
 
-def _cancel(record: E, fact: EvaluationCancelled) -> E:
+def cancel_evaluation(record: E, fact: EvaluationCancelled) -> E:
+    """Return the record that was cancelled, with the runs that were under way."""
     runs = {name: cancel_run(run) for name, run in record.runs.items()}
     return replace(record, state="cancelled", cause=fact.reason, runs=runs)
 
 
 _STEPS: Mapping[type[Fact], Callable[[Any, Any], Any]] = MappingProxyType(
     {
-        EvaluationRequested: _request,
-        EvaluationPostponed: _postpone,
-        EvaluationPlanned: _plan,
-        RunStarted: _start,
+        EvaluationRequested: request_evaluation,
+        EvaluationPostponed: postpone_evaluation,
+        EvaluationPlanned: plan_evaluation,
+        RunStarted: begin_run,
         RunInterrupted: _of_run(interrupt_run),
         RunCompleted: _of_run(complete_run),
         RunFailed: _of_run(fail_run),
         RunRecorded: _of_run(store_run),
         RunIncomplete: _of_run(store_run),
-        EvaluationMeasured: _measure,
-        EvaluationAnalyzed: _analyze,
-        EvaluationFailed: _fail,
-        EvaluationCancelled: _cancel,
+        EvaluationMeasured: measure_evaluation,
+        EvaluationAnalyzed: analyze_evaluation,
+        EvaluationFailed: fail_evaluation,
+        EvaluationCancelled: cancel_evaluation,
     }
 )
 

@@ -138,7 +138,14 @@ def count_rows(run: R, fact: RunCompleted | RunFailed | RunRecorded | RunIncompl
     agent has reported, and that replaces the first count.
     """
     if isinstance(fact, RunRecorded | RunIncomplete):
-        stored = _stored(fact)
+        stored = RowCounts(spans=fact.spans, queries=fact.queries)
+        if isinstance(fact, RunIncomplete):
+            stored = RowCounts(
+                spans=fact.spans,
+                queries=fact.queries,
+                failed_queries=fact.failed_queries,
+                provisional=fact.announced_batches == 0,
+            )
         is_news = run.stored is None or (run.stored.provisional and not stored.provisional)
         return replace(run, stored=stored) if is_news else run
     if run.announced is not None or run.agent != fact.agent:
@@ -159,14 +166,3 @@ def shortfall_text(fact: RunIncomplete) -> str:
 def _announced(fact: RunCompleted | RunFailed) -> RowCounts:
     tally = fact.tally
     return RowCounts(spans=tally.spans, queries=tally.queries, failed_queries=tally.failed_queries)
-
-
-def _stored(fact: RunRecorded | RunIncomplete) -> RowCounts:
-    if isinstance(fact, RunRecorded):
-        return RowCounts(spans=fact.spans, queries=fact.queries)
-    return RowCounts(
-        spans=fact.spans,
-        queries=fact.queries,
-        failed_queries=fact.failed_queries,
-        provisional=fact.announced_batches == 0,
-    )

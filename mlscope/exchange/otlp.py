@@ -20,7 +20,7 @@ MAX_SPANS_PER_TRACE = 10_000
 
 def write(trace: Trace, file: IO[bytes]) -> None:
     """Write one run; spans that belong to no query are one trace of their own."""
-    queries = _queries(trace.spans)
+    queries = queries_of(trace.spans)
     spans_per_query: Counter[int] = Counter()
     exported: list[SpanRow] = []
     for span in sorted(trace.spans, key=lambda span: (span.level, span.start_ns)):
@@ -46,7 +46,7 @@ def write(trace: Trace, file: IO[bytes]) -> None:
     file.write(json.dumps(request, separators=(",", ":")).encode())
 
 
-def _queries(spans: Sequence[SpanRow]) -> Mapping[int, int]:
+def queries_of(spans: Sequence[SpanRow]) -> Mapping[int, int]:
     """Return the query of each span: its own, or that of its nearest ancestor with one."""
     by_id = {span.span: span for span in spans}
     queries: dict[int, int] = {}

@@ -38,23 +38,17 @@ def poisson_due_ns(rate_hz: float, queries: int, seed: int) -> NDArray[np.int64]
     the actual rate of a schedule varies at random around `rate_hz`.
     Raises TooLong.
     """
-    gaps_ns = -_logs(1.0 - _uniforms(max(queries - 1, 0), seed)) / rate_hz * 1e9
+    logs = 1.0 - _uniforms(max(queries - 1, 0), seed)
+    # libm's logarithms: np.log differs in the last bit, which would move some arrivals by 1 ns.
+    # They are taken in parts, so that other threads can run in between.
+    for first in range(0, len(logs), _PART):
+        part = logs[first : first + _PART].tolist()
+        logs[first : first + _PART] = list(map(math.log, part))
+    gaps_ns = -logs / rate_hz * 1e9
     _check_fits(np.cumsum(gaps_ns))
     due_ns = np.zeros(queries, np.int64)
     np.cumsum(gaps_ns.astype(np.int64), out=due_ns[1:])
     return due_ns
-
-
-def _logs(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return libm's logarithms, in parts, so that other threads can run in between.
-
-    np.log differs from libm's log in the last bit, which would move some arrivals by 1 ns.
-    """
-    logs = np.empty_like(numbers)
-    for first in range(0, len(numbers), _PART):
-        part = numbers[first : first + _PART].tolist()
-        logs[first : first + _PART] = list(map(math.log, part))
-    return logs
 
 
 def fixed_rate_due_ns(rate_hz: float, queries: int) -> NDArray[np.int64]:

@@ -32,9 +32,9 @@ def faults_in(manifest: Manifest) -> Iterator[Fault]:
         yield Fault("name", repr(manifest.name), f"1 to {_LONGEST_NAME} characters")
     match manifest:
         case DatasetManifest():
-            yield from _dataset_faults(manifest)
+            yield from dataset_faults(manifest)
         case ModelManifest():
-            yield from _model_faults(manifest)
+            yield from model_faults(manifest)
         case FrameworkManifest():
             for architecture, images in manifest.containers.items():
                 field = f"containers.{architecture}"
@@ -43,7 +43,7 @@ def faults_in(manifest: Manifest) -> Iterator[Fault]:
                     yield from _misspelt(f"{field}.{device}", device, _DEVICES)
 
 
-def _model_faults(model: ModelManifest) -> Iterator[Fault]:
+def model_faults(model: ModelManifest) -> Iterator[Fault]:
     """Yield the faults of a model's steps, ports, code, files, constraints and checksums."""
     for fault in step_faults(model):
         yield Fault(fault.path, fault.found, fault.allowed)
@@ -62,7 +62,7 @@ def _model_faults(model: ModelManifest) -> Iterator[Fault]:
             yield Fault(f"{field}.{file.field}", f"nothing for {file.address}", _CHECKSUMS)
 
 
-def _dataset_faults(dataset: DatasetManifest) -> Iterator[Fault]:
+def dataset_faults(dataset: DatasetManifest) -> Iterator[Fault]:
     """Yield the faults of a dataset's origin, reader, element types and samples."""
     origins = {"samples": dataset.samples, "source": dataset.source, "synthetic": dataset.synthetic}
     named = [name for name, origin in origins.items() if origin]
@@ -85,11 +85,14 @@ def _dataset_faults(dataset: DatasetManifest) -> Iterator[Fault]:
             if element_type not in ELEMENT_TYPES
         )
     for number, sample in enumerate(dataset.samples):
-        yield from _sample_faults(f"samples.{number}", sample)
+        yield from sample_faults(f"samples.{number}", sample)
 
 
-def _sample_faults(field: str, sample: Sample) -> Iterator[Fault]:
-    """Yield a sample without one origin, without a checksum, or with broken base64."""
+def sample_faults(field: str, sample: Sample) -> Iterator[Fault]:
+    """Yield the faults of a sample, which stands in `field` of the manifest.
+
+    It has several origins or none, no checksum, or broken base64.
+    """
     named = [name for name in ("path", "inputs", "content") if getattr(sample, name)]
     if len(named) != 1:
         found = {0: "neither", 2: "both"}.get(len(named), ", ".join(named))

@@ -48,7 +48,7 @@ def _variant_port(port: Port, variant: Variant) -> Port:
     if port.layer_name in variant.layer_names:
         changes["layer_name"] = variant.layer_names[port.layer_name]
     if layout:
-        changes["shape"] = _shape_in_layout(port.shape, layout)
+        changes["shape"] = shape_in_layout(port.shape, layout)
     if layout or (variant.layer_names and port.steps):
         changes["steps"] = tuple(
             _variant_step(step, variant.layer_names, layout) for step in port.steps
@@ -70,7 +70,7 @@ def _variant_step(step: Step, layer_names: Mapping[str, str], layout: str) -> St
     return step.model_copy(update={"parameters": {**step.parameters, **parameters}})
 
 
-def _shape_in_layout(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
+def shape_in_layout(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
     """Return a four-dimensional shape of the other layout in `layout`: NCHW or NHWC."""
     if len(shape) != 4:
         return shape

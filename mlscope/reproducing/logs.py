@@ -65,7 +65,7 @@ def reference_log(
         request=request,
         subject=subject,
         machines=tuple(machine_of(agent) for agent in agents if agent.agent in status.agents),
-        runs=tuple(_reference_run(run, tables, answers) for run in status.runs),
+        runs=tuple(reference_run(run, tables, answers) for run in status.runs),
         accuracy=tuple(dict(row) for row in tables.get("accuracy", ())),
         answers=answers[:MOST_ANSWERS],
     )
@@ -134,10 +134,10 @@ def machine_of(agent: Announcement) -> ReferenceMachine:
     return ReferenceMachine(agent=agent.agent, hardware=hardware, software=software)
 
 
-def _reference_run(
+def reference_run(
     run: RunStatus, tables: Mapping[str, Rows], answers: Iterable[ReferenceAnswer]
 ) -> ReferenceRun:
-    """Return a run with its rows of the tables, and the digest of its answers."""
+    """Return a `run` with its rows of the `tables`, and the digest of its own `answers`."""
     own_answers = [
         answer.model_dump(mode="json", exclude={"run"})
         for answer in answers

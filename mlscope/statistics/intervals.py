@@ -89,7 +89,13 @@ def trimmed_mean_interval(
     if rising[0] == rising[-1]:
         return Interval(float(rising[0]), float(rising[0]), confidence, "all values equal")
     if rising.size > MAX_RESAMPLED:
-        return _normal_interval(rising, fraction, confidence)
+        dropped = trimmed_count(rising.size, fraction)
+        winsorised = rising.clip(rising[dropped], rising[rising.size - 1 - dropped])
+        share_used = (rising.size - 2 * dropped) / rising.size
+        error = float(winsorised.std(ddof=1)) / (share_used * math.sqrt(rising.size))
+        reach = normal_quantile((1.0 + confidence) / 2.0) * error
+        middle = float(trimmed_means(rising, fraction))
+        return Interval(middle - reach, middle + reach, confidence, "normal")
     return _bootstrap_interval(rising, fraction, confidence, resampling or Resampling())
 
 
@@ -111,14 +117,23 @@ def wilson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
     return Interval(low, high, confidence, "Wilson")
 
 
-def _normal_interval(rising: NDArray[np.float64], fraction: float, confidence: float) -> Interval:
-    dropped = trimmed_count(rising.size, fraction)
-    winsorised = rising.clip(rising[dropped], rising[rising.size - 1 - dropped])
-    share_used = (rising.size - 2 * dropped) / rising.size
-    error = float(winsorised.std(ddof=1)) / (share_used * math.sqrt(rising.size))
-    reach = normal_quantile((1.0 + confidence) / 2.0) * error
-    middle = float(trimmed_means(rising, fraction))
-    return Interval(middle - reach, middle + reach, confidence, "normal")
+def jackknife_means(rising: NDArray[np.float64], fraction: float) -> NDArray[np.float64]:
+    """Return the trimmed means of `rising` values without each one in turn, in one pass.
+
+    `rising` is in order, [n]; of the others, the `fraction` at each end is left out. Shape [n].
+    """
+    remaining = rising.size - 1
+    dropped = trimmed_count(remaining, fraction)
+    sums = np.concatenate([[0.0], np.cumsum(rising)])
+    at = np.arange(rising.size)
+    # Without value i, the window [dropped, remaining - dropped) of the remaining values ends one
+    # later if i is below its end, and starts one later if i is below its start.
+    start = np.where(at < dropped, dropped + 1, dropped)
+    end = np.where(at < remaining - dropped, remaining - dropped + 1, remaining - dropped)
+    inside = (at >= start) & (at < end)
+    window_sums = sums[end] - sums[start] - np.where(inside, rising, 0.0)
+    means: NDArray[np.float64] = window_sums / (remaining - 2 * dropped)
+    return means
 
 
 def _bootstrap_interval(
@@ -155,7 +170,7 @@ def _resampled(
 
 def _acceleration(rising: NDArray[np.float64], fraction: float) -> float:
     """Return the skewness of the trimmed mean's jackknife values over 6 (Efron 1987, 6.6)."""
-    jackknife = _jackknife(rising, fraction)
+    jackknife = jackknife_means(rising, fraction)
     deviations = jackknife.mean() - jackknife
     widest = float(np.abs(deviations).max())
     if widest == 0.0:
@@ -163,19 +178,3 @@ def _acceleration(rising: NDArray[np.float64], fraction: float) -> float:
     # Skewness is independent of scale; cubes of extreme values would under- or overflow.
     deviations = deviations / widest
     return float((deviations**3).sum() / (6.0 * (deviations**2).sum() ** 1.5))
-
-
-def _jackknife(rising: NDArray[np.float64], fraction: float) -> NDArray[np.float64]:
-    """Return the trimmed mean without each value in turn, shape [n], in one pass."""
-    remaining = rising.size - 1
-    dropped = trimmed_count(remaining, fraction)
-    sums = np.concatenate([[0.0], np.cumsum(rising)])
-    at = np.arange(rising.size)
-    # Without value i, the window [dropped, remaining - dropped) of the remaining values ends one
-    # later if i is below its end, and starts one later if i is below its start.
-    start = np.where(at < dropped, dropped + 1, dropped)
-    end = np.where(at < remaining - dropped, remaining - dropped + 1, remaining - dropped)
-    inside = (at >= start) & (at < end)
-    window_sums = sums[end] - sums[start] - np.where(inside, rising, 0.0)
-    means: NDArray[np.float64] = window_sums / (remaining - 2 * dropped)
-    return means

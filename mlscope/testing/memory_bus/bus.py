@@ -311,7 +311,12 @@ class MemoryBus:
 
     async def announce(self, info: ServiceInfo, stats: StatsSource) -> None:
         """Answer service discovery until the bus closes."""
-        instance = ServiceInstance(info, stats, self._counted)
+
+        def counted(subject: str) -> CommandCounts:
+            own_counts = (queue.counts for answered, queue in self._queues if answered == subject)
+            return next(own_counts, CommandCounts())
+
+        instance = ServiceInstance(info, stats, counted)
 
         def received(subject: str, _: bytes, reply: str) -> None:
             if reply:
@@ -322,14 +327,6 @@ class MemoryBus:
             self._server.listen(discovery_subject, received)
             for discovery_subject in instance.subjects()
         ]
-
-    def _counted(self, subject: str) -> CommandCounts:
-        counts = (
-            commands.counts
-            for answered_subject, commands in self._queues
-            if answered_subject == subject
-        )
-        return next(counts, CommandCounts())
 
     async def close(self) -> None:
         """Close: iterators end, later calls raise Unreachable."""

@@ -21,7 +21,7 @@ from mlscope.statistics import (
     trimmed_mean_interval,
     wilson,
 )
-from mlscope.statistics.intervals import MAX_RESAMPLED, _jackknife, _resampled
+from mlscope.statistics.intervals import MAX_RESAMPLED, _resampled, jackknife_means
 from mlscope.statistics.summary import trimmed_count
 
 few = st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40)
@@ -79,7 +79,7 @@ def test_the_jackknife_leaves_out_each_value_in_turn(values: list[float], fracti
     dropped = trimmed_count(len(values) - 1, fraction)
     kept = slice(dropped, len(values) - 1 - dropped)
     slow = [np.delete(rising, each)[kept].mean() for each in range(len(values))]
-    assert _jackknife(rising, fraction) == pytest.approx(slow, abs=1e-6)
+    assert jackknife_means(rising, fraction) == pytest.approx(slow, abs=1e-6)
 
 
 @settings(max_examples=50)
@@ -155,7 +155,7 @@ def _bca_by_the_book(values: list[float], fraction: float, resampled: list[float
     theta = trimmed_mean(values, fraction)
     below = sum(each < theta for each in resampled) + sum(each == theta for each in resampled) / 2
     bias = normal.inv_cdf(below / count)
-    left_out = [float(each) for each in _jackknife(np.sort(values), fraction)]
+    left_out = [float(each) for each in jackknife_means(np.sort(values), fraction)]
     middle = sum(left_out) / len(left_out)
     cubes = sum((middle - each) ** 3 for each in left_out)
     squares = sum((middle - each) ** 2 for each in left_out)
