@@ -63,7 +63,16 @@ def compared(python: str, shape: Shape, *, has_operators: bool) -> float:
         return 0.0
     assert isinstance(mine, dict), mine
     _print_steps(mine["seconds"], peer["seconds"])
-    _print_answers(mine["found"], peer["found"])
+    apart = [
+        f"{name}: {mine['found'].get(name)} and {value}"
+        for name, value in peer["found"].items()
+        if not math.isclose(
+            float(mine["found"].get(name, 0)), value, rel_tol=TOLERANCE, abs_tol=TOLERANCE
+        )
+    ]
+    figures = len(peer["found"])
+    alike = f"{figures - len(apart)} of {figures} figures agree within {TOLERANCE:.1%}"
+    print(alike + (f"; not (ours and theirs): {'; '.join(apart)}" if apart else ""))
     return _total(peer["seconds"]) / _total(mine["seconds"])
 
 
@@ -84,34 +93,18 @@ def _print_steps(mine: Report, peer: Report) -> None:
     for step, theirs in peer.items():
         _print_step(step, mine[step], theirs)
     _print_step("all", _sum(mine), _sum(peer))
-    if OPERATORS in peer:
-        without_operators = [
-            {k: v for k, v in report.items() if k != OPERATORS} for report in (mine, peer)
+    for left_out in [step for step in (OPERATORS, "load") if step in peer]:
+        sums = [
+            _sum({step: took for step, took in report.items() if step != left_out})
+            for report in (mine, peer)
         ]
-        _print_step(f"all but {OPERATORS}", _sum(without_operators[0]), _sum(without_operators[1]))
-    without_operators = [
-        {k: v for k, v in measured.items() if k != "load"} for measured in (mine, peer)
-    ]
-    _print_step("all but load", _sum(without_operators[0]), _sum(without_operators[1]))
+        _print_step(f"all but {left_out}", *sums)
 
 
 def _print_step(step: str, ours: Sequence[float], theirs: Sequence[float]) -> None:
     cells = [f"{wall:.3f} ({cpu:.3f})" for wall, cpu in (ours, theirs)]
     ratio = theirs[0] / ours[0] if ours[0] else float("inf")
     print(f"{step:18} {cells[0]:>14} {cells[1]:>18} {ratio:7.1f}")
-
-
-def _print_answers(mine: Report, peer: Report) -> None:
-    """Print where the two differ by more than the tolerance, or that they do not."""
-    apart = [
-        f"{name}: {mine.get(name)} and {value}"
-        for name, value in peer.items()
-        if not math.isclose(
-            float(mine.get(name, 0)), float(value), rel_tol=TOLERANCE, abs_tol=TOLERANCE
-        )
-    ]
-    alike = f"{len(peer) - len(apart)} of {len(peer)} figures agree within {TOLERANCE:.1%}"
-    print(alike + (f"; not (ours and theirs): {'; '.join(apart)}" if apart else ""))
 
 
 def _sum(report: Report) -> tuple[float, float]:

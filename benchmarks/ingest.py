@@ -15,7 +15,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
@@ -233,19 +233,20 @@ async def _prepare(servers: Servers) -> None:
         await bus.publish(start, id="start")
 
 
-async def _start(servers: Servers, run: str) -> None:
-    """Say that a run was given to the agent which tells of it."""
+async def start_runs(servers: Servers, runs: Iterable[str]) -> None:
+    """Say that runs were given to the agent which tells of them: only those are stored."""
     async with connect(servers.settings("scheduler"), "scheduler") as bus:
-        start = RunStarted(
-            evaluation=EVALUATION, run=run, session="s0", attempt=1, agent="bench", started_ns=1
-        )
-        await bus.publish(start, id=f"start {run}")
+        for run in runs:
+            start = RunStarted(
+                evaluation=EVALUATION, run=run, session="s0", attempt=1, agent="bench", started_ns=1
+            )
+            await bus.publish(start, id=f"start {run}")
 
 
 def ingest(world: World, case: Case, spans: int, run: str) -> Ingested:
     """Publish spans and wait until they are rows, committed."""
     world.clear(has_index=case.has_index)
-    asyncio.run(_start(world.servers, run))
+    asyncio.run(start_runs(world.servers, [run]))
     spent: Spent = Context.SimpleQueue()
     publisher = Context.Process(
         target=publish, args=(world.servers, spans, case.attributes, run, spent)

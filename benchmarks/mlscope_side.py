@@ -46,11 +46,11 @@ def answered(path: Path, *, has_operators: bool) -> dict[str, Any]:
         duration.max().alias("max"),
     )
     timed.note("kernels")
-    temporal = _temporal(work)
+    temporal = idle_and_compute(work)
     timed.note("busy")
-    gaps = _gaps(work)
+    gaps = gaps_by_category(work)
     timed.note("idle")
-    launched = _launched(work, calls)
+    launched = delays_of_launches(work, calls)
     timed.note("launches")
     annotated = work.select("span", "name", "query").filter(pl.col("query") >= 0)
     timed.note("annotations")
@@ -64,7 +64,7 @@ def answered(path: Path, *, has_operators: bool) -> dict[str, Any]:
         "annotated": annotated.height,
     }
     if has_operators:
-        sequences = _operators(work, spans)
+        sequences = operator_sequences(work, spans)
         timed.note("operators")
         answers["sequences"] = sequences.height
         answers["operators"] = sequences["occurrences"].sum()
@@ -85,7 +85,7 @@ def as_stored(spans: pl.DataFrame) -> pl.DataFrame:
     return stored.select(pl.col(name).cast(kind) for name, kind in SPAN_SCHEMA.items())
 
 
-def _temporal(work: pl.DataFrame) -> dict[str, int]:
+def idle_and_compute(work: pl.DataFrame) -> dict[str, int]:
     """Return idle and compute time from the first start to the last end."""
     begin, end = work["start_ns"].min(), (work["start_ns"] + work["duration_ns"]).max()
     kernels = work.filter(pl.col("kind") == int(SpanKind.KERNEL))
@@ -95,7 +95,7 @@ def _temporal(work: pl.DataFrame) -> dict[str, int]:
     return {"idle_ns": end - begin - busy, "compute_ns": compute}
 
 
-def _gaps(work: pl.DataFrame) -> pl.DataFrame:
+def gaps_by_category(work: pl.DataFrame) -> pl.DataFrame:
     """Return idle time by stream and category: host_wait, kernel_wait, other."""
     before = (pl.col("start_ns") + pl.col("duration_ns")).shift(1).over("stream")
     gap = pl.col("start_ns") - pl.col("before_ns")
@@ -113,7 +113,7 @@ def _gaps(work: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _launched(work: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+def delays_of_launches(work: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Return of each launch: host_ns, device_ns, and the delay between them, never below 0."""
     hosts = calls.select(pl.col("span").alias("launch"), pl.col("duration_ns").alias("host_ns"))
     both = work.select("correlation", "launch", "start_ns", "launch_ns", "duration_ns").join(
@@ -128,7 +128,7 @@ def _launched(work: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _operators(work: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
+def operator_sequences(work: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     """Return by operator and sequence of its kernels: how often, and the mean first delays."""
     calls = spans.filter(pl.col("level") == int(Level.FRAMEWORK)).select(
         "query", "layer", pl.col("name").alias("operator"), pl.col("start_ns").alias("began_ns")

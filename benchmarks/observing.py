@@ -22,11 +22,10 @@ import numpy as np
 import uvloop
 import yaml
 
-from benchmarks.ingest import EVALUATION, Servers, world
+from benchmarks.ingest import EVALUATION, Servers, start_runs, world
 from mlscope.bus.nats import connect
 from mlscope.tracing.batches import columns_of
 from schemas.batch import Batch, QueriesAnswered
-from schemas.evaluation import RunStarted
 from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.message import Fact
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
@@ -148,18 +147,8 @@ async def compared(servers: Servers, case: Case, pairs: int) -> list[tuple[float
     worker = await WorkerProcess.start(case.model, limits)
     measured_pairs = []
     try:
-        # The collector stores only runs that were given to the agent.
-        async with connect(servers.settings("scheduler"), "scheduler") as bus:
-            for run in (order_of(case, 2 * n + 1).runs[0] for n in range(pairs + 1)):
-                start = RunStarted(
-                    evaluation=EVALUATION,
-                    run=run,
-                    session="s0",
-                    attempt=1,
-                    agent="bench",
-                    started_ns=1,
-                )
-                await bus.publish(start, id=f"start {run}")
+        runs = (order_of(case, 2 * n + 1).runs[0] for n in range(pairs + 1))
+        await start_runs(servers, runs)
         async with connect(servers.settings("agent"), "agent") as bus:
             sink = BusSink(bus)
             for pair in range(pairs + 1):

@@ -94,23 +94,24 @@ def ours(
         group = Group(session, order, Control(), handover.push, lambda _: None)
         for _ in group.perform():
             pass
-        return _measured(handover, queries)
+        columns = answered_columns(handover)
+        issued, ended = columns["issued_ns"], columns["ended_ns"]
+        assert len(issued) == queries
+        whole_us = float(ended[-1] - issued[0]) / 1e3
+        return whole_us / queries, float(np.median(ended - issued)) / 1e3
 
     return measure
 
 
-def _measured(handover: Handover, queries: int) -> tuple[float, float]:
-    """Read what was handed over: the rows are those a collector would store."""
-    issued, ended = [], []
+def answered_columns(handover: Handover) -> dict[str, np.ndarray]:
+    """Return the columns of all queries that were handed over: those a collector would store."""
+    parts = []
     while (body := handover.pop()) is not None:
         fact = unpack_batch(body)
         if isinstance(fact, QueriesAnswered):
-            columns = columns_of(fact)
-            issued.append(columns["issued_ns"])
-            ended.append(columns["ended_ns"])
-    first, last = np.concatenate(issued), np.concatenate(ended)
-    assert len(first) == queries
-    return float(last[-1] - first[0]) / queries / 1e3, float(np.median(last - first)) / 1e3
+            parts.append(columns_of(fact))
+            assert not parts[-1]["status"].any(), fact.error_texts
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def main() -> int:
@@ -131,12 +132,12 @@ def main() -> int:
                 for level in LEVELS
             },
         }
-        results: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
-        for repeat in range(options.repeats + 1):
-            for name, measure in contestants.items():
-                result = measure()
-                if repeat:  # the first turn warms all of them
-                    results[name].append(result)
+        turns = [
+            {name: measure() for name, measure in contestants.items()}
+            for _ in range(options.repeats + 1)
+        ]
+    # The first turn warms all of them.
+    results = {name: [turn[name] for turn in turns[1:]] for name in contestants}
     return _printed(results, options)
 
 

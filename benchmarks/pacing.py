@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -209,12 +210,10 @@ def show(title: str, medians: dict[str, list[float]]) -> bool:
     p50, p99, _, _, early, _, _ = next(v for k, v in medians.items() if k.startswith(OURS))
     holds = p50 <= 2.0 and p99 <= 50.0 and early == 0
     print(f"claim (p50 <= 2, p99 <= 50, never early): {'holds' if holds else 'MISSED'}")
-    for name, theirs in medians.items():
-        if name.startswith(PEER):
-            for own, ours in medians.items():
-                if not own.startswith(PEER):
-                    ratios = f"{theirs[0] / ours[0]:.2f} x p50, {theirs[1] / ours[1]:.2f} x p99"
-                    print(f"{name} / {own.strip()}: {ratios}")
+    peers = [name for name in medians if name.startswith(PEER)]
+    for peer, own in product(peers, [name for name in medians if name not in peers]):
+        p50_ratio, p99_ratio = (medians[peer][at] / medians[own][at] for at in (0, 1))
+        print(f"{peer} / {own.strip()}: {p50_ratio:.2f} x p50, {p99_ratio:.2f} x p99")
     return holds
 
 

@@ -27,12 +27,10 @@ import numpy as np
 import onnxruntime as ort
 import yaml
 
-from mlscope.tracing.batches import columns_of
-from schemas.batch import QueriesAnswered
+from benchmarks.overhead import answered_columns
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, ModelManifest
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
-from services.agent.link.batches import unpack_batch
 from services.agent.link.ring import Handover
 from services.agent.predictors.options import usable_cores
 from services.agent.worker.control import Control
@@ -94,25 +92,12 @@ def ours(session: Session, handover: Handover, batch_size: int, batches: int) ->
         for _ in Group(session, order, Control(), handover.push, lambda _: None).perform():
             pass
         cpu_s = time.process_time() - began
-        whole_s, samples = _measured(handover)
+        columns = answered_columns(handover)
+        samples = int(columns["size"].sum())
+        whole_s = float(columns["ended_ns"].max() - columns["issued_ns"].min()) * 1e-9
         return Turn(whole_s / samples, cpu_s=cpu_s / samples)
 
     return measure
-
-
-def _measured(handover: Handover) -> tuple[float, int]:
-    """Return seconds from the first issue to the last end, and how many samples were answered."""
-    issued, ended, samples = [], [], 0
-    while (body := handover.pop()) is not None:
-        fact = unpack_batch(body)
-        if isinstance(fact, QueriesAnswered):
-            columns = columns_of(fact)
-            assert not columns["status"].any(), fact.error_texts
-            issued.append(columns["issued_ns"])
-            ended.append(columns["ended_ns"])
-            samples += int(columns["size"].sum())
-    first, last = np.concatenate(issued), np.concatenate(ended)
-    return float(last.max() - first.min()) * 1e-9, samples
 
 
 def plain(
@@ -154,14 +139,11 @@ def plain(
 
 def in_turns(contestants: dict[str, Callable[[], Turn]], turns: int) -> dict[str, list[Turn]]:
     """Measure all of them in turn, forwards and backwards; the first time warms them."""
-    turns_by_name: dict[str, list[Turn]] = {name: [] for name in contestants}
+    measured: dict[str, list[Turn]] = {name: [] for name in contestants}
     for turn in range(turns + 1):
-        names = list(contestants)[:: -1 if turn % 2 else 1]
-        for name in names:
-            measured = contestants[name]()
-            if turn:
-                turns_by_name[name].append(measured)
-    return turns_by_name
+        for name in list(contestants)[:: -1 if turn % 2 else 1]:
+            measured[name].append(contestants[name]())
+    return {name: own_turns[1:] for name, own_turns in measured.items()}
 
 
 def printed(turns_by_name: dict[str, list[Turn]], workers: int) -> int:

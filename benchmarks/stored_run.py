@@ -64,8 +64,20 @@ def _fill(rows: collector.Store, run: str, shape: Shape, level: Level) -> int:
             waiting.clear()
     if waiting:
         rows.save([prepared_of(each, REQUESTED_NS) for each in waiting])
-    plan = Plan(subject=_subject(), sessions=(_session(level),))
-    rows.end_run(run_row(_end(run, level, spans, queries), plan, REQUESTED_NS, "c0"))
+    run_plan = RunPlan(run=run, group=0, scenario="online", level=level, queries=1)
+    session = SessionPlan(session="s0", agent="bench", batch_size=8, runs=(run_plan,))
+    plan = Plan(subject=_subject(), sessions=(session,))
+    end = RunCompleted(
+        evaluation=EVALUATION,
+        run=run,
+        attempt=1,
+        agent="bench",
+        tally=Tally(spans=spans, queries=queries),
+        origin=ClockOrigin(monotonic_ns=1, epoch_start_ns=2),
+        conditions=Conditions(framework_version="2.11", device="cuda"),
+        level=level,
+    )
+    rows.end_run(run_row(end, plan, REQUESTED_NS, "c0"))
     return spans
 
 
@@ -81,7 +93,10 @@ def _batches(run: str, shape: Shape, level: Level) -> Iterator[Batch]:
         pl.col("name").replace_strict(names, return_dtype=pl.Int32),
         pl.col("parent", "correlation").fill_null(-1),
     )
-    notes = _notes(part.layers)
+    # What a framework says of each layer.
+    attributes = ("type", "shape", "memory_bytes", "flops", "bytes_read", "bytes_written")
+    layers = part.layers.select(pl.col("layer").alias("index"), *attributes, "memory_kind")
+    notes = [json.dumps(row).encode() for row in layers.to_dicts()]
     sequence = 0
     for number in range(-(-shape.queries // size)):
         shift = {"start_ns": number * (length_ns + 50_000), "query": number * size}
@@ -103,13 +118,6 @@ def _moved(frame: pl.DataFrame, shift: dict[str, int], later_ns: int = 0) -> pl.
         pl.when(pl.col(name) < 0).then(pl.col(name)).otherwise(pl.col(name) + by).alias(name)
         for name, by in moves.items()
     )
-
-
-def _notes(layers: pl.DataFrame) -> list[bytes]:
-    """Return what a framework says of each layer, as JSON."""
-    attributes = ("index", "type", "shape", "memory_bytes", "flops", "bytes_read", "bytes_written")
-    rows = layers.select(pl.col("layer").alias("index"), *attributes[1:], "memory_kind").to_dicts()
-    return [json.dumps(row).encode() for row in rows]
 
 
 def _traced(
@@ -165,22 +173,3 @@ def _subject() -> Subject:
         model=Assets(),
     )
     return Subject(model=model, dataset=DatasetManifest(name="noise"), framework="pytorch")
-
-
-def _session(level: Level) -> SessionPlan:
-    run = "r0" if level == Level.SYSTEM else "r1"
-    plan = RunPlan(run=run, group=0, scenario="online", level=level, queries=1)
-    return SessionPlan(session="s0", agent="bench", batch_size=8, runs=(plan,))
-
-
-def _end(run: str, level: Level, spans: int, queries: int) -> RunCompleted:
-    return RunCompleted(
-        evaluation=EVALUATION,
-        run=run,
-        attempt=1,
-        agent="bench",
-        tally=Tally(spans=spans, queries=queries),
-        origin=ClockOrigin(monotonic_ns=1, epoch_start_ns=2),
-        conditions=Conditions(framework_version="2.11", device="cuda"),
-        level=level,
-    )

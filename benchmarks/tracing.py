@@ -92,7 +92,7 @@ def run_of(shape: Shape, run_key: int = 1, level: Level = Level.SYSTEM) -> Run:
         row,
         queries=_as(queries, dict(QUERY_SCHEMA)),
         spans=spans,
-        layers=_layers(shape, run_key),
+        layers=layers_of(shape, run_key),
         outputs=pl.DataFrame(schema=dict(OUTPUT_SCHEMA)),
     )
 
@@ -103,7 +103,8 @@ def _as(frame: pl.DataFrame, schema: dict[str, type[pl.DataType]]) -> pl.DataFra
     return full.select([pl.col(name).cast(kind) for name, kind in schema.items()])
 
 
-def _layers(shape: Shape, run_key: int) -> pl.DataFrame:
+def layers_of(shape: Shape, run_key: int) -> pl.DataFrame:
+    """Return the layers (row_schemas.LAYER_SCHEMA) of the made-up network."""
     index = np.arange(shape.layers)
     layers = pl.DataFrame(
         {
@@ -180,6 +181,8 @@ def _kernels(launch: Columns, random: np.random.Generator) -> Columns:
 
 def _part(of: Columns, level: Level, kind: SpanKind, widened_ns: int = 0) -> pl.DataFrame:
     is_device = kind == SpanKind.KERNEL
+    # Every hundredth kernel is a copy.
+    is_copy = is_device & (of["correlation"] % 100 == 0)
     stream = of.get("stream", np.full(len(of["start_ns"]), -1, np.int64))
     return pl.DataFrame(
         {
@@ -192,19 +195,13 @@ def _part(of: Columns, level: Level, kind: SpanKind, widened_ns: int = 0) -> pl.
             "query": np.where(kind == SpanKind.HOST, of["query"], -1),
             "block": np.zeros(len(stream), np.int64),
             "layer": pl.Series(of["layer"]) if level == Level.FRAMEWORK else None,
-            "kind": _kinds(of, kind),
+            "kind": np.where(is_copy, int(SpanKind.COPY), int(kind)),
             "correlation": pl.Series(of["correlation"]).replace(-1, None),
             "device": pl.Series(np.zeros(len(stream), np.int64)) if is_device else None,
             "stream": pl.Series(stream) if is_device else None,
         },
         schema_overrides={"layer": pl.Int64, "device": pl.Int64, "stream": pl.Int64},
     )
-
-
-def _kinds(of: Columns, kind: SpanKind) -> npt.NDArray[np.int64]:
-    """Return the kinds: every hundredth kernel is a copy."""
-    is_copy = (of["correlation"] % 100 == 0) & (kind == SpanKind.KERNEL)
-    return np.where(is_copy, int(SpanKind.COPY), int(kind))
 
 
 def _names(of: Columns, level: Level, kind: SpanKind) -> pl.Series:

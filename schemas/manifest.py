@@ -35,9 +35,7 @@ def step_of(value: object) -> object:
     """
     if isinstance(value, str):
         return {"operator": value}
-    if not isinstance(value, Mapping) or not value:
-        return value
-    if "operator" in value:
+    if not isinstance(value, Mapping) or not value or "operator" in value:
         return value
     operator, first = next(iter(value.items()))
     siblings = {str(k): v for k, v in value.items() if k != operator}

@@ -83,15 +83,14 @@ def step_faults(model: ModelManifest) -> Iterator[StepFault]:
 
     One side of the model has either steps or inline code.
     """
-    for path, step in _steps(model):
+    for path, step in steps_of(model):
         parameters = OPERATORS.get(step.operator)
         if parameters is None:
             yield StepFault(f"{path}.operator", step.operator, ", ".join(OPERATORS))
             continue
-        for name in step.parameters:
-            if name not in parameters:
-                allowed = ", ".join(parameters) or "none"
-                yield StepFault(f"{path}.{step.operator}.{name}", name, allowed)
+        allowed = ", ".join(parameters) or "none"
+        for name in [name for name in step.parameters if name not in parameters]:
+            yield StepFault(f"{path}.{step.operator}.{name}", name, allowed)
     yield from _code_faults(model, model.inputs, "preprocess")
     yield from _code_faults(model, model.outputs, "postprocess")
 
@@ -104,22 +103,25 @@ def placeholder_faults(model: ModelManifest) -> Iterator[StepFault]:
     for field in CODE_FIELDS:
         if str(getattr(model, field)).strip() in PLACEHOLDERS:
             yield StepFault(field, str(getattr(model, field)), "Python: def fun(env, data)")
-    for field, value in model.model:
+    values = {f"model.{field}": value for field, value in model.model}
+    values |= {
+        f"{path}.{step.operator}.{name}": value
+        for path, step in steps_of(model)
+        for name, value in step.parameters.items()
+    }
+    for field, value in values.items():
         if isinstance(value, str) and "..." in value:
-            yield StepFault(f"model.{field}", value, "the full text, without `...`")
-    for path, step in _steps(model):
-        for name, value in step.parameters.items():
-            if isinstance(value, str) and "..." in value:
-                parameter = f"{path}.{step.operator}.{name}"
-                yield StepFault(parameter, value, "the full text, without `...`")
+            yield StepFault(field, value, "the full text, without `...`")
 
 
-def _steps(model: ModelManifest) -> Iterator[tuple[str, Step]]:
-    """Yield each step of a model with its path in the manifest."""
-    for side, ports in (("inputs", model.inputs), ("outputs", model.outputs)):
-        for number, port in enumerate(ports):
-            for position, step in enumerate(port.steps):
-                yield f"{side}.{number}.steps.{position}", step
+def steps_of(model: ModelManifest) -> Iterator[tuple[str, Step]]:
+    """Return each step of a model with its path in the manifest, as `inputs.0.steps.1`."""
+    return (
+        (f"{side}.{number}.steps.{position}", step)
+        for side, ports in (("inputs", model.inputs), ("outputs", model.outputs))
+        for number, port in enumerate(ports)
+        for position, step in enumerate(port.steps)
+    )
 
 
 def _code_faults(model: ModelManifest, ports: tuple[Port, ...], name: str) -> Iterator[StepFault]:

@@ -83,7 +83,9 @@ class Busy:
         port = request.model.inputs[0]
         place = TensorPlace(port.layer_name, (request.batch_size, *port.shape[1:]), "float32")
         self._layers = [
-            BusyLayer(index, round(us * 1000), _nature(index))
+            BusyLayer(
+                index, round(us * 1000), json.dumps({"index": index, "type": "Busy"}).encode()
+            )
             for index, us in enumerate(request.options["layers_us"])
         ]
         self.opened = Opened(
@@ -148,10 +150,6 @@ class BusyCapture:
             ]
             for stamps in self._calls
         ]
-
-
-def _nature(index: int) -> bytes:
-    return json.dumps({"index": index, "type": "Busy"}).encode()
 
 
 def availability() -> Availability:

@@ -85,7 +85,7 @@ def system_row(frames: Frames, counted: Mapping[str, float] | None) -> Row:
     if layered is None:
         return row | {"note": "no layers"}
     layers = layers_of(layered)
-    busy_in = _kernels_ns(deep) if deep is not None else float(layers["time"].fill_null(0).sum())
+    busy_in = float(layers["time"].fill_null(0).sum())
     static = _total(layers, "flops")
     moved = _total(layers, "bytes_read") + _total(layers, "bytes_written")
     row |= {"static_gflop": static / 1e9, "static_gb": moved / 1e9, "layers": layers.height}
@@ -93,6 +93,8 @@ def system_row(frames: Frames, counted: Mapping[str, float] | None) -> Row:
     row["stages"] = stages_of(layered, deep)
     if deep is not None:
         kernels = _only_kernels(deep)
+        # The median over queries of the time in which at least one kernel ran.
+        busy_in = float(np.median(busy_ns(kernels, ["query"])["busy_ns"].to_numpy()))
         row["gpu_share"] = busy_in / model_ns
         row["kernels"] = kernels.height // max(deep.answered.height, 1)
         row["unattributed"] = deep.unattributed_share
@@ -121,11 +123,6 @@ def _point(flops: float, moved: float, busy_in: float, ideal: float | None) -> R
 
 def _only_kernels(deep: Run) -> pl.DataFrame:
     return deep.device_work.filter(pl.col("kind") == int(SpanKind.KERNEL))
-
-
-def _kernels_ns(deep: Run) -> float:
-    """Return the median over queries of the time in which at least one kernel ran."""
-    return float(np.median(busy_ns(_only_kernels(deep), ["query"])["busy_ns"].to_numpy()))
 
 
 def stages_of(layered: Run, deep: Run | None) -> str:

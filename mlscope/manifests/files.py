@@ -1,12 +1,14 @@
 """Faults of the files that a model's manifest names: addresses, checksums, labels."""
 
 from collections.abc import Iterator
+from itertools import product
 
 from mlscope.assets.addresses import FileSource, address_of, parse
 from mlscope.assets.checksums import parse_checksum
 from mlscope.assets.errors import BadAddress, BadChecksum
 from mlscope.manifests.errors import Fault
 from schemas.manifest import Assets, ModelManifest
+from schemas.operators import steps_of
 
 _OMISSION = "..."
 """Stands for an omitted part of an address in the papers' listings; using it is refused later."""
@@ -66,16 +68,9 @@ def _address_faults(field: str, assets: Assets, name: str) -> Iterator[Fault]:
 
 def _unlisted_file_faults(field: str, assets: Assets, model: ModelManifest) -> Iterator[Fault]:
     """Yield each parameter of a step that names a file which the variant's assets do not list."""
-    steps = {
-        f"{side}.{number}.steps.{position}.{step.operator}": step
-        for side, ports in (("inputs", model.inputs), ("outputs", model.outputs))
-        for number, port in enumerate(ports)
-        for position, step in enumerate(port.steps)
-    }
     listed = ", ".join(assets.assets) or "none"
     allowed = f"a file listed with its checksum under {field}.assets (there: {listed})"
-    for path, step in steps.items():
-        for parameter in _FILE_PARAMETERS:
-            name = step.parameters.get(parameter)
-            if isinstance(name, str) and _OMISSION not in name and name not in assets.assets:
-                yield Fault(f"{path}.{parameter}", repr(name), allowed)
+    for (path, step), parameter in product(steps_of(model), _FILE_PARAMETERS):
+        name = step.parameters.get(parameter)
+        if isinstance(name, str) and _OMISSION not in name and name not in assets.assets:
+            yield Fault(f"{path}.{step.operator}.{parameter}", repr(name), allowed)

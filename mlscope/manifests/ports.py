@@ -3,10 +3,11 @@
 import ast
 from collections.abc import Iterator
 from difflib import get_close_matches
+from itertools import product
 
 from mlscope.manifests.errors import Fault
 from schemas.manifest import CODE_FIELDS, PLACEHOLDERS, ModelManifest, Port
-from schemas.operators import OTHER_OUTPUTS
+from schemas.operators import OTHER_OUTPUTS, steps_of
 
 ELEMENT_TYPES = (
     "float16",
@@ -53,8 +54,7 @@ def port_faults(model: ModelManifest) -> Iterator[Fault]:
                 found = f"{step.operator} after {port.steps[position - 1].operator}"
                 field, allowed = f"inputs.{number}.steps.{position}", "as the first step"
                 yield Fault(field, found, f"{step.operator} {allowed}")
-    for number, port in enumerate(model.outputs):
-        yield from _misspelt_output_faults(f"outputs.{number}", port, model)
+    yield from _misspelt_output_faults(model)
 
 
 def code_faults(model: ModelManifest) -> Iterator[Fault]:
@@ -72,20 +72,19 @@ def code_faults(model: ModelManifest) -> Iterator[Fault]:
             yield Fault(field, "no function of that name", "def fun(env, data)")
 
 
-def _misspelt_output_faults(field: str, port: Port, model: ModelManifest) -> Iterator[Fault]:
+def _misspelt_output_faults(model: ModelManifest) -> Iterator[Fault]:
     """Yield each misspelt output that a step names.
 
     Other names are allowed: a model may have more outputs than its manifest describes.
     """
     outputs = [output.layer_name for output in model.outputs if output.layer_name]
-    for position, step in enumerate(port.steps):
-        for parameter in OTHER_OUTPUTS:
-            name = step.parameters.get(parameter)
-            if not isinstance(name, str) or name in outputs:
-                continue
-            if get_close_matches(name, outputs, n=1, cutoff=_MISSPELT_SIMILARITY):
-                path = f"{field}.steps.{position}.{step.operator}.{parameter}"
-                yield Fault(path, repr(name), f"an output's layer_name: {', '.join(outputs)}")
+    for (path, step), parameter in product(steps_of(model), OTHER_OUTPUTS):
+        name = step.parameters.get(parameter)
+        if path.startswith("inputs") or not isinstance(name, str) or name in outputs:
+            continue
+        if get_close_matches(name, outputs, n=1, cutoff=_MISSPELT_SIMILARITY):
+            allowed = f"an output's layer_name: {', '.join(outputs)}"
+            yield Fault(f"{path}.{step.operator}.{parameter}", repr(name), allowed)
 
 
 def is_constant(port: Port) -> bool:

@@ -57,7 +57,10 @@ def documents() -> dict[str, str]:
     schemas["manifest"] = manifest_schema()
     schemas |= {name: _fact_schema(fact) for name, fact in FACTS.items()}
     texts = {
-        f"{name}.json": _json({"$schema": DIALECT, "$id": f"{ROOT}.{name}", **schema})
+        f"{name}.json": json.dumps(
+            {"$schema": DIALECT, "$id": f"{ROOT}.{name}", **schema}, indent=2, ensure_ascii=False
+        )
+        + "\n"
         for name, schema in schemas.items()
     }
     texts[ASYNCAPI_FILE] = yaml.safe_dump(
@@ -185,7 +188,3 @@ def _component(name: str) -> dict[str, str]:
 
 def _description(kind: type[Message]) -> str:
     return "\n".join(line.strip() for line in (kind.__doc__ or "").strip().splitlines())
-
-
-def _json(schema: Mapping[str, Any]) -> str:
-    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
