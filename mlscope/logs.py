@@ -18,7 +18,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {
 }
 
 
-def _quoted(value: object) -> str:
+def quoted(value: object) -> str:
     """Return a value as text without secrets, in quotes if needed."""
     text = redact(str(value))
     if _PLAIN.fullmatch(text):
@@ -51,7 +51,7 @@ class LineFormatter(logging.Formatter):
                 pairs[name] = HIDDEN if is_secret_name(name) else value
         if record.exc_info:
             pairs["traceback"] = self.formatException(record.exc_info)
-        return " ".join(f"{name}={_quoted(value)}" for name, value in pairs.items())
+        return " ".join(f"{name}={quoted(value)}" for name, value in pairs.items())
 
 
 def set_up_logging(service: str, level: str = "info", stream: TextIO | None = None) -> None:

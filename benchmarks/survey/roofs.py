@@ -36,7 +36,7 @@ def roofed_frames(path: Path, roof: Roof = NO_ROOF) -> Frames:
     """
     frames = frames_of(path)
     announcement = read(path).announcement
-    runs = tuple(_roofed(run, announcement, roof) for run in frames.measured)
+    runs = tuple(roofed_run(run, announcement, roof) for run in frames.measured)
     return replace(frames, measured=runs, attempts=tuple(run.row for run in runs))
 
 
@@ -47,7 +47,12 @@ def gpu_name(announcement: Announcement, device: str) -> str:
     return accelerators[number].name if number < len(accelerators) else ""
 
 
-def _roofed(run: Run, announcement: Announcement, fallback: Roof) -> Run:
+def roofed_run(run: Run, announcement: Announcement, fallback: Roof) -> Run:
+    """Return a run on a GPU with the GPU's ceilings, if it was told none.
+
+    They are those of `fallback` if it is of the GPU that the `announcement` names, with the
+    datasheet's figures.
+    """
     conditions = run.row.conditions
     if ceilings_of(run.row).kind or conditions.get("device", "cpu") == "cpu":
         return run

@@ -37,7 +37,7 @@ def figures_of(model: ModelManifest) -> Figures:
     mebibytes = model.attributes.get("weights_megabytes")
     size = int(mebibytes * _MIB) if isinstance(mebibytes, int | float) else None
     estimate = parameters * _FLOAT32_BYTES if parameters and size is None else None
-    accuracy, metric, dataset = _accuracy(model)
+    accuracy, metric, dataset = accuracy_of(model)
     return Figures(
         accuracy=accuracy,
         metric=metric,
@@ -48,7 +48,7 @@ def figures_of(model: ModelManifest) -> Figures:
     )
 
 
-def _accuracy(model: ModelManifest) -> tuple[float | None, str, str]:
+def accuracy_of(model: ModelManifest) -> tuple[float | None, str, str]:
     """Return the accuracy, metric and dataset of the first accuracy among the attributes.
 
     Top-1 comes before others. Names are `top1`, `top5`, or torchvision's `METRIC on DATASET`.

@@ -74,7 +74,7 @@ def verdict_on_predictions(comparisons: Iterable[Difference]) -> str:
 def differences(before: ReferenceLog, now: ReferenceLog) -> list[Difference]:
     """Return the differing machines and conditions, and every compared figure and answer."""
     pairs = list(paired(before, now))
-    comparisons = list(_machine_differences(before, now))
+    comparisons = list(machine_differences(before, now))
     for old, new in pairs:
         values = [
             *((name, old.conditions.get(name), new.conditions.get(name)) for name in _CONDITIONS),
@@ -89,8 +89,8 @@ def differences(before: ReferenceLog, now: ReferenceLog) -> list[Difference]:
         counts = str(len(before.runs)), str(len(pairs))
         comparisons.append(Difference("runs", "", "paired", *counts))
     for old, new in pairs:
-        comparisons += _performance_comparisons(old, new)
-    comparisons += _accuracy_comparisons(before, now)
+        comparisons += performance_comparisons(old, new)
+    comparisons += accuracy_comparisons(before, now)
     for old, new in pairs:
         answers = _answers_of_run(before, old.run), _answers_of_run(now, new.run)
         comparison = _compare_predictions(old, new, *answers)
@@ -114,7 +114,7 @@ def paired(before: ReferenceLog, now: ReferenceLog) -> Iterator[tuple[ReferenceR
             yield old, new
 
 
-def _machine_differences(before: ReferenceLog, now: ReferenceLog) -> Iterator[Difference]:
+def machine_differences(before: ReferenceLog, now: ReferenceLog) -> Iterator[Difference]:
     """Yield the differences of machines, which are paired in their order."""
     counts = len(before.machines), len(now.machines)
     if counts[0] != counts[1]:
@@ -153,7 +153,7 @@ def _values_by_path(value: Any, path: str = "") -> dict[str, Any]:
     return by_path
 
 
-def _performance_comparisons(old: ReferenceRun, new: ReferenceRun) -> Iterator[Difference]:
+def performance_comparisons(old: ReferenceRun, new: ReferenceRun) -> Iterator[Difference]:
     """Yield each figure of both runs with their ratio; equal if the intervals overlap."""
     for table, name in _FIGURES:
         old_row, new_row = getattr(old, table), getattr(new, table)
@@ -180,7 +180,7 @@ def _performance_comparisons(old: ReferenceRun, new: ReferenceRun) -> Iterator[D
         )
 
 
-def _accuracy_comparisons(before: ReferenceLog, now: ReferenceLog) -> Iterator[Difference]:
+def accuracy_comparisons(before: ReferenceLog, now: ReferenceLog) -> Iterator[Difference]:
     """Compare each metric of each batch size, whatever the sessions are called."""
     rows = {(row.get("batch_size"), row.get("metric")): row for row in now.accuracy}
     for old in before.accuracy:

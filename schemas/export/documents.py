@@ -55,7 +55,7 @@ def documents() -> dict[str, str]:
     }
     schemas = {name: kind.model_json_schema(by_alias=True) for name, kind in bare.items()}
     schemas["manifest"] = manifest_schema()
-    schemas |= {name: _fact_schema(fact) for name, fact in FACTS.items()}
+    schemas |= {name: fact_schema(fact) for name, fact in FACTS.items()}
     texts = {
         f"{name}.json": json.dumps(
             {"$schema": DIALECT, "$id": f"{ROOT}.{name}", **schema}, indent=2, ensure_ascii=False
@@ -73,7 +73,7 @@ def _answer_name(kind: type[Message]) -> str:
     return f"answer.{kind.__name__.lower()}"
 
 
-def _fact_schema(fact: type[Fact]) -> dict[str, Any]:
+def fact_schema(fact: type[Fact]) -> dict[str, Any]:
     """Return the schema of a fact as it is sent: the envelope with the fact's own `data`."""
     envelope = Envelope.model_json_schema(by_alias=True)
     body = fact.model_json_schema(by_alias=True)
