@@ -1,12 +1,15 @@
 """Golden tables: `input.json` and what it must become, `table.csv`, both to be read by people.
 
 Charts, which say the same of every table, are beside them, one a name.
-`python -m tests.services.analyzer.golden` writes the tables anew; then read the difference.
+`python -m tests.services.analyzer.golden [TABLE...]` writes the tables and charts of these analyses
+anew, by default of all, and prints each file that it changed; then read the difference.
 """
 
 import csv
 import io
 import json
+import sys
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -28,8 +31,8 @@ from services.analyzer.frames.row_schemas import (
 )
 from services.analyzer.tables import ANALYSES
 
-FOLDER = Path(__file__).parents[2] / "golden" / "tables"
-CHARTS = FOLDER.with_name("charts")
+GOLDEN = Path(__file__).parents[2] / "golden"
+FOLDER, CHARTS = GOLDEN / "tables", GOLDEN / "charts"
 
 
 def frames_in(value: dict[str, Any]) -> Frames:
@@ -136,8 +139,32 @@ def chart_text(analysis: Analysis) -> str:
     return json.dumps(analysis.chart, indent=1) + "\n"
 
 
+def write_golden(names: Collection[str]) -> Iterator[Path]:
+    """Write the charts and tables of the analyses of these names; yield the files that changed."""
+    charts = {
+        CHARTS / f"{analysis.name}.json": chart_text(analysis)
+        for analysis in ANALYSES
+        if analysis.chart and analysis.name in names
+    }
+    tables = {
+        folder / "table.csv": made_of(folder)
+        for folder in sorted(FOLDER.iterdir())
+        if folder.name.partition("-")[0] in names
+    }
+    for path, text in (charts | tables).items():
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+            yield path
+
+
+def main(names: Sequence[str]) -> None:
+    """Write the golden files of these analyses, of all without names, and print what changed."""
+    every = [analysis.name for analysis in ANALYSES]
+    if unknown := sorted({*names} - {*every}):
+        sys.exit(f"no analysis is called {', '.join(unknown)}; they are {', '.join(every)}")
+    for path in write_golden(names or every):
+        sys.stdout.write(f"{path.relative_to(GOLDEN.parents[1])}\n")
+
+
 if __name__ == "__main__":
-    for charted in (each for each in ANALYSES if each.chart):
-        (CHARTS / f"{charted.name}.json").write_text(chart_text(charted))
-    for each in sorted(FOLDER.iterdir()):
-        (each / "table.csv").write_text(made_of(each))
+    main(sys.argv[1:])
