@@ -19,6 +19,11 @@ def recorded(name: str) -> Any:
     return json.loads(recorded_text(name))
 
 
+def bundle_names() -> list[str]:
+    """Return the names of the recorded bundles, sorted."""
+    return sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.bundle.gz"))
+
+
 def recorded_bundle(name: str, folder: Path) -> Path:
     """Return a recorded bundle as a file in a folder."""
     path = folder / f"{name}.bundle"
