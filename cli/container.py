@@ -75,11 +75,26 @@ def launch_of(manifest: FrameworkManifest, device: str, environ: Mapping[str, st
             f"start the agent in {image} by hand with `mlscope serve agent`"
         )
     settings = Settings.read(environ)
-    passed = {
-        "MLSCOPE_DATA": f"{_CONTAINER_FOLDER}/data",
-        "MLSCOPE_AGENT_ID": settings.agent_id,
-        "MLSCOPE_AGENT_IMAGE": image,
-    }
+    passed, mounts = passed_settings(settings, environ)
+    passed["MLSCOPE_AGENT_IMAGE"] = image
+    names = [part for name in sorted(passed) for part in ("--env", name)]
+    command = [engine, "run", "--rm", "--init", "--network", "host", "--shm-size", "256m"]
+    command += ["--name", f"mlscope-agent-{settings.agent_id}"]
+    command += ["--user", f"{os.getuid()}:{os.getgid()}"]
+    command += ["--security-opt", "label=disable", *_engine_options(engine, device)]
+    command += ["--env", f"HOME={_CONTAINER_FOLDER}", *names, *mounts]
+    command += [image, "serve", "agent"]
+    return Launch(tuple(command), {**environ, **passed})
+
+
+def passed_settings(
+    settings: Settings, environ: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the variables of a container's agent, and the options that mount what they name.
+
+    `settings` are those that `environ`, our environment, gives.
+    """
+    passed = {"MLSCOPE_DATA": f"{_CONTAINER_FOLDER}/data", "MLSCOPE_AGENT_ID": settings.agent_id}
     mounts: list[str] = []
     for field in fields(settings):
         variable = field.metadata["variable"]
@@ -93,15 +108,9 @@ def launch_of(manifest: FrameworkManifest, device: str, environ: Mapping[str, st
     folders = [Path(folder).expanduser().resolve() for folder in settings.dataset_folders]
     if folders:
         passed["MLSCOPE_DATASET_FOLDERS"] = ",".join(map(str, folders))
-        mounts += [option for folder in folders for option in _mount_options(folder, str(folder))]
-    names = [part for name in sorted(passed) for part in ("--env", name)]
-    command = [engine, "run", "--rm", "--init", "--network", "host", "--shm-size", "256m"]
-    command += ["--name", f"mlscope-agent-{settings.agent_id}"]
-    command += ["--user", f"{os.getuid()}:{os.getgid()}"]
-    command += ["--security-opt", "label=disable", *_engine_options(engine, device)]
-    command += ["--env", f"HOME={_CONTAINER_FOLDER}", *names, *mounts]
-    command += [image, "serve", "agent"]
-    return Launch(tuple(command), {**environ, **passed})
+    for folder in folders:
+        mounts += _mount_options(folder, str(folder))
+    return passed, mounts
 
 
 def _engine_options(engine: str, device: str) -> list[str]:
@@ -110,19 +119,15 @@ def _engine_options(engine: str, device: str) -> list[str]:
     Podman without root maps the user to root inside; `keep-id` lets the container read its user's
     files. Its `--gpus` had no effect for years, so GPUs are named as devices.
     """
-    if not _is_podman(Path(engine)):
+    path = Path(engine)
+    with path.open("rb") as file:
+        script = file.read(_SCRIPT_BYTES)
+    # Podman may be called docker: by a link, or by a wrapper script.
+    is_wrapper = script.startswith(b"#!") and _PODMAN_SCRIPT.search(script)
+    if "podman" not in (path.name, path.resolve().name) and not is_wrapper:
         return [] if device == "cpu" else ["--gpus", "all"]
     user = ["--userns", "keep-id"] if os.getuid() else []
     return user if device == "cpu" else [*user, "--device", "nvidia.com/gpu=all"]
-
-
-def _is_podman(engine: Path) -> bool:
-    """Recognise podman, also when it is called docker: by a link or by a wrapper script."""
-    if "podman" in (engine.name, engine.resolve().name):
-        return True
-    with engine.open("rb") as file:
-        script = file.read(_SCRIPT_BYTES)
-    return script.startswith(b"#!") and _PODMAN_SCRIPT.search(script) is not None
 
 
 def _mount_options(path: Path, target: str) -> tuple[str, str]:

@@ -70,13 +70,14 @@ def chosen_ports(folder: Path, environ: Mapping[str, str]) -> Iterator[Mapping[s
     preferred = dict(previous_ports(folder))
     if requested.isdigit() and int(requested):
         preferred["gateway"] = int(requested)
+    unwanted = {*preferred, "gateway"} if requested == "0" else {*preferred}
     with ExitStack() as reservations:
-        for name, port in _USUAL_PORTS.items():
-            if name in preferred or (name == "gateway" and requested == "0"):
-                continue
-            if reservations.enter_context(_reserved(port)):
-                preferred[name] = port
-        yield choose(NAMES, preferred)
+        usual = {
+            name: port
+            for name, port in _USUAL_PORTS.items()
+            if name not in unwanted and reservations.enter_context(_reserved(port))
+        }
+        yield choose(NAMES, {**preferred, **usual})
 
 
 @contextmanager

@@ -193,11 +193,15 @@ class Supervisor:
         """Step until all servers are ready; raise `NotReady` for one that keeps ending or hangs."""
         deadline = time.monotonic() + SERVERS_WITHIN_S
         while not _all_ready(self._servers):
-            for server in self._servers:
-                late = not server.ready and time.monotonic() > deadline
-                if late or server.history.in_a_row >= _EARLY_ENDS:
-                    log = self._plan.log(server.program.name)
-                    raise NotReady(server.program.name, log, last_lines(log))
+            is_late = time.monotonic() > deadline
+            failing = [
+                server.program.name
+                for server in self._servers
+                if server.history.in_a_row >= _EARLY_ENDS or (is_late and not server.ready)
+            ]
+            if failing:
+                log = self._plan.log(failing[0])
+                raise NotReady(failing[0], log, last_lines(log))
             self._step()
 
     def _provision(self) -> None:
@@ -223,9 +227,11 @@ class Supervisor:
                 process.ask_to_stop()
             limit_s = max((process.program.stop_within_s for process in group), default=0.0)
             deadline = time.monotonic() + limit_s
-            while any(process.is_running for process in group) and time.monotonic() < deadline:
-                if self._waker.stop_requests > 1:
-                    break
+            while (
+                any(process.is_running for process in group)
+                and time.monotonic() < deadline
+                and self._waker.stop_requests <= 1
+            ):
                 self._waker.wait(0.05)
             for process in group:
                 process.finish_stop()

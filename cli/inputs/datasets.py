@@ -78,19 +78,10 @@ def with_samples(manifest: Manifest, file: Path, arguments: argparse.Namespace) 
     Addresses that lead to no file here stay as they are: they name files below the agent's
     manifests. Raises Misused, ClientError.
     """
-    source = manifest.get("source")
-    if source:
-        # A source may also lie below a folder that agents read in place.
-        path = _relative_path(source["address"], file)
-        if path is None or not path.exists() or not is_in_place(path, _dataset_folders()):
-            path = file_beside(source["address"], file, "source.address")
-    if source and path is not None:
-        if source.get("archive") or source.get("reader") == "urls":
-            if files_stay(arguments):
-                return manifest
-            raise Misused(f"{file}: source: upload it first: mlscope artifacts put {path}")
-        sent = _send(path, arguments, _files_named_in(source, path))
-        return {**manifest, "source": {**source, **sent}}
+    if source := manifest.get("source"):
+        sent = _sent_source(source, file, arguments)
+        if sent:
+            return {**manifest, "source": {**source, **sent}}
     samples = [
         _with_content(sample, file, f"samples.{number}.path")
         for number, sample in enumerate(manifest.get("samples", ()))
@@ -104,6 +95,22 @@ def with_samples(manifest: Manifest, file: Path, arguments: argparse.Namespace) 
         for number, sample in enumerate(samples)
     ]
     return {**manifest, "samples": samples} if samples else manifest
+
+
+def _sent_source(source: Manifest, file: Path, arguments: argparse.Namespace) -> Manifest:
+    """Return the fields of a source that change as its files are sent; {} where none are here."""
+    # A source may also lie below a folder that agents read in place.
+    path = _relative_path(source["address"], file)
+    if path is None or not path.exists() or not is_in_place(path, _dataset_folders()):
+        path = file_beside(source["address"], file, "source.address")
+    if path is None:
+        return {}
+    is_packed = source.get("archive") or source.get("reader") == "urls"
+    if not is_packed:
+        return _send(path, arguments, _files_named_in(source, path))
+    if files_stay(arguments):
+        return {}
+    raise Misused(f"{file}: source: upload it first: mlscope artifacts put {path}")
 
 
 def _with_content(sample: Manifest, file: Path, field: str) -> Manifest:

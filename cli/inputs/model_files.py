@@ -69,12 +69,12 @@ class ModelFiles:
         fields = {assets.get(key): f"{field}.{key}" for key in _CHECKSUMS}
         names = [assets[key] for key in _CHECKSUMS if assets.get(key)]
         names += list(assets.get("assets", ()))
-        files: dict[str, Path] = {}
-        for name in names:
-            if name not in assets.get("addresses", ()):
-                name_field = fields.get(name, f"{field}.assets.{name}")
-                if local_path := self._local_path(assets, name, name_field):
-                    files[name] = local_path
+        local_paths = {
+            name: self._local_path(assets, name, fields.get(name, f"{field}.assets.{name}"))
+            for name in names
+            if name not in assets.get("addresses", ())
+        }
+        files = {name: path for name, path in local_paths.items() if path}
         if not files:
             return dict(assets)
         is_complete = set(files) == set(names) and all(map(_may_be_member, names))

@@ -1,6 +1,7 @@
 """The request whose plan is a bundle's: with it the scheduler plans the same runs again."""
 
 from collections import Counter
+from itertools import chain
 from typing import Any
 
 from cli.offline.bundle import Bundle
@@ -57,17 +58,19 @@ def _variant_fields(bundle: Bundle, request: Evaluate) -> dict[str, Any]:
 
 def _derived_request(bundle: Bundle) -> Evaluate:
     plan, subject = bundle.plan, bundle.plan.subject
-    runs = [run for session in plan.sessions for run in session.runs]
-    plain = [session for session in plan.sessions if session.variant in ("", "cold")]
+    runs = list(chain.from_iterable(session.runs for session in plan.sessions))
+    plain_runs = chain.from_iterable(
+        session.runs for session in plan.sessions if session.variant in ("", "cold")
+    )
     variants = [session.variant for session in plan.sessions if session.variant != "cold"]
     return Evaluate(
         model=subject.model,
         batch_sizes=tuple(dict.fromkeys(session.batch_size for session in plan.sessions)),
         trace_level=max(run.level for run in runs),
-        levels=tuple(sorted({run.level for session in plain for run in session.runs})),
+        levels=tuple(sorted({run.level for run in plain_runs})),
         variants=tuple(dict.fromkeys(variants)),
         collectors=subject.collectors,
-        serialised=any(session.variant == "serialised" for session in plan.sessions),
+        serialised="serialised" in variants,
         warmup=subject.warmup,
         blocks=subject.blocks,
         outputs=subject.outputs,
@@ -83,21 +86,21 @@ def _scenarios(bundle: Bundle) -> tuple[ScenarioChoice, ...]:
     """
     runs_of: dict[int, list[RunPlan]] = {}
     cold_starts: Counter[tuple[int, int, int]] = Counter()
-    for session in bundle.plan.sessions:
-        for run in session.runs:
-            if session.variant != "cold":
-                runs_of.setdefault(run.group, []).append(run)
-            elif run.scenario == COLD:
-                runs_of.setdefault(run.group // 2, []).append(run)
-                cold_starts[run.group // 2, session.batch_size, run.level] += 1
+    planned = [(session, run) for session in bundle.plan.sessions for run in session.runs]
+    for session, run in planned:
+        if session.variant != "cold":
+            runs_of.setdefault(run.group, []).append(run)
+            continue
+        if run.scenario == COLD:
+            runs_of.setdefault(run.group // 2, []).append(run)
+            cold_starts[run.group // 2, session.batch_size, run.level] += 1
     cold_queries = {number: count for (number, *_), count in cold_starts.items()}
     choices = []
     for number, runs in sorted(runs_of.items()):
-        first, *further = (run.parameters for run in runs)
         parameters = {
             name: value
-            for name, value in first.items()
-            if all(name in in_run and in_run[name] == value for in_run in further)
+            for name, value in runs[0].parameters.items()
+            if all((name, value) in run.parameters.items() for run in runs)
         }
         if number in cold_queries:
             parameters["queries"] = cold_queries[number]

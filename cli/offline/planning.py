@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -50,18 +51,14 @@ def files_to_copy(request: Evaluate) -> list[str]:
     if isinstance(model := request.model, ModelManifest):
         addresses: list[str] = []
         for assets in (model.model, *(variant.model for variant in model.frameworks)):
-            names = [assets.graph_path, assets.weights_path, *assets.assets]
-            if assets.archive:
-                names = [assets.archive]
-            addresses += [address_of(assets, name) for name in names if name]
+            names = (assets.graph_path, assets.weights_path, *assets.assets)
+            paths = (assets.archive,) if assets.archive else names
+            addresses += [address_of(assets, path) for path in paths if path]
         lines += _copy_line(addresses, f"models/ of {_MANIFESTS_THERE}")
     if isinstance(dataset := request.dataset, DatasetManifest):
+        inputs = chain.from_iterable(sample.inputs.values() for sample in dataset.samples)
         samples = [sample.path for sample in dataset.samples]
-        samples += [
-            sample_input.path
-            for sample in dataset.samples
-            for sample_input in sample.inputs.values()
-        ]
+        samples += [sample_input.path for sample_input in inputs]
         datasets_folder = f"datasets/ of {_MANIFESTS_THERE}"
         lines += _copy_line(samples, datasets_folder)
         source = [dataset.source.address] if dataset.source else []
@@ -73,12 +70,14 @@ def files_to_copy(request: Evaluate) -> list[str]:
 
 def _copy_line(addresses: Iterable[str], target: str) -> list[str]:
     """Return the instruction to copy the files among `addresses`; none without files."""
-    paths = []
+    paths: dict[str, None] = {}
     for address in addresses:
+        source = None
         with contextlib.suppress(BadAddress):
-            if isinstance(source := parse(address), FileSource):
-                paths.append(source.path)
-    return [f"copy to {target}: {', '.join(dict.fromkeys(paths))}"] if paths else []
+            source = parse(address)
+        if isinstance(source, FileSource):
+            paths[source.path] = None
+    return [f"copy to {target}: {', '.join(paths)}"] if paths else []
 
 
 def offline_request(request: Evaluate) -> Evaluate:

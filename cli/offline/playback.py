@@ -181,11 +181,9 @@ def _recorded_runs(bundle: Bundle) -> _RecordedRuns:
     recorded: dict[_RunKey, list[tuple[_Parameters, str]]] = {}
     for run, key, parameters in _keys(bundle.plan.sessions):
         similar = recorded.setdefault(key, [])
-        for similar_parameters, similar_run in similar:
-            if similar_parameters == parameters:
-                raise Misused(
-                    f"{bundle.path}: runs {similar_run} and {run} cannot be distinguished"
-                )
+        twins = [name for own_parameters, name in similar if own_parameters == parameters]
+        if twins:
+            raise Misused(f"{bundle.path}: runs {twins[0]} and {run} cannot be distinguished")
         similar.append((parameters, run))
     return recorded
 

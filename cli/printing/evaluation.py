@@ -24,7 +24,7 @@ _RUN_COLUMNS = (
 
 
 def write_evaluation(status: EvaluationStatus, failures: Sequence[Table], form: str) -> None:
-    """Print an evaluation's state as `form`: table, json or csv; CSV has its runs alone.
+    """Print the `status` of an evaluation as `form`: table, json or csv; CSV has its runs alone.
 
     `failures`: the tables with the reasons of its failed queries.
     """

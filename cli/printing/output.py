@@ -18,7 +18,7 @@ from cli.printing.wide_tables import (
     transposed,
     with_intervals,
 )
-from mlscope.layout import folded, laid_out
+from mlscope.layout import Layout, folded, laid_out
 from mlscope.quantities import heads_of, shown, unit_of
 from schemas.analysis import Table
 
@@ -74,6 +74,20 @@ class Rows:
             units=tuple(self.units[index] for index in indices) if self.units else (),
         )
 
+    def cells(self) -> Cells:
+        """Return the rows as texts with their units; columns of numbers are to the right."""
+        units = self.units or ("",) * len(self.columns)
+        texts = tuple(
+            tuple(shown(value, unit) for value, unit in zip(row, units, strict=True))
+            for row in self.rows
+        )
+        to_right = tuple(
+            all(isinstance(value, int | float | None) for value in column)
+            for column in zip(*self.rows, strict=True)
+        )
+        heads = tuple(heads_of(list(zip(self.columns, units, strict=True))))
+        return Cells(heads, texts, to_right or (False,) * len(heads))
+
 
 def write_rows(rows: Rows, form: str, stream: TextIO | None = None) -> None:
     """Print rows on `stream` (default: stdout); `form` is `table`, `json` or `csv`."""
@@ -103,16 +117,7 @@ def table_lines(rows: Rows, *, is_tty: bool = False, fit: int = 0) -> list[str]:
     """
     if fit and rows.title and not rows.rows:
         return ["(no rows)"]
-    units = rows.units or ("",) * len(rows.columns)
-    cells = [
-        [shown(value, unit) for value, unit in zip(row, units, strict=True)] for row in rows.rows
-    ]
-    to_right = [
-        all(isinstance(value, int | float) or value is None for value in column)
-        for column in zip(*rows.rows, strict=True)
-    ]
-    heads = heads_of(list(zip(rows.columns, units, strict=True)))
-    table = Cells(tuple(heads), tuple(map(tuple, cells)), tuple(to_right or [False] * len(heads)))
+    table = rows.cells()
     lines: list[str] = []
     run_headings: dict[int, list[str]] = {}
     if is_wide(table, fit) and rows.title:
@@ -129,9 +134,17 @@ def table_lines(rows: Rows, *, is_tty: bool = False, fit: int = 0) -> list[str]:
     else:
         parts = split_to_fit(table, run_headings, fit)
         layouts = [laid_out(part.heads, part.rows, part.to_right, fit) for part in parts]
+    return lines + _stacked(layouts, run_headings, is_tty=is_tty)
+
+
+def _stacked(
+    layouts: Sequence[Layout], run_headings: Mapping[int, list[str]], *, is_tty: bool
+) -> list[str]:
+    """Return the parts of a table one below the other, with run headings above their rows."""
+    lines: list[str] = []
     for number, layout in enumerate(layouts):
         lines += [""] if number else []
-        lines += [f"{_BOLD}{line}{_PLAIN}" for line in layout.head] if is_tty else layout.head
+        lines += [f"{_BOLD}{line}{_PLAIN}" if is_tty else line for line in layout.head]
         for row_number, line in enumerate(layout.body):
             lines += [*run_headings.get(row_number, ()), line]
     return lines

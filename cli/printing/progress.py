@@ -100,11 +100,11 @@ def progress_text(progress: Progress) -> str:
     if runs:
         levels = "+".join(dict.fromkeys(run.level.name.lower() for run in runs))
         parts.append(f"{runs[0].scenario} batch {runs[0].batch_size} {levels}")
-        readings = [progress.readings[run.run] for run in runs if run.run in progress.readings]
-        if readings:
-            parts.append(f"{sum(reading.answered for reading in readings)} queries")
-            if readings[0].p50_ns >= 0:
-                parts.append(f"p50 {shown(readings[0].p50_ns, 'ns')}")
+    readings = [progress.readings[run.run] for run in runs if run.run in progress.readings]
+    if readings:
+        parts.append(f"{sum(reading.answered for reading in readings)} queries")
+        if readings[0].p50_ns >= 0:
+            parts.append(f"p50 {shown(readings[0].p50_ns, 'ns')}")
     if status.state == "postponed":
         parts.append("waiting for a suitable agent")
     return "  ".join(parts)

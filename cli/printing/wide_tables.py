@@ -4,9 +4,9 @@ Pure. Constant columns move to a line above the table, bounds of an interval int
 estimate, and further columns into tables below.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 
 from mlscope.layout import folded, least_widths, wrapped
 from mlscope.quantities import shown
@@ -14,7 +14,6 @@ from mlscope.shortening import width
 
 _GAP = 2
 _MISSING = ("", shown(None))
-_BOUNDS = ("_low", "_high")
 _RUN = "run"
 _MOST_KEYS = 3
 """Maximum number of key columns that are repeated in each part of a table."""
@@ -36,6 +35,10 @@ class Cells:
             tuple(self.to_right[column] for column in columns),
         )
 
+    def without(self, columns: Collection[int]) -> "Cells":
+        """Return all columns but those at these positions."""
+        return self.select([n for n in range(len(self.heads)) if n not in columns])
+
 
 def is_wide(cells: Cells, fit: int) -> bool:
     """Tell whether a table is wider than `fit` terminal columns; never for 0."""
@@ -53,16 +56,17 @@ def with_intervals(cells: Cells) -> Cells:
     """
     positions = {name: column for column, name in enumerate(cells.heads)}
     bounds = {
-        positions[name]: (positions[name + _BOUNDS[0]], positions[name + _BOUNDS[1]])
+        positions[name]: (positions[f"{name}_low"], positions[f"{name}_high"])
         for name in cells.heads
-        if all(name + suffix in positions for suffix in _BOUNDS)
+        if {f"{name}_low", f"{name}_high"} <= positions.keys()
     }
 
     def with_interval(row: Sequence[str], column: int) -> str:
         if column not in bounds:
             return row[column]
-        low, high = (row[bound] for bound in bounds[column])
-        if low in _MISSING or high in _MISSING:
+        low_column, high_column = bounds[column]
+        low, high = row[low_column], row[high_column]
+        if {low, high} & {*_MISSING}:
             return row[column]
         if low.partition(" ")[2] == high.partition(" ")[2]:
             low = low.partition(" ")[0]
@@ -70,10 +74,8 @@ def with_intervals(cells: Cells) -> Cells:
 
     columns = range(len(cells.heads))
     rows = tuple(tuple(with_interval(row, column) for column in columns) for row in cells.rows)
-    bound_columns = {column for pair in bounds.values() for column in pair}
-    return Cells(cells.heads, rows, cells.to_right).select(
-        [column for column in columns if column not in bound_columns]
-    )
+    bound_columns = set(chain.from_iterable(bounds.values()))
+    return Cells(cells.heads, rows, cells.to_right).without(bound_columns)
 
 
 def split_constant_columns(cells: Cells, fit: int) -> tuple[list[str], Cells]:
@@ -81,14 +83,12 @@ def split_constant_columns(cells: Cells, fit: int) -> tuple[list[str], Cells]:
 
     The lines are at most `fit` terminal columns wide.
     """
-    columns = range(len(cells.heads))
-    constant = [column for column in columns if _is_constant(cells, column)]
-    values = {column: _first_value(cells, column) for column in constant}
-    named = [f"{cells.heads[column]} {value}" for column, value in values.items() if value]
-    empty = [cells.heads[column] for column, value in values.items() if not value]
+    constant = _constant_columns(cells)
+    empty = [cells.heads[column] for column in constant if cells.rows[0][column] in _MISSING]
+    named = _named_values(cells, constant)
     lines = wrapped(f"in every row: {', '.join(named)}", fit) if named else []
     lines += wrapped(f"empty in every row: {', '.join(empty)}", fit) if empty else []
-    return lines, cells.select([column for column in columns if column not in constant])
+    return lines, cells.without(constant)
 
 
 def group_by_run(cells: Cells, fit: int) -> tuple[dict[int, list[str]], Cells]:
@@ -101,21 +101,20 @@ def group_by_run(cells: Cells, fit: int) -> tuple[dict[int, list[str]], Cells]:
     if _RUN not in cells.heads:
         return {}, cells
     run_column = cells.heads.index(_RUN)
-    groups = [list(rows) for _, rows in groupby(cells.rows, key=lambda row: row[run_column])]
+    parts = [
+        Cells(cells.heads, tuple(rows), cells.to_right)
+        for _, rows in groupby(cells.rows, key=lambda row: row[run_column])
+    ]
     runs = {row[run_column] for row in cells.rows}
-    if len(groups) > len(runs) or len(groups) * 2 >= len(cells.rows):
+    if len(parts) > len(runs) or len(parts) * 2 >= len(cells.rows):
         return {}, cells
-    parts = [Cells(cells.heads, tuple(rows), cells.to_right) for rows in groups]
-    columns = range(len(cells.heads))
-    constant = [column for column in columns if all(_is_constant(part, column) for part in parts)]
+    constant = sorted(set.intersection(*(set(_constant_columns(part)) for part in parts)))
     headings: dict[int, list[str]] = {}
     start = 0
     for part in parts:
-        values = {part.heads[column]: _first_value(part, column) for column in constant}
-        named = [f"{name} {value}" for name, value in values.items() if value]
-        headings[start] = wrapped(f"{', '.join(named)}:", fit)
+        headings[start] = wrapped(f"{', '.join(_named_values(part, constant))}:", fit)
         start += len(part.rows)
-    return headings, cells.select([column for column in columns if column not in constant])
+    return headings, cells.without(constant)
 
 
 def split_to_fit(cells: Cells, starts: Mapping[int, object], fit: int) -> list[Cells]:
@@ -169,10 +168,20 @@ def transposed(cells: Cells, fit: int) -> list[str]:
     return folded(heads, rows, [False] * len(heads), fit).body
 
 
-def _is_constant(cells: Cells, column: int) -> bool:
-    return all(row[column] == cells.rows[0][column] for row in cells.rows)
+def _constant_columns(cells: Cells) -> list[int]:
+    """Return the columns whose values are equal in all rows, of which there is at least one."""
+    return [
+        column
+        for column, first in enumerate(cells.rows[0])
+        if all(row[column] == first for row in cells.rows)
+    ]
 
 
-def _first_value(cells: Cells, column: int) -> str:
-    text = cells.rows[0][column]
-    return "" if text in _MISSING else text
+def _named_values(cells: Cells, columns: Sequence[int]) -> list[str]:
+    """Return `heading value` for the columns of the first row that are not empty."""
+    first = cells.rows[0]
+    return [
+        f"{cells.heads[column]} {first[column]}"
+        for column in columns
+        if first[column] not in _MISSING
+    ]

@@ -3,7 +3,6 @@
 import inspect
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -63,7 +62,7 @@ def _entry(keras: Any, name: str, builder: Any, labels: LabelFiles) -> Entry:
         framework_version=">=2.16",
         version=_VERSION if part in _FIRST else _CORRECTED,
         license="Apache-2.0",
-        inputs=[_input(part, channels, height, width)],
+        inputs=[input_of(part, channels, height, width)],
         outputs=[
             {
                 "type": "classification",
@@ -74,7 +73,7 @@ def _entry(keras: Any, name: str, builder: Any, labels: LabelFiles) -> Entry:
             }
         ],
         model={
-            **_weights(builder),
+            **weights_of(builder),
             "builder": f"keras.applications.{name}",
             "arguments": {"weights": None},
             "assets": labels.imagenet(),
@@ -88,8 +87,12 @@ def _entry(keras: Any, name: str, builder: Any, labels: LabelFiles) -> Entry:
     )
 
 
-def _input(part: str, channels: int, height: int, width: int) -> dict[str, Any]:
-    mean, deviation = _normalized(part)
+def input_of(part: str, channels: int, height: int, width: int) -> dict[str, Any]:
+    """Return the input of an application of the module `part`.
+
+    Pictures have `channels`, and `height` and `width` in pixels.
+    """
+    mean, deviation = normalization_of(part)
     places = 7 if part in _ROOTED else 4
     picture = Picture(channels, height, width, 0, mean, deviation, layout="NHWC", places=places)
     steps = picture.steps()
@@ -104,7 +107,7 @@ def _input(part: str, channels: int, height: int, width: int) -> dict[str, Any]:
     }
 
 
-def _normalized(part: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def normalization_of(part: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return mean and deviation, for pixels from 0 to 1, of an application's preprocess_input.
 
     Of `_ROOTED` Keras normalizes itself: (x - mean) / √d, by a mean and a variance d that are
@@ -124,24 +127,11 @@ def _normalized(part: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return (0.5,) * 3, (0.5,) * 3
 
 
-def _weights(builder: Any) -> dict[str, Any]:
-    """Return the address and checksum of what a builder loads, {} where Keras has no checksum."""
-    with _offline():
-        try:
-            builder(weights="imagenet")
-        except _WeightsRequested as requested:
-            base, _, path = requested.origin.rpartition("/")
-            kind = _ALGORITHMS.get(len(requested.file_hash))
-            checksum = {"weights_checksum": f"{kind}:{requested.file_hash}"}
-            return {"base_url": f"{base}/", "weights_path": path, **checksum} if kind else {}
-    return {}
+def weights_of(builder: Any) -> dict[str, Any]:
+    """Return the address and checksum of what a builder loads, {} where Keras has no checksum.
 
-
-@contextmanager
-def _offline() -> Iterator[None]:
-    """Make Keras raise _WeightsRequested instead of downloading a file.
-
-    Its tables are not enough: half of the addresses and checksums are written in the builders.
+    Keras is made to raise _WeightsRequested instead of downloading a file: its tables are not
+    enough, as half of the addresses and checksums are written in the builders.
     """
     files: Any = import_module("keras.src.utils.file_utils")
 
@@ -150,6 +140,12 @@ def _offline() -> Iterator[None]:
 
     get_file, files.get_file = files.get_file, refuse
     try:
-        yield
+        builder(weights="imagenet")
+    except _WeightsRequested as requested:
+        base, _, path = requested.origin.rpartition("/")
+        kind = _ALGORITHMS.get(len(requested.file_hash))
+        checksum = {"weights_checksum": f"{kind}:{requested.file_hash}"}
+        return {"base_url": f"{base}/", "weights_path": path, **checksum} if kind else {}
     finally:
         files.get_file = get_file
+    return {}

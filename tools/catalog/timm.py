@@ -42,15 +42,15 @@ def entries(timm: Any, torch: Any, labels: LabelFiles) -> Iterator[Entry]:
         config = timm.models.get_pretrained_cfg(name)
         if config is None or not config.hf_hub_id or config.num_classes != 1000:
             continue
-        if (parameters := _parameters(timm, torch, name)) <= MOST_PARAMETERS:
+        if (parameters := parameters_of(timm, torch, name)) <= MOST_PARAMETERS:
             families[timm.models.model_entrypoint(name).__module__].append((parameters, name))
     chosen = sorted(
         model_name for family in families.values() for model_name in sorted(family)[:PER_FAMILY]
     )
     for parameters, name in sorted(chosen, key=lambda model_name: model_name[1]):
         config = timm.models.get_pretrained_cfg(name)
-        sizes = {"parameters": parameters, "gmacs": _gmacs(timm, torch, name, config.input_size)}
-        weights = _weights(config, is_converted=_is_converted(timm, name))
+        sizes = {"parameters": parameters, "gmacs": gmacs_of(timm, torch, name, config.input_size)}
+        weights = weights_of(config, is_converted=is_converted(timm, name))
         yield _entry(name, config, sizes, weights, labels)
 
 
@@ -59,7 +59,11 @@ def package(timm: Any) -> str:
     return f"timm {timm.__version__}"
 
 
-def _parameters(timm: Any, torch: Any, name: str) -> int:
+def parameters_of(timm: Any, torch: Any, name: str) -> int:
+    """Return the number of parameters of the model `name`, built without memory.
+
+    `timm` and `torch` are the modules. A model that does not build so has one too many.
+    """
     try:
         with torch.device("meta"):
             model = timm.create_model(name, pretrained=False)
@@ -68,10 +72,11 @@ def _parameters(timm: Any, torch: Any, name: str) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def _gmacs(timm: Any, torch: Any, name: str, size: Sequence[int]) -> float | None:
+def gmacs_of(timm: Any, torch: Any, name: str, size: Sequence[int]) -> float | None:
     """Return 10^9 multiply-adds of one picture, as torch counts them; None where it can't.
 
-    Counted without memory: matrix products and convolutions, half a FLOP each.
+    Counted without memory: matrix products and convolutions, half a FLOP each. `timm` and `torch`
+    are the modules, `name` is the model's, `size` is of its pictures: channels, height, width.
     """
     counter = import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
     try:
@@ -93,7 +98,7 @@ def _entry(
     weights: Mapping[str, str],
     labels: LabelFiles,
 ) -> Entry:
-    learnt = _training_dataset(config.tag or "")
+    learnt = training_dataset_of(config.tag or "")
     papers = config.paper_ids or []
     papers = [papers] if isinstance(papers, str) else list(papers)
     is_first = learnt == "ImageNet-1K" and config.crop_mode == "center"
@@ -106,7 +111,7 @@ def _entry(
         version=_VERSION if is_first else _CORRECTED,
         license=config.license or "",
         references=[*papers, *([config.origin_url] if config.origin_url else [])],
-        inputs=[_input(config)],
+        inputs=[input_of(config)],
         outputs=[
             {
                 "type": "classification",
@@ -127,7 +132,7 @@ def _entry(
     )
 
 
-def _training_dataset(tag: str) -> str:
+def training_dataset_of(tag: str) -> str:
     """Return the data sets that a weights' tag names, in the order of learning; "" for none."""
     if _UNSAID in tag:
         return ""
@@ -135,7 +140,7 @@ def _training_dataset(tag: str) -> str:
     return ", ".join(dict.fromkeys(named))
 
 
-def _weights(config: Any, *, is_converted: bool) -> dict[str, str]:
+def weights_of(config: Any, *, is_converted: bool) -> dict[str, str]:
     """Return where a model's weights are; `is_converted` says that timm changes what it loads."""
     released = _RELEASED.fullmatch(config.url or "")
     if released is None or is_converted:
@@ -151,13 +156,14 @@ def _weights(config: Any, *, is_converted: bool) -> dict[str, str]:
     }
 
 
-def _is_converted(timm: Any, name: str) -> bool:
+def is_converted(timm: Any, name: str) -> bool:
     """Say whether a model's module changes names or shapes of published weights as it loads."""
     module = sys.modules[timm.models.model_entrypoint(name).__module__]
     return any("checkpoint" in variable and "filter" in variable for variable in vars(module))
 
 
-def _input(config: Any) -> dict[str, Any]:
+def input_of(config: Any) -> dict[str, Any]:
+    """Return the input of a model by the configuration of its weights."""
     channels, height, width = config.input_size
     picture = Picture(
         channels=channels,

@@ -67,7 +67,7 @@ def _entry(name: str, function: str, part: str, weights: Any, labels: LabelFiles
         task = "keypoint detection"
     categories = weights.meta.get("categories")
     files = labels.of(categories) if categories else {}
-    inputs, outputs, options = _ports(part, task, weights, next(iter(files), ""))
+    inputs, outputs, options = ports_of(part, task, weights, next(iter(files), ""))
     folder = f".{part}" if part in _TASKS else ""
     match = _ADDRESS.fullmatch(weights.url)
     address = {"base_url": match["base"], "weights_path": match["file"]} if match else {}
@@ -75,7 +75,7 @@ def _entry(name: str, function: str, part: str, weights: Any, labels: LabelFiles
     return Entry(
         name=f"torchvision-{name.replace('_', '-')}",
         task=task,
-        description=f"{name} of torchvision, {_training_text(weights)}.",
+        description=f"{name} of torchvision, {training_text(weights)}.",
         framework="pytorch",
         framework_version=_FRAMEWORK_VERSION,
         inputs=inputs,
@@ -88,16 +88,19 @@ def _entry(name: str, function: str, part: str, weights: Any, labels: LabelFiles
             **address,
             **checksum,
             "builder": f"{_MODELS}{folder}.{function}",
-            "arguments": _arguments(name, part, weights),
+            "arguments": arguments_of(name, part, weights),
             "assets": files,
         },
-        attributes=_attributes(weights),
+        attributes=attributes_of(weights),
         dataset="photos" if task == "image classification" else "",
     )
 
 
-def _arguments(name: str, part: str, weights: Any) -> dict[str, Any]:
-    """Return what a builder is called with so that the published weights fit what it builds."""
+def arguments_of(name: str, part: str, weights: Any) -> dict[str, Any]:
+    """Return what a builder is called with so that the published weights fit what it builds.
+
+    `name` is the model's, `part` the module it is in, `weights` are its default ones.
+    """
     arguments: dict[str, Any] = {"weights": None}
     if part == "quantization":
         arguments |= {"quantize": True}
@@ -112,10 +115,14 @@ def _arguments(name: str, part: str, weights: Any) -> dict[str, Any]:
     return arguments
 
 
-def _ports(
+def ports_of(
     part: str, task: str, weights: Any, file: str
 ) -> tuple[list[Any], list[Any], dict[str, Any]]:
-    """Return inputs, outputs and options; `file` is the address of the categories' names."""
+    """Return inputs, outputs and options of a model with a `task`.
+
+    `part` is the module it is in, `weights` are its default ones, and `file` is the address of the
+    categories' names.
+    """
     classes = len(weights.meta.get("categories") or ())
     if part == "video":
         frames = max(int(weights.meta.get("min_temporal_size", 16)), 16)
@@ -193,7 +200,7 @@ def _evaluated(weights: Any) -> list[str]:
     return list(weights.meta.get("_metrics") or ())
 
 
-def _training_text(weights: Any) -> str:
+def training_text(weights: Any) -> str:
     """Return what weights are learnt from and, where it's not the same, evaluated on."""
     trained, evaluated = _trained(weights), _evaluated(weights)
     parts = [f"trained on {trained}"] if trained else []
@@ -202,7 +209,8 @@ def _training_text(weights: Any) -> str:
     return ", ".join(parts) or "with its default weights"
 
 
-def _attributes(weights: Any) -> dict[str, Any]:
+def attributes_of(weights: Any) -> dict[str, Any]:
+    """Return the sizes of weights, what they are learnt from, and their figures."""
     meta = weights.meta
     metrics = {
         f"{metric} on {dataset}": value

@@ -35,7 +35,7 @@ def _commands(
 
 def _section(name: str, parser: argparse.ArgumentParser) -> str:
     arguments = [
-        (code(_invocation(action)), _help_text(action))
+        _cells(action)
         for action in parser._actions  # noqa: SLF001
         if not isinstance(action, argparse._HelpAction)  # noqa: SLF001
     ]
@@ -44,16 +44,12 @@ def _section(name: str, parser: argparse.ArgumentParser) -> str:
     return f"## {name}\n\n{description}\n\n{rows}"
 
 
-def _invocation(action: argparse.Action) -> str:
+def _cells(action: argparse.Action) -> tuple[str, str]:
+    """Return how an argument is written, and what it means."""
     metavar = action.metavar or action.dest
     placeholder = " ".join(metavar) if isinstance(metavar, tuple) else str(metavar)
-    if not action.option_strings:
-        return placeholder
     options = ", ".join(action.option_strings)
-    return options if action.nargs == 0 else f"{options} {placeholder}"
-
-
-def _help_text(action: argparse.Action) -> str:
+    invocation = options if options and action.nargs == 0 else f"{options} {placeholder}".strip()
     text = (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")
-    choices = [f"`{choice}`" for choice in action.choices or ()]
-    return f"{text} One of {', '.join(choices)}." if choices else text
+    choices = ", ".join(f"`{choice}`" for choice in action.choices or ())
+    return code(invocation), f"{text} One of {choices}." if choices else text

@@ -36,7 +36,12 @@ _KINDS: tuple[type[Message], ...] = (
 
 def manifests_page() -> str:
     """Return the page as Markdown."""
-    return f"{_HEAD}{''.join(map(_kind, _KINDS))}\n## Steps\n\n{_steps()}"
+    steps = (
+        (code(operator), ", ".join(map(code, parameters)))
+        for operator, parameters in sorted(OPERATORS.items())
+    )
+    kinds = "".join(map(_kind, _KINDS))
+    return f"{_HEAD}{kinds}\n## Steps\n\n{table(('Operator', 'Parameters'), steps)}"
 
 
 def _kind(kind: type[Message]) -> str:
@@ -46,11 +51,3 @@ def _kind(kind: type[Message]) -> str:
     )
     doc = inspect.getdoc(kind) or ""
     return f"## {kind.__name__}\n\n{doc}\n\n{table(('Field', 'Type', 'Meaning'), rows)}\n"
-
-
-def _steps() -> str:
-    rows = (
-        (code(operator), ", ".join(code(parameter) for parameter in parameters))
-        for operator, parameters in sorted(OPERATORS.items())
-    )
-    return table(("Operator", "Parameters"), rows)

@@ -3,6 +3,7 @@
 import inspect
 
 import yaml
+from pydantic_core import PydanticUndefined
 
 from schemas.encoding.message_index import COMMANDS, FACTS
 from schemas.export.documents import ANSWERS, ASYNCAPI_FILE, documents
@@ -21,16 +22,20 @@ are requests that anyone with a requester's key may send, in JSON or msgpack, wi
 def messages_page() -> str:
     """Return the page as Markdown."""
     commands = (
-        (code(f"mlscope.v1.request.{verb}"), _summary(command), _link(ANSWERS[verb]))
+        (code(f"mlscope.v1.request.{verb}"), _summary(command), code(ANSWERS[verb].__name__))
         for verb, command in COMMANDS.items()
     )
     facts = ((code(name), _summary(fact)) for name, fact in FACTS.items())
     fields = "\n".join(_fields(message) for message in (*COMMANDS.values(), *FACTS.values()))
     answers = "\n".join(_fields(answer) for answer in dict.fromkeys(ANSWERS.values()))
+    channels = (
+        (code(name), code(channel.get("address", "")))
+        for name, channel in yaml.safe_load(documents()[ASYNCAPI_FILE])["channels"].items()
+    )
     return (
         f"{_HEAD}## Commands\n\n{table(('Subject', 'Meaning', 'Answer'), commands)}\n"
         f"## Facts\n\n{table(('Fact', 'Meaning'), facts)}\n"
-        f"## Subjects\n\n{_channels()}\n"
+        f"## Subjects\n\n{table(('Channel', 'Subject'), channels)}\n"
         f"## Fields\n\n{fields}\n## Answers\n\n{answers}"
     )
 
@@ -39,26 +44,15 @@ def _summary(message: type[Message]) -> str:
     return (inspect.getdoc(message) or "").split("\n\n")[0]
 
 
-def _link(message: type[Message]) -> str:
-    return code(message.__name__)
-
-
-def _channels() -> str:
-    channels = yaml.safe_load(documents()[ASYNCAPI_FILE])["channels"]
-    rows = ((code(name), code(channel.get("address", ""))) for name, channel in channels.items())
-    return table(("Channel", "Subject"), rows)
-
-
 def _fields(message: type[Message]) -> str:
     rows = [
-        (code(name), code(str(field.annotation).replace("schemas.", "")), _default(field.default))
+        (
+            code(name),
+            code(str(field.annotation).replace("schemas.", "")),
+            "" if field.default is PydanticUndefined else code(repr(field.default)),
+        )
         for name, field in message.model_fields.items()
     ]
     doc = inspect.getdoc(message) or ""
     listed = table(("Field", "Type", "Default"), rows) if rows else "It has no fields.\n"
     return f"### {message.__name__}\n\n{doc}\n\n{listed}"
-
-
-def _default(default: object) -> str:
-    text = repr(default)
-    return "" if "Undefined" in text else code(text)

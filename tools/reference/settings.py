@@ -9,18 +9,17 @@ Every service and the command line read these environment variables once, when t
 `mlscope help settings` prints the same list with the defaults of your machine.
 
 """
+_OF_THE_MACHINE = ("MLSCOPE_AGENT_ID", "MLSCOPE_MANIFESTS")
 
 
 def settings_page() -> str:
-    """Return the page as Markdown."""
+    """Return the page as Markdown; defaults that depend on the machine are not shown."""
     rows = (
-        (code(variable), _default(variable, default), meaning)
+        (
+            code(variable),
+            "depends on the machine" if variable in _OF_THE_MACHINE else code(default),
+            meaning,
+        )
         for variable, default, meaning in documentation()
     )
     return _HEAD + table(("Variable", "Default", "Meaning"), rows)
-
-
-def _default(variable: str, default: str) -> str:
-    """Return a default as code; one that depends on the machine is not shown."""
-    is_machine_dependent = variable in {"MLSCOPE_AGENT_ID", "MLSCOPE_MANIFESTS"}
-    return "depends on the machine" if is_machine_dependent else code(default)

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from tools.catalog.__main__ import write
-from tools.catalog.timm import _input, _training_dataset, _weights
-from tools.catalog.torchvision import _attributes, _training_text
+from tools.catalog.timm import input_of, training_dataset_of, weights_of
+from tools.catalog.torchvision import attributes_of, training_text
 
 MODELS = Path(__file__).parents[3] / "manifests" / "models"
 TASKS = {
@@ -102,7 +102,7 @@ def weights(name: str, *evaluated: str) -> SimpleNamespace:
 def test_what_is_evaluated_on_is_not_what_was_learnt_from(
     given: SimpleNamespace, trained: str, told: str
 ) -> None:
-    assert (_attributes(given)["training_dataset"], _training_text(given)) == (trained, told)
+    assert (attributes_of(given)["training_dataset"], training_text(given)) == (trained, told)
 
 
 def test_weights_with_a_license_of_their_own_have_it() -> None:
@@ -125,7 +125,7 @@ def test_weights_with_a_license_of_their_own_have_it() -> None:
     ],
 )
 def test_timm_s_training_sets_are_the_tag_s(tag: str, learnt: str) -> None:
-    assert _training_dataset(tag) == learnt
+    assert training_dataset_of(tag) == learnt
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_what_timm_squashes_is_not_cropped(mode: str, operators: list[str]) -> N
         std=(1, 1, 1),
         interpolation="bicubic",
     )
-    steps = _input(config)["steps"]
+    steps = input_of(config)["steps"]
     assert [next(iter(each)) for each in steps] == operators
     assert steps[1]["dimensions"] == [3, 512, 512]
 
@@ -164,14 +164,14 @@ RELEASE = "https://github.com/huggingface/pytorch-image-models/releases/download
 def test_what_timm_pins_not_is_a_branch_that_nobody_verifies(
     url: str | None, is_converted: bool
 ) -> None:
-    found = _weights(SimpleNamespace(url=url, hf_hub_id="timm/net"), is_converted=is_converted)
+    found = weights_of(SimpleNamespace(url=url, hf_hub_id="timm/net"), is_converted=is_converted)
     assert found["base_url"] == "hf://timm/net@main/"
     assert "no commit and no checksum" in found["unverifiable"]
 
 
 def test_what_timm_pins_is_named_by_its_digits() -> None:
     config = SimpleNamespace(url=f"{RELEASE}net-0123abcd.pth", hf_hub_id="timm/net")
-    assert _weights(config, is_converted=False) == {
+    assert weights_of(config, is_converted=False) == {
         "base_url": RELEASE,
         "weights_path": "net-0123abcd.pth",
         "weights_checksum": "sha256-prefix:0123abcd",

@@ -9,7 +9,7 @@ import yaml
 from numpy.typing import NDArray
 
 from tests.pools import tensorflow_pool
-from tools.catalog.keras import _input, _weights
+from tools.catalog.keras import input_of, weights_of
 
 __all__ = ["tensorflow_pool"]
 
@@ -102,15 +102,15 @@ def asking(**asked: str) -> Any:
 
 def test_weights_are_what_a_builder_brings() -> None:
     pytest.importorskip("keras")
-    assert _weights(asking(file_hash="0123" * 8)) == {
+    assert weights_of(asking(file_hash="0123" * 8)) == {
         "base_url": "https://there.org/nets/",
         "weights_path": "net-v1.h5",
         "weights_checksum": f"md5:{'0123' * 8}",
     }
-    assert _weights(asking()) == {}
+    assert weights_of(asking()) == {}
 
 
 def test_only_rooted_parts_are_written_in_more_places() -> None:
-    steps = {part: _input(part, 3, 8, 8)["steps"][2] for part in ("efficientnet", "densenet")}
+    steps = {part: input_of(part, 3, 8, 8)["steps"][2] for part in ("efficientnet", "densenet")}
     assert steps["efficientnet"]["scale"] == [0.4785394, 0.4732864, 0.4743416]
     assert steps["densenet"]["scale"] == [58.395, 57.12, 57.375]
