@@ -72,10 +72,11 @@ class ClusterPlan:
         return servers
 
     def services(self) -> list[Program]:
-        """Return the services; a service is ready once it has created its ready file."""
-        return [self._service(name) for name in self.programs.services]
+        """Return the services; each is ready once it has created its ready file."""
+        return [self.service(name) for name in self.programs.services]
 
-    def _service(self, name: str) -> Program:
+    def service(self, name: str) -> Program:
+        """Return one service, which removes an old ready file before it starts."""
         ready_file = self.folder / "run" / f"{name}.ready"
 
         def command() -> Command:

@@ -129,14 +129,6 @@ def requester_environ(state: ClusterState) -> dict[str, str]:
     }
 
 
-def _duration(seconds: float) -> str:
-    """Return a duration in its largest whole unit: `3m`, `12s`."""
-    for length_s, unit in _UNITS:
-        if seconds >= length_s:
-            return f"{seconds / length_s:.0f}{unit}"
-    return f"{max(0.0, seconds):.0f}s"
-
-
 def status_table(state: ClusterState, now: float, database: str) -> str:
     """Return the addresses and a table with a line for each process.
 
@@ -146,7 +138,9 @@ def status_table(state: ClusterState, now: float, database: str) -> str:
     for process in state.processes:
         pid = uptime = "-"
         if process.identity is not None:
-            pid, uptime = str(process.identity.pid), _duration(now - process.since)
+            pid, up_s = str(process.identity.pid), max(0.0, now - process.since)
+            length_s, unit = next((entry for entry in _UNITS if up_s >= entry[0]), (1, "s"))
+            uptime = f"{up_s / length_s:.0f}{unit}"
         rows.append((process.name, process.state, str(process.restarts), pid, uptime))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     password_file = state.database_password_file

@@ -48,7 +48,7 @@ async def export(arguments: argparse.Namespace) -> int:
             _write(arguments.out, lines.encode(), many(len(facts), "fact"))
             return exits.OK
         trace = await client.trace(arguments.evaluation, arguments.of_run, arguments.limit)
-    _write_trace(arguments.out, trace, arguments.format)
+    write_trace(arguments.out, trace, arguments.format)
     return exits.OK
 
 
@@ -60,7 +60,11 @@ def _write(out: Path | None, content: bytes, summary: str) -> None:
     print(f"{out}: {summary}")
 
 
-def _write_trace(out: Path | None, trace: Trace, form: str) -> None:
+def write_trace(out: Path | None, trace: Trace, form: str) -> None:
+    """Write a `trace` in one of `SPAN_FORMATS`, `form`, to the file `out`, or standard output.
+
+    What was left out of it is noted on stderr.
+    """
     if out is None:
         content = BytesIO()  # a pipe is not seekable, which Parquet requires
         write_spans(trace, form, content)

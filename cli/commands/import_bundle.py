@@ -24,12 +24,11 @@ from cli.offline.bundle_request import request_of
 from cli.offline.foreign import as_bundle
 from cli.offline.playback import Playback
 from cli.printing.progress import ProgressLine
-from mlscope.client import AsyncClient, AsyncEvaluation
+from mlscope.client import AsyncClient
 from mlscope.client.connection import find_settings
 from mlscope.exchange.errors import BundleBroken
 from mlscope.settings import Settings
 from schemas.request import Evaluate
-from schemas.status import EvaluationStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +92,11 @@ async def _follow(client: AsyncClient, request: Evaluate, playback: Playback) ->
             "this bundle was imported before; --again imports it as a new evaluation",
             file=sys.stderr,
         )
-    watching = asyncio.create_task(_watch(evaluation))
     try:
-        first: set[asyncio.Future[Any]] = {watching, playback.gap}
-        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        with ProgressLine(sys.stderr) as line:
+            watching = asyncio.create_task(evaluation.follow(line.show))
+            first: set[asyncio.Future[Any]] = {watching, playback.gap}
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         if not watching.done():
             raise Misused(playback.gap.result())
         status = watching.result()
@@ -109,8 +109,3 @@ async def _follow(client: AsyncClient, request: Evaluate, playback: Playback) ->
         print(f"{status.state}: {status.cause}", file=sys.stderr)
         return exits.FAILED
     return exits.OK
-
-
-async def _watch(evaluation: AsyncEvaluation) -> EvaluationStatus:
-    with ProgressLine(sys.stderr) as line:
-        return await evaluation.follow(line.show)

@@ -37,7 +37,7 @@ _MODEL_OPTIONS = ("task", "framework")
 
 async def ls(arguments: argparse.Namespace) -> int:
     """List evaluations, or one kind of the catalog."""
-    _check_options(arguments)
+    check_options(arguments)
     kind: str = arguments.kind
     for_terminal: Callable[[Rows], Rows]
     async with client_of(arguments) as client:
@@ -73,7 +73,7 @@ def constraints_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
 
-def _check_options(arguments: argparse.Namespace) -> None:
+def check_options(arguments: argparse.Namespace) -> None:
     """Raise Misused for an option of another kind, which would have no effect."""
     options = {"evaluations": _EVALUATION_OPTIONS, "models": _MODEL_OPTIONS}
     for name in dict.fromkeys((*_EVALUATION_OPTIONS, *_MODEL_OPTIONS)):

@@ -20,7 +20,7 @@ def request_of(bundle: Bundle, key: str) -> Evaluate:
     the machine that measured the bundle.
     """
     subject = bundle.plan.subject
-    request = bundle.request or _derived_request(bundle)
+    request = bundle.request or derived_request(bundle)
     fixed = {
         "model": subject.model,
         "framework": None,
@@ -28,7 +28,7 @@ def request_of(bundle: Bundle, key: str) -> Evaluate:
         "system": SystemNeed(device=subject.device),
         "agents": (bundle.agent,),
         "spread": "one",
-        "scenarios": _scenarios(bundle),
+        "scenarios": scenarios_of(bundle),
         "options": subject.options,
         "pacing": "local",
         "wait_s": _WAIT_S,
@@ -56,7 +56,8 @@ def _variant_fields(bundle: Bundle, request: Evaluate) -> dict[str, Any]:
     }
 
 
-def _derived_request(bundle: Bundle) -> Evaluate:
+def derived_request(bundle: Bundle) -> Evaluate:
+    """Return the request that an older bundle's plan suggests, without its scenarios."""
     plan, subject = bundle.plan, bundle.plan.subject
     runs = list(chain.from_iterable(session.runs for session in plan.sessions))
     plain_runs = chain.from_iterable(
@@ -78,7 +79,7 @@ def _derived_request(bundle: Bundle) -> Evaluate:
     )
 
 
-def _scenarios(bundle: Bundle) -> tuple[ScenarioChoice, ...]:
+def scenarios_of(bundle: Bundle) -> tuple[ScenarioChoice, ...]:
     """Return the scenarios of a plan in their order, with the parameters that all runs share.
 
     A cold start of the model counts as two groups. Parameters that depend on the batch size are

@@ -131,7 +131,7 @@ def presumed_agent(request: Evaluate, model: ModelManifest) -> AgentStatus:
         runtimes=(
             Runtime(
                 framework=model.framework.name,
-                version=_suitable_version(request, model),
+                version=suitable_version(request, model),
                 devices=(system.device or "cpu",),
                 deepest_level=PRESUMED_DEPTH,
             ),
@@ -143,8 +143,11 @@ def presumed_agent(request: Evaluate, model: ModelManifest) -> AgentStatus:
     return AgentStatus(announcement=announcement)
 
 
-def _suitable_version(request: Evaluate, model: ModelManifest) -> str:
-    """Return a framework version that satisfies all constraints: one that they mention."""
+def suitable_version(request: Evaluate, model: ModelManifest) -> str:
+    """Return a framework version that satisfies all constraints: one that they mention.
+
+    The constraints are those of `request` and `model` together; 0 where one cannot be read.
+    """
     texts = [model.framework.version, request.framework.version if request.framework else ""]
     try:
         constraints = [constraint_of(text) for text in texts]

@@ -114,9 +114,13 @@ class RunRecorder:
             try:
                 stored = {name: await self._bus.acknowledged(name) for name in _STORED_BY}
                 await asyncio.sleep(after_s)
-                for name, up_to in stored.items():
-                    for filter_subject in durable_named(name).filters if up_to else ():
-                        await self._bus.purge(filter_subject, up_to=up_to)
+                purgeable = [
+                    (filter_subject, up_to)
+                    for name, up_to in stored.items()
+                    for filter_subject in (durable_named(name).filters if up_to else ())
+                ]
+                for filter_subject, up_to in purgeable:
+                    await self._bus.purge(filter_subject, up_to=up_to)
             except BusError as error:
                 _log.warning("messages stay for now: %s", error)
                 await asyncio.sleep(_LOOK_S)

@@ -19,7 +19,7 @@ from schemas.evaluation import (
 from schemas.identity import run_key
 from schemas.message import Fact
 from schemas.plan import Plan, RunPlan, SessionPlan
-from schemas.run import ClockOrigin, RunCompleted, RunFailed, Tally
+from schemas.run import RunCompleted, RunFailed, Tally
 from services.collector.errors import ForeignFact, UnplannedRun, UnstartedAttempt
 from services.collector.rows import storable
 
@@ -47,6 +47,15 @@ class EvaluationDecisions:
 
 RunRow = dict[str, Any]
 """A row of the table `run` by column; the columns are described there."""
+
+_NO_CLOCK: RunRow = {
+    "monotonic_ns": None,
+    "monotonic_end_ns": None,
+    "epoch_start_ns": None,
+    "epoch_end_ns": None,
+    "boot_id": "",
+}
+"""Columns of an attempt whose agent did not report the origin of its clock."""
 
 
 def evolve(decisions: EvaluationDecisions, fact: Fact) -> EvaluationDecisions:
@@ -99,7 +108,10 @@ def run_row(fact: RunEnded, plan: Plan, requested_ns: int, cause: str) -> RunRow
     session, run = next(planned, (None, None))
     if session is None or run is None:
         raise UnplannedRun(fact.evaluation, fact.run)
-    tally = Tally() if isinstance(fact, RunInterrupted) else fact.tally
+    tally, clock = Tally().model_dump(), _NO_CLOCK
+    if not isinstance(fact, RunInterrupted):
+        tally = fact.tally.model_dump()
+        clock = fact.origin.model_dump() if fact.origin else _NO_CLOCK
     return {
         "run_key": run_key(fact.evaluation, fact.run, fact.attempt),
         "evaluation": fact.evaluation,
@@ -110,8 +122,8 @@ def run_row(fact: RunEnded, plan: Plan, requested_ns: int, cause: str) -> RunRow
         "cause": cause,
         **_planned_columns(plan, session, run),
         **_outcome_columns(fact),
-        **tally.model_dump(),
-        **_clock_columns(None if isinstance(fact, RunInterrupted) else fact.origin),
+        **tally,
+        **clock,
     }
 
 
@@ -163,10 +175,3 @@ def _outcome_columns(fact: RunEnded) -> RunRow:
     columns["blocks"] = [block.model_dump(mode="json") for block in fact.blocks]
     columns["caveats"] = list(fact.caveats)
     return columns
-
-
-def _clock_columns(origin: ClockOrigin | None) -> RunRow:
-    if origin is None:
-        stamps = ("monotonic_ns", "monotonic_end_ns", "epoch_start_ns", "epoch_end_ns")
-        return {**dict.fromkeys(stamps), "boot_id": ""}
-    return origin.model_dump()

@@ -73,11 +73,9 @@ class Store:
             new = self._mark(session, batches)
             for table in sorted({batch.table for batch in new}):
                 with session.cursor().copy(self._sql(f"copy_{table}")) as copy:
-                    copy.write(COPY_HEADER)
-                    for batch in new:
-                        if batch.table == table:
-                            copy.write(batch.rows)
-                    copy.write(COPY_TRAILER)
+                    rows = [batch.rows for batch in new if batch.table == table]
+                    for chunk in (COPY_HEADER, *rows, COPY_TRAILER):
+                        copy.write(chunk)
             names = self._name(session, new)
         self._named = names if len(names) > _NAMES_REMEMBERED else self._named | names
         return sum(batch.count for batch in new)

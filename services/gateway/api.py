@@ -19,11 +19,15 @@ from services.gateway.bodies import json_body
 from services.gateway.bus_requests import evaluations, status_of, tables_of
 from services.gateway.live import live_response
 from services.gateway.openapi import document
-from services.gateway.query_parameters import check_has_only, check_is_plain, figures_of, list_of
+from services.gateway.query_parameters import (
+    JSON,
+    check_is_plain,
+    figures_of,
+    form_of,
+    list_of,
+)
 from services.gateway.responses import as_file, as_json
-from services.gateway.table_files import FILES
 
-_JSON = "json"
 _TOKEN: TypeAdapter[str] = TypeAdapter(Token)
 
 
@@ -109,29 +113,15 @@ async def table(request: Request) -> Response:
     name, dot, suffix = str(request.path_params["table"]).rpartition(".")
     if not dot:
         name, suffix = suffix, ""
-    form = _form_of(request, suffix)
+    query = request.query_params.multi_items()
+    form = form_of(suffix, query, request.headers.get("accept", ""))
     answer = await tables_of(bus_of(request), evaluation_of(request), name)
-    for candidate in answer.tables:
-        if name in (candidate.name, candidate.id):
-            if form != _JSON:
-                return await asyncio.to_thread(as_file, candidate, form)
-            return as_json(candidate.model_dump(mode="json"))
-    raise NoSuchTable(name, tuple(table.name for table in answer.tables))
-
-
-def _form_of(request: Request, suffix: str) -> str:
-    """Return the requested format of a table: json, or one of FILES. Raises MalformedMessage."""
-    check_has_only("format", request.query_params.multi_items())
-    accepted = "csv" if "text/csv" in request.headers.get("accept", "") else _JSON
-    parameter = request.query_params.get("format", "")
-    form = suffix or parameter or accepted
-    if form != _JSON and form not in FILES:
-        raise MalformedMessage(field="format", found=form[:80], expected=", ".join((_JSON, *FILES)))
-    if parameter not in ("", form):
-        raise MalformedMessage(
-            field="format", found=parameter[:80], expected=f"{form}, as in the suffix"
-        )
-    return form
+    matching = [table for table in answer.tables if name in (table.name, table.id)]
+    if not matching:
+        raise NoSuchTable(name, tuple(table.name for table in answer.tables))
+    if form != JSON:
+        return await asyncio.to_thread(as_file, matching[0], form)
+    return as_json(matching[0].model_dump(mode="json"))
 
 
 async def compare(request: Request) -> Response:

@@ -137,12 +137,13 @@ class Feed:
         number = 0
         while True:
             await asyncio.sleep(_TICK_S)
-            if self._has_progress:
-                self._has_progress = False
-                number += 1
-                tick = tick_of(number, self._meter.read())
-                for viewer in self.viewers:
-                    viewer.push(tick)
+            if not self._has_progress:
+                continue
+            self._has_progress = False
+            number += 1
+            tick = tick_of(number, self._meter.read())
+            for viewer in self.viewers:
+                viewer.push(tick)
 
 
 @asynccontextmanager

@@ -1,11 +1,13 @@
 """Query parameters of an address as commands, and checks of the parameters. Pure."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 from schemas.encoding.codec import parse
 from schemas.encoding.errors import MalformedMessage
 from schemas.request import Compare, ListEvaluations, SystemNeed
+from services.gateway.table_files import FILES
 
 SYSTEM = tuple(name for name in SystemNeed.model_fields if name != "labels")
 """Fields of `SystemNeed` with parameters of the same names."""
@@ -23,21 +25,20 @@ def list_of(query: Iterable[tuple[str, str]]) -> ListEvaluations:
     """
     fields: dict[str, Any] = {}
     system: dict[str, Any] = {}
-    labels: dict[str, dict[str, str]] = {name: {} for name in _MAPS}
+    labels: dict[str, dict[str, str]] = defaultdict(dict)
     for name, value in query:
         if not value:
             continue
         if name in _LISTS:
             fields.setdefault(_LISTS[name], []).append(value)
-        elif name in _MAPS:
-            key, equals, text = value.partition("=")
-            if not key or not equals:
-                raise MalformedMessage(field=name, found=value[:80], expected="key=value")
-            labels[name][key] = text
-        elif name in SYSTEM:
-            system[name] = value
-        else:
-            fields[name] = value
+            continue
+        if name not in _MAPS:
+            (system if name in SYSTEM else fields)[name] = value
+            continue
+        key, equals, text = value.partition("=")
+        if not key or not equals:
+            raise MalformedMessage(field=name, found=value[:80], expected="key=value")
+        labels[name][key] = text
     system |= {"labels": labels["system_label"]}
     return parse(ListEvaluations, {**fields, "system": system, "labels": labels["label"]})
 
@@ -45,6 +46,7 @@ def list_of(query: Iterable[tuple[str, str]]) -> ListEvaluations:
 FIGURES = ("evaluation", "price", "most_latency_ns", "most_cost", "least_accuracy")
 """Parameters of a comparison; `evaluation` and `price` (agent=dollars) may be repeated."""
 
+_PRICE_TEXT = "agent=dollars, e.g. a1=3.06"
 _FIGURES_TEXT = f"one of the parameters {', '.join(FIGURES)}"
 
 
@@ -56,23 +58,46 @@ def figures_of(query: Iterable[tuple[str, str]]) -> Compare:
     for name, value in query:
         if name == "evaluation":
             evaluations.append(value)
-        elif name == "price":
+            continue
+        if name == "price":
             agent, _, dollars = value.partition("=")
-            try:
-                prices[agent] = float(dollars if agent else "")
-            except ValueError:
-                expected = "agent=dollars, e.g. a1=3.06"
-                raise MalformedMessage(field=name, found=value[:80], expected=expected) from None
-        elif name not in FIGURES:
+            prices[agent] = _number(name, value, dollars if agent else "", _PRICE_TEXT)
+            continue
+        if name not in FIGURES:
             raise MalformedMessage(field=name, found=value[:80], expected=_FIGURES_TEXT)
-        elif value:
-            try:
-                fields[name] = float(value)
-            except ValueError:
-                expected = "a number"
-                raise MalformedMessage(field=name, found=value[:80], expected=expected) from None
+        if value:
+            fields[name] = _number(name, value, value, "a number")
     named = dict(zip(("first", "second"), evaluations, strict=False))
     return parse(Compare, {**fields, **named, "others": evaluations[2:], "prices": prices})
+
+
+def _number(name: str, value: str, digits: str, expected: str) -> float:
+    """Return the number that a part of a parameter's value, `digits`, is."""
+    try:
+        return float(digits)
+    except ValueError:
+        raise MalformedMessage(field=name, found=value[:80], expected=expected) from None
+
+
+JSON = "json"
+
+
+def form_of(suffix: str, query: Iterable[tuple[str, str]], accept: str) -> str:
+    """Return the requested format of a table: json, or one of FILES. Raises MalformedMessage.
+
+    The `suffix` of its address counts before the parameter `format` of the `query`, and that
+    before the header `accept`.
+    """
+    parameters = list(query)
+    check_has_only("format", parameters)
+    parameter = dict(parameters).get("format", "")
+    form = suffix or parameter or ("csv" if "text/csv" in accept else JSON)
+    if form != JSON and form not in FILES:
+        raise MalformedMessage(field="format", found=form[:80], expected=", ".join((JSON, *FILES)))
+    if parameter not in ("", form):
+        expected = f"{form}, as in the suffix"
+        raise MalformedMessage(field="format", found=parameter[:80], expected=expected)
+    return form
 
 
 def check_has_only(name: str, query: Iterable[tuple[str, str]]) -> None:

@@ -54,15 +54,15 @@ def decide_publish(
 
 
 def _check(manifest: Manifest) -> None:
+    """Raise ManifestRefused for a manifest with a fault.
+
+    So are defaults of a scenario that would have every request for the scenario refused.
+    """
     fault = next(faults_in(manifest), None)
     if fault is not None:
         raise ManifestRefused(_invalid(f"manifest.{fault.field}", fault.found, fault.allowed))
-    if isinstance(manifest, ScenarioManifest) and manifest.name in BUILT_IN:
-        _check_defaults(manifest)
-
-
-def _check_defaults(manifest: ScenarioManifest) -> None:
-    """Raise ManifestRefused for defaults that would have every request for the scenario refused."""
+    if not isinstance(manifest, ScenarioManifest) or manifest.name not in BUILT_IN:
+        return
     parameters = dict(manifest.parameters)
     if isinstance(queries := parameters.get("queries"), int) and 0 < queries <= MAX_QUERIES:
         # Whatever their number, one query is enough to have the others checked.

@@ -18,6 +18,14 @@ Steps = list[dict[str, Any]]
 
 _ONNX: dict[str, Any] = {"framework": "onnxruntime", "framework_version": ">=1.16"}
 _LITE = ((0, 224, 4_652_008), (1, 240, 5_416_680), (2, 260, 6_092_072))
+_VOICES = (
+    ("silero-vad", "silero_vad_16k_op15.onnx", True),
+    ("silero-vad-any-rate", "silero_vad.onnx", True),
+    ("silero-vad-half", "silero_vad_half.onnx", False),
+    ("silero-vad-openvino", "silero_vad_openvino_16k.onnx", False),
+)
+"""Name and file of each, and whether it is told the rate."""
+
 _OCR = "rapidocr-onnxruntime"
 _RECOGNITION = "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx"
 _PADDED = {"normalize": None, "mean": 127.5, "scale": 127.5}
@@ -30,7 +38,7 @@ def entries(labels: LabelFiles) -> Iterator[Entry]:
     yield text_direction(labels)
     yield text_recognition(labels)
     yield magika(labels)
-    yield from voices()
+    yield from (silero_vad(name, file, has_rate=has_rate) for name, file, has_rate in _VOICES)
     yield sentences()
     yield from faces()
 
@@ -213,18 +221,11 @@ def magika(labels: LabelFiles) -> Entry:
     )
 
 
-def voices() -> Iterator[Entry]:
-    """Yield Silero's detector of speech in the first 32 ms of a sound, as each file has it."""
-    for name, file, has_rate in (
-        ("silero-vad", "silero_vad_16k_op15.onnx", True),
-        ("silero-vad-any-rate", "silero_vad.onnx", True),
-        ("silero-vad-half", "silero_vad_half.onnx", False),
-        ("silero-vad-openvino", "silero_vad_openvino_16k.onnx", False),
-    ):
-        yield _voice(name, file, has_rate=has_rate)
+def silero_vad(name: str, file: str, *, has_rate: bool) -> Entry:
+    """Return Silero's detector of speech in the first 32 ms of a sound.
 
-
-def _voice(name: str, file: str, *, has_rate: bool) -> Entry:
+    `name` is the entry's, `file` the one that holds it; `has_rate` says that it is told the rate.
+    """
     sound: Steps = [
         {"audio_decode": None, "channels": "mono"},
         {"resample": None, "rate_hz": 16000},

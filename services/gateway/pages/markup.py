@@ -26,7 +26,8 @@ def element(tag: str, /, *parts: Part, **attributes: str | bool | None) -> Marku
         name = key.rstrip("_").replace("_", "-")
         if value is True:
             attribute_texts.append(f" {name}")
-        elif isinstance(value, str):
+            continue
+        if isinstance(value, str):
             attribute_texts.append(f' {name}="{escape(value)}"')
     start = f"<{tag}{''.join(attribute_texts)}>"
     return Markup(start if tag in _VOID else f"{start}{''.join(map(_escaped, parts))}</{tag}>")

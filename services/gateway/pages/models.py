@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -99,7 +100,7 @@ def models_page(models: Sequence[ModelManifest], search: Search) -> str:
     shown_models = matching[first : first + PAGE_SIZE]
     visible = [model for model in models if not model.hidden]
     tasks = sorted({model.task for model in visible} - {""})
-    frameworks = sorted({name for model in visible for name in _framework_names(model)})
+    frameworks = sorted(set(chain.from_iterable(map(_framework_names, visible))))
     form = search_form(
         "/models",
         {"q": ("Search for", search.terms)},

@@ -10,7 +10,7 @@ from typing import Any
 from mlscope.client.brief import COLUMNS, caveat_lines, parted_caveats
 from mlscope.quantities import heads_of, shown, unit_of
 from schemas.analysis import Column, Table, Tables
-from services.gateway.pages.markup import Markup, element, text_of
+from services.gateway.pages.markup import Markup, element
 
 _LONG = 40
 _DECIMAL_POINT = re.compile(r"(?<=\d)_(?=\d)")
@@ -51,7 +51,7 @@ def sections_of(tables: Tables) -> Iterator[Markup]:
         total_rows = tables.total_rows.get(table.name, 0)
         cut = f"The first {len(table.rows)} of {total_rows} rows; the files have all rows."
         address = f"/api/evaluations/{tables.evaluation}/tables/{table.name}"
-        links = [(element("a", name, href=f"{address}{suffix}"), " ") for name, suffix in _FILES]
+        links = [element("a", name, href=f"{address}{suffix}") for name, suffix in _FILES]
         yield element(
             "section",
             element("h2", table.title or table.name),
@@ -59,7 +59,7 @@ def sections_of(tables: Tables) -> Iterator[Markup]:
             *_bodies(table),
             *(element("p", line, class_="note") for line in caveat_lines(own[table.name])),
             element("p", cut, class_="note") if total_rows > len(table.rows) else "",
-            element("p", *(text_of(*link) for link in links), class_="files"),
+            element("p", *((link, " ") for link in links), class_="files"),
             data_table=table.name,
         )
 
@@ -69,42 +69,46 @@ def _bodies(table: Table) -> Iterator[Markup]:
 
     A table without rows has no body. The columns of `_PLACES` are omitted when they are constant.
     """
-    all_columns = _without_bounds(table.columns)
     if not table.rows:
         return
+    all_columns = _without_bounds(table.columns)
+    differing = [column for column in all_columns if _differs(table, column)]
     if table.name == _CONDITIONS and len(table.rows) > 1:
-        constant = [column for column in all_columns if not _differs(table, column)]
-        yield _drawn(table, [column for column in all_columns if column not in constant])
+        constant = [column for column in all_columns if column not in differing]
+        yield _drawn(table, differing)
         yield _constant_values(table, constant)
         return
-    columns = [
-        column for column in all_columns if column.name not in _PLACES or _differs(table, column)
-    ]
+    columns = [c for c in all_columns if c.name not in _PLACES or c in differing]
     main = _MAIN_COLUMNS.get(table.name, ())
-    if main:
-        selected = [
-            column
-            for column in columns
-            if column.name in (_RUN, *main)
-            and (column.name != "failed" or any(_values(table, column)))
-        ]
-        yield _drawn(table, selected or columns)
-        yield element("details", element("summary", "All columns"), _drawn(table, all_columns))
-    elif len(table.rows) < _MANY_ROWS:
+    if not main:
+        yield from _body_of_differing(table, columns)
+        return
+    selected = [
+        column
+        for column in columns
+        if column.name in (_RUN, *main) and (column.name != "failed" or any(_values(table, column)))
+    ]
+    yield _drawn(table, selected or columns)
+    yield element("details", element("summary", "All columns"), _drawn(table, all_columns))
+
+
+def _body_of_differing(table: Table, columns: Sequence[Column]) -> Iterator[Markup]:
+    """Yield a table; of many rows, values that are equal in all of them are listed above it."""
+    if len(table.rows) < _MANY_ROWS:
         yield _drawn(table, columns)
-    else:
-        names = {column.name for column in table.columns}
-        constant = [
-            column
-            for column in columns
-            if f"{column.name}_low" not in names and not _differs(table, column)
-        ]
-        if len(constant) == len(columns):
-            constant = []
-        if values := _named_values(table, constant):
-            text = ", ".join(f"{head} {value}" for _, head, value in values)
-            yield element("p", f"In every row: {text}.", class_="alike")
-        yield _drawn(table, [column for column in columns if column not in constant])
+        return
+    names = {column.name for column in table.columns}
+    constant = [
+        column
+        for column in columns
+        if f"{column.name}_low" not in names and not _differs(table, column)
+    ]
+    if len(constant) == len(columns):
+        constant = []
+    if values := _named_values(table, constant):
+        text = ", ".join(f"{head} {value}" for _, head, value in values)
+        yield element("p", f"In every row: {text}.", class_="alike")
+    yield _drawn(table, [column for column in columns if column not in constant])
 
 
 def _values(table: Table, column: Column) -> list[Any]:
@@ -172,12 +176,13 @@ def _cells(table: Table, columns: Sequence[Column], row: Sequence[Any]) -> Itera
     for column in columns:
         text = _text(values.get(column.name), column)
         low, high = values.get(f"{column.name}_low"), values.get(f"{column.name}_high")
-        interval: Markup | str = ""
-        if low is not None and high is not None:
-            first, last = shown(low, unit_of(column)), shown(high, unit_of(column))
-            if first.partition(" ")[2] == last.partition(" ")[2]:
-                first = first.partition(" ")[0]
-            interval = element("small", f"{first} … {last}")
+        if low is None or high is None:
+            yield element("td", text, "", class_=_class_of(column, text))
+            continue
+        first, last = shown(low, unit_of(column)), shown(high, unit_of(column))
+        if first.partition(" ")[2] == last.partition(" ")[2]:
+            first = first.partition(" ")[0]
+        interval = element("small", f"{first} … {last}")
         yield element("td", text, interval, class_=_class_of(column, text))
 
 

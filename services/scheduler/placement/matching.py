@@ -8,7 +8,7 @@ from packaging.specifiers import SpecifierSet
 
 from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
 from mlscope.manifests.errors import BadConstraint
-from schemas.agent import Announcement, Hardware, Runtime
+from schemas.agent import Announcement, Runtime
 from schemas.level import Level
 from schemas.manifest import (
     DatasetManifest,
@@ -23,13 +23,14 @@ from schemas.request import AgentReason, Evaluate, SystemNeed
 from schemas.status import AgentStatus, Catalog
 from services.scheduler.errors import invalid
 from services.scheduler.evaluation.digests import digest_of
-from services.scheduler.placement.naming import architecture_of, is_same, plain
+from services.scheduler.placement.naming import architecture_of, is_same
 from services.scheduler.placement.requirements import (
-    accelerator_names,
+    accelerator_mismatches,
     disallowed_code,
     framework_manifest_of,
     hardware_mismatches,
     image_mismatches,
+    shortage_text,
     software_mismatches,
 )
 from services.scheduler.placement.resolving import (
@@ -323,8 +324,8 @@ def machine_mismatches(agent: Announcement, need: SystemNeed) -> Iterator[str]:
     if architecture and architecture != architecture_of(hardware.architecture):
         yield f"architecture {hardware.architecture}, wanted {need.architecture}"
     if need.memory_bytes and hardware.memory_bytes < need.memory_bytes:
-        yield f"memory {_shortage_text(hardware.memory_bytes, need.memory_bytes)}"
-    yield from _accelerator_mismatches(hardware, need)
+        yield f"memory {shortage_text(hardware.memory_bytes, need.memory_bytes)}"
+    yield from accelerator_mismatches(hardware, need)
     for label, value in need.labels.items():
         own = agent.labels.get(label)
         if own != value:
@@ -334,26 +335,3 @@ def machine_mismatches(agent: Announcement, need: SystemNeed) -> Iterator[str]:
         yield from hardware_mismatches(need.hardware, hardware)
     if isinstance(need.software, SoftwareManifest):
         yield from software_mismatches(need.software, agent)
-
-
-def _accelerator_mismatches(hardware: Hardware, need: SystemNeed) -> Iterator[str]:
-    name = plain(need.accelerator)
-    fitting = [own for own in hardware.accelerators if name in plain(own.name)]
-    if name and not fitting:
-        yield f"{accelerator_names(hardware)}, wanted accelerator {need.accelerator}"
-        return
-    largest_bytes = max((accelerator.memory_bytes for accelerator in fitting), default=0)
-    if largest_bytes < need.accelerator_memory_bytes:
-        yield f"accelerator memory {_shortage_text(largest_bytes, need.accelerator_memory_bytes)}"
-    link = plain(need.interconnect)
-    links = {hardware.interconnect, *(own.interconnect for own in fitting)} - {""}
-    if link and not any(link in plain(own) for own in links):
-        yield f"interconnect {', '.join(sorted(links)) or 'unknown'}, wanted {need.interconnect}"
-
-
-def _shortage_text(own_bytes: int, needed_bytes: int) -> str:
-    """Return two sizes, in GiB or, where these look the same, in bytes."""
-    own, needed = (f"{size_bytes / (1 << 30):.1f} GiB" for size_bytes in (own_bytes, needed_bytes))
-    if own == needed:
-        own, needed = f"{own_bytes} bytes", f"{needed_bytes} bytes"
-    return f"{own if own_bytes > 0 else 'unknown'}, wanted {needed}"

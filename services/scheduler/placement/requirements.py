@@ -13,6 +13,7 @@ from schemas.manifest import (
     ModelManifest,
     SoftwareManifest,
 )
+from schemas.request import SystemNeed
 from services.scheduler.placement.naming import architecture_of, is_same, plain
 
 OF_MANIFEST = "manifest"
@@ -55,6 +56,30 @@ def hardware_mismatches(manifest: HardwareManifest, hardware: Hardware) -> Itera
 def accelerator_names(hardware: Hardware) -> str:
     """Return the names of a machine's accelerators as a text."""
     return ", ".join(own.name for own in hardware.accelerators) or "no accelerator"
+
+
+def accelerator_mismatches(hardware: Hardware, need: SystemNeed) -> Iterator[str]:
+    """Yield what a machine's accelerators lack of a need: name, memory or interconnect."""
+    name = plain(need.accelerator)
+    fitting = [own for own in hardware.accelerators if name in plain(own.name)]
+    if name and not fitting:
+        yield f"{accelerator_names(hardware)}, wanted accelerator {need.accelerator}"
+        return
+    largest_bytes = max((accelerator.memory_bytes for accelerator in fitting), default=0)
+    if largest_bytes < need.accelerator_memory_bytes:
+        yield f"accelerator memory {shortage_text(largest_bytes, need.accelerator_memory_bytes)}"
+    link = plain(need.interconnect)
+    links = {hardware.interconnect, *(own.interconnect for own in fitting)} - {""}
+    if link and not any(link in plain(own) for own in links):
+        yield f"interconnect {', '.join(sorted(links)) or 'unknown'}, wanted {need.interconnect}"
+
+
+def shortage_text(own_bytes: int, needed_bytes: int) -> str:
+    """Return two sizes, in GiB or, where these look the same, in bytes."""
+    own, needed = (f"{size_bytes / (1 << 30):.1f} GiB" for size_bytes in (own_bytes, needed_bytes))
+    if own == needed:
+        own, needed = f"{own_bytes} bytes", f"{needed_bytes} bytes"
+    return f"{own if own_bytes > 0 else 'unknown'}, wanted {needed}"
 
 
 def _number(value: object) -> float:

@@ -56,8 +56,8 @@ def dataset_of(request: Evaluate, model: ModelManifest, catalog: Catalog) -> Dat
     elif name := request.dataset or model.dataset:
         dataset = _newest_named(name, catalog.datasets, "dataset", names)
     else:
-        dataset = _default_dataset(model, catalog)
-    _check_samples(dataset, model)
+        dataset = default_dataset(model, catalog)
+    check_samples(dataset, model)
     return dataset
 
 
@@ -220,7 +220,11 @@ def similar_names(name: str, candidates: Iterable[str]) -> list[str]:
     return [by_lower[lower] for lower in similar] or names[:10]
 
 
-def _default_dataset(model: ModelManifest, catalog: Catalog) -> DatasetManifest:
+def default_dataset(model: ModelManifest, catalog: Catalog) -> DatasetManifest:
+    """Return the dataset of a model that names none: its modality's, else noise of its shape.
+
+    Raises RequestRefused for a model whose shape is not known.
+    """
     port = next(iter(model.inputs), None)
     shipped = DEFAULT_DATASETS.get(port.type if port else "", "")
     if any(dataset.name == shipped for dataset in catalog.datasets):
@@ -234,7 +238,8 @@ def _default_dataset(model: ModelManifest, catalog: Catalog) -> DatasetManifest:
     )
 
 
-def _check_samples(dataset: DatasetManifest, model: ModelManifest) -> None:
+def check_samples(dataset: DatasetManifest, model: ModelManifest) -> None:
+    """Raise RequestRefused for a dataset without samples, or with noise of another shape."""
     if not samples_of(dataset) and dataset.source is None:
         raise invalid("dataset", dataset.name, "a dataset with at least one sample")
     synthetic, port = dataset.synthetic, next(iter(model.inputs), None)
