@@ -17,6 +17,7 @@ import polars as pl
 from mlscope.importing.errors import ForeignFileBroken, ForeignFileUnknown
 from mlscope.importing.event_pairs import INSTANTS, paired, with_chains
 from mlscope.importing.events import ARGUMENTS, EVENT_SCHEMA, SHAPES, Events
+from mlscope.importing.files import read_within
 from mlscope.importing.json_frames import frame_of
 from mlscope.importing.recording import MAX_DURATION_NS, MAX_START_NS, MIN_START_NS
 
@@ -47,7 +48,7 @@ def read_events(path: Path, schema: Mapping[str, Any] | None = None) -> Events:
     default EVENT_SCHEMA, with SHAPES where the file's head says that it has them. Fewer arguments
     are faster to read. Memory is about four times the file's size.
     """
-    body = _file_bytes(path)
+    body = read_within(path, MAX_BYTES)
     if _LIST.match(body):
         # A list of events, whose end may be missing, becomes the usual object.
         listed = body.removeprefix(_BYTE_ORDER_MARK).strip()
@@ -108,15 +109,6 @@ def json_lines(events: bytes, chunk_bytes: int = _CHUNK_BYTES) -> Iterator[bytes
     if remainder := events[last + 1 : -1].strip():
         # Of an event that was cut: the parser refuses it.
         yield remainder.translate(_TO_LINES)
-
-
-def _file_bytes(path: Path) -> bytes:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ForeignFileBroken(str(path), f"is larger than {MAX_BYTES} bytes")
-        return path.read_bytes()
-    except OSError as error:
-        raise ForeignFileBroken(str(path), error.strerror or str(error)) from error
 
 
 def _parsed(path: Path, body: bytes, start: int, schema: Mapping[str, Any]) -> pl.DataFrame:

@@ -39,15 +39,17 @@ def paired(events: pl.DataFrame) -> Paired:
         opened = open_rows[pid, tid, "thread" if on_thread else "chain"]
         if phase in BEGINS:
             opened.append(row)
-        elif opened:
-            newest_first = range(len(opened) - 1, -1, -1)
-            same_name = (
-                place
-                for place in newest_first
-                if not on_thread and names[row] is not None and names[opened[place]] == names[row]
-            )
-            begin_rows.append(opened.pop(next(same_name, -1)))
-            ends.append(ts)
+            continue
+        if not opened:
+            continue
+        newest_first = range(len(opened) - 1, -1, -1)
+        same_name = (
+            place
+            for place in newest_first
+            if not on_thread and names[row] is not None and names[opened[place]] == names[row]
+        )
+        begin_rows.append(opened.pop(next(same_name, -1)))
+        ends.append(ts)
     complete = halves.select(pl.all().gather(begin_rows)).with_columns(
         pl.lit("X").alias("ph"),
         (pl.Series(ends, dtype=pl.Float64) - pl.col("ts")).alias("dur"),

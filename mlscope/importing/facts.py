@@ -49,10 +49,10 @@ def facts_of(plan: OfflinePlan, recording: Recording) -> Iterator[Fact]:
         agent=session.agent, announcement=announcement_of(session.agent, recording)
     )
     trace_batches = query_batches = 0
-    for trace in _trace_batches(attempt, recording.spans):
+    for trace in trace_batches_of(attempt, recording.spans):
         trace_batches += 1
         yield trace
-    for batch in _query_batches(attempt, recording.roots, session.batch_size):
+    for batch in query_batches_of(attempt, recording.roots, session.batch_size):
         query_batches += 1
         yield batch
     tally = Tally(
@@ -61,7 +61,7 @@ def facts_of(plan: OfflinePlan, recording: Recording) -> Iterator[Fact]:
         spans=recording.spans.height,
         queries=recording.roots.height,
     )
-    yield _completed(attempt, recording, tally)
+    yield completion_of(attempt, recording, tally)
 
 
 def announcement_of(agent: str, recording: Recording) -> Announcement:
@@ -79,45 +79,35 @@ def announcement_of(agent: str, recording: Recording) -> Announcement:
     )
 
 
-def _trace_batches(attempt: Attempt, spans: pl.DataFrame) -> Iterator[TraceCaptured]:
+def trace_batches_of(attempt: Attempt, spans: pl.DataFrame) -> Iterator[TraceCaptured]:
+    """Yield the batches of an attempt's `spans` (SPAN_SCHEMA), in their order."""
     names = {name: number for number, name in enumerate(spans["name"].unique(maintain_order=True))}
+    columns = (
+        "span",
+        pl.col("parent").fill_null(ABSENT),
+        "level",
+        pl.col("name").replace_strict(names, return_dtype=pl.Int64),
+        "start_ns",
+        "duration_ns",
+        "thread",
+        "query",
+        "block",
+        pl.col("attributes").fill_null("").cast(pl.Binary),
+        "kind",
+        "correlation",
+    )
     for sequence, part in enumerate(spans.iter_slices(SPANS_PER_BATCH)):
-        rows: list[LinkedRow] = [
-            (
-                span,
-                ABSENT if parent is None else parent,
-                level,
-                names[name],
-                start_ns,
-                duration_ns,
-                thread,
-                query,
-                block,
-                attributes.encode() if attributes else b"",
-                kind,
-                correlation,
-            )
-            for (
-                span,
-                parent,
-                level,
-                name,
-                start_ns,
-                duration_ns,
-                thread,
-                query,
-                block,
-                kind,
-                correlation,
-                attributes,
-            ) in part.iter_rows()
-        ]
+        rows: list[LinkedRow] = part.select(columns).rows()
         yield linked_batch(attempt, sequence, rows, names)
 
 
-def _query_batches(
+def query_batches_of(
     attempt: Attempt, roots: pl.DataFrame, batch_size: int
 ) -> Iterator[QueriesAnswered]:
+    """Yield the batches of an attempt's queries, all answered, of `batch_size` samples each.
+
+    `roots` are their root spans (SPAN_SCHEMA), in order.
+    """
     columns = ("query", "block", "start_ns", "duration_ns")
     for sequence, part in enumerate(roots.select(columns).iter_slices(QUERIES_PER_BATCH)):
         rows: list[QueryRow] = [
@@ -138,7 +128,11 @@ def _query_batches(
         yield query_batch(attempt, sequence, rows)
 
 
-def _completed(attempt: Attempt, recording: Recording, tally: Tally) -> RunCompleted:
+def completion_of(attempt: Attempt, recording: Recording, tally: Tally) -> RunCompleted:
+    """Return the end of an `attempt`, with as many conditions as a `recording` holds.
+
+    `tally`: how many batches, spans and queries were published before it.
+    """
     medians = recording.roots.group_by("block", maintain_order=True).agg(
         pl.len(), pl.col("duration_ns").median().alias("median_ns")
     )

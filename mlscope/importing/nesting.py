@@ -11,6 +11,16 @@ from mlscope.importing.recording import merged, query_spans, with_all_columns
 from schemas.level import Level
 
 
+def is_outermost() -> pl.Expr:
+    """Return whether a span (start_ns, duration_ns, thread) lies in no other of its thread.
+
+    Spans are in the order of their starts; of equal starts the longest is first.
+    """
+    end = pl.col("start_ns") + pl.col("duration_ns")
+    previous_end = end.cum_max().shift(1).over("thread")
+    return (pl.col("start_ns") >= previous_end).fill_null(value=True)
+
+
 def leveled_by_depth(spans: pl.DataFrame) -> pl.DataFrame:
     """Return spans with levels; `spans` has name, start_ns, duration_ns and thread."""
     ordered = spans.sort("thread", "start_ns", -pl.col("duration_ns"), maintain_order=True)

@@ -102,6 +102,26 @@ def merged(parts: list[pl.DataFrame]) -> pl.DataFrame:
     return with_all_columns(spans.sort("start_ns", "level", maintain_order=True))
 
 
+def api_calls(calls: pl.DataFrame, started: pl.Series) -> pl.DataFrame:
+    """Return API calls as spans; those whose names or `started` work say so are launches.
+
+    `calls`: name, start_ns, duration_ns, thread, correlation. `started`: the correlations of work
+    on devices. Correlations of 0 and less are none.
+    """
+    has_work = pl.col("correlation").is_in(started.unique().implode())
+    is_launch = pl.col("name").str.contains("Launch") | (has_work & (pl.col("correlation") > 0))
+    kind = pl.when(is_launch).then(int(SpanKind.LAUNCH)).otherwise(int(SpanKind.HOST))
+    return calls.select(
+        "name",
+        "start_ns",
+        "duration_ns",
+        "thread",
+        "correlation",
+        kind.alias("kind"),
+        pl.lit(int(Level.SYSTEM)).alias("level"),
+    )
+
+
 def query_spans(queries: pl.DataFrame, original: pl.Expr) -> pl.DataFrame:
     """Return the spans of queries: a root span and a predict span for each.
 

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
+from mlscope.importing.nesting import is_outermost
 from schemas.run import QUERIES_GUESSED
 
 _STEP = r"^ProfilerStep#\d+$"
@@ -36,7 +39,7 @@ def queries_of(annotations: pl.DataFrame, hosts: pl.DataFrame) -> Queries:
     steps = explicit.filter(is_step)
     if explicit.height:
         return Queries(steps if steps.height else explicit, explicit["name"].unique().to_list())
-    repeated = _repeated_names(annotations.select(_COLUMNS))
+    repeated = repeated_names(annotations.select(_COLUMNS))
     if len(repeated) == 1:
         (name,) = repeated
         queries = annotations.select(_COLUMNS).filter(pl.col("name") == name)
@@ -59,15 +62,14 @@ def queries_of(annotations: pl.DataFrame, hosts: pl.DataFrame) -> Queries:
     return Queries(whole_trace, (), (f"{QUERIES_GUESSED}{reason}",))
 
 
-def _repeated_names(annotations: pl.DataFrame) -> list[str]:
+def repeated_names(annotations: pl.DataFrame) -> list[str]:
     """Return the names that occur more than once, each outermost and none overlapping another.
 
     Annotations that two threads make at the same time can't be queries.
     """
     end = pl.col("start_ns") + pl.col("duration_ns")
     ordered = annotations.sort("thread", "start_ns", -pl.col("duration_ns"), maintain_order=True)
-    is_outer = (pl.col("start_ns") >= end.cum_max().shift(1).over("thread")).fill_null(value=True)
-    by_start = ordered.with_columns(is_outer.alias("is_outer"), end.alias("end_ns"))
+    by_start = ordered.with_columns(is_outermost().alias("is_outer"), end.alias("end_ns"))
     by_start = by_start.sort("start_ns")
     previous_end = pl.col("end_ns").cum_max().shift(1).over("name")
     is_apart = (pl.col("start_ns") >= previous_end).fill_null(value=True)
@@ -79,3 +81,22 @@ def _repeated_names(annotations: pl.DataFrame) -> list[str]:
         .filter((pl.col("len") > 1) & pl.col("is_outer") & pl.col("is_apart"))
     )
     return names["name"].to_list()
+
+
+def query_of(queries: pl.DataFrame, spans: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """Return the number of the query that each of `spans` lies in, -1 for none.
+
+    `queries` do not overlap; they are numbered from 0 by their starts.
+    """
+    query_start, query_end = _starts_and_ends(queries.sort("start_ns"))
+    start, end = _starts_and_ends(spans)
+    if not len(query_start):
+        return np.full(len(start), -1, np.int64)
+    query = np.searchsorted(query_start, start, side="right") - 1
+    is_inside = (query >= 0) & (end <= query_end[np.maximum(query, 0)])
+    return np.where(is_inside, query, -1)
+
+
+def _starts_and_ends(spans: pl.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    start = spans["start_ns"].to_numpy()
+    return start, start + spans["duration_ns"].to_numpy()

@@ -59,15 +59,20 @@ def recording_of(path: Path) -> Recording:
     replay = pl.DataFrame({"start_ns": [0], "duration_ns": [end_ns], "thread": [0]})
     return Recording(
         tool="ncu",
-        spans=merged([query_spans(replay, pl.lit("replay")), _layers(kernels, counted), counted]),
+        spans=merged(
+            [query_spans(replay, pl.lit("replay")), layer_spans(kernels, counted), counted]
+        ),
         framework="cuda",
         device="cuda",
         notes=("times are those of a replay for counters, one kernel after another: no latencies",),
     )
 
 
-def _layers(kernels: Sequence[CountedKernel], counted: pl.DataFrame) -> pl.DataFrame:
-    """Return a span for each series of kernels in the same innermost range."""
+def layer_spans(kernels: Sequence[CountedKernel], counted: pl.DataFrame) -> pl.DataFrame:
+    """Return a span for each series of kernels in the same innermost range.
+
+    `counted` has the spans of `kernels` (start_ns, duration_ns), in the same order.
+    """
     end = pl.col("start_ns") + pl.col("duration_ns")
     layers = pl.Series("range", [kernel.layer for kernel in kernels], pl.String)
     series = (

@@ -14,7 +14,6 @@ from mlscope.importing.nsys.tables import (
     CUDNN,
     GRAPH,
     KERNEL,
-    MAX_ROWS,
     MEMCPY,
     MEMSET,
     RUNTIME,
@@ -25,7 +24,7 @@ from mlscope.importing.nsys.tables import (
     thread,
     timed,
 )
-from mlscope.importing.recording import Recording, with_all_columns
+from mlscope.importing.recording import Recording, api_calls, with_all_columns
 from mlscope.tracing.copy_kinds import COPY_KINDS
 from schemas.batch import SpanKind
 from schemas.level import Level
@@ -37,7 +36,11 @@ _PROCESSES, _PROCESS_BITS = 1 << 24, 32
 def recording_of(path: Path) -> Recording:
     """Return an export as a recording. Raises ForeignFileBroken, sqlite3.Error."""
     report = read_report(path)
-    processes = _processes(report)
+    pids = [
+        report.tables[RUNTIME].select(_pid("globalTid")),
+        *(report.tables[name].select(_pid("globalPid")) for name in _DEVICE_TABLES),
+    ]
+    processes = pl.concat(pids).drop_nulls().unique().sort("pid").with_row_index("process")
     device_work = [part for part in _device_work(report, processes) if part.height]
     calls = [
         _api_calls(report, processes, device_work),
@@ -57,32 +60,8 @@ def recording_of(path: Path) -> Recording:
         device="cuda" if device_work else "cpu",
         accelerator=report.accelerator,
         epoch_ns=report.epoch_ns + origin_ns if report.epoch_ns else 0,
-        notes=(*notes, *_warnings(report, unended)),
+        notes=(*notes, *report.warnings(unended)),
     )
-
-
-def _warnings(report: Report, unended: int) -> list[str]:
-    """Return caveats about a report, of which `unended` ranges did not end."""
-    warnings = [f"of {name} only the first {MAX_ROWS} rows were read" for name in report.cut]
-    if report.tables[GRAPH].height:
-        warnings.append(
-            "CUDA graphs were traced as a whole (nsys --cuda-graph-trace=node shows kernels)"
-        )
-    if unended:
-        ranges = "range that was" if unended == 1 else "ranges that were"
-        warnings.append(f"left out: {unended} {ranges} open when the trace ended")
-    if report.unread:
-        unread = ", ".join(f"{name} ({rows} rows)" for name, rows in report.unread.items())
-        warnings.append(f"not read: {unread}")
-    return warnings
-
-
-def _processes(report: Report) -> pl.DataFrame:
-    """Return the report's processes, numbered from 0: `pid`, `process`."""
-    calls = report.tables[RUNTIME].select(_pid("globalTid"))
-    devices = [report.tables[name].select(_pid("globalPid")) for name in _DEVICE_TABLES]
-    pids = pl.concat([calls, *devices]).drop_nulls().unique().sort("pid")
-    return pids.with_row_index("process")
 
 
 def _pid(global_id: str) -> pl.Expr:
@@ -90,7 +69,7 @@ def _pid(global_id: str) -> pl.Expr:
 
 
 def _correlated(rows: pl.DataFrame, processes: pl.DataFrame, global_id: str) -> pl.DataFrame:
-    """Return rows with `correlation`, unique across processes; -1 for none.
+    """Return rows with `correlation`, unique across `processes` (pid, process); -1 for none.
 
     `global_id`: the column with the global id of a row's process or thread.
     """
@@ -104,24 +83,12 @@ def _correlated(rows: pl.DataFrame, processes: pl.DataFrame, global_id: str) -> 
 def _api_calls(
     report: Report, processes: pl.DataFrame, device_work: list[pl.DataFrame]
 ) -> pl.DataFrame:
-    """Return API calls; those whose names or correlated device work say so are launches."""
+    """Return API calls, without the version in their names."""
     rows = _correlated(timed(report.tables[RUNTIME]), processes, "globalTid")
-    correlations = {id_ for part in device_work for id_ in part["correlation"].to_list()} - {-1}
-    has_work = pl.col("correlation").is_in(
-        pl.Series(sorted(correlations), dtype=pl.Int64).implode()
-    )
-    is_launch = pl.col("name").str.contains("Launch") | has_work
-    kind = pl.when(is_launch).then(int(SpanKind.LAUNCH)).otherwise(int(SpanKind.HOST))
     name = named(report, "nameId").fill_null("?").str.replace(r"_v\d+$", "")
-    return rows.with_columns(name.alias("name")).select(
-        "name",
-        "start_ns",
-        "duration_ns",
-        thread(),
-        "correlation",
-        kind.alias("kind"),
-        pl.lit(int(Level.SYSTEM)).alias("level"),
-    )
+    none_started = pl.Series("correlation", [], pl.Int64)
+    started = pl.concat([none_started, *(part["correlation"] for part in device_work)])
+    return api_calls(rows.with_columns(name.alias("name"), thread()), started)
 
 
 def _library_calls(report: Report, table: str) -> pl.DataFrame:

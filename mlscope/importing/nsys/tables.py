@@ -75,6 +75,21 @@ class Report:
     #: the number of rows of tables of events that are not read
     unread: Mapping[str, int] = field(default_factory=dict)
 
+    def warnings(self, unended: int) -> list[str]:
+        """Return its caveats; `unended` of its ranges did not end."""
+        warnings = [f"of {name} only the first {MAX_ROWS} rows were read" for name in self.cut]
+        if self.tables[GRAPH].height:
+            warnings.append(
+                "CUDA graphs were traced as a whole (nsys --cuda-graph-trace=node shows kernels)"
+            )
+        if unended:
+            ranges = "range that was" if unended == 1 else "ranges that were"
+            warnings.append(f"left out: {unended} {ranges} open when the trace ended")
+        if self.unread:
+            unread = ", ".join(f"{name} ({rows} rows)" for name, rows in self.unread.items())
+            warnings.append(f"not read: {unread}")
+        return warnings
+
 
 def read_report(path: Path) -> Report:
     """Return the contents of an export. Raises ForeignFileBroken, sqlite3.Error."""

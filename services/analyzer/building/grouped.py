@@ -68,12 +68,12 @@ def trimmed(frame: pl.DataFrame, by: Sequence[str], value: str) -> pl.DataFrame:
 
     The columns are `by`, n, mid, low, high, min, q1, median, q3, max; groups are those of
     `numbered` in `frame`. `value` is the column of values; its nulls are left out. The mean leaves
-    out the lowest and highest 20 % and equals `mlscope.statistics.trimmed_mean`; its interval at 95
-    % is that of Tukey and McLaughlin (1963): the winsorised standard deviation over (1 - 2 * 0.2) *
-    sqrt(n), with Student's t and as many degrees of freedom as values remain, less one. The mean of
-    three values is their median, and its interval as wide as that of their plain mean. The interval
-    is null below 2 values, and its low end is below 0 only where some value is. Quartiles are
-    linear.
+    out the lowest and highest 20 % and equals `mlscope.statistics.trimmed_mean`; its 95 % interval
+    is that of Tukey and McLaughlin (1963): the winsorised standard deviation over
+    (1 - 2 * 0.2) * sqrt(n), with Student's t and as many degrees of freedom as values remain, less
+    one. The mean of three values is their median, and its interval as wide as that of their plain
+    mean. The interval is null below 2 values, and its low end is below 0 only where some value is.
+    Quartiles are linear.
     """
     groups, codes = numbered(frame, by)
     is_known = frame[value].is_not_null().to_numpy()
