@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -57,6 +58,18 @@ class CommandLine:
     async def __call__(self, *arguments: str) -> Ended:
         """Run a command to its end."""
         return await ended(await self.start(*arguments))
+
+    def run(self, *arguments: str) -> Ended:
+        """Run a command to its end, outside of any event loop."""
+        process = subprocess.run(
+            [sys.executable, "-m", "cli.main", *arguments],
+            env=self._environ,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return Ended(process.returncode, process.stdout, process.stderr)
 
 
 async def ended(process: asyncio.subprocess.Process) -> Ended:

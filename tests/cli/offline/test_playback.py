@@ -1,8 +1,10 @@
 """A plan run offline for real, and its bundle played back to whoever orders its runs."""
 
 import asyncio
+import tempfile
 from contextlib import aclosing
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,13 +37,25 @@ SERIALISED = ("--scenario", "online:queries=3", "--serialised", "--trace-level",
 COLD = ("--scenario", "online:queries=2", "--scenario", "cold:queries=2,warm=2")
 
 
-async def made_bundle(folder: Path, arguments: tuple[str, ...] = ARGUMENTS) -> Bundle:
-    alone = CommandLine(MLSCOPE_DATA=str(folder))
-    plan, out = folder / "plan.json", folder / "bundle"
-    assert (await alone("plan", "tiny-cnn", *arguments, "--out", str(plan))).code == exits.OK
-    ended = await alone("agent", "--plan", str(plan), "--out", str(out))
-    assert ended.code == exits.OK, ended.err
-    return read(out)
+pytestmark = pytest.mark.xdist_group("playback")
+
+
+@cache
+def bundle_bytes(arguments: tuple[str, ...]) -> bytes:
+    """Plan and measure with `arguments`, once for all tests that want the same bundle."""
+    with tempfile.TemporaryDirectory() as name:
+        alone = CommandLine(MLSCOPE_DATA=name)
+        plan, out = Path(name, "plan.json"), Path(name, "bundle")
+        assert alone.run("plan", "tiny-cnn", *arguments, "--out", str(plan)).code == exits.OK
+        ended = alone.run("agent", "--plan", str(plan), "--out", str(out))
+        assert ended.code == exits.OK, ended.err
+        return out.read_bytes()
+
+
+def made_bundle(folder: Path, arguments: tuple[str, ...] = ARGUMENTS) -> Bundle:
+    """Write the bundle of `arguments` into the test's own folder."""
+    (folder / "bundle").write_bytes(bundle_bytes(arguments))
+    return read(folder / "bundle")
 
 
 def replanned(bundle: Bundle) -> OfflinePlan:
@@ -70,7 +84,7 @@ async def ordered(bus: Bus, order: WorkOrder) -> WorkAnswer:
 
 
 async def test_a_bundle_asks_for_its_own_plan(tmp_path: Path) -> None:
-    bundle = await made_bundle(tmp_path)
+    bundle = made_bundle(tmp_path)
     anew = replanned(bundle).plan.sessions
     assert [s.model_dump() for s in anew] == [s.model_dump() for s in bundle.plan.sessions]
 
@@ -80,7 +94,7 @@ async def test_a_bundle_asks_for_its_own_plan(tmp_path: Path) -> None:
 async def test_a_bundle_of_variants_asks_for_its_own_plan(
     tmp_path: Path, arguments: tuple[str, ...], is_old: bool
 ) -> None:
-    bundle = planned_bundle(tmp_path, await planned_alone(tmp_path, arguments), is_old=is_old)
+    bundle = planned_bundle(tmp_path, planned_alone(arguments), is_old=is_old)
     anew = replanned(bundle).plan.sessions
     assert [s.model_dump() for s in anew] == [s.model_dump() for s in bundle.plan.sessions]
 
@@ -97,7 +111,7 @@ def counters_alone(made: OfflinePlan) -> OfflinePlan:
 async def test_a_bundle_of_counters_alone_asks_for_its_own_plan(
     tmp_path: Path, *, is_old: bool
 ) -> None:
-    made = await planned_alone(tmp_path, ("--scenario", "online:queries=2"))
+    made = planned_alone(("--scenario", "online:queries=2"))
     bundle = planned_bundle(tmp_path, counters_alone(made), is_old=is_old)
     async with (
         connect(MemoryServer(), "agent") as agent,
@@ -119,7 +133,7 @@ async def test_a_bundle_of_counters_alone_asks_for_its_own_plan(
 
 
 async def test_levels_that_are_not_of_its_kinds_are_not_asked_for_again(tmp_path: Path) -> None:
-    made = await planned_alone(tmp_path, (*SERIALISED, "--levels", "model,framework"))
+    made = planned_alone((*SERIALISED, "--levels", "model,framework"))
     session = made.plan.sessions[-1]
     (run,) = (each.model_copy(update={"level": Level.MODEL}) for each in session.runs)
     alone = session.model_copy(update={"runs": (run,)})
@@ -132,7 +146,7 @@ async def test_levels_that_are_not_of_its_kinds_are_not_asked_for_again(tmp_path
 
 async def test_what_a_plan_does_not_tell_is_asked_for_as_it_was(tmp_path: Path) -> None:
     arguments = (*SERIALISED, "--label", "why=new", "--collector", "perf=off")
-    bundle = await made_bundle(tmp_path, arguments)
+    bundle = made_bundle(tmp_path, arguments)
     asked = request_of(bundle, "k")
     assert bundle.request is not None
     assert (asked.serialised, asked.collectors) == (True, {"perf": False})
@@ -143,7 +157,7 @@ async def test_what_a_plan_does_not_tell_is_asked_for_as_it_was(tmp_path: Path) 
 async def test_each_run_is_answered_with_its_own_numbers(
     tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
-    bundle = await made_bundle(tmp_path, arguments)
+    bundle = made_bundle(tmp_path, arguments)
     plan = replanned(bundle)
     server = MemoryServer()
     async with connect(server, "agent") as agent, connect(server, "scheduler") as scheduler:
@@ -161,7 +175,7 @@ async def test_each_run_is_answered_with_its_own_numbers(
 async def test_a_catalog_may_fill_in_what_a_plan_does_not_say(
     tmp_path: Path, more: dict[str, int], error: str
 ) -> None:
-    bundle = await made_bundle(tmp_path, ("--scenario", "online:queries=2"))
+    bundle = made_bundle(tmp_path, ("--scenario", "online:queries=2"))
     order = order_of(replanned(bundle), "e1")
     runs = tuple(
         each.model_copy(update={"parameters": {**each.parameters, **more}})
@@ -196,7 +210,7 @@ def measured(bundle: Bundle) -> dict[str, int]:
 
 
 async def test_runs_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
-    made = planned_bundle(tmp_path, await planned_alone(tmp_path, SERIALISED))
+    made = planned_bundle(tmp_path, planned_alone(SERIALISED))
     twice = tuple(each.model_copy(update={"variant": ""}) for each in made.plan.sessions)
     bundle = replace(made, plan=made.plan.model_copy(update={"sessions": twice}))
     async with connect(MemoryServer(), "agent") as agent:
@@ -204,10 +218,12 @@ async def test_runs_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> Non
             Playback(agent, bundle, heartbeat_s=1.0)
 
 
-async def planned_alone(folder: Path, arguments: tuple[str, ...]) -> OfflinePlan:
-    alone, plan = CommandLine(MLSCOPE_DATA=str(folder)), folder / "plan.json"
-    assert (await alone("plan", "tiny-cnn", *arguments, "--out", str(plan))).code == exits.OK
-    return OfflinePlan.model_validate_json(plan.read_text())
+@cache
+def planned_alone(arguments: tuple[str, ...]) -> OfflinePlan:
+    """Plan with `arguments` on no cluster, once for all tests that want the same plan."""
+    ended = CommandLine().run("plan", "tiny-cnn", *arguments)
+    assert ended.code == exits.OK, ended.err
+    return OfflinePlan.model_validate_json(ended.out)
 
 
 def planned_bundle(folder: Path, made: OfflinePlan, *, is_old: bool = False) -> Bundle:
@@ -219,7 +235,7 @@ def planned_bundle(folder: Path, made: OfflinePlan, *, is_old: bool = False) -> 
 
 
 async def test_orders_are_answered_with_what_was_measured(tmp_path: Path) -> None:
-    bundle = await made_bundle(tmp_path)
+    bundle = made_bundle(tmp_path)
     server = MemoryServer()
     async with connect(server, "agent") as agent, connect(server, "scheduler") as scheduler:
         playback = Playback(agent, bundle, heartbeat_s=1.0)
@@ -245,7 +261,7 @@ async def test_orders_are_answered_with_what_was_measured(tmp_path: Path) -> Non
 
 
 async def test_its_agent_is_announced_as_there_for_one_request(tmp_path: Path) -> None:
-    bundle = await made_bundle(tmp_path)
+    bundle = made_bundle(tmp_path)
     async with (
         connect(MemoryServer(), "agent") as agent,
         Playback(agent, bundle, heartbeat_s=1.0, key="import e0").present(),
@@ -256,7 +272,7 @@ async def test_its_agent_is_announced_as_there_for_one_request(tmp_path: Path) -
 
 
 async def test_a_living_agent_of_its_name_keeps_its_lease(tmp_path: Path) -> None:
-    bundle = await made_bundle(tmp_path)
+    bundle = made_bundle(tmp_path)
     async with connect(MemoryServer(), "agent") as agent:
         async with Playback(agent, bundle, heartbeat_s=0.2).present():
             held = await agent.get("leases", f"agent-{bundle.agent}")
@@ -271,7 +287,7 @@ async def test_a_living_agent_of_its_name_keeps_its_lease(tmp_path: Path) -> Non
 
 
 async def test_what_is_not_in_it_is_told(tmp_path: Path) -> None:
-    bundle = await made_bundle(tmp_path)
+    bundle = made_bundle(tmp_path)
     server = MemoryServer()
     async with connect(server, "agent") as agent, connect(server, "scheduler") as scheduler:
         playback = Playback(agent, bundle, heartbeat_s=1.0)
@@ -285,7 +301,7 @@ async def test_what_is_not_in_it_is_told(tmp_path: Path) -> None:
 
 
 async def test_a_bundle_that_changes_while_it_plays_is_told(tmp_path: Path) -> None:
-    bundle = await made_bundle(tmp_path)
+    bundle = made_bundle(tmp_path)
     server = MemoryServer()
     async with connect(server, "agent") as agent, connect(server, "scheduler") as scheduler:
         playback = Playback(agent, bundle, heartbeat_s=1.0)
