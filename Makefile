@@ -22,7 +22,7 @@ up: $(DEMO_READY)  ## the local cluster, until Ctrl-C
 # What failed beside other tests is tried once more alone, and said to be flaky: a shared, busy
 # machine must not hide a change, nor a flaky test itself.
 test: $(READY)  ## at least one test of every behaviour, on all cores
-	$(PYTEST) -n $(WORKERS) --dist loadgroup || { \
+	$(PYTEST) -n $(WORKERS) --dist loadfile || { \
 	  echo "== FLAKY or broken: the tests above, once more, alone"; \
 	  $(PYTEST) --last-failed --last-failed-no-failures none; }
 
@@ -43,7 +43,7 @@ docs: $(READY)  ## build the documentation into build/docs; a warning is an erro
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
 coverage: $(READY)  ## which lines of the product the tests run; prints the share
-	$(PYTEST) -n $(WORKERS) --dist loadgroup --cov --cov-report=term:skip-covered --cov-report=html:build/coverage
+	$(PYTEST) -n $(WORKERS) --dist loadfile --cov --cov-report=term:skip-covered --cov-report=html:build/coverage
 
 bench: $(READY)  ## every performance claim, with its peer or floor in the same run (~25 minutes)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from tests.ordering import begins_late
 from tests.places import lent_folder
 
 if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
+
     from cli.cluster.nats_server import NatsServer
     from cli.cluster.postgres import Postgres
 
@@ -27,6 +31,21 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("mlscope")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long."""
+    items.sort(key=begins_late)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(
+    config: pytest.Config, log: "Producer"
+) -> "LoadScopeScheduling | None":
+    """Share tests out by files and groups of files with `--dist loadfile`."""
+    from tests.scheduling import FilesTogether
+
+    return FilesTogether(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture

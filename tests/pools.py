@@ -7,7 +7,7 @@ import pytest
 def tensorflow_pool() -> None:
     """Give TensorFlow one thread: its pool is made by the process's first use.
 
-    Import it where a module uses TensorFlow or Keras, and mark that `xdist_group("tensorflow")`.
+    Import it where a module uses TensorFlow or Keras, and name that in `tests/scheduling.py`.
     """
     threading = pytest.importorskip("tensorflow").config.threading
     threading.set_intra_op_parallelism_threads(1)

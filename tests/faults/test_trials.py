@@ -80,7 +80,6 @@ def test_every_test_run_kills_all_but_the_gateway_and_one_after_the_run() -> Non
     assert set(IN_EVERY_TEST_RUN) <= set(range(TRIALS))
 
 
-@pytest.mark.xdist_group("faults")
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_was_accepted_ends_analyzed_once(cluster: Path, seed: int) -> None:

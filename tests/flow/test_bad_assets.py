@@ -20,8 +20,6 @@ from tests.flow.endings import failed, refused
 from tests.flow.manifests import SHIPPED, copied, model, sha256
 from tests.mlscope.assets.web_server import Site, serving
 
-pytestmark = pytest.mark.xdist_group("flow-shared")
-
 GRAPH = (SHIPPED / "models" / "identity" / "model.onnx").read_bytes()
 
 

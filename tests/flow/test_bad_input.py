@@ -20,8 +20,6 @@ from tests.flow.clusters import REPOSITORY, Cluster, assert_well, online, run, r
 from tests.flow.endings import failed, refused
 from tests.flow.manifests import copied, dataset, model, sha256, sleepy
 
-pytestmark = pytest.mark.xdist_group("flow-bad_input")
-
 SLEEPY = REPOSITORY / "tests" / "services" / "agent" / "sleepy"
 SILENCE_S = 3.0
 

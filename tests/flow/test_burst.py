@@ -12,7 +12,7 @@ import pytest
 from tests.flow.asking import EVALUATE, Stranger, stranger
 from tests.flow.clusters import Cluster, assert_well
 
-pytestmark = [pytest.mark.xdist_group("flow-burst"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 CLUSTER = {"MLSCOPE_MAX_PENDING_REQUESTS": "300"}
 REQUESTS = 100_000

@@ -9,8 +9,6 @@ from mlscope.importing.reading import read_foreign
 from schemas.status import EvaluationStatus
 from tests.flow.clusters import Cluster, assert_well
 
-pytestmark = pytest.mark.xdist_group("flow-shared")
-
 FILES = Path("tests/mlscope/importing/files")
 
 

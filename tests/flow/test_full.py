@@ -19,7 +19,6 @@ from schemas.identity import run_key
 from tests.flow.asking import stranger
 from tests.flow.clusters import Cluster, assert_well, online, running, until
 
-pytestmark = pytest.mark.xdist_group("flow-full")
 #: this module stops servers: the cluster is its own
 CLUSTER: dict[str, str] = {}
 

@@ -4,14 +4,10 @@ import json
 from collections import Counter, defaultdict
 from typing import Any
 
-import pytest
-
 from mlscope.exchange.traces import Trace
 from schemas.level import Level
 from tests.flow.clusters import REPOSITORY, Cluster, online, run
 from tests.flow.manifests import model
-
-pytestmark = pytest.mark.xdist_group("flow-levels")
 
 CLUSTER = {"PYTHONPATH": str(REPOSITORY / "tests" / "flow" / "instrumented")}
 

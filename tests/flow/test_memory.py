@@ -1,11 +1,8 @@
 """A worker that takes more memory than its agent's owner allows: ended, said so, and forgotten."""
 
-import pytest
 
 from tests.flow.clusters import REPOSITORY, Cluster, assert_well, online, run
 from tests.flow.manifests import sleepy
-
-pytestmark = pytest.mark.xdist_group("flow-memory")
 
 SLEEPY = REPOSITORY / "tests" / "services" / "agent" / "sleepy"
 MOST_BYTES = 800 << 20

@@ -12,8 +12,6 @@ from schemas.identity import run_key
 from schemas.status import EvaluationStatus
 from tests.flow.clusters import Cluster, assert_well, online, run
 
-pytestmark = pytest.mark.xdist_group("flow-shared")
-
 QUERIES = 6
 SPANS_A_QUERY = {"model": 2, "framework": 10}
 

@@ -13,8 +13,6 @@ from cli.inputs.uploads import digest_of
 from tests.flow.clusters import Cluster, assert_well
 from tests.services.agent.predictors.doubling import doubling
 
-pytestmark = pytest.mark.xdist_group("flow-own_files")
-
 CLUSTER = {"MLSCOPE_AGENT_PREDICTORS": "onnxruntime,remote"}
 
 

@@ -13,8 +13,6 @@ from tests.flow.clusters import Cluster, assert_well, online, run, running, unti
 from tests.flow.manifests import model
 from tests.seccomp import needs_filter
 
-pytestmark = pytest.mark.xdist_group("flow-own_models")
-
 ALLOWED = {
     "MLSCOPE_ALLOW_INLINE_PYTHON": "true",
     "MLSCOPE_INLINE_TIMEOUT_S": "8",

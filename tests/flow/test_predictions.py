@@ -14,8 +14,6 @@ from schemas.status import EvaluationStatus
 from tests.flow.clusters import REPOSITORY, Cluster, assert_well, online, run
 from tests.flow.manifests import sha256
 
-pytestmark = pytest.mark.xdist_group("flow-shared")
-
 PHOTOS = REPOSITORY / "manifests" / "datasets" / "photos"
 LITE = "efficientnet-lite0"
 

@@ -19,8 +19,6 @@ from mlscope.settings import Settings
 from tests.flow.asking import EVALUATE, Stranger, stranger
 from tests.flow.clusters import REPOSITORY, SERVICES, Cluster, assert_well
 
-pytestmark = pytest.mark.xdist_group("flow-shared")
-
 SMALL = {"model": "identity", "scenarios": [{"name": "online", "parameters": {"queries": 3}}]}
 ROOT = "mlscope.v1"
 

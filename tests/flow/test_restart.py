@@ -20,7 +20,7 @@ from tests.flow.asking import stranger
 from tests.flow.clusters import SERVICES, Cluster, assert_well, online, run, until
 from tests.flow.manifests import model
 
-pytestmark = [pytest.mark.xdist_group("flow-restart"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 #: this module stops servers: the cluster is its own
 CLUSTER: dict[str, str] = {}
 

@@ -10,8 +10,6 @@ import pytest
 from tests.flow.clusters import Cluster
 from tests.flow.test_own_files import message, ran, written
 
-pytestmark = pytest.mark.xdist_group("flow-shared")
-
 INT64, FLOAT32 = 7, 1
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "who", "?", "met", "in", "bob", "ann")
 ALPHABET = ("a", "b")

@@ -14,7 +14,6 @@ from services.collector.saving import prepared_of
 from tests.services.collector.builders import REQUESTED_NS, a_trace, some_queries
 from tests.timescale.starting import started
 
-pytestmark = pytest.mark.xdist_group("timescale")
 _PLAIN = list(migrations_in(Path(collector.__file__).with_name("migrations"), "postgresql"))
 _NOTED = "INSERT INTO schema_version (component, version) VALUES ('collector', %s)"
 

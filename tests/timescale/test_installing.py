@@ -62,6 +62,5 @@ def test_what_was_cut_short_is_installed_anew(folder: Path) -> None:
     assert is_installed(folder)
 
 
-@pytest.mark.xdist_group("timescale")
 def test_what_npm_installs_counts_as_installed(timescale_url: str) -> None:
     assert is_installed(Path(__file__).parent)

@@ -64,7 +64,6 @@ def test_what_fails_in_a_test_is_not_tried_again(tmp_path: Path) -> None:
     assert not _is_alive(tmp_path, 0)
 
 
-@pytest.mark.xdist_group("timescale")
 def test_the_database_ends_with_whoever_started_it(timescale_url: str) -> None:
     folder = Path(__file__).parent
     with subprocess.Popen(

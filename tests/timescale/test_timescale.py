@@ -26,7 +26,6 @@ from tests.services.collector.builders import (
     some_queries,
 )
 
-pytestmark = pytest.mark.xdist_group("timescale")
 DAY_NS = 86_400 * 10**9
 
 

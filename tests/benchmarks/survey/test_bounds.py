@@ -23,7 +23,7 @@ from services.agent.link.messages import Outcome
 from services.agent.machine.roofline.ceilings import Roof
 from services.agent.worker.group import Group
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("survey")]
+pytestmark = pytest.mark.long
 ONE = {0: Ceiling(measured=2.0, method="told")}
 
 

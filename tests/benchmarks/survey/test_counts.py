@@ -11,7 +11,6 @@ from mlscope.importing.ncu.metrics import DURATION, OCCUPANCY, READ_BYTES, WRITT
 from mlscope.importing.ncu.report import CountedKernel
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.xdist_group("pytorch")
 FMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 
 

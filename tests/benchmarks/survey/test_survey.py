@@ -12,7 +12,7 @@ from benchmarks.survey.rows import online_row
 from benchmarks.survey.steps import NothingMeasured, State, Survey, steps
 from benchmarks.survey.tables import sections
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("survey")]
+pytestmark = pytest.mark.long
 ASKED = ("--device", "cpu", "--models", "tiny-cnn", "--batch-sizes", "1,2")
 
 

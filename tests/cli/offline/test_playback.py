@@ -37,9 +37,6 @@ SERIALISED = ("--scenario", "online:queries=3", "--serialised", "--trace-level",
 COLD = ("--scenario", "online:queries=2", "--scenario", "cold:queries=2,warm=2")
 
 
-pytestmark = pytest.mark.xdist_group("playback")
-
-
 @cache
 def bundle_bytes(arguments: tuple[str, ...]) -> bytes:
     """Plan and measure with `arguments`, once for all tests that want the same bundle."""

@@ -13,7 +13,6 @@ from tools.catalog.keras import input_of, weights_of
 
 __all__ = ["tensorflow_pool"]
 
-pytestmark = pytest.mark.xdist_group("tensorflow")
 
 MODELS = Path(__file__).parents[3] / "manifests" / "models" / "keras"
 WITHOUT_CHECKSUM = {"keras-mobilenet", "keras-mobilenetv2"}

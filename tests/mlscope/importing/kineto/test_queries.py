@@ -16,8 +16,6 @@ from mlscope.importing.recording import Recording
 from schemas.level import Level
 from schemas.run import QUERIES_GUESSED
 
-pytestmark = pytest.mark.xdist_group("pytorch")
-
 Calls = Callable[[], Any]
 
 

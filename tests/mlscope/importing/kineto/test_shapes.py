@@ -22,8 +22,6 @@ from mlscope.importing.recording import Recording
 from schemas.level import Level
 from services.agent.predictors.pytorch.probe import probe
 
-pytestmark = pytest.mark.xdist_group("pytorch")
-
 Call = Callable[[], torch.Tensor]
 
 

@@ -76,7 +76,6 @@ def test_what_has_no_onednn_to_be_seen_says_so() -> None:
         onednn.open_collector(CollectorRequest(opened, Level.LIBRARY))
 
 
-@pytest.mark.xdist_group("pytorch")
 def test_primitives_of_pytorch_lie_in_their_block(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     environment = {**os.environ, "ONEDNN_VERBOSE_TIMESTAMP": "1"}

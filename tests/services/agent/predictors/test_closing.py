@@ -45,13 +45,7 @@ def said_by(framework: str) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "framework",
-    [
-        pytest.param(each, marks=pytest.mark.xdist_group(f"{each}-apart"))
-        for each in sorted(PACKAGES)
-    ],
-)
+@pytest.mark.parametrize("framework", sorted(PACKAGES))
 class TestOpeningAndClosing:
     """One process a framework serves both."""
 

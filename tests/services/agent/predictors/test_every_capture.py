@@ -17,8 +17,7 @@ import pytest
 from benchmarks.consistency import FILES
 from schemas.level import Level
 
-# One process traces for all of its tests.
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("every_capture")]
+pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).parents[4]
 #: frameworks that a process holds together

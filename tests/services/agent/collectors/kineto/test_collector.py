@@ -18,8 +18,6 @@ from services.agent.predictors.pytorch.profiler import SharedProfiler  # noqa: E
 from tests.services.agent.predictors.pytorch.test_predictor import batch  # noqa: E402
 from tests.services.agent.predictors.pytorch.test_profiler import predict  # noqa: E402
 
-pytestmark = pytest.mark.xdist_group("pytorch")
-
 HOST = SimpleNamespace(
     zeros=lambda *_, **__: None,
     cuda=SimpleNamespace(synchronize=lambda: None),

@@ -23,7 +23,6 @@ from tests.services.agent.predictors.jax.test_predictor import (
 )
 
 # XLA's pool is the process's: one process has all tests of JAX.
-pytestmark = pytest.mark.xdist_group("jax")
 
 __all__ = ["_pool_of_one_thread"]
 

@@ -23,7 +23,6 @@ from services.agent.predictors.jax.predictor import open_model
 from tests.services.agent.predictors import jax_nets
 
 # XLA's pool is the process's: one process has all tests of JAX.
-pytestmark = pytest.mark.xdist_group("jax")
 
 NETS = "tests.services.agent.predictors.jax_nets"
 THREADS = 1

@@ -12,8 +12,6 @@ from services.agent.predictors.pytorch.events import EventNames, KinetoCapture  
 from services.agent.predictors.pytorch.profiler import SharedProfiler  # noqa: E402
 from tests.services.agent.predictors.pytorch.test_predictor import batch  # noqa: E402
 
-pytestmark = pytest.mark.xdist_group("pytorch")
-
 
 @pytest.fixture
 def profiler() -> SharedProfiler:

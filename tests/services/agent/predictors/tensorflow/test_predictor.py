@@ -25,8 +25,6 @@ pytestmark = [
     pytest.mark.filterwarnings(
         "ignore:__array__ implementation doesn.t accept a copy:DeprecationWarning"
     ),
-    # TensorFlow's threads are the process's, settable before any work: one process has all tests.
-    pytest.mark.xdist_group("tensorflow"),
 ]
 
 NETS = "tests.services.agent.predictors.keras_nets"
