@@ -6,6 +6,7 @@ import pytest
 from benchmarks.consistency import FILES, Row, compare, rows
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_first_class_is_the_same_in_every_framework() -> None:
     found = compare()

@@ -32,6 +32,7 @@ def run_block(block: CodeBlock, folder: Path) -> None:
     assert done.returncode == 0, f"{block.page}:\n{text}\n{done.stdout}\n{done.stderr}"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_what_a_reader_runs_works() -> None:
     with lent_folder("docs") as folder:

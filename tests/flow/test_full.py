@@ -46,7 +46,10 @@ async def stream_bytes(cluster: Cluster, stream: str) -> int:
     return size
 
 
-@pytest.mark.parametrize(("stream", "queries"), [("TRACES", QUERIES), ("QUERIES", 4 * QUERIES)])
+@pytest.mark.parametrize(
+    ("stream", "queries"),
+    [("TRACES", QUERIES), pytest.param("QUERIES", 4 * QUERIES, marks=pytest.mark.long)],
+)
 async def test_a_full_stream_holds_the_agent_back_and_loses_nothing(
     stream: str, queries: int
 ) -> None:

@@ -1,6 +1,5 @@
 """A worker that takes more memory than its agent's owner allows: ended, said so, and forgotten."""
 
-
 from tests.flow.clusters import REPOSITORY, Cluster, assert_well, online, run
 from tests.flow.manifests import sleepy
 
