@@ -1,7 +1,7 @@
 """The analyses, one a file: pure functions from frames to tables, and the list of them.
 
 Each names its formula's source and describes its columns with units. To add one: a file with its
-function and its `ANALYSIS`, and a line here.
+function and its `ANALYSIS`, and two lines here, an import and a place in `ANALYSES`.
 """
 
 from services.analyzer.building.table import Analysis
@@ -88,4 +88,5 @@ ANALYSES: tuple[Analysis, ...] = (
     FAILURES,
     ATTEMPTS,
 )
-"""Every table, in the order of a report."""
+"""Every table, in the order of a report: runs and their queries; then layers, kernels, and both
+together; the device, memory and energy; answers, failures and attempts. A1 to A15 are in order."""
