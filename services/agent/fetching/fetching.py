@@ -162,7 +162,7 @@ async def fetch_assets(
             if artifacts is not None and has_artifacts
             else contextlib.nullcontext()
         ) as repository:
-            return await _in_daemon_thread(
+            return await in_daemon_thread(
                 lambda: _fetch_all(requests, settings, repository, check_progress)
             )
     except (FetchError, BusError) as error:
@@ -219,7 +219,7 @@ async def _repository(access: ArtifactAccess) -> AsyncIterator[Repository]:
         yield ThreadedRepository(artifacts, Uploads.beside(artifacts))
 
 
-async def _in_daemon_thread(work: Callable[[], T]) -> T:
+async def in_daemon_thread(work: Callable[[], T]) -> T:
     """Return the result of `work`, from a thread that the end of this process does not wait for."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()

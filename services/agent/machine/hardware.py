@@ -84,7 +84,7 @@ def known_collectors() -> Iterator[CollectorFacts]:
 
 def this_machine() -> Hardware:
     """Return CPU, memory and accelerators, both what this process may use and what the host has."""
-    host_bytes = _memory_bytes()
+    host_bytes = host_memory_bytes()
     accelerators = tuple(nvidia_accelerators())
     return Hardware(
         hostname=socket.gethostname(),
@@ -214,7 +214,8 @@ def processor_name() -> str:
     return next(names, platform.processor())
 
 
-def _memory_bytes() -> int:
+def host_memory_bytes() -> int:
+    """Return the bytes of this host's memory; 0 where they are unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):

@@ -5,7 +5,6 @@ import gc
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from mlscope.load.errors import LoadError
 from mlscope.tracing.clock import now_ns
@@ -14,7 +13,6 @@ from schemas.request import Blocks
 from services.agent.errors import AgentError, DeviceLost, MemoryExhausted, OpenFailed, PredictFailed
 from services.agent.link.failures import failed_before_start
 from services.agent.link.messages import (
-    IssueQuery,
     LoadAwaited,
     Outcome,
     QueryAnswered,
@@ -27,7 +25,6 @@ from services.agent.worker.cold_start import is_cold, record_opening
 from services.agent.worker.control import Control, RemoteQueries
 from services.agent.worker.device_loss import is_device_loss
 from services.agent.worker.measurement import Measurement
-from services.agent.worker.queries.inputs import received_sample
 from services.agent.worker.queries.issuing import closed_loop, is_inline, open_loop, paced
 from services.agent.worker.queries.pipeline import steps_after, steps_before
 from services.agent.worker.queries.query import Query
@@ -233,26 +230,12 @@ class Group:
                 received.query, received.samples, received.received_ns, block=received.block
             )
             try:
-                query.payload = self._payload_of(received)
+                query.payload = self._session.payload_of(received)
             except ValueError as error:
                 query.fail(str(error))
                 self._answer(run.plan, query)
             else:
                 yield query
-
-    def _payload_of(self, received: IssueQuery) -> Sequence[Any] | None:
-        """Return the samples that came with a query; None: the dataset's. Raises ValueError."""
-        supply, count = self._session.supply, len(self._session.supply.samples)
-        if len(received.samples) != supply.batch_size:
-            raise ValueError(f"{len(received.samples)} samples; a query has {supply.batch_size}")
-        if received.payload is None:
-            if not all(0 <= sample < count for sample in received.samples):
-                raise ValueError(f"samples are numbered 0 to {count - 1}")
-            return None
-        if supply.pipeline.code_before:
-            return list(received.payload)
-        arrays = self._session.slots[0].arrays
-        return [received_sample(body, supply.pipeline.before, arrays) for body in received.payload]
 
     def _answer(self, plan: RunPlan, query: Query) -> None:
         self._send(

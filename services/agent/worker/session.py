@@ -16,6 +16,7 @@ from schemas.run import Conditions
 from services.agent.errors import MemoryExhausted, PredictFailed
 from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
 from services.agent.link.fetched_file import NO_FILES, FetchedFile
+from services.agent.link.messages import IssueQuery
 from services.agent.machine.hardware import accelerator_names, package_version, processor_name
 from services.agent.machine.noise import resident_bytes
 from services.agent.predictors import (
@@ -32,7 +33,7 @@ from services.agent.worker.files.weights import with_weights_chosen
 from services.agent.worker.inline.inline import InlineCode, check_code, open_inline
 from services.agent.worker.open_collectors import CollectorContext, OpenCollectors, open_collectors
 from services.agent.worker.queries.fitting import require_fitting, require_shapes
-from services.agent.worker.queries.inputs import inputs_of
+from services.agent.worker.queries.inputs import inputs_of, received_sample
 from services.agent.worker.queries.operator_runner import Supply
 from services.agent.worker.queries.outputs import check_outputs
 from services.agent.worker.queries.pipeline import pipeline_of, steps_in, steps_of
@@ -99,6 +100,20 @@ class Session:
             noise=dict(noise),
         )
 
+    def payload_of(self, received: IssueQuery) -> Sequence[Any] | None:
+        """Return the samples that came with a query; None: the dataset's. Raises ValueError."""
+        supply, count = self.supply, len(self.supply.samples)
+        if len(received.samples) != supply.batch_size:
+            raise ValueError(f"{len(received.samples)} samples; a query has {supply.batch_size}")
+        if received.payload is None:
+            if not all(0 <= sample < count for sample in received.samples):
+                raise ValueError(f"samples are numbered 0 to {count - 1}")
+            return None
+        if supply.pipeline.code_before:
+            return list(received.payload)
+        arrays = self.slots[0].arrays
+        return [received_sample(body, supply.pipeline.before, arrays) for body in received.payload]
+
     def close(self) -> None:
         """Close the predictor, and end the processes of inline code."""
         self.inline.close()
@@ -119,6 +134,27 @@ class SessionEnvironment:
     traces_first: bool = False
     #: the context of collectors that observe the opening
     collectors: CollectorContext | None = None
+
+    def open_request(self, subject: Subject, files: ModelFiles, batch_size: int) -> OpenRequest:
+        """Return what a predictor opens: a `subject` at a `batch_size`, with its checked `files`.
+
+        Raises FileUnusable.
+        """
+        has_builder = bool(subject.model.model.builder)
+        graph_path, graph = (Path(), b"") if has_builder else files.graph()
+        return OpenRequest(
+            model=subject.model,
+            graph_path=graph_path,
+            graph=graph,
+            batch_size=batch_size,
+            device=subject.device,
+            options=subject.options,
+            weights_path=files.weights(),
+            scratch=self.scratch,
+            builders=self.allowances.builders,
+            remote_hosts=self.allowances.remote_hosts,
+            traces_first=self.traces_first,
+        )
 
 
 def open_session(
@@ -170,7 +206,7 @@ def _open(
     model, dataset = subject.model, subject.dataset
     pipeline = pipeline_of(steps_of(model), files.labels)
     samples = () if dataset.synthetic is not None else load_samples(dataset, folder)
-    request = _open_request(subject, files, batch_size, environment)
+    request = environment.open_request(subject, files, batch_size)
     # A framework's profilers are there once it is imported.
     open_model = predictor_named(subject.framework)
     with contextlib.ExitStack() as undo:
@@ -241,26 +277,6 @@ def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries
         failed += query.outputs is None
         if failed >= _MOST_FAILED_WARMUP:
             raise PredictFailed(query.errors[-1].removeprefix("predict: "))
-
-
-def _open_request(
-    subject: Subject, files: ModelFiles, batch_size: int, environment: SessionEnvironment
-) -> OpenRequest:
-    has_builder = bool(subject.model.model.builder)
-    graph_path, graph = (Path(), b"") if has_builder else files.graph()
-    return OpenRequest(
-        model=subject.model,
-        graph_path=graph_path,
-        graph=graph,
-        batch_size=batch_size,
-        device=subject.device,
-        options=subject.options,
-        weights_path=files.weights(),
-        scratch=environment.scratch,
-        builders=environment.allowances.builders,
-        remote_hosts=environment.allowances.remote_hosts,
-        traces_first=environment.traces_first,
-    )
 
 
 _NO_ATTEMPT = Attempt("none", "none", 0, "none")

@@ -45,16 +45,37 @@ class Event:
     resource: int
     is_annotation: bool = False
 
+    def device_span(self, clock: ClockMap) -> CollectedSpan:
+        """Return the kernel, copy or set as a span; `clock` maps its times to CLOCK_MONOTONIC."""
+        attributes: dict[str, object] = {"device": self.device}
+        kind = SpanKind.KERNEL
+        if self.name.startswith("Memcpy"):
+            kind = SpanKind.COPY
+            if match := _COPY_KIND.match(self.name):
+                attributes["copy_kind"] = match.group(1)
+        elif self.name.startswith("Memset"):
+            kind = SpanKind.SET
+        return CollectedSpan(
+            level=Level.SYSTEM,
+            name=self.name,
+            start_ns=clock.monotonic(self.start_ns),
+            duration_ns=self.duration_ns,
+            thread=self.resource,
+            kind=kind,
+            correlation=self.correlation,
+            attributes=attributes,
+        )
+
 
 def spans_of(
     events: Iterable[Event], clock: ClockMap, threads: Mapping[int, int] | None = None
 ) -> Collected:
     """Return the kernels, copies, sets and API calls from the clock's first pair on.
 
-    `clock` maps Kineto's times to CLOCK_MONOTONIC. `threads`: the system's thread ids by the low 32
-    bits of their pthread, by which Kineto names threads that it does not know. `dropped` counts
-    kernels that were launched and left no record. Kernels without a launch stay unattributed; a
-    note counts them.
+    `events` are those of one session, in any order. `clock` maps Kineto's times to CLOCK_MONOTONIC.
+    `threads`: the system's thread ids by the low 32 bits of their pthread, by which Kineto names
+    threads that it does not know. `dropped` counts kernels that were launched and left no record.
+    Kernels without a launch stay unattributed; a note counts them.
     """
     launched, ran, called = set[int](), set[int](), set[int]()
     launches_and_captures: list[Call] = []
@@ -64,7 +85,7 @@ def spans_of(
             continue
         if event.is_device:
             ran.add(event.correlation)
-            spans.append(_device_span(event, clock))
+            spans.append(event.device_span(clock))
             continue
         is_kernel_launch = bool(KERNEL_LAUNCH.match(event.name))
         if is_kernel_launch or is_capture_call(event.name):
@@ -90,24 +111,3 @@ def spans_of(
         unrecorded -= captured(launches_and_captures)
     notes = unmatched_notes(len(unrecorded), len(ran - called))
     return Collected(tuple(spans), dropped=len(unrecorded), notes=notes)
-
-
-def _device_span(event: Event, clock: ClockMap) -> CollectedSpan:
-    attributes: dict[str, object] = {"device": event.device}
-    kind = SpanKind.KERNEL
-    if event.name.startswith("Memcpy"):
-        kind = SpanKind.COPY
-        if match := _COPY_KIND.match(event.name):
-            attributes["copy_kind"] = match.group(1)
-    elif event.name.startswith("Memset"):
-        kind = SpanKind.SET
-    return CollectedSpan(
-        level=Level.SYSTEM,
-        name=event.name,
-        start_ns=clock.monotonic(event.start_ns),
-        duration_ns=event.duration_ns,
-        thread=event.resource,
-        kind=kind,
-        correlation=event.correlation,
-        attributes=attributes,
-    )

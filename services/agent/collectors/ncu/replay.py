@@ -52,7 +52,9 @@ def ranges(predictor: Predictor) -> Iterator[None]:
         return
     wrapped = []
     for name, submodule in module.named_modules():
-        ranged = _ranged(submodule.forward, name or type(submodule).__name__, torch.cuda.nvtx)
+        ranged = ranged_forward(
+            submodule.forward, name or type(submodule).__name__, torch.cuda.nvtx
+        )
         with contextlib.suppress(AttributeError, TypeError):  # a forward that can't be replaced
             submodule.__dict__["forward"] = ranged
             wrapped.append(submodule)
@@ -68,8 +70,8 @@ def is_compiled(opened: Opened) -> bool:
     return str(opened.options.get("compile", "none")) != "none"
 
 
-def _ranged(forward: Callable[..., Any], name: str, nvtx: Any) -> Callable[..., Any]:
-    """Return a module's forward inside a range."""
+def ranged_forward(forward: Callable[..., Any], name: str, nvtx: Any) -> Callable[..., Any]:
+    """Return a module's `forward` inside a range with a `name`, by PyTorch's module `nvtx`."""
 
     def ranged(*args: Any, **kwargs: Any) -> Any:
         nvtx.range_push(name)

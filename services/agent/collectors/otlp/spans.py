@@ -106,7 +106,7 @@ def collected_spans(
     ordered = sorted(exported, key=lambda span: (span.start_ns, -span.end_ns))
     places = {span.span_id: place for place, span in enumerate(ordered, len(preceding))}
     parents = [places.get(span.parent_id, preceding.get(span.parent_id, -1)) for span in ordered]
-    _break_cycles(parents, len(preceding))
+    break_cycles(parents, len(preceding))
     pairs = zip(ordered, parents, strict=True)
     spans = [span.collected(clock, parent) for span, parent in pairs]
     markers = [
@@ -125,7 +125,7 @@ def collected_spans(
     return [*spans, *markers]
 
 
-def _break_cycles(parents: list[int], shift: int) -> None:
+def break_cycles(parents: list[int], shift: int) -> None:
     """Remove the parent of a span that would be its own ancestor.
 
     Places below `shift` are of preceding spans, which have no parent among these.

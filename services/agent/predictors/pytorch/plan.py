@@ -73,6 +73,44 @@ class LayerPlan:
         """Return the name of a module's layers: its qualified name, or the class of the root."""
         return next(iter(self.names.get(id(module), ())), "") or type(module).__name__
 
+    def add_layer(self, call: ModuleCall, operators: Sequence[Operator]) -> None:
+        """Add the row of a module's call, in which these operators ran."""
+        names = self.names.get(id(call.module), ())
+        shared = {"shared_as": list(names)} if len(names) > 1 else {}
+        attributes = LayerAttributes(
+            index=len(self.rows),
+            type=type(call.module).__name__,
+            shapes=call.shapes,
+            input_shapes=call.input_shapes,
+            provider=self.provider,
+            **_work_of(operators, call.new_bytes),
+            extra={"operators": _listed(operators), **shared},
+        )
+        self.rows.append(Row(self.name_of(call.module), attributes.text()))
+
+    def add_between(self, trace: ModelTrace, operators: Sequence[Operator]) -> None:
+        """Add the row of the operators before the next layer, if there are any in a module."""
+        inside = [operator for operator in operators if operator.call >= 0]
+        if not inside:
+            return
+        costliest = max(inside, key=lambda op: (op.flops or 0, op.bytes_read + op.bytes_written))
+        attributes = LayerAttributes(
+            index=len(self.rows),
+            type=costliest.name,
+            shapes=inside[-1].shapes,
+            input_shapes=inside[0].input_shapes,
+            provider=self.provider,
+            **_work_of(inside, sum(operator.new_bytes for operator in inside)),
+            extra={"operators": _listed(inside), "measured": "between layers"},
+        )
+        paths = [self.name_of(trace.calls[operator.call].module).split(".") for operator in inside]
+        common = takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))
+        parent = ".".join(parts[0] for parts in common) or type(self.model).__name__
+        self.between[len(self.expected)] = len(self.rows)
+        self.rows.append(
+            Row(f"{parent}/{costliest.name.removeprefix('aten::')}", attributes.text())
+        )
+
     def layers_of(
         self, spans: Sequence[Span], threads: Mapping[int, int]
     ) -> tuple[list[Layer], bool]:
@@ -83,13 +121,14 @@ class LayerPlan:
         ids by Python's.
         """
         root = next((span for span in spans if span[0] == ROOT), None)
-        outermost, thread_ends = list[Span](), dict[int, int]()
+        outermost, numbers, thread_ends = list[Span](), list[int](), dict[int, int]()
         for span in sorted(spans, key=lambda span: span[1]):
             number, begin, end, thread = span
             if number != ROOT and begin >= thread_ends.get(thread, 0):
                 thread_ends[thread] = end
                 outermost.append(span)
-        numbers, span_threads = [span[0] for span in outermost], {span[3] for span in spans}
+                numbers.append(number)
+        span_threads = {span[3] for span in spans}
         if numbers == self.expected and len(span_threads) <= 1:
             return self._expected_layers(outermost, root, threads), True
         return self._module_layers(outermost, threads), False
@@ -142,16 +181,16 @@ def plan_of(model: torch.nn.Module, trace: ModelTrace, provider: str) -> LayerPl
     counts = Counter[int]()
     previous_last = 0
     for call in (call for call in trace.calls if not call.is_container):
-        _add_between(plan, trace, trace.operators[previous_last : call.first])
+        plan.add_between(trace, trace.operators[previous_last : call.first])
         number = numbers.setdefault(id(call.module), len(plan.modules))
         if number == len(plan.modules):
             plan.modules.append(call.module)
         plan.row_of_call[number, counts[number]] = len(plan.rows)
         counts[number] += 1
         plan.expected.append(number)
-        _add_layer(plan, call, trace.operators[call.first : call.last])
+        plan.add_layer(call, trace.operators[call.first : call.last])
         previous_last = call.last
-    _add_between(plan, trace, trace.operators[previous_last:])
+    plan.add_between(trace, trace.operators[previous_last:])
     # Leaf modules that did not run are timed too: they may run in another call.
     executed = {id(call.module) for call in trace.calls}
     executed |= {id(part) for module in plan.modules for part in module.modules()}
@@ -160,44 +199,6 @@ def plan_of(model: torch.nn.Module, trace: ModelTrace, provider: str) -> LayerPl
         if is_leaf and wrappable(module) and id(module) not in executed:
             plan.modules.append(module)
     return plan
-
-
-def _add_layer(plan: LayerPlan, call: ModuleCall, operators: Sequence[Operator]) -> None:
-    """Add the row of a module's call."""
-    names = plan.names.get(id(call.module), ())
-    shared = {"shared_as": list(names)} if len(names) > 1 else {}
-    attributes = LayerAttributes(
-        index=len(plan.rows),
-        type=type(call.module).__name__,
-        shapes=call.shapes,
-        input_shapes=call.input_shapes,
-        provider=plan.provider,
-        **_work_of(operators, call.new_bytes),
-        extra={"operators": _listed(operators), **shared},
-    )
-    plan.rows.append(Row(plan.name_of(call.module), attributes.text()))
-
-
-def _add_between(plan: LayerPlan, trace: ModelTrace, operators: Sequence[Operator]) -> None:
-    """Add the row of the operators before the next layer, if there are any in a module."""
-    inside = [operator for operator in operators if operator.call >= 0]
-    if not inside:
-        return
-    costliest = max(inside, key=lambda op: (op.flops or 0, op.bytes_read + op.bytes_written))
-    attributes = LayerAttributes(
-        index=len(plan.rows),
-        type=costliest.name,
-        shapes=inside[-1].shapes,
-        input_shapes=inside[0].input_shapes,
-        provider=plan.provider,
-        **_work_of(inside, sum(operator.new_bytes for operator in inside)),
-        extra={"operators": _listed(inside), "measured": "between layers"},
-    )
-    paths = [plan.name_of(trace.calls[operator.call].module).split(".") for operator in inside]
-    common = takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))
-    parent = ".".join(parts[0] for parts in common) or type(plan.model).__name__
-    plan.between[len(plan.expected)] = len(plan.rows)
-    plan.rows.append(Row(f"{parent}/{costliest.name.removeprefix('aten::')}", attributes.text()))
 
 
 def _work_of(operators: Sequence[Operator], new_bytes: int) -> dict[str, Any]:

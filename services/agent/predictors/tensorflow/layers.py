@@ -86,7 +86,7 @@ class NodeNames:
         outputs_by_node = {node.node_name: _outputs(node) for node in nodes}
         counts, layers = Counter[str](), []
         for node in nodes:
-            kind, input_names = _operator_and_inputs(node.timeline_label)
+            kind, input_names = operator_and_inputs(node.timeline_label)
             if kind in _PLUMBING or node.node_name in ("_SOURCE", "_SINK"):
                 continue
             key = (node.node_name, counts[node.node_name])
@@ -254,7 +254,7 @@ def _traced_call(session: Any, feeds: Sequence[Any], fetches: Sequence[Any]) -> 
     return call
 
 
-def _operator_and_inputs(label: str) -> tuple[str, list[str]]:
+def operator_and_inputs(label: str) -> tuple[str, list[str]]:
     """Return the operator and the names of the inputs in a label `name = Op(a, b:1, ^c)`."""
     _, _, call = label.partition(" = ")
     kind, _, arguments = call.partition("(")

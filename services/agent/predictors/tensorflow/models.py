@@ -58,19 +58,20 @@ def form_of(request: OpenRequest) -> str:
 
 
 def load(request: OpenRequest, form: str, options: Options) -> Loaded:
-    """Load the request's model.
+    """Load the `request`'s model by the `options`.
 
     `form` is what `form_of` returned. Raises OpenFailed, BatchSizeUnsupported, and errors of
     TensorFlow's own.
     """
     if form == "saved_model":
-        return _load_saved_model(request, options)
+        return load_saved_model(request, options)
     if form == "frozen":
-        return _load_frozen(request, options)
-    return _load_keras(request, form, options)
+        return load_frozen(request, options)
+    return load_keras(request, form, options)
 
 
-def _load_saved_model(request: OpenRequest, options: Options) -> Loaded:
+def load_saved_model(request: OpenRequest, options: Options) -> Loaded:
+    """Load one signature of a SavedModel. Raises OpenFailed where it has no such signature."""
     saved = tf.saved_model.load(str(request.graph_path))
     signatures = sorted(saved.signatures)
     if options.signature not in signatures:
@@ -112,7 +113,8 @@ def _load_saved_model(request: OpenRequest, options: Options) -> Loaded:
     return Loaded(call, inputs, outputs, precision, saved, twin)
 
 
-def _load_frozen(request: OpenRequest, options: Options) -> Loaded:
+def load_frozen(request: OpenRequest, options: Options) -> Loaded:
+    """Load a frozen graph, between the layers that the manifest names. Raises OpenFailed."""
     definition = tf.compat.v1.GraphDef()
     definition.ParseFromString(request.graph)
     graph = tf.Graph()
@@ -136,8 +138,13 @@ def _load_frozen(request: OpenRequest, options: Options) -> Loaded:
     return Loaded(call, inputs, outputs, computed_in(definition), session, twin)
 
 
-def _load_keras(request: OpenRequest, form: str, options: Options) -> Loaded:
-    model = _keras_model(request, form, options)
+def load_keras(request: OpenRequest, form: str, options: Options) -> Loaded:
+    """Load a `request`'s Keras model, traced as one function for its batch size.
+
+    `form` is keras or builder, as `form_of` returned it. Sizes that the model leaves free are the
+    manifest's; the `options` say whether XLA compiles it. Raises OpenFailed, BatchSizeUnsupported.
+    """
+    model = keras_model(request, form, options)
     specs = []
     for tensor, port in zip(model.inputs, request.model.inputs, strict=True):
         free = [-1] * len(tensor.shape)
@@ -193,8 +200,12 @@ def _hlo_text(function: Any, *arrays: Any, **named_arrays: Any) -> str:
     return str(text_of(stage="optimized_hlo"))
 
 
-def _keras_model(request: OpenRequest, form: str, options: Options) -> Any:
-    """Return the Keras model of a file, or that which a builder makes, with its weights."""
+def keras_model(request: OpenRequest, form: str, options: Options) -> Any:
+    """Return the Keras model of a `request`'s file, or that which a builder makes, with weights.
+
+    `form` is keras or builder; a builder's model computes in the precision of the `options`. Raises
+    OpenFailed.
+    """
     # Keras chooses its backend when it is first imported.
     os.environ["KERAS_BACKEND"] = "tensorflow"
     import keras

@@ -85,7 +85,7 @@ def flops_of(kind: str, inputs: Shapes, outputs: Shapes, detail: str | int = 1) 
         if "MatMul" in kind and inputs[0]:
             return product_flops(outputs, summed_in(inputs[0], outputs[0]))
         if "Einsum" in kind and isinstance(detail, str):
-            return _einsum_flops(detail, inputs)
+            return einsum_flops(detail, inputs)
     name = _KERNEL_AFFIX.sub("", _KERNEL_AFFIX.sub("", kind))
     if name in _PER_INPUT:
         return sum(prod(shape) for shape in inputs[:1])
@@ -105,8 +105,11 @@ def bytes_read(kind: str, input_bytes: Sequence[int], output_bytes: int) -> int:
     return sum(input_bytes) - spared_bytes(kind, input_bytes, output_bytes)
 
 
-def _einsum_flops(equation: str, inputs: Shapes) -> int | None:
-    """Return 2 FLOPs for each combination of the indices of a product of two operands."""
+def einsum_flops(equation: str, inputs: Shapes) -> int | None:
+    """Return the FLOPs of an Einsum with an `equation` for `inputs` of these shapes.
+
+    These are 2 for each combination of the indices of a product of two operands; None for others.
+    """
     terms = equation.replace(" ", "").partition("->")[0].split(",")
     if len(terms) != 2:
         return None

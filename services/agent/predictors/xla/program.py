@@ -257,7 +257,7 @@ def _own_flops(instruction: Instruction, owner: Computation) -> int | None:
         return _product_flops(_CONTRACTED.search(text), inputs, outputs)
     is_library = opcode == "custom-call"
     if len(inputs) > 1 and (opcode == "convolution" or (is_library and _KERNEL.search(text))):
-        return _convolution_flops(text, inputs, outputs)
+        return convolution_flops(text, inputs, outputs)
     if opcode == "reduce" and inputs:
         return prod(inputs[0])
     if opcode == "reduce-window":
@@ -278,8 +278,12 @@ def _product_flops(contracted: re.Match[str] | None, inputs: Shapes, outputs: Sh
     return product_flops(outputs, prod(inputs[0][int(axis)] for axis in axes if axis))
 
 
-def _convolution_flops(text: str, inputs: Shapes, outputs: Shapes) -> int:
-    """Return a convolution's FLOPs, without the zeros a transposed one has between its inputs."""
+def convolution_flops(text: str, inputs: Shapes, outputs: Shapes) -> int:
+    """Return a convolution's FLOPs, without the zeros a transposed one has between its inputs.
+
+    `text` is the instruction's, `inputs` and `outputs` are shapes in elements; the second input is
+    the kernel.
+    """
     labels = _KERNEL.search(text)
     output_axis = labels[1].index("o") if labels else -1
     kernel = inputs[1]

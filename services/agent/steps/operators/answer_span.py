@@ -37,7 +37,7 @@ def answer_span(parameters: Parameters) -> Callable[..., list[list[Feature]]]:
     def apply(starts: Batch, ends: Batch, samples: Sequence[Any]) -> list[list[Feature]]:
         rows = zip(starts, ends, samples, strict=True)
         return [
-            [answer(start, end, *_question_and_context(sample))] if sample is not None else []
+            [answer(start, end, *question_and_context(sample))] if sample is not None else []
             for start, end, sample in rows
         ]
 
@@ -63,7 +63,8 @@ def answer_span(parameters: Parameters) -> Callable[..., list[list[Feature]]]:
     return apply
 
 
-def _question_and_context(sample: Any) -> tuple[str, str]:
+def question_and_context(sample: Any) -> tuple[str, str]:
+    """Return the texts of a sample, a pair or a map. Raises ValueError for anything else."""
     if isinstance(sample, Mapping):
         sample = [sample.get("question"), sample.get("context")]
     is_pair = isinstance(sample, list | tuple) and len(sample) == 2

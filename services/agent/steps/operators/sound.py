@@ -88,7 +88,7 @@ def one_channel(sound: Sound) -> Samples:
 
 
 def resampled(row: Samples, up: int, down: int) -> Samples:
-    """Return one channel at `up` / `down` times its rate; both are whole and share no factor."""
+    """Return one channel, a `row`, at `up` / `down` times its rate; they share no factor."""
     # The taps of a low pass, which sum to `up`, with `half` of them on each side
     # (scipy.signal.firwin).
     period = max(up, down)

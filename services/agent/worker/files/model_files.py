@@ -165,7 +165,7 @@ class ModelFiles:
         file = _fetched_file(self._fetched, source.address)
         self._folder.checksums[source.address] = f"sha256:{file.sha256}"
         self._note_weak_checksum(name, source, checksum)
-        return _linked_under_own_name(file.path, self._scratch, name, source)
+        return linked_under_own_name(file.path, self._scratch, name, source)
 
     def _locate_in_archive(self, name: str, checksum: str) -> Path:
         source = source_of(self._assets, self._assets.archive)
@@ -194,9 +194,10 @@ class ModelFiles:
             )
 
 
-def _linked_under_own_name(path: Path, scratch: Path, name: str, source: Source) -> Path:
-    """Return a link to a file of the cache under the file's own name. Raises FileMissing.
+def linked_under_own_name(path: Path, scratch: Path, name: str, source: Source) -> Path:
+    """Return a link to `path`, a file of the cache, under the file's own name, below `scratch`.
 
+    `name` is what the manifest calls it, and `source` is where it comes from. Raises FileMissing.
     Files that were in one folder at their origin are in one folder here, so that a graph finds its
     further files: names relative to the base URL keep their folders, and files with addresses of
     their own share a folder by origin.
@@ -204,7 +205,7 @@ def _linked_under_own_name(path: Path, scratch: Path, name: str, source: Source)
     relative = PurePosixPath(name)
     is_address = name == source.address or name.startswith("file:")
     if is_address or relative.is_absolute() or ".." in relative.parts:
-        origin, own_name = _origin(source)
+        origin, own_name = origin_of(source)
         digest = hashlib.sha256(origin.encode()).hexdigest()
         relative = PurePosixPath(digest[:_FOLDER_DIGITS], own_name)
     target = scratch / relative
@@ -220,7 +221,7 @@ def _linked_under_own_name(path: Path, scratch: Path, name: str, source: Source)
     return target
 
 
-def _origin(source: Source) -> tuple[str, str]:
+def origin_of(source: Source) -> tuple[str, str]:
     """Return a text for the folder that a file comes from, and the file's name there."""
     host, query = "", ""
     match source:

@@ -122,7 +122,9 @@ def listed_samples(dataset: DatasetManifest, folder: AssetFolder) -> CachedSampl
             return bodies[sample.path]
         return {name: bodies[file.path] for name, file in sample.inputs.items()}
 
-    truths = LazySequence(len(dataset.samples), lambda index: _truth(dataset.samples[index], index))
+    truths = LazySequence(
+        len(dataset.samples), lambda index: truth_of(dataset.samples[index], index)
+    )
     return CachedSamples(len(dataset.samples), read, truths)
 
 
@@ -212,7 +214,8 @@ def _content(dataset: str, sample: Sample) -> bytes:
         raise DatasetUnusable(dataset, f"content of a sample is no base64: {error}") from error
 
 
-def _truth(sample: Sample, index: int) -> Truth | None:
+def truth_of(sample: Sample, index: int) -> Truth | None:
+    """Return the ground truth of the sample with a number; None without labels and classes."""
     if not sample.labels and not sample.classes:
         return None
     name = sample.path.rpartition("/")[2] or ", ".join(_checksums_of(sample)) or str(index)

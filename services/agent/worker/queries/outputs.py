@@ -1,6 +1,6 @@
 """Checks the outputs of an opened model against its manifest."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from schemas.manifest import ModelManifest, Port
 from services.agent.errors import OpenFailed
@@ -17,7 +17,7 @@ def check_outputs(model: ModelManifest, opened: Sequence[TensorPlace], pipeline:
     names = [place.name for place in opened]
     # By name, and by number for outputs of the manifest that have no name.
     places = dict[str | int, TensorPlace](zip(names, opened, strict=True)) | dict(enumerate(opened))
-    for name in _names_read(pipeline) if opened else ():
+    for name in pipeline.outputs_read() if opened else ():
         if name not in places:
             reason = f"has outputs {', '.join(names)}; its manifest's steps read {name!r}"
             raise OpenFailed(model.name, reason)
@@ -25,17 +25,6 @@ def check_outputs(model: ModelManifest, opened: Sequence[TensorPlace], pipeline:
         place = places.get(port.layer_name or number)
         if place is not None:
             check_described(model.name, "output", place, port)
-
-
-def _names_read(pipeline: Pipeline) -> Iterator[str]:
-    """Yield the outputs that the steps after the model read; code may read any."""
-    if pipeline.code_after:
-        return
-    for port in pipeline.after:
-        if port.name:
-            yield port.name
-        for step in port.steps:
-            yield from step.extra_outputs
 
 
 def check_described(model: str, kind: str, place: TensorPlace, port: Port) -> None:

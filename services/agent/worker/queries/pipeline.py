@@ -1,6 +1,6 @@
 """Pipelines: the steps before and after a model, and how many spans a query of it has."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mlscope.manifests.ports import is_constant
@@ -57,6 +57,16 @@ class Pipeline:
     #: inline code in place of steps: for each sample, and once for each query
     code_before: tuple[Operator, ...] = ()
     code_after: tuple[Operator, ...] = ()
+
+    def outputs_read(self) -> Iterator[str]:
+        """Yield the names of the outputs that steps after the model read; code may read any."""
+        if self.code_after:
+            return
+        for port in self.after:
+            if port.name:
+                yield port.name
+            for step in port.steps:
+                yield from step.extra_outputs
 
 
 def steps_of(model: ModelManifest) -> StepPlan:

@@ -113,9 +113,9 @@ def image_scores(
     feature = picture_features[0]
     try:
         if feature["type"] == "semanticsegment":
-            return {"pixels": pixel_counts(feature, _map_of(truth.picture), placement)}
+            return {"pixels": pixel_counts(feature, map_of(truth.picture), placement)}
         body = base64.b64decode(feature["data"])
-        return {"picture": similarity(_image_of(body), _image_of(truth.picture))}
+        return {"picture": similarity(image_of(body), image_of(truth.picture))}
     except (AccuracyError, LookupError, TypeError, ValueError, OSError) as error:
         return {"error": str(error) or type(error).__name__}
 
@@ -171,13 +171,17 @@ def similarity(predicted: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) ->
         return {**scores, "ssim": None, "no_ssim": str(error)}
 
 
-def _image_of(body: bytes) -> npt.NDArray[np.uint8]:
+def image_of(body: bytes) -> npt.NDArray[np.uint8]:
+    """Return the pixels in an image's file, (h, w) of a grey one and (h, w, 3) of others."""
     image = _open_image(body)
     return np.asarray(image if image.mode in ("L", "RGB") else image.convert("RGB"), np.uint8)
 
 
-def _map_of(body: bytes) -> npt.NDArray[np.int64]:
-    """Return the classes of a map; of an image with a palette its indices."""
+def map_of(body: bytes) -> npt.NDArray[np.int64]:
+    """Return the classes in the file of a map; of an image with a palette its indices.
+
+    Raises ValueError for an image of colours.
+    """
     image = _open_image(body)
     if image.mode not in ("P", "L", "I", "I;16", "1"):
         raise ValueError(f"a map of classes has one number a pixel, this is {image.mode}")
