@@ -160,7 +160,7 @@ class BatchSizeUnsupported(AgentError):
     kind = "batch_size"
 
     def __init__(self, batch_size: int, name: str, shape: Iterable[object]) -> None:
-        """Name the batch size, the input and its shape."""
+        """Name the `batch_size`, and the input with its `name` and `shape`, batch included."""
         self.batch_size, self.name, self.shape = batch_size, name, tuple(shape)
         text = ", ".join(str(size) for size in self.shape)
         super().__init__(f"batch size {batch_size} does not fit input {name} of shape [{text}]")

@@ -68,6 +68,7 @@ class Agent:
     """One start of an agent."""
 
     def __init__(self, bus: Bus, settings: AgentSettings, lease: HeldLease) -> None:
+        """Answer over `bus`, by these `settings`, under the name whose `lease` is held."""
         self.id, self.incarnation = lease.agent, lease.incarnation
         self._bus, self._settings, self._lease = bus, settings, lease
         self._parent = settings.data_folder / "agents" / self.id

@@ -141,7 +141,7 @@ async def fetch_assets(
     artifacts: ArtifactAccess | None = None,
     on_progress: OnProgress = lambda _request, _bytes, _total_bytes: None,
 ) -> FetchedAssets:
-    """Fetch files in a thread; gives up when cancelled. Raises FetchFailed.
+    """Fetch the files of `requests` in a thread; gives up when cancelled. Raises FetchFailed.
 
     `settings` are the cache's. Without `artifacts` no `artifact://` address can be fetched.
     `on_progress` is called in the thread.

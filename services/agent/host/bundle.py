@@ -14,7 +14,7 @@ class BundleSink(BundleWriter):
         return False
 
     async def put_batch(self, fact: Batch, *, id: str, cause: str) -> bool:  # noqa: A002
-        """Write a batch under its `id`, with the `cause` of its attempt."""
+        """Write the batch `fact` under its `id`, with the `cause` of its attempt."""
         await self.put(fact, id=id, cause=cause)
         return True
 

@@ -55,6 +55,12 @@ class Execution:
         allowances: Allowances = DEFAULT_ALLOWANCES,
         roof: Roof = NO_ROOF,
     ) -> None:
+        """Take the `publisher` of an order, and the `worker` that is to do it.
+
+        `manifests_folder` has the files of models and datasets; a worker that is silent for
+        `silence_s` seconds is killed; `allowances` are what models may use, and `roof` is that of
+        the order's device.
+        """
         self.publisher, self._worker = publisher, worker
         self._manifests_folder, self._silence_s = manifests_folder, silence_s
         self._allowances, self._roof = allowances, roof

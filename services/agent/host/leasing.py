@@ -29,7 +29,7 @@ class HeldLease:
     """The lease of one start of an agent, from `claim` to `release`."""
 
     def __init__(self, bus: Bus, agent: str, incarnation: str) -> None:
-        """Name the `agent` and its `incarnation`; nothing is held yet."""
+        """Name the `agent` and its `incarnation`, on a `bus`; nothing is held yet."""
         self.agent, self.incarnation = agent, incarnation
         #: whether the lease was ours when it was last renewed
         self.is_held = False

@@ -73,8 +73,9 @@ class BusSink:
         return any(shipment.refused for shipment in self._shipments.values())
 
     async def put_batch(self, fact: Batch, *, id: str, cause: str) -> bool:  # noqa: A002
-        """Begin to send a batch under its `id` once there is room; False where `cause` is dropped.
+        """Begin to send the batch `fact` under its `id` once there is room.
 
+        Returns False where its `cause` was dropped.
         Raises the failure of an earlier batch of the cause, other than a full stream or an
         unreachable server.
         """

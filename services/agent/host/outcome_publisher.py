@@ -24,7 +24,10 @@ class Sink(Protocol):
         ...
 
     async def put_batch(self, fact: Batch, *, id: str, cause: str) -> bool:  # noqa: A002
-        """Take a batch under its `id` once there is room; False where its `cause` was dropped."""
+        """Take the batch `fact` under its `id` once there is room.
+
+        Returns False where its `cause` was dropped.
+        """
         ...
 
     async def put(self, fact: Fact, *, id: str, cause: str) -> None:  # noqa: A002
@@ -41,7 +44,10 @@ class Sink(Protocol):
 
 
 def cause_of(evaluation: str, run: str, attempt: int) -> str:
-    """Return the id that the ids of all facts about an attempt of a `run` derive from."""
+    """Return the id that the ids of all facts about an `attempt` derive from.
+
+    It is one of a `run` of an `evaluation`.
+    """
     return derived_id(evaluation, f"start {run}", attempt)
 
 

@@ -53,6 +53,10 @@ class WorkerProcess:
         scratch: Path,
         memory_bytes: int = 0,
     ) -> None:
+        """Take a started `process`, and this side of its `channel` and of its `handover`.
+
+        `scratch` is its own folder; it may hold `memory_bytes`, 0 is no bound.
+        """
         self._process, self._channel = process, channel
         self._memory_bytes = memory_bytes
         self._handover, self._scratch = handover, scratch

@@ -62,6 +62,7 @@ class ByteQueue:
     """One writer's records for one reader; cursors count bytes and never fall."""
 
     def __init__(self, slots: "memoryview[int]", first_slot: int, store: _Store) -> None:
+        """Take a `store`, and the two cursors from `first_slot` on in `slots`: written and read."""
         self._slots, self._written, self._read = slots, first_slot, first_slot + 1
         self._store = store
 
@@ -108,6 +109,10 @@ class Handover:
     """Ring and spool between one worker and its host, and the worker's heartbeat."""
 
     def __init__(self, ring_fd: int, spool_fd: int, spool_bytes: int) -> None:
+        """Map the ring in the file `ring_fd`; the spool is the file `spool_fd`.
+
+        The spool holds at most `spool_bytes`.
+        """
         self.ring_fd, self.spool_fd, self.spool_bytes = ring_fd, spool_fd, spool_bytes
         self._memory = mmap.mmap(ring_fd, 0)
         self._view = memoryview(self._memory)

@@ -97,7 +97,10 @@ class LiteRtPredictor:
     """An opened LiteRT model."""
 
     def __init__(self, options: Options, interpreter: Any, places: _Places) -> None:
-        """Take an `interpreter` whose tensors are allocated, and its model's `places`."""
+        """Take an `interpreter` whose tensors are allocated, and its model's `places`.
+
+        `options` are those that it was made with.
+        """
         self._interpreter = interpreter
         self._places = places
         # Quantized tensors have a scale; those of 32 bits and more are sums.

@@ -25,7 +25,7 @@ class Parameters:
     def __init__(
         self, operator: str, values: Mapping[str, Any], labels: LabelReader | None = None
     ) -> None:
-        """Take the parameters' `values` by name; `labels` reads label files."""
+        """Take the `values` by name of a step's `operator`; `labels` reads label files."""
         self.operator = operator
         self._unread = dict(values)
         self.read_names: list[str] = []
@@ -43,7 +43,10 @@ class Parameters:
             raise BadParameter(self.operator, name, value, f"one of {', '.join(self.read_names)}")
 
     def choice(self, name: str, allowed: Sequence[str], default: str) -> str:
-        """Return one of the `allowed` values; upper and lower case are the same."""
+        """Return one of the `allowed` values of the parameter `name`, or the `default` without it.
+
+        Upper and lower case are the same.
+        """
         value = self._read(name, default)
         for option in allowed:
             if str(value).lower() == option.lower():
@@ -58,7 +61,7 @@ class Parameters:
         return value
 
     def integer(self, name: str, *, default: int, minimum: int = 1) -> int:
-        """Return a whole number of at least `minimum`."""
+        """Return the whole number `name`, of at least `minimum`; the `default` without it."""
         value = self._read(name, default)
         if not _is_integer(value) or value < minimum:
             raise self._error(name, value, f"a whole number from {minimum}")
@@ -112,7 +115,7 @@ class Parameters:
         return ClassNames(self._label_file, lines)
 
     def number(self, name: str, *, default: float, minimum: float = -math.inf) -> float:
-        """Return a number of at least `minimum`."""
+        """Return the number `name`, of at least `minimum`; the `default` without it."""
         value = self._read(name, default)
         if not _is_number(value) or not value >= minimum:
             expected = "a number" if minimum == -math.inf else f"a number from {minimum:g}"

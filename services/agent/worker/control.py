@@ -73,6 +73,7 @@ class Deadline:
     """Ends a run that is stopped or exceeds its time limit; time counts while it is entered."""
 
     def __init__(self, control: Control, key: AttemptKey, timeout_s: float) -> None:
+        """Limit the run with a `key` to `timeout_s` seconds; `control` has its stops."""
         self._control, self._key, self._timeout_s = control, key, timeout_s
         self._remaining_ns = int(timeout_s * 1e9)
         self._until_ns = 0

@@ -48,7 +48,11 @@ Send = Callable[[ToHost], None]
 
 
 class Group:
-    """Performs the runs of one order; `hand_over` takes their batches, `send` their messages."""
+    """Performs the runs of one order; `hand_over` takes their batches, `send` their messages.
+
+    They run in an open `session`; `control` has their stops and remote queries, and `opener` opens
+    the session again for collectors that replay it.
+    """
 
     def __init__(
         self,

@@ -109,6 +109,10 @@ class OpenCollectors:
         missing: Mapping[str, str] | None = None,
         notes: Sequence[str] = (),
     ) -> None:
+        """Take open `collectors`, the shallowest first, and the `levels` that they collect.
+
+        `missing` has the reason of each one that is not open, and `notes` are for the run's reader.
+        """
         self._collectors = list(collectors)
         #: the levels of its collectors
         self.levels = levels

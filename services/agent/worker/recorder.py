@@ -37,6 +37,7 @@ class RunRecorder:
     def __init__(
         self, attempt: Attempt, hand_over: HandOver, *, waits_for_flush: bool = False
     ) -> None:
+        """Record rows of an `attempt`; `hand_over` takes its batches."""
         self.attempt = attempt
         self.spans = SpanBuffer()
         self._hand_over = hand_over

@@ -165,7 +165,7 @@ def open_session(
     fetched: Mapping[str, FetchedFile] = NO_FILES,
     allowances: Allowances = DEFAULT_ALLOWANCES,
 ) -> Session:
-    """Open a subject at a batch size and warm it up, with a `scratch` folder to write to.
+    """Open a `subject` at a `batch_size` and warm it up, with a `scratch` folder to write to.
 
     `manifests_folder`, `fetched` and `allowances` as in `open_session_in`. Raises AgentError.
     """
@@ -255,8 +255,9 @@ def _open(
 
 
 def warm_up(supply: Supply, predictor: Predictor, slots: Sequence[Slot], queries: int) -> None:
-    """Run `queries` from a supply with a predictor that leave nothing behind, through each slot.
+    """Run `queries` from a `supply` that leave nothing behind, through each of the `slots`.
 
+    The `predictor` computes them as it does later ones.
     A query all of whose samples make the model raise is replaced by the next one: bad samples at
     the front do not prevent opening. Raises PredictFailed after `_MOST_FAILED_WARMUP` such queries.
     """

@@ -45,6 +45,10 @@ class Worker:
     """Performs one order after the other; its session opens with the first and stays open."""
 
     def __init__(self, channel: WorkerChannel, handover: Handover, scratch: Path) -> None:
+        """Take this side of the host's `channel` and `handover`, and this process's own folder.
+
+        Models and collectors write into `scratch`.
+        """
         self._channel, self._handover, self._scratch = channel, handover, scratch
         self._control = Control()
         self._orders: queue.SimpleQueue[PerformOrder | None] = queue.SimpleQueue()

@@ -66,7 +66,7 @@ def api_name(callback: str) -> str:
 
 
 def spans_of(records: Records, clock: ClockMap, threads: Mapping[int, int]) -> Collected:
-    """Return the spans of a block from the clock's first pair on.
+    """Return the spans of a block's `records` from the clock's first pair on.
 
     `clock` maps CUPTI's times to CLOCK_MONOTONIC. `threads`: the system's thread ids by the low 32
     bits of their pthread.

@@ -67,7 +67,10 @@ class KinetoCollector:
     level = Level.SYSTEM
 
     def __init__(self, torch: Any, profiler: Any, claim: Claim = CLAIM) -> None:
-        """Take torch and its shared profiler (`pytorch.profiler.SharedProfiler`)."""
+        """Take torch and its shared profiler (`pytorch.profiler.SharedProfiler`).
+
+        `claim` says which collector of the process has CUPTI's records.
+        """
         self._torch, self._profiler, self._claim = torch, profiler, claim
         self._is_on = self._has_call_without_graph = False
         self._began: Pair = Pair(0, 0)

@@ -91,6 +91,7 @@ class NcuCollector:
     level = Level.HARDWARE
 
     def __init__(self, path: str, request: CollectorRequest, metrics: Sequence[str]) -> None:
+        """Count `metrics` with the `ncu` at a `path`, in the session of a `request`."""
         self._path, self._request, self._metrics = path, request, metrics
         self._timeout_s = float(request.options.get("timeout_s", TIMEOUT_S))
         self._began_ns = 0

@@ -56,9 +56,10 @@ def open_collector(request: CollectorRequest) -> "NvmlCollector":
 def device_of(devices: Sequence["Device"], opened: Opened, visible: str | None) -> list["Device"]:
     """Return the device that a session runs on, labelled as its framework counts it.
 
-    `devices`: all that NVML sees. `visible`: CUDA_VISIBLE_DEVICES; frameworks count within it, NVML
-    counts all devices. Raises CollectorUnavailable where it is not known which of several devices
-    it is, as when they are named by UUID there: the power of another would pass as the run's.
+    `devices`: all that NVML sees. `opened`: the session's model, an option of which names the
+    device. `visible`: CUDA_VISIBLE_DEVICES; frameworks count within it, NVML counts all devices.
+    Raises CollectorUnavailable where it is not known which of several devices it is, as when they
+    are named by UUID there: the power of another would pass as the run's.
     """
     _, _, text = str(opened.options.get("device", "")).partition(":")
     label = number = int(text) if text.isdigit() else 0

@@ -13,6 +13,10 @@ class Gpm:
     """Figures of GPM for the time between two samples, of the whole device."""
 
     def __init__(self, library: Any, handle: Any, series: Mapping[str, int]) -> None:
+        """Begin an interval on the device of a `handle` of NVML, the `library`.
+
+        `series`: the numbers of GPM's metrics, by the names of their series. Raises NVMLError.
+        """
         self._library, self._handle, self._series = library, handle, series
         self._last: Any = None
         self._last_ns = 0

@@ -18,7 +18,11 @@ _PARTS = ("message", "color", "category", "payload")
 
 
 class EventAttributes:
-    """Attributes that a named domain made for later use; the user may set them anew."""
+    """Attributes that a named domain made for later use; the user may set them anew.
+
+    They are what the package takes: `message` is the range's name, `color` and `category` are of
+    any type that it accepts, and `payload` is a number or an array.
+    """
 
     def __init__(
         self, message: Any = None, color: Any = None, category: Any = None, payload: Any = None

@@ -46,7 +46,7 @@ class RangeRecorder:
         return recorded, dropped, unended
 
     def push(self, name: str, domain: str, attributes: Mapping[str, Any]) -> int:
-        """Begin a range on this thread's stack; return how many were open around it.
+        """Begin a range called `name` on this thread's stack; return how many were open around it.
 
         `domain`: which of the thread's stacks, '' the default domain's.
         `attributes`: JSON values and a payload of any type.
@@ -71,8 +71,9 @@ class RangeRecorder:
         return len(stack)
 
     def start(self, name: str, attributes: Mapping[str, Any], number: int = 0) -> int:
-        """Begin a range that any thread may end; return its number.
+        """Begin a range called `name` that any thread may end; return its number.
 
+        `attributes`: JSON values and a payload of any type.
         `number`: the profiler's number of the range; without one (0) the range gets a new number.
         """
         number = number or next(self._ids)

@@ -10,7 +10,7 @@ class Replacements:
         self._originals: list[tuple[Any, str, Any]] = []
 
     def put(self, owner: Any, name: str, replacement: Any) -> None:
-        """Replace an attribute of a module or class."""
+        """Replace the attribute `name` of its `owner`, a module or class, by the `replacement`."""
         self._originals.append((owner, name, getattr(owner, name)))
         setattr(owner, name, replacement)
 

@@ -48,8 +48,9 @@ def instructions_in(facts: Path) -> frozenset[str]:
 
 
 def products(precision: str, size: int, threads: int) -> list[Work]:
-    """Return products of `size` x `size` matrices of random numbers in a precision, one a thread.
+    """Return products of `size` x `size` matrices of random numbers in a precision.
 
+    There are as many as `threads`, each with matrices of its own.
     Each needs a PyTorch of one thread (OMP_NUM_THREADS). Raises ImportError, OSError, RuntimeError.
     """
     import torch

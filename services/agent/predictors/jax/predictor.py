@@ -80,7 +80,8 @@ class JaxPredictor:
     ) -> None:
         """Trace `program` for the request's batch size; `device` is one of JAX's devices.
 
-        Raises BatchSizeUnsupported, OpenFailed and whatever a traced function raises.
+        The `options` name the precision of matrix products. Raises BatchSizeUnsupported, OpenFailed
+        and whatever a traced function raises.
         """
         self._request = request
         self._options = options

@@ -16,7 +16,7 @@ Built = tuple[Callable[..., Any], Parameters]
 def espcn(seed: int = 0, scale: int = 2, channels: int = 3) -> Built:
     """Return sub-pixel convolution (Shi et al. 2016): (n, h, w, c) -> (n, sh, sw, c).
 
-    `scale`: the factor s by which it enlarges; `channels`: c.
+    `seed`: of its random parameters; `scale`: the factor s by which it enlarges; `channels`: c.
     """
     keys = jax.random.split(jax.random.key(seed), 3)
     sizes = ((5, channels, 64), (3, 64, 32), (3, 32, channels * scale**2))
@@ -38,7 +38,8 @@ def collaborative_filter(
 ) -> Built:
     """Return generalised matrix factorisation (He et al. 2017): pairs (n, 1) -> scores (n, 1).
 
-    `users` and `items`: rows of the embedding tables; `width`: the length of an embedding.
+    `users` and `items`: rows of the embedding tables; `width`: the length of an embedding; `seed`:
+    of its random parameters.
     """
     first, second, third = jax.random.split(jax.random.key(seed), 3)
     parameters = {
@@ -61,8 +62,8 @@ def sentence_encoder(
 
     Inputs are input_ids and attention_mask, whole numbers (n, length); the output is (n, width).
     `words`: pieces in the vocabulary; `layers`: encoder layers; `inner`: the width of the
-    feed-forward part. Heads are 32 wide. The parameters' names are those of the published
-    all-MiniLM-L6-v2.
+    feed-forward part; `seed`: of its random parameters. Heads are 32 wide. The parameters' names are
+    those of the published all-MiniLM-L6-v2.
     """
     keys = iter(jax.random.split(jax.random.key(seed), 16 * (layers + 1)))
 

@@ -31,7 +31,10 @@ class Espcn(nn.Module):
 
 
 class CollaborativeFilter(nn.Module):
-    """Neural collaborative filtering (He et al. 2017): a user and an item -> a score."""
+    """Neural collaborative filtering (He et al. 2017): a user and an item -> a score.
+
+    `users` and `items`: rows of the embedding tables; `width`: the length of an embedding.
+    """
 
     def __init__(self, users: int, items: int, width: int) -> None:
         super().__init__()
@@ -54,7 +57,11 @@ class CollaborativeFilter(nn.Module):
 
 
 class ClickModel(nn.Module):
-    """A deep learning recommendation model (Naumov et al. 2019), one index a table."""
+    """A deep learning recommendation model (Naumov et al. 2019), one index a table.
+
+    `dense`: how many numbers it takes beside the indices; `tables`: the rows of each embedding
+    table; `width`: the length of an embedding.
+    """
 
     def __init__(self, dense: int, tables: Sequence[int], width: int) -> None:
         super().__init__()
@@ -145,7 +152,11 @@ class _Layer(nn.Module):
 
 
 class SentenceEncoder(nn.Module):
-    """BERT (Devlin et al. 2019) with the mean over a text's pieces, scaled to length 1."""
+    """BERT (Devlin et al. 2019) with the mean over a text's pieces, scaled to length 1.
+
+    `vocabulary_size`: word pieces; `width`: of the hidden state; `layers`: of the encoder, each of
+    that many `heads`; `inner`: the width of the feed-forward part.
+    """
 
     def __init__(
         self, vocabulary_size: int, width: int, layers: int, heads: int, inner: int

@@ -132,7 +132,7 @@ class OpenVinoPredictor:
     """An opened OpenVINO model."""
 
     def __init__(self, compiled: Any, options: Options, twin: Callable[[], Compiled]) -> None:
-        """Take a `compiled` model; `twin` compiles it once more, with performance counters."""
+        """Take a model `compiled` with these `options`; `twin` compiles it with counters."""
         self._compiled = compiled
         self._options = options
         self._twin = twin

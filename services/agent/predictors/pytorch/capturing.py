@@ -52,7 +52,7 @@ class LayerCaptures:
     """Begins the captures of one opened model; what an uncounted call shows is reused."""
 
     def __init__(self, module: Any, options: Options, calls: ModelCalls) -> None:
-        """Take an opened `module`, the `options` it was opened with, and the ways to call it."""
+        """Take an opened `module`, the `options` it was opened with, and its `calls`."""
         self._module = module
         self._options = options
         self._calls = calls

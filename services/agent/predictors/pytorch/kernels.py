@@ -85,7 +85,8 @@ class _MappingListener(logging.Handler):
 def origins_of(origins: Origins, event: str, nth: int) -> Sequence[str]:
     """Return the original operators of a kernel's run; () when they are unknown.
 
-    `event`: the kernel's name in the profile; `nth`: the number of the run in its call, from 0.
+    `origins`: those of all kernels; `event`: the kernel's name in the profile; `nth`: the number of
+    the run in its call, from 0.
     """
     runs = origins.get(_profiler_name(event), ())
     return runs[nth] if nth < len(runs) else ()

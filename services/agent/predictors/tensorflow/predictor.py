@@ -55,7 +55,7 @@ class TensorFlowPredictor:
     """An opened TensorFlow model."""
 
     def __init__(self, options: Options, model: Loaded, scratch: Path) -> None:
-        """Hold a loaded `model`; profiles are written into the folder `scratch`."""
+        """Hold a `model` loaded by these `options`; profiles are written into `scratch`."""
         self._options = options
         self._scratch = scratch
         #: the session that layers are traced in, opened by the first capture

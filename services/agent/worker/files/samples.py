@@ -129,7 +129,10 @@ def listed_samples(dataset: DatasetManifest, folder: AssetFolder) -> CachedSampl
 
 
 def source_samples(dataset: DatasetManifest, source: Source, folder: AssetFolder) -> CachedSamples:
-    """Return the samples of a dataset's source. Raises FileUnusable, DatasetUnusable."""
+    """Return the samples of a dataset's `source`. Raises FileUnusable, DatasetUnusable.
+
+    `folder` has the files: those below the manifests, and those fetched.
+    """
     path = _locate_source(source, folder)
     fetched = {address: file.failure or file.path for address, file in folder.fetched.items()}
     try:

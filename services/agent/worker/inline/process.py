@@ -125,6 +125,7 @@ class InlineProcess:
     def __init__(
         self, codes: Mapping[str, str], env: Mapping[str, Any], limits: InlineLimits
     ) -> None:
+        """Take `codes` by name in their order, the `env` that they share, and their `limits`."""
         self._codes, self._env, self._limits = dict(codes), dict(env), limits
         self._child: _Child | None = None
 
@@ -150,7 +151,7 @@ class InlineProcess:
         return child
 
     def call(self, name: str, arguments: tuple[Any, ...], *, wants_answer: bool) -> Any:
-        """Return the result of a function for `arguments`, or None unless an answer is wanted.
+        """Return the result of a function for `arguments`; None without `wants_answer`.
 
         `name` is the manifest's field of the function. Raises CodeRaised for an error of the code,
         CodeFailed when a limit ended it.

@@ -55,6 +55,11 @@ class Stages:
         outputs: int = 0,
         records_queries: bool = True,
     ) -> None:
+        """Serve queries from a `supply`, with `predict`, and record them with a `recorder`.
+
+        At most `outputs` samples keep their predictions. Without `records_queries` no rows of
+        queries are recorded: the issuer of a remote load does that.
+        """
         pipeline, samples = supply.pipeline, supply.samples
         self._clock = supply.predict_clock
         self._before, self._code_before = pipeline.before, pipeline.code_before

@@ -35,7 +35,7 @@ def run_inline(
     recorder: RunRecorder,
     on_finished: OnFinished,
 ) -> None:
-    """Take each of the `queries` through every stage, in one `slot`, before the next begins.
+    """Take each of the `queries` through all `stages`, in one `slot`, before the next begins.
 
     `on_finished` is called with each, and the `recorder` flushes its rows when they are due.
     """
