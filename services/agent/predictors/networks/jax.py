@@ -63,7 +63,7 @@ def sentence_encoder(
     Inputs are input_ids and attention_mask, whole numbers (n, length); the output is (n, width).
     `words`: pieces in the vocabulary; `layers`: encoder layers; `inner`: the width of the
     feed-forward part; `seed`: of its random parameters. Heads are 32 wide. The parameters have the
-    names of those of the published all-MiniLM-L6-v2.
+    names of the published all-MiniLM-L6-v2.
     """
     keys = iter(jax.random.split(jax.random.key(seed), 16 * (layers + 1)))
 
