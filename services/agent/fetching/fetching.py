@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -191,11 +192,8 @@ def _fetch_all(
                 folders = settings.dataset_folders
                 assets.files[address] = locate_in_place(request, settings.manifests_folder, folders)
                 continue
-
-            def progress(fetched: int, total: int | None, request: AssetRequest = request) -> None:
-                on_progress(request, fetched, total)
-
             fetch = fetcher.fetch_tree if request.is_archive else fetcher.fetch
+            progress = partial(on_progress, request)
             try:
                 checksum = parse_checksum(request.checksum)
                 pinned = fetch(request.source, checksum, below=request.below, progress=progress)

@@ -106,21 +106,24 @@ def instructions_in(
     began_ns = int(stats[_START_TIME]) - offset_ns
     on_host, on_device = list[InstructionRun](), list[InstructionRun]()
     launches, calling_lines = list[InstructionRun](), set[int]()
-    numbered = enumerate(((plane, line) for plane in profile.planes for line in plane.lines), 1)
-    for number, (plane, line) in numbered:
-        is_device = plane.name.startswith(_DEVICE)
-        for event in line.events:
-            name, stats = event.name, dict(event.stats)
-            times = (began_ns + round(event.start_ns), round(event.duration_ns))
-            if "hlo_op" in stats:
-                run = InstructionRun(str(stats["hlo_op"]), *times, number)
-                (on_device if is_device else on_host).append(run)
-            elif not is_device and (
-                program.has_instruction(name) or name.startswith(COMMAND_BUFFER)
-            ):
-                launches.append(InstructionRun(name, *times, number))
-            elif name.startswith(_CALL):
-                calling_lines.add(number)
+    lines = ((plane, line) for plane in profile.planes for line in plane.lines)
+    events = (
+        (number, plane.name.startswith(_DEVICE), event)
+        for number, (plane, line) in enumerate(lines, 1)
+        for event in line.events
+    )
+    for number, is_device, event in events:
+        name, stats = event.name, dict(event.stats)
+        times = (began_ns + round(event.start_ns), round(event.duration_ns))
+        if "hlo_op" in stats:
+            run = InstructionRun(str(stats["hlo_op"]), *times, number)
+            (on_device if is_device else on_host).append(run)
+            continue
+        is_launch = program.has_instruction(name) or name.startswith(COMMAND_BUFFER)
+        if is_launch and not is_device:
+            launches.append(InstructionRun(name, *times, number))
+        elif name.startswith(_CALL):
+            calling_lines.add(number)
     launches = [
         replace(launch, line=thread) if launch.line in calling_lines else launch
         for launch in launches

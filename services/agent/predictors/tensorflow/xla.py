@@ -81,17 +81,14 @@ def instructions_in(profile: bytes, offset_ns: int) -> Iterator[InstructionRun]:
     if environment is None:
         raise ValueError(f"TensorFlow's profile has no plane {_ENVIRONMENT!r}")
     began_ns = int(_stats(environment, environment)[_START_TIME]) - offset_ns
-    line_number = 0
-    for plane in space.planes:
-        for line in plane.lines:
-            line_number += 1
-            for event in line.events:
-                name = _stats(plane, event).get(_INSTRUCTION)
-                if name:
-                    start_ns = began_ns + line.timestamp_ns + event.offset_ps // 1000
-                    yield InstructionRun(
-                        str(name), start_ns, event.duration_ps // 1000, line_number
-                    )
+    lines = ((plane, line) for plane in space.planes for line in plane.lines)
+    for line_number, (plane, line) in enumerate(lines, 1):
+        for event in line.events:
+            name = _stats(plane, event).get(_INSTRUCTION)
+            if not name:
+                continue
+            start_ns = began_ns + line.timestamp_ns + event.offset_ps // 1000
+            yield InstructionRun(str(name), start_ns, event.duration_ps // 1000, line_number)
 
 
 def _stats(plane: Any, source: Any) -> dict[str, Any]:
