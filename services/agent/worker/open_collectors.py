@@ -68,7 +68,7 @@ class CollectorContext:
         if availability.frameworks and framework not in availability.frameworks:
             reason = availability.reason or f"it is for {', '.join(availability.frameworks)}"
             raise CollectorUnavailable(name, reason)
-        levels = set(filter(self.deepest.__ge__, availability.levels))
+        levels = {level for level in availability.levels if level <= self.deepest}
         if not levels:
             shallowest = min(availability.levels).name.lower()
             raise CollectorUnavailable(name, f"it begins at level {shallowest}")
