@@ -146,8 +146,8 @@ class Store:
 
         return self._sessions.read(read)
 
-    def predictions(self, request: ShowPredictions, most: int) -> Predictions:
-        """Return answers in the order of run, query and sample, `most` or fewer. Raises NoSuchRun.
+    def predictions(self, request: ShowPredictions, max_answers: int) -> Predictions:
+        """Return at most `max_answers` answers by run, query and sample. Raises NoSuchRun.
 
         The last completed attempt of a run is read, else its last attempt.
         """
@@ -155,7 +155,7 @@ class Store:
             "evaluation": request.evaluation,
             "run": request.run,
             "offset": request.offset,
-            "limit": min(request.limit or most, most),
+            "limit": min(request.limit or max_answers, max_answers),
         }
 
         def read(session: Session) -> Predictions:
@@ -172,12 +172,12 @@ class Store:
 
         return self._sessions.read(read)
 
-    def side(self, evaluation: str, run: str, most: int) -> Side:
-        """Return the first `most` answers of a run, by sample. Raises NoSuchRun.
+    def side(self, evaluation: str, run: str, max_answers: int) -> Side:
+        """Return the first `max_answers` of a run, by sample. Raises NoSuchRun.
 
         Without the name of a `run` it is the evaluation's first run with stored answers.
         """
-        values = {"evaluation": evaluation, "run": run, "offset": 0, "limit": most}
+        values = {"evaluation": evaluation, "run": run, "offset": 0, "limit": max_answers}
 
         def read(session: Session) -> Side:
             counts = session.maps("count_predictions", values)

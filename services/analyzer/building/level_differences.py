@@ -53,22 +53,22 @@ def level_difference(
     if blocks.height > 1:
         changes = blocks["change"].to_numpy()
         return float(np.mean(changes)), blocks_interval(changes)
-    less, more = shallower["ns"].to_numpy(), deeper["ns"].to_numpy()
-    of_less, of_more = percentile_interval(less, 0.5), percentile_interval(more, 0.5)
+    less_ns, more_ns = shallower["ns"].to_numpy(), deeper["ns"].to_numpy()
+    of_less, of_more = percentile_interval(less_ns, 0.5), percentile_interval(more_ns, 0.5)
     low = high = None
     if of_more.low is not None and of_less.high is not None:
         low = of_more.low - of_less.high
     if of_more.high is not None and of_less.low is not None:
         high = of_more.high - of_less.low
-    value = float(np.median(more) - np.median(less))
+    value = float(np.median(more_ns) - np.median(less_ns))
     return value, Interval(low, high, 0.95, "ends of both medians' intervals")
 
 
 def most_predict_overhead(shallower: Run, deeper: Run) -> float | None:
     """Return the upper end of the overhead (ns) on predict; None without a common block."""
-    less, more = predict_times(shallower), predict_times(deeper)
-    blocks = paired_blocks(less, more)
-    return level_difference(blocks, less, more)[1].high if blocks.height else None
+    own_times, deeper_times = predict_times(shallower), predict_times(deeper)
+    blocks = paired_blocks(own_times, deeper_times)
+    return level_difference(blocks, own_times, deeper_times)[1].high if blocks.height else None
 
 
 def invalid_reason(runs: tuple[Run, ...], interval: Interval) -> str:
@@ -99,6 +99,6 @@ def layers_invalid_reason(run: Run, outside: pl.DataFrame) -> str:
     return "layers sum up to more than the predict around them: the levels disagree"
 
 
-def is_beyond(low: float | None, most: float | None) -> bool:
-    """Return whether a part's cost, at least `low`, is above the `most` that its whole may cost."""
-    return low is not None and most is not None and low > max(most, 0.0)
+def is_beyond(low: float | None, limit: float | None) -> bool:
+    """Return whether a part's cost, at least `low`, is above the `limit` of its whole."""
+    return low is not None and limit is not None and low > max(limit, 0.0)

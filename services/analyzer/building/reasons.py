@@ -12,10 +12,10 @@ _OMITTED = re.compile(r"; (\d+) more failed$")
 def reasons_of(error: str) -> Iterator[tuple[int | None, str]]:
     """Yield the parts of a query's error with the sample's index, None for the whole query."""
     omitted = _OMITTED.search(error)
-    head, *rest = _SAMPLE.split(error[: omitted.start()] if omitted else error)
-    if head or not rest:
+    head, *numbers_and_reasons = _SAMPLE.split(error[: omitted.start()] if omitted else error)
+    if head or not numbers_and_reasons:
         yield None, head
-    for number, reason in zip(rest[::2], rest[1::2], strict=True):
+    for number, reason in zip(numbers_and_reasons[::2], numbers_and_reasons[1::2], strict=True):
         yield int(number), reason
     if omitted:
         yield None, f"{many(int(omitted[1]), 'more sample')}, omitted from this text"

@@ -110,6 +110,6 @@ def _differing_gpu_conditions(before: Sequence[Cells], after: Sequence[Cells]) -
             yield "throttling"
 
 
-def _values(rows: Sequence[Cells], what: str, column: str) -> list[float]:
-    """Return a column of the rows of device_conditions about one series or reason, `what`."""
-    return [row[column] for row in rows if row["what"] == what]
+def _values(rows: Sequence[Cells], condition: str, column: str) -> list[float]:
+    """Return a column of the rows of device_conditions about one `condition`."""
+    return [row[column] for row in rows if row["what"] == condition]

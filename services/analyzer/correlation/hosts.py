@@ -70,24 +70,24 @@ def _around_on_thread(spans: Spans, candidates: Rows, children: Rows, tolerance_
     """
     parents = np.full(len(children), ABSENT, np.int64)
     query, thread = spans.query[children], spans.thread[children]
-    known, unknown = np.flatnonzero(query != ABSENT), np.flatnonzero(query == ABSENT)
-    if known.size:
+    with_query, without_query = np.flatnonzero(query != ABSENT), np.flatnonzero(query == ABSENT)
+    if with_query.size:
         # One key for each pair of thread and query.
         n = len(candidates)
         threads, thread_codes = np.unique(
-            np.concatenate([spans.thread[candidates], thread[known]]), return_inverse=True
+            np.concatenate([spans.thread[candidates], thread[with_query]]), return_inverse=True
         )
-        queries = np.concatenate([spans.query[candidates], query[known]])
+        queries = np.concatenate([spans.query[candidates], query[with_query]])
         pairs = (queries - int(queries.min())) * len(threads) + thread_codes
         outer_keys, inner_keys = np.split(pairs.astype(np.int64), [n])
-        parents[known] = _around(
-            spans, (candidates, outer_keys), (children[known], inner_keys), tolerance_ns
+        parents[with_query] = _around(
+            spans, (candidates, outer_keys), (children[with_query], inner_keys), tolerance_ns
         )
-    if unknown.size:
-        parents[unknown] = _around(
+    if without_query.size:
+        parents[without_query] = _around(
             spans,
             (candidates, spans.thread[candidates]),
-            (children[unknown], thread[unknown]),
+            (children[without_query], thread[without_query]),
             tolerance_ns,
         )
     return parents

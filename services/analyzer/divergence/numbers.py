@@ -27,16 +27,17 @@ def compare_raw_numbers(output: str, first: Side, second: Side) -> Comparison | 
     answer, or where their shapes differ. Raises NotAlike.
     """
     both = sorted(first.predictions.keys() & second.predictions.keys())
-    own, others = first.raw_numbers(output, both), second.raw_numbers(output, both)
-    if own is None or others is None:
+    first_numbers = first.raw_numbers(output, both)
+    second_numbers = second.raw_numbers(output, both)
+    if first_numbers is None or second_numbers is None:
         return None
-    if any(own[name].shape != others[name].shape for name in own):
+    if any(first_numbers[name].shape != second_numbers[name].shape for name in first_numbers):
         return None
     try:
-        raw = compare_outputs(own, others)
+        raw = compare_outputs(first_numbers, second_numbers)
         probabilities = [
             {name: distribution(v, side.predictions[int(name)]) for name, v in by_sample.items()}
-            for side, by_sample in ((first, own), (second, others))
+            for side, by_sample in ((first, first_numbers), (second, second_numbers))
         ]
         if any(values is None for side in probabilities for values in side.values()):
             return raw

@@ -28,12 +28,12 @@ class Bounds:
         ]
 
 
-def shares(counts: Sequence[int], most: int) -> list[int]:
-    """Return how many rows each of `counts` may have, `most` in all.
+def shares(counts: Sequence[int], total: int) -> list[int]:
+    """Return how many rows each of `counts` may have, `total` in all.
 
     Small counts are granted in full; the large ones share the rest equally.
     """
-    granted, remaining = [0] * len(counts), most
+    granted, remaining = [0] * len(counts), total
     by_size = sorted(range(len(counts)), key=lambda place: counts[place])
     for waiting, place in zip(range(len(counts), 0, -1), by_size, strict=True):
         granted[place] = remaining // waiting

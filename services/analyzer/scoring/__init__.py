@@ -24,12 +24,12 @@ def judge(answers: Sequence[Prediction], scoring_context: ScoringContext) -> lis
 
     `scoring_context` is what the plan says of the model and its dataset. Raises AccuracyError.
     """
-    known = [answer for answer in answers if answer.truth or answer.judged]
-    kinds = [answer.kind for answer in known if answer.kind]
+    with_truth = [answer for answer in answers if answer.truth or answer.judged]
+    kinds = [answer.kind for answer in with_truth if answer.kind]
     judge_of = _JUDGES.get(max(set(kinds), key=kinds.count)) if kinds else None
     if judge_of is None:
         return []
-    return judge_of(known, scoring_context)
+    return judge_of(with_truth, scoring_context)
 
 
 _JUDGES: Mapping[str, Judge] = MappingProxyType(

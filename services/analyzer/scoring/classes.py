@@ -30,7 +30,7 @@ def classes(predictions: Sequence[Prediction], _: ScoringContext) -> list[Judgem
     judged = sum(bool(truth) for _, truth in pairs)
     # A list of three says nothing about top-5.
     shortest = min((len(ranked) for ranked, truth in pairs if truth), default=0)
-    unknown = [] if by_label else [note for note in map(_unknown_class, answers) if note]
+    unknown = [] if by_label else list(filter(None, map(_unknown_class, answers)))
     judgements = []
     for k in (1, 5) if shortest >= 5 else (1,):
         outcome = _top_k(pairs, k, by_label=by_label)

@@ -63,13 +63,13 @@ def _with_map_warnings(outcome: Outcome, maps: Sequence[Mapping[str, Any]]) -> O
         outcome = outcome.warning(
             f"{many(resized, 'map')} resized to the size of the label by nearest neighbour"
         )
-    unseen = [counted["unseen"] for counted in maps if counted.get("unseen")]
-    if not unseen:
+    unseen_pixels = [counted["unseen"] for counted in maps if counted.get("unseen")]
+    if not unseen_pixels:
         return outcome
-    seen = sum(row[2] for counted in maps for row in counted["counts"])
-    share = sum(unseen) / (sum(unseen) + seen)
+    seen_pixels = sum(row[2] for counted in maps for row in counted["counts"])
+    share = sum(unseen_pixels) / (sum(unseen_pixels) + seen_pixels)
     return outcome.warning(
-        f"the model saw only a part of {many(len(unseen), 'picture')}: {share:.1%} of all "
+        f"the model saw only a part of {many(len(unseen_pixels), 'picture')}: {share:.1%} of all "
         "labelled pixels were cropped away before the model and are not judged"
     )
 

@@ -51,17 +51,17 @@ def shapes(answers: Sequence[Prediction], scoring_context: ScoringContext) -> li
 
     Metrics of masks beside boxes are called `mask mAP` etc.; they exist where true masks are known.
     """
-    known = [answer for answer in answers if "objects" in answer.truth]
-    if not known:
+    with_objects = [answer for answer in answers if "objects" in answer.truth]
+    if not with_objects:
         return []
     # An answer without shapes has no kind.
-    kinds = {feature.get("type") for answer in known for feature in answer.features}
+    kinds = {feature.get("type") for answer in with_objects for feature in answer.features}
     if not {_BOX, _MASK} <= kinds:
-        return _precision(known, scoring_context, has_masks=_MASK in kinds)
-    boxes = [_with_features_of(_BOX, answer) for answer in known]
+        return _precision(with_objects, scoring_context, has_masks=_MASK in kinds)
+    boxes = [_with_features_of(_BOX, answer) for answer in with_objects]
     judgements = _precision(boxes, scoring_context, has_masks=False)
-    if any(answer.truth["objects"].get("segmentations") for answer in known):
-        masks = [_with_features_of(_MASK, answer) for answer in known]
+    if any(answer.truth["objects"].get("segmentations") for answer in with_objects):
+        masks = [_with_features_of(_MASK, answer) for answer in with_objects]
         for judgement in _precision(masks, scoring_context, has_masks=True):
             outcome = replace(judgement.outcome, name=f"mask {judgement.outcome.name}")
             judgements.append(replace(judgement, outcome=outcome))
@@ -78,13 +78,13 @@ def _with_features_of(kind: str, answer: Prediction) -> Prediction:
 
 
 def _precision(
-    known: Sequence[Prediction], scoring_context: ScoringContext, *, has_masks: bool
+    answers: Sequence[Prediction], scoring_context: ScoringContext, *, has_masks: bool
 ) -> list[Judgement]:
-    numbers = _ClassNumbers(known)
+    numbers = _ClassNumbers(answers)
     kind, pair_of = ("masks", _masks) if has_masks else ("boxes", _boxes)
     pairs: list[Pair] = []
     errors: list[str] = []
-    for answer in known:
+    for answer in answers:
         # An unreadable answer only loses its own picture.
         try:
             if answer.has_left_out_features:
@@ -221,10 +221,10 @@ def _placed(mask: Mask, size: tuple[int, int], scoring_context: ScoringContext) 
         return mask
     if is_unknown:
         raise _Unplaced(_UNKNOWN_PART)
-    pixels, seen = map_to_image(
+    pixels, is_seen = map_to_image(
         pixels_of(mask), frame_of(scoring_context.framing or (), size), size
     )
-    return mask_of(pixels.astype(bool) & seen)
+    return mask_of(pixels.astype(bool) & is_seen)
 
 
 def _mask(run_lengths: Mapping[str, Any]) -> Mask:

@@ -20,11 +20,11 @@ def texts(answers: Sequence[Prediction], scoring_context: ScoringContext) -> lis
     Texts answer questions where the model's `task` has the word question, as in `question
     answering`.
     """
-    known = [answer for answer in answers if answer.texts is not None]
-    if not known:
+    with_texts = [answer for answer in answers if answer.texts is not None]
+    if not with_texts:
         return []
-    answered = [str(answer.best or "") for answer in known]
-    truths = [answer.texts or [] for answer in known]
+    answered = [str(answer.best or "") for answer in with_texts]
+    truths = [answer.texts or [] for answer in with_texts]
     if "question" in scoring_context.task.casefold():
         # SQuAD v2: the right answer to a question without answer is no text. In its F1 an empty
         # answer to such a question counts 1.
@@ -35,12 +35,12 @@ def texts(answers: Sequence[Prediction], scoring_context: ScoringContext) -> lis
         ]
         f1_score = f1([answer for answer, _ in scored], [right for _, right in scored])
         outcomes = exact_match(answered, accepted), f1_score
-        return [Judgement(outcome, "questions", judged=len(known)) for outcome in outcomes]
+        return [Judgement(outcome, "questions", judged=len(with_texts)) for outcome in outcomes]
     transcripts = [right[0] if right else None for right in truths]
     return [
-        Judgement(word_error_rate(answered, transcripts), "true words", judged=len(known)),
+        Judgement(word_error_rate(answered, transcripts), "true words", judged=len(with_texts)),
         Judgement(
-            character_error_rate(answered, transcripts), "true characters", judged=len(known)
+            character_error_rate(answered, transcripts), "true characters", judged=len(with_texts)
         ),
     ]
 

@@ -75,9 +75,9 @@ class RunReader:
         run = self._run(bounds)
         name = self.row.run
         caveats = [
-            f"{name}: the first {most} of {stored[kind]} {kind_name} were read"
+            f"{name}: the first {limit} of {stored[kind]} {kind_name} were read"
             for kind, kind_name in _KINDS.items()
-            if stored[kind] > (most := getattr(bounds, kind))
+            if stored[kind] > (limit := getattr(bounds, kind))
         ]
         if stored["spans"] <= bounds.spans:
             return run, caveats
@@ -101,8 +101,8 @@ class RunReader:
         named_layers = session.rows("named_layers", key | {"most": bounds.named_layers})
         counters = []
         if (spans["level"] == _HARDWARE_LEVEL).any():  # only a replay has counters of kernels
-            most = {"most": MOST_COUNTERS}
-            counters = session.rows("kernel_counters", key | most).fetchall()
+            at_most = {"most": MOST_COUNTERS}
+            counters = session.rows("kernel_counters", key | at_most).fetchall()
         # One string for each layer, not one for each span.
         layer_names: dict[str, str] = {}
         return Run(

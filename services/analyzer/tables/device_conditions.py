@@ -59,10 +59,10 @@ def _verdict(rows: Sequence[_Cells]) -> str:
         return "No run sampled the clocks of its GPU (collector nvml, from level system on)."
     clock = "The clock is unknown"
     if clocks:
-        most = max(clocks, key=lambda row: row["moved"])
+        most_moved = max(clocks, key=lambda row: row["moved"])
         clock = (
-            f"The SM clock changed by at most {format_share(most['moved'])}, "
-            f"{most['min']:.4g} to {most['max']:.4g} MHz in {most['run']}"
+            f"The SM clock changed by at most {format_share(most_moved['moved'])}, "
+            f"{most_moved['min']:.4g} to {most_moved['max']:.4g} MHz in {most_moved['run']}"
         )
     if not throttled:
         return f"{clock}; whether it was throttled is unknown."
@@ -109,14 +109,15 @@ def device_condition_rows(run: Run) -> Iterator[_Cells]:
             )
             continue
         values = of_device["value"]
-        least, middle, most = (float(v) for v in (values.min(), values.median(), values.max()))  # type: ignore[arg-type]
+        extremes = (values.min(), values.median(), values.max())
+        smallest, median, largest = (float(value) for value in extremes)  # type: ignore[arg-type]
         yield cells | {
             "what": name.removeprefix(_PREFIX),
             "unit": of_device["unit"][0],
-            "min": least,
-            "median": middle,
-            "max": most,
-            "moved": share(most - least, middle),
+            "min": smallest,
+            "median": median,
+            "max": largest,
+            "moved": share(largest - smallest, median),
         }
 
 

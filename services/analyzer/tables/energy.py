@@ -69,17 +69,17 @@ def energy(frames: Frames) -> Table:
 
 
 def _verdict(frames: Frames, rows: Sequence[_Row]) -> str:
-    known = _shallowest(rows)
-    if rows and not known:
+    shallowest = _shallowest(rows)
+    if rows and not shallowest:
         return "No run has blocks long enough for its counters of energy, nor sampled power."
-    if not known:
+    if not shallowest:
         if any(
             run.row.variant in UNTIMED and run.answered.height and energy_rows(run)
             for run in frames.measured
         ):
             return "Energy was only counted in cold starts and replays, not of an inference."
         return "No run has counters of energy, or sampled power (collectors energy and nvml)."
-    of_part = [row for row in known if row["part"] == known[0]["part"]]
+    of_part = [row for row in shallowest if row["part"] == shallowest[0]["part"]]
     best = min(of_part, key=lambda row: float(row["per_sample"]))
     return (
         f"A sample takes at least {best['per_sample']:.3g} J of the {best['part']}, in "
@@ -93,8 +93,8 @@ def _shallowest(rows: Sequence[_Row]) -> list[_Row]:
     Rows of unknown energy do not count.
     """
     by_load: dict[tuple[Any, ...], _Row] = {}
-    known = (row for row in rows if row["per_sample"] is not None)
-    for row in sorted(known, key=lambda row: (row["part"] != GPU, _level(row))):
+    with_energy = (row for row in rows if row["per_sample"] is not None)
+    for row in sorted(with_energy, key=lambda row: (row["part"] != GPU, _level(row))):
         names = ("part", "agent", "scenario", "batch_size", "device")
         by_load.setdefault(tuple(row[name] for name in names), row)
     return list(by_load.values())

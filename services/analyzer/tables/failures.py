@@ -28,10 +28,10 @@ def failures(frames: Frames) -> Table:
         reasons = list(_rows(run, frames.samples))
         if len(reasons) > MOST_REASONS:
             caveats.append(f"{run.row.run}: {MOST_REASONS} of {len(reasons)} reasons are shown")
-        known = sum(run.failures.filter(run.failures["status"] != ANSWERED)["queries"])
-        if known < run.failed:
+        explained = sum(run.failures.filter(run.failures["status"] != ANSWERED)["queries"])
+        if explained < run.failed:
             of_failed = many(run.failed, "failed query")
-            caveats.append(f"{run.row.run}: reasons were read for {known} of {of_failed}")
+            caveats.append(f"{run.row.run}: reasons were read for {explained} of {of_failed}")
         rows += reasons[:MOST_REASONS]
     failed = sum(run.failed for run in frames.measured)
     queries = sum(run.queries.height for run in frames.measured)

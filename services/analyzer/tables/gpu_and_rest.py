@@ -99,9 +99,9 @@ def _verdict(rows: list[dict[str, Any]], traced: list[TracedStack]) -> str:
             f"{stack.run.row.run}, which is not serialised: kernels outlast their layers' calls."
         )
     latency, gpu = (sum(row[name] for row in first) for name in ("latency", "gpu"))
-    most = max(first, key=lambda row: row["non_gpu"])
-    non_gpu = f"layer {most['name']} has the most non-GPU time, {format_time(most['non_gpu'])}"
-    if most["is_negative"]:
+    top = max(first, key=lambda row: row["non_gpu"])
+    non_gpu = f"layer {top['name']} has the most non-GPU time, {format_time(top['non_gpu'])}"
+    if top["is_negative"]:
         non_gpu = "no layer takes longer than its kernels"
     return (
         f"Kernels take {format_share(share(gpu, latency))} of the latency of "

@@ -58,8 +58,8 @@ def _verdict(frames: Frames, results: dict[str, str]) -> str:
         row = representative(runs).row
         sentences.append(f"{row.scenario} at batch {row.batch_size} {results[row.run]} ({row.run})")
     omitted = len(groups) - len(sentences)
-    more = f"; and {omitted} more" if omitted else ""
-    return f"Final performance result: {'; '.join(sentences)}{more}."
+    omission = f"; and {omitted} more" if omitted else ""
+    return f"Final performance result: {'; '.join(sentences)}{omission}."
 
 
 def representative(runs: list[Run]) -> Run:

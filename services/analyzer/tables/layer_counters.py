@@ -41,10 +41,10 @@ def layer_counters(frames: Frames) -> Table:
     first = verdict_rows(rows)
     parts: list[str] = []
     for name, amount in (("flops", "FLOP"), ("dram_read_bytes", "DRAM reads")):
-        known = [row for row in first if row[name] is not None]
-        if known:
-            top = max(known, key=lambda row: row[name])
-            part = format_share(share(top[name], sum(row[name] for row in known)))
+        counted = [row for row in first if row[name] is not None]
+        if counted:
+            top = max(counted, key=lambda row: row[name])
+            part = format_share(share(top[name], sum(row[name] for row in counted)))
             parts.append(f"{layer_label(top['layer'], top['name'])} has most {amount} ({part})")
     verdict = f"Of {many(len(first), 'layer')} in {run_label(first[0])}, {', '.join(parts)}."
     return make_table(ANALYSIS, rows, verdict, caveats)

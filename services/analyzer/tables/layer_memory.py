@@ -26,19 +26,19 @@ def layer_memory(frames: Frames) -> Table:
     rows = []
     for run in runs:
         layers = layers_of(run).rename({"place": "index"}).drop_nulls("memory_bytes")
-        known = layers.select(columns_in(layers, ANALYSIS.columns))
-        rows += [{**run_cells(run.row), **row} for row in known.to_dicts()]
+        with_memory = layers.select(columns_in(layers, ANALYSIS.columns))
+        rows += [{**run_cells(run.row), **row} for row in with_memory.to_dicts()]
     unknown = filter(None, map(memory_note, runs))
     verdict = "The memory of no layer is known." if runs else no_layers(frames)
     if rows:
         first = of_first_run(rows)
-        most = max(first, key=lambda row: row["memory_bytes"])
+        largest = max(first, key=lambda row: row["memory_bytes"])
         total = sum(row["memory_bytes"] for row in first)
-        is_of_outputs = most["memory_kind"] == "outputs"
+        is_of_outputs = largest["memory_kind"] == "outputs"
         source = "by the size of its outputs" if is_of_outputs else "as measured"
         layer_text = "the only layer" if len(first) == 1 else f"all {len(first)} layers together"
         verdict = (
-            f"{most['name']} allocates most, {shown(most['memory_bytes'], 'By')} per call "
+            f"{largest['name']} allocates most, {shown(largest['memory_bytes'], 'By')} per call "
             f"{source}; {layer_text} {shown(total, 'By')} in {first[0]['run']}."
         )
     return make_table(ANALYSIS, rows, verdict, [*trace_warnings(frames), *unknown])

@@ -70,24 +70,26 @@ def layer_overheads(frames: Frames) -> Table:
 def layer_overhead_rows(own: Run, deeper: Run) -> Iterator[dict[str, Any]]:
     """Yield the overhead of each layer in the `deeper` run over `own`, at level framework."""
     # All calls of a layer in a query together.
-    less, more = (
+    own_times, deeper_times = (
         run.spans_at(LAYER_LEVEL)
         .filter(pl.col("layer").is_not_null())
         .group_by("layer", "name", "query", "block")
         .agg(pl.col("duration_ns").sum().alias("ns"))
         for run in (own, deeper)
     )
-    of_less, of_more = (times.partition_by(_LAYER, as_dict=True) for times in (less, more))
+    own_by_layer, deeper_by_layer = (
+        times.partition_by(_LAYER, as_dict=True) for times in (own_times, deeper_times)
+    )
     # With layers side by side, one may slow down behind another while predict is as fast as before.
     overlaps = any(map(are_side_by_side, (own, deeper)))
-    most = None if overlaps else most_predict_overhead(own, deeper)
-    blocks = paired_blocks(less, more, *_LAYER)
+    most_overhead = None if overlaps else most_predict_overhead(own, deeper)
+    blocks = paired_blocks(own_times, deeper_times, *_LAYER)
     for key, part in blocks.group_by(_LAYER, maintain_order=True):
         layer, name = key
-        overhead, interval = level_difference(part, of_less[key], of_more[key])
+        overhead, interval = level_difference(part, own_by_layer[key], deeper_by_layer[key])
         own_time = float(part["less"].median())  # type: ignore[arg-type]
         doubt = invalid_reason((own, deeper), interval)
-        if not doubt and is_beyond(interval.low, most):
+        if not doubt and is_beyond(interval.low, most_overhead):
             doubt = BEYOND_WHOLE
         yield {
             "run": own.row.run,
@@ -111,18 +113,18 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
         return "No run traces deeper than one at level framework of the same session."
     invalid = sum(not row["valid"] for row in rows)
     do = verb(invalid, "does", "do")
-    held = f"; {many(invalid, 'row')} {do} not hold" if invalid else ""
+    invalid_note = f"; {many(invalid, 'row')} {do} not hold" if invalid else ""
     of_rows = many(len(rows), "row")
     certain = [row for row in rows if row["valid"] and (row["overhead_low"] or 0.0) > 0]
     if not certain:
-        return f"Deeper tracing certainly adds time in none of {of_rows}{held}."
+        return f"Deeper tracing certainly adds time in none of {of_rows}{invalid_note}."
     worst = max(certain, key=lambda row: row["overhead"])
     by_chance = round(len(rows) * (1 - CONFIDENCE) / 2)
     chance = f" (about {by_chance} expected by chance)" if by_chance else ""
     return (
         f"Deeper tracing certainly adds time in {len(certain)} of {of_rows}{chance}, most to "
         f"{worst['name']} at level {worst['level']}: {format_time(worst['overhead'])}, "
-        f"{format_share(worst['share'])} of its time{held}."
+        f"{format_share(worst['share'])} of its time{invalid_note}."
     )
 
 

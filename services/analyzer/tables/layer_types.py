@@ -37,12 +37,12 @@ def layer_types(frames: Frames) -> Table:
         rows += time_rows(work, of_place, "type", types.to_list())
     verdict = no_layers(frames)
     if rows:
-        most = rows[0]
-        is_launched = most["run"] in launched_runs(frames)
+        top = rows[0]
+        is_launched = top["run"] in launched_runs(frames)
         total_time = "the time to launch" if is_launched else "the layers' time"
         verdict = (
-            f"{most['type'] or 'An unknown type'} takes {format_share(most['share_of_layers'])} of "
-            f"{total_time} in {most['run']}, with {many(most['layers'], 'layer')}."
+            f"{top['type'] or 'An unknown type'} takes {format_share(top['share_of_layers'])} of "
+            f"{total_time} in {top['run']}, with {many(top['layers'], 'layer')}."
         )
     caveats = [
         *trace_warnings(frames),

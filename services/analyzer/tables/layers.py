@@ -88,8 +88,8 @@ def never_ran(rows: list[dict[str, Any]]) -> list[str]:
     if not idle:
         return []
     names = ", ".join(row["name"] for row in idle[:3])
-    more = f" and {len(idle) - 3} more" if len(idle) > 3 else ""
-    return [f"{many(len(idle), 'layer')} never ran: {names}{more}"]
+    further = f" and {len(idle) - 3} more" if len(idle) > 3 else ""
+    return [f"{many(len(idle), 'layer')} never ran: {names}{further}"]
 
 
 ANALYSIS = Analysis(

@@ -147,27 +147,27 @@ def level_overhead_rows(group: _Group, above: Run, below: Run) -> Iterator[_Cell
     `above` and `below` are runs of a `group`, of which `below` is traced deeper.
     """
     upper, deeper = (Level(run.row.level).name.lower() for run in (above, below))
-    most: float | None = None
+    most_overhead: float | None = None
     overlaps = any(map(are_side_by_side, (above, below)))
     for name, times_of in (("query", _queries), (PREDICT, predict_times), ("layers", _layers)):
-        less, more = times_of(above), times_of(below)
-        if not less.height or not more.height:
+        upper_times, deeper_times = times_of(above), times_of(below)
+        if not upper_times.height or not deeper_times.height:
             continue
-        blocks = paired_blocks(less, more)
-        value, interval = level_difference(blocks, less, more)
+        blocks = paired_blocks(upper_times, deeper_times)
+        value, interval = level_difference(blocks, upper_times, deeper_times)
         doubt = invalid_reason((above, below), interval)
         is_part = not (overlaps and times_of is _layers)
-        if not doubt and is_part and is_beyond(interval.low, most):
+        if not doubt and is_part and is_beyond(interval.low, most_overhead):
             doubt = BEYOND_WHOLE
-        most = interval.high
+        most_overhead = interval.high
         part = f"tracing {deeper} over {upper}, on {name}"
         yield {
             **_cells(group, part, (below, above)),
             "kind": "difference",
-            "queries": min(less.height, more.height),
+            "queries": min(upper_times.height, deeper_times.height),
             "blocks": blocks.height,
             **with_interval("median", value, interval),
-            "share": share(value, float(np.median(less["ns"].to_numpy()))),
+            "share": share(value, float(np.median(upper_times["ns"].to_numpy()))),
             "valid": not doubt,
             "doubt": doubt,
         }

@@ -26,15 +26,16 @@ def memory(frames: Frames) -> Table:
     # A profiler takes memory itself, so replays count only without other runs; a cold start is not
     # warm yet.
     ranks = {"": 0, "counters": 2}
-    known = [
+    ranked = [
         (ranks.get(run.row.variant, 1), row)
         for run, row in zip(frames.measured, rows, strict=True)
         if row["process_bytes"] or row["model_bytes"]
     ]
     verdict = "The memory of no run is known."
-    if known:
-        _, most = min(
-            known, key=lambda pair: (pair[0], -(pair[1]["process_bytes"] or pair[1]["model_bytes"]))
+    if ranked:
+        _, largest = min(
+            ranked,
+            key=lambda pair: (pair[0], -(pair[1]["process_bytes"] or pair[1]["model_bytes"])),
         )
         names = {
             "model_bytes": "the model",
@@ -42,8 +43,8 @@ def memory(frames: Frames) -> Table:
             "device_bytes": "on its device",
             "board_bytes": "in all on the board",
         }
-        amounts = (f"{n} {shown(most[key], 'By')}" for key, n in names.items() if most[key])
-        verdict = f"{most['run']} took most: {', '.join(amounts)}."
+        amounts = (f"{n} {shown(largest[key], 'By')}" for key, n in names.items() if largest[key])
+        verdict = f"{largest['run']} took most: {', '.join(amounts)}."
     return make_table(ANALYSIS, rows, verdict, frames.caveats)
 
 

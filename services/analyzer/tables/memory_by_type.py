@@ -27,14 +27,14 @@ def memory_by_type(frames: Frames) -> Table:
     runs = list(layered_runs(frames))
     rows = []
     for run in runs:
-        known = layers_of(run).drop_nulls("memory_bytes")
-        rows += count_rows(run, known, "memory_bytes", pl.col("memory_bytes").sum())
+        with_memory = layers_of(run).drop_nulls("memory_bytes")
+        rows += count_rows(run, with_memory, "memory_bytes", pl.col("memory_bytes").sum())
     verdict = no_layers(frames)
     if rows:
-        most = rows[0]
+        top = rows[0]
         verdict = (
-            f"{most['type'] or 'Untyped'} layers allocate {format_share(most['share'])} of the "
-            f"layers' memory, {shown(most['memory_bytes'], 'By')} in {most['run']}."
+            f"{top['type'] or 'Untyped'} layers allocate {format_share(top['share'])} of the "
+            f"layers' memory, {shown(top['memory_bytes'], 'By')} in {top['run']}."
         )
     elif runs:
         verdict = "The memory of no layer is known."

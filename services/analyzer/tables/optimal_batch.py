@@ -107,9 +107,11 @@ def _precision_notes(group: _Group, rates: dict[int, Throughput]) -> list[str]:
 def _verdict(group: _Group, choice: OptimalBatch, rates: dict[int, Throughput]) -> str:
     agent, scenario, _ = group
     best = "The optimal batch size" if choice.settled else "The best measured batch size"
-    most = max(rates, key=lambda size: rates[size].rate_hz)
-    highest = f"; the highest throughput, {number(rates[most].rate_hz)} samples/s, is at {most}"
-    further = highest if most != choice.batch_size else ""
+    fastest = max(rates, key=lambda size: rates[size].rate_hz)
+    highest = (
+        f"; the highest throughput, {number(rates[fastest].rate_hz)} samples/s, is at {fastest}"
+    )
+    further = highest if fastest != choice.batch_size else ""
     return f"{best} on {agent} ({scenario}) is {choice.batch_size}: {choice.reason}{further}."
 
 

@@ -73,13 +73,13 @@ def _verdict(stack: Stack, groups: Sequence[list[dict[str, Any]]], runs: list[Ru
             return "The distance from the roof is unknown: no layer has FLOP and bytes."
         return "The roof of no device is known: `mlscope doctor` shows how to measure it."
     model, *layers = groups[0]
-    most = max(layers, key=lambda row: row["lost"])
+    worst = max(layers, key=lambda row: row["lost"])
     subject = f"Predict of {model['run']} takes"
     if stack.predicted is None:
         subject = f"All layers of {model['run']} take"
     return (
         f"{subject} {format_time(model['time'])}, {number(model['times'], 3)} times the least time "
-        f"of the roof; most is lost in layer {most['name']}, {format_time(most['lost'])}."
+        f"of the roof; most is lost in layer {worst['name']}, {format_time(worst['lost'])}."
     )
 
 

@@ -84,12 +84,16 @@ def stage_rows(work: LayerWork) -> list[dict[str, Any]]:
         rows.append(cells)
     dominated: list[list[str]] = [[] for _ in rows]
     for quantity, name in zip(QUANTITIES, _QUANTITY_NAMES, strict=True):
-        known = [row[quantity] for row in rows if row[quantity] is not None]
+        known_amounts = [row[quantity] for row in rows if row[quantity] is not None]
         for row in rows:
-            row[f"share_of_{quantity.removesuffix('_bytes')}"] = share(row[quantity], sum(known))
-        if known and max(known) > 0:
-            most = next(at for at, row in enumerate(rows) if row[quantity] == max(known))
-            dominated[most].append(name)
+            row[f"share_of_{quantity.removesuffix('_bytes')}"] = share(
+                row[quantity], sum(known_amounts)
+            )
+        if known_amounts and max(known_amounts) > 0:
+            dominant = next(
+                at for at, row in enumerate(rows) if row[quantity] == max(known_amounts)
+            )
+            dominated[dominant].append(name)
     return [
         row | {"dominates": ", ".join(names)} for row, names in zip(rows, dominated, strict=True)
     ]

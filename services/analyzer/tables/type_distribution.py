@@ -28,12 +28,12 @@ def type_distribution(frames: Frames) -> Table:
     rows = [row for run in runs for row in count_rows(run, layers_of(run), "layers", ran)]
     verdict = no_layers(frames)
     if rows:
-        most = rows[0]
-        kinds = sum(row["run"] == most["run"] for row in rows)
+        largest = rows[0]
+        kinds = sum(row["run"] == largest["run"] for row in rows)
         verdict = (
-            f"{many(most['layers'], 'layer')} {'is' if most['layers'] == 1 else 'are'} "
-            f"{most['type'] or 'of unknown type'}, {format_share(most['share'])} of all in "
-            f"{most['run']}, which has {many(kinds, 'type')}."
+            f"{many(largest['layers'], 'layer')} {'is' if largest['layers'] == 1 else 'are'} "
+            f"{largest['type'] or 'of unknown type'}, {format_share(largest['share'])} of all in "
+            f"{largest['run']}, which has {many(kinds, 'type')}."
         )
     return make_table(ANALYSIS, rows, verdict, trace_warnings(frames))
 
