@@ -28,7 +28,7 @@ class NotReady(ClusterError):
     """A server did not become ready in time, or ended at once; its log says why."""
 
     def __init__(self, name: str, log: Path, last_lines: str) -> None:
-        """Name the process, its log and the log's last lines."""
+        """Give the `name` of the process, the path of its `log`, and the log's `last_lines`."""
         super().__init__(name)
         self.name = name
         self.log = log
@@ -39,7 +39,10 @@ class WrongDataVersion(ClusterError):
     """The data folder was created by another major version of PostgreSQL."""
 
     def __init__(self, folder: Path, data_version: str, program_version: str) -> None:
-        """Name the folder, the version that created it and the installed version."""
+        """Give the data `folder` and two major versions.
+
+        `data_version` created the folder, `program_version` is installed.
+        """
         super().__init__(folder)
         self.folder = folder
         self.data_version = data_version

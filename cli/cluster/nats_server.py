@@ -133,7 +133,11 @@ class NatsServer(Server):
         names: Iterable[str] = tuple(PERMISSIONS),
         host: str = ports.LOOPBACK,
     ) -> None:
-        """Choose the ports that are not given; each name in `names` gets a key."""
+        """Choose the ports that are not given; each name in `names` gets a key.
+
+        Clients connect to `port` of `host`; `monitor_port` serves health and metrics to this
+        machine alone.
+        """
         self.folder = folder
         self.host = host
         chosen = ports.choose(

@@ -130,7 +130,7 @@ def requester_environ(state: ClusterState) -> dict[str, str]:
 
 
 def status_table(state: ClusterState, now: float, database: str) -> str:
-    """Return the addresses and a table with a line for each process.
+    """Return the addresses and a table with a line for each process of the cluster in `state`.
 
     `now`: seconds since the epoch; `database`: the name and version of the database that answers.
     """

@@ -78,7 +78,7 @@ def write_trace(out: Path | None, trace: Trace, form: str) -> None:
 
 
 def write_spans(trace: Trace, form: str, file: IO[bytes]) -> None:
-    """Write a trace to `file` in one of `SPAN_FORMATS`."""
+    """Write `trace` to `file` in the `form` that is a name in `SPAN_FORMATS`."""
     import_module(f"mlscope.exchange.{SPAN_FORMATS[form]}").write(trace, file)
 
 

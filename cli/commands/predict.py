@@ -46,7 +46,10 @@ async def _predict(arguments: argparse.Namespace, model: str | dict[str, Any]) -
 
 
 def write_predictions(predictions: Sequence[Predicted], top: int, form: str) -> None:
-    """Print predictions: the best `top` of each file; JSON has all. A terminal wraps long texts."""
+    """Print `predictions` in a `form`: json, which has all, or another form of rows.
+
+    Rows are the best `top` of each file; a terminal wraps long texts.
+    """
     if form != "json":
         rows = prediction_rows(predictions, top)
         write_rows(replace(rows, folds=width_of(sys.stdout) > 0), form)

@@ -73,10 +73,10 @@ def _inline_samples(dataset: Dataset) -> list[Manifest]:
 
 
 def with_samples(manifest: Manifest, file: Path, arguments: argparse.Namespace) -> Manifest:
-    """Return a manifest from the user's `file`, after sending the files that lie beside it.
+    """Return a `manifest` from the user's `file`, after sending the files that lie beside it.
 
     Addresses that lead to no file here stay as they are: they name files below the agent's
-    manifests. Raises Misused, ClientError.
+    manifests. `arguments` name the cluster. Raises Misused, ClientError.
     """
     if source := manifest.get("source"):
         sent = _sent_source(source, file, arguments)

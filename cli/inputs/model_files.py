@@ -22,10 +22,10 @@ _CHECKSUMS = {"graph_path": "checksum", "weights_path": "weights_checksum"}
 
 
 def with_files(manifest: Manifest, file: Path, arguments: argparse.Namespace) -> Manifest:
-    """Return the model manifest of `file`, after sending the files that lie beside it.
+    """Return the model `manifest` of `file`, after sending the files that lie beside it.
 
     Names that lead to no file here stay as they are: they name files below the agent's manifests,
-    as in shipped manifests. Raises Misused, ClientError.
+    as in shipped manifests. `arguments` name the cluster. Raises Misused, ClientError.
     """
     if is_in_place(file, (str(Settings.read(os.environ).manifests_folder),)):
         return manifest

@@ -93,7 +93,7 @@ def put_archive(arguments: argparse.Namespace, kind: str, members: Members) -> t
 
 
 def put_file(arguments: argparse.Namespace, kind: str, path: Path) -> tuple[str, str]:
-    """Upload a file; return its address and `sha256:…`.
+    """Upload the file at `path`; return its address and `sha256:…`.
 
     `arguments` name the cluster; `kind` begins the file's name. Raises NoCluster, Unreachable,
     NotPermitted, OSError.

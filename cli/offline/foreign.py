@@ -26,9 +26,10 @@ _NOT_IN_NAMES = re.compile(r"[^a-z0-9_-]+")
 
 @contextmanager
 def as_bundle(path: Path, model: str = "", batch_size: int = 1) -> Iterator[Path]:
-    """Yield the file itself if it is a bundle, else a temporary bundle made from it.
+    """Yield `path` itself if it is a bundle, else a temporary bundle made from it.
 
-    `model` and `batch_size` describe a trace, which does not contain them. Raises Misused.
+    `model` ('': the file's name up to its first dot) and `batch_size` (1 or more) describe a trace,
+    which does not contain them. Raises Misused.
     """
     try:
         if head_of(path).startswith(MAGIC):

@@ -55,7 +55,10 @@ class TransferLine:
 
 
 def transfer_text(name: str, done_bytes: int, total_bytes: int | None) -> str:
-    """Return the progress of the file `name` in one line, with a bar when the total is known."""
+    """Return the progress of the file `name` in one line: `done_bytes` of `total_bytes`.
+
+    With a bar when the total is known; None and 0 are unknown.
+    """
     if not total_bytes:
         return f"{name}  {shown(done_bytes, 'B')}"
     full = min(_BAR * done_bytes // total_bytes, _BAR)

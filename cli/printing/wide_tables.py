@@ -118,10 +118,10 @@ def group_by_run(cells: Cells, fit: int) -> tuple[dict[int, list[str]], Cells]:
 
 
 def split_to_fit(cells: Cells, starts: Mapping[int, object], fit: int) -> list[Cells]:
-    """Return a table as parts that fit, to be printed one below the other; mostly one.
+    """Return the table `cells` as parts that fit, to be printed one below the other; mostly one.
 
-    `starts`: numbers of the rows that begin a group; `fit`: terminal columns. Each part begins
-    with the columns that distinguish the rows of a group.
+    `starts`: numbers of the rows that begin a group; `fit`: terminal columns. Each part begins with
+    the columns that distinguish the rows of a group.
     """
     if not is_wide(cells, fit):
         return [cells]

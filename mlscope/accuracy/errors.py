@@ -45,6 +45,6 @@ class Unusable(AccuracyError):
     """An argument is outside the range of its formula."""
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
-        """Name the argument, its `value` and the `allowed` ones."""
+        """Give the argument's `name`, its `value` and, in words, the `allowed` values."""
         self.name, self.value, self.allowed = name, value, allowed
         super().__init__(f"{name} is {value}, allowed is {allowed}")

@@ -58,10 +58,10 @@ def mean(
     caveats: tuple[str, ...] = (),
     excluded: int = 0,
 ) -> Outcome:
-    """Return the mean of one value a sample, with a seeded bootstrap interval over the samples.
+    """Return the mean of `values`, one a sample, with a seeded bootstrap interval over the samples.
 
-    `name`, `method`, `caveats` and `excluded` become the outcome's. Raises NotANumber, naming the
-    sample, for a value that is not finite. Without samples the outcome has no value.
+    `name`, `method`, `caveats` and `excluded` (samples) become the outcome's. Raises NotANumber,
+    naming the sample, for a value that is not finite. Without samples the outcome has no value.
     """
     if len(values) == 0:
         return Outcome(name, None, 0, None, method, (*caveats, "no sample to judge by"), excluded)

@@ -37,7 +37,7 @@ def command_of(kind: type[C], fields: Mapping[str, Any]) -> C:
 
 
 async def ask(bus: Bus, command: Command, *, timeout_s: float = 10.0) -> dict[str, Any]:
-    """Return the answer to a command as a map.
+    """Send `command` over `bus` and return the answer as a map; wait for up to `timeout_s` for it.
 
     Raises CommandRefused (EvaluationRefused for `evaluate`), NotAnswering, Denied.
     """
@@ -57,14 +57,17 @@ async def ask(bus: Bus, command: Command, *, timeout_s: float = 10.0) -> dict[st
 
 
 async def ask_for(bus: Bus, command: Command, answer: type[M], *, timeout_s: float = 10.0) -> M:
-    """Return the answer to a command as a message. Raises as `ask`, and MalformedMessage."""
+    """Send `command` over `bus` and return the answer as a message of the class `answer`.
+
+    Waits for up to `timeout_s`. Raises as `ask`, and MalformedMessage.
+    """
     return parse(answer, await ask(bus, command, timeout_s=timeout_s))
 
 
 async def whole_tables(bus: Bus, evaluation: str, names: Sequence[str] = ()) -> Tables:
-    """Return tables, all or those named, with every row however many answers that takes.
+    """Ask over `bus` for tables of `evaluation` with every row, however many answers that takes.
 
-    Raises as `ask_for`.
+    `names` are those of the tables; without names it is all of them. Raises as `ask_for`.
     """
     command = command_of(ShowTables, {"evaluation": evaluation, "tables": tuple(names)})
     first = await ask_for(bus, command, Tables, timeout_s=_TABLES_S)

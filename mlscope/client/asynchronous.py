@@ -55,7 +55,11 @@ class AsyncClient:
         data: str | Path = "",
         bus: Bus | None = None,
     ) -> None:
-        """Say where the cluster is, or give a connection."""
+        """Say where the cluster is, or give a connection.
+
+        `url` is the NATS server's (`nats://host:4222`), `seed_file` the path of the nkey seed, and
+        `data` the folder of a local cluster; '' is not given. `bus` is an open connection.
+        """
         self._where = (url, str(seed_file), str(data))
         self._given = bus
         self._open = AsyncExitStack()
@@ -128,7 +132,10 @@ class AsyncClient:
         await ask(self.bus, command_of(PublishManifest, {"manifest": manifest}))
 
     async def withdraw(self, kind: str, name: str, version: str) -> None:
-        """Take a manifest out of the catalog. Raises CommandRefused."""
+        """Take the manifest of this `kind`, `name` and exact `version` out of the catalog.
+
+        Raises CommandRefused.
+        """
         fields = {"kind": kind, "name": name, "version": version}
         await ask(self.bus, command_of(WithdrawManifest, fields))
 
@@ -137,16 +144,16 @@ class AsyncClient:
         return ResultTables(await whole_tables(self.bus, evaluation, names))
 
     async def predictions(self, evaluation: str, run: str = "", most: int = 0) -> Predictions:
-        """Return what the model answered, of one run or all; `most` 0 is all.
+        """Return what the model answered in `evaluation`, of one `run` ('': all).
 
-        Raises CommandRefused.
+        `most` bounds their number; 0 is all. Raises CommandRefused.
         """
         return await predictions_of(self.bus, evaluation, run, most)
 
     async def trace(self, evaluation: str, run: str = "", most: int = MOST_SPANS) -> Trace:
-        """Return a run's first `most` spans, 0 is all; without a name of the run traced deepest.
+        """Return the first `most` spans of a run of `evaluation`, 0 is all.
 
-        Raises CommandRefused.
+        Without the name of the `run` it is the one traced deepest. Raises CommandRefused.
         """
         return await trace_of(self.bus, evaluation, run, most)
 

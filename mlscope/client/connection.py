@@ -61,7 +61,11 @@ def cluster_state(folder: Path) -> dict[str, Any]:
 async def open_bus(
     *, url: str = "", seed_file: str = "", data: str = "", timeout_s: float = 10.0
 ) -> AsyncIterator[Bus]:
-    """Connect with the requester's key. Raises NoCluster, NotAnswering, InvalidSetting."""
+    """Connect with the requester's key, within `timeout_s`.
+
+    `url`, `seed_file` and `data` are as in `find_settings`. Raises NoCluster, NotAnswering,
+    InvalidSetting.
+    """
     from mlscope.bus.nats import connect
 
     settings = find_settings(os.environ, url=url, seed_file=seed_file, data=data)

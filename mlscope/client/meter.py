@@ -96,7 +96,10 @@ class Meter:
             meter.count_queries(fact)
 
     def count_spans(self, run: str, attempt: int, sequence: int, count: int) -> None:
-        """Add the size of a batch of spans."""
+        """Add the `count` of spans in batch `sequence` of an `attempt` at a `run`.
+
+        A batch that was counted before, or of an older attempt, adds nothing.
+        """
         if meter := self._meter(run, attempt):
             meter.count_spans(sequence, count)
 

@@ -44,9 +44,10 @@ class Predicted:
 
 
 async def predictions_of(bus: Bus, evaluation: str, run: str = "", most: int = 0) -> Predictions:
-    """Return an evaluation's predictions, however many answers that takes; `most` 0 is all.
+    """Ask over `bus` for the predictions of `evaluation`, however many answers that takes.
 
-    Raises CommandRefused, NotAnswering, Denied.
+    They are those of one `run` ('': all); `most` bounds their number, 0 is all. Raises
+    CommandRefused, NotAnswering, Denied.
     """
     fields = {"evaluation": evaluation, "run": run}
     first = await _page(bus, fields, most)
@@ -66,9 +67,9 @@ async def _page(bus: Bus, fields: Mapping[str, Any], limit: int) -> Predictions:
 
 
 async def comparison_of(bus: Bus, first: str, second: str) -> Compared:
-    """Return how far two evaluations' answers are apart; each is `ID` or `ID/RUN`.
+    """Ask over `bus` how far the answers of the evaluations `first` and `second` are apart.
 
-    Raises CommandRefused for what is not alike, NotAnswering, Denied.
+    Each is `ID` or `ID/RUN`. Raises CommandRefused for what is not alike, NotAnswering, Denied.
     """
     fields: dict[str, str] = {}
     for name, text in (("first", first), ("second", second)):

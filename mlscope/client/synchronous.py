@@ -63,7 +63,10 @@ class Client:
         data: str | Path = "",
         bus: Bus | None = None,
     ) -> None:
-        """Connect. Raises NoCluster, NotAnswering, InvalidSetting."""
+        """Connect. `url`, `seed_file`, `data` and `bus` are as for `AsyncClient`.
+
+        Raises NoCluster, NotAnswering, InvalidSetting.
+        """
         self._loop = _Loop()
         self._client = AsyncClient(url=url, seed_file=seed_file, data=data, bus=bus)
         try:
@@ -109,7 +112,10 @@ class Client:
         return self.wait_for(self._client.evaluations(**constraints))
 
     def catalog(self, kind: str = "", name: str = "", version: str = "") -> Catalog:
-        """Return agents and manifests known now, narrowed down as of `AsyncClient`."""
+        """Return agents and manifests known now; `kind` and `name` narrow it down.
+
+        Of manifests those stay whose version fits `version`, as `>=1.2 <2`. Raises CommandRefused.
+        """
         return self.wait_for(self._client.catalog(kind, name, version))
 
     def publish(self, manifest: Manifest | Mapping[str, Any]) -> None:
@@ -117,7 +123,10 @@ class Client:
         self.wait_for(self._client.publish(manifest))
 
     def withdraw(self, kind: str, name: str, version: str) -> None:
-        """Take a manifest out of the catalog. Raises CommandRefused."""
+        """Take the manifest of this `kind`, `name` and exact `version` out of the catalog.
+
+        Raises CommandRefused.
+        """
         self.wait_for(self._client.withdraw(kind, name, version))
 
     def tables(self, evaluation: str, *names: str) -> ResultTables:
@@ -125,11 +134,17 @@ class Client:
         return self.wait_for(self._client.tables(evaluation, *names))
 
     def predictions(self, evaluation: str, run: str = "", most: int = 0) -> Predictions:
-        """Return what the model answered, of one run or all. Raises CommandRefused."""
+        """Return what the model answered in `evaluation`, of one `run` ('': all).
+
+        `most` bounds their number; 0 is all. Raises CommandRefused.
+        """
         return self.wait_for(self._client.predictions(evaluation, run, most))
 
     def trace(self, evaluation: str, run: str = "", most: int = MOST_SPANS) -> Trace:
-        """Return a run's first `most` spans, 0 is all; without a name of the run traced deepest."""
+        """Return the first `most` spans of a run of `evaluation`, 0 is all.
+
+        Without the name of the `run` it is the one traced deepest. Raises CommandRefused.
+        """
         return self.wait_for(self._client.trace(evaluation, run, most))
 
     def flow(self, evaluation: str) -> list[dict[str, Any]]:

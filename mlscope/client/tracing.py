@@ -15,9 +15,10 @@ _ANSWER_S = 60.0
 
 
 async def trace_of(bus: Bus, evaluation: str, run: str = "", most: int = MOST_SPANS) -> Trace:
-    """Return the first `most` spans of a run, 0 is all; of none named, of the one traced deepest.
+    """Ask over `bus` for the first `most` spans of a `run` of `evaluation`, 0 is all.
 
-    A trace that lacks spans `is_cut`. Raises CommandRefused, NotAnswering, Denied.
+    Without a name it is the run traced deepest. A trace that lacks spans `is_cut`. Raises
+    CommandRefused, NotAnswering, Denied.
     """
     page = await _page(bus, evaluation, run)
     if run:

@@ -65,9 +65,10 @@ class Pace:
 async def watch(
     bus: Bus, evaluation: str, pace: Pace | None = None
 ) -> AsyncGenerator[Progress, None]:
-    """Yield where the evaluation is, at once and then with every change, until it ended.
+    """Yield where `evaluation` is, at once and then with every change, until it ended.
 
-    Raises CommandRefused (unknown evaluation), NotAnswering past the patience.
+    It is heard over `bus`; `pace` says how often it speaks without a change. Raises CommandRefused
+    (unknown evaluation), NotAnswering past the patience.
     """
     command = command_of(ShowEvaluation, {"evaluation": evaluation})
     watcher = _Watcher(bus, command.evaluation, pace or Pace())

@@ -89,7 +89,7 @@ class BadRecord(DatasetError):
     """One record of a file can't be read."""
 
     def __init__(self, file: str, record: int | str, reason: str) -> None:
-        """Name the `file`, the `record` (an index from 0, or its name) and what is wrong."""
+        """Name the `file`, the `record` (an index from 0, or its name) and the `reason`."""
         self.file, self.record, self.reason = file, record, reason
         super().__init__(f"{file}: record {record}: {reason}")
 

@@ -52,7 +52,7 @@ class BundleWriter:
             self._part.replace(self._path)
 
     async def put(self, fact: Fact, *, id: str, cause: str) -> None:  # noqa: A002
-        """Write a fact with its message id and the id of the message that caused it."""
+        """Write `fact` with its message's `id` and the id of the message that is its `cause`."""
         body = encode(Envelope.around(fact, id=id, cause=cause, time_ns=time.time_ns()))
         self._write(_LENGTH.pack(len(body)) + body)
         if self._told is not None:

@@ -79,7 +79,7 @@ class Attempt:
 def trace_batch(
     attempt: Attempt, sequence: int, rows: Sequence[Row], names: Mapping[str, int]
 ) -> TraceCaptured:
-    """Return spans as a batch.
+    """Return `rows`, spans, as a batch.
 
     `attempt`, `sequence`: which batch of which attempt. `names`: the attempt's interned names by
     text.
@@ -92,7 +92,7 @@ def trace_batch(
 def linked_batch(
     attempt: Attempt, sequence: int, rows: Sequence[LinkedRow], names: Mapping[str, int]
 ) -> TraceCaptured:
-    """Return linked spans as a batch with kinds and correlations.
+    """Return `rows`, linked spans, as a batch with kinds and correlations.
 
     `attempt`, `sequence`: which batch of which attempt. `names`: the attempt's interned names by
     text.
@@ -133,7 +133,7 @@ def query_batch(
     rows: Sequence[QueryRow],
     failed_samples: Mapping[int, int] = MappingProxyType({}),
 ) -> QueriesAnswered:
-    """Return queries as a batch.
+    """Return `rows`, queries, as a batch.
 
     `attempt`, `sequence`: which batch of which attempt. `failed_samples`: how many samples failed,
     by query, of queries that were answered in part.
@@ -158,7 +158,10 @@ def failed_column(samples: Sequence[int]) -> bytes:
 
 
 def output_batch(attempt: Attempt, sequence: int, rows: Sequence[OutputRow]) -> OutputsPredicted:
-    """Return predictions as a batch."""
+    """Return `rows`, predictions, as a batch.
+
+    `attempt`, `sequence`: which batch of which attempt.
+    """
     *columns, texts = zip(*rows, strict=True)
     return OutputsPredicted(
         **_identity(attempt, sequence, len(rows)),

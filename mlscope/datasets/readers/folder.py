@@ -50,7 +50,8 @@ def files(source: ReaderInput) -> Dataset:
 def dataset_of_class_folders(source: ReaderInput, root: Path, classes: Classes) -> Dataset:
     """Return the pictures of the class folders below `root`; `classes` may name and order them.
 
-    Raises LayoutMissing, BadField, PathEscapes.
+    `source` is the folder and the options that the reader was asked for. Raises LayoutMissing,
+    BadField, PathEscapes.
     """
     folders = sorted(path.name for path in root.iterdir() if path.is_dir())
     if not folders:
@@ -76,7 +77,8 @@ def dataset_of_label_file(
 ) -> Dataset:
     """Return the pictures that `label_file` names, paths below the folder `pictures`.
 
-    Their labels are names or indices of `classes`. Raises DatasetError.
+    Their labels are names or indices of `classes`; errors name files as `source` shows them. Raises
+    DatasetError.
     """
     file = source.shown(label_file)
     rows = list(labelled_samples(label_file, source.path))
@@ -95,7 +97,8 @@ def dataset_of_files(
 ) -> Dataset:
     """Return a dataset with the files `paths` as samples and their `truths`.
 
-    A truth's name becomes its file's path; `names` are the class names.
+    A truth's name becomes its file's path below the folder of `source`; `names` are the class
+    names.
     """
 
     def truth(index: int) -> Truth | None:

@@ -55,9 +55,9 @@ def mnist(source: ReaderInput) -> Dataset:
 
 
 def read_idx(path: Path, source: ReaderInput, dimensions: int) -> Pixels:
-    """Return the uint8 numbers of an IDX file of `dimensions`, mapped into memory.
+    """Return the uint8 numbers of the IDX file at `path`, mapped into memory, [d1, … dn].
 
-    They are unpacked into a scratch file of `source`. Raises FileBroken.
+    n is `dimensions`. They are unpacked into a scratch file of `source`. Raises FileBroken.
     """
     name = source.shown(path)
     with source.scratch_file() as scratch:

@@ -85,9 +85,9 @@ def unpack_record(body: bytes, file: str, record: int) -> tuple[NDArray[np.float
 
 
 def read_record(path: Path, start: int, name: str, number: int) -> bytes:
-    """Return the record that begins at offset `start` of a file, its parts joined.
+    """Return the record that begins at the offset `start` [bytes] of the file at `path`.
 
-    Raises BadRecord, which calls the file `name` and the record `number`.
+    Its parts are joined. Raises BadRecord, which calls the file `name` and the record `number`.
     """
     parts: list[bytes] = []
     expected: tuple[int, ...] = (_COMPLETE, _FIRST)

@@ -57,7 +57,7 @@ class Table:
     """The rows of a CSV file, by the offsets where they begin."""
 
     def __init__(self, path: Path, name: str, delimiter: str) -> None:
-        """Read the heading, and find the rows, of a file that errors call `name`.
+        """Read the heading, and find the rows, of the file at `path`, which errors call `name`.
 
         Raises FileBroken; BadOption for a `delimiter` that is not one character.
         """
