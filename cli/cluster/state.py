@@ -132,7 +132,8 @@ def requester_environ(state: ClusterState) -> dict[str, str]:
 def status_table(state: ClusterState, now: float, database: str) -> str:
     """Return the addresses and a table with a line for each process of the cluster in `state`.
 
-    `now`: seconds since the epoch; `database`: the name and version of the database that answers.
+    `state`: the cluster's; `now`: seconds since the epoch; `database`: the name and version of the
+    database that answers.
     """
     rows = [("PROCESS", "STATE", "RESTARTS", "PID", "UP")]
     for process in state.processes:

@@ -72,7 +72,7 @@ class Guard:
 
 
 def is_authorised(headers: Mapping[str, str], cookies: Mapping[str, str], token: str) -> bool:
-    """Tell whether a request has the token, or the cookie that the login page sets."""
+    """Tell whether `headers` have the `token`, or `cookies` the one that the login page sets."""
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and _same(credentials.strip(), token):
         return True

@@ -17,8 +17,9 @@ _HEADERS = {
 
 
 def live_response(feeds: Feeds, request: Request, evaluation: str) -> StreamingResponse:
-    """Return the stream of an evaluation, resumed after `Last-Event-ID` (or `?after=`).
+    """Return the stream of an `evaluation`, resumed after `Last-Event-ID` (or `?after=`).
 
+    `feeds` has the evaluation's feed, `request` says after which event the client resumes.
     Raises TooManyViewers.
     """
     feeds.check_limit()
@@ -35,7 +36,10 @@ def last_event_id(request: Request) -> int:
 async def live_events(
     feeds: Feeds, evaluation: str, *, after: int, ping_s: float = _PING_S
 ) -> AsyncIterator[bytes]:
-    """Yield the events after sequence `after`, then new ones until the evaluation ends."""
+    """Yield the events of an `evaluation` after sequence `after`, then new ones until it ends.
+
+    They come from its feed in `feeds`, encoded; a ping is sent after `ping_s` seconds without any.
+    """
     async with feeds.viewing(evaluation, after=after) as (feed, viewer):
         yield b"retry: 1000\n\n"
         while not (feeds.is_closing or feed.is_broken):

@@ -39,7 +39,7 @@ def finite(value: Any) -> Any:
 
 
 def as_json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a JSON response; `status` is its code, `headers` are further headers."""
+    """Return a `value` as a JSON response; `status` is its code, `headers` are further headers."""
     text = json.dumps(finite(value), separators=(",", ":"), ensure_ascii=False)
     return Response(text, status, headers, media_type="application/json")
 

@@ -22,7 +22,7 @@ _BACKLOG = 512
 
 
 async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
-    """Serve HTTP until `stop` is set."""
+    """Serve HTTP as the `settings` say, with data from `bus`, until `stop` is set."""
     feeds = Feeds(bus, limit=settings.max_live_clients)
     own_hosts = (settings.gateway_host, urlsplit(settings.gateway_url).hostname)
     app = build_app(

@@ -15,6 +15,7 @@ class Viewer:
     """
 
     def __init__(self, story: Sequence[Event], *, after: int, limit: int = 64) -> None:
+        """View a `story`, which its feed extends, from behind the sequence `after` on."""
         self._story = story
         self._after = after
         self._position = 0

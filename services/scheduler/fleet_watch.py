@@ -31,7 +31,7 @@ class FleetWatch:
     def __init__(
         self, bus: Bus, index: EvaluationIndex, instance: str, limits: Limits, heartbeat_s: float
     ) -> None:
-        """Watch for the scheduler `instance`.
+        """Watch `bus` for the scheduler `instance`.
 
         `index` knows the agents' loads and turns, `limits` are handed on to decisions, and the
         own lease is renewed every `heartbeat_s`.

@@ -26,14 +26,11 @@ from schemas.subjects import ROOT, command_subject
 from services.scheduler.agent_commands import AgentCommands
 from services.scheduler.decision_log import DecisionLog
 from services.scheduler.errors import Undecided
-from services.scheduler.evaluation.decide import (
-    decide,
-    decide_broken,
-    is_slow,
-    replacement_agents,
-)
+from services.scheduler.evaluation.attempts import decide_broken
+from services.scheduler.evaluation.decide import decide, is_slow
 from services.scheduler.evaluation.effects import Start, effects
 from services.scheduler.evaluation.index import EvaluationIndex
+from services.scheduler.evaluation.starting import replacement_agents
 from services.scheduler.evaluation.state import EvaluationState
 from services.scheduler.fleet_watch import FleetWatch
 from services.scheduler.placement.fleet import Attempt, Limits

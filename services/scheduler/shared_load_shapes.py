@@ -18,6 +18,10 @@ class SharedLoadShapes(LoadShapes):
     def of(
         self, scenario: str, parameters: Mapping[str, Any], size: int, samples: int
     ) -> LoadShape:
-        """Return the shape of a scenario's load; arguments and errors as of `LoadShapes.of`."""
+        """Return the shape of a `scenario`'s load with its `parameters`.
+
+        `size` is the batch size, `samples` the number of the dataset's samples. Errors are those
+        of `LoadShapes.of`.
+        """
         with self._lock:
             return super().of(scenario, parameters, size, samples)

@@ -36,7 +36,10 @@ _UNBUILDABLE = (RuntimeError, NotImplementedError, ValueError, TypeError, Assert
 
 
 def entries(timm: Any, torch: Any, labels: LabelFiles) -> Iterator[Entry]:
-    """Yield the chosen models, by name; each is built once without memory to be counted."""
+    """Yield the chosen models, by name; each is built once without memory to be counted.
+
+    `timm` and `torch` are the modules; `labels` gives the file of the classes.
+    """
     families: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for name in timm.list_models():
         config = timm.models.get_pretrained_cfg(name)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from schemas.plan import WorkOrder
-from services.scheduler.evaluation.decide import is_over
+from services.scheduler.evaluation.attempts import is_over
 from services.scheduler.evaluation.state import EvaluationState
 from services.scheduler.placement.fleet import Fleet
 

@@ -65,7 +65,7 @@ class Listing:
         state: str = "",
         filters: Iterable[Callable[[Row], bool]] = (),
     ) -> list[str]:
-        """Return at most `limit` evaluations that pass every filter, newest first.
+        """Return at most `limit` evaluations that pass all `filters`, newest first.
 
         `model` is a model's name, or the name as requests give it, in any case; '' is any, as for
         `state`. Rows are checked until there are enough, so rows that fail cost time as well.

@@ -22,6 +22,7 @@ from schemas.evaluation import (
 )
 from schemas.message import Fact
 from schemas.plan import Plan
+from schemas.request import Evaluate
 from schemas.run import RunCompleted, RunFailed, RunIncomplete, RunReady, RunRecorded
 from services.scheduler.evaluation.runs import Run, end_of, run_of, schedule_run
 
@@ -59,6 +60,12 @@ class EvaluationState(EvaluationRecord):
     sequence: int = 0
     decided: int = 0
     last_id: str = ""
+
+    @property
+    def known_request(self) -> Evaluate:
+        """The request of an evaluation that is known."""
+        assert self.request is not None, "a known evaluation was requested"
+        return self.request
 
 
 def evolve(state: EvaluationState, recorded: Recorded) -> EvaluationState:

@@ -107,12 +107,12 @@ class _Constraints:
 
 
 def match(request: Evaluate, catalog: Catalog, loads: Mapping[str, int], now_ns: int = 0) -> Match:
-    """Return who runs a request; `agents` is empty when nobody can. Raises RequestRefused.
+    """Return who of a `catalog` runs a `request`; `agents` is empty when nobody can.
 
     An agent that is gone for long before `now_ns` (epoch; 0 is never) is given as a reason only if
     the request names it. Best is an agent that can trace as deep as asked, then the one with the
     least load; `loads` is the number of unfinished runs by agent. Of a model for several frameworks
-    the first variant is taken that an agent can run.
+    the first variant is taken that an agent can run. Raises RequestRefused.
     """
     model = model_of(request, catalog)
     pool = _pool(request, catalog, now_ns)
@@ -175,9 +175,10 @@ def _match_variant(
 
 
 def fitting_agents(request: Evaluate, subject: Subject, catalog: Catalog) -> list[Candidate]:
-    """Return every agent that can run a planned request now. Raises RequestRefused.
+    """Return every agent of a `catalog` that can run a planned `request` now.
 
     The manifests are those of `subject`, its plan, whatever was published or withdrawn since.
+    Raises RequestRefused.
     """
     system = described_system(planned_system(request.system, subject), catalog)
     frameworks = planned_frameworks(subject, catalog)

@@ -8,25 +8,19 @@ Batch sizes: a scenario for throughput (`batched`, and any closed loop with seve
 flight) runs at every batch size. All other scenarios measure latency: together with one for
 throughput they run at the smallest batch size only, else at every batch size.
 
-The scenario `cold` makes a session for each opening of the model and level.
-
-Pacing: `auto` is remote for an open loop at level model or above, else local. Remote runs are
-one block.
+How sessions are made of groups is in `sessions`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 from mlscope.load import InvalidParameter, LoadError, UnknownScenario
-from mlscope.load.scenarios import COLD, WARM
 from mlscope.manifests.constraints import newest_first
-from schemas.identity import token_of
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, HardwareManifest, ModelManifest, SoftwareManifest
-from schemas.plan import Build, Plan, RunPlan, SessionPlan, Subject, Variant
-from schemas.request import Evaluate, ScenarioChoice
+from schemas.plan import Build, Plan, Subject, Variant
+from schemas.request import Evaluate
 from schemas.status import Catalog
 from services.scheduler.errors import invalid, unknown
 from services.scheduler.evaluation.digests import digest_of
@@ -38,6 +32,13 @@ from services.scheduler.placement.resolving import (
     samples_of,
     sent_notes,
     similar_names,
+)
+from services.scheduler.placement.sessions import (
+    Group,
+    Target,
+    pacing_of,
+    run_count,
+    sessions_of,
 )
 
 MAX_RUNS = 1000
@@ -54,22 +55,6 @@ MAX_SAMPLES = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """One scenario of a request, at one batch size."""
-
-    number: int
-    name: str
-    choice: ScenarioChoice
-    parameters: dict[str, Any]
-    load: LoadShape
-
-    @property
-    def is_cold(self) -> bool:
-        """Whether it measures openings of the model."""
-        return self.choice.name == COLD
-
-
-@dataclass(frozen=True, slots=True)
 class _Outline:
     """A plan that was checked, before its sessions are made.
 
@@ -78,21 +63,7 @@ class _Outline:
 
     builds: Mapping[str, Build]
     levels: Mapping[str, Mapping[Variant, Levels]]
-    groups: Mapping[int, tuple[_Group, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """The agent and batch size of sessions; `names_agent` where the plan is for several agents."""
-
-    agent: str
-    batch_size: int
-    names_agent: bool
-
-    @property
-    def prefix(self) -> str:
-        """The beginning of its sessions' names."""
-        return f"{self.agent}-b{self.batch_size}" if self.names_agent else f"b{self.batch_size}"
+    groups: Mapping[int, tuple[Group, ...]]
 
 
 def plan(
@@ -107,9 +78,9 @@ def plan(
         session
         for agent in match.agents
         for batch_size, groups in outline.groups.items()
-        for session in _sessions(
+        for session in sessions_of(
             request,
-            _Target(agent.agent, batch_size, len(match.agents) > 1),
+            Target(agent.agent, batch_size, len(match.agents) > 1),
             outline.levels[agent.agent],
             groups,
         )
@@ -130,9 +101,10 @@ def plan(
 def check_plan(
     request: Evaluate, match: Match, catalog: Catalog, shapes: LoadShapes | None = None
 ) -> None:
-    """Raise RequestRefused where `plan` would; its arguments are the same.
+    """Raise RequestRefused where `plan` would for a `request`, its `match` and the `catalog`.
 
-    A match without agents is planned later: then only the loads are checked.
+    `shapes` keeps loads that were made before. A match without agents is planned later: then only
+    the loads are checked.
     """
     if match.agents:
         _outline(request, match, catalog, shapes)
@@ -153,7 +125,7 @@ def _outline(
     loads = _Loads(request, match.dataset, catalog, shapes)
     groups = _groups(loads, sum(map(len, every_level)))
     runs = sum(
-        _run_count(variants, groups_of_size)
+        run_count(variants, groups_of_size)
         for variants in levels.values()
         for groups_of_size in groups.values()
     )
@@ -223,7 +195,7 @@ class _Loads:
         ]
         self._sample_counts: dict[tuple[int, int], int] = {}
 
-    def group(self, number: int, size: int) -> _Group:
+    def group(self, number: int, size: int) -> Group:
         """Return a scenario of the request at a batch size. Raises RequestRefused."""
         choice = self.request.scenarios[number]
         parameters = {**self._defaults.get(choice.name, {}), **choice.parameters}
@@ -233,7 +205,7 @@ class _Loads:
         if samples > MAX_SAMPLES:
             raise invalid("scenarios", f"{samples} samples", f"at most {MAX_SAMPLES} in all")
         parameters["queries"] = load.queries
-        return _Group(number, self._names[number], choice, parameters, load)
+        return Group(number, self._names[number], choice, parameters, load)
 
     def _shape(self, field: str, name: str, parameters: dict[str, Any], size: int) -> LoadShape:
         try:
@@ -248,7 +220,7 @@ class _Loads:
             raise invalid(f"{field}.parameters", parameters, str(error)) from error
 
 
-def _groups(loads: _Loads, runs_per_group: int) -> dict[int, tuple[_Group, ...]]:
+def _groups(loads: _Loads, runs_per_group: int) -> dict[int, tuple[Group, ...]]:
     """Return the groups of each batch size that has any, in the order of the request.
 
     Raises RequestRefused, for too many runs before every load is made.
@@ -263,7 +235,7 @@ def _groups(loads: _Loads, runs_per_group: int) -> dict[int, tuple[_Group, ...]]
         for size in sizes
     }
     _check_run_count(runs_per_group * sum(map(len, chosen.values())))
-    groups: dict[int, tuple[_Group, ...]] = {}
+    groups: dict[int, tuple[Group, ...]] = {}
     for size in sizes:
         of_size = tuple(loads.group(number, size) for number in chosen[size])
         for group in of_size:
@@ -278,7 +250,7 @@ def _check_run_count(runs: int) -> None:
         raise invalid("scenarios", f"{runs} runs", f"at most {MAX_RUNS} runs in an evaluation")
 
 
-def _check_pacing(loads: _Loads, group: _Group, size: int) -> None:
+def _check_pacing(loads: _Loads, group: Group, size: int) -> None:
     request = loads.request
     if request.pacing == "remote":
         if not group.load.is_open_loop:
@@ -286,7 +258,7 @@ def _check_pacing(loads: _Loads, group: _Group, size: int) -> None:
             raise invalid("pacing", "remote", allowed)
         if request.trace_level > Level.MODEL:
             raise invalid("pacing", "remote", "auto or local at levels deeper than model")
-    if _pacing(request, group.load) == "remote":
+    if pacing_of(request, group.load) == "remote":
         limit = min(MAX_REMOTE_QUERIES, MAX_REMOTE_SAMPLES // size)
         if group.load.queries > limit:
             field = f"scenarios.{group.number}.parameters.queries"
@@ -295,93 +267,6 @@ def _check_pacing(loads: _Loads, group: _Group, size: int) -> None:
     if group.load.last_due_s > request.run_timeout_s:
         allowed = f"{group.load.last_due_s:.1f} or more: the last query is due then"
         raise invalid("run_timeout_s", request.run_timeout_s, allowed)
-    if not loads.is_counted and _pacing(request, group.load) == "remote":
+    if not loads.is_counted and pacing_of(request, group.load) == "remote":
         allowed = "the number of samples, or pacing local: a remote load needs the number"
         raise invalid("dataset.source.samples", "0, not known", allowed)
-
-
-def _run_count(levels: Mapping[Variant, Levels], groups: Sequence[_Group]) -> int:
-    """Return the number of runs that `_sessions` makes for one agent and batch size."""
-    warm = sum(not group.is_cold for group in groups)
-    openings = sum(group.load.queries for group in groups if group.is_cold)
-    return warm * sum(map(len, levels.values())) + 2 * openings * len(levels.get("", ()))
-
-
-def _sessions(
-    request: Evaluate,
-    target: _Target,
-    levels: Mapping[Variant, Levels],
-    groups: Sequence[_Group],
-) -> Iterator[SessionPlan]:
-    """Yield the sessions of one agent at one batch size: a process each."""
-    for variant, variant_levels in levels.items():
-        prefix = "-".join(filter(None, (target.prefix, variant)))
-        runs = [
-            RunPlan(
-                run=token_of(f"{prefix}-{group.name}-{level.name.lower()}"),
-                group=group.number,
-                scenario=group.choice.name,
-                parameters=group.parameters,
-                level=level,
-                pacing=_pacing(request, group.load),
-                queries=group.load.queries,
-                timeout_s=request.run_timeout_s,
-            )
-            for group in groups
-            if not group.is_cold
-            for level in variant_levels
-        ]
-        if runs:
-            yield _session(target, prefix, runs, variant)
-    for group in groups:
-        if not group.is_cold:
-            continue
-        for level, opening in product(levels.get("", ()), range(group.load.queries)):
-            prefix = f"{target.prefix}-{group.name}{opening}-{level.name.lower()}"
-            runs = _cold_runs(request, prefix, group, level)
-            yield _session(target, prefix, runs, "cold")
-
-
-def _cold_runs(request: Evaluate, prefix: str, group: _Group, level: Level) -> list[RunPlan]:
-    """Return one opening of the model, and the warm queries to compare it with."""
-    warm_queries = int(group.parameters.get("warm", WARM))
-    first = RunPlan(
-        run=token_of(f"{prefix}-first"),
-        group=2 * group.number,
-        scenario=COLD,
-        parameters={**group.parameters, "queries": 1},
-        level=level,
-        queries=1,
-        timeout_s=request.run_timeout_s,
-    )
-    warm = RunPlan(
-        run=token_of(f"{prefix}-warm"),
-        group=2 * group.number + 1,
-        scenario="online",
-        parameters={"queries": warm_queries},
-        level=level,
-        queries=warm_queries,
-        timeout_s=request.run_timeout_s,
-    )
-    return [first, warm]
-
-
-def _session(
-    target: _Target, prefix: str, runs: Sequence[RunPlan], variant: Variant
-) -> SessionPlan:
-    return SessionPlan(
-        session=token_of(prefix),
-        agent=target.agent,
-        batch_size=target.batch_size,
-        runs=tuple(runs),
-        variant=variant,
-    )
-
-
-def _pacing(request: Evaluate, load: LoadShape) -> Literal["local", "remote"]:
-    if request.pacing == "auto":
-        # Levels that are compared take turns, which remote loads cannot.
-        is_single = len(set(request.levels)) < 2 and request.trace_level <= Level.MODEL
-        is_remote = load.pacing == "remote" and is_single
-        return "remote" if is_remote and load.is_open_loop else "local"
-    return request.pacing

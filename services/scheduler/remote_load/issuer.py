@@ -172,7 +172,7 @@ class QueryAnswers:
         self._next_report_s = time.monotonic() + _REPORT_S
 
     def add(self, subject: str, body: bytes, now_ns: int) -> None:
-        """Add the answer that came at `now_ns` of CLOCK_MONOTONIC.
+        """Add the answer `body` that came at `now_ns` of CLOCK_MONOTONIC.
 
         The last token of the `subject` is the query's number. A second answer to a query, or one
         to no query of the load, changes nothing.

@@ -23,7 +23,7 @@ from schemas.plan import WorkOrder
 from services.scheduler.agent_commands import ask_agent
 from services.scheduler.decision_log import DecisionLog
 from services.scheduler.errors import IssuerFailed, Undecided
-from services.scheduler.evaluation.decide import decide_broken
+from services.scheduler.evaluation.attempts import decide_broken
 from services.scheduler.evaluation.effects import Issue, Start, order_of
 from services.scheduler.evaluation.state import EvaluationState, Run
 from services.scheduler.placement.fleet import Attempt, Limits

@@ -20,7 +20,8 @@ from schemas.run import (
 from schemas.status import AgentStatus
 from schemas.subjects import subject_of
 from services.scheduler.decision_log import decision_id
-from services.scheduler.evaluation.decide import S_NS, decide, decide_cancel
+from services.scheduler.evaluation.attempts import S_NS
+from services.scheduler.evaluation.decide import decide, decide_cancel
 from services.scheduler.evaluation.state import EvaluationState, Run, evolve
 from services.scheduler.placement.fleet import Fleet, Limits
 from tests.services.scheduler.samples import a_catalog, a_request, an_agent

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from schemas.evaluation import EvaluationRequested, RunInterrupted
-from services.scheduler.evaluation.decide import S_NS
+from services.scheduler.evaluation.attempts import S_NS
 from services.scheduler.placement.fleet import Attempt, Fleet
 from tests.services.scheduler.samples import a_request, an_agent
 from tests.services.scheduler.stories import E, Story

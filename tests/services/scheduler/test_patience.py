@@ -14,7 +14,8 @@ from schemas.evaluation import (
     RunStarted,
 )
 from schemas.run import RunFailed
-from services.scheduler.evaluation.decide import S_NS, decide, decide_broken
+from services.scheduler.evaluation.attempts import S_NS, decide_broken
+from services.scheduler.evaluation.decide import decide
 from services.scheduler.evaluation.state import Run
 from services.scheduler.placement.fleet import Fleet, Limits
 from tests.services.scheduler.samples import a_request, an_agent

@@ -6,7 +6,7 @@ from typing import Any
 
 from schemas.evaluation import EvaluationMeasured, EvaluationRequested, RunStarted
 from schemas.manifest import FrameworkManifest
-from services.scheduler.evaluation.decide import S_NS
+from services.scheduler.evaluation.attempts import S_NS
 from services.scheduler.evaluation.effects import Start, effects, order_of
 from services.scheduler.placement.fleet import Fleet
 from tests.services.scheduler.samples import a_request, a_runtime, an_agent

@@ -12,7 +12,7 @@ from mlscope.bus.records import Recorded
 from schemas.analysis import AnalysisCompleted
 from schemas.encoding.message_index import FACTS
 from schemas.evaluation import EvaluationRequested, RunInterrupted, RunStarted
-from services.scheduler.evaluation.decide import S_NS, decide_broken
+from services.scheduler.evaluation.attempts import S_NS, decide_broken
 from services.scheduler.evaluation.digests import digest_of_state
 from services.scheduler.evaluation.effects import Start, effects
 from services.scheduler.evaluation.index import EvaluationIndex, digest_of_log

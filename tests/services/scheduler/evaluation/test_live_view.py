@@ -14,7 +14,7 @@ from schemas.encoding.codec import decode_body, encode_body
 from schemas.evaluation import EvaluationRequested, RunStarted
 from schemas.message import Fact
 from schemas.status import EvaluationStatus
-from services.scheduler.evaluation.decide import S_NS
+from services.scheduler.evaluation.attempts import S_NS
 from services.scheduler.evaluation.state import EvaluationState
 from services.scheduler.evaluation.state import evolve as evolve_state
 from tests.services.scheduler.samples import a_request, an_agent

@@ -1,0 +1,140 @@
+"""The sessions of a plan, with their runs, for one agent and batch size. Pure.
+
+A variant that has runs is one session. The scenario `cold` makes a session for each opening of the
+model and level.
+
+Pacing: `auto` is remote for an open loop at level model or above, else local. Remote runs are
+one block.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Literal
+
+from mlscope.load.scenarios import COLD, WARM
+from schemas.identity import token_of
+from schemas.level import Level
+from schemas.plan import RunPlan, SessionPlan, Variant
+from schemas.request import Evaluate, ScenarioChoice
+from services.scheduler.placement.levels import Levels
+from services.scheduler.placement.load_shapes import LoadShape
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One scenario of a request, at one batch size."""
+
+    number: int
+    name: str
+    choice: ScenarioChoice
+    parameters: dict[str, Any]
+    load: LoadShape
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether it measures openings of the model."""
+        return self.choice.name == COLD
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The agent and batch size of sessions; `names_agent` where the plan is for several agents."""
+
+    agent: str
+    batch_size: int
+    names_agent: bool
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of its sessions' names."""
+        return f"{self.agent}-b{self.batch_size}" if self.names_agent else f"b{self.batch_size}"
+
+
+def pacing_of(request: Evaluate, load: LoadShape) -> Literal["local", "remote"]:
+    """Return who issues a load of a request: the agent itself, or the scheduler from afar."""
+    if request.pacing == "auto":
+        # Levels that are compared take turns, which remote loads cannot.
+        is_single = len(set(request.levels)) < 2 and request.trace_level <= Level.MODEL
+        is_remote = load.pacing == "remote" and is_single
+        return "remote" if is_remote and load.is_open_loop else "local"
+    return request.pacing
+
+
+def run_count(levels: Mapping[Variant, Levels], groups: Sequence[Group]) -> int:
+    """Return the number of runs that `sessions_of` makes for one agent and batch size."""
+    warm = sum(not group.is_cold for group in groups)
+    openings = sum(group.load.queries for group in groups if group.is_cold)
+    return warm * sum(map(len, levels.values())) + 2 * openings * len(levels.get("", ()))
+
+
+def sessions_of(
+    request: Evaluate,
+    target: Target,
+    levels: Mapping[Variant, Levels],
+    groups: Sequence[Group],
+) -> Iterator[SessionPlan]:
+    """Yield the sessions of one agent at one batch size, the `target`: a process each.
+
+    They do the `groups` of the `request`, at the `levels` of each variant.
+    """
+    for variant, variant_levels in levels.items():
+        prefix = "-".join(filter(None, (target.prefix, variant)))
+        runs = [
+            RunPlan(
+                run=token_of(f"{prefix}-{group.name}-{level.name.lower()}"),
+                group=group.number,
+                scenario=group.choice.name,
+                parameters=group.parameters,
+                level=level,
+                pacing=pacing_of(request, group.load),
+                queries=group.load.queries,
+                timeout_s=request.run_timeout_s,
+            )
+            for group in groups
+            if not group.is_cold
+            for level in variant_levels
+        ]
+        if runs:
+            yield _session(target, prefix, runs, variant)
+    for group in groups:
+        if not group.is_cold:
+            continue
+        for level, opening in product(levels.get("", ()), range(group.load.queries)):
+            prefix = f"{target.prefix}-{group.name}{opening}-{level.name.lower()}"
+            runs = _cold_runs(request, prefix, group, level)
+            yield _session(target, prefix, runs, "cold")
+
+
+def _cold_runs(request: Evaluate, prefix: str, group: Group, level: Level) -> list[RunPlan]:
+    """Return one opening of the model, and the warm queries to compare it with."""
+    warm_queries = int(group.parameters.get("warm", WARM))
+    first = RunPlan(
+        run=token_of(f"{prefix}-first"),
+        group=2 * group.number,
+        scenario=COLD,
+        parameters={**group.parameters, "queries": 1},
+        level=level,
+        queries=1,
+        timeout_s=request.run_timeout_s,
+    )
+    warm = RunPlan(
+        run=token_of(f"{prefix}-warm"),
+        group=2 * group.number + 1,
+        scenario="online",
+        parameters={"queries": warm_queries},
+        level=level,
+        queries=warm_queries,
+        timeout_s=request.run_timeout_s,
+    )
+    return [first, warm]
+
+
+def _session(target: Target, prefix: str, runs: Sequence[RunPlan], variant: Variant) -> SessionPlan:
+    return SessionPlan(
+        session=token_of(prefix),
+        agent=target.agent,
+        batch_size=target.batch_size,
+        runs=tuple(runs),
+        variant=variant,
+    )
