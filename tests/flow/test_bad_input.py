@@ -244,7 +244,7 @@ def test_a_level_the_agent_can_t_trace_runs_as_deep_as_it_can(cluster: Cluster) 
     model_level, framework, library = Level.MODEL, Level.FRAMEWORK, Level.LIBRARY
     assert levels == [(model_level, model_level, 10, False), (framework, library, 50, True)]
     notes = " ".join(each.level_note for each in status.runs)
-    assert "down to level framework; library was requested" in notes
+    assert "can only be traced down to level framework" in notes
 
 
 def test_an_option_that_is_wrong_fails_the_run_by_name(cluster: Cluster) -> None:

@@ -20,6 +20,10 @@ class CollectorUnavailable(CollectorError):
         super().__init__(f"collector {collector}: {reason}")
 
 
+class CollectorForOtherDevices(CollectorUnavailable):
+    """A collector is made for other devices than the session's: nobody misses it there."""
+
+
 class UnknownCollector(CollectorError):
     """No collector has this name."""
 

@@ -288,8 +288,8 @@ def traceable_level(
         reasons = missing_levels(requested, traced, collectors).values()
         text = "; ".join(filter(None, reasons)) if collectors.missing else ""
         return deepest, (
-            f"{opened.framework} on this agent can be traced down to level {deepest.name.lower()};"
-            f" {requested.name.lower()} was requested"
+            f"level {requested.name.lower()} was requested, but {opened.framework} on this agent "
+            f"can only be traced down to level {deepest.name.lower()}"
             f"{framework_reason}{_in_brackets(text)}"
         )
     notes = []

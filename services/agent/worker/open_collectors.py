@@ -20,7 +20,11 @@ from services.agent.collectors import (
     collector_named,
     collector_names,
 )
-from services.agent.collectors.errors import CollectorError, CollectorUnavailable
+from services.agent.collectors.errors import (
+    CollectorError,
+    CollectorForOtherDevices,
+    CollectorUnavailable,
+)
 from services.agent.collectors.nesting import selected
 from services.agent.predictors import Opened
 from services.agent.worker.recorder import RunRecorder
@@ -64,14 +68,17 @@ class CollectorContext:
         if not availability.levels:
             raise CollectorUnavailable(name, availability.reason or "it can collect nothing here")
         if availability.devices and not {device, kind} & set(availability.devices):
-            raise CollectorUnavailable(name, f"it is for {', '.join(availability.devices)}")
+            raise CollectorForOtherDevices(name, f"it is for {', '.join(availability.devices)}")
         if availability.frameworks and framework not in availability.frameworks:
             reason = availability.reason or f"it is for {', '.join(availability.frameworks)}"
             raise CollectorUnavailable(name, reason)
         levels = {level for level in availability.levels if level <= self.deepest}
         if not levels:
-            shallowest = min(availability.levels).name.lower()
-            raise CollectorUnavailable(name, f"it begins at level {shallowest}")
+            shallowest = min(availability.levels)
+            reason = f"it begins at level {shallowest.name.lower()}"
+            if self.deepest < shallowest <= self.level:
+                reason = "hardware counters are read in runs of their own"
+            raise CollectorUnavailable(name, reason)
         return levels
 
     def open_collector(self, name: str) -> Collector:
@@ -116,7 +123,7 @@ class OpenCollectors:
         self._collectors = list(collectors)
         #: the levels of its collectors
         self.levels = levels
-        #: by collector that is not open, the reason
+        #: by collector for this device that is not open, the reason
         self.missing: Mapping[str, str] = missing or {}
         #: what a reader of the run must know
         self.notes = list(notes)
@@ -241,7 +248,8 @@ def open_collectors(context: CollectorContext) -> OpenCollectors:
             collector_levels = context.levels_of(name, availability)
             opened.append(context.open_collector(name))
         except CollectorError as error:
-            missing[name] = error.reason
+            if not isinstance(error, CollectorForOtherDevices):
+                missing[name] = error.reason
             if switch is not None:
                 notes.append(str(error))
         else:
@@ -297,7 +305,7 @@ def missing_levels(
     ]
     return {
         level: "; ".join(
-            f"{name}: {collectors.missing[name]}"
+            f"collector {name}: {collectors.missing[name]}"
             for name in _COLLECTORS_OF_LEVEL.get(level, ())
             if name in collectors.missing
         )

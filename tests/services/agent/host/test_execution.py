@@ -136,7 +136,7 @@ async def test_a_level_too_deep_is_run_as_deep_as_can_be(tmp_path: Path) -> None
     )
     outcome = said.completed()
     assert outcome.level == Level.FRAMEWORK
-    assert "down to level framework; library was requested" in outcome.level_note
+    assert "can only be traced down to level framework" in outcome.level_note
     assert outcome.tally.spans > 10
 
 
