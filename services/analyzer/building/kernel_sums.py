@@ -9,7 +9,9 @@ from mlscope.load.scenarios import COLD
 from services.analyzer.building.ceilings import Ceilings, ceilings_of, roof_note
 from services.analyzer.building.stacks import SERIALISED, Stack, stacks_of, stacks_with_serialised
 from services.analyzer.building.table import (
+    Row,
     bool_column,
+    distinct_name,
     estimate_columns,
     float_column,
     int_column,
@@ -154,9 +156,14 @@ def verdict_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row["run"] == first["run"]]
 
 
-def layer_label(layer: int | None, name: str) -> str:
-    """Return the `name` of a `layer` for a verdict; its index None means an unknown one."""
-    return "no known layer" if layer is None else f"layer {name}"
+def layer_label(row: Row, rows: Iterable[Row], name: str = "name") -> str:
+    """Return a row's layer for a verdict about `rows`; its index None means an unknown one.
+
+    `name` is the column with the layer's name; the index is in the column `layer`.
+    """
+    if row["layer"] is None:
+        return "no known layer"
+    return f"layer {distinct_name(row, rows, name=name)}"
 
 
 def run_label(row: dict[str, Any]) -> str:

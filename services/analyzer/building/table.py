@@ -23,6 +23,9 @@ from schemas.run import QUERIES_GUESSED
 from services.analyzer.building.noise import noise_of
 from services.analyzer.frames.evaluation import Frames, RunRow
 
+LEAST_SHARE = 0.0005
+"""The least share that does not round to 0.0 %."""
+
 Values = npt.ArrayLike
 Row = Mapping[str, Any]
 
@@ -255,5 +258,17 @@ def format_time(value_ns: float | None) -> str:
 
 
 def format_share(value: float | None) -> str:
-    """Return a share for a sentence, in percent."""
-    return "an unknown share" if value is None else f"{value:.1%}"
+    """Return a share for a sentence, in percent; one that would round to 0 is under 0.1%."""
+    if value is None:
+        return "an unknown share"
+    return "under 0.1%" if 0.0 < value < LEAST_SHARE else f"{value:.1%}"
+
+
+def distinct_name(row: Row, rows: Iterable[Row], index: str = "layer", name: str = "name") -> str:
+    """Return the name of a row's layer for a sentence, with its index where others have that name.
+
+    `rows` are those that the sentence is about; `index` and `name` are the columns with a layer's
+    index and its name.
+    """
+    of_name = {other[index] for other in rows if other[name] == row[name]}
+    return f"{row[name]} (index {row[index]})" if len(of_name) > 1 else str(row[name])

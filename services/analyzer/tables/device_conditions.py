@@ -61,7 +61,7 @@ def _verdict(rows: Sequence[_Cells]) -> str:
     if clocks:
         most_moved = max(clocks, key=lambda row: row["moved"])
         clock = (
-            f"The SM clock changed by at most {format_share(most_moved['moved'])}, "
+            f"The SM clock changed by {format_share(most_moved['moved'])} at most, "
             f"{most_moved['min']:.4g} to {most_moved['max']:.4g} MHz in {most_moved['run']}"
         )
     if not throttled:

@@ -27,6 +27,7 @@ from services.analyzer.building.stacks import SERIALISED, STACK_COLUMNS, VARIANT
 from services.analyzer.building.table import (
     Analysis,
     bool_column,
+    distinct_name,
     estimate_columns,
     float_column,
     format_share,
@@ -100,7 +101,8 @@ def _verdict(rows: list[dict[str, Any]], traced: list[TracedStack]) -> str:
         )
     latency, gpu = (sum(row[name] for row in first) for name in ("latency", "gpu"))
     top = max(first, key=lambda row: row["non_gpu"])
-    non_gpu = f"layer {top['name']} has the most non-GPU time, {format_time(top['non_gpu'])}"
+    name = distinct_name(top, first, "index")
+    non_gpu = f"layer {name} has the most non-GPU time, {format_time(top['non_gpu'])}"
     if top["is_negative"]:
         non_gpu = "no layer takes longer than its kernels"
     return (

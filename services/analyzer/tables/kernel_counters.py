@@ -77,7 +77,7 @@ def _verdict(rows: Sequence[_Cells]) -> str:
     of_metric = [row for row in sums if row["metric"] == sums[0]["metric"]]
     top = max(of_metric, key=lambda row: row["total"])
     part = format_share(share(top["total"], sum(row["total"] for row in of_metric)))
-    layer = layer_label(top["layer"], top["layer_name"])
+    layer = layer_label(top, of_metric, "layer_name")
     return f"{verdict}; {top['name']} in {layer} has {part} of {top['metric']}."
 
 

@@ -9,6 +9,7 @@ from services.analyzer.building.kernel_sums import (
     SUM_COLUMNS,
     TracedStack,
     kernel_warnings,
+    layer_label,
     no_kernels,
     run_label,
     traced_with_serialised,
@@ -44,9 +45,9 @@ def kernels_by_layer(frames: Frames) -> Table:
         if first:
             top = max(first, key=lambda row: row["time"])
             verdict = (
-                f"Of {many(len(first), 'layer')} with kernels, layer {top['name']} takes longest, "
-                f"{format_time(top['time'])} per query in {counted(top['calls'], 'kernel')} "
-                f"({run_label(top)})." + without_counters(traced)
+                f"Of {many(len(first), 'layer')} with kernels, {layer_label(top, first)} takes "
+                f"longest, {format_time(top['time'])} per query in "
+                f"{counted(top['calls'], 'kernel')} ({run_label(top)})." + without_counters(traced)
             )
     unclear = ambiguous_parents([stack.run for stack in traced])
     return make_table(ANALYSIS, rows, verdict, [*kernel_warnings(frames, traced), *unclear])

@@ -45,7 +45,7 @@ def layer_counters(frames: Frames) -> Table:
         if counted:
             top = max(counted, key=lambda row: row[name])
             part = format_share(share(top[name], sum(row[name] for row in counted)))
-            parts.append(f"{layer_label(top['layer'], top['name'])} has most {amount} ({part})")
+            parts.append(f"{layer_label(top, first)} has most {amount} ({part})")
     verdict = f"Of {many(len(first), 'layer')} in {run_label(first[0])}, {', '.join(parts)}."
     return make_table(ANALYSIS, rows, verdict, caveats)
 

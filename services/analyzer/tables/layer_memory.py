@@ -9,6 +9,7 @@ from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
     columns_in,
+    distinct_name,
     int_column,
     make_table,
     of_first_run,
@@ -38,8 +39,9 @@ def layer_memory(frames: Frames) -> Table:
         source = "by the size of its outputs" if is_of_outputs else "as measured"
         layer_text = "the only layer" if len(first) == 1 else f"all {len(first)} layers together"
         verdict = (
-            f"{largest['name']} allocates most, {shown(largest['memory_bytes'], 'By')} per call "
-            f"{source}; {layer_text} {shown(total, 'By')} in {first[0]['run']}."
+            f"{distinct_name(largest, first, 'index')} allocates most, "
+            f"{shown(largest['memory_bytes'], 'By')} per call {source}; "
+            f"{layer_text} {shown(total, 'By')} in {first[0]['run']}."
         )
     return make_table(ANALYSIS, rows, verdict, [*trace_warnings(frames), *unknown])
 

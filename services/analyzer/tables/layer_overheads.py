@@ -32,6 +32,7 @@ from services.analyzer.building.side_by_side import are_side_by_side
 from services.analyzer.building.table import (
     Analysis,
     bool_column,
+    distinct_name,
     estimate_columns,
     float_column,
     format_share,
@@ -123,8 +124,9 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     chance = f" (about {by_chance} expected by chance)" if by_chance else ""
     return (
         f"Deeper tracing certainly adds time in {len(certain)} of {of_rows}{chance}, most to "
-        f"{worst['name']} at level {worst['level']}: {format_time(worst['overhead'])}, "
-        f"{format_share(worst['share'])} of its time{invalid_note}."
+        f"{distinct_name(worst, rows, 'index')} at level {worst['level']}: "
+        f"{format_time(worst['overhead'])}, {format_share(worst['share'])} of its time"
+        f"{invalid_note}."
     )
 
 

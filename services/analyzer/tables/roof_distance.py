@@ -17,6 +17,7 @@ from services.analyzer.building.static_points import (
 )
 from services.analyzer.building.table import (
     Analysis,
+    distinct_name,
     estimate_columns,
     float_column,
     format_time,
@@ -79,7 +80,8 @@ def _verdict(stack: Stack, groups: Sequence[list[dict[str, Any]]], runs: list[Ru
         subject = f"All layers of {model['run']} take"
     return (
         f"{subject} {format_time(model['time'])}, {number(model['times'], 3)} times the least time "
-        f"of the roof; most is lost in layer {worst['name']}, {format_time(worst['lost'])}."
+        f"of the roof; most is lost in layer {distinct_name(worst, layers)}, "
+        f"{format_time(worst['lost'])}."
     )
 
 

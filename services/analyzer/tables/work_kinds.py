@@ -15,6 +15,7 @@ from services.analyzer.building.layer_work import (
     works_of,
 )
 from services.analyzer.building.table import (
+    LEAST_SHARE,
     RUN_COLUMNS,
     Analysis,
     format_share,
@@ -74,7 +75,7 @@ def _verdict(rows: list[dict[str, Any]], work: LayerWork) -> str:
         row = kinds.get(kind)
         if row is None:
             return "unknown" if is_bound else format_share(0.0)
-        if row["layers"] is None:
+        if row["layers"] is None or (is_bound and (row[column] or 0.0) < LEAST_SHARE):
             return "unknown"
         return f"{'at least ' if is_bound else ''}{format_share(row[column])}"
 

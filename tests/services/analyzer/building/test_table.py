@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from services.analyzer.building.table import (
     Analysis,
+    distinct_name,
     estimate_columns,
     format_share,
     format_time,
@@ -79,3 +80,29 @@ def test_sentences_have_units() -> None:
         "0 ns",
     ]
     assert (format_share(0.1234), format_share(None)) == ("12.3%", "an unknown share")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "an unknown share"),
+        (0.0, "0.0%"),
+        (1e-9, "under 0.1%"),
+        (0.00049, "under 0.1%"),
+        (0.0005, "0.1%"),
+        (0.123, "12.3%"),
+        (-0.2, "-20.0%"),
+    ],
+)
+def test_a_small_share_is_not_shown_as_none(value: float | None, text: str) -> None:
+    assert format_share(value) == text
+
+
+def test_layers_of_one_name_are_told_apart_by_their_index() -> None:
+    rows = [{"layer": n, "name": name} for n, name in enumerate(("relu", "conv", "relu"))]
+    assert [distinct_name(row, rows) for row in rows] == [
+        "relu (index 0)",
+        "conv",
+        "relu (index 2)",
+    ]
+    assert distinct_name(rows[0], rows[:1] * 2) == "relu"

@@ -93,6 +93,8 @@ def test_layers_of_one_name_do_not_merge_between_runs() -> None:
     found = named(rows_of(table_of(BY_LAYER, layers, kernels)), "layer")
     assert [(found[n]["latency"], found[n]["time"]) for n in (0, 1)] == [(1000, 900), (3000, 2000)]
     assert [row["time"] for row in rows_of(table_of(LAYERS, layers))] == [1000, 3000]
+    for analysis in (BY_LAYER, GPU_AND_REST):
+        assert "layer conv (index 1)" in table_of(analysis, layers, kernels).verdict
 
 
 def test_repeated_kernels_of_a_layer_keep_apart_and_get_their_own_counters() -> None:
