@@ -3,13 +3,12 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
-from cli.failures import Misused
 from cli.offline.bundle import Bundle
 from cli.offline.planning import PRESUMED_COLLECTORS, PRESUMED_DEPTH
+from cli.offline.recorded_runs import RecordedRuns
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
 from mlscope.bus.records import ReceivedCommand
@@ -19,7 +18,7 @@ from schemas.encoding.codec import decode_body, encode_body, is_json
 from schemas.encoding.errors import SchemaError
 from schemas.level import Level
 from schemas.message import Fact, derived_id
-from schemas.plan import SessionPlan, WorkAnswer, WorkOrder
+from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, RunFailed
 from schemas.subjects import agent_command
 from services.agent.host.leasing import HeldLease
@@ -27,12 +26,6 @@ from services.agent.host.outbox import BusSink
 from services.agent.host.outcome_publisher import OutcomePublisher
 
 _COUNTERS = CollectorFacts(name="recorded", levels=(Level.HARDWARE,))
-
-_RunKey = tuple[int, str, str, int, str, int]
-"""Batch size, variant, cold-start session, group, scenario and level."""
-_Parameters = Mapping[str, Any]
-_RecordedRuns = Mapping[_RunKey, list[tuple[_Parameters, str]]]
-"""For each key the scenario parameters and names of the recorded runs."""
 
 
 class Playback:
@@ -51,7 +44,7 @@ class Playback:
         self._evaluation: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._orders: asyncio.Queue[WorkOrder] = asyncio.Queue()
         self._accepted: set[tuple[str, int]] = set()
-        self._recorded = _recorded_runs(bundle)
+        self._recorded = RecordedRuns(bundle)
         #: set to the reason when an order needs facts that the bundle does not hold (any more)
         self.gap: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -127,7 +120,7 @@ class Playback:
         if order.evaluation != evaluation:
             message = "this agent plays back another evaluation"
             return WorkAnswer(accepted=False, error="busy", message=message)
-        recorded = self._recorded_names(order)
+        recorded = self._recorded.names_of(order.session)
         missing = [run for run in order.runs if not self._bundle.holds(recorded[run])]
         if missing:
             self._report_gap(f"the bundle holds no {missing[0]}: planned by another version")
@@ -150,52 +143,13 @@ class Playback:
             while True:
                 order = await self._orders.get()
                 publisher = OutcomePublisher(order, sink)
-                recorded = self._recorded_names(order)
+                recorded = self._recorded.names_of(order.session)
                 for run in order.runs:
                     facts = self._bundle.facts(recorded[run])
                     while fact := await asyncio.to_thread(next, facts, None):
                         await _publish(publisher, order, run, fact)
         except (BundleBroken, BusError) as error:
             self._report_gap(str(error))
-
-    def _recorded_names(self, order: WorkOrder) -> dict[str, str]:
-        """Return the name of the recorded run for each run of the order, '' if there is none.
-
-        A recorded run matches when its parameters are equal. Otherwise the only one matches whose
-        parameters are a part of the planned ones: a catalog adds defaults to a plan that was made
-        without its scenarios.
-        """
-        names: dict[str, str] = {}
-        for run, key, planned in _keys([order.session]):
-            candidates = self._recorded.get(key, [])
-            equal = [name for parameters, name in candidates if parameters == planned]
-            partial = [
-                name for parameters, name in candidates if parameters.items() <= planned.items()
-            ]
-            names[run] = equal[0] if equal else partial[0] if len(partial) == 1 else ""
-        return names
-
-
-def _recorded_runs(bundle: Bundle) -> _RecordedRuns:
-    """Return a bundle's runs by their key. Raises Misused when two cannot be distinguished."""
-    recorded: dict[_RunKey, list[tuple[_Parameters, str]]] = {}
-    for run, key, parameters in _keys(bundle.plan.sessions):
-        similar = recorded.setdefault(key, [])
-        twins = [name for own_parameters, name in similar if own_parameters == parameters]
-        if twins:
-            raise Misused(f"{bundle.path}: runs {twins[0]} and {run} cannot be distinguished")
-        similar.append((parameters, run))
-    return recorded
-
-
-def _keys(sessions: Iterable[SessionPlan]) -> Iterator[tuple[str, _RunKey, _Parameters]]:
-    """Yield each run's name, its key, and its scenario's parameters."""
-    for session in sessions:
-        # Each cold start is a session; otherwise a batch size and variant have one session.
-        cold_start = session.session if session.variant == "cold" else ""
-        session_key = (session.batch_size, session.variant, cold_start)
-        for run in session.runs:
-            yield run.run, (*session_key, run.group, run.scenario, run.level), run.parameters
 
 
 async def _publish(publisher: OutcomePublisher, order: WorkOrder, run: str, fact: Fact) -> None:

@@ -144,10 +144,9 @@ def _match_variant(
     dataset = dataset_of(request, model, catalog)
     system = described_system(request.system, catalog)
     constraints = _constraints_of(request, model, system, catalog.frameworks)
-    fitting: list[Candidate] = []
-    pool_names = {status.announcement.agent for status in pool}
+    candidates = {status.announcement.agent: _candidate(status, constraints) for status in pool}
     known_names = {status.announcement.agent for status in catalog.agents}
-    reasons = [
+    absent = [
         AgentReason(
             agent=agent,
             reason="is an import that plays back its own evaluation alone"
@@ -155,23 +154,22 @@ def _match_variant(
             else "is not known here",
         )
         for agent in dict.fromkeys(request.agents)
-        if agent not in pool_names
+        if agent not in candidates
     ]
-    for status in pool:
-        candidate = _candidate(status, constraints)
-        if isinstance(candidate, Candidate):
-            fitting.append(candidate)
-        else:
-            reasons.append(AgentReason(agent=status.announcement.agent, reason=candidate))
+    unfit = [
+        AgentReason(agent=agent, reason=reason)
+        for agent, reason in candidates.items()
+        if isinstance(reason, str)
+    ]
 
     def rank(candidate: Candidate) -> tuple[bool, int, str]:
         deepest = max((candidate.deepest_level, *candidate.collected))
         is_shallow = deepest < request.trace_level
         return is_shallow, loads.get(candidate.agent, 0), candidate.agent
 
-    fitting.sort(key=rank)
+    fitting = sorted((own for own in candidates.values() if isinstance(own, Candidate)), key=rank)
     chosen = fitting if request.spread == "all" else fitting[:1]
-    return Match(model, dataset, tuple(chosen), tuple(reasons))
+    return Match(model, dataset, tuple(chosen), (*absent, *unfit))
 
 
 def fitting_agents(request: Evaluate, subject: Subject, catalog: Catalog) -> list[Candidate]:
