@@ -63,7 +63,7 @@ def _fill(rows: collector.Store, run: str, shape: Shape, level: Level) -> int:
             rows.save([prepared_of(waiting_batch, REQUESTED_NS) for waiting_batch in waiting])
             waiting.clear()
     if waiting:
-        rows.save([prepared_of(each, REQUESTED_NS) for each in waiting])
+        rows.save([prepared_of(batch, REQUESTED_NS) for batch in waiting])
     run_plan = RunPlan(run=run, group=0, scenario="online", level=level, queries=1)
     session = SessionPlan(session="s0", agent="bench", batch_size=8, runs=(run_plan,))
     plan = Plan(subject=_subject(), sessions=(session,))

@@ -74,7 +74,7 @@ def folded(
     widths = [max(size, *map(width, stack)) for size, stack in zip(sizes, stacks, strict=True)]
     gap = _WIDE_GAP
     longest = {
-        place: max((width(word) for row in rows for word in row[place].split()), default=0)
+        place: max((width(text) for row in rows for text in row[place].split()), default=0)
         for place in folding
     }
     # First no narrower than the longest words, then as narrow as it takes.

@@ -67,11 +67,11 @@ class _Curves:
         classes = sorted({int(n) for image in images for shapes in image for n in shapes.classes})
         shape = len(classes), len(AREAS), len(MOST_DETECTIONS), len(THRESHOLDS)
         precision, recall = np.full((*shape, len(RECALLS)), np.nan), np.full(shape, np.nan)
-        areas, most = list(AREAS.values()), MOST_DETECTIONS[-1]
+        areas, limit = list(AREAS.values()), MOST_DETECTIONS[-1]
         ranked = []
         for row, label in enumerate(classes):
             matched = {
-                index: match_detections(truth, detected, label, areas, THRESHOLDS, most)
+                index: match_detections(truth, detected, label, areas, THRESHOLDS, limit)
                 for index, (truth, detected) in enumerate(images)
                 if label in truth.classes or label in detected.classes
             }
@@ -80,7 +80,7 @@ class _Curves:
                 precision[cell], recall[cell] = _curve(
                     _rank(matched, column, MOST_DETECTIONS[rank])
                 )
-            ranked.append(_rank(matched, 0, most))
+            ranked.append(_rank(matched, 0, limit))
         return cls(classes, precision, recall, ranked)
 
     def values_of_numbers(self) -> dict[str, NDArray[np.float64]]:

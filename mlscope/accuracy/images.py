@@ -114,10 +114,10 @@ def _metric_of_images(
     """Return the metric of each pair. Raises NotANumber, naming the pair."""
     require_same_length("images predicted against true", len(predicted), len(truths))
     values = []
-    for sample, (one, other) in enumerate(zip(predicted, truths, strict=True)):
-        if not (np.isfinite(one).all() and np.isfinite(other).all()):
+    for sample, (first, second) in enumerate(zip(predicted, truths, strict=True)):
+        if not (np.isfinite(first).all() and np.isfinite(second).all()):
             raise NotANumber(sample)
-        values.append(metric(one, other))
+        values.append(metric(first, second))
     return values
 
 
@@ -150,5 +150,5 @@ def _blur(image: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[n
     size = weights.size
     rows, columns = image.shape[0] - size + 1, image.shape[1] - size + 1
     down = sum(weight * image[top : top + rows] for top, weight in enumerate(weights))
-    across = sum(weight * down[:, left : left + columns] for left, weight in enumerate(weights))
+    across = sum(weight * down[:, start : start + columns] for start, weight in enumerate(weights))
     return np.asarray(across, np.float64)

@@ -25,20 +25,20 @@ def status_of(
     show it: no run, request, subject or refusal.
     """
     subject = record.subject
-    told = record if runs else replace(record, request=None, subject=None, runs={}, refusals=())
+    visible = record if runs else replace(record, request=None, subject=None, runs={}, refusals=())
     return EvaluationStatus(
         evaluation=record.evaluation,
         state=record.state,
         model=_name_of(subject.model) if subject else model_name(record.request),
         requested_ns=record.requested_ns,
-        request=told.request,
-        subject=told.subject,
+        request=visible.request,
+        subject=visible.subject,
         framework=framework_name(subject) if subject else "",
         device=subject.device if subject else "",
         labels=record.request.labels if record.request else {},
         agents=tuple(dict.fromkeys(run.agent for run in record.runs.values())),
-        runs=tuple(map(run_status_of, told.runs.values())),
-        refusals=told.refusals,
+        runs=tuple(map(run_status_of, visible.runs.values())),
+        refusals=visible.refusals,
         tables=record.tables,
         cause=record.cause,
         address=address,

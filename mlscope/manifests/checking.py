@@ -67,8 +67,8 @@ def dataset_faults(dataset: DatasetManifest) -> Iterator[Fault]:
     origins = {"samples": dataset.samples, "source": dataset.source, "synthetic": dataset.synthetic}
     named = [name for name, origin in origins.items() if origin]
     if len(named) != 1:
-        field, found = named[1] if named else "samples", " and ".join(named) or "nothing to read"
-        yield Fault(field, found, f"one of {', '.join(origins)}")
+        field = named[1] if named else "samples"
+        yield Fault(field, " and ".join(named) or "nothing to read", f"one of {', '.join(origins)}")
     if dataset.source is not None:
         # The reader may be of a package that only the agents have, so only near misses are faults.
         reader, readers = dataset.source.reader, reader_names()
@@ -95,8 +95,8 @@ def sample_faults(field: str, sample: Sample) -> Iterator[Fault]:
     """
     named = [name for name in ("path", "inputs", "content") if getattr(sample, name)]
     if len(named) != 1:
-        found = {0: "neither", 2: "both"}.get(len(named), ", ".join(named))
-        yield Fault(field, found, "a path, or else inputs with a path each, or content")
+        named_text = {0: "neither", 2: "both"}.get(len(named), ", ".join(named))
+        yield Fault(field, named_text, "a path, or else inputs with a path each, or content")
         return
     if sample.path and not sample.sha256:
         yield Fault(f"{field}.sha256", "nothing", "the file's sha256")

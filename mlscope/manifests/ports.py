@@ -51,9 +51,9 @@ def port_faults(model: ModelManifest) -> Iterator[Fault]:
     for number, port in enumerate(model.inputs):
         for position, step in enumerate(port.steps[1:], start=1):
             if step.operator in _FIRST_STEPS:
-                found = f"{step.operator} after {port.steps[position - 1].operator}"
+                order = f"{step.operator} after {port.steps[position - 1].operator}"
                 field, allowed = f"inputs.{number}.steps.{position}", "as the first step"
-                yield Fault(field, found, f"{step.operator} {allowed}")
+                yield Fault(field, order, f"{step.operator} {allowed}")
     yield from _misspelt_output_faults(model)
 
 

@@ -59,11 +59,11 @@ def read_manifest_text(
         if not path_faults:
             return manifest
     faults = []
-    for path, found, allowed in path_faults:
+    for path, value_text, allowed in path_faults:
         # The line of the path, or of the longest part of it that the text has.
         parents = (path[:length] for length in range(len(path), -1, -1))
         line = next((lines[parent] for parent in parents if parent in lines), 0)
-        faults.append(Fault(".".join(map(str, path)), found, allowed, line))
+        faults.append(Fault(".".join(map(str, path)), value_text, allowed, line))
     raise ManifestFaulty(file, sorted(faults, key=lambda fault: fault.line))
 
 
@@ -114,9 +114,9 @@ def _nodes(root: Any, file: str) -> Iterator[tuple[Path, Any]]:
             for key, item in node.value:
                 line, name = key.start_mark.line + 1, str(key.value)
                 if name in first_lines and name != "<<":
-                    found = f"it again, after line {first_lines[name]}"
+                    repeated = f"it again, after line {first_lines[name]}"
                     field = ".".join(map(str, (*path, name)))
-                    raise ManifestFaulty(file, [Fault(field, found, "each field once", line)])
+                    raise ManifestFaulty(file, [Fault(field, repeated, "each field once", line)])
                 first_lines[name] = line
                 unvisited.append(((*path, name), item))
 
@@ -131,13 +131,13 @@ def _validation_faults(value: Mapping[str, Any]) -> Iterator[PathFault]:
     for entry in entries:
         path = tuple(entry["loc"][1:])
         message = entry["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-        found, expected = _abbreviated(entry["input"]), message
+        value_text, expected = _abbreviated(entry["input"]), message
         if not path and entry["type"].startswith("union_tag"):
             path = ("kind",)
-            found, expected = _abbreviated(value.get("kind", "nothing")), ", ".join(_KINDS)
+            value_text, expected = _abbreviated(value.get("kind", "nothing")), ", ".join(_KINDS)
         if entry["type"] == "missing":
-            found, expected = "nothing", "a value"
-        yield path, found, expected
+            value_text, expected = "nothing", "a value"
+        yield path, value_text, expected
 
 
 def _unknown_fields(

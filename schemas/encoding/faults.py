@@ -64,10 +64,10 @@ def _is_superseded(error: ErrorDetails, errors: Sequence[ErrorDetails]) -> bool:
     location = error["loc"]
     union = location[:-1]
     return bool(union) and any(
-        len(other["loc"]) > len(location)
-        and other["loc"][: len(union)] == union
-        and other["loc"][: len(location)] != location
-        for other in errors
+        len(parsed["loc"]) > len(location)
+        and parsed["loc"][: len(union)] == union
+        and parsed["loc"][: len(location)] != location
+        for parsed in errors
     )
 
 

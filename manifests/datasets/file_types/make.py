@@ -95,8 +95,8 @@ def database() -> bytes:
 
 
 if __name__ == "__main__":
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     for name, text in TEXTS.items():
-        (here / name).write_text(text, "utf-8")
+        (folder / name).write_text(text, "utf-8")
     for name, body in {"png": png(), "zip": zipped(), "wav": sound(), "sqlite": database()}.items():
-        (here / name).write_bytes(body)
+        (folder / name).write_bytes(body)

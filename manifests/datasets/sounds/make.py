@@ -47,8 +47,8 @@ def write(name: str, sound: Samples) -> None:
 
 
 if __name__ == "__main__":
-    for each in FORMANTS:
-        write(each, vowel(each))
+    for name in FORMANTS:
+        write(name, vowel(name))
     write("noise", np.random.default_rng(1).standard_normal(RATE_HZ) * 0.1)
     write("tone", np.sin(np.arange(RATE_HZ) * 2 * np.pi * 440 / RATE_HZ) * 0.3)
     write("silence", np.zeros(RATE_HZ))

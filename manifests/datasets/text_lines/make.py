@@ -28,7 +28,9 @@ def photographed(text: str, seed: int) -> Image.Image:
     light = np.linspace(0.85, 1.0, width, dtype=np.float32)
     grain = np.random.default_rng(seed).standard_normal(pixels.shape) * 4
     grey = np.clip(pixels * light + grain, 0, 255).astype(np.uint8)
-    return Image.merge("RGB", [Image.fromarray(each) for each in (grey, grey, grey // 16 * 15)])
+    return Image.merge(
+        "RGB", [Image.fromarray(channel) for channel in (grey, grey, grey // 16 * 15)]
+    )
 
 
 if __name__ == "__main__":

@@ -33,10 +33,10 @@ def split(pixels: Numbers, labels: NDArray[np.int64]) -> dict[str, NDArray[Any]]
     order = random.permutation(len(labels))
     places = [order[labels[order] == digit][: HELD_OUT // CLASSES] for digit in range(CLASSES)]
     is_held = np.isin(order, np.concatenate(places))
-    held, train = order[is_held], order[~is_held]
+    held_out, train = order[is_held], order[~is_held]
     return {
-        "held_out": pixels[held].astype(np.float32),
-        "held_out_labels": labels[held].astype(np.uint8),
+        "held_out": pixels[held_out].astype(np.float32),
+        "held_out_labels": labels[held_out].astype(np.uint8),
         "train": pixels[train].astype(np.float32),
         "train_labels": labels[train].astype(np.uint8),
     }
@@ -58,8 +58,8 @@ def scores(weights: tuple[Numbers, Numbers, Numbers], pixels: NDArray[Any]) -> N
     """Return the scores [n, 10] of digits [n, 64], as the model computes them, in float64."""
     hidden, biases, output = weights
     features = np.maximum(pixels.astype(np.float64) @ hidden + biases, 0.0)
-    found: Numbers = features @ output[:-1] + output[-1]
-    return found
+    class_scores: Numbers = features @ output[:-1] + output[-1]
+    return class_scores
 
 
 def model_of(weights: tuple[Numbers, Numbers, Numbers]) -> bytes:
@@ -67,7 +67,7 @@ def model_of(weights: tuple[Numbers, Numbers, Numbers]) -> bytes:
     import onnx
     from onnx import helper, numpy_helper
 
-    hidden, biases, output = (each.astype(np.float32) for each in weights)
+    hidden, biases, output = (array.astype(np.float32) for array in weights)
     named = {"w1": hidden, "b1": biases, "w2": output[:-1], "b2": output[-1]}
     nodes = [
         helper.make_node("Gemm", ["pixels", "w1", "b1"], ["h"], "hidden"),
@@ -118,6 +118,6 @@ def main(model_folder: Path, dataset_folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    here = Path(__file__).resolve().parent
-    given = [Path(each) for each in sys.argv[1:3]]
-    main(*(given or [here, here.parents[1] / "datasets" / "digits"]))
+    model_folder = Path(__file__).resolve().parent
+    folders = [Path(argument) for argument in sys.argv[1:3]]
+    main(*(folders or [model_folder, model_folder.parents[1] / "datasets" / "digits"]))

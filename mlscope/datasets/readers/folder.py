@@ -123,8 +123,8 @@ def paths_below(folder: Path, endings: Sequence[str], root: Path | None = None) 
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         # Every name ends with the empty text.
-        wanted = (name for name in names if name.lower().endswith(tuple(endings) or ""))
-        for name in sorted(name for name in wanted if not name.startswith(".")):
+        with_ending = (name for name in names if name.lower().endswith(tuple(endings) or ""))
+        for name in sorted(name for name in with_ending if not name.startswith(".")):
             path = Path(parent, name)
             yield require_below(root, path) if path.is_symlink() else path
 
