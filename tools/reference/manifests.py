@@ -15,6 +15,7 @@ from schemas.manifest import (
 from schemas.message import Message
 from schemas.operators import OPERATORS
 from tools.reference.markdown import code, table
+from tools.reference.types import type_text
 
 _HEAD = """# Manifests
 
@@ -46,7 +47,7 @@ def manifests_page() -> str:
 
 def _kind(kind: type[Message]) -> str:
     rows = (
-        (code(name), code(str(field.annotation).replace("schemas.", "")), field.description or "")
+        (code(name), code(type_text(field.annotation)), field.description or "")
         for name, field in kind.model_fields.items()
     )
     doc = inspect.getdoc(kind) or ""

@@ -3,12 +3,12 @@
 import inspect
 
 import yaml
-from pydantic_core import PydanticUndefined
 
 from schemas.encoding.message_index import COMMANDS, FACTS
 from schemas.export.documents import ANSWERS, ASYNCAPI_FILE, documents
 from schemas.message import Message
 from tools.reference.markdown import code, table
+from tools.reference.types import default_text, type_text
 
 _HEAD = """# Messages
 
@@ -46,11 +46,7 @@ def _summary(message: type[Message]) -> str:
 
 def _fields(message: type[Message]) -> str:
     rows = [
-        (
-            code(name),
-            code(str(field.annotation).replace("schemas.", "")),
-            "" if field.default is PydanticUndefined else code(repr(field.default)),
-        )
+        (code(name), code(type_text(field.annotation)), code(default_text(field.default)))
         for name, field in message.model_fields.items()
     ]
     doc = inspect.getdoc(message) or ""
