@@ -73,13 +73,18 @@ def explain(error: Exception) -> Failure | None:
 
 
 def refusal_text(refused: Refused) -> str:
-    """Return a refusal in lines: the message, the field, what is allowed, each agent's reason."""
+    """Return a refusal in lines: the message, the field, what is allowed, each agent's reason.
+
+    A message that suggests a name stands alone: what is allowed may be a long list.
+    """
+    if "did you mean" in refused.message:
+        return refused.message
     message = refused.message
     if refused.agents:
         # The message ends with the agents' reasons, which follow below, a line each.
         first_reason = f"{refused.agents[0].agent}: {refused.agents[0].reason}"
         message = message.partition(first_reason)[0].rstrip(" :") or message
-    lines = [f"{refused.error}: {message}"]
+    lines = [message if refused.error == "unknown" else f"{refused.error}: {message}"]
     fields = {"field": refused.field, "found": refused.found, "allowed": refused.allowed}
     lines += [
         f"  {name}: {text}" for name, text in fields.items() if text and text not in refused.message

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from cli.cluster.errors import ClusterError, NotUp
 from cli.cluster.postgres import Database
-from cli.cluster.processes import is_alive
 from cli.cluster.state import (
     ClusterState,
     StatusLine,
@@ -112,12 +111,14 @@ def up_detached(folder: Path, argv: Sequence[str]) -> int:
 
 
 def down(arguments: argparse.Namespace) -> int:
-    """Stop the cluster and wait until all its processes have ended."""
+    """Stop the cluster, wait until all its processes have ended, and print what was stopped."""
     folder = _folder(arguments, os.environ)
     try:
         state = read_state(folder)
     except NotUp:
+        print(f"nothing to stop: no local cluster runs from {folder}")
         return _OK
+    names = ", ".join(state.alive)
     if state.is_up:
         os.kill(state.supervisor.pid, signal.SIGTERM)
     deadline = time.monotonic() + DOWN_WITHIN_S
@@ -127,11 +128,10 @@ def down(arguments: argparse.Namespace) -> int:
         print("mlscope down: the supervisor did not end; killing it", file=sys.stderr)
         os.kill(state.supervisor.pid, signal.SIGKILL)
     # Where the kernel does not kill the children of a killed supervisor (Linux does), we do.
-    for process in read_state(folder).processes:
-        if process.identity is not None and is_alive(process.identity):
-            fast_shutdown = process.name == "postgres"
-            number = signal.SIGINT if fast_shutdown else signal.SIGKILL
-            os.kill(process.identity.pid, number)
+    for name, identity in read_state(folder).alive.items():
+        fast_shutdown = name == "postgres"
+        os.kill(identity.pid, signal.SIGINT if fast_shutdown else signal.SIGKILL)
+    print(f"stopped {names}" if names else f"nothing to stop: no local cluster runs from {folder}")
     return _OK
 
 

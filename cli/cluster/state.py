@@ -53,6 +53,15 @@ class ClusterState:
         """Whether its supervisor runs."""
         return is_alive(self.supervisor)
 
+    @property
+    def alive(self) -> dict[str, Identity]:
+        """Its processes that run, by name."""
+        return {
+            process.name: process.identity
+            for process in self.processes
+            if process.identity is not None and is_alive(process.identity)
+        }
+
 
 def write_state(folder: Path, state: ClusterState) -> None:
     """Replace the state file in one step."""

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from difflib import get_close_matches
 from importlib.metadata import version
 from typing import ParamSpec, Protocol, TypeVar, cast
 
@@ -85,13 +86,15 @@ class Analyzer:
         request = decode_body(ShowTables, body)
         names = {analysis.name: analysis.name for analysis in ANALYSES}
         names |= {analysis.id: analysis.name for analysis in ANALYSES if analysis.id}
-        unknown = ", ".join(sorted(set(request.tables) - set(names)))
+        unknown = sorted(set(request.tables) - set(names))
         if unknown:
+            similar = [match for name in unknown for match in get_close_matches(name, names, n=1)]
+            suggestion = f"; did you mean {' or '.join(similar)}?" if similar else ""
             return Refused(
                 error="unknown",
-                message=f"no table is called {unknown}",
+                message=f"no table is called {', '.join(unknown)}{suggestion}",
                 field="tables",
-                found=unknown,
+                found=", ".join(unknown),
                 allowed=", ".join(
                     f"{analysis.name} ({analysis.id})" if analysis.id else analysis.name
                     for analysis in ANALYSES

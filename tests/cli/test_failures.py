@@ -78,6 +78,18 @@ def test_each_agent_s_reason_stands_once() -> None:
     ]
 
 
+def test_a_suggestion_needs_no_list_of_names() -> None:
+    told = "no table is called layer; did you mean layers?"
+    refused = Refused(error="unknown", message=told, field="tables", found="layer", allowed="a, b")
+    assert refusal_text(refused) == told
+    none_alike = refused.model_copy(update={"message": "no table is called layer"})
+    assert refusal_text(none_alike).splitlines() == [
+        "no table is called layer",
+        "  field: tables",
+        "  allowed: a, b",
+    ]
+
+
 def test_what_the_message_does_not_say_follows_it() -> None:
     refused = Refused(error="invalid", message="wrong", field="batch_sizes", found="0", allowed="1")
     assert refusal_text(refused).splitlines() == [

@@ -221,8 +221,10 @@ def test_down_leaves_nothing(
     # Somebody must reap it: a supervisor whose parent does not wait would stay a zombie.
     assert commands.down(arguments(data_folder)) == 0
     assert not any(is_alive(identity) for identity in identities)
+    assert capsys.readouterr().out.startswith("stopped nats, postgres, ")
     assert commands.status(arguments(data_folder)) == 3
     assert commands.down(arguments(data_folder)) == 0
+    assert capsys.readouterr().out.startswith("nothing to stop: ")
 
 
 def test_a_client_finds_the_cluster_by_its_folder(cluster: StartCluster, data_folder: Path) -> None:

@@ -137,9 +137,12 @@ async def test_questions_without_answer_are_refused(
         await bus.publish(MEASURED, id="m0")
         await _said(bus)
         missing = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["x"]}'))
+        misspelt = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1", "tables": ["layer"]}'))
     assert (unknown["error"], unknown["field"], unknown["found"]) == ("unknown", "evaluation", "e9")
     assert (malformed["error"], malformed["field"]) == ("malformed", "evaluation")
     assert (missing["error"], missing["field"], missing["found"]) == ("unknown", "tables", "x")
+    assert missing["message"] == "no table is called x"
+    assert misspelt["message"] == "no table is called layer; did you mean layers?"
     assert {"latency", "layers (A2)"} <= set(missing["allowed"].split(", "))
 
 
