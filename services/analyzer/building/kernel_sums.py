@@ -11,11 +11,11 @@ from services.analyzer.building.stacks import SERIALISED, Stack, stacks_of, stac
 from services.analyzer.building.table import (
     Row,
     bool_column,
+    counter_warnings,
     distinct_name,
     estimate_columns,
     float_column,
     int_column,
-    trace_warnings,
 )
 from services.analyzer.frames.evaluation import Frames, Run
 from services.analyzer.frames.kernels import (
@@ -172,8 +172,8 @@ def run_label(row: dict[str, Any]) -> str:
 
 
 def kernel_warnings(frames: Frames, traced: Sequence[TracedStack]) -> list[str]:
-    """Return the caveats of sums of kernels: `trace_warnings`, and those of the traced stacks."""
-    warnings = trace_warnings(frames)
+    """Return the caveats of sums of kernels: `counter_warnings`, and those of the traced stacks."""
+    warnings = counter_warnings(frames)
     for stack in traced:
         warnings += [*replay_notes(stack), *stack.counted.notes, *unattributed_notes(stack)]
         if stack.counted.has_counters and (note := roof_note(stack.run.row)):

@@ -1,6 +1,6 @@
 """Tables from rows: typed columns, estimates with their intervals, warnings and verdicts."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,6 +25,9 @@ from services.analyzer.frames.evaluation import Frames, RunRow
 
 LEAST_SHARE = 0.0005
 """The least share that does not round to 0.0 %."""
+
+COUNTERS = "counters"
+"""The variant of a run that is replayed for hardware counters."""
 
 Values = npt.ArrayLike
 Row = Mapping[str, Any]
@@ -191,32 +194,45 @@ def of_first_run(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def run_warnings(frames: Frames) -> list[str]:
     """Return what weakens the figures: rows not read, early ends, lost batches, noise."""
-    warnings = list(frames.caveats)
-    for row in frames.runs:
-        guessed = (note for note in row.caveats if note.startswith(QUERIES_GUESSED))
-        warnings += [f"{row.run}: {note}" for note in guessed]
-        if row.end != "completed":
-            warnings.append(f"{row.run} ended {row.end}: its figures cover only the stored rows")
-        if row.dropped_batches:
-            batches = many(row.dropped_batches, "batch")
-            was = verb(row.dropped_batches, "was", "were")
-            warnings.append(f"{row.run}: {batches} {was} lost at the agent")
-    noise = (f"{run.row.run}: {note}" for run in frames.measured for note in noise_of(run))
-    return [*warnings, *noise]
+    ends = [note for row in frames.runs for note in _end_notes(row)]
+    return [*frames.caveats, *ends, *_noise_notes(frames)]
 
 
 def trace_warnings(frames: Frames) -> list[str]:
-    """Return `run_warnings`, and which runs were traced less deeply than requested.
+    """Return the `run_warnings` of a table without counters, and which runs lack requested levels.
 
-    Hardware counters have runs of their own: with those, a run traced to level system is complete.
+    Hardware counters have runs of their own, replays: how those ended does not matter here; with
+    complete ones, a run traced to level system is complete.
     """
-    is_counted = any(row.variant == "counters" and row.end == "completed" for row in frames.runs)
+    timed = [row for row in frames.runs if row.variant != COUNTERS]
+    is_counted = any(row.variant == COUNTERS and row.end == "completed" for row in frames.runs)
+    ends = [note for row in timed for note in _end_notes(row)]
     shallow = []
-    for row in frames.runs:
+    for row in timed:
         is_complete = is_counted and row.level_asked == Level.FULL and row.level == Level.SYSTEM
-        if row.level_note and row.variant != "counters" and not is_complete:
+        if row.level_note and not is_complete:
             shallow.append(f"{row.run}: {row.level_note}")
-    return [*run_warnings(frames), *shallow]
+    return [*frames.caveats, *ends, *_noise_notes(frames), *shallow]
+
+
+def counter_warnings(frames: Frames) -> list[str]:
+    """Return `trace_warnings`, and early ends and lost batches of replays for counters."""
+    replays = [row for row in frames.runs if row.variant == COUNTERS]
+    return [*trace_warnings(frames), *(note for row in replays for note in _end_notes(row))]
+
+
+def _end_notes(row: RunRow) -> Iterator[str]:
+    guessed = (note for note in row.caveats if note.startswith(QUERIES_GUESSED))
+    yield from (f"{row.run}: {note}" for note in guessed)
+    if row.end != "completed":
+        yield f"{row.run} ended {row.end}: its figures cover only the stored rows"
+    if row.dropped_batches:
+        was = verb(row.dropped_batches, "was", "were")
+        yield f"{row.run}: {many(row.dropped_batches, 'batch')} {was} lost at the agent"
+
+
+def _noise_notes(frames: Frames) -> Iterator[str]:
+    return (f"{run.row.run}: {note}" for run in frames.measured for note in noise_of(run))
 
 
 def make_table(

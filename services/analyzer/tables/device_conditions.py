@@ -14,6 +14,7 @@ from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
     bool_column,
+    counter_warnings,
     float_column,
     format_share,
     int_column,
@@ -21,7 +22,6 @@ from services.analyzer.building.table import (
     run_cells,
     share,
     text_column,
-    trace_warnings,
 )
 from services.analyzer.building.throttling import REASONS_SERIES, reasons_in, throttled_share
 from services.analyzer.frames.evaluation import Frames, Run
@@ -45,7 +45,7 @@ def device_conditions(frames: Frames) -> Table:
         for row in rows
         if row["what"] == SM_CLOCK and row["samples"] < FEW
     )
-    return make_table(ANALYSIS, rows, _verdict(rows), [*trace_warnings(frames), *few])
+    return make_table(ANALYSIS, rows, _verdict(rows), [*counter_warnings(frames), *few])
 
 
 def _verdict(rows: Sequence[_Cells]) -> str:

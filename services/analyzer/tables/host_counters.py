@@ -21,6 +21,7 @@ from services.analyzer.building.level_differences import UNTIMED
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
+    counter_warnings,
     estimate_columns,
     float_column,
     format_share,
@@ -29,7 +30,6 @@ from services.analyzer.building.table import (
     run_cells,
     share,
     text_column,
-    trace_warnings,
     with_interval,
 )
 from services.analyzer.frames.evaluation import Frames, Run
@@ -56,7 +56,7 @@ _CHART["encoding"]["y"]["scale"] = {"type": "symlog"}
 def host_counters(frames: Frames) -> Table:
     """Return a row for each run and event, in the order of the names."""
     rows: list[_Cells] = []
-    notes = trace_warnings(frames)
+    notes = counter_warnings(frames)
     for run in frames.measured:
         of_run = event_rows(run)
         rows += of_run

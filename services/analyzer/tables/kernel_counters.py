@@ -17,6 +17,7 @@ from services.analyzer.building.stacks import stacks_of
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
+    counter_warnings,
     float_column,
     format_share,
     int_column,
@@ -25,7 +26,6 @@ from services.analyzer.building.table import (
     run_cells,
     share,
     text_column,
-    trace_warnings,
 )
 from services.analyzer.frames.evaluation import Frames, Run
 from services.analyzer.frames.kernels import (
@@ -53,7 +53,7 @@ def kernel_counters(frames: Frames) -> Table:
         for replay in stack.counted
     }
     rows: list[_Cells] = []
-    notes = trace_warnings(frames)
+    notes = counter_warnings(frames)
     for run in frames.measured:
         rows += counter_rows(run, traced_by_replay.get((run.row.agent, run.row.run)))
         if run.counters.height >= MOST_COUNTERS:

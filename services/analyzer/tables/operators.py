@@ -7,6 +7,7 @@ from schemas.analysis import Table
 from services.analyzer.building.table import (
     RUN_COLUMNS,
     Analysis,
+    counter_warnings,
     estimate_columns,
     float_column,
     format_share,
@@ -17,7 +18,6 @@ from services.analyzer.building.table import (
     run_cells,
     share,
     text_column,
-    trace_warnings,
     trimmed_cells,
 )
 from services.analyzer.frames.evaluation import OPERATOR_LEVEL, PREDICT, ROOT_LEVEL, Frames
@@ -58,7 +58,7 @@ def operators(frames: Frames) -> Table:
         )
     deeper = sorted({row["run"] for row in rows if row["level"] != "model"})
     caveats = [f"{run}: {PREDICT} includes the cost of tracing layers" for run in deeper]
-    return make_table(ANALYSIS, rows, verdict, [*trace_warnings(frames), *caveats])
+    return make_table(ANALYSIS, rows, verdict, [*counter_warnings(frames), *caveats])
 
 
 ANALYSIS = Analysis(

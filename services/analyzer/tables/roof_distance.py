@@ -17,6 +17,7 @@ from services.analyzer.building.static_points import (
 )
 from services.analyzer.building.table import (
     Analysis,
+    counter_warnings,
     distinct_name,
     estimate_columns,
     float_column,
@@ -25,7 +26,6 @@ from services.analyzer.building.table import (
     make_table,
     share,
     text_column,
-    trace_warnings,
     trimmed_cells,
 )
 from services.analyzer.frames.evaluation import Frames, Run, RunRow
@@ -42,7 +42,7 @@ def roof_distance(frames: Frames) -> Table:
     points = layer_points(frames)
     groups: list[list[dict[str, Any]]] = []
     runs: list[RunRow] = []
-    caveats = trace_warnings(frames)
+    caveats = counter_warnings(frames)
     for stack in stacks:
         run = stack.traced or stack.layered
         if run is None:

@@ -131,6 +131,16 @@ def test_caveats_name_bad_ends_lost_batches_and_shallow_looks() -> None:
     assert set(notes[:2]) <= set(_tables(value)["latency"].caveats)
 
 
+def test_how_a_replay_ended_matters_to_tables_of_counters_alone() -> None:
+    value = _layered([1])
+    replay = _layered([1], run="h", session="c", level=6, variant="counters", end="incomplete")
+    tables = _tables({"runs": [*value["runs"], *replay["runs"]]})
+    ended = "h ended incomplete: its figures cover only the stored rows"
+    told = {name for name, table in tables.items() if ended in table.caveats}
+    assert {"kernels", "roof_distance", "operators", "latency"} <= told
+    assert told.isdisjoint({"layers", "layer_latency", "levels", "stages", "static_work"})
+
+
 def _full(**counters: Any) -> list[str]:
     """Return the notes of a run that was asked for all, beside a replay that counts."""
     value = _layered([1], level=5, level_asked=7, level_note="no deeper")
