@@ -6,7 +6,6 @@ Reading is bounded; the frames' caveats name what was left out.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 from psycopg.types.json import Jsonb
@@ -162,10 +161,25 @@ class Store:
             counts = session.maps("count_predictions", values)
             if not counts:
                 raise NoSuchRun(request.evaluation, request.run)
-            rows = session.maps("predictions", values)
+            answers = []
+            for row in session.maps("predictions", values):
+                # A row that is no answer has no features.
+                answer = prediction_of(row["run"], row) or Prediction(
+                    row["run"], row["query"], row["sample"], []
+                )
+                answers.append(
+                    schemas.analysis.Prediction(
+                        run=answer.run,
+                        query=answer.query,
+                        sample=answer.sample,
+                        name=answer.name,
+                        features=tuple(answer.features),
+                        truth=dict(answer.truth),
+                    )
+                )
             return Predictions(
                 evaluation=request.evaluation,
-                predictions=tuple(_answered(row) for row in rows),
+                predictions=tuple(answers),
                 total=sum(row["outputs"] for row in counts),
                 failed=tuple(FailedQuery(**row) for row in session.maps("failed_queries", values)),
             )
@@ -211,19 +225,4 @@ def _measured_row(evaluation: str, run: MeasuredRun, recorded: Mapping[int, RunR
         agent=run.agent,
         outcome=run.end,
         message=run.cause,
-    )
-
-
-def _answered(row: Mapping[str, Any]) -> schemas.analysis.Prediction:
-    """Return a row of outputs as a message; a row that is no answer has no features."""
-    prediction = prediction_of(row["run"], row) or Prediction(
-        row["run"], row["query"], row["sample"], []
-    )
-    return schemas.analysis.Prediction(
-        run=prediction.run,
-        query=prediction.query,
-        sample=prediction.sample,
-        name=prediction.name,
-        features=tuple(prediction.features),
-        truth=dict(prediction.truth),
     )

@@ -8,6 +8,7 @@ ranges that were open at its launch, outermost first.
 import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import dropwhile
 from types import MappingProxyType
@@ -99,7 +100,12 @@ class _Layout:
             raise ReportUnreadable(
                 f"is cut short: a row has {len(row)} of {len(self.units)} values"
             )
-        counters = ((name, self._value(row, name)) for name in self.metrics)
+        counters: dict[str, float] = {}
+        for name in self.metrics:
+            place = self.columns[name]
+            with suppress(ValueError):  # `n/a`, `nan (…)`: not counted
+                value = float(row[place].replace(",", ""))
+                counters[name] = value * scale_of(self.units[place])
         return CountedKernel(
             launch_index=int(self._text(row, "ID")),
             name=self._text(row, "Kernel Name"),
@@ -108,20 +114,12 @@ class _Layout:
             stream=_integer(self._text(row, "Stream")),
             grid=_sizes(self._text(row, "Grid Size")),
             block=_sizes(self._text(row, "Block Size")),
-            counters={name: value for name, value in counters if value is not None},
+            counters=counters,
         )
 
     def _text(self, row: Sequence[str], name: str) -> str:
         place = self.columns.get(name, -1)
         return row[place] if place >= 0 else ""
-
-    def _value(self, row: Sequence[str], name: str) -> float | None:
-        place = self.columns[name]
-        try:
-            value = float(row[place].replace(",", ""))
-        except ValueError:
-            return None  # `n/a`, `nan (…)`: not counted
-        return value * scale_of(self.units[place])
 
 
 def scale_of(unit: str) -> float:

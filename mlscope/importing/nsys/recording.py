@@ -3,6 +3,7 @@
 Correlation ids are unique in a process only. `nsys_ranges` reads the NVTX ranges of Python and C.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -42,11 +43,8 @@ def recording_of(path: Path) -> Recording:
     ]
     processes = pl.concat(pids).drop_nulls().unique().sort("pid").with_row_index("process")
     device_work = [part for part in _device_work(report, processes) if part.height]
-    calls = [
-        _api_calls(report, processes, device_work),
-        *(_library_calls(report, table) for table in (CUDNN, CUBLAS)),
-    ]
-    parts = [*device_work, *(part for part in calls if part.height)]
+    calls = [part for part in _calls(report, processes, device_work) if part.height]
+    parts = [*device_work, *calls]
     ranges, unended = ranges_of(report)
     if not parts and not ranges.height:
         raise ForeignFileBroken(str(path), "holds neither calls nor kernels nor ranges")
@@ -80,28 +78,28 @@ def _correlated(rows: pl.DataFrame, processes: pl.DataFrame, global_id: str) -> 
     return numbered.with_columns(correlation.alias("correlation"))
 
 
-def _api_calls(
+def _calls(
     report: Report, processes: pl.DataFrame, device_work: list[pl.DataFrame]
-) -> pl.DataFrame:
-    """Return API calls, without the version in their names."""
+) -> Iterator[pl.DataFrame]:
+    """Yield calls of CUDA, without the version in their names, then of cuDNN and of cuBLAS.
+
+    Events of the profiler itself are left out.
+    """
     rows = _correlated(timed(report.tables[RUNTIME]), processes, "globalTid")
     name = named(report, "nameId").fill_null("?").str.replace(r"_v\d+$", "")
     none_started = pl.Series("correlation", [], pl.Int64)
     started = pl.concat([none_started, *(part["correlation"] for part in device_work)])
-    return api_calls(rows.with_columns(name.alias("name"), thread()), started)
-
-
-def _library_calls(report: Report, table: str) -> pl.DataFrame:
-    """Return calls of cuDNN or cuBLAS, without the events of the profiler itself."""
-    rows = timed(report.tables[table]).with_columns(named(report, "nameId").alias("name"))
+    yield api_calls(rows.with_columns(name.alias("name"), thread()), started)
     is_profilers = pl.col("name").str.contains(r" profiling (started|finished)$")
-    return rows.filter(~is_profilers).select(
-        "name",
-        "start_ns",
-        "duration_ns",
-        thread(),
-        pl.lit(int(Level.LIBRARY)).alias("level"),
-    )
+    for table in (CUDNN, CUBLAS):
+        rows = timed(report.tables[table]).with_columns(named(report, "nameId").alias("name"))
+        yield rows.filter(~is_profilers).select(
+            "name",
+            "start_ns",
+            "duration_ns",
+            thread(),
+            pl.lit(int(Level.LIBRARY)).alias("level"),
+        )
 
 
 def _device_work(report: Report, processes: pl.DataFrame) -> list[pl.DataFrame]:

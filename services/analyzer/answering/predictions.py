@@ -35,8 +35,14 @@ class Questions:
 
     async def predictions(self, command: ReceivedCommand) -> bytes:
         """Answer `predictions` with as many as fit into a message."""
+
+        async def read() -> Predictions:
+            request = decode_body(ShowPredictions, command.body)
+            async with self._turn:
+                return await asyncio.to_thread(self._store.predictions, request, MOST_PREDICTIONS)
+
         json_text = is_json(command.body)
-        answer = await answer_or_refusal(self._predictions(command.body))
+        answer = await answer_or_refusal(read())
         if isinstance(answer, Predictions):
             return await asyncio.to_thread(fitting, answer, MAX_PAYLOAD_BYTES, json_text=json_text)
         return encode_body(answer, json_text=json_text)
@@ -50,11 +56,6 @@ class Questions:
                 shortened, answer, MAX_PAYLOAD_BYTES, json_text=json_text
             )
         return encode_body(answer, json_text=json_text)
-
-    async def _predictions(self, body: bytes) -> Predictions:
-        request = decode_body(ShowPredictions, body)
-        async with self._turn:
-            return await asyncio.to_thread(self._store.predictions, request, MOST_PREDICTIONS)
 
     async def _compare(self, body: bytes) -> Compared:
         request = decode_body(Compare, body)

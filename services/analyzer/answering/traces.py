@@ -36,21 +36,33 @@ class Traces:
 
     async def spans(self, command: ReceivedCommand) -> bytes:
         """Answer `spans` with as many as fit into a message."""
+
+        async def read() -> Spans:
+            request = decode_body(ShowSpans, command.body)
+            async with self._turn:
+                return await asyncio.to_thread(self.read, request)
+
         json_text = is_json(command.body)
-        answer = await answer_or_refusal(self._spans(command.body))
+        answer = await answer_or_refusal(read())
         if isinstance(answer, Spans):
             return await asyncio.to_thread(fitting, answer, MAX_PAYLOAD_BYTES, json_text=json_text)
         return encode_body(answer, json_text=json_text)
 
-    async def _spans(self, body: bytes) -> Spans:
-        request = decode_body(ShowSpans, body)
-        async with self._turn:
-            return await asyncio.to_thread(self.read, request)
-
     async def flow(self, command: ReceivedCommand) -> bytes:
-        """Answer `flow` with as many facts as fit into a message."""
+        """Answer `flow` with as many envelopes as fit into a message, as JSON values in order."""
+
+        async def read() -> Flow:
+            request = decode_body(ShowFlow, command.body)
+            recorded = await self._bus.read(story_of(request.evaluation))
+            facts = (
+                entry.envelope.model_dump(mode="json", by_alias=True, exclude={"data"})
+                | {"data": entry.fact.model_dump(mode="json")}
+                for entry in recorded[request.offset :]
+            )
+            return Flow(evaluation=request.evaluation, facts=tuple(facts))
+
         json_text = is_json(command.body)
-        answer = await answer_or_refusal(self._flow(command.body))
+        answer = await answer_or_refusal(read())
         if isinstance(answer, Refused):
             return encode_body(answer, json_text=json_text)
         total = count = len(answer.facts)
@@ -61,21 +73,34 @@ class Traces:
                 return body
             count //= 2
 
-    async def _flow(self, body: bytes) -> Flow:
-        """Return the envelopes of an evaluation's stream as JSON values, in their order."""
-        request = decode_body(ShowFlow, body)
-        recorded = await self._bus.read(story_of(request.evaluation))
-        facts = (
-            entry.envelope.model_dump(mode="json", by_alias=True, exclude={"data"})
-            | {"data": entry.fact.model_dump(mode="json")}
-            for entry in recorded[request.offset :]
-        )
-        return Flow(evaluation=request.evaluation, facts=tuple(facts))
-
     def read(self, request: ShowSpans) -> Spans:
         """Return the next spans of a run. Raises NoSuchRun, DatabaseAway."""
+
+        def read(session: psycopg.Connection[Any]) -> Spans:
+            statement = self._statements["traced_runs"].encode()
+            parameters: dict[str, Any] = {"evaluation": request.evaluation}
+            runs = session.cursor(row_factory=dict_row).execute(statement, parameters).fetchall()
+            chosen = [row for row in runs if request.run in ("", row["run"])]
+            if not chosen:
+                raise NoSuchRun(request.evaluation, request.run)
+            limit = min(request.limit or MOST_SPANS, MOST_SPANS)
+            after = {"start_ns": request.after_ns, "span": request.after_span}
+            parameters = {**chosen[0], **after, "limit": limit + 1}
+            statement = self._statements["spans_after"].encode()
+            rows = session.cursor(row_factory=tuple_row).execute(statement, parameters).fetchall()
+            traced_runs = (
+                TracedRun(**{name: row[name] for name in TracedRun.model_fields}) for row in runs
+            )
+            return Spans(
+                evaluation=request.evaluation,
+                runs=tuple(traced_runs),
+                run=chosen[0]["run"],
+                spans=tuple(SpanRow(*row) for row in rows[:limit]),
+                more=len(rows) > limit,
+            )
+
         try:
-            return self._database.read(lambda session: self._read(session, request))
+            return self._database.read(read)
         except (
             psycopg.OperationalError,
             psycopg.InternalError,
@@ -87,29 +112,6 @@ class Traces:
     def close(self) -> None:
         """Close the connection."""
         self._database.close()
-
-    def _read(self, session: psycopg.Connection[Any], request: ShowSpans) -> Spans:
-        statement = self._statements["traced_runs"].encode()
-        parameters: dict[str, Any] = {"evaluation": request.evaluation}
-        runs = session.cursor(row_factory=dict_row).execute(statement, parameters).fetchall()
-        chosen = [row for row in runs if request.run in ("", row["run"])]
-        if not chosen:
-            raise NoSuchRun(request.evaluation, request.run)
-        limit = min(request.limit or MOST_SPANS, MOST_SPANS)
-        after = {"start_ns": request.after_ns, "span": request.after_span}
-        parameters = {**chosen[0], **after, "limit": limit + 1}
-        statement = self._statements["spans_after"].encode()
-        rows = session.cursor(row_factory=tuple_row).execute(statement, parameters).fetchall()
-        traced_runs = (
-            TracedRun(**{name: row[name] for name in TracedRun.model_fields}) for row in runs
-        )
-        return Spans(
-            evaluation=request.evaluation,
-            runs=tuple(traced_runs),
-            run=chosen[0]["run"],
-            spans=tuple(SpanRow(*row) for row in rows[:limit]),
-            more=len(rows) > limit,
-        )
 
 
 def fitting(answer: Spans, most_bytes: int, *, json_text: bool) -> bytes:

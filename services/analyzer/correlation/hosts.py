@@ -3,7 +3,6 @@
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 
 from schemas.batch import SpanKind
 from schemas.level import Level
@@ -100,30 +99,24 @@ def _around_in_query(spans: Spans, candidates: Rows, children: Rows, tolerance_n
     """
     parents = np.full(len(children), ABSENT, np.int64)
     query = spans.query[children]
-    query = np.where(query == ABSENT, _running_query(spans, children), query)
+    roots = np.flatnonzero(
+        (spans.level <= Level.APPLICATION) & (spans.query != ABSENT) & spans.is_kind(SpanKind.HOST)
+    )
+    if roots.size:
+        middle = (spans.start[children] + spans.end[children]) // 2
+        begun = np.searchsorted(np.sort(spans.start[roots]), middle, side="right")
+        ended = np.searchsorted(np.sort(spans.end[roots]), middle, side="left")
+        place = innermost(
+            Intervals(np.zeros(len(roots), np.int64), spans.start[roots], spans.end[roots]),
+            Intervals(np.zeros(len(children), np.int64), middle, middle),
+        )
+        is_alone = (begun - ended == 1) & (place != ABSENT)
+        query = np.where((query == ABSENT) & is_alone, spans.query[roots[place]], query)
     rows = np.flatnonzero(query != ABSENT)
     parents[rows] = _around(
         spans, (candidates, spans.query[candidates]), (children[rows], query[rows]), tolerance_ns
     )
     return parents
-
-
-def _running_query(spans: Spans, children: Rows) -> Ns:
-    """Return the query whose root runs at the middle of each child, -1 unless just one does."""
-    roots = np.flatnonzero(
-        (spans.level <= Level.APPLICATION) & (spans.query != ABSENT) & spans.is_kind(SpanKind.HOST)
-    )
-    if not roots.size:
-        return np.full(len(children), ABSENT, np.int64)
-    middle = (spans.start[children] + spans.end[children]) // 2
-    begun = np.searchsorted(np.sort(spans.start[roots]), middle, side="right")
-    ended = np.searchsorted(np.sort(spans.end[roots]), middle, side="left")
-    place = innermost(
-        Intervals(np.zeros(len(roots), np.int64), spans.start[roots], spans.end[roots]),
-        Intervals(np.zeros(len(children), np.int64), middle, middle),
-    )
-    is_alone: npt.NDArray[np.bool_] = (begun - ended == 1) & (place != ABSENT)
-    return np.where(is_alone, spans.query[roots[place]], ABSENT)
 
 
 def _around(

@@ -42,12 +42,10 @@ def cold_layers(frames: Frames) -> Table:
         opened = list(cold_layer_rows(cold, warm))
         rows += opened
         notes += _notes(cold, opened)
-    return make_table(ANALYSIS, rows, _verdict(rows), [*run_warnings(frames), *notes])
-
-
-def _verdict(rows: Sequence[_Row]) -> str:
+    notes = [*run_warnings(frames), *notes]
     if not rows:
-        return "No run of the scenario cold traced layers at level framework."
+        verdict = "No run of the scenario cold traced layers at level framework."
+        return make_table(ANALYSIS, rows, verdict, notes)
     sizes = _known(rows, "weight_bytes")
     weights = f"{shown(sum(sizes), 'By')} of weights" if sizes else "weights of unknown size"
     times = [
@@ -57,13 +55,12 @@ def _verdict(rows: Sequence[_Row]) -> str:
     ]
     moved = f": {', '.join(times)}" if times else ""
     verdict = f"{many(len(rows), 'layer')} with {weights}{moved}"
-    cold = [row for row in rows if row["extra"] is not None]
-    if not cold:
-        return f"{verdict}."
-    worst = max(cold, key=lambda row: row["extra"])
-    return (
-        f"{verdict}; {worst['layer']} loses most in its first run, {format_time(worst['extra'])}."
-    )
+    slowed = [row for row in rows if row["extra"] is not None]
+    if slowed:
+        worst = max(slowed, key=lambda row: row["extra"])
+        loss = format_time(worst["extra"])
+        verdict += f"; {worst['layer']} loses most in its first run, {loss}"
+    return make_table(ANALYSIS, rows, f"{verdict}.", notes)
 
 
 def _known(rows: Sequence[_Row], name: str) -> list[Any]:

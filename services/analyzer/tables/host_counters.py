@@ -4,7 +4,7 @@ The counts of perf_event_open(2) over a run's blocks (instructions, cycles, cach
 machine has them; faults, switches, migrations and task clock everywhere), and getrusage's totals.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -58,7 +58,7 @@ def host_counters(frames: Frames) -> Table:
     rows: list[_Cells] = []
     notes = counter_warnings(frames)
     for run in frames.measured:
-        of_run = event_rows(run)
+        of_run = list(_event_rows(run))
         rows += of_run
         name = run.row.run
         has_cycles = any(row["event"] == "cycles" for row in of_run)
@@ -90,8 +90,8 @@ def _verdict(rows: Sequence[_Cells]) -> str:
     return f"A query of {first['run']} (batch {first['batch_size']}) takes {events}{cycle}."
 
 
-def event_rows(run: Run) -> list[_Cells]:
-    """Return a row for each event; a run without queries has none."""
+def _event_rows(run: Run) -> Iterator[_Cells]:
+    """Yield a row for each event; a run without queries has none."""
     blocks = run.queries.group_by("block").agg(
         pl.len().alias("queries"),
         (pl.col("ended_ns").max() - pl.col("issued_ns").min()).alias("ns"),
@@ -100,36 +100,33 @@ def event_rows(run: Run) -> list[_Cells]:
     is_total = pl.col("name").str.starts_with("resource.") & ~pl.col("name").is_in(SAMPLED)
     values = run.series.filter(is_perf | is_total).join(blocks, on="block")
     sums = dict(values.group_by("name").agg(pl.col("value").sum()).iter_rows())
-    by_event = values.sort("name", "block").group_by("name", maintain_order=True)
-    return [_row(run, str(name), part, sums) for (name,), part in by_event]
-
-
-def _row(run: Run, name: str, part: pl.DataFrame, sums: Mapping[str, float]) -> _Cells:
-    """Return an event's row; `part` has value, queries, ns of each block; `sums` are by event."""
-    source, _, event = name.partition(".")
-    per_query = (part["value"] / part["queries"]).to_numpy()
-    interval = blocks_interval(per_query)
-    if interval.low is not None:
-        # No count is below 0, though the interval's formula may be.
-        interval = replace(interval, low=max(interval.low, 0.0))
     is_timed = run.row.variant not in UNTIMED
-    divisor = RATIOS.get(event, "")
-    ratio = share(sums[name], sums.get(f"{source}.{divisor}"))
-    return {
-        **run_cells(run.row),
-        "agent": run.row.agent,
-        "variant": run.row.variant,
-        "event": event,
-        "source": source,
-        "unit": part["unit"][0],
-        "blocks": part.height,
-        "queries": int(part["queries"].sum()),
-        **with_interval("per_query", float(per_query.mean()), interval),
-        "counted": float(part["counted_share"].fill_null(1.0).min()),  # type: ignore[arg-type]
-        "per_second": share(sums[name], float(part["ns"].sum()) * 1e-9) if is_timed else None,
-        "ratio": ratio,
-        "over": divisor if ratio is not None else "",
-    }
+    by_event = values.sort("name", "block").group_by("name", maintain_order=True)
+    for (name,), of_event in by_event:
+        source, _, event = str(name).partition(".")
+        per_query = (of_event["value"] / of_event["queries"]).to_numpy()
+        interval = blocks_interval(per_query)
+        if interval.low is not None:
+            # No count is below 0, though the interval's formula may be.
+            interval = replace(interval, low=max(interval.low, 0.0))
+        divisor = RATIOS.get(event, "")
+        ratio = share(sums[name], sums.get(f"{source}.{divisor}"))
+        per_second = share(sums[name], float(of_event["ns"].sum()) * 1e-9)
+        yield {
+            **run_cells(run.row),
+            "agent": run.row.agent,
+            "variant": run.row.variant,
+            "event": event,
+            "source": source,
+            "unit": of_event["unit"][0],
+            "blocks": of_event.height,
+            "queries": int(of_event["queries"].sum()),
+            **with_interval("per_query", float(per_query.mean()), interval),
+            "counted": float(of_event["counted_share"].fill_null(1.0).min()),  # type: ignore[arg-type]
+            "per_second": per_second if is_timed else None,
+            "ratio": ratio,
+            "over": divisor if ratio is not None else "",
+        }
 
 
 ANALYSIS = Analysis(
