@@ -1,6 +1,5 @@
 """Distance from the roof: how much faster the device could do the work of each layer."""
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,7 +39,7 @@ def roof_distance(frames: Frames) -> Table:
     """Return a row for each layer and one for all: its time, and the least that the roof allows."""
     stacks = list(stacks_of(frames))
     points = layer_points(frames)
-    groups: list[list[dict[str, Any]]] = []
+    groups: list[tuple[Stack, list[dict[str, Any]]]] = []
     runs: list[RunRow] = []
     caveats = counter_warnings(frames)
     for stack in stacks:
@@ -61,19 +60,20 @@ def roof_distance(frames: Frames) -> Table:
             caveats.append(f"{run.row.run}: {missing}: it is not in the model's least time")
         rows = [row for point in of_run if (row := layer_row(stack, run, point)) is not None]
         if rows:
-            groups.append([model_row(stack, run, rows), *rows])
-    caveats += [*roof_sentences(runs), *above_roof_notes(itertools.chain(*groups))]
-    verdict = _verdict(stacks[0], groups, runs) if runs else no_layers(frames)
-    return make_table(ANALYSIS, itertools.chain(*groups), verdict, caveats)
+            groups.append((stack, [model_row(stack, run, rows), *rows]))
+    rows = [row for _, of_stack in groups for row in of_stack]
+    caveats += [*roof_sentences(runs), *above_roof_notes(rows)]
+    verdict = _verdict(groups, runs) if runs else no_layers(frames)
+    return make_table(ANALYSIS, rows, verdict, caveats)
 
 
-def _verdict(stack: Stack, groups: Sequence[list[dict[str, Any]]], runs: list[RunRow]) -> str:
-    """Return the result of the first group of rows, of which the first is that of the model."""
+def _verdict(groups: Sequence[tuple[Stack, list[dict[str, Any]]]], runs: Sequence[RunRow]) -> str:
+    """Return the result of the first stack with rows, of which the first is that of the model."""
     if not groups:
         if any(ceilings_of(row).kind for row in runs):
             return "The distance from the roof is unknown: no layer has FLOP and bytes."
         return "The roof of no device is known: `mlscope doctor` shows how to measure it."
-    model, *layers = groups[0]
+    stack, (model, *layers) = groups[0]
     worst = max(layers, key=lambda row: row["lost"])
     subject = f"Predict of {model['run']} takes"
     if stack.predicted is None:

@@ -52,6 +52,16 @@ def test_without_predict_it_is_all_layers_that_take_a_time() -> None:
     assert table_of(ANALYSIS, layers).verdict.startswith("Predict of l takes")
 
 
+def test_the_verdict_is_of_the_load_that_has_the_rows() -> None:
+    of_unknown_work = layer_run((0, "odd", 1000), conditions=ROOF)
+    device_attributes = [[0, "dense", "T", "", "", None, None, 5_000_000, 1000, 1000]]
+    layers = layer_run((0, "dense", 6000), layers=device_attributes, conditions=ROOF)
+    without_predict = [row for row in layers["spans"] if row[2] != 2]
+    layers |= {"run": "later", "batch_size": 2, "spans": without_predict}
+    verdict = table_of(ANALYSIS, of_unknown_work, layers).verdict
+    assert verdict.startswith("All layers of later take")
+
+
 def test_a_replays_predict_is_no_latency() -> None:
     kernel = (0, "k", 3000, 5_000_000.0, 1000, 1000, 50.0)
     table = table_of(ANALYSIS, counter_run(kernel, spans=predicts(1), conditions=ROOF))
