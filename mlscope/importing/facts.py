@@ -49,10 +49,10 @@ def facts_of(plan: OfflinePlan, recording: Recording) -> Iterator[Fact]:
         agent=session.agent, announcement=announcement_of(session.agent, recording)
     )
     trace_batches = query_batches = 0
-    for trace in trace_batches_of(attempt, recording.spans):
+    for trace in _trace_batches_of(attempt, recording.spans):
         trace_batches += 1
         yield trace
-    for batch in query_batches_of(attempt, recording.roots, session.batch_size):
+    for batch in _query_batches_of(attempt, recording.roots, session.batch_size):
         query_batches += 1
         yield batch
     tally = Tally(
@@ -61,7 +61,7 @@ def facts_of(plan: OfflinePlan, recording: Recording) -> Iterator[Fact]:
         spans=recording.spans.height,
         queries=recording.roots.height,
     )
-    yield completion_of(attempt, recording, tally)
+    yield _completion_of(attempt, recording, tally)
 
 
 def announcement_of(agent: str, recording: Recording) -> Announcement:
@@ -79,7 +79,7 @@ def announcement_of(agent: str, recording: Recording) -> Announcement:
     )
 
 
-def trace_batches_of(attempt: Attempt, spans: pl.DataFrame) -> Iterator[TraceCaptured]:
+def _trace_batches_of(attempt: Attempt, spans: pl.DataFrame) -> Iterator[TraceCaptured]:
     """Yield the batches of an attempt's `spans` (SPAN_SCHEMA), in their order."""
     names = {name: number for number, name in enumerate(spans["name"].unique(maintain_order=True))}
     columns = (
@@ -101,7 +101,7 @@ def trace_batches_of(attempt: Attempt, spans: pl.DataFrame) -> Iterator[TraceCap
         yield linked_batch(attempt, sequence, rows, names)
 
 
-def query_batches_of(
+def _query_batches_of(
     attempt: Attempt, roots: pl.DataFrame, batch_size: int
 ) -> Iterator[QueriesAnswered]:
     """Yield the batches of an attempt's queries, all answered, of `batch_size` samples each.
@@ -128,7 +128,7 @@ def query_batches_of(
         yield query_batch(attempt, sequence, rows)
 
 
-def completion_of(attempt: Attempt, recording: Recording, tally: Tally) -> RunCompleted:
+def _completion_of(attempt: Attempt, recording: Recording, tally: Tally) -> RunCompleted:
     """Return the end of an `attempt`, with as many conditions as a `recording` holds.
 
     `tally`: how many batches, spans and queries were published before it.

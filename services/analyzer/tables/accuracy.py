@@ -52,7 +52,7 @@ def accuracy(frames: Frames) -> Table:
             reason = f"{type(error).__name__}: {error}"
             caveats.append(f"{name}: the answers can't be judged: {reason}")
             continue
-        rows += [metric_row(pool, judgement, context.samples) for judgement in judgements]
+        rows += [_metric_row(pool, judgement, context.samples) for judgement in judgements]
         caveats += [f"{name}: {note}" for note in _notes(pool, judgements, context.samples)]
     return make_table(ANALYSIS, rows, _verdict(frames, rows, unanswered), caveats)
 
@@ -87,7 +87,7 @@ def _notes(pool: Pool, judgements: Sequence[Judgement], samples: int | None) -> 
     )
 
 
-def metric_row(pool: Pool, judgement: Judgement, samples: int | None) -> dict[str, Any]:
+def _metric_row(pool: Pool, judgement: Judgement, samples: int | None) -> dict[str, Any]:
     """Return the row of a metric, a `judgement` of the answers of `pool`.
 
     `samples` is the number of samples in the dataset, None where unknown.

@@ -45,7 +45,7 @@ def conditions(frames: Frames) -> Table:
     caveats = list(frames.caveats)
     for run in frames.measured:
         caveats += [f"{run.row.run}: {note}" for note in _notes(run)]
-    return make_table(ANALYSIS, [condition_row(run) for run in frames.measured], verdict, caveats)
+    return make_table(ANALYSIS, [_condition_row(run) for run in frames.measured], verdict, caveats)
 
 
 def _notes(run: Run) -> list[str]:
@@ -61,7 +61,7 @@ def _notes(run: Run) -> list[str]:
     return [*notes, *noise_of(run)]
 
 
-def condition_row(run: Run) -> dict[str, Any]:
+def _condition_row(run: Run) -> dict[str, Any]:
     """Return the row of a run."""
     row, conditions = run.row, run.row.conditions
     return {

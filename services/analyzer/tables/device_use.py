@@ -45,7 +45,7 @@ def device_use(frames: Frames) -> Table:
     """Return a row for each load: busy, idle and waiting time of its device per query."""
     traced = traced_stacks(frames)
     timed = without_replays(traced)
-    rows = [use_row(stack) for stack in timed]
+    rows = [_use_row(stack) for stack in timed]
     verdict = no_timed_kernels(frames, traced)
     if rows:
         row = rows[-1]
@@ -66,7 +66,7 @@ def device_use(frames: Frames) -> Table:
     return make_table(ANALYSIS, rows, verdict, [*kernel_warnings(frames, traced), *notes])
 
 
-def use_row(traced: TracedStack) -> dict[str, Any]:
+def _use_row(traced: TracedStack) -> dict[str, Any]:
     """Return the row of one stack: times per query (ns), and which side bounds predict."""
     work = answered_work(traced.run)
     unions = busy_ns(work, ["query"])

@@ -38,7 +38,7 @@ _BATCHED = "batched"
 def latency(frames: Frames) -> Table:
     """Return statistics of each run's latency and service time."""
     runs = frames.measured
-    rows = [latency_row(run) for run in runs]
+    rows = [_latency_row(run) for run in runs]
     results = {row["run"]: row["result"] for row in rows}
     caveats = [*run_warnings(frames), *(note for run in runs for note in _notes(run, frames))]
     return make_table(ANALYSIS, rows, _verdict(frames, results), caveats)
@@ -96,7 +96,7 @@ def _notes(run: Run, frames: Frames) -> list[str]:
     return notes
 
 
-def latency_row(run: Run) -> dict[str, Any]:
+def _latency_row(run: Run) -> dict[str, Any]:
     """Return the statistics (ns) of a run's latency and service time, and its result."""
     values, service = run.latency_ns, run.service_ns
     cells: dict[str, Any] = {

@@ -22,7 +22,7 @@ from services.analyzer.frames.own_devices import own_series
 
 def memory(frames: Frames) -> Table:
     """Return each run's memory; unknown values are null, not 0."""
-    rows = [memory_row(run) for run in frames.measured]
+    rows = [_memory_row(run) for run in frames.measured]
     # A profiler takes memory itself, so replays count only without other runs; a cold start is not
     # warm yet.
     ranks = {"": 0, "counters": 2}
@@ -48,7 +48,7 @@ def memory(frames: Frames) -> Table:
     return make_table(ANALYSIS, rows, verdict, frames.caveats)
 
 
-def memory_row(run: Run) -> dict[str, Any]:
+def _memory_row(run: Run) -> dict[str, Any]:
     """Return the memory (bytes) of a run's model, process, device and layers."""
     conditions = run.row.conditions
     layers = layers_of(run).drop_nulls("memory_bytes")

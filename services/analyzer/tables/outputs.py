@@ -45,7 +45,7 @@ def outputs(frames: Frames) -> Table:
         if len(first) > MOST_SAMPLES:
             caveats.append(f"{run.row.run}: {MOST_SAMPLES} of {len(first)} samples are shown")
         for sample in sorted(first)[:MOST_SAMPLES]:
-            rows += answer_rows(run, first[sample])
+            rows += _answer_rows(run, first[sample])
     verdict = _verdict(rows, frames.scoring_context.unscorable_reason)
     return make_table(ANALYSIS, rows, verdict, caveats)
 
@@ -63,7 +63,7 @@ def _verdict(rows: list[dict[str, Any]], unscorable_reason: str) -> str:
     return f"Outputs of {stored} were stored." if first else "No output was stored."
 
 
-def answer_rows(run: Run, prediction: Prediction) -> list[dict[str, Any]]:
+def _answer_rows(run: Run, prediction: Prediction) -> list[dict[str, Any]]:
     """Return the rows of an answer in a run: its best features, `TOP` lines or fewer."""
     features = prediction.features[:TOP]
     lines = [(line, feature) for feature in features for line in feature_lines([feature])]
