@@ -1,5 +1,6 @@
-"""Schedules of arrivals: int64 nanoseconds after the start of a load, ascending, the first is 0.
+"""Schedules of arrivals: int64 nanoseconds after the start of a load, the first is 0.
 
+Times are non-decreasing: queries that are due together have equal times.
 Pure: the arguments alone determine a schedule, on every machine with the same `log` function.
 """
 

@@ -14,8 +14,8 @@ class Load:
     """The queries of one run over a dataset, made by a scenario."""
 
     scenario: str
-    #: shape [queries]: nanoseconds after the start, ascending; None in a closed loop, where the
-    #: next query is issued when an earlier one ends
+    #: shape [queries]: nanoseconds after the start, non-decreasing (queries may be due together);
+    #: None in a closed loop, where the next query is issued when an earlier one ends
     due_ns: NDArray[np.int64] | None
     #: shape [queries, batch_size]: the samples each query carries, by index into the dataset
     sample_indices: NDArray[np.int32]

@@ -42,7 +42,7 @@ class PacerProcess:
     def __init__(
         self, due_ns: NDArray[np.int64], margin_ns: int | None = None, raised: bool = True
     ) -> None:
-        """Prepare to issue at `due_ns`, int64 [queries], ascending.
+        """Prepare to issue at `due_ns`, int64 [queries], non-decreasing.
 
         `margin_ns` is the time to spin before each due time, None to calibrate it; `raised`
         requests a real-time priority.

@@ -30,8 +30,8 @@ def pace(
 ) -> NDArray[np.int64]:
     """Call `issue(query)` at `origin_ns` + `due_ns[query]`, never early; return the times of issue.
 
-    `due_ns` is int64 [queries], ascending; `margin_ns` is the time to spin before each due time
-    (`calibrate_margin_ns()`). Returns stamps of `clock` taken just before each call, int64
+    `due_ns` is int64 [queries], non-decreasing; `margin_ns` is the time to spin before each due
+    time (`calibrate_margin_ns()`). Returns stamps of `clock` taken just before each call, int64
     [issued]; shorter than the schedule only if `stop()` became true. Sharpens the calling thread's
     timer.
     """
