@@ -1,8 +1,8 @@
 """Scenarios: how queries arrive. Each is a pure function of parameters, batch and dataset size.
 
-Scenarios are found by entry points in the group `mlscope.scenarios`. A user's own scenario is one
-function `(parameters, batch_size, samples) -> Load` in the user's package; it raises
-InvalidParameter for parameters it can't use.
+A name is looked up in `BUILT_IN` first, then among the entry points of the group
+`mlscope.scenarios`. A user's own scenario is one function `(parameters, batch_size, samples) ->
+Load` in the user's package; it raises InvalidParameter for parameters it can't use.
 """
 
 from collections.abc import Callable, Mapping
