@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -12,11 +13,13 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import TypeAdapter
 
+from mlscope.load.scenarios import BUILT_IN
 from schemas.manifest import DatasetManifest, Manifest, ModelManifest, Sample, ScenarioManifest
 
 ROOT = Path(__file__).parents[2] / "manifests"
 FILES = sorted(ROOT.glob("*/*.yml"))
 MODELS = [path for path in FILES if path.parent.name == "models"]
+SCENARIOS = [path for path in FILES if path.parent.name == "scenarios"]
 PHOTOS = ROOT / "datasets" / "photos.yml"
 CLASSIFIER = ROOT / "models" / "efficientnet_lite0.yml"
 
@@ -146,9 +149,26 @@ def test_a_cat_is_a_cat(classifier: onnxruntime.InferenceSession, labels: list[s
     assert first in {"tabby", "tiger cat", "Egyptian cat"}
 
 
-@pytest.mark.parametrize("name", ["online", "poisson", "fixed_rate", "batched"])
-def test_scenario_says_its_result_and_defaults(name: str) -> None:
-    scenario = read(ROOT / "scenarios" / f"{name}.yml")
+class Defaults(dict[str, Any]):
+    """Parameters of which none is given; it keeps the defaults that a scenario applies."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the default, and keep it."""
+        self[name] = default
+        return default
+
+
+def test_each_built_in_scenario_is_described() -> None:
+    assert {path.stem for path in SCENARIOS} == set(BUILT_IN)
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_scenario_says_its_result_and_defaults(path: Path) -> None:
+    scenario = read(path)
     assert isinstance(scenario, ScenarioManifest)
+    assert scenario.name == path.stem
     assert "Final performance result is: " in scenario.description
-    assert scenario.parameters["queries"] > 0
+    applied = Defaults()
+    BUILT_IN[scenario.name](applied, 1, 1)
+    optional = {name for name, default in applied.items() if default is None}
+    assert {name: applied[name] for name in applied.keys() - optional} == scenario.parameters
