@@ -53,7 +53,8 @@ def add_request(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME[:k=v,…]",
-        help="how queries arrive: online, poisson:rate_hz=20, fixed_rate, batched; repeatable",
+        help="how queries arrive, e.g. online or poisson:rate_hz=20; repeatable; `mlscope ls "
+        "scenarios` lists them all",
     )
     add("--batch-size", default="", metavar="N,…", help="one or more sizes, e.g. 1,2,4")
     add(
