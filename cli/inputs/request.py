@@ -88,7 +88,7 @@ def system_of(arguments: argparse.Namespace) -> dict[str, Any]:
 def scenario_of(text: str) -> dict[str, Any]:
     """Return the scenario in `name:k=v,k=v`. Raises Misused."""
     name, _, parameters = text.partition(":")
-    return {"name": name, "parameters": pairs_of("--scenario", _split(parameters))}
+    return {"name": name, "parameters": pairs_of(f"--scenario {text}:", _split(parameters))}
 
 
 def collectors_of(texts: Iterable[str]) -> dict[str, bool | dict[str, Any]]:
@@ -101,7 +101,7 @@ def collectors_of(texts: Iterable[str]) -> dict[str, bool | dict[str, Any]]:
         if options in ("", "on", "off"):
             switches[name] = options != "off"
         else:
-            switches[name] = pairs_of("--collector", _split(options))
+            switches[name] = pairs_of(f"--collector {text}:", _split(options))
     return switches
 
 
@@ -130,18 +130,22 @@ def blocks_of(text: str) -> dict[str, Any]:
 
 
 def pairs_of(option: str, texts: Iterable[str]) -> dict[str, Any]:
-    """Return the keys and values in `k=v` texts of `option`; values are YAML. Raises Misused."""
+    """Return the keys and values in `k=v` texts; values are YAML.
+
+    Raises Misused, whose message begins with `option`: the option, and what of it was typed before
+    `texts`.
+    """
     values: dict[str, Any] = {}
     for key, text in texts_of(option, texts).items():
         try:
             values[key] = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            raise Misused(f"{option} {text}: {error}") from None
+            raise Misused(f"{option} {key}={text}: {error}") from None
     return values
 
 
 def texts_of(option: str, texts: Iterable[str]) -> dict[str, str]:
-    """Return the keys and texts in `k=v` texts of `option`. Raises Misused."""
+    """Return the keys and texts in `k=v` texts. Raises Misused, which begins with `option`."""
     values: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")

@@ -9,6 +9,7 @@ from mlscope.load.errors import (
     LoadError,
     PacerDied,
     ScenarioError,
+    UnknownParameter,
     UnknownScenario,
 )
 from mlscope.load.load import Load
@@ -20,6 +21,7 @@ __all__ = [
     "LoadError",
     "PacerDied",
     "ScenarioError",
+    "UnknownParameter",
     "UnknownScenario",
     "scenario_named",
     "scenario_names",

@@ -31,6 +31,17 @@ class InvalidParameter(ScenarioError):
         super().__init__(f"{scenario}.{field}: found {actual!r}, allowed is {allowed}")
 
 
+class UnknownParameter(InvalidParameter):
+    """A scenario has no parameter of this name."""
+
+    def __init__(
+        self, scenario: str, field: str, actual: object, available: tuple[str, ...]
+    ) -> None:
+        """Give the `scenario`, the unknown `field`, its `actual` value, and what is `available`."""
+        super().__init__(scenario, field, actual, ", ".join(available))
+        self.args = (f"{scenario}.{field}: no such parameter; there are: {self.allowed}",)
+
+
 class PacerDied(LoadError):
     """The pacer's process ended, or stopped responding, before the end of its schedule."""
 

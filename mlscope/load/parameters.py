@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from mlscope.load.errors import InvalidParameter
+from mlscope.load.errors import InvalidParameter, UnknownParameter
 
 MAX_QUERIES = 10_000_000
 MAX_SAMPLES = 50_000_000
@@ -19,11 +19,10 @@ class Parameters:
     values: Mapping[str, Any]
 
     def only(self, *names: str) -> "Parameters":
-        """Raise InvalidParameter for a parameter that is not in `names`, such as a misspelt one."""
+        """Raise UnknownParameter for a parameter that is not in `names`, such as a misspelt one."""
         for name in self.values:
             if name not in names:
-                allowed = f"one of: {', '.join(names)}"
-                raise InvalidParameter(self.scenario, str(name), self.values[name], allowed)
+                raise UnknownParameter(self.scenario, str(name), self.values[name], names)
         return self
 
     def integer(self, field: str, default: int, minimum: int, maximum: int) -> int:
@@ -48,9 +47,9 @@ class Parameters:
         is_number = isinstance(value, Real) and not isinstance(value, bool)
         # NaN fails this comparison, too.
         if not is_number or not minimum <= value <= maximum:
-            raise InvalidParameter(
-                self.scenario, field, value, f"a number from {minimum} to {maximum}"
-            )
+            # 15 digits are what a float keeps of a decimal; unlike str they add no `.0`.
+            allowed = f"a number from {minimum:.15g} to {maximum:.15g}"
+            raise InvalidParameter(self.scenario, field, value, allowed)
         return float(value)
 
     def seed(self, field: str) -> int | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from mlscope.load.errors import InvalidParameter
+from mlscope.load.errors import InvalidParameter, UnknownParameter
 from mlscope.load.parameters import MAX_QUERIES
 from mlscope.load.scenarios import BUILT_IN
 from mlscope.manifests.checking import faults_in
@@ -36,16 +36,17 @@ def decide_publish(
     before = withdrawn if current is None else digest_of(current)
     if before not in ("", digest):
         how = "was withdrawn" if current is None else "is known"
+        advice = "publish the change under a new version"
         raise ManifestRefused(
             Refused(
                 error="conflict",
                 message=(
                     f"{manifest.kind} {manifest.name} {manifest.version} {how} with another text; "
-                    "publish the change under a new version"
+                    f"{advice}"
                 ),
                 field="manifest.version",
                 found=f"sha256 {digest}",
-                allowed=f"sha256 {before}, or a version that is not in use",
+                allowed=f"{advice}; this one belongs to sha256 {before}",
             )
         )
     if current is None:
@@ -71,7 +72,12 @@ def _check(manifest: Manifest) -> None:
         BUILT_IN[manifest.name](parameters, 1, 1)
     except InvalidParameter as error:
         field = f"manifest.parameters.{error.field}"
-        raise ManifestRefused(_invalid(field, str(error.actual), error.allowed)) from error
+        refused = _invalid(field, str(error.actual), error.allowed)
+        if isinstance(error, UnknownParameter):
+            problem = f"found {refused.found!r}, but there is no such parameter"
+            message = f"{field}: {problem}; there are: {error.allowed}"
+            refused = refused.model_copy(update={"message": message})
+        raise ManifestRefused(refused) from error
 
 
 def _invalid(field: str, actual: str, allowed: str) -> Refused:

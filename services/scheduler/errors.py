@@ -35,6 +35,17 @@ def invalid(field: str, found: object, allowed: str) -> RequestRefused:
     )
 
 
+def unknown_parameter(field: str, found: object, available: str) -> RequestRefused:
+    """Return the refusal of a `field` that is no parameter, with its value and the `available`."""
+    message = (
+        f"{field}: found {abbreviate(found)}, but there is no such parameter; "
+        f"there are: {available}"
+    )
+    return RequestRefused(
+        Refused(error="invalid", message=message, field=field, found=str(found), allowed=available)
+    )
+
+
 def unknown(field: str, name: str, similar: Iterable[str]) -> RequestRefused:
     """Return the refusal of a `field` with an unknown `name`, with `similar` names."""
     allowed = ", ".join(similar)

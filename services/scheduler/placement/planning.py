@@ -15,14 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mlscope.load import InvalidParameter, LoadError, UnknownScenario
+from mlscope.load import InvalidParameter, LoadError, UnknownParameter, UnknownScenario
 from mlscope.manifests.constraints import newest_first
 from schemas.level import Level
 from schemas.manifest import DatasetManifest, HardwareManifest, ModelManifest, SoftwareManifest
 from schemas.plan import Build, Plan, Subject, Variant
 from schemas.request import Evaluate
 from schemas.status import Catalog
-from services.scheduler.errors import invalid, unknown
+from services.scheduler.errors import invalid, unknown, unknown_parameter
 from services.scheduler.evaluation.digests import digest_of
 from services.scheduler.placement.levels import Levels, levels_by_variant
 from services.scheduler.placement.load_shapes import LoadShape, LoadShapes
@@ -212,6 +212,9 @@ class _Loads:
             return self._shapes.of(name, parameters, size, self._samples)
         except UnknownScenario as error:
             raise unknown(f"{field}.name", name, similar_names(name, error.available)) from error
+        except UnknownParameter as error:
+            parameter = f"{field}.parameters.{error.field}"
+            raise unknown_parameter(parameter, error.actual, error.allowed) from error
         except InvalidParameter as error:
             fields = {"batch_size": "batch_sizes", "samples": "dataset"}
             parameter = fields.get(error.field, f"{field}.parameters.{error.field}")

@@ -92,8 +92,17 @@ def test_a_pair_has_a_key_and_a_value(pair: str) -> None:
 
 
 def test_a_value_that_is_no_yaml_is_named() -> None:
-    with pytest.raises(Misused, match="--option"):
+    with pytest.raises(Misused, match=r"^--option a=\[1: "):
         pairs_of("--option", ["a=[1"])
+
+
+@pytest.mark.parametrize(
+    ("option", "typed", "part"),
+    [("--scenario", "poisson:queries=3,x", "x"), ("--collector", "perf=x=1,y", "y")],
+)
+def test_what_was_typed_is_quoted_as_a_whole(option: str, typed: str, part: str) -> None:
+    with pytest.raises(Misused, match=f"^{option} {typed}: {part}: expected KEY=VALUE$"):
+        request("tiny", option, typed)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from mlscope.load.errors import (
     LoadError,
     PacerDied,
     ScenarioError,
+    UnknownParameter,
     UnknownScenario,
 )
 
@@ -21,6 +22,13 @@ def test_a_bad_parameter_tells_where_what_and_why() -> None:
     error = InvalidParameter("online", "queries", -1, "1 or more")
     assert str(error) == "online.queries: found -1, allowed is 1 or more"
     assert (error.scenario, error.field, error.actual) == ("online", "queries", -1)
+
+
+def test_an_unknown_parameter_tells_which_there_are() -> None:
+    error = UnknownParameter("online", "rate_hz", 20, ("queries", "sample_seed"))
+    assert str(error) == "online.rate_hz: no such parameter; there are: queries, sample_seed"
+    assert (error.field, error.actual, error.allowed) == ("rate_hz", 20, "queries, sample_seed")
+    assert isinstance(error, InvalidParameter)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,10 @@ def test_defaults_a_scenario_cannot_use_are_refused(
 ) -> None:
     refused = refusal(None, ScenarioManifest(name="online", version="9", parameters=parameters))
     assert (refused.error, refused.field) == ("invalid", f"manifest.parameters.{field}")
+    is_unknown = (
+        "but there is no such parameter; there are: queries, sample_seed" in refused.message
+    )
+    assert is_unknown is (field == "rate")
 
 
 @pytest.mark.parametrize("name", ["online", "of-my-own"])

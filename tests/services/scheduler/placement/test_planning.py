@@ -127,6 +127,20 @@ def test_what_cannot_be_planned_is_named(wanted: dict[str, Any], field: str) -> 
     assert refusal(**wanted).field == field
 
 
+def test_an_unknown_parameter_is_refused_with_those_there_are() -> None:
+    refused = refusal(scenarios=[{"name": "online", "parameters": {"speed": 1}}])
+    assert refused.message == (
+        "scenarios.0.parameters.speed: found 1, but there is no such parameter; "
+        "there are: queries, sample_seed"
+    )
+    assert (refused.found, refused.allowed) == ("1", "queries, sample_seed")
+
+
+def test_the_bounds_of_a_rate_are_written_as_people_do() -> None:
+    refused = refusal(scenarios=[{"name": "poisson", "parameters": {"rate_hz": 0}}])
+    assert refused.allowed == "a number from 0.001 to 10000000"
+
+
 @pytest.mark.parametrize(
     ("wanted", "most"),
     [
