@@ -101,7 +101,7 @@ def _preemption_note(noise: Mapping[str, Any]) -> str:
         return ""
     displaced = (
         f"lost their cores {switches:.0f} times in {cpu_s:.3g} CPU-seconds "
-        f"(over {MOST_SWITCHES_HZ:.0f} a second)"
+        f"(the limit is {MOST_SWITCHES_HZ:.0f} a second)"
     )
     available_s = _number(noise, "elapsed_s") * _number(noise, "cores")
     if "others_cpu_s" not in noise or available_s <= 0:

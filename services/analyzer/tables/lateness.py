@@ -51,9 +51,10 @@ def lateness(frames: Frames) -> Table:
     if rows:
         worst = max(rows, key=lambda row: row["p99"])
         early = sum(row["early"] for row in rows)
+        early_text = f"{many(early, 'query')} {be(early)} early" if early else "no query is early"
         verdict = (
             f"99 % of queries were issued within {format_time(worst['p99'])} of their due time in "
-            f"the worst run ({worst['run']}); {many(early, 'query')} {be(early)} early."
+            f"the worst run ({worst['run']}); {early_text}."
         )
     caveats = [f"{row['run']}: {row['early']} issued early" for row in rows if row["early"]]
     return make_table(ANALYSIS, rows, verdict, [*run_warnings(frames), *caveats])

@@ -29,6 +29,9 @@ TYPICAL = (0.4, 0.6)
 LEAST_QUERIES = 20
 """A run with fewer queries has no tail to explain."""
 MOST_LAYERS = 5
+_LATE, _OUTSIDE = "issued late", "outside operators"
+_PLACES = {_LATE: "from being issued late", _OUTSIDE: _OUTSIDE}
+"""What follows "a share of it" for parts whose name is no noun."""
 
 
 def tail(frames: Frames) -> Table:
@@ -50,13 +53,19 @@ def _verdict(query: dict[str, Any], parts: list[dict[str, Any]]) -> str:
     if count == 1:
         subject = f"The slowest query of {run} takes"
     verdict = f"{subject} {format_time(query['excess'])} more than typical ones"
-    if query["excess"] > 0:
-        top = max(parts, key=lambda row: row["excess"])
-        if top["excess"] > 0:
-            verdict += f", {format_share(top['share'])} of it in {top['part']}"
-        untraced = 1.0 - sum(row["share"] for row in parts)
-        if untraced > max(top["share"], 0.0):
-            verdict += f"; {format_share(untraced)} of it was not traced"
+    if query["excess"] <= 0:
+        return f"{verdict}."
+    top = max(parts, key=lambda row: row["excess"])
+    if top["excess"] > 0:
+        place = _PLACES.get(top["part"], f"in {top['part']}")
+        part = f"{format_share(top['share'])} of it {place}"
+        if round(top["share"], 3) > 1.0:
+            part = f"all of it {place} ({format_time(top['excess'])} more; the rest takes less)"
+        verdict += f", {part}"
+    untraced = 1.0 - sum(row["share"] for row in parts)
+    if untraced > max(top["share"], 0.0):
+        amount = "most" if round(untraced, 3) > 1.0 else format_share(untraced)
+        verdict += f"; {amount} of it was not traced"
     return f"{verdict}."
 
 
@@ -107,7 +116,7 @@ def parts_of(run: Run) -> Iterator[tuple[str, str, pl.DataFrame]]:
     """Yield waiting, operators and layers: kind, name, and the time (query, ns) of each query."""
     frame = run.answered
     due = pl.col("due_ns").fill_null(pl.col("issued_ns"))
-    yield "wait", "issued late", frame.select("query", (pl.col("issued_ns") - due).alias("ns"))
+    yield "wait", _LATE, frame.select("query", (pl.col("issued_ns") - due).alias("ns"))
     begun = (pl.col("started_ns") - pl.col("issued_ns")).alias("ns")
     yield "wait", "waiting to begin", frame.select("query", begun)
     for kind, level in (("operator", OPERATOR_LEVEL), ("layer", LAYER_LEVEL)):
@@ -119,7 +128,7 @@ def parts_of(run: Run) -> Iterator[tuple[str, str, pl.DataFrame]]:
         served = (pl.col("ended_ns") - pl.col("started_ns")).alias("served")
         both = frame.select("query", served).join(operators, on="query")
         outside = both.select("query", ns=pl.col("served") - pl.col("ns"))
-        yield "operator", "outside operators", outside
+        yield "operator", _OUTSIDE, outside
 
 
 ANALYSIS = Analysis(
@@ -145,7 +154,11 @@ ANALYSIS = Analysis(
         *estimate_columns(
             "excess", "Slow minus typical; negative where slow queries spend less in the part."
         ),
-        float_column("share", "Share of the excess of the whole query.", "1"),
+        float_column(
+            "share",
+            "Share of the excess of the whole query; over 1 where other parts take less.",
+            "1",
+        ),
     ),
     compute=tail,
     chart=bars(("part", "Part"), ("excess", "Slow minus typical (ns)"), "kind", "share"),

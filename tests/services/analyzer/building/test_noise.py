@@ -59,7 +59,7 @@ def test_threads_that_took_turns_are_no_noise_of_others(
 
 def test_who_took_the_cores_is_not_claimed_where_nobody_told() -> None:
     (note,) = noise_of(_run([MS] * 100, **SWITCHES))
-    assert note.endswith("(over 25 a second); to which processes is unknown")
+    assert note.endswith("(the limit is 25 a second); to which processes is unknown")
 
 
 @pytest.mark.parametrize("block_size", [10**9, 50])

@@ -14,8 +14,10 @@ def test_closed_loops_have_none() -> None:
 
 def test_it_is_counted_from_the_due_time() -> None:
     queries = [query(n, 1000 * n + late, 2000, due=1000 * n) for n, late in enumerate((5, 7, 9))]
-    (row,) = rows_of(table_of(ANALYSIS, {"run": "r0", "queries": queries}))
+    table = table_of(ANALYSIS, {"run": "r0", "queries": queries})
+    (row,) = rows_of(table)
     assert (row["count"], row["p50"], row["max"], row["early"]) == (3, 7.0, 9.0, 0)
+    assert table.verdict.endswith("; no query is early.")
     assert row["due_per_s"] == pytest.approx(1e6)
 
 

@@ -34,7 +34,23 @@ def test_the_part_with_the_difference_is_named() -> None:
 
 def test_lateness_is_a_reason_of_its_own() -> None:
     table = table_of(ANALYSIS, _run(40, {7: (9000, 100, 1000)}))
-    assert table.verdict.endswith("100.0% of it in issued late.")
+    assert table.verdict.endswith("100.0% of it from being issued late.")
+
+
+def test_time_outside_operators_is_not_in_them() -> None:
+    run = _run(40, {})
+    run["queries"][7] = query(7, 700_000, 700_000 + 6100, due=700_000)
+    assert table_of(ANALYSIS, run).verdict.endswith("100.0% of it outside operators.")
+
+
+def test_a_part_with_more_than_the_whole_has_no_share_of_it() -> None:
+    table = table_of(ANALYSIS, _run(40, {7: (0, 5100, 900)}))
+    assert rows_of(table)[0]["excess"] == 4900
+    assert named(rows_of(table), "part")["decode"]["share"] > 1
+    assert table.verdict == (
+        "The slowest query of r takes 4.9 µs more than typical ones, "
+        "all of it in decode (5 µs more; the rest takes less)."
+    )
 
 
 def test_parts_of_operators_explain_the_whole() -> None:
@@ -81,3 +97,10 @@ def _untraced(served_ns: int, begun_ns: int = 0) -> dict[str, Any]:
 )
 def test_what_nothing_traced_is_told(served_ns: int, begun_ns: int, end: str) -> None:
     assert table_of(ANALYSIS, _untraced(served_ns, begun_ns)).verdict.endswith(end)
+
+
+def test_more_than_the_whole_is_not_said_to_be_untraced() -> None:
+    queries = [query(n, n * 9000 + 50, n * 9000 + 99, due=n * 9000) for n in range(40)]
+    queries[7] = query(7, 63_000, 68_000, due=63_000)
+    table = table_of(ANALYSIS, {"run": "r", "queries": queries})
+    assert table.verdict.endswith("4.9 µs more than typical ones; most of it was not traced.")
