@@ -30,6 +30,9 @@ from services.analyzer.tables.failures import first_reason
 
 MOST_IN_VERDICT = 6
 COUNTERS_ALONE = "Only runs for hardware counters answered queries; replays have no latencies."
+PACED_REMOTELY = (
+    "pacing is remote: latency includes the network and the queue, service_median does not"
+)
 _PERCENTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 _CERTIFIED = {p: minimum_count(p) for p in _PERCENTILES.values() if p > 0.5}
 _BATCHED = "batched"
@@ -41,6 +44,8 @@ def latency(frames: Frames) -> Table:
     rows = [_latency_row(run) for run in runs]
     results = {row["run"]: row["result"] for row in rows}
     caveats = [*run_warnings(frames), *(note for run in runs for note in _notes(run, frames))]
+    remote = (run.row.run for run in runs if run.row.pacing == "remote" and run.answered.height)
+    caveats += [f"{run}: {PACED_REMOTELY}" for run in remote]
     return make_table(ANALYSIS, rows, _verdict(frames, results), caveats)
 
 

@@ -106,7 +106,9 @@ ANALYSIS = Analysis(
         int_column("busy_ns", "Time of the run's own blocks.", "ns"),
         *estimate_columns("samples_per_s", "Samples answered per second.", "1/s"),
         *estimate_columns("queries_per_s", "Queries answered per second.", "1/s"),
-        float_column("offered_per_s", "Queries due per second, in an open loop.", "1/s"),
+        float_column(
+            "offered_per_s", "Queries, not samples, due per second in an open loop.", "1/s"
+        ),
     ),
     compute=throughput,
     chart=estimates(

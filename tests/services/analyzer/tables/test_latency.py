@@ -1,5 +1,7 @@
 """Latency: from due, or issued in a closed loop; failed queries stay out and are counted."""
 
+import pytest
+
 from services.analyzer.tables.latency import ANALYSIS, COUNTERS_ALONE
 from tests.services.analyzer.tables.reading import MS, query, rows_of, table_of
 
@@ -37,6 +39,14 @@ def test_failed_queries_are_told_with_the_first_reason() -> None:
 def test_few_queries_certify_no_tail() -> None:
     table = table_of(ANALYSIS, {"run": "r0", "queries": [query(0, 0, MS)]})
     assert any("1 answered query: too few to certify p90" in caveat for caveat in table.caveats)
+
+
+@pytest.mark.parametrize(("pacing", "is_told"), [("local", False), ("remote", True)])
+def test_what_remote_pacing_adds_to_a_latency_is_told(pacing: str, is_told: bool) -> None:
+    run = {"run": "r0", "pacing": pacing, "queries": [query(0, 5, 9, due=0)]}
+    note = "r0: pacing is remote: latency includes the network and the queue, "
+    told = [c for c in table_of(ANALYSIS, run).caveats if c.startswith(note)]
+    assert bool(told) is is_told
 
 
 def test_a_serialised_run_is_the_result_only_where_there_is_no_other() -> None:
