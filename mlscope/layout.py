@@ -11,7 +11,7 @@ _WIDE_GAP, _NARROW_GAP = 2, 1
 _LEAST = 8
 """The minimum width of a column of shortened text."""
 _MOST_FOLDED = 36
-"""The maximum width of a column whose text continues on further lines."""
+"""The maximum width of a column whose text continues on further lines; more on a wide terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def folded(
     folding = [place for place in range(1, len(heads)) if not to_right[place]]
     sizes = _widths([()] * len(heads), rows)
     for place in folding:
-        sizes[place] = min(sizes[place], _MOST_FOLDED)
+        sizes[place] = min(sizes[place], max(_MOST_FOLDED, fit // 2))
     stacks = list(map(_stacked, heads, sizes))
     widths = [max(size, *map(width, stack)) for size, stack in zip(sizes, stacks, strict=True)]
     gap = _WIDE_GAP

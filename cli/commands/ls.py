@@ -1,6 +1,7 @@
 """`mlscope ls`: lists evaluations by their properties, and the entries of the catalog."""
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -50,8 +51,13 @@ async def ls(arguments: argparse.Namespace) -> int:
             models = visible_models(catalog.models, arguments.framework)
             rows = catalog_rows(catalog.model_copy(update={"models": models}), kind)
             rows = matching_rows(rows, {"": arguments.search, "task": arguments.task})
-            for_terminal = TERMINAL_ROWS.get(kind, replace)
-    write_rows(for_terminal(rows) if arguments.output == "table" else rows, arguments.output)
+            for_terminal = TERMINAL_ROWS[kind]
+    if arguments.output == "table":
+        rows = for_terminal(rows)
+        if "description" in rows.columns:
+            # A sentence is folded on a terminal; in a pipe, for grep, it stays on its line.
+            rows = replace(rows, folds=sys.stdout.isatty())
+    write_rows(rows, arguments.output)
     return exits.OK
 
 

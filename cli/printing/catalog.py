@@ -1,5 +1,6 @@
 """Evaluations and entries of the catalog as rows, complete or short enough for a terminal."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -47,6 +48,7 @@ _EVALUATION_TERMINAL_COLUMNS = (
 )
 """Without the address, which is the gateway's with the evaluation's id."""
 _MODEL_TERMINAL_COLUMNS = ("model", "version", "task", "framework", "accuracy", "parameters")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
 def evaluation_rows(evaluations: Sequence[EvaluationStatus]) -> Rows:
@@ -98,14 +100,30 @@ def model_terminal_rows(rows: Rows) -> Rows:
     return rows_of(records, _MODEL_TERMINAL_COLUMNS)
 
 
+def described_terminal_rows(rows: Rows) -> Rows:
+    """Return rows with the first sentence of their descriptions."""
+    records = _records_in(rows)
+    for record in records:
+        record["description"] = _SENTENCE_END.split(record["description"], maxsplit=1)[0]
+    return rows_of(records, rows.columns)
+
+
 def _records_in(rows: Rows) -> list[Record]:
     return [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]
 
 
 TERMINAL_ROWS: Mapping[str, Callable[[Rows], Rows]] = MappingProxyType(
-    {"agents": agent_terminal_rows, "models": model_terminal_rows}
+    {
+        "agents": agent_terminal_rows,
+        "models": model_terminal_rows,
+        "frameworks": described_terminal_rows,
+        "datasets": described_terminal_rows,
+        "scenarios": described_terminal_rows,
+        "hardware": described_terminal_rows,
+        "software": described_terminal_rows,
+    }
 )
-"""For some kinds of the catalog the function that shortens rows for a terminal."""
+"""For each kind of the catalog the function that shortens rows for a terminal."""
 
 
 def catalog_rows(catalog: Catalog, kind: str) -> Rows:

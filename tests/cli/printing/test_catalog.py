@@ -1,18 +1,23 @@
 """Rows of evaluations, models and agents: complete for programs, short for a terminal."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cli.printing.catalog import (
+    KINDS,
+    TERMINAL_ROWS,
     agent_terminal_rows,
     catalog_rows,
+    described_terminal_rows,
     evaluation_rows,
     evaluation_terminal_rows,
     model_terminal_rows,
 )
 from cli.printing.output import Rows, table_lines
 from mlscope.evaluation.status import unrequested_status
+from schemas.manifest import ScenarioManifest
 from schemas.status import AgentStatus, Catalog
 from tests.stories import a_model
 
@@ -28,6 +33,25 @@ def test_a_models_figures_are_plain_numbers_and_short_to_people() -> None:
     assert said == (4_652_008, 74.83, "top-1 on D")
     shown = table_lines(model_terminal_rows(rows), fit=80)
     assert shown[1].split() == ["tiny", "1.0.0", "onnxruntime", "74.83", "4.65", "M"]
+
+
+def test_a_description_is_one_sentence_on_a_terminal() -> None:
+    first, rest = "One query at a time, e.g. of a user (MLPerf's).", "A closed loop. No queue."
+    scenario = ScenarioManifest(
+        name="online", version="1.0.0", description=f"{first} {rest}", parameters={"queries": 50}
+    )
+    rows = catalog_rows(Catalog(scenarios=(scenario,)), "scenarios")
+    assert rows.maps()[0]["description"] == f"{first} {rest}"
+    lines = table_lines(described_terminal_rows(rows))
+    assert lines[1].split(maxsplit=3) == ["online", "1.0.0", "queries=50", first]
+    narrow = table_lines(replace(described_terminal_rows(rows), folds=True), fit=60)
+    assert max(map(len, narrow)) <= 60
+    assert set(first.split()) <= set(" ".join(narrow).split())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_without_entries_has_headings_on_a_terminal(kind: str) -> None:
+    assert TERMINAL_ROWS[kind](catalog_rows(Catalog(), kind)).columns
 
 
 def test_evaluations_fit_a_terminal_word_by_word() -> None:
