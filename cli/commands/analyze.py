@@ -21,7 +21,10 @@ _COLUMNS = ("id", "table", "rows", "verdict")
 
 
 async def analyze(arguments: argparse.Namespace) -> int:
-    """Print a line for each analysis; with names (`A8`, `kernels`) their tables."""
+    """Print the verdict of each analysis with rows, then why others have none.
+
+    With names (`A8`, `kernels`) print their tables.
+    """
     names = table_names(arguments.names)
     async with client_of(arguments) as client:
         results = await client.tables(arguments.evaluation, *names)
@@ -48,10 +51,13 @@ def _print_verdicts(tables: Sequence[Table], arguments: argparse.Namespace) -> N
         }
         for table in tables
     ]
-    fit = width_of(sys.stdout) if arguments.output == "table" else 0
-    write_rows(wrapped_verdicts(lines, fit) if fit else rows_of(lines, _COLUMNS), arguments.output)
     if arguments.output != "table":
+        write_rows(rows_of(lines, _COLUMNS), arguments.output)
         return
+    fit = width_of(sys.stdout)
+    filled = [line for line in lines if line["rows"]]
+    write_rows(wrapped_verdicts(filled, fit) if fit else rows_of(filled, _COLUMNS), "table")
+    sys.stdout.writelines(f"{line}\n" for line in lines_without_rows(lines, fit))
     for caveat in caveat_lines(shared):
         print_note(f"note: {caveat}")
     if hint := caveats_hint(lines, arguments.evaluation):
@@ -72,6 +78,21 @@ def wrapped_verdicts(lines: Sequence[Mapping[str, object]], fit: int) -> Rows:
         rows.append((str(line["id"]), name, f"{line['rows']:>4}", first))
         rows += [("", "", "", text) for text in continued]
     return Rows(_COLUMNS, tuple(rows))
+
+
+def lines_without_rows(lines: Sequence[Mapping[str, object]], fit: int = 0) -> list[str]:
+    """Return an empty line, then each distinct verdict of tables without rows and their names.
+
+    `lines` are the analyses, `fit` the width of the terminal, 0 for any. Nothing where all have
+    rows.
+    """
+    names: dict[str, list[str]] = {}
+    for line in lines:
+        if not line["rows"]:
+            names.setdefault(str(line["verdict"]), []).append(str(line["table"]))
+    reasons = [f"{verdict.rstrip('.')}: {', '.join(tables)}" for verdict, tables in names.items()]
+    texts = [text for reason in reasons for text in wrapped(reason, fit)]
+    return ["", *texts] if texts else []
 
 
 def caveats_hint(lines: Sequence[Mapping[str, object]], evaluation: str) -> str:

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from cli.commands.analyze import caveats_hint, wrapped_verdicts
+from cli.commands.analyze import caveats_hint, lines_without_rows, wrapped_verdicts
 from cli.printing.output import table_lines
 from cli.printing.results import table_names, write_tables
 from schemas.analysis import Column, Table
@@ -28,6 +28,37 @@ def test_a_long_verdict_goes_on_below_its_line() -> None:
 
 def test_a_short_one_stays_on_its_line() -> None:
     assert table_lines(wrapped_verdicts(LINES, 80), fit=80)[-1].split() == ["levels", "7", "short"]
+
+
+def test_tables_without_rows_are_named_after_their_reason() -> None:
+    empty = [
+        {"id": "A2", "table": "layers", "rows": 0, "verdict": "No run has layers."},
+        LINES[1],
+        {"id": "A8", "table": "kernels", "rows": 0, "verdict": "No run has kernels."},
+        {"id": "A4", "table": "layer_types", "rows": 0, "verdict": "No run has layers."},
+    ]
+    assert lines_without_rows(empty) == [
+        "",
+        "No run has layers: layers, layer_types",
+        "No run has kernels: kernels",
+    ]
+    assert max(map(len, lines_without_rows(empty, 30))) <= 30
+    assert lines_without_rows(LINES) == []
+
+
+async def test_what_has_rows_is_printed_before_what_has_none(
+    mlscope: CommandLine, standing: StandIns
+) -> None:
+    layers = {"name": "layers", "id": "A2", "rows": (), "verdict": "No run has layers."}
+    empty = LATENCY.model_copy(update=layers)
+    standing.held = [empty, LATENCY, empty.model_copy(update={"name": "layer_types", "id": "A4"})]
+    await standing.tell(*whole_story(E1))
+    heads, latency, *others = (await mlscope("analyze", E1)).out.splitlines()
+    assert heads.split() == ["id", "table", "rows", "verdict"]
+    assert latency.split()[0] == "latency"
+    assert others == ["", "No run has layers: layers, layer_types"]
+    names = [table["name"] for table in (await mlscope("analyze", E1, "-o", "json")).json()]
+    assert names == ["layers", "latency", "layer_types"]
 
 
 def test_tables_with_caveats_are_marked_and_named_in_a_command() -> None:
