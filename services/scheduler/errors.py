@@ -36,7 +36,10 @@ def invalid(field: str, found: object, allowed: str) -> RequestRefused:
 
 
 def unknown_parameter(field: str, found: object, available: str) -> RequestRefused:
-    """Return the refusal of a `field` that is no parameter, with its value and the `available`."""
+    """Return the refusal of a `field` that is no parameter.
+
+    `found` is its value, `available` names the parameters there are, with commas between.
+    """
     message = (
         f"{field}: found {abbreviate(found)}, but there is no such parameter; "
         f"there are: {available}"
