@@ -54,16 +54,25 @@ class Store:
             starts = {row["run_key"]: row.pop("ts") for row in attempts}
             recorded = {row["run_key"]: RunRow(**row) for row in attempts}
             readers = []
-            for measured_run in measured:
-                row = _measured_row(evaluation, measured_run, recorded)
-                readers.append(RunReader(session, row, starts.get(row.run_key)))
+            for run in measured:
+                key = run_key(evaluation, run.run, run.attempt)
+                # The row of an attempt that no agent ended has few values.
+                row = recorded.get(key) or RunRow(
+                    run_key=key,
+                    run=run.run,
+                    attempt=run.attempt,
+                    agent=run.agent,
+                    outcome=run.end,
+                    message=run.cause,
+                )
+                readers.append(RunReader(session, replace(row, end=run.end), starts.get(key)))
             stored = [reader.stored() for reader in readers]
             runs, caveats = [], []
             for reader, counts, bounds in zip(
                 readers, stored, self._bounds.shared(stored), strict=True
             ):
-                run, left_out = reader.read(counts, bounds)
-                runs.append(run)
+                frames, left_out = reader.read(counts, bounds)
+                runs.append(frames)
                 caveats += left_out
         return Frames(
             evaluation=evaluation,
@@ -210,19 +219,3 @@ class Store:
     def close(self) -> None:
         """Close the connection."""
         self._sessions.close()
-
-
-def _measured_row(evaluation: str, run: MeasuredRun, recorded: Mapping[int, RunRow]) -> RunRow:
-    """Return the row of an attempt with its end; one that no agent ended has few values."""
-    key = run_key(evaluation, run.run, run.attempt)
-    if key in recorded:
-        return replace(recorded[key], end=run.end)
-    return RunRow(
-        run_key=key,
-        run=run.run,
-        attempt=run.attempt,
-        end=run.end,
-        agent=run.agent,
-        outcome=run.end,
-        message=run.cause,
-    )

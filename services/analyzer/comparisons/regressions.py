@@ -47,7 +47,7 @@ def regressions(sources: Sequence[Source], _: Terms) -> Table:
     notes: list[str] = []
     for second in sources[1:]:
         pairs, unpaired = _paired(sources[0], second)
-        rows += [compared_row(sources[0], second, *pair) for pair in pairs]
+        rows += [_compared_row(sources[0], second, *pair) for pair in pairs]
         notes += [note for pair in pairs if (note := cpu_clock_caveat(sources[0], second, *pair))]
         notes += [
             f"{source.evaluation}/{note}"
@@ -130,7 +130,7 @@ def _key(source: Source, row: Cells, names: Sequence[str]) -> tuple[object, ...]
     return tuple({"variant": "", **conditions, **row}.get(name) for name in names)
 
 
-def compared_row(first: Source, second: Source, old: Cells, new: Cells) -> Cells:
+def _compared_row(first: Source, second: Source, old: Cells, new: Cells) -> Cells:
     """Return the row of a pair: `old` is a row of latency of `first`, `new` one of `second`."""
     before, after = first.conditions.get(old["run"], {}), second.conditions.get(new["run"], {})
     differing = differing_conditions(first, second, old, new)

@@ -35,7 +35,7 @@ def systems(sources: Sequence[Source], _: Terms) -> Table:
 
     Both are also relative to the first row.
     """
-    rows = [row for source in sources for row in system_rows(source)]
+    rows = [row for source in sources for row in _system_rows(source)]
     if not rows:
         return make_table(COMPARISON, [], "No evaluation measured latency in a closed loop.")
     base = rows[0]
@@ -85,7 +85,7 @@ def _names(rows: Sequence[Cells]) -> list[str]:
     return names
 
 
-def system_rows(source: Source) -> list[Cells]:
+def _system_rows(source: Source) -> list[Cells]:
     """Return a row for each agent: latency of its smallest batch, and its highest throughput."""
     groups: dict[str, list[Cells]] = defaultdict(list)
     for row in rates([source]):

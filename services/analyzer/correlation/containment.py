@@ -45,7 +45,15 @@ def innermost(outer: Intervals, inner: Intervals) -> Rows:
     around, within = _on_one_line(outer, inner)
     order = np.lexsort((-around.end, around.start))
     starts, ends, keys = around.start[order], around.end[order], around.key[order]
-    enclosing = _enclosing(ends)
+    # For each the last before it that ends later, or -1; pointers jump over pointers, so siblings
+    # are passed in logarithmic time.
+    latest = np.maximum.accumulate(ends)
+    is_enclosed = np.zeros(len(ends), bool)
+    is_enclosed[1:] = latest[:-1] > ends[1:]
+    enclosing = np.where(is_enclosed, np.arange(-1, len(ends) - 1, dtype=np.int64), -1)
+    rows = np.flatnonzero(is_enclosed)
+    while (rows := rows[ends[enclosing[rows]] <= ends[rows]]).size:
+        enclosing[rows] = enclosing[enclosing[rows]]
     place = np.searchsorted(starts, within.start, side="right") - 1
     place[(place >= 0) & (keys[place] != within.key)] = -1
     pending = np.flatnonzero(place >= 0)
@@ -73,22 +81,6 @@ def _on_one_line(outer: Intervals, inner: Intervals) -> tuple[Intervals, Interva
         Intervals(outer_key, outer_shift + outer_start, outer_shift + outer_end),
         Intervals(inner_key, inner_shift + inner_start, inner_shift + inner_end),
     )
-
-
-def _enclosing(ends: Ns) -> Rows:
-    """Return for each interval, in the order of starts, the last before it that ends later, or -1.
-
-    Pointers jump over pointers, so siblings are passed in logarithmic time.
-    """
-    before = np.arange(-1, len(ends) - 1, dtype=np.int64)
-    latest = np.maximum.accumulate(ends)
-    is_enclosed = np.zeros(len(ends), bool)
-    is_enclosed[1:] = latest[:-1] > ends[1:]
-    enclosing = np.where(is_enclosed, before, -1)
-    rows = np.flatnonzero(is_enclosed)
-    while (rows := rows[ends[enclosing[rows]] <= ends[rows]]).size:
-        enclosing[rows] = enclosing[enclosing[rows]]
-    return enclosing
 
 
 def shrunk(intervals: Intervals, tolerance_ns: int) -> Intervals:

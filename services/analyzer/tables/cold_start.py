@@ -46,7 +46,7 @@ def cold_start(frames: Frames) -> Table:
     stacks = reversed(list(stacks_of(frames, ("", COLD))))
     first = {(s.agent, s.batch_size): s for s in stacks if s.scenario != COLD}
     for key in sorted(first.keys() - measured):
-        rows += reported_rows(first[key])
+        rows += _reported_rows(first[key])
     by_part = {row["part"]: row for row in reversed(rows) if row["part"] in (OPEN, PREDICT)}
     verdict = "No run reports the time of a cold start."
     if PREDICT in by_part:
@@ -105,7 +105,7 @@ def _copies_ns(run: Run) -> float | None:
     return float(copied) / work["query"].n_unique()
 
 
-def reported_rows(stack: Stack) -> Iterator[dict[str, Any]]:
+def _reported_rows(stack: Stack) -> Iterator[dict[str, Any]]:
     """Yield the times of opening and the first run that a warm run's conditions report."""
     run = stack.timed
     predict = trimmed_margin(stack.model.operator_ns(PREDICT)) if stack.model else UNKNOWN

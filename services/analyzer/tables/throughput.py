@@ -21,14 +21,40 @@ from services.analyzer.building.table import (
     text_column,
     with_interval,
 )
-from services.analyzer.frames.evaluation import Frames, Run, contiguous_ends_ns, spaced_hz
+from services.analyzer.frames.evaluation import Frames, contiguous_ends_ns, spaced_hz
 
 COUNTERS_ALONE = "Only runs for hardware counters answered queries; replays have no rate."
 
 
 def throughput(frames: Frames) -> Table:
-    """Return each run's rate, without the time between its blocks, in which other runs ran."""
-    rows = [throughput_row(run) for run in frames.measured]
+    """Return each run's rate, without the time between its blocks, in which other runs ran.
+
+    The rates (1/s) of a run without answers or elapsed time are null.
+    """
+    rows = []
+    for run in frames.measured:
+        cells: dict[str, Any] = {
+            **run_cells(run.row),
+            "agent": run.row.agent,
+            "queries": run.answered.height,
+            "samples": 0,
+            "busy_ns": None,
+            "offered_per_s": None,
+            **with_interval("samples_per_s", None, None),
+            **with_interval("queries_per_s", None, None),
+        }
+        samples = samples_rate(run)
+        if samples is not None:
+            ends = contiguous_ends_ns(run.answered)
+            queries = rate_of(0, ends, [1] * run.answered.height)
+            cells |= {
+                "samples": samples.samples,
+                "busy_ns": int(ends.max()),
+                "offered_per_s": spaced_hz(run.queries, "due_ns"),
+                **with_interval("samples_per_s", samples.rate_hz, samples.interval),
+                **with_interval("queries_per_s", queries.rate_hz, queries.interval),
+            }
+        rows.append(cells)
     caveats = run_warnings(frames)
     caveats += [
         f"{run.row.run}: {many(run.failed_samples, 'sample')} failed in partly answered queries; "
@@ -37,33 +63,6 @@ def throughput(frames: Frames) -> Table:
         if run.failed_samples
     ]
     return make_table(ANALYSIS, rows, _verdict(frames, rows), caveats)
-
-
-def throughput_row(run: Run) -> dict[str, Any]:
-    """Return a run's rates (1/s) with their intervals; null without answers or elapsed time."""
-    frame = run.answered
-    cells: dict[str, Any] = {
-        **run_cells(run.row),
-        "agent": run.row.agent,
-        "queries": frame.height,
-        "samples": 0,
-        "busy_ns": None,
-        "offered_per_s": None,
-        **with_interval("samples_per_s", None, None),
-        **with_interval("queries_per_s", None, None),
-    }
-    samples = samples_rate(run)
-    if samples is None:
-        return cells
-    ends = contiguous_ends_ns(frame)
-    queries = rate_of(0, ends, [1] * frame.height)
-    return cells | {
-        "samples": samples.samples,
-        "busy_ns": int(ends.max()),
-        "offered_per_s": spaced_hz(run.queries, "due_ns"),
-        **with_interval("samples_per_s", samples.rate_hz, samples.interval),
-        **with_interval("queries_per_s", queries.rate_hz, queries.interval),
-    }
 
 
 def _verdict(frames: Frames, rows: list[dict[str, Any]]) -> str:
