@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import ParamSpec, Protocol, TypeVar, cast
 
 from mlscope.bus.bus import Answerer, Bus, Delivery
@@ -34,6 +35,15 @@ _log = logging.getLogger(__name__)
 _ALIVE_S = 10.0
 _MOST_TRIES = 3
 _MOST_DELAY_S = 5.0
+_NAMES: Mapping[str, str] = MappingProxyType(
+    {analysis.name: analysis.name for analysis in ANALYSES}
+    | {analysis.id: analysis.name for analysis in ANALYSES if analysis.id}
+)
+"""The names of tables by what a request may call them: the name, or the id."""
+_ALLOWED = ", ".join(
+    f"{analysis.name} ({analysis.id})" if analysis.id else analysis.name for analysis in ANALYSES
+)
+"""The tables that a request may ask for, as a refusal lists them."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -76,42 +86,38 @@ class Analyzer:
 
     async def tables(self, command: ReceivedCommand) -> bytes:
         """Answer `tables` with the tables of an evaluation, or a refusal with the reason."""
+
+        async def read() -> Tables | Refused:
+            request = decode_body(ShowTables, command.body)
+            unknown = sorted(set(request.tables) - set(_NAMES))
+            if unknown:
+                similar = [n for name in unknown for n in get_close_matches(name, _NAMES, n=1)]
+                suggestion = f"; did you mean {' or '.join(similar)}?" if similar else ""
+                return Refused(
+                    error="unknown",
+                    message=f"no table is called {', '.join(unknown)}{suggestion}",
+                    field="tables",
+                    found=", ".join(unknown),
+                    allowed=_ALLOWED,
+                )
+            tables = tuple(_NAMES[table] for table in request.tables)
+            request = request.model_copy(update={"tables": tables})
+            async with self._turn:
+                stored = await asyncio.to_thread(self._answers.tables, request)
+            if stored.tables:
+                return stored
+            return Refused(
+                error="unknown",
+                message=f"evaluation {request.evaluation} has no tables yet",
+                field="evaluation",
+                found=request.evaluation,
+            )
+
         json_text = is_json(command.body)
-        answer = await answer_or_refusal(self._tables(command.body))
+        answer = await answer_or_refusal(read())
         if isinstance(answer, Tables):
             return answer_of(answer, MAX_PAYLOAD_BYTES, json_text=json_text)
         return encode_body(answer, json_text=json_text)
-
-    async def _tables(self, body: bytes) -> Tables | Refused:
-        request = decode_body(ShowTables, body)
-        names = {analysis.name: analysis.name for analysis in ANALYSES}
-        names |= {analysis.id: analysis.name for analysis in ANALYSES if analysis.id}
-        unknown = sorted(set(request.tables) - set(names))
-        if unknown:
-            similar = [match for name in unknown for match in get_close_matches(name, names, n=1)]
-            suggestion = f"; did you mean {' or '.join(similar)}?" if similar else ""
-            return Refused(
-                error="unknown",
-                message=f"no table is called {', '.join(unknown)}{suggestion}",
-                field="tables",
-                found=", ".join(unknown),
-                allowed=", ".join(
-                    f"{analysis.name} ({analysis.id})" if analysis.id else analysis.name
-                    for analysis in ANALYSES
-                ),
-            )
-        tables = tuple(names[table] for table in request.tables)
-        request = request.model_copy(update={"tables": tables})
-        async with self._turn:
-            stored = await asyncio.to_thread(self._answers.tables, request)
-        if stored.tables:
-            return stored
-        return Refused(
-            error="unknown",
-            message=f"evaluation {request.evaluation} has no tables yet",
-            field="evaluation",
-            found=request.evaluation,
-        )
 
     def questions(self) -> Questions:
         """Return the answerer of requests about models' answers."""

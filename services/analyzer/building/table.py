@@ -204,13 +204,13 @@ def trace_warnings(frames: Frames) -> list[str]:
     Hardware counters have runs of their own, replays: how those ended does not matter here; with
     complete ones, a run traced to level system is complete.
     """
-    timed = [row for row in frames.runs if row.variant != COUNTERS]
-    is_counted = any(row.variant == COUNTERS and row.end == "completed" for row in frames.runs)
-    ends = [note for row in timed for note in _end_notes(row)]
+    replay_ends = {row.end for row in frames.runs if row.variant == COUNTERS}
+    ends: list[str] = []
     shallow = []
-    for row in timed:
-        is_complete = is_counted and row.level_asked == Level.FULL and row.level == Level.SYSTEM
-        if row.level_note and not is_complete:
+    for row in (row for row in frames.runs if row.variant != COUNTERS):
+        ends += _end_notes(row)
+        is_complete = row.level_asked == Level.FULL and row.level == Level.SYSTEM
+        if row.level_note and not (is_complete and "completed" in replay_ends):
             shallow.append(f"{row.run}: {row.level_note}")
     return [*frames.caveats, *ends, *_noise_notes(frames), *shallow]
 

@@ -40,7 +40,7 @@ def kernel_roofline(frames: Frames) -> Table:
     caveats = kernel_warnings(frames, traced)
     shown = []
     for stack in traced:
-        points = roofline_rows(stack)
+        points = _roofline_rows(stack)
         rows += points
         if points and not stack.counted.has_counters:
             kernels, count = many(len(kernel_rows(stack)), "kernel"), len(points)
@@ -72,7 +72,7 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def roofline_rows(traced: TracedStack) -> list[dict[str, Any]]:
+def _roofline_rows(traced: TracedStack) -> list[dict[str, Any]]:
     """Return a row for each kernel of a stack with an intensity, longest time first."""
     names = {column.name for column in ANALYSIS.columns}
     points, source = kernel_rows(traced), "counters"
