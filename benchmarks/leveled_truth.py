@@ -22,7 +22,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -204,23 +204,14 @@ def main() -> int:
     with undisturbed(is_wanted=not options.ordinary) as how:
         times_by_level = measure(truth_us, options.blocks, options.queries)
     with keeping("leveled_truth", is_wanted=options.keep):
-        if not _is_quiet(how, times_by_level):
+        shares = [f"{times.undisturbed} of {times.queries}" for times in times_by_level.values()]
+        load = os.getloadavg()[0]
+        print(f"{how}; load average {load:.1f}; queries that kept their core, by level:")
+        print(f"{', '.join(shares)}; only these count")
+        if min(times.least for times in times_by_level.values()) < LEAST_QUERIES:
+            print("a block has too few of them: this machine is too busy for a truth to be known")
             return 1
         return _printed(np.array(truth_us) * 1000, times_by_level, options)
-
-
-def _is_quiet(how: str, times_by_level: Mapping[Level, LevelTimes]) -> bool:
-    """Print how quiet it was; whether that is enough to know a truth."""
-    shares = [
-        f"{level_times.undisturbed} of {level_times.queries}"
-        for level_times in times_by_level.values()
-    ]
-    print(f"{how}; load average {os.getloadavg()[0]:.1f}; queries that kept their core, by level:")
-    print(f"{', '.join(shares)}; only these count")
-    is_enough = min(level_times.least for level_times in times_by_level.values()) >= LEAST_QUERIES
-    if not is_enough:
-        print("a block has too few of them: this machine is too busy for a truth to be known")
-    return is_enough
 
 
 def _printed(

@@ -7,7 +7,7 @@ Perfetto's sources.
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO
 
 from mlscope.exchange.traces import DEVICES, HOST, Trace, lanes, level_name, nested
@@ -49,8 +49,16 @@ def _packets(trace: Trace) -> Iterator[bytes]:
                 yield _event(at_ns, track, _BEGIN, *_slice_fields(span, names))
             else:
                 yield _event(at_ns, track, _END)
-    samples = [span for span in trace.spans if span.kind == SpanKind.SAMPLE]
-    series = enumerate(dict.fromkeys(span.name for span in samples), first_lane + len(drawn))
+    yield from counter_packets(trace.spans, first_lane + len(drawn))
+
+
+def counter_packets(spans: Sequence[SpanRow], first_track: int) -> Iterator[bytes]:
+    """Yield a track for each name of the samples among `spans`, then an event for each value.
+
+    The tracks have numbers from `first_track` on. Samples without a number have no event.
+    """
+    samples = [span for span in spans if span.kind == SpanKind.SAMPLE]
+    series = enumerate(dict.fromkeys(span.name for span in samples), first_track)
     counters = {name: track for track, name in series}
     for name, track in counters.items():
         described = varint_field(1, track) + bytes_field(2, name)

@@ -50,7 +50,10 @@ def recordio(source: ReaderInput) -> Dataset:
             missing = f"has {len(paths)} .rec files, expected one"
             raise LayoutMissing(path.name, missing, options.reader)
         path = paths[0]
-    name, starts = source.shown(path), _record_starts(path, source)
+    name = source.shown(path)
+    index_path = require_below(source.folder, path.with_suffix(".idx"))
+    is_listed = index_path.is_file()
+    starts = _listed_starts(index_path, path, source) if is_listed else _scanned_starts(path, name)
 
     def read(index: int) -> tuple[NDArray[np.float64], bytes]:
         return unpack_record(read_record(path, starts[index], name, index), name, index)
@@ -121,24 +124,23 @@ def _read_head(file: BinaryIO, name: str, number: int, expected: Sequence[int]) 
     return kind, kind_and_length & ((1 << _LENGTH_BITS) - 1)
 
 
-def _record_starts(path: Path, source: ReaderInput) -> Sequence[int]:
-    """Return the offset of each record, from the .idx file or else from the records' heads.
-
-    Raises BadField, BadRecord.
-    """
-    index = require_below(source.folder, path.with_suffix(".idx"))
+def _listed_starts(index: Path, path: Path, source: ReaderInput) -> Sequence[int]:
+    """Return the offset of each record as the .idx file `index` lists them. Raises BadField."""
     starts, size = array("Q"), path.stat().st_size
-    if index.is_file():
-        for number, line in enumerate(text_lines(index, source.path), 1):
-            bad_offset = partial(BadField, source.shown(index), f"line {number}", "offset")
-            cells = line.split()
-            if len(cells) != 2 or not cells[1].isdigit():
-                raise bad_offset(line, "a key and an offset")
-            if int(cells[1]) >= size:
-                raise bad_offset(int(cells[1]), f"below {size}, the size of {path.name}")
-            starts.append(int(cells[1]))
-        return starts
-    name, offset = source.shown(path), 0
+    for number, line in enumerate(text_lines(index, source.path), 1):
+        bad_offset = partial(BadField, source.shown(index), f"line {number}", "offset")
+        cells = line.split()
+        if len(cells) != 2 or not cells[1].isdigit():
+            raise bad_offset(line, "a key and an offset")
+        if int(cells[1]) >= size:
+            raise bad_offset(int(cells[1]), f"below {size}, the size of {path.name}")
+        starts.append(int(cells[1]))
+    return starts
+
+
+def _scanned_starts(path: Path, name: str) -> Sequence[int]:
+    """Return the offset of each record, from the records' heads. Raises BadRecord."""
+    starts, size, offset = array("Q"), path.stat().st_size, 0
     expected: Sequence[int] = (_COMPLETE, _FIRST)
     with path.open("rb") as file:
         while offset < size:

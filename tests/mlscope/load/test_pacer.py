@@ -104,6 +104,8 @@ def test_a_killed_child_is_told_with_how_far_it_came() -> None:
 def test_a_child_dead_before_the_start_is_told() -> None:
     with PacerProcess(FAR_NS, MARGIN_NS) as paced:
         os.kill(_child(paced), signal.SIGKILL)
+        # Until it is dead, it could still read that it may start.
+        os.waitid(os.P_PID, _child(paced), os.WEXITED | os.WNOWAIT)
         with pytest.raises(PacerDied):
             paced.start()
 
