@@ -109,16 +109,15 @@ def _nodes(root: Any, file: str) -> Iterator[tuple[Path, Any]]:
         yield path, node
         if isinstance(node, yaml.SequenceNode):
             unvisited += [((*path, index), item) for index, item in enumerate(node.value)]
-        elif isinstance(node, yaml.MappingNode):
-            first_lines: dict[str, int] = {}
-            for key, item in node.value:
-                line, name = key.start_mark.line + 1, str(key.value)
-                if name in first_lines and name != "<<":
-                    repeated = f"it again, after line {first_lines[name]}"
-                    field = ".".join(map(str, (*path, name)))
-                    raise ManifestFaulty(file, [Fault(field, repeated, "each field once", line)])
-                first_lines[name] = line
-                unvisited.append(((*path, name), item))
+        first_lines: dict[str, int] = {}
+        for key, item in node.value if isinstance(node, yaml.MappingNode) else ():
+            line, name = key.start_mark.line + 1, str(key.value)
+            if name in first_lines and name != "<<":
+                repeated = f"it again, after line {first_lines[name]}"
+                field = ".".join(map(str, (*path, name)))
+                raise ManifestFaulty(file, [Fault(field, repeated, "each field once", line)])
+            first_lines[name] = line
+            unvisited.append(((*path, name), item))
 
 
 def _validation_faults(value: Mapping[str, Any]) -> Iterator[PathFault]:

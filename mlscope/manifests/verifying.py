@@ -32,16 +32,15 @@ class Unverifiable:
 def unverifiable_in(assets: Assets, *, random_weights: bool = False) -> Iterator[Unverifiable]:
     """Yield a model's files that can't be verified; `random_weights` need no file of weights."""
     is_random = random_weights or assets.weights == RANDOM
+    files = [
+        ("weights_checksum", "" if is_random else assets.weights_path, assets.weights_checksum),
+        ("checksum", "" if assets.builder else assets.graph_path, assets.checksum),
+        *((f"assets.{name}", name, checksum) for name, checksum in assets.assets.items()),
+    ]
     if assets.archive:
         files = [("archive_checksum", assets.archive, assets.archive_checksum)]
-    else:
-        files = [(f"assets.{name}", name, checksum) for name, checksum in assets.assets.items()]
-        if assets.graph_path and not assets.builder:
-            files.insert(0, ("checksum", assets.graph_path, assets.checksum))
-        if assets.weights_path and not is_random:
-            files.insert(0, ("weights_checksum", assets.weights_path, assets.weights_checksum))
     for field, name, checksum in files:
-        if checksum:
+        if not name or checksum:
             continue
         address = address_of(assets, name)
         try:
