@@ -95,7 +95,7 @@ def _run(facts: Iterator[Any], row: RunRow) -> Run:
         spans=all_spans.drop("attributes"),
         layers=_layers(all_spans),
         outputs=pl.DataFrame(schema=dict(OUTPUT_SCHEMA)),
-        device_attributes=_natures(all_spans),
+        device_attributes=_device_attributes(all_spans),
         named_layers=_named(all_spans),
         series=_series(all_spans),
     )
@@ -149,7 +149,7 @@ def _series(spans: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict(SERIES_SCHEMA), orient="row")
 
 
-def _natures(spans: pl.DataFrame) -> pl.DataFrame:
+def _device_attributes(spans: pl.DataFrame) -> pl.DataFrame:
     devices = spans.filter(pl.col("kind").is_in(_DEVICE_KINDS))
     rows = [
         {

@@ -54,7 +54,7 @@ def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(filled, schema=dict(SPAN_SCHEMA), orient="row")
 
 
-def _natures(*rows: dict[str, Any]) -> pl.DataFrame:
+def _device_attributes(*rows: dict[str, Any]) -> pl.DataFrame:
     return pl.DataFrame(list(rows), schema=dict(DEVICE_ATTRIBUTE_SCHEMA), orient="row")
 
 
@@ -92,7 +92,7 @@ def test_time_in_no_layer_is_unattributed_launched_or_not() -> None:
 def test_a_graphs_kernels_have_the_layers_of_their_nodes() -> None:
     graph = [_launch(8, 95, 5), _kernel(9, 500, 5), _kernel(10, 510, 5), _kernel(11, 520, 5)]
     rows = [*_LAYERS, _launch(4, 5, 9), _kernel(5, 300, 9), _launch(6, 60, 8), *graph]
-    device_attributes = _natures(
+    device_attributes = _device_attributes(
         {"span": 5, "graph_node": 70},
         {"span": 6, "graph_node": 71},
         {"span": 9, "graph_node": 71},
@@ -150,7 +150,7 @@ def test_alignment_keeps_order(names: list[str], layers: list[int | None]) -> No
 
 def test_counters_of_a_replay_stand_for_a_query_and_its_layer() -> None:
     counted = _row(5, SpanKind.KERNEL, 300, -1) | {"name": "gemm", "correlation": None}
-    device_attributes = _natures({"span": 5, "flops": 8.0, "occupancy": 50.0})
+    device_attributes = _device_attributes({"span": 5, "flops": 8.0, "occupancy": 50.0})
     found = _kernels([*_LAYERS, counted], device_attributes, layers={5: 1})
     assert counted_in(found, 3).select("query", "layer", "flops").rows() == [(3, 1, 8.0)]
     assert unattributed_share(found) == 0.0

@@ -5,7 +5,7 @@ from services.analyzer.tables.layer_types import ANALYSIS
 from tests.services.analyzer.tables.reading import query, rows_of, span, table_of
 from tests.services.analyzer.tables.traced import layer_run
 
-_NATURES = [[0, "a", "Conv"], [1, "b", "Relu"], [2, "c", "Conv"]]
+_LAYERS = [[0, "a", "Conv"], [1, "b", "Relu"], [2, "c", "Conv"]]
 
 
 def _spans(of: int) -> list[list[object]]:
@@ -19,7 +19,7 @@ def _spans(of: int) -> list[list[object]]:
 
 def test_times_of_a_type_are_summed() -> None:
     queries = [query(n, 0, 500) for n in range(2)]
-    run = {"run": "r0", "level": 3, "queries": queries, "layers": _NATURES}
+    run = {"run": "r0", "level": 3, "queries": queries, "layers": _LAYERS}
     table = table_of(ANALYSIS, run | {"spans": [*_spans(0), *_spans(1)]})
     conv, relu = rows_of(table)
     assert (conv["type"], conv["layers"], conv["time"]) == ("Conv", 2, 90.0)
