@@ -111,7 +111,7 @@ def layer_overhead_rows(own: Run, deeper: Run) -> Iterator[dict[str, Any]]:
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
     if not rows:
-        return "No run traces deeper than one at level framework of the same session."
+        return "No session has both a run at level framework and a deeper one."
     invalid = sum(not row["valid"] for row in rows)
     do = verb(invalid, "does", "do")
     invalid_note = f"; {many(invalid, 'row')} {do} not hold" if invalid else ""

@@ -60,7 +60,7 @@ def test_a_serialised_run_is_not_compared_with_an_overlapping_one() -> None:
     deeper = _run("s", 5, (110, 80), session="b1-serialised", variant="serialised")
     table = table_of(ANALYSIS, OWN, deeper)
     assert table.rows == ()
-    assert table.verdict == "No run traces deeper than one at level framework of the same session."
+    assert table.verdict == "No session has both a run at level framework and a deeper one."
 
 
 def _with_predict(run: dict[str, Any], *times: int) -> dict[str, Any]:
