@@ -65,7 +65,8 @@ def queries_of(annotations: pl.DataFrame, hosts: pl.DataFrame) -> Queries:
 def repeated_names(annotations: pl.DataFrame) -> list[str]:
     """Return the names that occur more than once, each outermost and none overlapping another.
 
-    Annotations that two threads make at the same time can't be queries.
+    Those of PyTorch's own annotations are left out. `annotations` have name, start_ns, duration_ns
+    and thread; those that two threads make at the same time can't be queries.
     """
     end = pl.col("start_ns") + pl.col("duration_ns")
     ordered = annotations.sort("thread", "start_ns", -pl.col("duration_ns"), maintain_order=True)

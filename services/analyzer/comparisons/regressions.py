@@ -139,7 +139,8 @@ def _compared_row(first: Source, second: Source, old: Cells, new: Cells) -> Cell
     common = sorted(old_blocks.keys() & new_blocks.keys())
     ratios = [new_blocks[block] / old_blocks[block] for block in common if old_blocks[block]]
     by_block = len(ratios) >= LEAST_BLOCKS
-    change = UNKNOWN if differing else change_of(ratios, old, new)
+    old_latency, new_latency = _latency(old), _latency(new)
+    change = UNKNOWN if differing else change_of(ratios, old_latency, new_latency)
     return {
         "first": first.evaluation,
         "second": second.evaluation,
@@ -148,9 +149,9 @@ def _compared_row(first: Source, second: Source, old: Cells, new: Cells) -> Cell
         "second_run": new["run"],
         "changed": ", ".join(name for name in _VERSIONS if before.get(name) != after.get(name)),
         "unlike": ", ".join(differing),
-        **_latency(old).cells("first_latency"),
+        **old_latency.cells("first_latency"),
         "first_count": old["count"],
-        **_latency(new).cells("second_latency"),
+        **new_latency.cells("second_latency"),
         "second_count": new["count"],
         "paired": "blocks" if by_block else "runs",
         "pairs": len(ratios) if by_block else 1,
@@ -175,8 +176,8 @@ def result_of(change: Margin) -> str:
     return "slower" if change.value > 0.0 else "faster"
 
 
-def change_of(ratios: Sequence[float], old: Cells, new: Cells) -> Margin:
-    """Return `new` / `old` - 1 with its interval, where both are rows of latency.
+def change_of(ratios: Sequence[float], old: Margin, new: Margin) -> Margin:
+    """Return `new` / `old` - 1 with its interval, where both are latencies (ns).
 
     It is the mean over the `ratios` of blocks if there are enough; else that of the whole runs,
     where the squares of relative half-widths add up. UNKNOWN for an unknown latency.
@@ -184,11 +185,11 @@ def change_of(ratios: Sequence[float], old: Cells, new: Cells) -> Margin:
     if len(ratios) >= LEAST_BLOCKS:
         interval = blocks_interval(np.array(ratios) - 1.0)
         return Margin(float(np.mean(ratios)) - 1.0, interval.low, interval.high)
-    ratio = share(new["trimmed_mean"], old["trimmed_mean"])
+    ratio = share(new.value, old.value)
     if ratio is None:
         return UNKNOWN
     half_widths = []
-    for latency in (_latency(old), _latency(new)):
+    for latency in (old, new):
         if latency.value is None or latency.low is None or latency.high is None:
             return Margin(ratio - 1.0)
         half_widths.append((latency.high - latency.low) / 2 / latency.value)

@@ -122,7 +122,7 @@ def parts_of(run: Run) -> Iterator[tuple[str, str, pl.DataFrame]]:
     for kind, level in (("operator", OPERATOR_LEVEL), ("layer", LAYER_LEVEL)):
         spans = run.spans_at(level).group_by("name", "query").agg(ns=pl.col("duration_ns").sum())
         for (name,), part in spans.sort("name", "query").group_by("name", maintain_order=True):
-            yield kind, str(name), part
+            yield kind, str(name), part.select("query", "ns")
     operators = run.spans_at(OPERATOR_LEVEL).group_by("query").agg(ns=pl.col("duration_ns").sum())
     if operators.height:
         served = (pl.col("ended_ns") - pl.col("started_ns")).alias("served")

@@ -10,6 +10,7 @@ import pytest
 
 from schemas.analysis import Table
 from services.analyzer.divergence import Side, compared
+from services.analyzer.divergence.kinds import box_of
 from services.analyzer.errors import NotAlike
 from services.analyzer.frames.predictions import Prediction
 
@@ -155,7 +156,10 @@ def test_boxes_texts_and_maps_have_measures_of_their_own() -> None:
 
 
 def test_a_mask_is_compared_by_the_box_around_it() -> None:
+    # Pixels 5 and 6, column after column: rows 1 and 2 of column 1.
     mask = {"size": [4, 4], "counts": [5, 2, 9]}
+    assert box_of({"mask": mask}) == (1.0, 1.0, 2.0, 3.0)
+    assert box_of({"mask": {"size": [4, 4], "counts": [16]}}) == (0.0, 0.0, 0.0, 0.0)
     shape = {"type": "instancesegment", "index": 1, "probability": 0.5, "mask": mask}
     told = _measured(_side("a", {0: [shape]}), _side("b", {0: [shape]}))
     assert told["overlap of matched"] == 1.0

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from mlscope.importing.kineto.queries import queries_of
+from mlscope.importing.kineto.queries import queries_of, repeated_names
 from mlscope.importing.reading import read_foreign
 from mlscope.importing.recording import Recording
 from schemas.level import Level
@@ -103,6 +103,7 @@ def test_what_nests_or_overlaps_is_no_row_of_queries(
 ) -> None:
     columns = ["name", "start_ns", "duration_ns", "thread"]
     frame = pl.DataFrame(spans, columns, orient="row")
+    assert repeated_names(frame) == names
     assert list(queries_of(frame, frame).names) == names
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlscope.statistics import trimmed_mean
-from services.analyzer.building.grouped import trimmed, with_absent
+from services.analyzer.building.grouped import five_numbers, trimmed, with_absent
 
 _GROUPS = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(0, 10**12)), min_size=1, max_size=60
@@ -86,3 +86,9 @@ def test_absent_groups_have_zeros_and_what_is_unknown_stays_unknown() -> None:
     assert sorted(full.iter_rows(), key=str) == sorted(
         [*rows, (0, 2, 0, None), (None, 0, 0, 0.0), (None, 2, 0, 0.0)], key=str
     )
+
+
+def test_quartiles_of_each_row_lie_linearly_between_values() -> None:
+    rising = np.array([[1.0, 2.0, 3.0, 10.0], [0.0, 0.0, 5.0, 6.0]])
+    quantiles = np.quantile(rising, [0, 0.25, 0.5, 0.75, 1], axis=1)
+    assert np.array(five_numbers(rising)) == pytest.approx(quantiles)

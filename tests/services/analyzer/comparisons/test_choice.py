@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from services.analyzer.comparisons.accuracy import COMPARISON as ACCURACY
+from services.analyzer.comparisons.accuracy import is_better
 from services.analyzer.comparisons.choice import COMPARISON as CHOICE
 from services.analyzer.comparisons.cost import COMPARISON as COST
 from services.analyzer.comparisons.source import Source, Terms
@@ -113,6 +114,15 @@ def test_what_is_slower_and_less_accurate_is_not_on_the_front() -> None:
     }
     assert [name for name, row in told.items() if row["on_front"]] == ["good", "quick"]
     assert told["good"]["n"] == 10
+
+
+def test_a_rival_is_better_only_where_nothing_is_worse() -> None:
+    row = {"metric": "top-1", "dataset": "d", "batch_size": 1, "accuracy": 0.5, "latency": 10.0}
+    assert is_better(row | {"latency": 9.0}, row)
+    assert is_better(row | {"accuracy": 0.6}, row)
+    assert not is_better(row, row)
+    assert not is_better(row | {"accuracy": 0.6, "latency": 11.0}, row)
+    assert not is_better(row | {"latency": 9.0, "batch_size": 2}, row)
 
 
 def test_accuracies_of_unlike_datasets_are_not_set_in_order() -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from services.analyzer.comparisons.regressions import COMPARISON
+from services.analyzer.building.margins import UNKNOWN, Margin
+from services.analyzer.comparisons.regressions import COMPARISON, change_of
 from services.analyzer.comparisons.source import Source
 from tests.services.analyzer.comparisons.reading import batch, rows, source, table_of
 
@@ -194,3 +195,12 @@ def test_a_change_of_whole_runs_is_said_to_be_one(blocks: int, said: str) -> Non
 def test_refused_pairs_need_no_blocks() -> None:
     sources = [_version("1.0", MS), _version("2.0", MS, model="another")]
     assert table_of(COMPARISON, sources).caveats == ()
+
+
+def test_relative_half_widths_of_whole_runs_add_up_as_squares() -> None:
+    # 3 % and 4 % of each are 5 % of the ratio.
+    change = change_of([], Margin(100.0, 97.0, 103.0), Margin(200.0, 192.0, 208.0))
+    assert change.value == pytest.approx(1.0)
+    assert (change.low, change.high) == (pytest.approx(0.9), pytest.approx(1.1))
+    assert change_of([], Margin(100.0), Margin(200.0, 192.0, 208.0)) == Margin(1.0)
+    assert change_of([], UNKNOWN, Margin(200.0)) == UNKNOWN

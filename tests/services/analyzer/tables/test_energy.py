@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import polars as pl
 import pytest
 
-from services.analyzer.tables.energy import ANALYSIS
+from services.analyzer.tables.energy import ANALYSIS, joules_of
 from tests.services.analyzer.tables.reading import rows_of, table_of
 
 S = 1_000_000_000
@@ -63,6 +64,13 @@ def test_power_rises_in_a_straight_line_between_values() -> None:
     run = {"run": "r", "queries": [_query(0, 0, 0, 2)], "series": [_power(0, 0), _power(2, 100)]}
     (row,) = rows_of(table_of(ANALYSIS, run | {"device": "gpu"}))
     assert row["energy"] == pytest.approx(100.0)
+
+
+def test_power_is_constant_beyond_its_first_and_last_value() -> None:
+    power = pl.DataFrame({"at_ns": [2 * S, 4 * S], "value": [50.0, 150.0]})
+    assert joules_of(power, 0, 2 * S) == pytest.approx(100.0)
+    assert joules_of(power, 2 * S, 4 * S) == pytest.approx(200.0)
+    assert joules_of(power, 3 * S, 6 * S) == pytest.approx(125.0 + 300.0)
 
 
 def _counted(block: int, begin_s: float, end_s: float, joules: float, **more: Any) -> list[Any]:

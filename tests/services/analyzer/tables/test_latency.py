@@ -1,8 +1,11 @@
 """Latency: from due, or issued in a closed loop; failed queries stay out and are counted."""
 
+from typing import Any
+
 import pytest
 
-from services.analyzer.tables.latency import ANALYSIS, COUNTERS_ALONE
+from services.analyzer.tables.latency import ANALYSIS, COUNTERS_ALONE, representative
+from tests.services.analyzer.golden import frames_in
 from tests.services.analyzer.tables.reading import MS, query, rows_of, table_of
 
 
@@ -54,6 +57,19 @@ def test_a_serialised_run_is_the_result_only_where_there_is_no_other() -> None:
     plain = {"run": "a", "level": 2, "queries": [query(0, 0, 5 * MS)]}
     assert table_of(ANALYSIS, serial, plain).verdict.endswith("(a).")
     assert table_of(ANALYSIS, serial).verdict.endswith("(z).")
+
+
+def _represented(*runs: dict[str, Any]) -> str:
+    return representative(list(frames_in({"runs": list(runs)}).measured)).row.run
+
+
+def test_a_load_is_represented_by_its_smallest_batch_or_highest_rate() -> None:
+    one = {"run": "one", "queries": [query(0, 0, 4 * MS)]}
+    eight = {"run": "eight", "batch_size": 8, "queries": [query(0, 0, 5 * MS, size=8)]}
+    assert _represented(eight, one) == "one"
+    assert _represented(one | {"end": "interrupted"}, eight) == "eight"
+    assert _represented(one | {"level": 3}, eight | {"level": 2}) == "eight"
+    assert _represented(*(run | {"scenario": "batched"} for run in (one, eight))) == "eight"
 
 
 def test_a_run_for_hardware_counters_has_no_result() -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from services.analyzer.tables.optimal_batch import ANALYSIS
+from services.analyzer.tables.optimal_batch import ANALYSIS, closed_loops
+from tests.services.analyzer.golden import frames_in
 from tests.services.analyzer.tables.reading import MS, query, rows_of, table_of
 
 
@@ -64,5 +65,7 @@ def test_latency_and_throughput_that_contradict_each_other_are_told() -> None:
 def test_openings_replays_and_serialised_runs_are_no_batch_sizes() -> None:
     cold, replay = _run(2, 900.0, scenario="cold"), _run(4, 900.0, level=6)
     serialised = _run(8, 900.0, variant="serialised")
-    rows = rows_of(table_of(ANALYSIS, _run(1, 100.0), cold, replay, serialised))
-    assert [row["batch_size"] for row in rows] == [1]
+    runs = [_run(1, 100.0), cold, replay, serialised]
+    assert [row["batch_size"] for row in rows_of(table_of(ANALYSIS, *runs))] == [1]
+    (group,) = closed_loops(frames_in({"runs": runs})).values()
+    assert [run.row.run for run in group] == ["r1"]

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from services.analyzer.tables.tail import ANALYSIS, LEAST_QUERIES
+from services.analyzer.tables.tail import ANALYSIS, LEAST_QUERIES, parts_of
+from tests.services.analyzer.golden import frames_in
 from tests.services.analyzer.tables.reading import query, rows_of, span, table_of
 from tests.services.analyzer.tables.traced import named
 
@@ -58,6 +59,18 @@ def test_parts_of_operators_explain_the_whole() -> None:
     whole, parts = rows[0], [row for row in rows[1:] if row["kind"] != "layer"]
     assert whole["slow_queries"] == 3
     assert abs(sum(row["excess"] for row in parts) - whole["excess"]) < 1e-6
+
+
+def test_a_query_is_waiting_and_operators_and_the_time_outside_them() -> None:
+    (run,) = frames_in({"runs": [_run(2, {1: (7, 200, 1000)})]}).measured
+    parts = {name: dict(times.sort("query").iter_rows()) for _, name, times in parts_of(run)}
+    assert parts == {
+        "issued late": {0: 0, 1: 7},
+        "waiting to begin": {0: 0, 1: 0},
+        "decode": {0: 100, 1: 200},
+        "predict": {0: 1000, 1: 1000},
+        "outside operators": {0: 0, 1: 0},
+    }
 
 
 def test_few_queries_have_no_tail() -> None:
