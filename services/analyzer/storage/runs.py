@@ -95,6 +95,10 @@ class RunReader:
         span_columns = session.maps("span_columns", key | {"most": bounds.spans})[0]
         names = {row["name"]: row["text"] for row in session.maps("span_names", key)}
         spans = with_names(frame_of(span_columns, SPAN_SCHEMA, run_key), names)
+        first = spans.filter(pl.col("level") == LAYER_LEVEL).unique(["layer", "name"], keep="first")
+        of_first = session.maps("layer_attributes", key | {"spans": first["span"].to_list()})
+        layer_attributes = pl.DataFrame(of_first, schema=_LAYER_ATTRIBUTES, orient="row")
+        layers = first.join(layer_attributes, on="span", how="left").select(*LAYER_SCHEMA)
         outputs = session.maps("outputs", key | {"most": bounds.outputs})
         values = key | {"most": bounds.spans, "copy_kinds": list(COPY_KINDS)}
         attributes = session.maps("device_attribute_columns", values)[0]
@@ -109,7 +113,7 @@ class RunReader:
             self.row,
             queries=frame_of(queries, QUERY_SCHEMA, run_key),
             spans=spans,
-            layers=self._layers(spans).with_columns(self._run_key_column),
+            layers=layers.with_columns(self._run_key_column),
             outputs=self._frame(outputs, OUTPUT_SCHEMA),
             failures=self._frame(session.maps("failures", key), FAILURE_SCHEMA),
             device_attributes=device_attributes_of(attributes),
@@ -137,11 +141,3 @@ class RunReader:
         while rows := cursor.fetchmany(_SERIES_CHUNK):
             chunks.append(pl.DataFrame(rows, schema=schema, orient="row"))
         return pl.concat(chunks)
-
-    def _layers(self, spans: pl.DataFrame) -> pl.DataFrame:
-        """Return the attributes of each layer, from its first span."""
-        first = spans.filter(pl.col("level") == LAYER_LEVEL).unique(["layer", "name"], keep="first")
-        values = self._key | {"spans": first["span"].to_list()}
-        rows = self.session.maps("layer_attributes", values)
-        attributes = pl.DataFrame(rows, schema=_LAYER_ATTRIBUTES, orient="row")
-        return first.join(attributes, on="span", how="left").select(*LAYER_SCHEMA)

@@ -41,29 +41,7 @@ _BATCHED = "batched"
 def latency(frames: Frames) -> Table:
     """Return statistics (ns) of each run's latency and service time, and its result."""
     runs = frames.measured
-    rows = []
-    for run in runs:
-        values, service = run.latency_ns, run.service_ns
-        cells: dict[str, Any] = {
-            **run_cells(run.row),
-            "agent": run.row.agent,
-            "loop": "open" if run.is_open_loop else "closed",
-            "count": len(values),
-            "failed": run.failed,
-            **trimmed_cells("trimmed_mean", values),
-            **with_interval("mean", None, None),
-            "min": None,
-            "max": None,
-            "service_count": len(service),
-            **percentile_cells("service_median", service, 0.5),
-        }
-        if len(values):
-            interval = mean_interval(values, resampling=resampling(len(values)))
-            cells |= with_interval("mean", float(values.mean()), interval)
-            cells |= {"min": float(values.min()), "max": float(values.max())}
-        for name, p in _PERCENTILES.items():
-            cells |= percentile_cells(name, values, p)
-        rows.append(cells | {"result": result_of(run, cells)})
+    rows = [_latency_row(run) for run in runs]
     results = {row["run"]: row["result"] for row in rows}
     caveats = [*run_warnings(frames), *(note for run in runs for note in _notes(run, frames))]
     remote = (run.row.run for run in runs if run.row.pacing == "remote" and run.answered.height)
@@ -121,6 +99,31 @@ def _notes(run: Run, frames: Frames) -> list[str]:
         answered = many(count, "answered query")
         notes.append(f"{run.row.run}: {answered}: too few to certify {', '.join(short)}")
     return notes
+
+
+def _latency_row(run: Run) -> dict[str, Any]:
+    """Return the statistics (ns) of a run's latency and service time, and its result."""
+    values, service = run.latency_ns, run.service_ns
+    cells: dict[str, Any] = {
+        **run_cells(run.row),
+        "agent": run.row.agent,
+        "loop": "open" if run.is_open_loop else "closed",
+        "count": len(values),
+        "failed": run.failed,
+        **trimmed_cells("trimmed_mean", values),
+        **with_interval("mean", None, None),
+        "min": None,
+        "max": None,
+        "service_count": len(service),
+        **percentile_cells("service_median", service, 0.5),
+    }
+    if len(values):
+        interval = mean_interval(values, resampling=resampling(len(values)))
+        cells |= with_interval("mean", float(values.mean()), interval)
+        cells |= {"min": float(values.min()), "max": float(values.max())}
+    for name, p in _PERCENTILES.items():
+        cells |= percentile_cells(name, values, p)
+    return cells | {"result": result_of(run, cells)}
 
 
 def result_of(run: Run, cells: dict[str, Any]) -> str:
