@@ -71,8 +71,8 @@ class Store:
             for reader, counts, bounds in zip(
                 readers, stored, self._bounds.shared(stored), strict=True
             ):
-                frames, left_out = reader.read(counts, bounds)
-                runs.append(frames)
+                bounded_run, left_out = reader.read(counts, bounds)
+                runs.append(bounded_run)
                 caveats += left_out
         return Frames(
             evaluation=evaluation,

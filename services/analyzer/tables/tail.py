@@ -17,6 +17,7 @@ from services.analyzer.building.table import (
     format_time,
     int_column,
     make_table,
+    of_first_run,
     run_cells,
     run_warnings,
     share,
@@ -39,10 +40,8 @@ def tail(frames: Frames) -> Table:
     rows = [row for run in frames.measured for row in tail_rows(run)]
     verdict = f"No run has {LEAST_QUERIES} queries: there is no tail to explain."
     if rows:
-        query = rows[0]
-        of_run = [row for row in rows if row["run"] == query["run"]]
-        parts = [row for row in of_run if row["kind"] in ("wait", "operator")]
-        verdict = _verdict(query, parts)
+        parts = [row for row in of_first_run(rows) if row["kind"] in ("wait", "operator")]
+        verdict = _verdict(rows[0], parts)
     return make_table(ANALYSIS, rows, verdict, run_warnings(frames))
 
 
