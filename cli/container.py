@@ -75,7 +75,7 @@ def launch_of(manifest: FrameworkManifest, device: str, environ: Mapping[str, st
             f"start the agent in {image} by hand with `mlscope serve agent`"
         )
     settings = Settings.read(environ)
-    passed, mounts = passed_settings(settings, environ)
+    passed, mounts = _passed_settings(settings, environ)
     passed["MLSCOPE_AGENT_IMAGE"] = image
     names = [part for name in sorted(passed) for part in ("--env", name)]
     command = [engine, "run", "--rm", "--init", "--network", "host", "--shm-size", "256m"]
@@ -87,7 +87,7 @@ def launch_of(manifest: FrameworkManifest, device: str, environ: Mapping[str, st
     return Launch(tuple(command), {**environ, **passed})
 
 
-def passed_settings(
+def _passed_settings(
     settings: Settings, environ: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
     """Return the variables of a container's agent, and the options that mount what they name.

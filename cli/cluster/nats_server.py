@@ -204,19 +204,15 @@ class StorageWatch:
 
     def is_stuck(self) -> bool:
         """Tell whether it complained since the last call, with room on the disk then and now."""
-        complained = _DISK_FULL in self._new_log_bytes()
+        try:
+            with self._log.open("rb") as file:
+                is_shorter = self._log.stat().st_size < self._read_bytes
+                file.seek(0 if is_shorter else self._read_bytes)
+                new_bytes = file.read()
+                self._read_bytes = file.tell()
+        except OSError:
+            new_bytes = b""
+        complained = _DISK_FULL in new_bytes
         has_room = shutil.disk_usage(self._folder).free >= ROOM_BYTES
         had_room, self._had_room = self._had_room, has_room
         return complained and had_room and has_room
-
-    def _new_log_bytes(self) -> bytes:
-        try:
-            with self._log.open("rb") as file:
-                if self._log.stat().st_size < self._read_bytes:
-                    self._read_bytes = 0
-                file.seek(self._read_bytes)
-                new_bytes = file.read()
-        except OSError:
-            return b""
-        self._read_bytes += len(new_bytes)
-        return new_bytes

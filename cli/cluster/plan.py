@@ -73,9 +73,9 @@ class ClusterPlan:
 
     def services(self) -> list[Program]:
         """Return the services; each is ready once it has created its ready file."""
-        return [self.service(name) for name in self.programs.services]
+        return [self._service(name) for name in self.programs.services]
 
-    def service(self, name: str) -> Program:
+    def _service(self, name: str) -> Program:
         """Return one service, which removes an old ready file before it starts."""
         ready_file = self.folder / "run" / f"{name}.ready"
 

@@ -48,7 +48,16 @@ async def export(arguments: argparse.Namespace) -> int:
             _write(arguments.out, lines.encode(), many(len(facts), "fact"))
             return exits.OK
         trace = await client.trace(arguments.evaluation, arguments.of_run, arguments.limit)
-    write_trace(arguments.out, trace, arguments.format)
+    if arguments.out is None:
+        content = BytesIO()  # a pipe is not seekable, which Parquet requires
+        write_spans(trace, arguments.format, content)
+        sys.stdout.buffer.write(content.getbuffer())
+    else:
+        with arguments.out.open("wb") as file:
+            write_spans(trace, arguments.format, file)
+        print(f"{arguments.out}: {trace_summary(trace)}")
+    if trace.is_cut:
+        print(limit_note(trace), file=sys.stderr)
     return exits.OK
 
 
@@ -58,23 +67,6 @@ def _write(out: Path | None, content: bytes, summary: str) -> None:
         return
     out.write_bytes(content)
     print(f"{out}: {summary}")
-
-
-def write_trace(out: Path | None, trace: Trace, form: str) -> None:
-    """Write a `trace` in one of `SPAN_FORMATS`, `form`, to the file `out`, or standard output.
-
-    What was left out of it is noted on stderr.
-    """
-    if out is None:
-        content = BytesIO()  # a pipe is not seekable, which Parquet requires
-        write_spans(trace, form, content)
-        sys.stdout.buffer.write(content.getbuffer())
-    else:
-        with out.open("wb") as file:
-            write_spans(trace, form, file)
-        print(f"{out}: {trace_summary(trace)}")
-    if trace.is_cut:
-        print(limit_note(trace), file=sys.stderr)
 
 
 def write_spans(trace: Trace, form: str, file: IO[bytes]) -> None:

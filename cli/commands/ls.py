@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from cli import exits
@@ -31,15 +32,26 @@ _EVALUATION_OPTIONS = (
     "device",
     "need",
     "label",
-    "framework",
 )
-_MODEL_OPTIONS = ("task", "framework")
+_KINDS_OF_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(_EVALUATION_OPTIONS, ("evaluations",)),
+        "framework": ("evaluations", "models"),
+        "task": ("models",),
+    }
+)
 
 
 async def ls(arguments: argparse.Namespace) -> int:
-    """List evaluations, or one kind of the catalog."""
-    check_options(arguments)
+    """List evaluations, or one kind of the catalog.
+
+    Raises Misused for an option of another kind, which would have no effect.
+    """
     kind: str = arguments.kind
+    for option, kinds in _KINDS_OF_OPTIONS.items():
+        if getattr(arguments, option) and kind not in kinds:
+            text = f"--{option.replace('_', '-')} applies to {' and '.join(kinds)}"
+            raise Misused(f"{text}, not to {kind}")
     for_terminal: Callable[[Rows], Rows]
     async with client_of(arguments) as client:
         if kind == "evaluations":
@@ -77,16 +89,6 @@ def constraints_of(arguments: argparse.Namespace) -> dict[str, Any]:
         "labels": texts_of("--label", arguments.label),
     }
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
-
-
-def check_options(arguments: argparse.Namespace) -> None:
-    """Raise Misused for an option of another kind, which would have no effect."""
-    options = {"evaluations": _EVALUATION_OPTIONS, "models": _MODEL_OPTIONS}
-    for name in dict.fromkeys((*_EVALUATION_OPTIONS, *_MODEL_OPTIONS)):
-        if getattr(arguments, name) and name not in options.get(arguments.kind, ()):
-            kinds = " and ".join(kind for kind, names in options.items() if name in names)
-            option = f"--{name.replace('_', '-')}"
-            raise Misused(f"{option} applies to {kinds}, not to {arguments.kind}")
 
 
 def visible_models(models: Sequence[ModelManifest], framework: str) -> tuple[ModelManifest, ...]:

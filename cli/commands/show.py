@@ -33,14 +33,14 @@ async def show(arguments: argparse.Namespace) -> int:
             failures = await _failures(client, status)
             write_evaluation(status, failures, arguments.output)
             return exits.OK
-    entries = entries_of(catalog, arguments.name)
+    entries = _entries_of(catalog, arguments.name)
     if entries == Catalog():
         raise Misused(f"nothing is called {arguments.name}; `mlscope ls` lists what there is")
     write_entries(entries, arguments.output)
     return exits.OK
 
 
-def entries_of(catalog: Catalog, name: str) -> Catalog:
+def _entries_of(catalog: Catalog, name: str) -> Catalog:
     """Return the entries called `name`, or `NAME:CONSTRAINT` in a version that satisfies it.
 
     Raises Misused for a wrong constraint.

@@ -5,10 +5,12 @@ from typing import Any
 
 from cli.printing.output import Rows, write_json, write_rows
 from mlscope.feature_text import feature_lines
-from schemas.analysis import Prediction, Predictions
+from schemas.analysis import Predictions
 
 _COLUMNS = ("run", "sample", "name", "rank", "answer", "probability", "right", "detail")
 _TOP = 5
+_TRUTHS = ("labels", "texts", "classes", "values")
+"""A sample's ground truth is in the first of these fields that it has."""
 
 
 def write_predictions(predictions: Predictions, form: str) -> None:
@@ -21,24 +23,20 @@ def write_predictions(predictions: Predictions, form: str) -> None:
 
 def prediction_rows(predictions: Predictions) -> Rows:
     """Return predictions as rows: the best five lines of each, then the failed queries."""
-    rows = [row for prediction in predictions.predictions for row in _rows(prediction)]
+    rows: list[tuple[Any, ...]] = []
+    for prediction in predictions.predictions:
+        truths: Sequence[Any] = next(filter(None, map(prediction.truth.get, _TRUTHS)), ())
+        right = " / ".join(str(value) for value in truths[:3])[:60]
+        sample = (prediction.run, prediction.sample, prediction.name)
+        lines = feature_lines(prediction.features)[:_TOP]
+        if not lines:
+            rows.append((*sample, None, "nothing was found", None, right, ""))
+        rows += [
+            (*sample, rank, line.answer, line.probability, right if rank == 1 else "", line.detail)
+            for rank, line in enumerate(lines, start=1)
+        ]
     rows += [
         (query.run, None, f"query {query.query}", None, f"no answer: {query.error}", None, "", "")
         for query in predictions.failed
     ]
     return Rows(_COLUMNS, tuple(rows), units=("", "", "", "", "", "share", "", ""))
-
-
-def _rows(prediction: Prediction) -> list[tuple[Any, ...]]:
-    truth = prediction.truth
-    truths: Sequence[Any] = truth.get("labels") or truth.get("texts") or ()
-    truths = truths or truth.get("classes") or truth.get("values") or ()
-    right = " / ".join(str(value) for value in truths[:3])[:60]
-    sample = (prediction.run, prediction.sample, prediction.name)
-    lines = feature_lines(prediction.features)[:_TOP]
-    if not lines:
-        return [(*sample, None, "nothing was found", None, right, "")]
-    return [
-        (*sample, rank, line.answer, line.probability, right if rank == 1 else "", line.detail)
-        for rank, line in enumerate(lines, start=1)
-    ]

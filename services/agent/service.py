@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError
@@ -96,7 +95,17 @@ class Agent:
         subjects = await Commands(self.orders, self._sessions).open(self._bus, self.id)
         version = package_version("mlscope") or "0.0.0"
         info = ServiceInfo("agent", version, "Runs models and measures them.", subjects)
-        await self._bus.announce(info, self._status)
+        await self._bus.announce(
+            info,
+            lambda: {
+                "agent": self.id,
+                "incarnation": self.incarnation,
+                "holds_lease": self._lease.is_held,
+                "busy": list(self.orders.busy),
+                "workers": len(self._sessions),
+                "pending_batches": self._sink.pending,
+            },
+        )
 
     async def _announce(self) -> None:
         """Announce this agent: at its start, with a new roof, or when it holds its lease again."""
@@ -239,13 +248,3 @@ class Agent:
             _log.exception(
                 "an order's outcome is not published", extra={"evaluation": order.evaluation}
             )
-
-    def _status(self) -> Mapping[str, object]:
-        return {
-            "agent": self.id,
-            "incarnation": self.incarnation,
-            "holds_lease": self._lease.is_held,
-            "busy": list(self.orders.busy),
-            "workers": len(self._sessions),
-            "pending_batches": self._sink.pending,
-        }

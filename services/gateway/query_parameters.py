@@ -89,7 +89,9 @@ def form_of(suffix: str, query: Iterable[tuple[str, str]], accept: str) -> str:
     before the header `accept`.
     """
     parameters = list(query)
-    check_has_only("format", parameters)
+    for name, value in parameters:
+        if name != "format":
+            raise MalformedMessage(field=name, found=value[:80], expected="only format")
     parameter = dict(parameters).get("format", "")
     form = suffix or parameter or ("csv" if "text/csv" in accept else JSON)
     if form != JSON and form not in FILES:
@@ -98,13 +100,6 @@ def form_of(suffix: str, query: Iterable[tuple[str, str]], accept: str) -> str:
         expected = f"{form}, as in the suffix"
         raise MalformedMessage(field="format", found=parameter[:80], expected=expected)
     return form
-
-
-def check_has_only(name: str, query: Iterable[tuple[str, str]]) -> None:
-    """Raise MalformedMessage if a query has another parameter than `name`."""
-    for parameter, value in query:
-        if parameter != name:
-            raise MalformedMessage(field=parameter, found=value[:80], expected=f"only {name}")
 
 
 def check_is_plain(query: Iterable[tuple[str, str]]) -> None:

@@ -22,7 +22,10 @@ _BACKLOG = 512
 
 
 async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
-    """Serve HTTP as the `settings` say, with data from `bus`, until `stop` is set."""
+    """Serve HTTP as the `settings` say, with data from `bus`, until `stop` is set.
+
+    Raises OSError when the port is in use.
+    """
     feeds = Feeds(bus, limit=settings.max_live_clients)
     own_hosts = (settings.gateway_host, urlsplit(settings.gateway_url).hostname)
     app = build_app(
@@ -42,7 +45,9 @@ async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
             timeout_graceful_shutdown=_STOP_WITHIN_S,
         )
     )
-    with _listening(settings.gateway_host, settings.gateway_port) as listener:
+    address = (settings.gateway_host, settings.gateway_port)
+    family = socket.AF_INET6 if ":" in settings.gateway_host else socket.AF_INET
+    with socket.create_server(address, family=family, backlog=_BACKLOG) as listener:
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         facts = ServiceInfo("gateway", f"{VERSION}.0.0", "pages, REST and live events", {})
         await bus.announce(facts, lambda: {"viewers": feeds.viewers})
@@ -53,17 +58,6 @@ async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
         feeds.close()
         server.should_exit = True
         await serving
-
-
-@contextlib.contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """Listen while the context is open. Raises OSError when the port is in use."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    try:
-        yield listener
-    finally:
-        listener.close()
 
 
 class _Server(uvicorn.Server):

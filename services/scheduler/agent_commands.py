@@ -84,12 +84,9 @@ class AgentCommands:
             tries = _LAST_TRIES if state.is_ended else 1
             task = asyncio.get_running_loop().create_task(self._send(effect, body, tries))
             self._tasks[effect] = task
-            task.add_done_callback(partial(self._end, effect))
+            task.add_done_callback(partial(self._tasks.pop, effect))  # the task is pop's default
         if state.is_ended:
             self._forget(state.evaluation)
-
-    def _end(self, effect: Effect, _: object) -> None:
-        self._tasks.pop(effect, None)
 
     async def _send(self, effect: Start | Stop | Close, body: bytes, tries: int) -> None:
         """Send a command until its agent accepts it, at most `tries` times."""

@@ -218,7 +218,11 @@ async def _repository(access: ArtifactAccess) -> AsyncIterator[Repository]:
 
 
 async def in_daemon_thread(work: Callable[[], T]) -> T:
-    """Return the result of `work`, from a thread that the end of this process does not wait for."""
+    """Return the result of `work`, from a thread that the end of this process does not wait for.
+
+    Raises what `work` raises. When the caller is cancelled, the thread goes on; files that it has
+    fetched by then are closed.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

@@ -26,10 +26,11 @@ def usable_memory_bytes(host_bytes: int, groups: Path = GROUPS_OF, mount: Path =
     `groups` is the file that names the process's groups, `mount` where their folders are.
     """
     limits = [
-        limit
+        int(text)
         for folder in _folders(groups, mount, "memory")
         for name in ("memory.max", "memory.limit_in_bytes")
-        if (limit := _number(folder / name)) > 0
+        for text in _file_fields(folder / name)[:1]
+        if text.isdecimal() and int(text)  # it is `max` where there is no limit
     ]
     return min([host_bytes, *limits]) if host_bytes else min(limits, default=0)
 
@@ -71,12 +72,6 @@ def _quota(folder: Path) -> float:
     if not quota.isdecimal() or not period.isdecimal() or not int(period):
         return 0.0
     return int(quota) / int(period)
-
-
-def _number(path: Path) -> int:
-    """Return the number in a file; 0 for `max`, and where there is no such file."""
-    text = next(iter(_file_fields(path)), "")
-    return int(text) if text.isdecimal() else 0
 
 
 def _file_fields(path: Path) -> list[str]:

@@ -13,7 +13,6 @@ How sessions are made of groups is in `sessions`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from mlscope.load import InvalidParameter, LoadError, UnknownParameter, UnknownScenario
 from mlscope.manifests.constraints import newest_first
@@ -25,7 +24,7 @@ from schemas.status import Catalog
 from services.scheduler.errors import invalid, unknown, unknown_parameter
 from services.scheduler.evaluation.digests import digest_of
 from services.scheduler.placement.levels import Levels, levels_by_variant
-from services.scheduler.placement.load_shapes import LoadShape, LoadShapes
+from services.scheduler.placement.load_shapes import LoadShapes
 from services.scheduler.placement.matching import Candidate, Match
 from services.scheduler.placement.resolving import (
     described_system,
@@ -199,19 +198,12 @@ class _Loads:
         """Return a scenario of the request at a batch size. Raises RequestRefused."""
         choice = self.request.scenarios[number]
         parameters = {**self._defaults.get(choice.name, {}), **choice.parameters}
-        load = self._shape(f"scenarios.{number}", choice.name, parameters, size)
-        self._sample_counts[number, size] = load.queries * size
-        samples = sum(self._sample_counts.values())
-        if samples > MAX_SAMPLES:
-            raise invalid("scenarios", f"{samples} samples", f"at most {MAX_SAMPLES} in all")
-        parameters["queries"] = load.queries
-        return Group(number, self._names[number], choice, parameters, load)
-
-    def _shape(self, field: str, name: str, parameters: dict[str, Any], size: int) -> LoadShape:
+        field = f"scenarios.{number}"
         try:
-            return self._shapes.of(name, parameters, size, self._samples)
+            load = self._shapes.of(choice.name, parameters, size, self._samples)
         except UnknownScenario as error:
-            raise unknown(f"{field}.name", name, similar_names(name, error.available)) from error
+            names = similar_names(choice.name, error.available)
+            raise unknown(f"{field}.name", choice.name, names) from error
         except UnknownParameter as error:
             parameter = f"{field}.parameters.{error.field}"
             raise unknown_parameter(parameter, error.actual, error.allowed) from error
@@ -221,6 +213,12 @@ class _Loads:
             raise invalid(parameter, error.actual, error.allowed) from error
         except LoadError as error:
             raise invalid(f"{field}.parameters", parameters, str(error)) from error
+        self._sample_counts[number, size] = load.queries * size
+        samples = sum(self._sample_counts.values())
+        if samples > MAX_SAMPLES:
+            raise invalid("scenarios", f"{samples} samples", f"at most {MAX_SAMPLES} in all")
+        parameters["queries"] = load.queries
+        return Group(number, self._names[number], choice, parameters, load)
 
 
 def _groups(loads: _Loads, runs_per_group: int) -> dict[int, tuple[Group, ...]]:

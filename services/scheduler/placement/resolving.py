@@ -57,7 +57,7 @@ def dataset_of(request: Evaluate, model: ModelManifest, catalog: Catalog) -> Dat
         dataset = _newest_named(name, catalog.datasets, "dataset", names)
     else:
         dataset = default_dataset(model, catalog)
-    check_samples(dataset, model)
+    _check_samples(dataset, model)
     return dataset
 
 
@@ -238,7 +238,7 @@ def default_dataset(model: ModelManifest, catalog: Catalog) -> DatasetManifest:
     )
 
 
-def check_samples(dataset: DatasetManifest, model: ModelManifest) -> None:
+def _check_samples(dataset: DatasetManifest, model: ModelManifest) -> None:
     """Raise RequestRefused for a dataset without samples, or with noise of another shape."""
     if not samples_of(dataset) and dataset.source is None:
         raise invalid("dataset", dataset.name, "a dataset with at least one sample")

@@ -135,13 +135,13 @@ def read(spec: dict[str, Any]) -> None:
         readable, _, _ = select.select([connection.fileno(), 0], [], [], _REPORT_S)
         if 0 in readable and not os.read(0, 64):
             break
-        if connection.fileno() in readable and not take_answers(connection, parser, answers):
+        if connection.fileno() in readable and not _take_answers(connection, parser, answers):
             break
         answers.report_if_due(time.monotonic())
     answers.report()
 
 
-def take_answers(connection: socket.socket, parser: Parser, answers: "QueryAnswers") -> bool:
+def _take_answers(connection: socket.socket, parser: Parser, answers: "QueryAnswers") -> bool:
     """Take what a readable `connection` has, frame by frame; False when the server closed it.
 
     `parser` keeps the beginning of a frame that is not whole yet; `answers` gets each message.

@@ -52,7 +52,7 @@ def ranges(predictor: Predictor) -> Iterator[None]:
         return
     wrapped = []
     for name, submodule in module.named_modules():
-        ranged = ranged_forward(
+        ranged = _ranged_forward(
             submodule.forward, name or type(submodule).__name__, torch.cuda.nvtx
         )
         with contextlib.suppress(AttributeError, TypeError):  # a forward that can't be replaced
@@ -70,7 +70,7 @@ def is_compiled(opened: Opened) -> bool:
     return str(opened.options.get("compile", "none")) != "none"
 
 
-def ranged_forward(forward: Callable[..., Any], name: str, nvtx: Any) -> Callable[..., Any]:
+def _ranged_forward(forward: Callable[..., Any], name: str, nvtx: Any) -> Callable[..., Any]:
     """Return a module's `forward` inside a range with a `name`, by PyTorch's module `nvtx`."""
 
     def ranged(*args: Any, **kwargs: Any) -> Any:

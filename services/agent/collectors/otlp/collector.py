@@ -157,7 +157,7 @@ class OtlpCollector:
         block = _BlockTime(self._began.foreign_ns, ended.foreign_ns)
         in_block = [span for span in received if block.contains(span)]
         self._count_late(received)
-        spans = with_requests(OUTGOING_REQUESTS.take(), in_block, ClockMap(self._began, ended))
+        spans = _with_requests(OUTGOING_REQUESTS.take(), in_block, ClockMap(self._began, ended))
         self._last_block = block
         return Collected(spans, dropped, tuple(self._notes(len(received), len(in_block), refused)))
 
@@ -184,7 +184,7 @@ class OtlpCollector:
             yield f"exporters are configured to send elsewhere: {endpoint}"
 
 
-def with_requests(
+def _with_requests(
     requests: Sequence[OutgoingRequest], exported: Sequence[ExportedSpan], clock: ClockMap
 ) -> list[CollectedSpan]:
     """Return the outgoing `requests` that have `exported` spans as children, then those spans.

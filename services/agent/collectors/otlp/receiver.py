@@ -147,7 +147,13 @@ class _Request(http.server.BaseHTTPRequestHandler):
             spans = spans_in(body, kind, self.headers.get("Content-Encoding", ""))
         except RequestRefused as error:
             self.server.receiver.refuse()
-            self._answer(error.status, kind, _status(kind, error.reason))
+            # Each form is a google.rpc.Status with the code INVALID_ARGUMENT and the reason.
+            if kind == _PROTOBUF:
+                reason = error.reason.encode("utf-8", "replace")
+                status = varint_field(1, 3) + bytes_field(2, reason)
+            else:
+                status = json.dumps({"code": 3, "message": error.reason}).encode()
+            self._answer(error.status, kind, status)
         else:
             rejected = self.server.receiver.put(spans)
             self._answer(HTTPStatus.OK, kind, response(rejected, is_json=kind == _JSON))
@@ -238,10 +244,3 @@ def _check_size(size: int) -> None:
         raise RequestRefused(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have at most {MAX_BODY_BYTES} bytes"
         )
-
-
-def _status(kind: str, reason: str) -> bytes:
-    """Return a google.rpc.Status with the code INVALID_ARGUMENT and the reason."""
-    if kind == _PROTOBUF:
-        return varint_field(1, 3) + bytes_field(2, reason.encode("utf-8", "replace"))
-    return json.dumps({"code": 3, "message": reason}).encode()

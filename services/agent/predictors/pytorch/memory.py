@@ -45,7 +45,8 @@ class Allocations:
             yield
         finally:
             if is_recording:
-                self._bytes = bytes_by_mark(_autograd._disable_profiler_legacy())  # noqa: SLF001
+                threads = _autograd._disable_profiler_legacy()  # noqa: SLF001
+                self._bytes = sum(map(_bytes_in_thread, threads), Counter())
 
     def mark(self, number: int) -> AbstractContextManager[Any]:
         """Count what is allocated within a `with` block for `number`."""
@@ -59,15 +60,8 @@ class Allocations:
         return None if self._bytes is None else self._bytes.get(number, 0)
 
 
-def bytes_by_mark(threads: Iterable[Iterable[Any]]) -> dict[int, int]:
-    """Return the allocated bytes by mark, from each thread's events of the profiler in order."""
-    allocated: Counter[int] = Counter()
-    for events in threads:
-        allocated += _bytes_in_thread(events)
-    return dict(allocated)
-
-
 def _bytes_in_thread(events: Iterable[Any]) -> Counter[int]:
+    """Return the allocated bytes by mark, from a thread's events of the profiler in order."""
     allocated: Counter[int] = Counter()
     #: those that events are within, from outside in; None outside of all
     marks: list[int | None] = [None]

@@ -151,7 +151,7 @@ def _operators(
     Code after the model that contains the text `samples` gets the samples, too.
     """
     *_, last = codes
-    wants_samples = is_after and any(map(contains_samples, codes.values()))
+    wants_samples = is_after and any(map(_contains_samples, codes.values()))
     return tuple(
         Operator(
             name,
@@ -162,7 +162,7 @@ def _operators(
     )
 
 
-def contains_samples(code: str) -> bool:
+def _contains_samples(code: str) -> bool:
     """Return whether code contains the text `samples`: sending a batch for nothing is expensive."""
     try:
         parsed = ast.parse(code)

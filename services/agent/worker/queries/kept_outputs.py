@@ -119,7 +119,13 @@ class KeptOutputs:
         """Record the answers that wait for their ground truth, with it."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         for answer in waiting:
-            recorder.output((answer.query, answer.sample, self._with_truth(answer)))
+            try:
+                truth = self._truths[answer.sample] if answer.sample < len(self._truths) else None
+                fields = truth_fields(truth, answer.text) if truth else {}
+                scores = image_scores(answer.features, truth, self._placement) if truth else {}
+            except Exception as error:  # noqa: BLE001  # a truth's reader must not end a run
+                fields, scores = {}, {"error": f"no truth: {error}"}
+            recorder.output((answer.query, answer.sample, _answer_json(answer, fields, scores)))
 
     def _may_keep(self, sample: int) -> bool:
         first = self._first_answers.get(sample)
@@ -159,17 +165,6 @@ class KeptOutputs:
         self._waiting_bytes += size + (len(answer.text) if needs_features else 0)
         if self._waiting_bytes > _MOST_WAITING_BYTES:
             self.settle(recorder)
-
-    def _with_truth(self, answer: _Waiting) -> bytes:
-        try:
-            truth = self._truths[answer.sample] if answer.sample < len(self._truths) else None
-            if truth is None:
-                return _answer_json(answer, {}, {})
-            fields = truth_fields(truth, answer.text)
-            scores = image_scores(answer.features, truth, self._placement)
-        except Exception as error:  # noqa: BLE001  # readers are many: a truth must not end a run
-            fields, scores = {}, {"error": f"no truth: {error}"}
-        return _answer_json(answer, fields, scores)
 
 
 def _answer_json(answer: _Waiting, truth: Mapping[str, Any], scores: Mapping[str, Any]) -> bytes:
@@ -236,7 +231,7 @@ def bounded_json(features: Sequence[Feature]) -> bytes:
     `left_out` of a feature gives the sizes of the fields it lost. Features without room are left
     out, those at the end first; `left_out_features` of the last one kept gives their number.
     """
-    small = [without_large_fields(feature) for feature in features]
+    small = [_without_large_fields(feature) for feature in features]
     text = json_text(small)
     while len(text) > MOST_BYTES and len(small) > 1:
         small = small[: len(small) // 2]
@@ -245,7 +240,7 @@ def bounded_json(features: Sequence[Feature]) -> bytes:
     return text if len(text) <= MOST_BYTES else b'[{"left_out":{"feature":%d}}]' % len(text)
 
 
-def without_large_fields(feature: Feature) -> Feature:
+def _without_large_fields(feature: Feature) -> Feature:
     """Return a feature without its large fields, whose sizes as JSON are in `left_out`."""
     sizes = {name: len(json_text(feature[name])) for name in _LARGE_FIELDS if name in feature}
     if not sizes:
