@@ -1,8 +1,4 @@
-"""Public functions with three or more parameters name each of them in their docstrings.
-
-Functions that do not yet are listed in `docstrings_pending.txt`, which may only become shorter.
-`python -m tests.test_docstrings` removes from the list what is complete by now.
-"""
+"""Public functions with three or more parameters name each of them in their docstrings."""
 
 import ast
 import re
@@ -11,7 +7,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("schemas", "mlscope", "services", "cli", "tools")
-PENDING = Path(__file__).with_name("docstrings_pending.txt")
 LEAST_PARAMETERS = 3
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -43,21 +38,18 @@ def unnamed_parameters(function: Function, class_docstring: str) -> list[str]:
 
 def incomplete_docstrings() -> set[str]:
     """Return `path:function` of every public function whose docstring leaves out a parameter."""
-    found: set[str] = set()
+    incomplete: set[str] = set()
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             body = ast.parse(path.read_text("utf-8")).body
             for name, function, class_docstring in public_functions(body, ""):
                 if unnamed_parameters(function, class_docstring):
-                    found.add(f"{path.relative_to(ROOT).as_posix()}:{name}")
-    return found
+                    incomplete.add(f"{path.relative_to(ROOT).as_posix()}:{name}")
+    return incomplete
 
 
 def test_docstrings_name_every_parameter() -> None:
-    pending = set(PENDING.read_text("utf-8").split())
-    incomplete = incomplete_docstrings()
-    assert sorted(incomplete - pending) == [], "name each parameter in the docstring"
-    assert sorted(pending - incomplete) == [], "complete by now: remove from docstrings_pending.txt"
+    assert sorted(incomplete_docstrings()) == [], "name each parameter in the docstring"
 
 
 def test_a_parameter_that_is_not_named_is_found() -> None:
@@ -67,8 +59,3 @@ def test_a_parameter_that_is_not_named_is_found() -> None:
     ((_, function, _),) = public_functions(ast.parse(source).body, "")
     assert unnamed_parameters(function, "") == ["width", "ratio"]
     assert unnamed_parameters(function, "Scale `width` by `ratio`.") == []
-
-
-if __name__ == "__main__":
-    still_pending = set(PENDING.read_text("utf-8").split()) & incomplete_docstrings()
-    PENDING.write_text("".join(f"{name}\n" for name in sorted(still_pending)), "utf-8")

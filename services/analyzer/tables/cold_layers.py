@@ -39,7 +39,7 @@ def cold_layers(frames: Frames) -> Table:
     rows: list[_Row] = []
     notes: list[str] = []
     for cold, warm in openings_of(frames):
-        opened = list(cold_layer_rows(cold, warm))
+        opened = list(_cold_layer_rows(cold, warm))
         rows += opened
         notes += _notes(cold, opened)
     notes = [*run_warnings(frames), *notes]
@@ -86,7 +86,7 @@ def _notes(cold: Openings, rows: Sequence[_Row]) -> Iterator[str]:
         yield f"{place}: no cold run at level system has the time of copies on the device"
 
 
-def cold_layer_rows(cold: Openings, warm: Openings) -> Iterator[_Row]:
+def _cold_layer_rows(cold: Openings, warm: Openings) -> Iterator[_Row]:
     """Yield a row for each layer, and for each module that has weights but no layer.
 
     `cold` are the openings of an agent and batch size, `warm` the runs to compare them with.

@@ -42,7 +42,7 @@ def cold_start(frames: Frames) -> Table:
     measured = set()
     for cold, warm in openings_of(frames):
         measured.add((cold.agent, cold.batch_size))
-        rows += measured_rows(cold, warm)
+        rows += _measured_rows(cold, warm)
     stacks = reversed(list(stacks_of(frames, ("", COLD))))
     first = {(s.agent, s.batch_size): s for s in stacks if s.scenario != COLD}
     for key in sorted(first.keys() - measured):
@@ -61,7 +61,7 @@ def cold_start(frames: Frames) -> Table:
     return make_table(ANALYSIS, rows, verdict, run_warnings(frames))
 
 
-def measured_rows(cold: Openings, warm: Openings) -> Iterator[dict[str, Any]]:
+def _measured_rows(cold: Openings, warm: Openings) -> Iterator[dict[str, Any]]:
     """Yield the parts of `cold` runs: their operators, copies to the device, and layers.
 
     Each is compared with the `warm` runs of the same level, since deeper tracing costs time.

@@ -39,7 +39,7 @@ _Cells = dict[str, Any]
 
 def device_conditions(frames: Frames) -> Table:
     """Return a row for each run, device of its own and series, and for each throttling reason."""
-    rows = [row for run in frames.measured for row in device_condition_rows(run)]
+    rows = [row for run in frames.measured for row in _device_condition_rows(run)]
     few = (
         f"{row['run']}: its GPU's clock was sampled only {many(row['samples'], 'time')}"
         for row in rows
@@ -79,7 +79,7 @@ def _verdict(rows: Sequence[_Cells]) -> str:
     return f"{clock}; throttled by {', '.join(reasons)} for {share_of_time}."
 
 
-def device_condition_rows(run: Run) -> Iterator[_Cells]:
+def _device_condition_rows(run: Run) -> Iterator[_Cells]:
     """Yield a row for each of a run's sampled series and devices, and for each throttling reason.
 
     Devices are those that the run used.

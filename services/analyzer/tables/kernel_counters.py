@@ -55,7 +55,7 @@ def kernel_counters(frames: Frames) -> Table:
     rows: list[_Cells] = []
     notes = counter_warnings(frames)
     for run in frames.measured:
-        rows += counter_rows(run, traced_by_replay.get((run.row.agent, run.row.run)))
+        rows += _counter_rows(run, traced_by_replay.get((run.row.agent, run.row.run)))
         if run.counters.height >= MOST_COUNTERS:
             notes.append(f"{run.row.run}: only the first {MOST_COUNTERS} counters were read")
     return make_table(ANALYSIS, rows, _verdict(rows), notes)
@@ -81,7 +81,7 @@ def _verdict(rows: Sequence[_Cells]) -> str:
     return f"{verdict}; {top['name']} in {layer} has {part} of {top['metric']}."
 
 
-def counter_rows(run: Run, traced: TracedStack | None) -> Iterator[_Cells]:
+def _counter_rows(run: Run, traced: TracedStack | None) -> Iterator[_Cells]:
     """Yield a row for each metric, layer and name of the counted kernels of a `run`, a replay.
 
     Layers are those of the `traced` stack, where it ran the same kernels.

@@ -64,11 +64,11 @@ def layer_overheads(frames: Frames) -> Table:
         if own is None:
             continue
         for level in sorted(runs):
-            rows += layer_overhead_rows(own, runs[level])
+            rows += _layer_overhead_rows(own, runs[level])
     return make_table(ANALYSIS, rows, _verdict(rows), trace_warnings(frames))
 
 
-def layer_overhead_rows(own: Run, deeper: Run) -> Iterator[dict[str, Any]]:
+def _layer_overhead_rows(own: Run, deeper: Run) -> Iterator[dict[str, Any]]:
     """Yield the overhead of each layer in the `deeper` run over `own`, at level framework."""
     # All calls of a layer in a query together.
     own_times, deeper_times = (

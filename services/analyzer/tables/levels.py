@@ -76,7 +76,7 @@ def levels(frames: Frames) -> Table:
         if run.answered.height and row.variant not in UNTIMED:
             group = (row.agent, row.session, row.scenario, row.batch_size, row.parameters_text)
             groups[group].setdefault(row.level, run)
-    rows = [row for group, runs in groups.items() for row in level_rows(group, runs)]
+    rows = [row for group, runs in groups.items() for row in _level_rows(group, runs)]
     notes = trace_warnings(frames)
     notes += [
         f"{row['run']}: time {row['part']} is below 0: the parts overlap; shown as it is"
@@ -103,7 +103,7 @@ def _verdict(rows: list[_Cells]) -> str:
     )
 
 
-def level_rows(group: _Group, runs: dict[int, Run]) -> Iterator[_Cells]:
+def _level_rows(group: _Group, runs: dict[int, Run]) -> Iterator[_Cells]:
     """Yield the parts of a query, each from the run at its own level, and the levels' overheads.
 
     `runs` are those of a `group` by level.
@@ -129,7 +129,7 @@ def level_rows(group: _Group, runs: dict[int, Run]) -> Iterator[_Cells]:
         yield _measured(group, "layers", layered, layers["ns"].to_numpy(), doubt)
         yield _measured(group, "outside layers", layered, outside_layers["ns"].to_numpy(), doubt)
     for above, below in combinations(sorted(runs), 2):
-        yield from level_overhead_rows(group, runs[above], runs[below])
+        yield from _level_overhead_rows(group, runs[above], runs[below])
 
 
 def _queries(run: Run) -> pl.DataFrame:
@@ -141,7 +141,7 @@ def _layers(run: Run) -> pl.DataFrame:
     return query_times(run.spans_at(LAYER_LEVEL))
 
 
-def level_overhead_rows(group: _Group, above: Run, below: Run) -> Iterator[_Cells]:
+def _level_overhead_rows(group: _Group, above: Run, below: Run) -> Iterator[_Cells]:
     """Yield the overhead of a deeper level on each part of a query that both runs have.
 
     `above` and `below` are runs of a `group`, of which `below` is traced deeper.

@@ -61,7 +61,7 @@ def optimal_batch(frames: Frames) -> Table:
             choice = optimum({size: rate.rate_hz for size, rate in rates.items()})
             caveats += _precision_notes(group, rates)
             verdicts.append(_verdict(group, choice, rates))
-        of_group = batch_rows(runs, rates, choice)
+        of_group = _batch_rows(runs, rates, choice)
         caveats += [
             f"{row['run']}: batch size / latency is {number(row['rate_by_latency'])} samples/s, "
             f"but throughput {number(row['samples_per_s'])}: queries overlapped, or there were "
@@ -115,7 +115,7 @@ def _verdict(group: _Group, choice: OptimalBatch, rates: dict[int, Throughput]) 
     return f"{best} on {agent} ({scenario}) is {choice.batch_size}: {choice.reason}{further}."
 
 
-def batch_rows(
+def _batch_rows(
     runs: dict[int, Run], rates: dict[int, Throughput], choice: OptimalBatch | None
 ) -> list[dict[str, Any]]:
     """Return a row for each batch size with a rate.

@@ -58,9 +58,9 @@ def roof_distance(frames: Frames) -> Table:
         ]
         if missing := missing_work_note(work):
             caveats.append(f"{run.row.run}: {missing}: it is not in the model's least time")
-        rows = [row for point in of_run if (row := layer_row(stack, run, point)) is not None]
+        rows = [row for point in of_run if (row := _layer_row(stack, run, point)) is not None]
         if rows:
-            groups.append((stack, [model_row(stack, run, rows), *rows]))
+            groups.append((stack, [_model_row(stack, run, rows), *rows]))
     rows = [row for _, of_stack in groups for row in of_stack]
     caveats += [*roof_sentences(runs), *above_roof_notes(rows)]
     verdict = _verdict(groups, runs) if runs else no_layers(frames)
@@ -85,7 +85,7 @@ def _verdict(groups: Sequence[tuple[Stack, list[dict[str, Any]]]], runs: Sequenc
     )
 
 
-def layer_row(stack: Stack, run: Run, point: dict[str, Any]) -> dict[str, Any] | None:
+def _layer_row(stack: Stack, run: Run, point: dict[str, Any]) -> dict[str, Any] | None:
     """Return the row of a layer from its roofline `point`; None where the roof is unknown.
 
     `run` of the `stack` has the layer's time.
@@ -128,7 +128,7 @@ def _rate(flops: float | None, time: float, peak: float | None) -> dict[str, Any
     return {"throughput": throughput, "peak": peak, "of_peak": share(throughput, peak)}
 
 
-def model_row(stack: Stack, run: Run, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _model_row(stack: Stack, run: Run, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the row of predict, with the sums of the `rows` of all layers that have FLOP.
 
     Predict's time is that of the stack's model run, which nothing deeper slowed; it includes

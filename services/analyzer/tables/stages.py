@@ -36,7 +36,7 @@ _QUANTITY_NAMES = ("latency", "memory", "FLOP", "memory access")
 def stages(frames: Frames) -> Table:
     """Return a row for each stage: the amounts of its layers, and the quantities it dominates."""
     works = works_of(frames)
-    rows = [row for work in works for row in stage_rows(work)]
+    rows = [row for work in works for row in _stage_rows(work)]
     verdict = no_layers(frames)
     if rows:
         run = rows[0]["run"]
@@ -52,7 +52,7 @@ def stages(frames: Frames) -> Table:
     return make_table(ANALYSIS, rows, verdict, list(work_warnings(frames, works)))
 
 
-def stage_rows(work: LayerWork) -> list[dict[str, Any]]:
+def _stage_rows(work: LayerWork) -> list[dict[str, Any]]:
     """Return a row for each third of the layers that ran in one run, in the order of `STAGES`."""
     ran = work.layers
     count = ran.height

@@ -37,7 +37,7 @@ _PLACES = {_LATE: "from being issued late", _OUTSIDE: _OUTSIDE}
 
 def tail(frames: Frames) -> Table:
     """Return a row for each part of a query: its time in slow queries minus that in typical."""
-    rows = [row for run in frames.measured for row in tail_rows(run)]
+    rows = [row for run in frames.measured for row in _tail_rows(run)]
     verdict = f"No run has {LEAST_QUERIES} queries: there is no tail to explain."
     if rows:
         parts = [row for row in of_first_run(rows) if row["kind"] in ("wait", "operator")]
@@ -68,7 +68,7 @@ def _verdict(query: dict[str, Any], parts: list[dict[str, Any]]) -> str:
     return f"{verdict}."
 
 
-def tail_rows(run: Run) -> list[dict[str, Any]]:
+def _tail_rows(run: Run) -> list[dict[str, Any]]:
     """Return a row for each part of a run's queries; none with fewer than `LEAST_QUERIES`."""
     frame = run.answered.with_columns(pl.Series("latency", run.latency_ns))
     if frame.height < LEAST_QUERIES:

@@ -53,7 +53,7 @@ _NO_SHARES = {"share_of_layers": None, "share": None}
 def work_kinds(frames: Frames) -> Table:
     """Return a row for each run and kind of layers, longest time first in a run."""
     works = works_of(frames)
-    rows = [row for work in works for row in kind_rows(work)]
+    rows = [row for work in works for row in _kind_rows(work)]
     verdict = _verdict(of_first_run(rows), works[0]) if rows else no_layers(frames)
     unknown = [
         f"{row['run']}: attention may exist in parts (a softmax before a matrix product), which "
@@ -90,7 +90,7 @@ def _verdict(rows: list[dict[str, Any]], work: LayerWork) -> str:
     return f"Of predict in {run}: {shares('share')}."
 
 
-def kind_rows(work: LayerWork) -> list[dict[str, Any]]:
+def _kind_rows(work: LayerWork) -> list[dict[str, Any]]:
     """Return a row for each of `KINDS` among the layers of one run, longest time first.
 
     Attention that may exist in parts has a row without time.
