@@ -27,7 +27,7 @@ def find_settings(
 
     `environ` has the variables. `url` is the NATS server's, `seed_file` the path of the nkey seed,
     and `data` the folder of the local cluster; each is '' where it is not given.
-    Raises NoCluster, InvalidSetting.
+    Raises InvalidSetting, and NoCluster where no local one runs.
     """
     settings = Settings.read(environ)
     if url or environ.get("MLSCOPE_NATS_URL"):
@@ -37,24 +37,18 @@ def find_settings(
             nats_seed_file=Path(seed_file) if seed_file else settings.nats_seed_file,
         )
     folder = Path(data) if data else settings.data_folder
-    cluster = cluster_state(folder)
+    try:
+        cluster: dict[str, Any] = json.loads((folder / _CLUSTER).read_text("utf-8"))
+    except (OSError, ValueError):
+        raise NoCluster(str(folder)) from None
+    if cluster.get("phase") in _NOT_RUNNING or not cluster.get("nats_url"):
+        raise NoCluster(str(folder))
     return replace(
         settings,
         nats_url=cluster["nats_url"],
         nats_seed_file=Path(seed_file or cluster["requester_seed_file"]),
         data_folder=folder,
     )
-
-
-def cluster_state(folder: Path) -> dict[str, Any]:
-    """Return what the local cluster in `folder` wrote of itself. Raises NoCluster if none runs."""
-    try:
-        state: dict[str, Any] = json.loads((folder / _CLUSTER).read_text("utf-8"))
-    except (OSError, ValueError):
-        raise NoCluster(str(folder)) from None
-    if state.get("phase") in _NOT_RUNNING or not state.get("nats_url"):
-        raise NoCluster(str(folder))
-    return state
 
 
 @asynccontextmanager

@@ -55,7 +55,7 @@ def mel_of(hertz: Matrix, scale: str) -> Matrix:
 
 
 def hertz_of(mel: Matrix, scale: str) -> Matrix:
-    """Return the inverse of `mel_of`."""
+    """Return the frequencies in Hz of places on the mel scale, the inverse of `mel_of`."""
     if scale == "htk":
         return np.asarray(700.0 * (10.0 ** (mel / 2595.0) - 1.0))
     above = 1000.0 * np.exp((np.maximum(mel, 15.0) - 15.0) * np.log(6.4) / 27.0)

@@ -140,7 +140,10 @@ def word_pieces(token: str, vocabulary: Mapping[str, int]) -> list[str]:
 
 
 def basic_tokens(text: str, *, lowercase: bool) -> Iterator[str]:
-    """Yield a text's words; punctuation marks and Chinese characters are words of their own."""
+    """Yield a text's words; punctuation marks and Chinese characters are words of their own.
+
+    They are those of BERT's BasicTokenizer: with `lowercase`, in lower case and without accents.
+    """
     spaced = "".join(map(_spaced, unicodedata.normalize("NFC", text)))
     for token in spaced.split():
         plain = token

@@ -15,6 +15,7 @@ from services.agent.machine.hardware import (
     installed_runtimes,
     nvidia_accelerators,
     package_version,
+    serves_gpu,
     this_machine,
 )
 from tests.services.agent.builders import MANIFESTS
@@ -72,6 +73,36 @@ def test_a_gpu_needs_a_build_for_it() -> None:
     (runtime,) = installed_runtimes(("onnxruntime",), (gpu,))
     has_cuda = package_version("onnxruntime-gpu") != "" and not package_version("onnxruntime")
     assert ("gpu" in runtime.devices) == has_cuda
+
+
+@pytest.mark.parametrize(
+    ("distribution", "version", "expected"),
+    [
+        ("torch", "2.9.0", True),
+        ("torch", "2.9.0+cu128", True),
+        ("torch", "2.9.0+cpu", False),
+        ("onnxruntime-gpu", "1.23.0", True),
+        ("onnxruntime", "1.23.0", False),
+        ("openvino", "2025.3.0", False),
+    ],
+)
+def test_a_build_says_by_name_or_version_whether_it_serves_a_gpu(
+    distribution: str,
+    version: str,
+    expected: bool,
+) -> None:
+    assert serves_gpu(distribution, version) is expected
+
+
+@pytest.mark.parametrize("plugins", [(), ("jax-cuda12-plugin",), ("jax-cuda13-plugin",)])
+def test_jax_serves_a_gpu_with_a_plugin(
+    monkeypatch: pytest.MonkeyPatch, plugins: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(
+        "services.agent.machine.hardware.package_version",
+        lambda name: "0.7.0" if name in plugins else "",
+    )
+    assert serves_gpu("jax", "0.7.0") is bool(plugins)
 
 
 def test_pytorch_without_cuda_serves_no_gpu() -> None:

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from schemas.manifest import Assets, ModelManifest  # noqa: E402
 from services.agent.errors import OpenFailed  # noqa: E402
 from services.agent.predictors import OpenRequest  # noqa: E402
-from services.agent.predictors.pytorch.archive import load_exported  # noqa: E402
+from services.agent.predictors.pytorch.archive import is_arithmetic, load_exported  # noqa: E402
 from services.agent.predictors.pytorch.predictor import open_model  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
@@ -176,3 +176,23 @@ def test_a_pickle_in_torchscript_is_not_run(tmp_path: Path) -> None:
     with pytest.raises(OpenFailed):
         opened(bad, "net.pt")
     assert not made.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("3*s0 + 1", True),
+        ("Max(1, s0//2)", True),
+        ("L['x'].size()[0] >= 2", True),
+        ("__import__('os').system('id')", False),
+        ("s0.__class__", False),
+        ("eval('1')", False),
+        ("[s0 for s0 in (1, 2)]", False),
+        ("lambda: 1", False),
+        ("1\n+1", False),
+        ("1 +", False),
+        ("b'1'", False),
+    ],
+)
+def test_only_expressions_of_sizes_are_arithmetic(text: str, expected: bool) -> None:
+    assert is_arithmetic(text) is expected
