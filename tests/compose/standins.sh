@@ -14,6 +14,7 @@ build() { # tag, with a Dockerfile on standard input
 }
 
 if ! have mlscope-standin-base; then
+    command -v debootstrap >/dev/null || { echo "debootstrap is missing: apt-get install debootstrap"; exit 1; }
     mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null \
         | sed -n 's/^URIs: *//p; s/^deb  *\(http[^ ]*\) .*/\1/p' | grep -v security | sed 1q || true)
     debootstrap --variant=minbase \
