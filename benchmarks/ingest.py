@@ -186,7 +186,7 @@ class World:
 
 
 @contextmanager
-def world(database_url: str) -> Iterator[World]:
+def open_world(database_url: str) -> Iterator[World]:
     """Run the servers and one collector; the evaluation they are told of is there."""
     with ExitStack() as stack:
         folder = stack.enter_context(new_folder())
@@ -255,10 +255,10 @@ def ingest(world: World, case: Case, spans: int, run: str) -> Ingested:
     _wait_for(world, 1)
     began_s, began_cpu_s, first = time.monotonic(), world.cpu_s(), _stored(world)
     _wait_for(world, spans)
-    took_s, cpu_s = time.monotonic() - began_s, world.cpu_s() - began_cpu_s
-    cpu_s += spent.get()
+    took_s, spent_cpu_s = time.monotonic() - began_s, world.cpu_s() - began_cpu_s
+    spent_cpu_s += spent.get()
     publisher.join()
-    return Ingested((spans - first) / took_s, (spans - first) / cpu_s)
+    return Ingested((spans - first) / took_s, (spans - first) / spent_cpu_s)
 
 
 def _stored(world: World) -> int:
@@ -324,11 +324,11 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--database-url", default="", help="measure there, in a new database")
     options = parser.parse_args()
-    with world(options.database_url) as world_:
-        version = world_.session.execute("SHOW server_version").fetchone()
+    with open_world(options.database_url) as world:
+        version = world.session.execute("SHOW server_version").fetchone()
         print(f"PostgreSQL {version and version[0]}, {options.spans:,} spans, medians, spans/s")
         print(f"{'':28}{'COPY file':>14}{'collector':>14}{'share':>8}{'per core':>14}")
-        shares = [compare(world_, case, options.spans, options.repeats) for case in CASES]
+        shares = [compare(world, case, options.spans, options.repeats) for case in CASES]
     print(f"wanted: {LEAST_RATIO} indexed; found {shares[0]:.2f}")
     return int(shares[0] < LEAST_RATIO)
 

@@ -191,8 +191,8 @@ def over_plain(turns: Mapping[str, Turn], calls: int, repeats: int) -> dict[str,
             before, took, after = turns[base](calls), turns[name](calls), turns[base](calls)
             if repeat:  # the first turn warms all of them
                 stamps[base].append(_mean(before, after))
-                plain = _mean(before, after)
-                stamps[name].append((took[0] - plain[0], took[1] - plain[1]))
+                around = _mean(before, after)
+                stamps[name].append((took[0] - around[0], took[1] - around[1]))
     return {
         name: (Over.of([first for first, _ in pairs]), Over.of([second for _, second in pairs]))
         for name, pairs in stamps.items()
@@ -315,9 +315,9 @@ def level_model(queries: int) -> bool:
                 pairs.append((_mean(before, after), traced))
                 before = after
         session.close()
-    floor = median(plain[0] for plain, _ in pairs)
-    by_clock, busy = (Over.of([two[at] / plain[at] - 1 for plain, two in pairs]) for at in (0, 1))
-    added = np.median([two[1] - plain[1] for plain, two in pairs]) / 1e3
+    floor = median(around[0] for around, _ in pairs)
+    by_clock, busy = (Over.of([two[at] / around[at] - 1 for around, two in pairs]) for at in (0, 1))
+    added = np.median([two[1] - around[1] for around, two in pairs]) / 1e3
     print(f"\nResNet-50, batch 1: {floor / 1e6:.2f} ms at level none; {queries} queries of each")
     print(f"level model by the clock: {by_clock.shown(0.01, '+.2f')} %")
     print(f"level model of processor time: {busy.shown(0.01, '+.2f')} %, {added:+.1f} us")

@@ -22,7 +22,7 @@ import numpy as np
 import uvloop
 import yaml
 
-from benchmarks.ingest import EVALUATION, Servers, start_runs, world
+from benchmarks.ingest import EVALUATION, Servers, open_world, start_runs
 from mlscope.bus.nats import connect
 from mlscope.tracing.batches import columns_of
 from schemas.batch import Batch, QueriesAnswered
@@ -184,11 +184,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=6)
     options = parser.parse_args()
-    with world("") as world_:
+    with open_world("") as world:
         print("query p50, us; ratio on/off: median of pairs, least and most")
         print(f"{'':20}{'off':>12}{'on':>12}{'ratio':>9}")
         moved = [
-            printed(case, uvloop.run(compared(world_.servers, case, options.pairs)))
+            printed(case, uvloop.run(compared(world.servers, case, options.pairs)))
             for case in CASES
         ]
     print(f"wanted: {CASES[0].model} within {BOUND:.0%}: {'yes' if moved[0] <= BOUND else 'no'}")

@@ -133,16 +133,16 @@ class _Watcher:
                 self._looked_s = time.monotonic()
                 return self._progress("")
 
-    async def settled(self, decode_live: Progress) -> Progress:
+    async def settled(self, progress: Progress) -> Progress:
         """Return the end as the scheduler tells it: complete, but it may hear of it after us."""
         command = ShowEvaluation(evaluation=self._evaluation)
         for _ in range(_SETTLES):
             with contextlib.suppress(NotAnswering):
                 status = await ask_for(self._bus, command, EvaluationStatus, timeout_s=1.0)
                 if status.state in ENDED:
-                    return dataclasses.replace(decode_live, status=status)
+                    return dataclasses.replace(progress, status=status)
             await asyncio.sleep(_SETTLE_S)
-        return decode_live
+        return progress
 
     async def next(self) -> Progress:
         """Return the progress after the next fact or tick."""

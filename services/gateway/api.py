@@ -105,7 +105,7 @@ async def analyses(request: Request) -> Response:
     return as_json({"evaluation": answer.evaluation, "analyses": summaries})
 
 
-async def table(request: Request) -> Response:
+async def show_table(request: Request) -> Response:
     """GET /api/evaluations/{id}/tables/{name}: a table by name or number, as JSON or as a file.
 
     The format comes from a suffix (one of `FILES`), `?format=` or `Accept: text/csv`.

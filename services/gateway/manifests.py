@@ -13,20 +13,20 @@ from schemas.request import CatalogChanged, PublishManifest, Refused, WithdrawMa
 from schemas.status import Catalog
 from services.gateway.api import bus_of
 from services.gateway.bodies import json_body
-from services.gateway.bus_requests import models as ask_models
+from services.gateway.bus_requests import models
 from services.gateway.responses import as_json
 
 
-async def models(request: Request) -> Response:
+async def show_models(request: Request) -> Response:
     """GET /api/models: every version of every model that is not hidden, by name."""
-    catalog_models = await ask_models(bus_of(request))
-    return _as_models(tuple(model for model in catalog_models if not model.hidden))
+    catalog = await models(bus_of(request))
+    return _as_models(tuple(model for model in catalog if not model.hidden))
 
 
-async def model(request: Request) -> Response:
+async def show_model(request: Request) -> Response:
     """GET /api/models/{name}: every version of a model, also a hidden one; 404 if unknown."""
     name = str(request.path_params["name"])
-    versions = await ask_models(bus_of(request), name)
+    versions = await models(bus_of(request), name)
     if not versions:
         raise CommandRefused(
             Refused(
@@ -55,5 +55,5 @@ async def withdraw(request: Request) -> Response:
     return as_json(changed.model_dump(mode="json"))
 
 
-def _as_models(models: tuple[ModelManifest, ...]) -> Response:
-    return as_json(Catalog(models=models).model_dump(mode="json", include={"models"}))
+def _as_models(versions: tuple[ModelManifest, ...]) -> Response:
+    return as_json(Catalog(models=versions).model_dump(mode="json", include={"models"}))

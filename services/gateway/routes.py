@@ -40,8 +40,8 @@ def build_app(
         Route("/openapi.json", api.openapi),
         Route("/catalog", api.catalog),
         Route("/compare", api.compare),
-        Route("/models", manifests.models),
-        Route("/models/{name:path}", manifests.model),
+        Route("/models", manifests.show_models),
+        Route("/models/{name:path}", manifests.show_model),
         Route("/manifests", manifests.publish, methods=["POST"]),
         Route("/manifests/{kind}/{name:path}/{version}", manifests.withdraw, methods=["DELETE"]),
         Route("/evaluations", api.list_evaluations, methods=["GET"]),
@@ -51,7 +51,7 @@ def build_app(
         Route("/evaluations/{evaluation}/events", api.events),
         Route("/evaluations/{evaluation}/analyses", api.analyses),
         Route("/evaluations/{evaluation}/tables", api.tables),
-        Route("/evaluations/{evaluation}/tables/{table}", api.table),
+        Route("/evaluations/{evaluation}/tables/{table}", api.show_table),
     ]
     app = Starlette(
         routes=[

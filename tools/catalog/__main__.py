@@ -28,8 +28,8 @@ def described(source: str, labels: LabelFiles) -> tuple[str, Iterator[Entry]]:
             module = import_module("keras")
             return keras.package(module), keras.entries(module, labels)
         case "packages":
-            return packages.package(), packages.entries(labels)
-    return networks.package(), networks.entries()
+            return packages.source_packages(), packages.entries(labels)
+    return networks.source_packages(), networks.entries()
 
 
 def _imported_torchvision() -> Any:

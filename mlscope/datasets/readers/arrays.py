@@ -101,7 +101,7 @@ def _unpack_npz(source: ReaderInput) -> Mapping[str, Array]:
 
     An archive that unpacks to more than 1 GiB and 100 times its own size is refused.
     """
-    arrays, name = {}, source.shown(source.path)
+    columns, name = {}, source.shown(source.path)
     try:
         with zipfile.ZipFile(source.path) as archive:
             most_bytes = max(_MOST_SMALL_BYTES, _MOST_RATIO * source.path.stat().st_size)
@@ -112,10 +112,10 @@ def _unpack_npz(source: ReaderInput) -> Mapping[str, Array]:
                 with source.scratch_file() as scratch, archive.open(member) as packed:
                     shutil.copyfileobj(packed, scratch, _BLOCK_BYTES)
                     array = map_open_npy(scratch, f"{name}/{member.filename}")
-                    arrays[member.filename.removesuffix(".npy")] = array
+                    columns[member.filename.removesuffix(".npy")] = array
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise FileBroken(name, f"no .npz: {error}") from error
-    return arrays
+    return columns
 
 
 def map_open_npy(file: IO[bytes], name: str) -> Array:

@@ -141,8 +141,8 @@ class _NumberColumns:
             if not self.allow_nan and math.isnan(number):
                 raise bad_cell("a number (or `allow_nan`)")
             numbers.append(number)
-        array = np.array(numbers, self.element_type)
-        return array.reshape(self.shape) if self.shape else array
+        values = np.array(numbers, self.element_type)
+        return values.reshape(self.shape) if self.shape else values
 
 
 def _sample_of_row(options: Options, table: Table, source: ReaderInput) -> InputOfRow:

@@ -36,8 +36,8 @@ class HeldLease:
         self._bus, self._key = bus, f"agent-{agent}"
         self._revision = 0
 
-    async def claim(self, has_died: Callable[[str], bool], pause_s: float) -> None:
-        """Take the lease, at once where nobody holds it or its holder `has_died`.
+    async def claim(self, is_dead: Callable[[str], bool], pause_s: float) -> None:
+        """Take the lease, at once where nobody holds it or its holder died (`is_dead` says so).
 
         Waits for another start's lease to run out, and looks at it every `pause_s` seconds. Raises
         NameTaken when that lease is renewed, as its holder lives, and BusError.
@@ -48,7 +48,7 @@ class HeldLease:
             if entry is None:
                 continue
             lease = _lease_in(entry)
-            if has_died(lease.incarnation) and await self._put(entry.revision):
+            if is_dead(lease.incarnation) and await self._put(entry.revision):
                 return
             if last_revision not in (None, entry.revision):
                 raise NameTaken(self.agent, lease.hostname, lease.incarnation)

@@ -44,13 +44,13 @@ def priced(sources: Sequence[Source], terms: Terms) -> list[Cells]:
             continue
         million = price / 3600 * 1e6
         low, high = row["samples_per_s_low"], row["samples_per_s_high"]
-        cost = {
+        prices = {
             "price": price,
             "cost": million / row["samples_per_s"],
             "cost_low": million / high if high else None,
             "cost_high": million / low if low else None,
         }
-        rows.append({**row, **cost})
+        rows.append({**row, **prices})
     return rows
 
 

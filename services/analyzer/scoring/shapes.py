@@ -192,8 +192,8 @@ def _masks(answer: Prediction, numbers: _ClassNumbers, scoring_context: ScoringC
     objects = answer.truth["objects"]
     segmentations = objects.get("segmentations", ())
     if len(segmentations) != len(objects["boxes"]):
-        shapes = f"{len(objects['boxes'])} true shapes"
-        raise _Unplaced(f"{shapes} have {len(segmentations)} known masks")
+        true_count = f"{len(objects['boxes'])} true shapes"
+        raise _Unplaced(f"{true_count} have {len(segmentations)} known masks")
     # The size in the file, else that of run lengths.
     run_sizes = [mask["size"] for mask in segmentations if isinstance(mask, Mapping)]
     sizes = ((int(h), int(w)) for h, w in (objects.get("size", (0, 0)), *run_sizes))

@@ -63,7 +63,7 @@ def _notes(run: Run) -> list[str]:
 
 def _condition_row(run: Run) -> dict[str, Any]:
     """Return the row of a run."""
-    row, conditions = run.row, run.row.conditions
+    row, measured = run.row, run.row.conditions
     return {
         **run_cells(row),
         "level_asked": Level(row.level_asked).name.lower(),
@@ -77,13 +77,13 @@ def _condition_row(run: Run) -> dict[str, Any]:
         "model": f"{row.model}:{row.model_version}" if row.model else "",
         "dataset": row.dataset,
         "framework": f"{row.framework} {row.framework_version}".strip(),
-        **{name: conditions.get(name) for name in _NUMBERS},
-        **{name: str(conditions.get(name) or "") for name in _TEXTS},
+        **{name: measured.get(name) for name in _NUMBERS},
+        **{name: str(measured.get(name) or "") for name in _TEXTS},
         **{
-            name: json.dumps(conditions.get(name) or {}, sort_keys=True, default=str)
+            name: json.dumps(measured.get(name) or {}, sort_keys=True, default=str)
             for name in ("options", "noise", "checksums")
         },
-        "device": str(conditions.get("device") or row.device),
+        "device": str(measured.get("device") or row.device),
         "queries": row.queries,
         "failed": row.failed_queries,
         "spans": row.spans,

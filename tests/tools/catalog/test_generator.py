@@ -153,7 +153,7 @@ RELEASE = "https://github.com/huggingface/pytorch-image-models/releases/download
 
 
 @pytest.mark.parametrize(
-    ("url", "is_converted"),
+    ("url", "changes_names"),
     [
         (f"{RELEASE}net-0123abcd.pth", True),
         (f"{RELEASE}net.pth", False),
@@ -162,16 +162,16 @@ RELEASE = "https://github.com/huggingface/pytorch-image-models/releases/download
     ],
 )
 def test_what_timm_pins_not_is_a_branch_that_nobody_verifies(
-    url: str | None, is_converted: bool
+    url: str | None, changes_names: bool
 ) -> None:
-    found = weights_of(SimpleNamespace(url=url, hf_hub_id="timm/net"), is_converted=is_converted)
+    found = weights_of(SimpleNamespace(url=url, hf_hub_id="timm/net"), changes_names=changes_names)
     assert found["base_url"] == "hf://timm/net@main/"
     assert "no commit and no checksum" in found["unverifiable"]
 
 
 def test_what_timm_pins_is_named_by_its_digits() -> None:
     config = SimpleNamespace(url=f"{RELEASE}net-0123abcd.pth", hf_hub_id="timm/net")
-    assert weights_of(config, is_converted=False) == {
+    assert weights_of(config, changes_names=False) == {
         "base_url": RELEASE,
         "weights_path": "net-0123abcd.pth",
         "weights_checksum": "sha256-prefix:0123abcd",

@@ -53,10 +53,12 @@ def open_collector(request: CollectorRequest) -> "NvmlCollector":
     return NvmlCollector(device_of(devices(), request.opened, visible), rate_hz)
 
 
-def device_of(devices: Sequence["Device"], opened: Opened, visible: str | None) -> list["Device"]:
+def device_of(
+    candidates: Sequence["Device"], opened: Opened, visible: str | None
+) -> list["Device"]:
     """Return the device that a session runs on, labelled as its framework counts it.
 
-    `devices`: all that NVML sees. `opened`: the session's model, an option of which names the
+    `candidates`: all that NVML sees. `opened`: the session's model, an option of which names the
     device. `visible`: CUDA_VISIBLE_DEVICES; frameworks count within it, NVML counts all devices.
     Raises CollectorUnavailable where it is not known which of several devices it is, as when they
     are named by UUID there: the power of another would pass as the run's.
@@ -66,7 +68,7 @@ def device_of(devices: Sequence["Device"], opened: Opened, visible: str | None) 
     if visible:
         name = dict(enumerate(visible.split(","))).get(number, "").strip()
         number = int(name) if name.isdigit() else -1
-    matching = [device for device in devices if device.number == number or len(devices) == 1]
+    matching = [device for device in candidates if device.number == number or len(candidates) == 1]
     if not matching:
         raise CollectorUnavailable("nvml", f"CUDA_VISIBLE_DEVICES={visible} has no number for it")
     for device in matching:
@@ -80,8 +82,8 @@ class NvmlCollector:
     name = "nvml"
     level = Level.SYSTEM
 
-    def __init__(self, devices: Sequence["Device"], rate_hz: float) -> None:
-        self._devices, self._period_s = devices, 1 / rate_hz
+    def __init__(self, sampled_devices: Sequence["Device"], rate_hz: float) -> None:
+        self._devices, self._period_s = sampled_devices, 1 / rate_hz
         self._samples: list[Sample] = []
         self._dropped = 0
         self._sweeps_ns: list[int] = []

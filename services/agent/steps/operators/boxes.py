@@ -44,13 +44,13 @@ class Selection:
         self._has_count = bool(parameters.output("count"))
 
     def of(
-        self, sample: int, extra_outputs: tuple[Batch, ...], iou: float, boxes: Any
+        self, sample: int, extra_outputs: tuple[Batch, ...], iou: float, corners: Any
     ) -> Detections:
         """Return a sample's detections, best first.
 
         `sample`: its number in the batch; `extra_outputs`: scores, then classes and counts where
-        they are outputs; `iou`: the overlap above which boxes are suppressed, none with 1; `boxes`:
-        the sample's (n, 4).
+        they are outputs; `iou`: the overlap above which boxes are suppressed, none with 1;
+        `corners`: the sample's boxes (n, 4).
         """
         score_output, *optional_outputs = extra_outputs
         scores = np.asarray(score_output[sample], np.float64)
@@ -68,7 +68,7 @@ class Selection:
         indices = np.flatnonzero(scores[:count] >= self._min_score)
         indices = indices[np.argsort(-scores[indices], kind="stable")]
         if iou < 1.0:
-            indices = indices[suppressed(boxes[indices], scores[indices], classes[indices], iou)]
+            indices = indices[suppressed(corners[indices], scores[indices], classes[indices], iou)]
         indices = indices[: self._max_count]
         return Detections(indices, scores[indices], classes[indices])
 

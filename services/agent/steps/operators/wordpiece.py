@@ -108,14 +108,14 @@ def located_pieces(text: str, vocabulary: Vocabulary) -> tuple[list[str], list[t
     pieces: list[str] = []
     extents: list[tuple[int, int]] = []
     for match in re.finditer(r"\S+", text):
-        word_pieces = pieces_of(match[0], vocabulary)
-        lengths = [len(piece.removeprefix("##")) for piece in word_pieces]
-        is_altered = sum(lengths) != len(match[0]) or "[UNK]" in word_pieces
+        pieces_of_word = pieces_of(match[0], vocabulary)
+        lengths = [len(piece.removeprefix("##")) for piece in pieces_of_word]
+        is_altered = sum(lengths) != len(match[0]) or "[UNK]" in pieces_of_word
         position = match.start()
         for length in lengths:
             extents.append(match.span() if is_altered else (position, position + length))
             position += length
-        pieces += word_pieces
+        pieces += pieces_of_word
     return pieces, extents
 
 
