@@ -147,7 +147,7 @@ def database() -> Finding:
 
 def frameworks() -> Iterator[Finding]:
     """Check which frameworks this machine has, and which levels each trace collector supports."""
-    from services.agent.machine.hardware import installed_runtimes, known_collectors
+    from services.agent.host.announcing import installed_runtimes, known_collectors
 
     runtimes = list(installed_runtimes((), ()))
     for runtime in runtimes:

@@ -22,6 +22,8 @@ from schemas.message import derived_id
 from schemas.plan import OfflinePlan, Plan, RunPlan, SessionPlan, Subject, WorkOrder
 from schemas.request import Blocks
 from schemas.run import RunCompleted, RunFailed
+from services.agent.default_builders import BUILDERS
+from services.agent.host.announcing import announcement
 from services.agent.host.bundle import BundleSink
 from services.agent.host.offline import SHIPPED_MANIFESTS, orders_of
 from services.agent.host.outcome_publisher import OutcomePublisher, cause_of
@@ -29,8 +31,6 @@ from services.agent.host.roofs import DeviceRoofs
 from services.agent.link.allowances import Allowances
 from services.agent.link.batches import unpack_batch
 from services.agent.link.messages import PerformOrder
-from services.agent.machine.hardware import announcement
-from services.agent.predictors import BUILDERS
 from services.agent.worker.control import Control
 from services.agent.worker.group import Group
 from services.agent.worker.session_opener import SessionOpener

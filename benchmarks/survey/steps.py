@@ -13,8 +13,8 @@ from benchmarks.survey.subjects import DEEP, Net
 from schemas.level import Level
 from schemas.plan import OfflinePlan, Subject
 from schemas.run import RunFailed
+from services.agent.host.announcing import announcement
 from services.agent.host.offline import OfflineResources, run_plan
-from services.agent.machine.hardware import announcement
 
 GPU_PHASES = ("sweep", "throughput", "system", "counts", "deep", "energy", "residual")
 PHASES: Mapping[str, tuple[str, ...]] = {

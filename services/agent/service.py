@@ -14,6 +14,7 @@ from schemas.message import derived_id
 from schemas.plan import WorkOrder
 from services.agent.errors import AgentError, Stopped, WorkerDied
 from services.agent.fetching.fetching import ArtifactAccess, FetchedAssets, fetch_for_subject
+from services.agent.host.announcing import announcement
 from services.agent.host.commands import Commands
 from services.agent.host.execution import Execution
 from services.agent.host.folders import OwnFolder, clear_dead, own_folder
@@ -27,7 +28,7 @@ from services.agent.host.sessions import Sessions, session_key
 from services.agent.host.state import Ended, Stopping
 from services.agent.link.allowances import Allowances
 from services.agent.link.variants import variant_environment
-from services.agent.machine.hardware import announcement, package_version
+from services.agent.machine.hardware import package_version
 from services.agent.machine.roofline.ceilings import Roof
 from services.agent.settings import AgentSettings
 

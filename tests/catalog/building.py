@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from schemas.manifest import ModelManifest
-from services.agent.predictors import BUILDERS
+from services.agent.default_builders import BUILDERS
 from services.agent.predictors.building import build
 from tests.catalog.answering import model_of
 from tests.catalog.torchvision_here import importable

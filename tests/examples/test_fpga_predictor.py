@@ -13,7 +13,7 @@ import pytest
 
 from schemas.manifest import ModelManifest
 from services.agent.errors import BadOption, OpenFailed, PredictFailed
-from services.agent.machine.hardware import installed_runtimes
+from services.agent.host.announcing import installed_runtimes
 from services.agent.predictors import OpenRequest, Predictor, predictor_named
 
 PACKAGE = Path(__file__).parent / "fpga_predictor"

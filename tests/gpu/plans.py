@@ -20,10 +20,10 @@ from schemas.plan import OfflinePlan
 from schemas.request import Evaluate
 from schemas.run import RunCompleted
 from schemas.status import AgentStatus, Catalog
+from services.agent.default_builders import BUILDERS
+from services.agent.host.announcing import announcement
 from services.agent.host.offline import SHIPPED_MANIFESTS, OfflineResources, run_plan
 from services.agent.link.allowances import Allowances
-from services.agent.machine.hardware import announcement
-from services.agent.predictors import BUILDERS
 from services.scheduler.placement.matching import match
 from services.scheduler.placement.planning import plan
 

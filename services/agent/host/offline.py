@@ -20,6 +20,7 @@ from schemas.plan import OfflinePlan, SessionPlan, WorkOrder
 from schemas.run import RunCompleted, RunFailed
 from services.agent.errors import AgentError
 from services.agent.fetching.fetching import FetchSettings, fetch_for_subject
+from services.agent.host.announcing import announcement
 from services.agent.host.bundle import BundleSink
 from services.agent.host.execution import Execution
 from services.agent.host.outcome_publisher import OutcomePublisher, Sink, cause_of
@@ -28,7 +29,6 @@ from services.agent.host.roofs import DeviceRoofs
 from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
 from services.agent.link.messages import Outcome
 from services.agent.link.variants import variant_environment
-from services.agent.machine.hardware import announcement
 
 __all__ = ["SHIPPED_MANIFESTS", "read_bundle", "run_plan"]
 

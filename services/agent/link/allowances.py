@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from services.agent.predictors import BUILDERS
+from services.agent.default_builders import BUILDERS
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,85 +1,19 @@
-"""What this machine is and can run, found without importing a framework."""
+"""What this machine is: processor, memory, accelerators and the versions of its packages."""
 
 import importlib.metadata
 import os
 import platform
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from schemas.agent import Accelerator, Announcement, CollectorFacts, Hardware, Runtime
-from schemas.level import Level
-from services.agent.collectors import availability_of, collector_names
-from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
+from schemas.agent import Accelerator, Hardware
 from services.agent.machine.cuda_facts import cuda_facts
 from services.agent.machine.quotas import usable_cores, usable_memory_bytes
-from services.agent.predictors import SHIPPED, predictor_names
 
 _CPU_FACTS = Path("/proc/cpuinfo")
-_DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
-    "jax": ("jax",),
-    "litert": ("ai-edge-litert",),
-    "onnxruntime": ("onnxruntime", "onnxruntime-gpu"),
-    "openvino": ("openvino",),
-    "pytorch": ("torch",),
-    "remote": (),
-    "tensorflow": ("tensorflow", "tensorflow-cpu"),
-    "tensorrt": ("tensorrt",),
-}
-"""Any of these distributions contains the framework; a predictor with an empty tuple needs none."""
-_ONLY_IF_NAMED = frozenset({"remote"})
-"""Not offered unless the agent's owner names it: its figures are another machine's."""
-_DEEPEST: Mapping[str, Level] = dict.fromkeys(
-    ("jax", "onnxruntime", "openvino", "pytorch", "tensorflow"), Level.FRAMEWORK
-)
-_GPU_DISTRIBUTIONS = frozenset({"onnxruntime-gpu", "tensorflow", "tensorrt", "torch"})
-_JAX_GPU_PLUGINS = ("jax-cuda12-plugin", "jax-cuda13-plugin")
-
-
-def announcement(
-    agent: str,
-    incarnation: str,
-    *,
-    image: str = "",
-    labels: Mapping[str, str] | None = None,
-    predictors: tuple[str, ...] = (),
-    allowances: Allowances = DEFAULT_ALLOWANCES,
-) -> Announcement:
-    """Return the announcement of an `agent`'s start, its `incarnation`.
-
-    `image` is the container image it runs in, `labels` are its owner's, `predictors` limits the
-    frameworks it offers, and `allowances` are what models may use.
-    """
-    hardware = this_machine()
-    return Announcement(
-        agent=agent,
-        incarnation=incarnation,
-        hardware=hardware,
-        runtimes=tuple(installed_runtimes(predictors, hardware.accelerators)),
-        collectors=tuple(known_collectors()),
-        image=image,
-        labels=dict(labels or {}),
-        allows_inline_python=allowances.inline is not None,
-        builders=tuple(allowances.builders),
-        remote_hosts=allowances.remote_hosts,
-        mlscope_version=package_version("mlscope"),
-        python_version=platform.python_version(),
-    )
-
-
-def known_collectors() -> Iterator[CollectorFacts]:
-    """Yield every collector with its levels on this machine, and why others are missing."""
-    for name in collector_names():
-        availability = availability_of(name)
-        yield CollectorFacts(
-            name=name,
-            levels=availability.levels,
-            reason=availability.reason,
-            devices=availability.devices,
-            frameworks=availability.frameworks,
-        )
 
 
 def this_machine() -> Hardware:
@@ -101,56 +35,12 @@ def this_machine() -> Hardware:
     )
 
 
-def installed_runtimes(
-    names: tuple[str, ...], accelerators: tuple[Accelerator, ...]
-) -> Iterator[Runtime]:
-    """Yield the installed frameworks that have a predictor, on CPU and on `accelerators`.
-
-    `names` selects some; empty selects all but those that run models on other machines.
-    """
-    for name in predictor_names():
-        installed = installed_distribution(name)
-        if installed is None or (name not in names if names else name in _ONLY_IF_NAMED):
-            continue
-        distribution, version = installed
-        gpu = bool(accelerators) and serves_gpu(distribution, version)
-        yield Runtime(
-            framework=name,
-            version=version,
-            devices=("cpu", "gpu") if gpu else ("cpu",),
-            deepest_level=_DEEPEST.get(name, Level.MODEL),
-        )
-
-
-def serves_gpu(distribution: str, version: str) -> bool:
-    """Return whether a build has GPU code: PyTorch's builds without it say so in their version."""
-    if distribution == "jax":
-        return any(package_version(plugin) for plugin in _JAX_GPU_PLUGINS)
-    return distribution in _GPU_DISTRIBUTIONS and not version.endswith("+cpu")
-
-
 def package_version(distribution: str) -> str:
     """Return an installed distribution's version, '' where it is not installed."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-
-def installed_distribution(framework: str) -> tuple[str, str] | None:
-    """Return the distribution that contains a framework, and its version; None if not installed.
-
-    A predictor of another package needs no distribution: without one called like its framework it
-    counts as installed with mlscope's version. A shipped one not listed above never does.
-    """
-    is_shipped = framework in SHIPPED
-    distributions = _DISTRIBUTIONS.get(framework, () if is_shipped else (framework,))
-    for distribution in distributions:
-        if version := package_version(distribution):
-            return distribution, version
-    if is_shipped and (distributions or framework not in _DISTRIBUTIONS):
-        return None
-    return framework, package_version("mlscope") or "0"
 
 
 def nvidia_accelerators() -> Iterator[Accelerator]:

@@ -18,22 +18,13 @@ import numpy.typing as npt
 
 from schemas.level import Level
 from schemas.manifest import ModelManifest
+from services.agent.default_builders import BUILDERS
 from services.agent.errors import PackageMissing, UnknownFramework
 
 GROUP = "mlscope.predictors"
 
 Tensors = Mapping[str, npt.NDArray[np.generic]]
 """Tensors by name; the first dimension of each is the batch."""
-
-
-BUILDERS = (
-    "torchvision.models",
-    "timm.create_model",
-    "keras.applications",
-    "efficientnet_lite_pytorch.EfficientNet.from_name",
-    "services.agent.predictors.networks",
-)
-"""Builders that are allowed by default: each makes a model and does nothing else."""
 
 
 @dataclass(frozen=True, slots=True)

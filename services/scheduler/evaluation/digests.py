@@ -1,21 +1,13 @@
-"""Digests of messages and states: the same content gives the same on every machine. Pure."""
+"""Digests of evaluations' states, and sums of digests: the same on every machine. Pure."""
 
 import hashlib
 import json
 
 from mlscope.evaluation.status import status_of
-from schemas.message import Message
 from services.scheduler.evaluation.state import EvaluationState
+from services.scheduler.message_digests import digest_of
 
 MODULUS = 1 << 256
-
-
-def digest_of(message: Message) -> str:
-    """Return the sha256 of a message's canonical JSON (keys sorted, no spaces), in hex."""
-    text = json.dumps(
-        message.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False
-    )
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def combined(total: int, plus: str) -> int:

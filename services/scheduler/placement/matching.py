@@ -22,7 +22,7 @@ from schemas.plan import Subject
 from schemas.request import AgentReason, Evaluate, SystemNeed
 from schemas.status import AgentStatus, Catalog
 from services.scheduler.errors import invalid
-from services.scheduler.evaluation.digests import digest_of
+from services.scheduler.message_digests import digest_of
 from services.scheduler.placement.naming import architecture_of, is_same
 from services.scheduler.placement.requirements import (
     accelerator_mismatches,

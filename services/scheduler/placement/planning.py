@@ -22,7 +22,7 @@ from schemas.plan import Build, Plan, Subject, Variant
 from schemas.request import Evaluate
 from schemas.status import Catalog
 from services.scheduler.errors import invalid, unknown, unknown_parameter
-from services.scheduler.evaluation.digests import digest_of
+from services.scheduler.message_digests import digest_of
 from services.scheduler.placement.levels import Levels, levels_by_variant
 from services.scheduler.placement.load_shapes import LoadShapes
 from services.scheduler.placement.matching import Candidate, Match

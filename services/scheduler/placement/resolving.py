@@ -22,7 +22,7 @@ from schemas.plan import Subject
 from schemas.request import Evaluate, SystemNeed
 from schemas.status import Catalog
 from services.scheduler.errors import invalid, unknown
-from services.scheduler.evaluation.digests import digest_of
+from services.scheduler.message_digests import digest_of
 from services.scheduler.placement.naming import is_same
 
 M = TypeVar("M", ModelManifest, DatasetManifest, HardwareManifest, SoftwareManifest)

@@ -32,7 +32,7 @@ from schemas.message import Fact
 from schemas.plan import WorkAnswer, WorkOrder
 from schemas.run import RunCompleted, Tally
 from schemas.subjects import agent_command
-from services.agent.machine.hardware import announcement
+from services.agent.host.announcing import announcement
 from services.analyzer.store import migrate as migrate_analyzer
 from services.collector.store import migrate as migrate_collector
 from tests.services.collector.builders import a_completion, a_trace, some_queries

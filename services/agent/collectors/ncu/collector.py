@@ -28,7 +28,7 @@ from services.agent.collectors import (
 )
 from services.agent.collectors.errors import CollectorUnavailable
 from services.agent.collectors.ncu.process_tree import run_tree
-from services.agent.collectors.ncu.replay import is_compiled
+from services.agent.predictors import Opened
 
 OPTIONS: tuple[str, ...] = ("metrics", "timeout_s")
 TIMEOUT_S = 500.0
@@ -168,8 +168,13 @@ def command_of(path: str, metrics: Sequence[str], report: Path, order: Path) -> 
         "--log-file": str(report),
     }
     arguments = [argument for option in options.items() for argument in option]
-    replay = [sys.executable, "-m", "services.agent.collectors.ncu.replay", str(order)]
+    replay = [sys.executable, "-m", "services.agent.worker.replay", str(order)]
     return [path, "--nvtx", "--csv", *arguments, *replay]
+
+
+def is_compiled(opened: Opened) -> bool:
+    """Say whether a model is compiled (`torch.compile`), so that its modules do not run."""
+    return str(opened.options.get("compile", "none")) != "none"
 
 
 def with_limited_extra(kernel: CountedKernel, metrics: Sequence[str]) -> CountedKernel:

@@ -14,6 +14,7 @@ from schemas.agent import Accelerator, Announcement
 from schemas.plan import WorkOrder
 from schemas.run import Ceiling
 from services.agent.host import roofs as keeping
+from services.agent.host.announcing import announcement
 from services.agent.host.execution import Execution
 from services.agent.host.outcome_publisher import OutcomePublisher
 from services.agent.host.process import WorkerProcess
@@ -24,7 +25,6 @@ from services.agent.host.roofs import (
     load_roof,
     measure_in_process,
 )
-from services.agent.machine.hardware import announcement
 from services.agent.machine.roofline.ceilings import NO_ROOF, Roof
 from tests.services.agent.builders import MANIFESTS, Kept, a_run, a_subject, an_order, limits
 

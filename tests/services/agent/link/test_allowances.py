@@ -1,12 +1,12 @@
 """What the agent's owner allows, from settings; `test_messages` sends it to a worker."""
 
 from mlscope.settings import Settings
+from services.agent.default_builders import BUILDERS
 from services.agent.link.allowances import (
     DEFAULT_ALLOWANCES,
     Allowances,
     InlineLimits,
 )
-from services.agent.predictors import BUILDERS
 
 
 def test_without_a_word_only_the_shipped_builders_are_allowed() -> None:

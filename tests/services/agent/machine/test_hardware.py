@@ -1,24 +1,11 @@
 """What a machine says of itself."""
 
 import os
-import subprocess
 import sys
 
-import onnxruntime as ort
 import pytest
 
-from schemas.agent import Accelerator
-from schemas.level import Level
-from services.agent.link.allowances import Allowances, InlineLimits
-from services.agent.machine.hardware import (
-    announcement,
-    installed_runtimes,
-    nvidia_accelerators,
-    package_version,
-    serves_gpu,
-    this_machine,
-)
-from tests.services.agent.builders import MANIFESTS
+from services.agent.machine.hardware import nvidia_accelerators, this_machine
 
 
 def test_a_machine_has_cores_and_memory() -> None:
@@ -38,103 +25,6 @@ def test_cores_out_of_reach_are_the_host_s_alone(monkeypatch: pytest.MonkeyPatch
     assert (hardware.cores, hardware.host_cores) == (1, 64)
 
 
-def test_an_installed_framework_is_offered_with_its_version() -> None:
-    (runtime,) = [r for r in installed_runtimes((), ()) if r.framework == "onnxruntime"]
-    assert runtime.version == ort.__version__
-    assert runtime.deepest_level == Level.FRAMEWORK
-    assert "cpu" in runtime.devices
-
-
-@pytest.mark.parametrize("framework", ["openvino", "tensorrt", "unheard-of"])
-def test_a_shipped_predictor_without_its_package_is_not_offered(
-    monkeypatch: pytest.MonkeyPatch, framework: str
-) -> None:
-    monkeypatch.setattr("services.agent.machine.hardware.predictor_names", lambda: (framework,))
-    monkeypatch.setattr(
-        "services.agent.machine.hardware.SHIPPED", {framework: "some.module:open_model"}
-    )
-    monkeypatch.setattr("services.agent.machine.hardware.package_version", lambda _: "")
-    assert list(installed_runtimes((), ())) == []
-
-
-def test_a_predictor_of_another_package_needs_no_distribution(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("services.agent.machine.hardware.predictor_names", lambda: ("own",))
-    assert [each.framework for each in installed_runtimes((), ())] == ["own"]
-
-
-def test_only_wanted_predictors_are_offered() -> None:
-    assert list(installed_runtimes(("none-such",), ())) == []
-
-
-def test_a_gpu_needs_a_build_for_it() -> None:
-    gpu = Accelerator(name="H200")
-    (runtime,) = installed_runtimes(("onnxruntime",), (gpu,))
-    has_cuda = package_version("onnxruntime-gpu") != "" and not package_version("onnxruntime")
-    assert ("gpu" in runtime.devices) == has_cuda
-
-
-@pytest.mark.parametrize(
-    ("distribution", "version", "expected"),
-    [
-        ("torch", "2.9.0", True),
-        ("torch", "2.9.0+cu128", True),
-        ("torch", "2.9.0+cpu", False),
-        ("onnxruntime-gpu", "1.23.0", True),
-        ("onnxruntime", "1.23.0", False),
-        ("openvino", "2025.3.0", False),
-    ],
-)
-def test_a_build_says_by_name_or_version_whether_it_serves_a_gpu(
-    distribution: str,
-    version: str,
-    expected: bool,
-) -> None:
-    assert serves_gpu(distribution, version) is expected
-
-
-@pytest.mark.parametrize("plugins", [(), ("jax-cuda12-plugin",), ("jax-cuda13-plugin",)])
-def test_jax_serves_a_gpu_with_a_plugin(
-    monkeypatch: pytest.MonkeyPatch, plugins: tuple[str, ...]
-) -> None:
-    monkeypatch.setattr(
-        "services.agent.machine.hardware.package_version",
-        lambda name: "0.7.0" if name in plugins else "",
-    )
-    assert serves_gpu("jax", "0.7.0") is bool(plugins)
-
-
-def test_pytorch_without_cuda_serves_no_gpu() -> None:
-    (runtime,) = installed_runtimes(("pytorch",), (Accelerator(name="H200"),))
-    assert ("gpu" in runtime.devices) == (not package_version("torch").endswith("+cpu"))
-
-
-def test_an_announcement_carries_what_the_owner_said() -> None:
-    allowed = Allowances(InlineLimits(), builders=("own.models",), remote_hosts=("far",))
-    said = announcement("a1", "i1", image="img", labels={"k": "v"}, allowances=allowed)
-    assert (said.agent, said.incarnation, said.image) == ("a1", "i1", "img")
-    assert (said.labels, said.allows_inline_python) == ({"k": "v"}, True)
-    assert (said.builders, said.remote_hosts) == (("own.models",), ("far",))
-    assert announcement("a1", "i1").allows_inline_python is False
-
-
-def test_no_framework_is_imported_to_know_of_it() -> None:
-    script = (
-        "import sys; from services.agent.machine.hardware import announcement;"
-        "announcement('a', 'i'); print('onnxruntime' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=MANIFESTS.parent, capture_output=True, text=True
-    )
-    assert done.stdout.strip() == "False", done.stderr
-
-
 def test_without_nvml_there_is_no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert list(nvidia_accelerators()) == []
-
-
-def test_other_machines_are_asked_only_when_named() -> None:
-    assert "remote" not in [each.framework for each in installed_runtimes((), ())]
-    assert [each.framework for each in installed_runtimes(("remote",), ())] == ["remote"]

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytest
 
 from services.agent.errors import PackageMissing
-from services.agent.machine.hardware import installed_runtimes
+from services.agent.host.announcing import installed_runtimes
 from services.agent.predictors import predictor_named
 
 

@@ -1,6 +1,5 @@
 """Digests: of the content alone, and sums of them that no order changes."""
 
-import hashlib
 import random
 
 from hypothesis import given
@@ -8,34 +7,12 @@ from hypothesis import strategies as st
 
 from mlscope.evaluation.status import status_of
 from schemas.evaluation import EvaluationRequested
-from schemas.message import Message
-from schemas.request import SystemNeed
-from services.scheduler.evaluation.digests import MODULUS, combined, digest_of, digest_of_state
+from services.scheduler.evaluation.digests import MODULUS, combined, digest_of_state
 from services.scheduler.evaluation.state import EvaluationState
 from tests.services.scheduler.samples import a_request, an_agent
 from tests.services.scheduler.stories import E, Story, ready_fact
 
 DIGESTS = st.integers(0, MODULUS - 1).map(lambda number: f"{number:064x}")
-
-
-class Labelled(Message):
-    """A message whose fields nobody adds to."""
-
-    zone: int
-    area: float = 0.5
-    labels: dict[str, str]
-
-
-def test_a_digest_is_that_of_the_canonical_text() -> None:
-    labelled = Labelled(zone=1, labels={"zone": "ä", "rack": "7"})
-    text = '{"area":0.5,"labels":{"rack":"7","zone":"ä"},"zone":1}'
-    assert digest_of(labelled) == hashlib.sha256(text.encode()).hexdigest()
-
-
-def test_the_order_of_keys_is_no_difference_and_a_value_is() -> None:
-    one, other = {"a": "1", "b": "2"}, {"b": "2", "a": "1"}
-    assert digest_of(SystemNeed(labels=one)) == digest_of(SystemNeed(labels=other))
-    assert digest_of(SystemNeed(labels=one)) != digest_of(SystemNeed(labels={"a": "1"}))
 
 
 @given(st.lists(DIGESTS, max_size=6))

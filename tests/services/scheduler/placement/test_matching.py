@@ -10,7 +10,7 @@ from schemas.manifest import DatasetManifest, Port, Sample, Step
 from schemas.request import Refused
 from schemas.status import AgentStatus, Catalog
 from services.scheduler.errors import RequestRefused
-from services.scheduler.evaluation.digests import digest_of
+from services.scheduler.message_digests import digest_of
 from services.scheduler.placement.matching import match
 from tests.services.scheduler.samples import (
     GIB,

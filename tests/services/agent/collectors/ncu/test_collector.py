@@ -18,7 +18,6 @@ from services.agent.collectors.ncu.collector import (
     command_of,
     open_collector,
 )
-from services.agent.collectors.ncu.replay import ranges
 from services.agent.link.messages import PerformOrder
 from services.agent.predictors import Opened
 from services.agent.worker.session_opener import SessionOpener
@@ -186,26 +185,10 @@ def test_a_model_of_doubles_has_its_doubles_counted() -> None:
     assert not any("op_d" in name for name in metrics_for("float32"))
 
 
-class Compiled:
-    """A predictor of a compiled model, as far as a replay looks at it."""
-
-    def __init__(self, mode: str) -> None:
-        torch = pytest.importorskip("torch")
-        self.module = torch.nn.Sequential(torch.nn.Identity())
-        self.opened = replace(OPENED, options={"compile": mode})
-
-
-@pytest.mark.parametrize(("mode", "is_wrapped"), [("none", True), ("default", False)])
-def test_a_compiled_model_s_modules_are_left_alone(mode: str, is_wrapped: bool) -> None:
-    predictor = Compiled(mode)
-    with ranges(predictor):  # type: ignore[arg-type]
-        assert ("forward" in vars(predictor.module[0])) is is_wrapped
-
-
 def test_kernels_without_layers_are_said(tool: Tool, tmp_path: Path) -> None:
     head = '"ID","Kernel Name","Stream","Device","dram__bytes_read.sum"\n"","","","","byte"\n'
     path = tool(f'report.write_text({head!r} + \'"0","k","7","0","5"\\n\')\n')
-    compiled = replace(request(tmp_path), opened=Compiled("default").opened)
+    compiled = replace(request(tmp_path), opened=replace(OPENED, options={"compile": "default"}))
     collector = NcuCollector(path, compiled, metrics_for("float32"))
     collector.begin()
     assert "without their layers" in collector.end().notes[-1]

@@ -1,4 +1,4 @@
-"""One call of a session, for `ncu` to count: `python -m …collectors.ncu.replay ORDER`.
+"""One call of a session, for `ncu` to count: `python -m …worker.replay ORDER`.
 
 The session is opened and warmed up as in a worker; counting is on for one call only. With PyTorch
 every module's forward is an NVTX range with the module's name, so that each kernel has its layer. A
@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from services.agent.predictors import Opened, Predictor
+from services.agent.collectors.ncu.collector import is_compiled
+from services.agent.predictors import Predictor
 from services.agent.worker.session_opener import SessionOpener
 
 
@@ -63,11 +64,6 @@ def ranges(predictor: Predictor) -> Iterator[None]:
     finally:
         for submodule in wrapped:
             submodule.__dict__.pop("forward", None)
-
-
-def is_compiled(opened: Opened) -> bool:
-    """Say whether a model is compiled (`torch.compile`), so that its modules do not run."""
-    return str(opened.options.get("compile", "none")) != "none"
 
 
 def _ranged_forward(forward: Callable[..., Any], name: str, nvtx: Any) -> Callable[..., Any]:
