@@ -97,7 +97,7 @@ def test_an_announcement_carries_what_the_owner_said() -> None:
 
 def test_no_framework_is_imported_to_know_of_it() -> None:
     script = (
-        "import sys; from services.agent.machine.hardware import announcement;"
+        "import sys; from services.agent.host.announcing import announcement;"
         "announcement('a', 'i'); print('onnxruntime' in sys.modules)"
     )
     done = subprocess.run(
