@@ -24,7 +24,7 @@ class EvaluationRequested(Fact):
 
 
 class EvaluationPostponed(Fact):
-    """No agent is suitable now; the request allows to wait until `until_ns` (epoch)."""
+    """No agent is suitable now; the request allows waiting until `until_ns` (epoch)."""
 
     entity = "evaluation"
     happened = "postponed"
@@ -58,7 +58,7 @@ class RunStarted(Fact):
 
 
 class RunInterrupted(Fact):
-    """An attempt ended without a report of its agent: agent or issuer lost, time-out, cancellation.
+    """An attempt ended with no report from its agent: agent or issuer lost, time-out, cancellation.
 
     Its data are kept and marked; `final` is true if no other attempt follows.
     """

@@ -16,11 +16,11 @@ def _reject(*types: type, reason: str) -> BeforeValidator:
     return BeforeValidator(validate)
 
 
-Integer = Annotated[int, _reject(bool, str, reason="an integer, no text and no truth value")]
+Integer = Annotated[int, _reject(bool, str, reason="an integer, not a string or a boolean")]
 """An integer; 2.0 is 2, as JSON has one kind of number."""
 
-Number = Annotated[float, _reject(bool, str, reason="a number, no text and no truth value")]
+Number = Annotated[float, _reject(bool, str, reason="a number, not a string or a boolean")]
 """A number."""
 
-Count = Annotated[int, _reject(bool, reason="an integer, no truth value")]
+Count = Annotated[int, _reject(bool, reason="an integer, not a boolean")]
 """An integer that a URL may have, where every value is text: `?limit=50`."""

@@ -90,7 +90,9 @@ def add_offline(commands: Parsers) -> None:
         metavar="N",
         help="samples in each query of another tool's trace (default: 1)",
     )
-    bundle.add_argument("--again", action="store_true", help="import it even if it was before")
+    bundle.add_argument(
+        "--again", action="store_true", help="import it even if it was already imported"
+    )
     bundle.add_argument("--data", default="", metavar="FOLDER", help=DATA_HELP)
     bundle.add_argument("--keys", default="", metavar="FOLDER", help="folder of the services' keys")
     bundle.add_argument("--url", default="", metavar="URL", help=URL_HELP)

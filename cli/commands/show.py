@@ -35,7 +35,7 @@ async def show(arguments: argparse.Namespace) -> int:
             return exits.OK
     entries = _entries_of(catalog, arguments.name)
     if entries == Catalog():
-        raise Misused(f"nothing is called {arguments.name}; `mlscope ls` lists what there is")
+        raise Misused(f"nothing is named {arguments.name}; see `mlscope ls`")
     write_entries(entries, arguments.output)
     return exits.OK
 

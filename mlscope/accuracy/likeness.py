@@ -19,7 +19,7 @@ MATCHED, OVERLAP, DIFFERENCE = "matched shapes", "overlap of matched", "max diff
 EQUAL, EDITS = "equal texts", "character edits"
 PIXELS, IOU = "equal pixels", "mIoU"
 _SHAPES = {
-    MATCHED: "2 matched / all of both, one of each class and IoU 0.5; none on both sides is 1",
+    MATCHED: "Dice: 2 x matched / shapes in both (same class, IoU >= 0.5); 1 if both have none",
     OVERLAP: "IoU",
     DIFFERENCE: "of probabilities",
 }

@@ -139,7 +139,9 @@ class _Names:
         """Note a second name of an earlier file. Raises ArchiveUnsafe."""
         path = self._path_inside(name)
         if PurePosixPath(target) not in self.files:
-            raise ArchiveUnsafe(self.address, name, f"is a link to {target}, no earlier member")
+            raise ArchiveUnsafe(
+                self.address, name, f"is a link to {target}, which is not an earlier member"
+            )
         self.files.add(path)
 
     def _path_inside(self, name: str) -> PurePosixPath:

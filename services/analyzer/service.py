@@ -156,7 +156,7 @@ class Analyzer:
             )
             self.analyzed += 1
         except BusError as error:
-            _log.warning("analysis of %s again later: %s", measured.evaluation, error)
+            _log.warning("analysis of %s postponed, retrying later: %s", measured.evaluation, error)
             await delivery.retry()
             return
         except Exception as error:  # noqa: BLE001 (a service goes on: the failure becomes a fact)
@@ -216,6 +216,6 @@ async def _until_available(act: Callable[P, T], *args: P.args, **kwargs: P.kwarg
         try:
             return await asyncio.to_thread(act, *args, **kwargs)
         except DatabaseAway as error:
-            _log.warning("the database does not answer, again in %.1f s: %s", delay_s, error)
+            _log.warning("the database does not answer, retrying in %.1f s: %s", delay_s, error)
         await asyncio.sleep(delay_s)
         delay_s = min(delay_s * 2, _MOST_DELAY_S)

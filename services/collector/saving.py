@@ -69,7 +69,7 @@ async def patiently(
             return await asyncio.to_thread(act, *args, **kwargs)
         except DatabaseAway as error:
             level = logging.ERROR if isinstance(error, DatabaseFull) else logging.WARNING
-            _log.log(level, "rows wait, again in %.1f s: %s", delay_s, error)
+            _log.log(level, "rows wait, retrying in %.1f s: %s", delay_s, error)
         for delivery in deliveries:
             await delivery.in_progress()
         await asyncio.sleep(delay_s)

@@ -52,7 +52,7 @@ def unknown_parameter(field: str, found: object, available: str) -> RequestRefus
 def unknown(field: str, name: str, similar: Iterable[str]) -> RequestRefused:
     """Return the refusal of a `field` with an unknown `name`, with `similar` names."""
     allowed = ", ".join(similar)
-    message = f"{field}: nothing is called {abbreviate(name)}"
+    message = f"{field}: nothing is named {abbreviate(name)}"
     if allowed:
         message += f"; similar: {allowed}"
     return RequestRefused(

@@ -160,7 +160,7 @@ class RequestAnswers:
             return Accepted(evaluation=state.evaluation, address=address, repeated=is_repeat)
         return Refused(
             error="conflict",
-            message=f"the key stands for another request, evaluation {state.evaluation}",
+            message=f"the key was used for another request, evaluation {state.evaluation}",
             field="key",
             found=request.key,
             allowed="a key of its own, or the request as it was first sent",

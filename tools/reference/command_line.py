@@ -41,15 +41,22 @@ def _section(name: str, parser: argparse.ArgumentParser) -> str:
     ]
     description = (parser.description or "").strip()
     rows = table(("Argument", "Meaning"), arguments) if arguments else "It takes no arguments.\n"
-    return f"## {name}\n\n{description}\n\n{rows}"
+    epilog = f"\n{parser.epilog}\n" if parser.epilog else ""
+    return f"## {name}\n\n{description}\n\n{rows}{epilog}"
 
 
 def _cells(action: argparse.Action) -> tuple[str, str]:
-    """Return how an argument is written, and what it means."""
-    metavar = action.metavar or action.dest
+    """Return how an argument is written, and what it means.
+
+    As in `--help`, choices stand in place of a metavar; else the text names those it lacks.
+    """
+    choices = [str(choice) for choice in action.choices or ()]
+    listed = f"{{{','.join(choices)}}}" if choices else action.dest.upper()
+    metavar = action.metavar or listed
     placeholder = " ".join(metavar) if isinstance(metavar, tuple) else str(metavar)
     options = ", ".join(action.option_strings)
     invocation = options if options and action.nargs == 0 else f"{options} {placeholder}".strip()
     text = (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")
-    choices = ", ".join(f"`{choice}`" for choice in action.choices or ())
-    return code(invocation), f"{text} One of {choices}." if choices else text
+    if action.metavar and not all(choice in text for choice in choices):
+        text = f"{text}; one of {', '.join(choices)}".removeprefix("; ")
+    return code(invocation), text

@@ -80,8 +80,9 @@ def read_idx(path: Path, source: ReaderInput, dimensions: int) -> Pixels:
         except (OSError, EOFError, zlib.error) as error:
             raise FileBroken(name, f"can't be unpacked: {error}") from error
         if scratch.tell() != math.prod(shape):
-            size = "more" if not unread_bytes else f"{scratch.tell()} bytes"
-            raise FileBroken(name, f"holds {size}, its head says {math.prod(shape)} bytes")
+            size = "more bytes" if not unread_bytes else f"{scratch.tell()} bytes"
+            reason = f"has {size}; its header declares {math.prod(shape)} bytes"
+            raise FileBroken(name, reason)
         if not math.prod(shape):
             return np.empty(shape, np.uint8)
         scratch.flush()

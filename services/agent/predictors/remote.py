@@ -84,7 +84,7 @@ def options_of(requested: Mapping[str, Any], model: str, hosts: tuple[str, ...])
 def open_model(request: OpenRequest) -> "RemotePredictor":
     """Connect to a model on a server. Raises BadOption, OpenFailed, BatchSizeUnsupported."""
     if request.device not in ("", "cpu", "remote"):
-        raise BadOption("device", request.device, "cpu or remote, as the server chooses its own")
+        raise BadOption("device", request.device, "cpu or remote: the server chooses its device")
     hosts = (*_LOCAL_HOSTS, *request.remote_hosts)
     options = options_of(request.options, request.model.name, hosts)
     opening = Opening(request)

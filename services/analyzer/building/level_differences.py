@@ -14,7 +14,7 @@ from services.analyzer.frames.evaluation import OPERATOR_LEVEL, PREDICT, Run
 
 UNTIMED = ("counters", "cold")
 """Variants of runs without comparable times: profilers replay in them, or models are opened."""
-BEYOND_WHOLE = "it costs more in the part than in the whole: the levels disagree"
+BEYOND_WHOLE = "deeper tracing adds more to the part than to the whole: the levels disagree"
 
 
 def predict_times(run: Run) -> pl.DataFrame:

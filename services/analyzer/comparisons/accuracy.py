@@ -44,7 +44,7 @@ def accuracy(sources: Sequence[Source], _: Terms) -> Table:
     rows = [{**row, "on_front": not any(is_better(rival, row) for rival in rows)} for row in rows]
     front = sorted((row for row in rows if row["on_front"]), key=lambda row: row["latency"])
     names = ", ".join(dict.fromkeys(map(subject_of, front)))
-    verdict = f"None is both faster and more accurate than: {names}."
+    verdict = f"No other row is both faster and more accurate than {names}."
     notes = difference_notes("metrics", (row["metric"] for row in rows))
     datasets = (row["dataset"] for row in rows)
     notes += difference_notes("datasets", datasets, ": only models of one are compared")
@@ -80,9 +80,7 @@ COMPARISON = Comparison(
         *estimate_columns("accuracy", "Value of the metric.", "1"),
         int_column("n", "Samples scored."),
         int_column("size_bytes", PUBLISHED_SIZE, "By"),
-        bool_column(
-            "on_front", "Whether no row is as accurate and faster, or as fast and more accurate."
-        ),
+        bool_column("on_front", "Whether the row is Pareto-optimal in latency and accuracy."),
     ),
     compute=accuracy,
     chart=points(

@@ -83,7 +83,7 @@ def _verdict(rows: Sequence[Cells]) -> str:
         differing = ", ".join(sorted(set(unlike.split(", "))))
         refused = f"; {many(counts['refused'], 'pair')} refused: different {differing}"
     if not judged:
-        return f"No pair of runs has like conditions{refused}."
+        return f"No pair of runs has comparable conditions{refused}."
     slower, faster = counts["slower"], counts["faster"]
     if not slower:
         none = f"None of {many(judged, 'pair')} is slower"
@@ -216,7 +216,9 @@ COMPARISON = Comparison(
         text_column("first_run", "The run of the first evaluation."),
         text_column("second_run", "The run of the second evaluation."),
         text_column("changed", "Versions that differ between the runs."),
-        text_column("unlike", "Conditions that differ but must be equal; they refuse the pair."),
+        text_column(
+            "unlike", "Conditions that must be equal but differ: the pair is not compared."
+        ),
         *estimate_columns("first_latency", "Trimmed mean latency of the first run."),
         int_column("first_count", "Queries of the first run."),
         *estimate_columns("second_latency", "Trimmed mean latency of the second run."),

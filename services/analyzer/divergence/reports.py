@@ -12,7 +12,7 @@ from services.analyzer.building.table import estimate_columns, float_column, int
 from services.analyzer.divergence.sides import Side
 
 _OVERALL = (
-    text_column("output", "The model's output; '' is the only one."),
+    text_column("output", "The model's output; '' if there is only one."),
     text_column("measure", "Name of the measure."),
     *estimate_columns("value", "Value over all samples, by `method`.", "1"),
     int_column("samples", "Samples compared."),
@@ -72,7 +72,7 @@ def sample_table(first: Side, comparisons: Mapping[str, Comparison]) -> Table:
         )
     )
     columns: tuple[Column, ...] = (
-        text_column("output", "The model's output; '' is the only one."),
+        text_column("output", "The model's output; '' if there is only one."),
         int_column("sample", "The sample's index in its dataset."),
         text_column("name", "The sample's name."),
         *(
@@ -91,5 +91,5 @@ def sample_table(first: Side, comparisons: Mapping[str, Comparison]) -> Table:
         title="Sample by sample",
         columns=columns,
         rows=tuple(rows),
-        verdict="A dash is undefined or infinite.",
+        verdict="A dash marks an undefined or infinite value.",
     )

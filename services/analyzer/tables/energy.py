@@ -77,7 +77,7 @@ def _verdict(frames: Frames, rows: Sequence[_Row]) -> str:
             run.row.variant in UNTIMED and run.answered.height and energy_rows(run)
             for run in frames.measured
         ):
-            return "Energy was only counted in cold starts and replays, not of an inference."
+            return "Energy was counted only in cold starts and replays, not for inference."
         return "No run has counters of energy, or sampled power (collectors energy and nvml)."
     of_part = [row for row in shallowest if row["part"] == shallowest[0]["part"]]
     best = min(of_part, key=lambda row: float(row["per_sample"]))

@@ -118,7 +118,7 @@ ANALYSIS = Analysis(
     title="Requested counters by kernel",
     source=(
         "Nsight Compute's metrics of one replayed call; a mean over kernels is weighted by their "
-        "time. Counters of a replay are no samples: no interval."
+        "time. Counters of a replay are not samples and have no interval."
     ),
     columns=(
         *RUN_COLUMNS,

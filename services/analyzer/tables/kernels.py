@@ -78,9 +78,7 @@ ANALYSIS = Analysis(
         text_column("name", "The kernel's name."),
         int_column("nth", "Number of the kernel among those of its name in its layer, from 0."),
         *SUM_COLUMNS,
-        float_column(
-            "share", "Share of the trimmed mean of predict, of the run it is read from.", "1"
-        ),
+        float_column("share", "Share of the trimmed mean of predict in the same run.", "1"),
     ),
     compute=kernels,
     chart=bars(("layer", "Layer"), ("time", "Time per query (ns)"), "name", "layer_name"),

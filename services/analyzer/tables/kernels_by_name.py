@@ -62,9 +62,7 @@ ANALYSIS = Analysis(
         text_column("name", "Name of the kernels."),
         *SUM_COLUMNS,
         float_column("share_of_kernels", "Share of the sum of all names' trimmed means.", "1"),
-        float_column(
-            "share", "Share of the trimmed mean of predict, of the run it is read from.", "1"
-        ),
+        float_column("share", "Share of the trimmed mean of predict in the same run.", "1"),
     ),
     compute=kernels_by_name,
     chart=pie(("time", "Time per query (ns)"), "name"),

@@ -45,7 +45,7 @@ def layer_counters(frames: Frames) -> Table:
         if counted:
             top = max(counted, key=lambda row: row[name])
             part = format_share(share(top[name], sum(row[name] for row in counted)))
-            parts.append(f"{layer_label(top, first)} has most {amount} ({part})")
+            parts.append(f"{layer_label(top, first)} has the most {amount} ({part})")
     verdict = f"Of {many(len(first), 'layer')} in {run_label(first[0])}, {', '.join(parts)}."
     return make_table(ANALYSIS, rows, verdict, caveats)
 
@@ -56,7 +56,7 @@ ANALYSIS = Analysis(
     title="Counters by layer (A12)",
     source=(
         "XSP A12: FLOP, bytes read from and written to DRAM, summed over a layer's kernels, mean "
-        "over the counted queries. Counters of a replay are no samples: no interval."
+        "over the counted queries. Counters of a replay are not samples and have no interval."
     ),
     columns=(
         *STACK_COLUMNS,

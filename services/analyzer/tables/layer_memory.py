@@ -39,7 +39,7 @@ def layer_memory(frames: Frames) -> Table:
         source = "by the size of its outputs" if is_of_outputs else "as measured"
         layer_text = "the only layer" if len(first) == 1 else f"all {len(first)} layers together"
         verdict = (
-            f"{distinct_name(largest, first, 'index')} allocates most, "
+            f"{distinct_name(largest, first, 'index')} allocates the most, "
             f"{shown(largest['memory_bytes'], 'By')} per call {source}; "
             f"{layer_text} {shown(total, 'By')} in {first[0]['run']}."
         )

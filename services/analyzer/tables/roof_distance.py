@@ -79,8 +79,8 @@ def _verdict(groups: Sequence[tuple[Stack, list[dict[str, Any]]]], runs: Sequenc
     if stack.predicted is None:
         subject = f"All layers of {model['run']} take"
     return (
-        f"{subject} {format_time(model['time'])}, {number(model['times'], 3)} times the least time "
-        f"of the roof; most is lost in layer {distinct_name(worst, layers)}, "
+        f"{subject} {format_time(model['time'])}, {number(model['times'], 3)} times the roof's "
+        f"minimum time; layer {distinct_name(worst, layers)} loses the most, "
         f"{format_time(worst['lost'])}."
     )
 
@@ -184,7 +184,7 @@ ANALYSIS = Analysis(
         float_column("flops", "Floating-point operations per query; a multiply-add is 2.", "FLOP"),
         float_column("bytes", "Bytes read and written per query.", "By"),
         float_column("least_time", "The least time under the roof."),
-        float_column("lost", "Time minus the least time."),
+        float_column("lost", "Time minus the roof's minimum time."),
         float_column("of_roof", "Least time divided by time.", "1"),
         float_column("times", "Time divided by least time.", "1"),
         float_column("throughput", "Arithmetic throughput: FLOP per second of its time.", "FLOP/s"),

@@ -136,7 +136,7 @@ ANALYSIS = Analysis(
     source=(
         f"The slowest {SLOWEST:.0%} of a run's queries, at least one, compared with those between "
         "the 40th and 60th percentile of latency: mean time in each part, and its share of the "
-        "difference. Of layers the five with the largest difference are shown. Intervals are "
+        "difference. Only the five layers with the largest difference are shown. Intervals are "
         "those of the mean over queries, by Student's t; one slow query has none."
     ),
     columns=(

@@ -129,7 +129,7 @@ def _outline(
         for groups_of_size in groups.values()
     )
     if not runs:
-        allowed = "'' as well: cold starts go with plain sessions"
+        allowed = "also '': cold starts need a plain session"
         raise invalid("variants", request.variants, allowed)
     _check_run_count(runs)
     return _Outline(builds, levels, groups)

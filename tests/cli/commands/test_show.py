@@ -27,7 +27,7 @@ async def test_show_tells_an_evaluation_or_a_manifest(
     assert [(row["model"], row["version"]) for row in rows] == [("tiny", "1.0.0")]
     assert (await mlscope("show", "nosuch")).code == exits.USAGE
     assert yaml.safe_load((await mlscope("show", "tiny:>=1 <2")).out)["name"] == "tiny"
-    for wanted, said in (("tiny:>=2", "nothing is called"), ("tiny:newest", "newest")):
+    for wanted, said in (("tiny:>=2", "nothing is named"), ("tiny:newest", "newest")):
         none = await mlscope("show", wanted)
         assert (none.code, said in none.err) == (exits.USAGE, True)
 

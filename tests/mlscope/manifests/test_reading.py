@@ -80,7 +80,7 @@ def test_a_fault_says_file_line_field_found_and_allowed() -> None:
         GOOD.replace("- type: image", "- {type: image, shape: [-1, a]}\n  - type: x")
     )
     assert fault.text("net.yml") == (
-        "net.yml:5: inputs.0.shape.1: found 'a', allowed: an integer, no text and no truth value"
+        "net.yml:5: inputs.0.shape.1: found 'a', allowed: an integer, not a string or a boolean"
     )
 
 

@@ -14,9 +14,9 @@ def test_an_invalid_value_is_named_with_what_is_allowed() -> None:
 
 def test_an_unknown_name_comes_with_names_near_it_if_there_are() -> None:
     refused = unknown("model", "tinny", ["tiny", "tin"]).refused
-    assert refused.message == "model: nothing is called 'tinny'; similar: tiny, tin"
+    assert refused.message == "model: nothing is named 'tinny'; similar: tiny, tin"
     assert refused.allowed == "tiny, tin"
-    assert unknown("model", "x", []).refused.message == "model: nothing is called 'x'"
+    assert unknown("model", "x", []).refused.message == "model: nothing is named 'x'"
 
 
 def test_nobody_fits_is_told_agent_by_agent() -> None:

@@ -295,7 +295,7 @@ async def test_a_refusal_nobody_waits_for_is_buried(world: World) -> None:
             if letters:
                 break
             await asyncio.sleep(0.01)
-    assert "nothing is called 'none'" in str(letters[0].fact)
+    assert "nothing is named 'none'" in str(letters[0].fact)
 
 
 async def test_a_killed_scheduler_goes_on_where_the_log_stands(world: World) -> None:

@@ -214,7 +214,9 @@ def _content(dataset: str, sample: Sample) -> bytes:
     try:
         return base64.b64decode(sample.content, validate=True)
     except binascii.Error as error:
-        raise DatasetUnusable(dataset, f"content of a sample is no base64: {error}") from error
+        raise DatasetUnusable(
+            dataset, f"content of a sample is not valid base64: {error}"
+        ) from error
 
 
 def truth_of(sample: Sample, index: int) -> Truth | None:

@@ -203,17 +203,19 @@ def _features(answer: Any) -> Any:
             _check_json(feature, "feature", 0)
             if not isinstance(feature.get("type", ""), str):
                 text = f"{feature['type']!r:.80}"
-                raise ValueError(f"returns a feature whose type is {text}, which is no text")
+                raise ValueError(f"returns a feature whose type is {text}, which is not a string")
         return features
     if isinstance(answer, str):
         return [{"type": "text", "text": answer}]
     try:
         tensor = np.asarray(answer, np.float64) if isinstance(answer, list) else np.asarray(answer)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"returns an answer that is no features or numbers: {error}") from error
+        raise ValueError(
+            f"returns an answer that is neither features nor numbers: {error}"
+        ) from error
     if tensor.dtype.kind not in "biufc":
         name = type(answer).__name__
-        raise ValueError(f"returns an answer that is no features or numbers: {name}")
+        raise ValueError(f"returns an answer that is neither features nor numbers: {name}")
     return tensor
 
 
@@ -223,10 +225,10 @@ def _check_json(value: Any, path: str, depth: int) -> None:
         raise ValueError(f"returns a feature deeper than {_MOST_DEPTH} levels at {path:.80}")
     if not isinstance(value, dict | list | str | int | float | None):
         name = type(value).__name__
-        raise ValueError(f"returns {name} at {path:.80}, JSON has numbers, texts, lists and maps")
+        raise ValueError(f"returns {name} at {path:.80}, which is not valid JSON")
     for item in value if isinstance(value, list) else ():
         _check_json(item, path, depth + 1)
     for key, item in value.items() if isinstance(value, dict) else ():
         if not isinstance(key, str):
-            raise ValueError(f"returns a feature whose key is {key!r:.80}, which is no text")
+            raise ValueError(f"returns a feature whose key is {key!r:.80}, which is not a string")
         _check_json(item, f"{path}.{key}", depth + 1)

@@ -183,7 +183,7 @@ class InlineProcess:
     def _exchange(self, child: _Child, name: str, value: Any, timeout_s: float) -> list[Any]:
         """Send a value and return the answer, a list that begins with a tag. Raises CodeFailed.
 
-        Raises TypeError for a value that is no data.
+        Raises TypeError for a value that can't be sent.
         """
         deadline_s = time.monotonic() + timeout_s
         most_bytes = self._limits.output_bytes + _SLACK_BYTES

@@ -41,7 +41,7 @@ class FrameTooLarge(Exception):
 
 
 def packed(value: Any, most_bytes: int) -> list[Buffer]:
-    """Return a value as a frame in parts. Raises FrameTooLarge, and TypeError where it is no data.
+    """Return a value as a frame in parts. Raises FrameTooLarge, and TypeError for other types than data.
 
     Its arrays are not copied: they must not change before the frame is sent.
     """
@@ -83,7 +83,7 @@ def receive(channel: socket.socket, most_bytes: int, deadline_s: float | None = 
     try:
         return msgpack.unpackb(body, ext_hook=array, strict_map_key=False)
     except (*_NO_DATA, msgpack.UnpackException) as error:
-        raise WireBroken(f"its answer is no data: {error}") from error
+        raise WireBroken(f"its answer can't be decoded: {error}") from error
 
 
 def _exactly(channel: socket.socket, size: int, deadline_s: float | None) -> bytearray:
@@ -127,7 +127,8 @@ class _Arrays:
             return list(value)
         if not isinstance(value, np.ndarray) and not hasattr(value, "__array__"):
             name = type(value).__name__
-            raise TypeError(f"{name} is no data; numbers, texts, bytes, arrays, lists, maps are")
+            allowed = "numbers, texts, bytes, arrays, lists and maps"
+            raise TypeError(f"a value of type {name} can't be sent; allowed are {allowed}")
         array = np.asarray(value)
         if array.dtype.kind not in _NUMBERS:
             return array.tolist()

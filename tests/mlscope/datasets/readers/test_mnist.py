@@ -45,12 +45,12 @@ def head(kind: int, *shape: int) -> bytes:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (head(8, 5) + bytes(4), "holds 4 bytes, its head says 5"),
-        (head(8, 5) + bytes(6), "holds more, its head says 5"),
+        (head(8, 5) + bytes(4), "has 4 bytes; its header declares 5"),
+        (head(8, 5) + bytes(6), "has more bytes; its header declares 5"),
         (head(8, 4) + bytes(4), "has 4 labels for 5 pictures"),
         (head(13, 5) + bytes(20), "begins with 00000d01, expected an IDX head"),
         (b"\0\0\x08", "is cut short in its head"),
-        (head(8, 1 << 31) + bytes(5), "its head says"),
+        (head(8, 1 << 31) + bytes(5), "its header declares"),
     ],
 )
 def test_labels_that_do_not_fit(tmp_path: Path, body: bytes, words: str) -> None:

@@ -145,7 +145,7 @@ def test_a_hosts_packages_are_a_cpu_runs_own() -> None:
 def test_replays_and_openings_have_no_energy_of_an_inference() -> None:
     runs = [_counted_run(variant=variant, run=variant) for variant in ("counters", "cold")]
     table = table_of(ANALYSIS, *runs)
-    alone = "Energy was only counted in cold starts and replays, not of an inference."
+    alone = "Energy was counted only in cold starts and replays, not for inference."
     assert (table.rows, table.verdict) == ((), alone)
     bare = table_of(ANALYSIS, _counted_run(variant="cold", series=[]))
     assert "No run has counters of energy" in bare.verdict

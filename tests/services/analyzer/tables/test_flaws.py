@@ -265,5 +265,5 @@ def test_a_layer_that_is_called_a_number_is_called_a_layer() -> None:
     for analysis, said in told:
         assert said in table_of(analysis, layers, run).verdict
     verdict = table_of(LAYER_COUNTERS, layers, run).verdict
-    most = "layer 0 has most FLOP (71.4%), layer 1 has most DRAM reads (75.0%)."
+    most = "layer 0 has the most FLOP (71.4%), layer 1 has the most DRAM reads (75.0%)."
     assert verdict == f"Of 2 layers in s, {most}"

@@ -73,7 +73,7 @@ def test_a_layer_that_costs_more_than_predict_does_not_hold() -> None:
     deep = _with_predict(_run("s", 5, (102, 90), (103, 91), (102, 91)), 170, 171, 170)
     first, second = rows_of(table_of(ANALYSIS, own, deep))
     assert (first["valid"], first["doubt"]) == (True, "")
-    assert (second["valid"], "more in the part" in second["doubt"]) == (False, True)
+    assert (second["valid"], "adds more to the part" in second["doubt"]) == (False, True)
 
 
 def test_a_layer_behind_another_may_cost_more_than_predict() -> None:

@@ -132,7 +132,7 @@ def test_a_part_that_costs_more_than_its_whole_does_not_hold() -> None:
     deep = _layered("s", (110, 90, 75), (111, 91, 75), (110, 90, 76), level=5)
     parts = _parts(shallow, deep)
     cost = parts["tracing system over framework, on layers"]
-    assert "more in the part than in the whole" in cost["doubt"]
+    assert "deeper tracing adds more to the part than to the whole" in cost["doubt"]
     assert not cost["valid"]
     assert parts["tracing system over framework, on predict"]["valid"]
 

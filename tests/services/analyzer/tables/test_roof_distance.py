@@ -67,9 +67,7 @@ def test_a_replays_predict_is_no_latency() -> None:
     table = table_of(ANALYSIS, counter_run(kernel, spans=predicts(1), conditions=ROOF))
     rows = named(rows_of(table))
     assert rows[MODEL]["time"] == 3000.0
-    assert table.verdict.startswith(
-        "All layers of h take 3 µs, 0.6 times the least time of the roof"
-    )
+    assert table.verdict.startswith("All layers of h take 3 µs, 0.6 times the roof's minimum time")
     assert "h: a replay for counters: its kernel times are not latencies" in table.caveats
 
 

@@ -220,13 +220,13 @@ def test_code_behind_the_model_gives_an_answer_a_sample() -> None:
     [
         ("return data[:1]", "returns 1 answers, a batch has 2"),
         ("return 7", "returns no list"),
-        ("return [[1], [object]]", "type is no data"),
+        ("return [[1], [object]]", "a value of type type can't be sent"),
         ("return None", "returned None"),
-        ("return [b'ab', 1]", "no features or numbers: bytes"),
+        ("return [b'ab', 1]", "neither features nor numbers: bytes"),
         ("return [{'type': 'text', 'text': b'ab'}, {}]", r"returns bytes at feature\.text"),
         ("return [{}, {'boxes': [data]}]", r"returns ndarray at feature\.boxes"),
-        ("return [{1: 2}, {}]", "a feature whose key is 1, which is no text"),
-        ("return [{'type': [1]}, {}]", r"a feature whose type is \[1\], which is no text"),
+        ("return [{1: 2}, {}]", "a feature whose key is 1, which is not a string"),
+        ("return [{'type': [1]}, {}]", r"a feature whose type is \[1\], which is not a string"),
     ],
 )
 def test_what_is_no_answer_is_told(code: str, match: str) -> None:
@@ -421,7 +421,7 @@ def fun(env, data):
 """
     with (
         opened(SHORT, preprocess=code) as inline,
-        pytest.raises(CodeFailed, match="answer is no data"),
+        pytest.raises(CodeFailed, match="answer can't be decoded"),
     ):
         prepared(inline, 1)
 
