@@ -41,7 +41,7 @@ class FrameTooLarge(Exception):
 
 
 def packed(value: Any, most_bytes: int) -> list[Buffer]:
-    """Return a value as a frame in parts. Raises FrameTooLarge, and TypeError for other types than data.
+    """Return a value as a frame in parts. Raises FrameTooLarge, and TypeError for other types.
 
     Its arrays are not copied: they must not change before the frame is sent.
     """

@@ -73,7 +73,7 @@ def test_what_a_request_brings_itself(tmp_path: Path) -> None:
     wrong = dataset_of(Sample(content=content, sha256=digest(b"other")))
     with pytest.raises(WrongChecksum):
         load_samples(wrong, AssetFolder(tmp_path, "datasets"))
-    with pytest.raises(DatasetUnusable, match="no base64"):
+    with pytest.raises(DatasetUnusable, match="not valid base64"):
         load_samples(dataset_of(Sample(content="#")), AssetFolder(tmp_path, "datasets"))
 
 
