@@ -27,7 +27,7 @@ from mlscope.settings import Settings
 from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManifest
 from schemas.plan import SessionPlan, Subject, WorkOrder
 from schemas.subjects import agent_command
-from services.scheduler.remote_load.issued import IssuedLoad
+from services.scheduler.remote_load.issued import LoadRecord
 from services.scheduler.remote_load.processes import BrokerAddress, issue_load
 
 RATE_HZ, QUERIES, REPEATS, AGENT = 1000.0, 5000, 3, "null"
@@ -112,7 +112,7 @@ def main() -> int:
         time.sleep(2.0)
         for _ in range(REPEATS):
             print(shown("floor: nothing sent", paced_only(due_ns)))
-            issued: IssuedLoad = asyncio.run(issue_load(where, an_order(), "r", load, 10.0))
+            issued: LoadRecord = asyncio.run(issue_load(where, an_order(), "r", load, 10.0))
             lates_ns.append(issued.issued_ns - issued.due_ns)
             print(shown("issued to a null agent", lates_ns[-1]))
             print(shown("  due to answer", issued.ended_ns - issued.due_ns))

@@ -18,7 +18,7 @@ from schemas.manifest import Step
 Size = tuple[int, int]
 """Height and width."""
 
-FRAMING = frozenset({"resize", "crop", "pad"})
+GEOMETRY_OPERATORS = frozenset({"resize", "crop", "pad"})
 """The operators that change the geometry of an image in the input."""
 
 
@@ -62,13 +62,15 @@ Frame = tuple[Side, Side]
 """The height and the width of an input."""
 
 
-def framing_of(inputs: Iterable[Sequence[Step]]) -> tuple[Step, ...] | None:
+def geometry_steps_of(inputs: Iterable[Sequence[Step]]) -> tuple[Step, ...] | None:
     """Return the steps that place an image in a model's inputs, in order; () if there are none.
 
     None if two inputs hold different parts of the image.
     """
-    framings = [tuple(step for step in steps if step.operator in FRAMING) for steps in inputs]
-    nonempty = [steps for steps in framings if steps]
+    steps_by_input = [
+        tuple(step for step in steps if step.operator in GEOMETRY_OPERATORS) for steps in inputs
+    ]
+    nonempty = [steps for steps in steps_by_input if steps]
     return (
         None
         if any(steps != nonempty[0] for steps in nonempty)

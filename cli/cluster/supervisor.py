@@ -83,7 +83,7 @@ class Waker:
         self._writer.close()
 
 
-class Stopped(Exception):
+class StopRequested(Exception):
     """A signal asked the cluster to stop."""
 
 
@@ -147,7 +147,7 @@ class Supervisor:
             self._enter("running")
             while True:
                 self._step()
-        except Stopped:
+        except StopRequested:
             _log.info("stopping")
         except ClusterError as error:
             self._reason = str(error)
@@ -171,7 +171,7 @@ class Supervisor:
     def _step(self) -> None:
         """Do what is due for every process; if nothing was, wait for a due time or a signal."""
         if self._waker.stop_requests:
-            raise Stopped
+            raise StopRequested
         now_s = time.monotonic()
         processes = [*self._servers, *self._services]
         changes = [process.step(now_s) for process in processes]

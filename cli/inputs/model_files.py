@@ -29,7 +29,7 @@ def with_files(manifest: Manifest, file: Path, arguments: argparse.Namespace) ->
     """
     if is_in_place(file, (str(Settings.read(os.environ).manifests_folder),)):
         return manifest
-    files = ModelFiles(file, arguments)
+    files = ModelFileSender(file, arguments)
     changed = dict(manifest)
     try:
         if manifest.get("model"):
@@ -46,7 +46,7 @@ def with_files(manifest: Manifest, file: Path, arguments: argparse.Namespace) ->
     return changed
 
 
-class ModelFiles:
+class ModelFileSender:
     """Sends the files of one manifest; a plan's files are only given their checksums."""
 
     def __init__(self, file: Path, arguments: argparse.Namespace) -> None:

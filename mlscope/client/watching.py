@@ -30,9 +30,9 @@ from schemas.subjects import ROOT
 
 _ENTITIES = ("evaluation", "run", "analysis", "query")
 _QUEUE = 1024
-_SETTLES, _SETTLE_S = 20, 0.1
+_END_POLLS, _END_POLL_S = 20, 0.1
 
-_Heard = tuple[int, int, Fact]
+_TimedFact = tuple[int, int, Fact]
 """When it was said (epoch ns), a count that breaks ties, and what."""
 
 
@@ -58,7 +58,7 @@ class Pace:
     """How often a watcher speaks and looks again; `patience_s` bounds the scheduler's silence."""
 
     tick_s: float = 1.0
-    look_s: float = 5.0
+    poll_s: float = 5.0
     patience_s: float = 120.0
 
 
@@ -73,7 +73,7 @@ async def watch(
     command = command_of(ShowEvaluation, {"evaluation": evaluation})
     watcher = _Watcher(bus, command.evaluation, pace or Pace())
     async with watcher.listening():
-        progress = await watcher.look()
+        progress = await watcher.refresh()
         yield progress
         while not progress.ended:
             progress = await watcher.next()
@@ -87,11 +87,11 @@ class _Watcher:
         self._bus = bus
         self._evaluation = evaluation
         self._pace = pace
-        self._heard: asyncio.Queue[_Heard] = asyncio.Queue(_QUEUE)
-        self._held: list[_Heard] = []
+        self._facts: asyncio.Queue[_TimedFact] = asyncio.Queue(_QUEUE)
+        self._held: list[_TimedFact] = []
         self._count = itertools.count()
         self._meter = Meter()
-        self._looked_s = 0.0
+        self._refreshed_s = 0.0
         self._record = EvaluationRecord()
         self._address = ""
 
@@ -105,7 +105,7 @@ class _Watcher:
             async for subject, body in hearing:
                 with contextlib.suppress(SchemaError):
                     envelope, fact = decode_live(subject, body)
-                    await self._heard.put((envelope.time_ns, next(self._count), fact))
+                    await self._facts.put((envelope.time_ns, next(self._count), fact))
 
         listeners = [asyncio.create_task(listen(hearing)) for hearing in hearings]
         try:
@@ -117,7 +117,7 @@ class _Watcher:
             for hearing in hearings:
                 await hearing.aclose()
 
-    async def look(self) -> Progress:
+    async def refresh(self) -> Progress:
         """Ask the status, for as long as the patience lasts."""
         give_up_s = time.monotonic() + self._pace.patience_s
         command = ShowEvaluation(evaluation=self._evaluation)
@@ -130,24 +130,24 @@ class _Watcher:
                 await asyncio.sleep(min(0.5, self._pace.tick_s))
             else:
                 self._record, self._address = record_of(status), status.address
-                self._looked_s = time.monotonic()
+                self._refreshed_s = time.monotonic()
                 return self._progress("")
 
     async def settled(self, progress: Progress) -> Progress:
         """Return the end as the scheduler tells it: complete, but it may hear of it after us."""
         command = ShowEvaluation(evaluation=self._evaluation)
-        for _ in range(_SETTLES):
+        for _ in range(_END_POLLS):
             with contextlib.suppress(NotAnswering):
                 status = await ask_for(self._bus, command, EvaluationStatus, timeout_s=1.0)
                 if status.state in ENDED:
                     return dataclasses.replace(progress, status=status)
-            await asyncio.sleep(_SETTLE_S)
+            await asyncio.sleep(_END_POLL_S)
         return progress
 
     async def next(self) -> Progress:
         """Return the progress after the next fact or tick."""
-        if time.monotonic() - self._looked_s > self._pace.look_s:
-            return await self.look()
+        if time.monotonic() - self._refreshed_s > self._pace.poll_s:
+            return await self.refresh()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._pace.tick_s):
                 while True:
@@ -161,10 +161,10 @@ class _Watcher:
     async def _earliest(self) -> Fact:
         """Return what happened first of all that is heard: each subscription has its own queue."""
         if not self._held:
-            heapq.heappush(self._held, await self._heard.get())
+            heapq.heappush(self._held, await self._facts.get())
             await asyncio.sleep(0)
-        while len(self._held) < _QUEUE and not self._heard.empty():
-            heapq.heappush(self._held, self._heard.get_nowait())
+        while len(self._held) < _QUEUE and not self._facts.empty():
+            heapq.heappush(self._held, self._facts.get_nowait())
         return heapq.heappop(self._held)[2]
 
     def _progress(self, happened: str) -> Progress:

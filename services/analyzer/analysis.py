@@ -10,7 +10,7 @@ from operator import attrgetter
 import polars as pl
 
 from mlscope.counts import many, verb
-from mlscope.image_geometry import framing_of
+from mlscope.image_geometry import geometry_steps_of
 from schemas.analysis import Table
 from schemas.batch import SpanKind
 from schemas.evaluation import EvaluationPlanned
@@ -132,9 +132,11 @@ def scoring_context_of(facts: Iterable[Fact]) -> ScoringContext:
     samples = dataset.synthetic.samples if dataset.synthetic else len(dataset.samples)
     if dataset.source is not None:
         samples = samples or dataset.source.samples
-    framing = framing_of(port.steps for port in subject.model.inputs)
+    geometry_steps = geometry_steps_of(port.steps for port in subject.model.inputs)
     is_coded = any(attrgetter(*CODE_FIELDS[:3])(subject.model))
-    return ScoringContext(subject.model.task, unscorable_reason, samples or None, framing, is_coded)
+    return ScoringContext(
+        subject.model.task, unscorable_reason, samples or None, geometry_steps, is_coded
+    )
 
 
 def samples_of(facts: Iterable[Fact]) -> tuple[Sample, ...]:

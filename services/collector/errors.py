@@ -1,15 +1,15 @@
 """Errors of the collector."""
 
 
-class CollectorError(Exception):
+class CollectorServiceError(Exception):
     """A batch or a run can't be stored."""
 
 
-class MisshapenBatch(CollectorError):
+class MisshapenBatch(CollectorServiceError):
     """The columns of a batch do not match its count, or its texts do not match their rows."""
 
 
-class DatabaseAway(CollectorError):
+class DatabaseAway(CollectorServiceError):
     """The database does not answer, or is not provisioned; retry later."""
 
 
@@ -17,11 +17,11 @@ class DatabaseFull(DatabaseAway):
     """The database is out of space; free some, then retry."""
 
 
-class RefusedRows(CollectorError):
+class RefusedRows(CollectorServiceError):
     """The database refuses rows because of their content; a retry does not help."""
 
 
-class UnknownEvaluation(CollectorError):
+class UnknownEvaluation(CollectorServiceError):
     """An evaluation, or its plan, is not in the log (yet)."""
 
     def __init__(self, evaluation: str) -> None:
@@ -30,7 +30,7 @@ class UnknownEvaluation(CollectorError):
         super().__init__(f"evaluation {evaluation} is not in the log")
 
 
-class UnstartedAttempt(CollectorError):
+class UnstartedAttempt(CollectorServiceError):
     """The log does not contain the start of an attempt (yet)."""
 
     def __init__(self, evaluation: str, run: str, attempt: int) -> None:
@@ -39,7 +39,7 @@ class UnstartedAttempt(CollectorError):
         super().__init__(f"evaluation {evaluation} started no attempt {attempt} of {run}")
 
 
-class ForeignFact(CollectorError):
+class ForeignFact(CollectorServiceError):
     """A fact about an attempt does not come from the agent that runs the attempt."""
 
     def __init__(self, speaker: str, run: str, attempt: int, agent: str) -> None:
@@ -50,7 +50,7 @@ class ForeignFact(CollectorError):
         )
 
 
-class UnplannedRun(CollectorError):
+class UnplannedRun(CollectorServiceError):
     """A run that is not in the plan of its evaluation."""
 
     def __init__(self, evaluation: str, run: str) -> None:

@@ -133,12 +133,12 @@ UPDATE run SET state = %(state)s, settled_batches = %(batches)s, recorded_at = n
 WHERE run_key = %(run_key)s AND state = %(was)s;
 
 -- purgeable_runs --
--- Attempts settled long enough that their messages may leave the streams. `alone` says that no
--- other attempt of the run can be under way: it completed and was not given up. A page at a time,
--- behind the one before, so those that must stay hold up no others.
+-- Attempts settled long enough that their messages may leave the streams. `is_only_attempt` says
+-- that no other attempt of the run can be under way: it completed and was not given up. A page at a
+-- time, behind the one before, so those that must stay hold up no others.
 SELECT
     run_key, evaluation, run, ended_at,
-    outcome = 'completed' AND interrupted IS NULL AS alone
+    outcome = 'completed' AND interrupted IS NULL AS is_only_attempt
 FROM run
 WHERE purged_at IS NULL AND state <> 'ended'
     AND recorded_at < now() - %(after_s)s * INTERVAL '1 second'

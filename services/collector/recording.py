@@ -18,7 +18,7 @@ from schemas.message import derived_id
 from schemas.subjects import attempt_batches
 from services.collector.completeness import WaitingAttempt, decide
 from services.collector.errors import (
-    CollectorError,
+    CollectorServiceError,
     ForeignFact,
     RefusedRows,
     UnknownEvaluation,
@@ -31,13 +31,13 @@ from services.collector.saving import TRIES_FOR_UNKNOWN, patiently
 from services.collector.store import Purgeable, Store
 
 _log = logging.getLogger(__name__)
-_LOOK_S = 1.0
+_POLL_S = 1.0
 _STORED_BY = ("spans", "queries")
-_LEAST_LOOK_S = 0.05
+_MIN_POLL_S = 0.05
 _PATIENCE_BEHIND = 10
 
 
-class RunRecorder:
+class AttemptRecorder:
     """Stores ended attempts, announces complete ones, and later purges their messages."""
 
     def __init__(self, bus: Bus, address: str, evaluations: Evaluations) -> None:
@@ -53,7 +53,7 @@ class RunRecorder:
         self._stored = asyncio.Event()
         self.waiting = 0
 
-    def look(self) -> None:
+    def note_stored_rows(self) -> None:
         """Note that rows were stored, so that an attempt may be complete now."""
         self._stored.set()
 
@@ -64,7 +64,7 @@ class RunRecorder:
                 # If the acknowledgement fails, the bus delivers the fact again.
                 with contextlib.suppress(BusError):
                     await self._record(delivery)
-            self.look()
+            self.note_stored_rows()
 
     def close(self) -> None:
         """Close the connections."""
@@ -77,9 +77,9 @@ class RunRecorder:
         The deadline is longer while the savers `was_behind`, because batches may then be queued.
         """
         while True:
-            await asyncio.sleep(_LEAST_LOOK_S)
+            await asyncio.sleep(_MIN_POLL_S)
             try:
-                async with asyncio.timeout(_LOOK_S):
+                async with asyncio.timeout(_POLL_S):
                     await self._stored.wait()
             except TimeoutError:
                 pass
@@ -94,14 +94,14 @@ class RunRecorder:
     async def purge(self, after_s: float) -> None:
         """Purge the messages of attempts that were announced `after_s` ago, without end."""
         while True:
-            await asyncio.sleep(min(max(after_s / 4, _LEAST_LOOK_S), 10.0))
+            await asyncio.sleep(min(max(after_s / 4, _MIN_POLL_S), 10.0))
             try:
                 async with self._turn:
                     settled = await patiently((), self._store.purgeable, after_s)
                 gone = [attempt.run_key for attempt in settled if await self._purge(attempt)]
                 async with self._turn:
                     await patiently((), self._store.purged, gone)
-            except (BusError, CollectorError) as error:
+            except (BusError, CollectorServiceError) as error:
                 _log.warning("messages stay for now: %s", error)
 
     async def make_room(self, after_s: float) -> None:
@@ -123,7 +123,7 @@ class RunRecorder:
                     await self._bus.purge(filter_subject, up_to=up_to)
             except BusError as error:
                 _log.warning("messages stay for now: %s", error)
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(_POLL_S)
 
     async def _record(self, delivery: Delivery) -> None:
         recorded = delivery.recorded
@@ -166,13 +166,15 @@ class RunRecorder:
             async with self._turn:
                 settled = (waiting.run_key, state, waiting.batches)
                 await patiently((), self._store.settle, *settled)
-        except (BusError, CollectorError) as error:
+        except (BusError, CollectorServiceError) as error:
             _log.warning("%s/%s not announced yet: %s", waiting.evaluation, waiting.run, error)
 
     async def _purge(self, settled: Purgeable) -> bool:
         """Drop a run's messages, unless another attempt of it may still be under way."""
-        if not settled.alone and not (await self._evaluations.decisions(settled.evaluation)).ended:
-            return False
+        if not settled.is_only_attempt:
+            decisions = await self._evaluations.decisions(settled.evaluation)
+            if not decisions.ended:
+                return False
         for entity in ("trace", "query", "output"):
             await self._bus.purge(attempt_batches(entity, settled.evaluation, settled.run))
         return True

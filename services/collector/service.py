@@ -8,7 +8,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.records import ServiceInfo
 from mlscope.serving import run_until_stopped
 from services.collector.evaluations import Evaluations
-from services.collector.recording import RunRecorder
+from services.collector.recording import AttemptRecorder
 from services.collector.saving import Saver
 from services.collector.store import Store
 
@@ -37,9 +37,9 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
     """Collect from `bus` by `settings` until `stop` is set; then finish the current commits."""
     address = settings.database_conninfo()
     evaluations = Evaluations(bus)
-    recorder = RunRecorder(bus, address, evaluations)
-    spans = Saver(bus, [Store(address), Store(address)], evaluations, recorder.look)
-    queries = Saver(bus, [Store(address)], evaluations, recorder.look)
+    recorder = AttemptRecorder(bus, address, evaluations)
+    spans = Saver(bus, [Store(address), Store(address)], evaluations, recorder.note_stored_rows)
+    queries = Saver(bus, [Store(address)], evaluations, recorder.note_stored_rows)
     await bus.announce(
         ServiceInfo("collector", version("mlscope"), "Keeps what happened, once.", {}),
         lambda: {

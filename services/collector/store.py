@@ -45,12 +45,13 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Purgeable:
-    """An attempt whose messages may be purged; `alone`: no other attempt of its run can exist."""
+    """An attempt whose messages may be purged."""
 
     run_key: int
     evaluation: str
     run: str
-    alone: bool
+    #: whether no other attempt of its run can exist
+    is_only_attempt: bool
 
 
 def migrate(database_url: str) -> Profile:
@@ -65,7 +66,7 @@ class Store:
         self._database = Database(database_url)
         self._statements = read_statements(Path(__file__).with_name("queries.sql"))
         self._named: set[tuple[int, int]] = set()
-        self._looked_at: tuple[datetime | str, int] = _BEGINNING
+        self._purge_cursor: tuple[datetime | str, int] = _BEGINNING
 
     def save(self, batches: Sequence[Prepared]) -> int:
         """Store batches, each exactly once, and return the number of new rows."""
@@ -134,7 +135,7 @@ class Store:
 
         Each call returns the next page of them; after the last page, the first one again.
         """
-        ended_at, run_key = self._looked_at
+        ended_at, run_key = self._purge_cursor
         rows = self._rows(
             "purgeable_runs",
             {
@@ -145,7 +146,7 @@ class Store:
             },
         )
         ends = [(row.pop("ended_at"), row["run_key"]) for row in rows]
-        self._looked_at = ends[-1] if len(ends) == _MOST_PURGEABLE else _BEGINNING
+        self._purge_cursor = ends[-1] if len(ends) == _MOST_PURGEABLE else _BEGINNING
         return [Purgeable(**row) for row in rows]
 
     def purged(self, run_keys: Sequence[int]) -> None:

@@ -57,7 +57,7 @@ class RegistryCommands:
                 return await self.publish(decode_body(PublishManifest, command.body).manifest)
             if verb == WithdrawManifest.verb:
                 return await self.withdraw(decode_body(WithdrawManifest, command.body))
-            wish = decode_body(ShowCatalog, command.body)
+            selection = decode_body(ShowCatalog, command.body)
         except MalformedMessage as error:
             return malformed(error)
         except ManifestRefused as error:
@@ -65,13 +65,13 @@ class RegistryCommands:
         except BusError as error:
             return Refused(error="unavailable", message=str(error) or "the log is unavailable")
         try:
-            return catalog_of(self._folded.state, wish.kind, wish.name, wish.version)
+            return catalog_of(self._folded.state, selection.kind, selection.name, selection.version)
         except BadConstraint as error:
             return Refused(
                 error="invalid",
                 message=str(error),
                 field="version",
-                found=wish.version,
+                found=selection.version,
                 allowed=CONSTRAINTS,
             )
 
@@ -84,13 +84,13 @@ class RegistryCommands:
 
         return await self._change(key, decide)
 
-    async def withdraw(self, wish: WithdrawManifest) -> CatalogChanged:
+    async def withdraw(self, command: WithdrawManifest) -> CatalogChanged:
         """Remove a manifest from the catalog. Raises ManifestRefused, BusError."""
-        key = manifest_key(wish.kind, wish.name, wish.version)
+        key = manifest_key(command.kind, command.name, command.version)
 
         def decide(state: RegistryState) -> _Decided:
-            names = names_of(self._folded.state, wish.kind)
-            return decide_withdraw(state.manifests.get(key), wish, names)
+            names = names_of(self._folded.state, command.kind)
+            return decide_withdraw(state.manifests.get(key), command, names)
 
         return await self._change(key, decide)
 

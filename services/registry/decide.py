@@ -86,25 +86,25 @@ def _invalid(field: str, actual: str, allowed: str) -> Refused:
 
 
 def decide_withdraw(
-    current: Manifest | None, wish: WithdrawManifest, names: tuple[str, ...]
+    current: Manifest | None, command: WithdrawManifest, names: tuple[str, ...]
 ) -> tuple[CatalogChanged, ManifestWithdrawn]:
     """Return the answer to `withdraw` and the fact that makes it true. Raises ManifestRefused.
 
-    `current` is the manifest in the catalog that `wish` names; `names` are all manifests of its
+    `current` is the manifest in the catalog that `command` names; `names` are all manifests of its
     kind, for the error about a misspelt name.
     """
     if current is None:
         raise ManifestRefused(
             Refused(
                 error="unknown",
-                message=f"no {wish.kind} {wish.name} {wish.version} in the catalog",
+                message=f"no {command.kind} {command.name} {command.version} in the catalog",
                 field="name",
-                found=f"{wish.name} {wish.version}",
+                found=f"{command.name} {command.version}",
                 allowed=", ".join(names),
             )
         )
-    answer = CatalogChanged(kind=wish.kind, name=wish.name, version=wish.version)
-    return answer, ManifestWithdrawn(kind=wish.kind, name=wish.name, version=wish.version)
+    answer = CatalogChanged(kind=command.kind, name=command.name, version=command.version)
+    return answer, ManifestWithdrawn(kind=command.kind, name=command.name, version=command.version)
 
 
 def manifest_of(state: RegistryState, kind: str, name: str, version: str) -> Manifest | None:

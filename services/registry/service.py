@@ -45,8 +45,8 @@ async def serve(bus: Bus, settings: Settings, stop: asyncio.Event) -> None:
         registry.bucket.watch(),
         registry.watch_leases(),
         registry.open(),
-        registry.look_after(),
-        registry.work_off(),
+        registry.record_lost_and_returned(),
+        registry.acknowledge_agent_facts(),
     )
 
 
@@ -82,10 +82,10 @@ class Registry:
                 or before.manifests is not self.state.manifests
             )
             if changed and self._all_known() and not self._is_publishing:
-                await self._mend()
+                await self._write_bucket()
 
-    async def _mend(self) -> bool:
-        """Write the bucket; return False if that failed, which `look_after` retries."""
+    async def _write_bucket(self) -> bool:
+        """Write the bucket; return False if that failed. It is written again at a heartbeat."""
         try:
             return await self.bucket.mend(self._texts.of(self.state))
         except BusError as error:
@@ -101,7 +101,7 @@ class Registry:
         await self.manifests_known.wait()
         await self._publish_shipped()
         self._is_publishing = False
-        await self._mend()
+        await self._write_bucket()
         endpoints = {c.verb: c for c in (ShowCatalog, PublishManifest, WithdrawManifest)}
         for command in endpoints.values():
             subject = command_subject(command)
@@ -168,7 +168,7 @@ class Registry:
             else:
                 self._leases = self._leases.after(entry)
 
-    async def look_after(self) -> None:
+    async def record_lost_and_returned(self) -> None:
         """At every heartbeat, record lost and returned agents and write the bucket."""
         await self._leases_known.wait()
         while True:
@@ -203,13 +203,13 @@ class Registry:
             if not is_held(await self._bus.get(LEASES, lease_key(fact.agent)), fact.incarnation):
                 await self._bus.publish(fact, id=lost_id(fact))
 
-    async def work_off(self) -> None:
+    async def acknowledge_agent_facts(self) -> None:
         """Acknowledge each fact about agents once the bucket contains it, without end."""
         await self.fleet_known.wait()
         await self.manifests_known.wait()
         async for deliveries in self._bus.deliveries("registry", batch=64):
             await self.reached(fleet=max(fact.recorded.sequence for fact in deliveries))
-            is_shown = await self._mend()
+            is_shown = await self._write_bucket()
             for delivery in deliveries:
                 with contextlib.suppress(BusError):
                     await (delivery.ack() if is_shown else delivery.retry())

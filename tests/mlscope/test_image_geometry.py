@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.image_geometry import Side, frame_of, framing_of, map_to_image
+from mlscope.image_geometry import Side, frame_of, geometry_steps_of, map_to_image
 from schemas.manifest import Step, step_of
 from services.agent.steps import operator_of
 
@@ -113,6 +113,6 @@ def test_two_inputs_that_show_different_parts_are_not_told() -> None:
     resize = steps_of([{"resize": {"dimensions": [4, 4]}}])
     other = steps_of([{"resize": {"dimensions": [8, 8]}}])
     text = steps_of([{"cast": {"element_type": "float32"}}])
-    assert framing_of([text, resize, resize]) == tuple(resize)
-    assert framing_of([text]) == ()
-    assert framing_of([resize, other]) is None
+    assert geometry_steps_of([text, resize, resize]) == tuple(resize)
+    assert geometry_steps_of([text]) == ()
+    assert geometry_steps_of([resize, other]) is None

@@ -22,7 +22,7 @@ from mlscope.bus.streams import BATCHES, store_of, stream_of
 from mlscope.testing.memory_bus.bucket import BucketState
 from mlscope.testing.memory_bus.delivery import MemoryDelivery
 from mlscope.testing.memory_bus.intake import Intake
-from mlscope.testing.memory_bus.log import Log, StoredMessage
+from mlscope.testing.memory_bus.log import Log, MemoryMessage
 from mlscope.testing.memory_bus.objects import ObjectState
 from mlscope.testing.memory_bus.server import Listener, MemoryServer
 from schemas.message import Fact
@@ -191,7 +191,7 @@ class MemoryBus:
         decoded = [await self._readable(message) for message in messages]
         return [fact for fact in decoded if fact is not None]
 
-    async def _readable(self, message: StoredMessage) -> Recorded | None:
+    async def _readable(self, message: MemoryMessage) -> Recorded | None:
         return await decode_or_skip(
             message.subject, message.sequence, message.body, self.get_object
         )

@@ -7,7 +7,7 @@ from mlscope.bus.envelopes import UNDECODABLE, dead_letter, decode_recorded
 from mlscope.bus.errors import BusError
 from mlscope.bus.records import Recorded
 from mlscope.testing.memory_bus.durable import DurableState
-from mlscope.testing.memory_bus.log import StoredMessage
+from mlscope.testing.memory_bus.log import MemoryMessage
 from mlscope.testing.memory_bus.server import MemoryServer
 from schemas.message import Fact
 
@@ -34,7 +34,7 @@ class MemoryDelivery:
         publisher: _Publisher,
         server: MemoryServer,
         state: DurableState,
-        message: StoredMessage,
+        message: MemoryMessage,
         tries: int,
     ) -> None:
         """Deliver `message` of the durable `state` on `server`, for the time number `tries`.

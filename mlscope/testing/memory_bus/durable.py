@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mlscope.bus.streams import Durable
-from mlscope.testing.memory_bus.log import Log, StoredMessage
+from mlscope.testing.memory_bus.log import Log, MemoryMessage
 
 
 @dataclass(slots=True)
@@ -24,9 +24,9 @@ class DurableState:
         self._after = 0
         self._unacknowledged: dict[int, _Unacknowledged] = {}
 
-    def take(self, batch: int, now_s: float) -> list[tuple[StoredMessage, int]]:
+    def take(self, batch: int, now_s: float) -> list[tuple[MemoryMessage, int]]:
         """Return up to `batch` messages with their tries: redeliveries first, then new ones."""
-        due: list[tuple[StoredMessage, int]] = []
+        due: list[tuple[MemoryMessage, int]] = []
         for sequence in sorted(s for s, out in self._unacknowledged.items() if out.due_s <= now_s):
             message = self._log.get(sequence)
             if message is None:
@@ -41,7 +41,7 @@ class DurableState:
                 due.append(self._deliver(message, now_s))
         return due
 
-    def _deliver(self, message: StoredMessage, now_s: float) -> tuple[StoredMessage, int]:
+    def _deliver(self, message: MemoryMessage, now_s: float) -> tuple[MemoryMessage, int]:
         out = self._unacknowledged.setdefault(message.sequence, _Unacknowledged(0, 0.0))
         out.tries += 1
         out.due_s = now_s + self.durable.ack_wait_s

@@ -24,7 +24,7 @@ def matches(filter_subject: str, subject: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredMessage:
+class MemoryMessage:
     """A message of a stream."""
 
     subject: str
@@ -40,7 +40,7 @@ class Log:
         self.stream = stream
         self.last_sequence = 0
         self._clock = clock
-        self._kept: dict[int, StoredMessage] = {}
+        self._kept: dict[int, MemoryMessage] = {}
         self._sequences: dict[str, list[int]] = {}
         self._seen: dict[str, tuple[int, float]] = {}
         self._size_bytes = 0
@@ -75,7 +75,7 @@ class Log:
             oldest = next(iter(self._kept))
             self.purge(self._kept[oldest].subject, up_to=oldest)
         self.last_sequence += 1
-        self._kept[self.last_sequence] = StoredMessage(subject, self.last_sequence, body)
+        self._kept[self.last_sequence] = MemoryMessage(subject, self.last_sequence, body)
         self._sequences.setdefault(subject, []).append(self.last_sequence)
         self._size_bytes += size_bytes
         if id:
@@ -96,7 +96,7 @@ class Log:
         matching = (s for subject, s in self._sequences.items() if matches(filter_subject, subject))
         return max((sequences[-1] for sequences in matching), default=0)
 
-    def beyond(self, filters: tuple[str, ...], after: int) -> list[StoredMessage]:
+    def beyond(self, filters: tuple[str, ...], after: int) -> list[MemoryMessage]:
         """Return the messages on any of the filters with a sequence above `after`, in order."""
         matching = [
             sequences
@@ -106,7 +106,7 @@ class Log:
         ]
         return [self._kept[s] for s in heapq.merge(*matching) if s > after]
 
-    def get(self, sequence: int) -> StoredMessage | None:
+    def get(self, sequence: int) -> MemoryMessage | None:
         """Return a message, or None if it was purged."""
         return self._kept.get(sequence)
 

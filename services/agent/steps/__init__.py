@@ -91,7 +91,7 @@ OPERATOR_FACTORIES: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyTy
 def operator_of(step: Step, labels: LabelReader) -> Operator:
     """Return the operator of a step; `labels` reads the label file that a manifest names.
 
-    Raises UnknownStep, BadParameter, AssetError.
+    Raises UnknownStep, BadParameter, FileUnusable.
     """
     factory = OPERATOR_FACTORIES.get(step.operator)
     if factory is None:

@@ -9,7 +9,7 @@ from typing import Any
 from services.agent.errors import BadParameter, PackageMissing
 
 LabelReader = Callable[[str], tuple[str, ...]]
-"""Returns the lines of a label file that the manifest names. Raises AssetError."""
+"""Returns the lines of a label file that the manifest names. Raises FileUnusable."""
 
 _MISSING = object()
 

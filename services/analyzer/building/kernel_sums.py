@@ -29,7 +29,7 @@ from services.analyzer.frames.kernels import (
 from services.analyzer.frames.layers import predict_ns
 
 NO_KERNELS = "No kernels: no run at level system traced a GPU."
-COPIES_ALONE = "No kernels: where a GPU was traced, it only copied and set memory."
+ONLY_COPIES = "No kernels: where a GPU was traced, it only copied and set memory."
 COLD_KERNELS = "Kernels were traced only in cold starts; their layers are in cold_layers."
 NO_COUNTERS = "No run at level hardware has counters of kernels."
 
@@ -106,7 +106,7 @@ class TracedStack:
         )
 
 
-REPLAY_ALONE = "The only run with kernels is a replay for counters, which has no latencies."
+ONLY_REPLAY = "The only run with kernels is a replay for counters, which has no latencies."
 
 
 def without_replays(traced: Sequence[TracedStack]) -> list[TracedStack]:
@@ -120,12 +120,12 @@ def no_kernels(frames: Frames) -> str:
     if any(run.row.variant == COLD for run in with_kernels):
         return COLD_KERNELS
     is_traced = any(answered_work(run).height for run in frames.measured)
-    return COPIES_ALONE if is_traced and not with_kernels else NO_KERNELS
+    return ONLY_COPIES if is_traced and not with_kernels else NO_KERNELS
 
 
 def no_timed_kernels(frames: Frames, traced: Sequence[TracedStack]) -> str:
     """Return why a table of kernel times is empty; `traced` stacks can only be replays then."""
-    return REPLAY_ALONE if traced else no_kernels(frames)
+    return ONLY_REPLAY if traced else no_kernels(frames)
 
 
 def no_counters(frames: Frames, traced: Sequence[TracedStack]) -> str:

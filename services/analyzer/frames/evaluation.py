@@ -122,7 +122,7 @@ class ScoringContext:
     #: number of samples in the dataset; None where unknown
     samples: int | None = None
     #: how steps resize, crop and pad an image; None where the inputs show different parts of it
-    framing: tuple[Step, ...] | None = ()
+    geometry_steps: tuple[Step, ...] | None = ()
     #: whether inline code makes the input, so that the part of the image it shows is unknown
     is_coded: bool = False
 

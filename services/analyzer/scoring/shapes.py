@@ -169,13 +169,13 @@ def _on_picture(
     where the part of the picture in the input is unknown.
     """
     is_share = np.abs(corners).max(initial=0.0) <= _MOST_SHARE
-    if scoring_context.framing is None:
+    if scoring_context.geometry_steps is None:
         raise _Unplaced(_UNKNOWN_PART)
-    if not corners.size or (not scoring_context.framing and not is_share):
+    if not corners.size or (not scoring_context.geometry_steps and not is_share):
         return corners
     if min(size) <= 0:
         raise _Unplaced(_UNKNOWN_SIZE)
-    height, width = frame_of(scoring_context.framing, (int(size[0]), int(size[1])))
+    height, width = frame_of(scoring_context.geometry_steps, (int(size[0]), int(size[1])))
     sides = (width, height, width, height)
     columns = (
         side.to_image(corners[:, at] * (side.length if is_share else 1))
@@ -216,13 +216,13 @@ def _placed(mask: Mask, size: tuple[int, int], scoring_context: ScoringContext) 
 
     Pixels outside of the input are empty. Raises _Unplaced where that part is unknown.
     """
-    is_unknown = scoring_context.is_coded or scoring_context.framing is None
-    if (mask.height, mask.width) == size and (is_unknown or not scoring_context.framing):
+    is_unknown = scoring_context.is_coded or scoring_context.geometry_steps is None
+    if (mask.height, mask.width) == size and (is_unknown or not scoring_context.geometry_steps):
         return mask
     if is_unknown:
         raise _Unplaced(_UNKNOWN_PART)
     pixels, is_seen = map_to_image(
-        pixels_of(mask), frame_of(scoring_context.framing or (), size), size
+        pixels_of(mask), frame_of(scoring_context.geometry_steps or (), size), size
     )
     return mask_of(pixels.astype(bool) & is_seen)
 

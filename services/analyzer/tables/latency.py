@@ -29,7 +29,7 @@ from services.analyzer.frames.evaluation import Frames, Run, spaced_hz
 from services.analyzer.tables.failures import first_reason
 
 MOST_IN_VERDICT = 6
-COUNTERS_ALONE = "Only runs for hardware counters answered queries; replays have no latencies."
+ONLY_COUNTERS = "Only runs for hardware counters answered queries; replays have no latencies."
 PACED_REMOTELY = (
     "pacing is remote: latency includes the network and the queue, service_median does not"
 )
@@ -57,7 +57,7 @@ def _verdict(frames: Frames, results: dict[str, str]) -> str:
         if not is_for_counters(run):
             groups[run.row.agent, run.row.scenario, run.row.parameters_text].append(run)
     if not groups:
-        return COUNTERS_ALONE if answered else "No query was answered."
+        return ONLY_COUNTERS if answered else "No query was answered."
     sentences = []
     for runs in list(groups.values())[:MOST_IN_VERDICT]:
         row = representative(runs).row

@@ -89,9 +89,9 @@ def _layer_overhead_rows(own: Run, deeper: Run) -> Iterator[dict[str, Any]]:
         layer, name = key
         overhead, interval = level_difference(part, own_by_layer[key], deeper_by_layer[key])
         own_time = float(part["less"].median())  # type: ignore[arg-type]
-        doubt = invalid_reason((own, deeper), interval)
-        if not doubt and is_beyond(interval.low, most_overhead):
-            doubt = BEYOND_WHOLE
+        reason = invalid_reason((own, deeper), interval)
+        if not reason and is_beyond(interval.low, most_overhead):
+            reason = BEYOND_WHOLE
         yield {
             "run": own.row.run,
             "deeper": deeper.row.run,
@@ -104,8 +104,8 @@ def _layer_overhead_rows(own: Run, deeper: Run) -> Iterator[dict[str, Any]]:
             "time": own_time,
             **with_interval("overhead", overhead, interval),
             "share": share(overhead, own_time),
-            "valid": not doubt,
-            "doubt": doubt,
+            "valid": not reason,
+            "doubt": reason,
         }
 
 

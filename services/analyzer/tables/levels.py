@@ -124,10 +124,10 @@ def _level_rows(group: _Group, runs: dict[int, Run]) -> Iterator[_Cells]:
         outside_layers = predict.join(layers, on=["query", "block"], suffix="_part").with_columns(
             (pl.col("ns") - pl.col("ns_part")).alias("ns")
         )
-        doubt = layers_invalid_reason(layered, outside_layers)
+        reason = layers_invalid_reason(layered, outside_layers)
         yield _measured(group, "predict, layers traced", layered, predict["ns"].to_numpy())
-        yield _measured(group, "layers", layered, layers["ns"].to_numpy(), doubt)
-        yield _measured(group, "outside layers", layered, outside_layers["ns"].to_numpy(), doubt)
+        yield _measured(group, "layers", layered, layers["ns"].to_numpy(), reason)
+        yield _measured(group, "outside layers", layered, outside_layers["ns"].to_numpy(), reason)
     for above, below in combinations(sorted(runs), 2):
         yield from _level_overhead_rows(group, runs[above], runs[below])
 
@@ -155,10 +155,10 @@ def _level_overhead_rows(group: _Group, above: Run, below: Run) -> Iterator[_Cel
             continue
         blocks = paired_blocks(upper_times, deeper_times)
         value, interval = level_difference(blocks, upper_times, deeper_times)
-        doubt = invalid_reason((above, below), interval)
+        reason = invalid_reason((above, below), interval)
         is_part = not (overlaps and times_of is _layers)
-        if not doubt and is_part and is_beyond(interval.low, most_overhead):
-            doubt = BEYOND_WHOLE
+        if not reason and is_part and is_beyond(interval.low, most_overhead):
+            reason = BEYOND_WHOLE
         most_overhead = interval.high
         part = f"tracing {deeper} over {upper}, on {name}"
         yield {
@@ -168,8 +168,8 @@ def _level_overhead_rows(group: _Group, above: Run, below: Run) -> Iterator[_Cel
             "blocks": blocks.height,
             **with_interval("median", value, interval),
             "share": share(value, float(np.median(upper_times["ns"].to_numpy()))),
-            "valid": not doubt,
-            "doubt": doubt,
+            "valid": not reason,
+            "doubt": reason,
         }
 
 
@@ -194,9 +194,9 @@ def _cells(group: _Group, part: str, runs: tuple[Run, ...]) -> _Cells:
     }
 
 
-def _measured(group: _Group, part: str, run: Run, values: Ns, doubt: str = "") -> _Cells:
+def _measured(group: _Group, part: str, run: Run, values: Ns, reason: str = "") -> _Cells:
     query = _query_ns(run)
-    doubt = _LOST if run.row.dropped_batches else doubt
+    reason = _LOST if run.row.dropped_batches else reason
     median = float(np.median(values)) if len(values) else None
     interval = percentile_interval(values, 0.5) if len(values) else None
     return {
@@ -206,8 +206,8 @@ def _measured(group: _Group, part: str, run: Run, values: Ns, doubt: str = "") -
         **with_interval("median", median, interval),
         "share": share(median, float(np.median(query)) if len(query) else None),
         "blocks": run.answered["block"].n_unique(),
-        "valid": not doubt,
-        "doubt": doubt,
+        "valid": not reason,
+        "doubt": reason,
     }
 
 

@@ -23,7 +23,7 @@ from services.analyzer.building.table import (
 )
 from services.analyzer.frames.evaluation import Frames, contiguous_ends_ns, spaced_hz
 
-COUNTERS_ALONE = "Only runs for hardware counters answered queries; replays have no rate."
+ONLY_COUNTERS = "Only runs for hardware counters answered queries; replays have no rate."
 
 
 def throughput(frames: Frames) -> Table:
@@ -75,7 +75,7 @@ def _verdict(frames: Frames, rows: list[dict[str, Any]]) -> str:
         return "No query was answered."
     timed = [(run, row) for run, row in answered if not is_for_counters(run)]
     if not timed:
-        return COUNTERS_ALONE
+        return ONLY_COUNTERS
     rated = [row for run, row in timed if not run.row.variant] or [row for _, row in timed]
     # The rate of an open loop is that of its load, not of the system.
     closed = [row for row in rated if row["offered_per_s"] is None]

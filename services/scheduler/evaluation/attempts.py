@@ -37,7 +37,7 @@ def decide_broken(
     """
     planned = [state.runs[name] for name in runs if name in state.runs]
     return [
-        interruption(state, run, cause, final=run.lost + 1 >= limits.attempts_lost)
+        interruption(state, run, cause, final=run.attempts_lost + 1 >= limits.attempts_lost)
         for run in planned
         if run.attempt == attempt and run.is_under_way and not state.is_ended
     ]

@@ -30,7 +30,7 @@ def digest_of_state(state: EvaluationState) -> str:
                 run.started_ns,
                 run.is_ready,
                 run.issuer,
-                run.lost,
+                run.attempts_lost,
                 run.died,
             ]
             for run in state.runs.values()

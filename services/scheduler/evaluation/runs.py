@@ -28,7 +28,7 @@ class Run(RunRecord):
     issuer: str = ""
     issued_ns: int = 0
     #: attempts that ended because the agent or issuer was lost, or because the worker died
-    lost: int = 0
+    attempts_lost: int = 0
     died: int = 0
     #: (agent, attempt) of each interrupted attempt: the agent may still be at work on it
     interrupted_attempts: tuple[tuple[str, int], ...] = ()
@@ -78,7 +78,7 @@ def schedule_run(before: Run, after: Run, fact: Fact, time_ns: int) -> Run:
             return replace(
                 after,
                 since_ns=time_ns,
-                lost=before.lost + 1,
+                attempts_lost=before.attempts_lost + 1,
                 interrupted_attempts=(
                     *before.interrupted_attempts,
                     (before.agent, before.attempt),

@@ -24,7 +24,7 @@ _ROWS_A_BATCH = 5000
 
 
 @dataclass(frozen=True, eq=False)
-class IssuedLoad:
+class LoadRecord:
     """A row for each query: int64 [queries], ns from `origin_ns`, -1 where there is no time yet.
 
     `origin_ns` is of CLOCK_MONOTONIC. `status` is int8 [queries]; `errors` are by query.
@@ -74,7 +74,7 @@ class LoadProgress:
         queries = len(due_ns)
         issued_ns, ended_ns, service_ns = np.full((3, queries), -1, np.int64)
         status = np.full(queries, LOST, np.int8)
-        self.load = IssuedLoad(origin_ns, due_ns, issued_ns, ended_ns, service_ns, status, {})
+        self.load = LoadRecord(origin_ns, due_ns, issued_ns, ended_ns, service_ns, status, {})
         self._stamps = stamps
         self._is_final = np.zeros(queries, np.bool_)
         self._is_answered = np.zeros(queries, np.bool_)
@@ -119,7 +119,7 @@ class LoadProgress:
 
 
 def batches_of(
-    order: WorkOrder, run: str, load: IssuedLoad, queries: Queries, first_sequence: int = 0
+    order: WorkOrder, run: str, load: LoadRecord, queries: Queries, first_sequence: int = 0
 ) -> Iterator[QueriesAnswered]:
     """Yield batches of the numbered `queries` of a `load`.
 

@@ -21,7 +21,7 @@ from mlscope.load.load import Load
 from schemas.plan import WorkOrder
 from schemas.subjects import agent_command
 from services.scheduler.errors import IssuerFailed
-from services.scheduler.remote_load.issued import IssuedLoad, LoadProgress, Queries
+from services.scheduler.remote_load.issued import LoadProgress, LoadRecord, Queries
 from services.scheduler.remote_load.issuer import READY
 
 Process = asyncio.subprocess.Process
@@ -39,11 +39,11 @@ class BrokerAddress:
     inbox_prefix: str
 
 
-OnFinal = Callable[[IssuedLoad, Queries], Awaitable[None]]
+OnFinal = Callable[[LoadRecord, Queries], Awaitable[None]]
 """Takes a load and the numbers of queries whose rows in it are now final."""
 
 
-async def _ignore(_: IssuedLoad, __: Queries) -> None:
+async def _ignore(_: LoadRecord, __: Queries) -> None:
     """Do nothing."""
 
 
@@ -55,7 +55,7 @@ async def issue_load(
     lost_after_s: float,
     *,
     on_final: OnFinal = _ignore,
-) -> IssuedLoad:
+) -> LoadRecord:
     """Issue an open loop to the agent of an `order`, and return what became of its queries.
 
     `run` is the run of the order whose `load` it is; `broker` is where the agent listens.

@@ -28,7 +28,7 @@ from services.scheduler.evaluation.effects import Issue, Start, order_of
 from services.scheduler.evaluation.state import EvaluationState, Run
 from services.scheduler.placement.fleet import Attempt, Limits
 from services.scheduler.placement.resolving import samples_of
-from services.scheduler.remote_load.issued import IssuedLoad, Queries, batches_of
+from services.scheduler.remote_load.issued import LoadRecord, Queries, batches_of
 from services.scheduler.remote_load.processes import BrokerAddress, issue_load
 
 _log = logging.getLogger(__name__)
@@ -206,7 +206,7 @@ class _QueryPublisher:
         self._timeout_s = timeout_s
         self._cause = f"{order.evaluation}/{run}/{order.attempt}"
 
-    async def publish(self, load: IssuedLoad, queries: Queries) -> None:
+    async def publish(self, load: LoadRecord, queries: Queries) -> None:
         """Publish queries whose rows are final."""
         for batch in batches_of(self._order, self._run, load, queries, self.batches):
             fact_id = derived_id(self._cause, batch.schema_name(), batch.sequence)

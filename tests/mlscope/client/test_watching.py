@@ -14,7 +14,7 @@ from schemas.message import Envelope
 from schemas.subjects import subject_of
 from tests.stories import E, StandIns, a_run, beginning, ending, queries
 
-QUICK = Pace(tick_s=0.02, look_s=0.05, patience_s=0.2)
+QUICK = Pace(tick_s=0.02, poll_s=0.05, patience_s=0.2)
 
 
 async def test_watching_tells_every_step_and_ends(client: AsyncClient, standing: StandIns) -> None:
@@ -34,7 +34,7 @@ async def test_watching_survives_a_server_that_goes_and_comes(
     server: MemoryServer, bus: Bus, standing: StandIns
 ) -> None:
     await standing.tell(*beginning())
-    steps = watch(bus, E, Pace(tick_s=0.02, look_s=0.05, patience_s=20))
+    steps = watch(bus, E, Pace(tick_s=0.02, poll_s=0.05, patience_s=20))
     await anext(steps)
     server.stop()
     coming = asyncio.create_task(anext(steps))
@@ -74,7 +74,7 @@ async def test_a_fact_under_another_s_subject_is_not_heard(
     """Who may say what is decided by subjects: this key may speak of queries, not of ends."""
     await standing.tell(*beginning())
     forged = Envelope.around(ending()[-1], id="forged", cause="", time_ns=1)
-    async with aclosing(watch(bus, E, Pace(tick_s=20, look_s=60))) as steps:
+    async with aclosing(watch(bus, E, Pace(tick_s=20, poll_s=60))) as steps:
         await anext(steps)
         server.send(subject_of(queries([1])), encode(forged))
         await standing.tell(*a_run("r0")[:1])

@@ -116,9 +116,9 @@ def test_how_a_picture_is_framed_is_known_from_the_steps() -> None:
     steps = tuple(Step.model_validate(step_of(step)) for step in told)
     port = Port(type="image", steps=steps)
     model = a_plan().plan.subject.model.model_copy(update={"inputs": (port,)})
-    assert scoring_context_of([_planned(model)]).framing == steps[1:]
+    assert scoring_context_of([_planned(model)]).geometry_steps == steps[1:]
     other = model.model_copy(update={"inputs": (port, Port(type="image", steps=steps[:2]))})
-    assert scoring_context_of([_planned(other)]).framing is None
+    assert scoring_context_of([_planned(other)]).geometry_steps is None
     coded = model.model_copy(update={"preprocess": "def fun(env, data): ..."})
     assert (
         scoring_context_of([_planned(coded)]).is_coded,

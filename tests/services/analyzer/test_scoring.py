@@ -66,7 +66,7 @@ def test_boxes_as_shares_of_a_picture_become_its_pixels() -> None:
 
 
 def test_boxes_in_a_resized_picture_become_its_own_pixels() -> None:
-    scoring_context = ScoringContext(framing=_steps({"resize": {"dimensions": [300, 400]}}))
+    scoring_context = ScoringContext(geometry_steps=_steps({"resize": {"dimensions": [300, 400]}}))
     told = _told([_answer([_box([20, 60, 100, 180])], objects=TRUE, **CAT)], scoring_context)
     assert told["mAP"].outcome.value == pytest.approx(1.0)
     assert _told([_answer([_box([20, 60, 100, 180])], objects=TRUE, **CAT)])[
@@ -77,7 +77,7 @@ def test_boxes_in_a_resized_picture_become_its_own_pixels() -> None:
 def _boxed(corners: list[float], *steps: Any, size: Any = (100, 200)) -> Outcome:
     objects = _objects([10.0, 20.0, 40.0, 40.0], size=size)
     answer = _answer([_box(corners)], objects=objects, **CAT)
-    return _told([answer], ScoringContext(framing=_steps(*steps)))["mAP"].outcome
+    return _told([answer], ScoringContext(geometry_steps=_steps(*steps)))["mAP"].outcome
 
 
 FIT = {"resize": {"dimensions": [100, 100], "keep_aspect_ratio": True, "fit": "inside"}}
@@ -106,11 +106,11 @@ def test_boxes_of_a_framed_picture_are_placed_back(steps: Any, corners: list[flo
     ("scoring_context", "size", "why"),
     [
         (
-            ScoringContext(framing=None),
+            ScoringContext(geometry_steps=None),
             (100, 200),
             "the part of the picture that the model saw is unknown",
         ),
-        (ScoringContext(framing=(CROP,)), (0, 0), "the picture's size is unknown"),
+        (ScoringContext(geometry_steps=(CROP,)), (0, 0), "the picture's size is unknown"),
     ],
 )
 def test_boxes_that_cannot_be_placed_say_why(
@@ -199,9 +199,11 @@ def _fourfold() -> dict[str, Any]:
 
 def test_masks_of_a_resized_picture_become_its_own_pixels() -> None:
     answer = _answer([_mask(UPPER["counts"])], objects=_fourfold())
-    told = _told([answer], ScoringContext(framing=_steps({"resize": {"dimensions": [2, 2]}})))
+    told = _told(
+        [answer], ScoringContext(geometry_steps=_steps({"resize": {"dimensions": [2, 2]}}))
+    )
     assert told["mAP"].outcome.value == pytest.approx(1.0)
-    for unknown in (ScoringContext(framing=None), ScoringContext(is_coded=True)):
+    for unknown in (ScoringContext(geometry_steps=None), ScoringContext(is_coded=True)):
         assert _told([answer], unknown)["mAP"].outcome.value is None
 
 
@@ -211,7 +213,7 @@ def test_masks_know_nothing_of_what_was_cut_off() -> None:
     corner["boxes"], corner["areas"] = [[0.0, 0.0, 2.0, 2.0]], [4.0]
     crop = {"crop": {"dimensions": [2, 2], "method": "top_left"}}
     answer = _answer([{**_mask([]), "mask": mask}], objects=corner)
-    told = _told([answer], ScoringContext(framing=_steps(crop)))["mAP"].outcome
+    told = _told([answer], ScoringContext(geometry_steps=_steps(crop)))["mAP"].outcome
     assert told.value == pytest.approx(1.0)
 
 
@@ -220,7 +222,7 @@ def test_masks_of_a_padded_picture_lose_its_border() -> None:
     mask = {"size": [4, 4], "counts": [1, 1, 3, 1, 3, 1, 3, 1, 2]}
     feature = {**_mask([]), "mask": mask}
     wide = _true({"size": [2, 4], "counts": [0, *[1] * 8]}, size=(2, 4))
-    scoring_context = ScoringContext(framing=_steps({"pad": {"dimensions": [4, 4]}}))
+    scoring_context = ScoringContext(geometry_steps=_steps({"pad": {"dimensions": [4, 4]}}))
     told = _told([_answer([feature], objects=wide)], scoring_context)["mAP"].outcome
     assert told.value == pytest.approx(1.0)
 

@@ -15,7 +15,7 @@ from mlscope.testing.memory_bus.delivery import MemoryDelivery
 from schemas.run import RunIncomplete
 from schemas.subjects import attempt_batches, facts_of
 from services.collector.evaluations import Evaluations
-from services.collector.recording import RunRecorder
+from services.collector.recording import AttemptRecorder
 from services.collector.runs import run_row
 from services.collector.store import Store, migrate
 from tests.services.collector.builders import (
@@ -38,9 +38,9 @@ async def bus() -> AsyncIterator[Bus]:
 
 
 @pytest.fixture
-def recorder(bus: Bus, database_url: str) -> Iterator[RunRecorder]:
+def recorder(bus: Bus, database_url: str) -> Iterator[AttemptRecorder]:
     migrate(database_url)
-    with closing(RunRecorder(bus, database_url, Evaluations(bus))) as recorder:
+    with closing(AttemptRecorder(bus, database_url, Evaluations(bus))) as recorder:
         yield recorder
 
 
@@ -52,7 +52,7 @@ def _end_a_run_hours_ago(database_url: str, hours: int) -> None:
 
 
 async def test_while_savers_are_behind_missing_batches_have_ten_times_as_long(
-    bus: Bus, recorder: RunRecorder, database_url: str
+    bus: Bus, recorder: AttemptRecorder, database_url: str
 ) -> None:
     _end_a_run_hours_ago(database_url, 5)
     looks: asyncio.Queue[float] = asyncio.Queue()
@@ -74,7 +74,7 @@ async def test_while_savers_are_behind_missing_batches_have_ten_times_as_long(
 
 
 async def test_an_end_that_cannot_be_acknowledged_comes_again(
-    bus: Bus, recorder: RunRecorder, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, recorder: AttemptRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     was_tried = asyncio.Event()
 
@@ -94,7 +94,7 @@ async def test_an_end_that_cannot_be_acknowledged_comes_again(
     await asyncio.wait([recording])
 
 
-async def test_only_what_is_acknowledged_makes_room(bus: Bus, recorder: RunRecorder) -> None:
+async def test_only_what_is_acknowledged_makes_room(bus: Bus, recorder: AttemptRecorder) -> None:
     traces = attempt_batches("trace", "e1", "r0")
     for sequence in range(2):
         await bus.publish(a_trace(sequence), id=f"t{sequence}")

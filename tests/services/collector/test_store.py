@@ -145,7 +145,10 @@ def test_an_interrupted_attempt_waits_to_be_counted_once_and_again_after_a_word(
     assert store.failed_queries(KEY) == 2
     assert store.purgeable(0.0) == []
     store.settle(KEY, "interrupted", 2)
-    assert (store.waiting(), [each.alone for each in store.purgeable(0.0)]) == ([], [False])
+    assert (store.waiting(), [each.is_only_attempt for each in store.purgeable(0.0)]) == (
+        [],
+        [False],
+    )
     store.end_run(_ended(a_completion(), "c1"))
     assert [each.cause for each in store.waiting()] == ["c1"]
 
@@ -174,7 +177,7 @@ def test_messages_are_dropped_once(store: Store) -> None:
     assert store.purgeable(0.0) == []
     store.settle(KEY, "recorded", 0)
     (settled,) = store.purgeable(0.0)
-    assert settled.alone
+    assert settled.is_only_attempt
     assert store.purgeable(3600.0) == []
     store.purged([KEY])
     assert store.purgeable(0.0) == []
@@ -184,9 +187,9 @@ def test_an_attempt_given_up_may_not_be_the_last(store: Store) -> None:
     gone = RunInterrupted(evaluation="e1", run="r0", attempt=1, agent="a1", cause="agent lost")
     store.end_run(_ended(a_completion()))
     store.settle(KEY, "recorded", 0)
-    assert [each.alone for each in store.purgeable(0.0)] == [True]
+    assert [each.is_only_attempt for each in store.purgeable(0.0)] == [True]
     store.end_run(_ended(gone, "c1"))
-    assert [each.alone for each in store.purgeable(0.0)] == [False]
+    assert [each.is_only_attempt for each in store.purgeable(0.0)] == [False]
 
 
 def test_attempts_that_must_stay_hold_up_no_others(store: Store, database_url: str) -> None:

@@ -21,7 +21,7 @@ from services.scheduler.evaluation.decide import decide, decide_cancel
 from services.scheduler.evaluation.index import EvaluationIndex
 from services.scheduler.evaluation.state import EvaluationState
 from services.scheduler.placement.fleet import Fleet
-from services.scheduler.remote_load.issued import IssuedLoad
+from services.scheduler.remote_load.issued import LoadRecord
 from services.scheduler.service import serve
 from tests.services.scheduler.doubles import hangs, scripted
 from tests.services.scheduler.samples import a_catalog, a_request, an_agent
@@ -208,7 +208,7 @@ async def test_a_load_ends_with_an_evaluation_that_another_scheduler_ended(
 ) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
-    async def endless(*_: object, **__: object) -> IssuedLoad:
+    async def endless(*_: object, **__: object) -> LoadRecord:
         begun.set()
         try:
             await asyncio.Event().wait()

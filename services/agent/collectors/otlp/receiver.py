@@ -36,7 +36,7 @@ _READERS: Mapping[str, Callable[[bytes], list[ExportedSpan]]] = MappingProxyType
 _log = logging.getLogger(__name__)
 
 
-class RequestRefused(Exception):
+class UploadRefused(Exception):
     """A request can't be accepted."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
@@ -143,9 +143,9 @@ class _Request(http.server.BaseHTTPRequestHandler):
         try:
             body = self._body()
             if self.path.partition("?")[0] != TRACES_PATH:
-                raise RequestRefused(HTTPStatus.NOT_FOUND, f"the only path here is {TRACES_PATH}")
+                raise UploadRefused(HTTPStatus.NOT_FOUND, f"the only path here is {TRACES_PATH}")
             spans = spans_in(body, kind, self.headers.get("Content-Encoding", ""))
-        except RequestRefused as error:
+        except UploadRefused as error:
             self.server.receiver.refuse()
             # Each form is a google.rpc.Status with the code INVALID_ARGUMENT and the reason.
             if kind == _PROTOBUF:
@@ -162,7 +162,7 @@ class _Request(http.server.BaseHTTPRequestHandler):
         """Log nothing per request."""
 
     def _body(self) -> bytes:
-        """Return the body as sent. Raises RequestRefused and closes the connection afterwards."""
+        """Return the body as sent. Raises UploadRefused and closes the connection afterwards."""
         try:
             if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
                 return self._chunks()
@@ -173,8 +173,8 @@ class _Request(http.server.BaseHTTPRequestHandler):
             return self.rfile.read(length)
         except ValueError as error:
             self.close_connection = True
-            raise RequestRefused(HTTPStatus.BAD_REQUEST, str(error)) from error
-        except RequestRefused:
+            raise UploadRefused(HTTPStatus.BAD_REQUEST, str(error)) from error
+        except UploadRefused:
             self.close_connection = True
             raise
 
@@ -202,29 +202,29 @@ class _Request(http.server.BaseHTTPRequestHandler):
 
 
 def spans_in(body: bytes, kind: str, encoding: str) -> list[ExportedSpan]:
-    """Return the spans in the `body` of a request. Raises RequestRefused.
+    """Return the spans in the `body` of a request. Raises UploadRefused.
 
     `kind` is its content type, without parameters and in lower case, and `encoding` its content
     encoding.
     """
     read = _READERS.get(kind)
     if read is None:
-        raise RequestRefused(
+        raise UploadRefused(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send {_PROTOBUF} or {_JSON}, not {kind:.80}"
         )
     encoding = encoding.strip().lower()
     if encoding not in ("", "identity", "gzip"):
-        raise RequestRefused(HTTPStatus.BAD_REQUEST, f"send gzip or identity, not {encoding:.80}")
+        raise UploadRefused(HTTPStatus.BAD_REQUEST, f"send gzip or identity, not {encoding:.80}")
     try:
         return read(unpacked(body) if encoding == "gzip" else body)
     except ValueError as error:
-        raise RequestRefused(
+        raise UploadRefused(
             HTTPStatus.BAD_REQUEST, f"this is not an OTLP trace request: {error}"
         ) from error
 
 
 def unpacked(body: bytes) -> bytes:
-    """Return the content of all gzip members. Raises ValueError; RequestRefused where too large."""
+    """Return the content of all gzip members. Raises ValueError; UploadRefused where too large."""
     content = bytearray()
     while body:
         decompressor = zlib.decompressobj(zlib.MAX_WBITS | 16)
@@ -241,6 +241,6 @@ def unpacked(body: bytes) -> bytes:
 
 def _check_size(size: int) -> None:
     if size > MAX_BODY_BYTES:
-        raise RequestRefused(
+        raise UploadRefused(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have at most {MAX_BODY_BYTES} bytes"
         )

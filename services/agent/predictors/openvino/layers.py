@@ -78,7 +78,7 @@ def rounding_us(before: Reading, after: Reading) -> int:
 
 
 @dataclass(slots=True)
-class NodeNames:
+class ExecutedNodes:
     """The nodes that a compiled model may execute, in its order, and the rows of those that did."""
 
     attributes: Mapping[str, LayerAttributes]
@@ -152,7 +152,7 @@ class CountedCapture:
     def __init__(
         self,
         predict: Callable[[Tensors], tuple[Tensors, Any]],
-        names: NodeNames,
+        names: ExecutedNodes,
         warmed_with: Sequence[Tensors],
     ) -> None:
         """Predict each batch of `warmed_with` once, uncounted.
@@ -202,7 +202,7 @@ def windows_of(model: Any) -> dict[str, int]:
     return {pool.get_friendly_name(): prod(pool.get_attributes()["kernel"]) for pool in pools}
 
 
-def nodes_of(compiled: Any, batch_size: int, windows: Mapping[str, int]) -> NodeNames:
+def nodes_of(compiled: Any, batch_size: int, windows: Mapping[str, int]) -> ExecutedNodes:
     """Return the nodes that a compiled model may execute.
 
     `batch_size` stands for the first size in shapes, where the inputs are free in that only;
@@ -213,7 +213,7 @@ def nodes_of(compiled: Any, batch_size: int, windows: Mapping[str, int]) -> Node
     operations = compiled.get_runtime_model().get_ordered_ops()
     nodes = [node for node in operations if _runtime_text(node, "layerType") not in _NOT_LAYERS]
     nodes.sort(key=lambda node: int(_runtime_text(node, "execOrder") or 0))
-    return NodeNames(
+    return ExecutedNodes(
         {node.get_friendly_name(): _layer_attributes(node, batch, windows) for node in nodes}
     )
 

@@ -17,7 +17,7 @@ from services.agent.predictors import LayerCapture, Opened, OpenRequest, TensorP
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.openvino.layers import (
     CountedCapture,
-    NodeNames,
+    ExecutedNodes,
     nodes_of,
     windows_of,
 )
@@ -137,7 +137,7 @@ class OpenVinoPredictor:
         self._options = options
         self._twin = twin
         #: its nodes, by the batch size in their shapes
-        self._names: dict[int, NodeNames] = {}
+        self._executed_nodes: dict[int, ExecutedNodes] = {}
         self._outputs = {_name(port): port for port in compiled.outputs}
         self._requests: dict[int, tuple[Tensors, Any]] = {}
         hint = compiled.get_property("INFERENCE_PRECISION_HINT")
@@ -186,10 +186,12 @@ class OpenVinoPredictor:
         """Begin a capture on a twin with counters. Raises OpenFailed, PredictFailed."""
         compiled, windows = self._twin()
         batch_size = len(next(iter(warmed_with[0].values()))) if warmed_with else -1
-        if batch_size not in self._names:
-            self._names[batch_size] = nodes_of(compiled, batch_size, windows)
+        if batch_size not in self._executed_nodes:
+            self._executed_nodes[batch_size] = nodes_of(compiled, batch_size, windows)
         twin = OpenVinoPredictor(compiled, self._options, self._twin)
-        return CountedCapture(twin.predict_with_request, self._names[batch_size], warmed_with)
+        return CountedCapture(
+            twin.predict_with_request, self._executed_nodes[batch_size], warmed_with
+        )
 
     def close(self) -> None:
         """Free the compiled model."""

@@ -23,7 +23,7 @@ from mlscope.accuracy import (
     ssim,
 )
 from mlscope.datasets.truth import Truth
-from mlscope.image_geometry import Frame, frame_of, framing_of, map_to_image
+from mlscope.image_geometry import Frame, frame_of, geometry_steps_of, map_to_image
 from schemas.manifest import Step
 from services.agent.steps.parameters import require_pillow
 from services.agent.worker.queries.pipeline import Pipeline
@@ -78,7 +78,7 @@ class ImagePlacement:
         ports = [
             [operator.step for operator in port.steps if operator.step] for port in pipeline.before
         ]
-        steps = framing_of(ports)
+        steps = geometry_steps_of(ports)
         if steps is None:
             return cls(unknown="the model's inputs show different parts of an image")
         return cls(steps)

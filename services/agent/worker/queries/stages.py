@@ -218,14 +218,14 @@ class Stages:
             query.fail(str(error))
             return
 
-        def try_alone(inputs: Tensors) -> None:
+        def predict_one(inputs: Tensors) -> None:
             self._clock.since_ns = now_ns()
             self._predict(inputs)
             if self._calls is not None:
                 self._calls.append(None)  # its layers belong to no query
 
         try:
-            failing = failing_samples(slot, places, try_alone)
+            failing = failing_samples(slot, places, predict_one)
             has_cause = 0 < len(failing) < len(places)
             self._retries.note(has_cause=has_cause)
             if not has_cause:

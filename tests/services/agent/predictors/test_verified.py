@@ -48,5 +48,5 @@ def test_a_run_on_an_unverified_path_carries_it_in_its_record(
     session.close()
     assert isinstance(ended, RunCompleted)
     assert ended.conditions.device == device
-    doubts = [each for each in ended.caveats if each.startswith("unverified: the CUDA execution")]
-    assert len(doubts) == (device == "gpu")
+    caveats = [each for each in ended.caveats if each.startswith("unverified: the CUDA execution")]
+    assert len(caveats) == (device == "gpu")

@@ -23,11 +23,11 @@ class Span:
     parent: int = -1
 
 
-Place = tuple[int | None, int | None, str]
+Attribution = tuple[int | None, int | None, str]
 """Parent, layer, method."""
 
 
-def tree_of(spans: list[Span], tolerance_ns: int) -> dict[int, Place]:
+def tree_of(spans: list[Span], tolerance_ns: int) -> dict[int, Attribution]:
     """Return each span's place."""
     by_id = {each.span: each for each in spans}
     parents = {each.span: _parent(each, spans, tolerance_ns) for each in spans}

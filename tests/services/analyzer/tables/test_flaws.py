@@ -15,9 +15,9 @@ from mlscope.statistics import trimmed_mean
 from services.analyzer.building.ceilings import ceilings_of
 from services.analyzer.building.kernel_sums import (
     COLD_KERNELS,
-    COPIES_ALONE,
     NO_KERNELS,
-    REPLAY_ALONE,
+    ONLY_COPIES,
+    ONLY_REPLAY,
 )
 from services.analyzer.building.table import Analysis
 from services.analyzer.frames.evaluation import RunRow
@@ -184,13 +184,13 @@ def test_an_imported_replay_tells_its_kernels_and_that_times_are_no_latencies() 
     assert model.verdict.startswith("Kernels take 700 µs per query, of unknown latency, at batch 1")
     for other in (DEVICE_USE, GPU_AND_REST):
         alone = table_of(other, counter_run((0, "k", 700_000, 5.0, 1, 1, 10.0)))
-        assert (alone.rows, alone.verdict) == ((), REPLAY_ALONE)
+        assert (alone.rows, alone.verdict) == ((), ONLY_REPLAY)
 
 
 def test_a_table_of_kernels_says_why_it_has_none() -> None:
     runs = {
         COLD_KERNELS: kernel_run((0, "k", 100), variant="cold"),
-        COPIES_ALONE: kernel_run(copy(0, 100), memset(None, 10)),
+        ONLY_COPIES: kernel_run(copy(0, 100), memset(None, 10)),
         NO_KERNELS: model_run(variant="cold"),
     }
     analyses = [analysis for analysis in of_kernels() if analysis.name not in LAYERS_TOO]

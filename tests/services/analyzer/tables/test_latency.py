@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.analyzer.tables.latency import ANALYSIS, COUNTERS_ALONE, representative
+from services.analyzer.tables.latency import ANALYSIS, ONLY_COUNTERS, representative
 from tests.services.analyzer.golden import frames_in
 from tests.services.analyzer.tables.reading import MS, query, rows_of, table_of
 
@@ -75,7 +75,7 @@ def test_a_load_is_represented_by_its_smallest_batch_or_highest_rate() -> None:
 def test_a_run_for_hardware_counters_has_no_result() -> None:
     replay = {"run": "h", "level": 6, "queries": [query(0, 0, 9 * MS)]}
     alone = table_of(ANALYSIS, replay)
-    assert alone.verdict == COUNTERS_ALONE
+    assert alone.verdict == ONLY_COUNTERS
     assert rows_of(alone)[0]["result"] == "no result: a run for hardware counters"
     timed = {"run": "a", "level": 2, "scenario": "batched", "queries": [query(0, 0, 5 * MS)]}
     verdict = table_of(ANALYSIS, replay, timed).verdict

@@ -5,7 +5,7 @@ import pytest
 from schemas.run import QUERIES_GUESSED
 from services.analyzer.building.table import Analysis
 from services.analyzer.tables.latency import ANALYSIS as LATENCY
-from services.analyzer.tables.throughput import ANALYSIS, COUNTERS_ALONE
+from services.analyzer.tables.throughput import ANALYSIS, ONLY_COUNTERS
 from tests.services.analyzer.tables.reading import MS, query, rows_of, table_of
 
 
@@ -78,7 +78,7 @@ def test_a_run_whose_queries_an_import_guessed_says_so(analysis: Analysis) -> No
 def test_a_run_for_hardware_counters_has_no_rate_to_tell() -> None:
     quick = [query(n, n * MS, (n + 1) * MS) for n in range(9)]
     replay = {"run": "h", "level": 6, "queries": quick}
-    assert table_of(ANALYSIS, replay).verdict == COUNTERS_ALONE
+    assert table_of(ANALYSIS, replay).verdict == ONLY_COUNTERS
     due = [query(n, n * MS, n * MS + 9, due=n * MS) for n in range(9)]
     open_loop = {"run": "open", "variant": "serialised", "queries": due}
     assert " in open (" in table_of(ANALYSIS, replay, open_loop).verdict

@@ -103,12 +103,14 @@ def test_a_completed_run_whose_rows_were_counted_before_is_stored() -> None:
 def test_a_repeated_attempt_starts_anew_and_remembers_what_was_lost() -> None:
     run = after(READY, ISSUED, LOST, AGAIN)
     assert (run.is_ready, run.issuer, run.cause, run.stored) == (False, "", "", None)
-    assert (run.attempt, run.lost, run.died, run.interrupted_attempts) == (2, 1, 0, (("a1", 1),))
+    assert (run.attempt, run.attempts_lost, run.died) == (2, 1, 0)
+    assert run.interrupted_attempts == (("a1", 1),)
 
 
 def test_a_dead_worker_is_counted_apart_from_lost_attempts() -> None:
     run = after(DIED)
-    assert (run.died, run.lost, run.cause, run.interrupted_attempts) == (1, 0, "worker_died: x", ())
+    assert (run.died, run.attempts_lost, run.cause) == (1, 0, "worker_died: x")
+    assert run.interrupted_attempts == ()
     assert after(FAILED).died == 0
 
 
@@ -142,7 +144,7 @@ def test_of_an_interrupted_attempt_the_collectors_last_word_counts() -> None:
 
 def test_an_attempt_is_lost_once() -> None:
     run = after(LOST, LOST.model_copy(update={"cause": "again"}), GIVEN_UP)
-    assert (run.lost, run.cause, run.interrupted_attempts) == (1, "gone", (("a1", 1),))
+    assert (run.attempts_lost, run.cause, run.interrupted_attempts) == (1, "gone", (("a1", 1),))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from schemas.manifest import Assets, DatasetManifest, FrameworkNeed, ModelManife
 from schemas.plan import RunPlan, SessionPlan, Subject, WorkOrder
 from schemas.subjects import agent_command
 from services.scheduler.errors import IssuerFailed
-from services.scheduler.remote_load.issued import IssuedLoad, batches_of
+from services.scheduler.remote_load.issued import LoadRecord, batches_of
 from services.scheduler.remote_load.processes import BrokerAddress, issue_load
 
 AGENT = "machine-1"
@@ -142,7 +142,7 @@ async def test_queries_are_heard_of_once_and_while_the_load_goes_on(
 ) -> None:
     heard: list[list[int]] = []
 
-    async def hear(load: IssuedLoad, queries: NDArray[np.int32]) -> None:
+    async def hear(load: LoadRecord, queries: NDArray[np.int32]) -> None:
         assert (load.ended_ns[queries] >= load.issued_ns[queries]).all()
         heard.append(queries.tolist())
 
@@ -156,7 +156,7 @@ async def test_queries_are_heard_of_once_and_while_the_load_goes_on(
 def test_batches_hold_every_query_once() -> None:
     queries = 12_000
     zeros = np.zeros(queries, np.int64)
-    load = IssuedLoad(0, zeros, zeros, zeros, zeros, np.zeros(queries, np.int8), {5001: "x"})
+    load = LoadRecord(0, zeros, zeros, zeros, zeros, np.zeros(queries, np.int8), {5001: "x"})
     batches = list(batches_of(an_order(), "b2", load, np.arange(queries, dtype=np.int32)))
     assert [batch.sequence for batch in batches] == [0, 1, 2]
     numbers = np.concatenate([np.frombuffer(batch.query, "<i4") for batch in batches])

@@ -27,7 +27,7 @@ from services.scheduler.evaluation.effects import Issue, Start, order_of
 from services.scheduler.evaluation.index import EvaluationIndex
 from services.scheduler.evaluation.state import EvaluationState
 from services.scheduler.placement.fleet import Fleet, Limits
-from services.scheduler.remote_load.issued import IssuedLoad
+from services.scheduler.remote_load.issued import LoadRecord
 from services.scheduler.remote_load.processes import BrokerAddress, OnFinal
 from services.scheduler.remote_load.remote_loads import RemoteLoads, finish_run, load_of
 from tests.services.scheduler.samples import a_catalog, a_request
@@ -99,7 +99,7 @@ async def test_who_did_not_get_the_claim_issues_nothing(
     await ready(bus)
     issued_by: list[BrokerAddress] = []
 
-    async def issues(where: BrokerAddress, *_: object, **__: object) -> IssuedLoad:
+    async def issues(where: BrokerAddress, *_: object, **__: object) -> LoadRecord:
         issued_by.append(where)
         raise IssuerFailed("broken")
 
@@ -157,7 +157,7 @@ async def test_a_load_whose_attempt_is_over_is_dropped_without_a_word(
     loads = remote_loads(bus)
     begun = asyncio.Event()
 
-    async def endless(*_: object, **__: object) -> IssuedLoad:
+    async def endless(*_: object, **__: object) -> LoadRecord:
         begun.set()
         await asyncio.Event().wait()
         raise AssertionError
@@ -236,9 +236,9 @@ async def test_what_was_issued_is_told_to_the_agent(
         told.append(unpack(asked.body))  # type: ignore[attr-defined]
         return encode_body(WorkAnswer(accepted=True))
 
-    async def issued(*_: object, **__: object) -> IssuedLoad:
+    async def issued(*_: object, **__: object) -> LoadRecord:
         due, zeros = np.zeros(3, np.int64), np.zeros(3, np.int64)
-        return IssuedLoad(0, due, zeros, zeros, zeros, np.array([0, 1, 2], np.int8), {})
+        return LoadRecord(0, due, zeros, zeros, zeros, np.array([0, 1, 2], np.int8), {})
 
     monkeypatch.setattr("services.scheduler.remote_load.remote_loads.issue_load", issued)
     await bus.answer(agent_command("a1", "finish"), hear, queue=None)
@@ -256,9 +256,9 @@ async def test_what_was_issued_is_told_to_the_agent(
 async def test_a_stream_without_room_ends_the_attempt_and_is_the_cause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def issued(*given: object, on_final: OnFinal, **_: object) -> IssuedLoad:
+    async def issued(*given: object, on_final: OnFinal, **_: object) -> LoadRecord:
         due, zeros = np.zeros(3, np.int64), np.zeros(3, np.int64)
-        load = IssuedLoad(0, due, zeros, zeros, zeros, np.zeros(3, np.int8), {})
+        load = LoadRecord(0, due, zeros, zeros, zeros, np.zeros(3, np.int8), {})
         await on_final(load, np.arange(3, dtype=np.int32))
         return load
 

@@ -18,7 +18,7 @@ from mlscope.tracing.clock import now_ns
 from mlscope.tracing.layer_attributes import LayerAttributes
 from services.agent.predictors.openvino.layers import (
     UNREAD,
-    NodeNames,
+    ExecutedNodes,
     Reading,
     nodes_of,
     rounding_us,
@@ -75,8 +75,8 @@ def test_the_measured_model_does_not_count(tiny: OpenVinoPredictor) -> None:
     assert tiny._compiled.get_property("PERF_COUNT") in ("NO", False)
 
 
-def named(*names: str) -> NodeNames:
-    return NodeNames({name: LayerAttributes(0, "Relu") for name in names})
+def named(*names: str) -> ExecutedNodes:
+    return ExecutedNodes({name: LayerAttributes(0, "Relu") for name in names})
 
 
 def test_a_layer_below_a_microsecond_is_there_in_every_call() -> None:
