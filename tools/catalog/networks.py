@@ -10,8 +10,9 @@ from tools.catalog.entries import Entry
 
 Port = dict[str, Any]
 
-_PYTORCH = "services.agent.predictors.networks.pytorch"
-_JAX = "services.agent.predictors.networks.jax"
+# The path of release 0.1: a manifest's text can't change under its version.
+_PYTORCH = "services.agent.networks.pytorch"
+_JAX = "services.agent.networks.jax"
 _VERSIONS = {"pytorch": ">=2.0", "jax": ">=0.4.30"}
 
 

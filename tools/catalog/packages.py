@@ -268,7 +268,8 @@ def sentences() -> Entry:
         "weights_checksum": checksum,
         "assets": {vocabulary: _file(package, vocabulary)[1]},
     }
-    networks = "services.agent.predictors.networks"
+    # The path of release 0.1: a manifest's text can't change under its version.
+    networks = "services.agent.networks"
     in_jax = {**model, "builder": f"{networks}.jax.sentence_encoder"}
     tokens = {"tokenize": None, "vocabulary": vocabulary, "length": 128}
     inputs = [

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from mlscope.manifests.builders import current_path, is_allowed
 from services.agent.errors import OpenFailed
 
 
@@ -15,11 +16,11 @@ def build(model: str, path: str, arguments: Mapping[str, Any], allowed: Sequence
     the import paths that a builder may be or lie below. Nothing is imported before that is checked.
     Raises OpenFailed, and whatever the function raises.
     """
-    if not any(path == prefix or path.startswith(f"{prefix}.") for prefix in allowed):
+    if not is_allowed(path, allowed):
         raise OpenFailed(
             model, f"builder {path} is not allowed here; allowed: {', '.join(allowed) or 'none'}"
         )
-    owner_path, _, name = path.rpartition(".")
+    owner_path, _, name = current_path(path).rpartition(".")
     module, _, class_name = owner_path.rpartition(".")
     try:
         if class_name[:1].isupper():

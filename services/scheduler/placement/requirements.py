@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from mlscope.manifests.builders import is_allowed
 from mlscope.manifests.constraints import constraint_of, newest_first, satisfies
 from mlscope.manifests.errors import BadConstraint
 from schemas.agent import Announcement, Hardware
@@ -178,10 +179,5 @@ def disallowed_code(agent: Announcement, model: ModelManifest) -> Iterator[str]:
     if has_code and not agent.allows_inline_python:
         yield "runs no inline Python (MLSCOPE_ALLOW_INLINE_PYTHON is off there)"
     builder, allowed = model.model.builder, agent.builders
-    if builder and allowed is not None and not is_below(builder, allowed):
+    if builder and allowed is not None and not is_allowed(builder, allowed):
         yield f"builder {builder} is not allowed there (MLSCOPE_BUILDERS: {', '.join(allowed)})"
-
-
-def is_below(path: str, allowed: Iterable[str]) -> bool:
-    """Tell whether an import path is one of those allowed, or lies below one."""
-    return any(path == root or path.startswith(f"{root}.") for root in allowed)

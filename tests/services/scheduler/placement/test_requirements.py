@@ -185,6 +185,11 @@ def test_a_builder_runs_only_where_its_owner_allows_it() -> None:
     assert reason(an_agent(), more) == "", "an agent of before does not say"
 
 
+def test_a_builder_of_release_0_1_runs_where_its_present_name_is_allowed() -> None:
+    more = {"models": (a_model(model=Assets(builder="services.agent.networks.jax.espcn")),)}
+    assert reason(an_agent(builders=("services.agent.predictors.networks",)), more) == ""
+
+
 def test_what_a_listing_leaves_out_is_refused_where_it_is_used() -> None:
     text = (LISTINGS / "model_manifest_listing1.yml").read_text()
     listing = yaml.safe_load(text)
