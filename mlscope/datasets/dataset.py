@@ -173,3 +173,8 @@ def shown(path: Path, root: Path) -> str:
         return str(Path(folder.name, path.relative_to(folder)))
     except ValueError:
         return path.name
+
+
+# Names of release 0.1, for readers in other packages. Release 0.3 drops them.
+Lazily = LazySequence
+json_in, below, inside, needed = read_json, resolve_below, require_below, first_existing

@@ -64,3 +64,7 @@ def truth_of(label: str, classes: Classes, sample: str, location: LabelLocation)
     if is_class_index(label) and label not in classes.index_by_name:
         return classes.truth_of_index(int(label), sample, location)
     return classes.truth_of_name(label, sample, location)
+
+
+# Names of release 0.1, for readers in other packages. Release 0.3 drops them.
+pairs_in, is_number, number_of = labelled_samples, is_class_index, parse_integer

@@ -37,3 +37,6 @@ def pixel_converter(options: Options) -> Callable[[Pixels], Any]:
         return file.getvalue()
 
     return png_bytes
+
+
+form_of = pixel_converter  # its name of release 0.1, for readers in other packages, until 0.3

@@ -96,3 +96,14 @@ class Classes:
     def index_by_name(self) -> Mapping[str, int]:
         """Return the index of each class name."""
         return {label: index for index, label in enumerate(self.names)}
+
+    # Names of release 0.1, for readers in other packages. Release 0.3 drops them.
+    named, truth = truth_of_name, truth_of_index
+
+    @property
+    def places(self) -> Mapping[str, int]:
+        """Return `index_by_name`, under its name of release 0.1."""
+        return self.index_by_name
+
+
+Where = LabelLocation  # its name of release 0.1

@@ -1,14 +1,32 @@
 """Reads and checks the parameters of a scenario. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from mlscope.load.errors import InvalidParameter, UnknownParameter
 
 MAX_QUERIES = 10_000_000
 MAX_SAMPLES = 50_000_000
+
+# Names of release 0.1, for scenarios of other packages. Release 0.3 drops them.
+MOST_QUERIES, MOST_SAMPLES = MAX_QUERIES, MAX_SAMPLES
+_BOUNDS_0_1 = {"least": "minimum", "most": "maximum"}
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _accepting_bounds_0_1(method: Callable[P, T]) -> Callable[P, T]:
+    """Let a method take `minimum` and `maximum` as `least` and `most`, their names of 0.1."""
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return method(*args, **{_BOUNDS_0_1.get(key, key): kwargs[key] for key in kwargs})  # type: ignore[arg-type]
+
+    return call
 
 
 @dataclass(frozen=True)
@@ -25,6 +43,7 @@ class Parameters:
                 raise UnknownParameter(self.scenario, str(name), self.values[name], names)
         return self
 
+    @_accepting_bounds_0_1
     def integer(self, field: str, default: int, minimum: int, maximum: int) -> int:
         """Return the integer `field`, or `default`. Raises InvalidParameter.
 
@@ -38,6 +57,7 @@ class Parameters:
             raise InvalidParameter(self.scenario, field, value, allowed)
         return int(value)
 
+    @_accepting_bounds_0_1
     def number(self, field: str, default: float, minimum: float, maximum: float) -> float:
         """Return the number `field`, or `default`. Raises InvalidParameter.
 
@@ -63,3 +83,5 @@ class Parameters:
         """
         maximum = max(1, min(MAX_QUERIES, MAX_SAMPLES // batch_size))
         return self.integer("queries", default, 1, maximum)
+
+    whole = integer  # its name of release 0.1, which release 0.3 drops

@@ -320,3 +320,9 @@ class NameTaken(AgentError):
             f"an agent called {agent} is already running on host {host or 'unknown'} "
             f"(start {incarnation}); set MLSCOPE_AGENT_ID to another name, or stop that one"
         )
+
+
+# Names of release 0.1, for predictors of other packages. Release 0.3 drops them.
+AssetError, AssetMissing, AssetUnchecked = FileUnusable, FileMissing, ChecksumMissing
+AssetUnverified, AssetUnusable, ChecksumMismatch = FileUnverified, FetchFailed, WrongChecksum
+PathEscapes = PathOutsideManifests

@@ -5,6 +5,8 @@ import base64
 import json
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 
 from cli.cluster.state import read_state
 from mlscope.settings import Settings
+from tests.docs.pages import code_blocks
 from tests.flow.asking import EVALUATE, Stranger, stranger
 from tests.flow.clusters import REPOSITORY, SERVICES, Cluster, assert_well
 
@@ -339,3 +342,17 @@ def test_the_documented_sql_is_answered(cluster: Cluster) -> None:
         assert [each.name for each in session.execute(named[2]).description or ()] == [
             *("run", "name", "time"),
         ]
+
+
+def test_readme_s_python_runs_as_it_stands(cluster: Cluster) -> None:
+    (block,) = (b for b in code_blocks(REPOSITORY / "README.md") if b.language == "python")
+    done = subprocess.run(
+        [sys.executable, "-c", block.text],
+        env=cluster.environment(PYTHONPATH=str(REPOSITORY)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "online" in done.stdout

@@ -141,7 +141,8 @@ def _kit_synsets(source: ReaderInput, kit: Path) -> Mapping[int, str]:
     try:
         from scipy.io import loadmat  # type: ignore[import-untyped,unused-ignore]
     except ImportError as error:
-        raise PackageNeeded("imagenet's meta.mat", f"{error}; pip install scipy") from error
+        reason = f"{error}; pip install 'mlscope[datasets]'"
+        raise PackageNeeded("imagenet's meta.mat", reason) from error
     try:
         entries: Any = loadmat(mat_file, squeeze_me=True)["synsets"]
         pairs = [(entry["ILSVRC2012_ID"], entry["WNID"]) for entry in entries]

@@ -54,6 +54,26 @@ def test_a_reader_written_for_release_0_1_still_works(tmp_path: Path) -> None:
     assert place.brought == fetched
 
 
+def test_the_helpers_of_readers_have_their_names_of_release_0_1_too(tmp_path: Path) -> None:
+    from mlscope.datasets.dataset import Lazily, below, inside, json_in, needed
+    from mlscope.datasets.labels import is_number, number_of, pairs_in
+    from mlscope.datasets.pixels import form_of
+    from mlscope.datasets.truth import Classes, Where
+
+    path = written(tmp_path / "a.json", "[1]")
+    assert json_in(needed(tmp_path, "lines", "b.json", "a.json"), tmp_path) == [1]
+    assert below(tmp_path, "a.json", "list", 0) == inside(tmp_path, path.resolve())
+    assert list(Lazily(2, str)) == ["0", "1"]
+    labels = written(tmp_path / "labels.txt", "a.png 0\n")
+    assert list(pairs_in(labels, tmp_path)) == [(1, "a.png", "0")]
+    assert (is_number("0"), number_of("0", "labels.txt", 1, "label")) == (True, 0)
+    assert callable(form_of(Options("lines", {"gives": "array"})))
+    classes, where = Classes(("cat", "dog")), Where("labels.txt", 1)
+    assert classes.places["dog"] == 1
+    assert classes.named("dog", "a.png", where).classes == (1,)
+    assert classes.truth(1, "a.png", where).labels == ("dog",)
+
+
 def test_the_first_samples_only(tmp_path: Path) -> None:
     for name in "abc":
         written(tmp_path / name, name)

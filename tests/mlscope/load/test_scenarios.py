@@ -1,5 +1,6 @@
 """Scenarios: what each lays out, what it refuses, and that each says how it ends."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,26 @@ def test_a_scenario_of_another_package_is_found(
     assert "twice" in scenario_names()
     made: Any = scenario_named("twice")({"queries": 3}, 1, 1)
     assert made == {"queries": 3}
+
+
+def test_a_scenario_written_for_release_0_1_still_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bursts_0_1.py").write_text(
+        "from mlscope.load.parameters import MOST_QUERIES, MOST_SAMPLES, Parameters\n"
+        "def bursts(values, batch_size, samples):\n"
+        "    given = Parameters('bursts', values).only('queries', 'size', 'gap_s')\n"
+        "    size = given.whole('size', 4, least=1, most=min(MOST_QUERIES, MOST_SAMPLES))\n"
+        "    gap_s = given.number('gap_s', 0.1, least=0.0, most=60.0)\n"
+        "    return given.queries(100, batch_size), size, gap_s\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    bursts = import_module("bursts_0_1").bursts
+    assert bursts({"queries": 3, "gap_s": 2}, 1, 1) == (3, 4, 2.0)
+    with pytest.raises(InvalidParameter, match="size: found 0, allowed is a whole number from 1 "):
+        bursts({"size": 0}, 1, 1)
+    with pytest.raises(InvalidParameter, match="gap_s: found 61, allowed is a number from 0 to 60"):
+        bursts({"gap_s": 61}, 1, 1)
 
 
 @given(names)

@@ -3,7 +3,7 @@
 import textwrap
 from typing import Any
 
-import mlscope.testing
+import mlscope.testing.memory_bus
 
 
 async def test_the_example_of_the_package_runs() -> None:
@@ -12,3 +12,10 @@ async def test_the_example_of_the_package_runs() -> None:
     names: dict[str, Any] = {}
     exec(textwrap.dedent("\n".join(lines)), names)
     await names["test_my_service_answers"]()
+
+
+async def test_the_bus_in_memory_is_where_release_0_1_had_it_too() -> None:
+    from mlscope.bus.memory import MemoryServer, connect
+
+    async with connect(MemoryServer(), "test") as bus:
+        assert isinstance(bus, mlscope.testing.memory_bus.MemoryBus)

@@ -74,6 +74,29 @@ def test_a_model_that_could_not_run_yet_says_no_time_for_it() -> None:
     assert (model.opened.first_run_ns, model.opened.load_ns > 0) == (0, True)
 
 
+def test_a_predictor_written_for_release_0_1_still_works() -> None:
+    model, began = Model(), opening()
+    began.loaded()
+    began.ran(model, 7)
+    assert (model.opened.first_run_ns, model.opened.load_ns > 0) == (7, True)
+
+
+def test_the_errors_of_files_have_their_names_of_release_0_1_too() -> None:
+    from services.agent.errors import (
+        AssetError,
+        AssetMissing,
+        AssetUnchecked,
+        AssetUnusable,
+        AssetUnverified,
+        ChecksumMismatch,
+        PathEscapes,
+    )
+
+    assert str(AssetMissing("net.onnx", "no such file")) == "asset net.onnx: no such file"
+    for error in (AssetUnchecked, AssetUnusable, AssetUnverified, ChecksumMismatch, PathEscapes):
+        assert issubclass(error, AssetError)
+
+
 @pytest.mark.parametrize(
     ("first", "batch_size", "error"),
     [(-1, 2, OpenFailed), (1, 1, OpenFailed), (1, 2, BatchSizeUnsupported)],
