@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from services.agent.default_builders import BUILDERS
 from services.agent.errors import OpenFailed
-from services.agent.predictors import BUILDERS
 from services.agent.predictors.building import build
 
 MODELS = Path(__file__).parents[4] / "manifests" / "models"
