@@ -8,9 +8,22 @@ import subprocess
 import sys
 
 BENCHMARKS = (
-    *("pacing", "remote_pacing", "overhead", "leveled_truth", "pipeline", "predict"),
-    *("observing", "ingest", "artifacts", "startup", "catalog", "consistency", "layer_overhead"),
-    *("correlate", "stored_trace", "against_hta"),
+    "pacing",
+    "remote_pacing",
+    "overhead",
+    "leveled_truth",
+    "pipeline",
+    "predict",
+    "observing",
+    "ingest",
+    "artifacts",
+    "startup",
+    "catalog",
+    "consistency",
+    "layer_overhead",
+    "correlate",
+    "stored_trace",
+    "against_hta",
 )
 LONG = ("memory",)
 

@@ -44,9 +44,22 @@ def command_of(report: Path, order: Path) -> list[str]:
     """Return the command that counts the models of an order."""
     return [
         *(tool() or "ncu", "--clock-control", "none", "--cache-control", "none"),
-        *("--profile-from-start", "off", "--nvtx", "--csv", "--page", "raw"),
-        *("--print-units", "base", "--metrics", ",".join(METRICS), "--log-file", str(report)),
-        *(sys.executable, "-m", "benchmarks.survey.counting", str(order)),
+        "--profile-from-start",
+        "off",
+        "--nvtx",
+        "--csv",
+        "--page",
+        "raw",
+        "--print-units",
+        "base",
+        "--metrics",
+        ",".join(METRICS),
+        "--log-file",
+        str(report),
+        sys.executable,
+        "-m",
+        "benchmarks.survey.counting",
+        str(order),
     ]
 
 

@@ -12,12 +12,27 @@ from schemas.analysis import Table
 COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "latency": (
-            *("agent", "scenario", "batch_size", "level", "count", "failed", "trimmed_mean"),
-            *("median", "p90", "p99", "service_median"),
+            "agent",
+            "scenario",
+            "batch_size",
+            "level",
+            "count",
+            "failed",
+            "trimmed_mean",
+            "median",
+            "p90",
+            "p99",
+            "service_median",
         ),
         "throughput": (
-            *("agent", "scenario", "batch_size", "level", "samples_per_s"),
-            *("samples_per_s_low", "samples_per_s_high", "offered_per_s"),
+            "agent",
+            "scenario",
+            "batch_size",
+            "level",
+            "samples_per_s",
+            "samples_per_s_low",
+            "samples_per_s_high",
+            "offered_per_s",
         ),
     }
 )

@@ -141,7 +141,9 @@ def test_an_engine_s_whole_command_line(
         assert told_to(either, manifest, device) == (
             *(str(either), "run", *HOW, "--user", f"{uid}:{os.getgid()}"),
             *("--security-opt", "label=disable", *users, *devices, *ENV),
-            *(f"own/agent:1-{device}", "serve", "agent"),
+            f"own/agent:1-{device}",
+            "serve",
+            "agent",
         )
 
 

@@ -340,7 +340,9 @@ def test_the_documented_sql_is_answered(cluster: Cluster) -> None:
     address = read_state(cluster.folder).database_url
     with psycopg.connect(address, password=password) as session:
         assert [each.name for each in session.execute(named[2]).description or ()] == [
-            *("run", "name", "time"),
+            "run",
+            "name",
+            "time",
         ]
 
 

@@ -101,7 +101,8 @@ def test_transcripts_are_judged_by_errors(cluster: Cluster, tmp_path: Path) -> N
     model = model_of("listener", inputs, {"ctc": None, "labels": "words.txt"})
     told = ran(
         cluster,
-        *(written(tmp_path / "listener.yml", model), "--dataset"),
+        written(tmp_path / "listener.yml", model),
+        "--dataset",
         written(tmp_path / "spoken.yml", dataset),
     )
     # "ab" is heard as it is; of "ba" one letter of two is: one of two words, one of four letters.

@@ -85,7 +85,7 @@ def test_by_hand_a_centre_crop_of_a_picture_scaled_to_half() -> None:
     height, width = frame_of(steps, (8, 16))
     assert width == Side(4, width.scale, width.offset)
     assert (float(width.scale), float(width.offset)) == (0.5, -2.0)
-    assert width.sources(16, 4).tolist() == [-2, -2, -1, -1, *(0, 0, 1, 1, 2, 2, 3, 3), 4, 4, 5, 5]
+    assert width.sources(16, 4).tolist() == [-2, -2, -1, -1, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert width.to_image(np.array([0.0, 4.0])).tolist() == [4.0, 12.0]
     assert height.sources(8, 4).tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
 

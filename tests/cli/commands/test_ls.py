@@ -95,12 +95,12 @@ async def test_evaluations_list_the_newest(mlscope: CommandLine, standing: Stand
 async def test_evaluations_are_listed_under_the_constraints_of_requests(
     mlscope: CommandLine, standing: StandIns
 ) -> None:
-    words = (
-        *("--model", "tiny", "--model-version", ">=1", "--framework", "onnxruntime:>=1.16"),
-        *("--agent", "a1", "--device", "cpu", "--need", "memory_bytes=8", "--label", "build=007"),
-        *("--state", "analyzed", "--limit", "3"),
-    )
-    assert (await mlscope("ls", "evaluations", *words)).code == exits.OK
+    words = """
+        --model tiny --model-version >=1 --framework onnxruntime:>=1.16
+        --agent a1 --device cpu --need memory_bytes=8 --label build=007
+        --state analyzed --limit 3
+    """
+    assert (await mlscope("ls", "evaluations", *words.split())).code == exits.OK
     (asked,) = standing.listed
     assert asked == ListEvaluations.model_validate(
         {

@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,15 +115,16 @@ async def test_wrong_arguments_are_named(
 
 
 async def test_every_field_travels(mlscope: CommandLine, standing: StandIns) -> None:
-    ended = await mlscope(
-        *("run", "tiny", "--detach", "-o", "json", "--framework", "onnxruntime:>=1.16 <2"),
-        *("--scenario", "poisson:rate_hz=12.5,queries=7", "--scenario", "online"),
-        *("--batch-size", "1,2,4", "--trace-level", "framework", "--agent", "a1", "--agent", "a2"),
-        *("--all-agents", "--device", "cpu", "--need", "memory_bytes=1000", "--dataset", "photos"),
-        *("--option", "threads=2", "--warmup", "1", "--blocks", "2:5:0.1", "--pacing", "local"),
-        *("--outputs", "3", "--run-timeout", "9", "--wait", "8", "--label", "why=test"),
-        *("--collector", "perf=off", "--serialised", "--levels", "none,model"),
-    )
+    words = """
+        run tiny --detach -o json --framework 'onnxruntime:>=1.16 <2'
+        --scenario poisson:rate_hz=12.5,queries=7 --scenario online
+        --batch-size 1,2,4 --trace-level framework --agent a1 --agent a2
+        --all-agents --device cpu --need memory_bytes=1000 --dataset photos
+        --option threads=2 --warmup 1 --blocks 2:5:0.1 --pacing local
+        --outputs 3 --run-timeout 9 --wait 8 --label why=test
+        --collector perf=off --serialised --levels none,model
+    """
+    ended = await mlscope(*shlex.split(words))
     status = await _status(mlscope, ended.json()["evaluation"])
     assert status.request is not None
     told = status.request.model_dump(mode="json", exclude={"key"})

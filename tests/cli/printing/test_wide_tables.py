@@ -87,7 +87,8 @@ def _layers(runs: int, layers: int, numbers: int = 3) -> Rows:
     rows = tuple(
         (
             *(f"b{2**run}-online-framework", 2**run, "online", layer),
-            *(f"blocks.{layer}.conv_dw.activation", "[1, 32, 112, 112]"),
+            f"blocks.{layer}.conv_dw.activation",
+            "[1, 32, 112, 112]",
             *(1e5 * (layer + 1) for _ in range(numbers)),
         )
         for run in range(runs)

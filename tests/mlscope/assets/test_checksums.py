@@ -32,7 +32,9 @@ def test_each_form_is_read(text: str, checksum: Checksum | None) -> None:
     "text",
     [
         *("sha1:abc", f"md5:{SHA256}", SHA256[:-1], "sha256:", "x" * 64),
-        *(f"sha256-prefix:{SHA256[:7]}", f"sha256-prefix:{SHA256}", "sha256-prefix:"),
+        f"sha256-prefix:{SHA256[:7]}",
+        f"sha256-prefix:{SHA256}",
+        "sha256-prefix:",
     ],
 )
 def test_anything_else_is_refused(text: str) -> None:

@@ -86,7 +86,12 @@ def test_slices_have_names_tracks_levels_and_arrows(kind: Any) -> None:
     names = {n.iid: n.name for p in packets for n in p.interned.event_names}
     begins = [p for p in packets if p.track_event.type == 1]
     assert [names[p.track_event.name_iid] for p in begins] == [
-        *("query", "predict", "conv;1", "launch", "here", "gemm")
+        "query",
+        "predict",
+        "conv;1",
+        "launch",
+        "here",
+        "gemm",
     ]
     tracks = {p.descriptor.uuid: p.descriptor for p in packets if p.HasField("descriptor")}
     gemm = begins[5].track_event

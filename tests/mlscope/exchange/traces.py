@@ -52,7 +52,10 @@ SMALL = Trace(
         row(3, 20, 100, Level.FRAMEWORK, name="conv;1", parent=2, method="containment"),
         row(4, 30, 95, Level.SYSTEM, name="launch", parent=3, kind=1, correlation=7),
         row(
-            *(5, 400, 300, Level.SYSTEM),
+            5,
+            400,
+            300,
+            Level.SYSTEM,
             name="gemm",
             parent=3,
             kind=2,
@@ -95,7 +98,10 @@ _ROWS = st.lists(
 def _trace(rows: list[tuple[int, int, Level, SpanKind, int, int, str, int]]) -> Trace:
     spans = [
         row(
-            *(number, start, duration, level),
+            number,
+            start,
+            duration,
+            level,
             kind=int(kind),
             thread=thread,
             query=query,

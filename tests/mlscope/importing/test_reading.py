@@ -37,14 +37,19 @@ def _written(path: Path, *events: dict[str, Any], **head: Any) -> Path:
 def test_torch_profilers_trace_has_queries_layers_and_library_calls() -> None:
     found = read_foreign(KINETO)
     assert (found.tool, found.framework, found.device, found.host) == (
-        *("kineto", "pytorch", "cpu"),
+        "kineto",
+        "pytorch",
+        "cpu",
         "vm",
     )
     assert dict(found.spans.schema) == dict(SPAN_SCHEMA)
     assert found.roots.height == 3
     layers = _at(found, Level.FRAMEWORK)
     assert layers["name"].to_list()[:4] == [
-        *("aten::conv2d", "aten::relu", "aten::flatten", "aten::linear")
+        "aten::conv2d",
+        "aten::relu",
+        "aten::flatten",
+        "aten::linear",
     ]
     relu = json.loads(layers["attributes"][5])
     assert (relu["index"], relu["type"], relu["input_shapes"]) == (1, "relu", [relu["shape"]])

@@ -44,7 +44,8 @@ _SPANS = st.lists(
 _QUERIES = st.lists(
     st.tuples(
         *(_INT32, _INT16, _INT32, _ABSENT | _INT64, _INT64, _INT64, _INT64, _ABSENT | _INT64),
-        *(_INT8, _TEXT),
+        _INT8,
+        _TEXT,
     ),
     max_size=12,
 )

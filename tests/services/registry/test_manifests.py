@@ -85,5 +85,7 @@ def test_manifests_lie_in_folders_below_that_of_their_kind(tmp_path: Path) -> No
         more = "synthetic: {}\n" if kind == "dataset" else ""
         (folder / f"{name}.yml").write_text(f"name: {name}\n{more}")
     assert [getattr(each, "kind", "") for each in read_manifests(tmp_path)] == [
-        *("dataset", "hardware", "software")
+        "dataset",
+        "hardware",
+        "software",
     ]

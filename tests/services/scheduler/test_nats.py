@@ -195,7 +195,10 @@ async def scheduler_process(server: NatsServer) -> AsyncIterator[asyncio.subproc
     """Run a scheduler as a process of its own, to be killed."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "cli.main", "serve", "scheduler"),
+        "-m",
+        "cli.main",
+        "serve",
+        "scheduler",
         env=dict(os.environ) | environ(server, "scheduler"),
         cwd=ROOT,
     )

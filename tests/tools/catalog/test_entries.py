@@ -41,7 +41,11 @@ def test_an_entry_reads_back_without_a_fault() -> None:
     assert manifest.model.arguments == {"weights": None}
     assert manifest.attributes == {"parameters": 12}
     assert [step.operator for step in manifest.inputs[0].steps] == [
-        *("decode", "resize", "crop", "normalize", "cast")
+        "decode",
+        "resize",
+        "crop",
+        "normalize",
+        "cast",
     ]
 
 

@@ -23,8 +23,15 @@ WEIGHT_BYTES = 4 * INPUTS * OUTPUTS
 """Of a layer; the shipped ONNX model has about half of it."""
 
 TOLD = (
-    *("framework", "framework_version", "device", "provider", "precision", "threads"),
-    *("load_ns", "first_run_ns", "memory_bytes"),
+    "framework",
+    "framework_version",
+    "device",
+    "provider",
+    "precision",
+    "threads",
+    "load_ns",
+    "first_run_ns",
+    "memory_bytes",
 )
 
 _MODELS = Path(__file__).resolve().parents[4] / "manifests" / "models"

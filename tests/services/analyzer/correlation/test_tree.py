@@ -97,7 +97,8 @@ def test_a_users_span_lies_in_the_query_of_the_operator_around_it() -> None:
     one, two = Span(0, 1, 0, 100, thread=1, query=0), Span(1, 1, 50, 160, thread=1, query=1)
     predict = Span(2, 2, 60, 90, thread=2, query=0, parent=0)
     inside, beside, outside = (
-        *(Span(3, 1, 61, 80, thread=2), Span(4, 1, 110, 120, thread=1)),
+        Span(3, 1, 61, 80, thread=2),
+        Span(4, 1, 110, 120, thread=1),
         Span(5, 1, 61, 95, thread=2),
     )
     said = Span(6, 1, 70, 70, thread=2, kind=SpanKind.MARKER)

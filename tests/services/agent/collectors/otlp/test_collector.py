@@ -36,8 +36,11 @@ JSON, PROTOBUF = "application/json", "application/x-protobuf"
 ENVIRONMENT = tuple(
     f"OTEL_{name}"
     for name in (
-        *("EXPORTER_OTLP_ENDPOINT", "EXPORTER_OTLP_TRACES_ENDPOINT", "BSP_SCHEDULE_DELAY"),
-        *("EXPORTER_OTLP_PROTOCOL", "EXPORTER_OTLP_TRACES_PROTOCOL"),
+        "EXPORTER_OTLP_ENDPOINT",
+        "EXPORTER_OTLP_TRACES_ENDPOINT",
+        "BSP_SCHEDULE_DELAY",
+        "EXPORTER_OTLP_PROTOCOL",
+        "EXPORTER_OTLP_TRACES_PROTOCOL",
     )
 )
 

@@ -86,8 +86,21 @@ def test_altered_bodies_are_read_or_refused(export: Message, data: st.DataObject
 
 
 PLACES = (
-    *("resourceSpans", "resource", "attributes", "scopeSpans", "scope", "spans", "spanId", "name"),
-    *("kind", "status", "events", "startTimeUnixNano", "endTimeUnixNano", "key", "value"),
+    "resourceSpans",
+    "resource",
+    "attributes",
+    "scopeSpans",
+    "scope",
+    "spans",
+    "spanId",
+    "name",
+    "kind",
+    "status",
+    "events",
+    "startTimeUnixNano",
+    "endTimeUnixNano",
+    "key",
+    "value",
     "stringValue",
 )
 _JSON = st.recursive(

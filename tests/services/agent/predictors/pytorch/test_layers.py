@@ -22,8 +22,16 @@ from tests.services.agent.predictors import nets  # noqa: E402
 from tests.services.agent.predictors.pytorch.test_predictor import batch, manifest, request  # noqa: E402
 
 NAMES = [
-    *("_Layered/mul", "first.conv", "first.norm", "first.act", "first/add"),
-    *("first.conv", "first.norm", "first.act", "_Layered/add", "scores"),
+    "_Layered/mul",
+    "first.conv",
+    "first.norm",
+    "first.act",
+    "first/add",
+    "first.conv",
+    "first.norm",
+    "first.act",
+    "_Layered/add",
+    "scores",
 ]
 
 
@@ -51,7 +59,16 @@ def test_layers_are_the_modules_calls_and_what_lies_between(layered: PyTorchPred
     assert [layer.name for layer in call] == NAMES
     assert [told(layer)["index"] for layer in call] == list(range(10))
     assert [told(layer).get("measured", "") != "" for layer in call] == [
-        *(True, False, False, False, True, False, False, False, True, False)
+        True,
+        False,
+        False,
+        False,
+        True,
+        False,
+        False,
+        False,
+        True,
+        False,
     ]
 
 

@@ -12,8 +12,26 @@ from tests.services.agent.steps.applying import made
 
 # The example of BERT's own tests (tokenization_test.py).
 VOCABULARY = (
-    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "want", "##want", "##ed", "wa", "un", "runn", "##ing"),
-    *(",", "hello", "!", "how", "are", "you", "?", "博", "推"),
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "want",
+    "##want",
+    "##ed",
+    "wa",
+    "un",
+    "runn",
+    "##ing",
+    ",",
+    "hello",
+    "!",
+    "how",
+    "are",
+    "you",
+    "?",
+    "博",
+    "推",
 )
 
 

@@ -46,8 +46,12 @@ def test_an_output_that_a_manifest_describes_wrongly_is_refused(port: Port, told
 @pytest.mark.parametrize(
     "port",
     [
-        *(a_port("scores", ()), a_port("scores", (7, 4)), a_port("scores", (-1, -1))),
-        *(a_port("labels", (-1, 100), "int64"), a_port("labels", ()), a_port("", (-1, 4))),
+        a_port("scores", ()),
+        a_port("scores", (7, 4)),
+        a_port("scores", (-1, -1)),
+        a_port("labels", (-1, 100), "int64"),
+        a_port("labels", ()),
+        a_port("", (-1, 4)),
     ],
 )
 def test_a_manifest_may_leave_outputs_to_its_model(port: Port) -> None:
