@@ -61,7 +61,7 @@ def _help(arguments: argparse.Namespace) -> int:
     if topic == "exit-codes":
         lines = [f"{code:>3}  {text}" for code, text in exits.MEANINGS.items()]
     else:
-        from mlscope.setting_reference import documentation
+        from mlscope.settings.reference import documentation
 
         lines = [f"{name:<32} {default:<28} {text}" for name, default, text in documentation()]
     print("\n".join(lines))

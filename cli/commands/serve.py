@@ -13,8 +13,8 @@ from cli import exits
 from mlscope.bus.bus import Bus, StatsSource
 from mlscope.bus.records import ServiceInfo
 from mlscope.logs import set_up_logging
-from mlscope.setting_reference import unknown_variables
 from mlscope.settings import Settings
+from mlscope.settings.reference import unknown_variables
 
 _log = logging.getLogger(__name__)
 

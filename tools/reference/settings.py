@@ -1,6 +1,6 @@
 """The page of settings: every `MLSCOPE_*` variable, its default and its meaning."""
 
-from mlscope.setting_reference import documentation
+from mlscope.settings.reference import documentation
 from tools.reference.markdown import code, table
 
 _HEAD = """# Settings

@@ -1,6 +1,6 @@
 """Every setting has a name and a meaning, and a misspelt variable is found."""
 
-from mlscope.setting_reference import documentation, unknown_variables
+from mlscope.settings.reference import documentation, unknown_variables
 
 
 def test_every_setting_says_what_it_means() -> None:

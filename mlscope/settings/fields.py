@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Any, TypeVar
 
-from mlscope.setting_values import Parse
+from mlscope.settings.values import Parse
 
 _T = TypeVar("_T")
 

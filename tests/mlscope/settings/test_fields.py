@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, fields
 
-from mlscope.setting_fields import made_setting, setting
-from mlscope.setting_values import names_of, text_as_it_is
+from mlscope.settings.fields import made_setting, setting
+from mlscope.settings.values import names_of, text_as_it_is
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from mlscope.redaction import redact
-from mlscope.setting_fields import made_setting, setting
-from mlscope.setting_values import (
+from mlscope.settings.fields import made_setting, setting
+from mlscope.settings.values import (
     LEVELS,
     Unusable,
     bytes_of,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.setting_reference import documentation
 from mlscope.settings import InvalidSetting, Settings, is_loopback
+from mlscope.settings.reference import documentation
 
 SEED = "SU" + "A" * 56
 

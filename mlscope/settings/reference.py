@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import fields
 
-from mlscope.settings import Settings
+from mlscope.settings.settings import Settings
 
 
 def documentation() -> list[tuple[str, str, str]]:
