@@ -38,7 +38,7 @@ _TimedFact = tuple[int, int, Fact]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where an evaluation is; `happened` is the fact that led here, '' after a look or a tick.
+    """Where an evaluation is; `happened` is the fact that led here, '' after a refresh or a tick.
 
     `readings` are estimates so far by run, from live batches heard since watching began.
     """
@@ -55,7 +55,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often a watcher speaks and looks again; `patience_s` bounds the scheduler's silence."""
+    """How often a watcher speaks (`tick_s`) and asks the status again (`poll_s`), in seconds.
+
+    `patience_s` bounds the scheduler's silence.
+    """
 
     tick_s: float = 1.0
     poll_s: float = 5.0

@@ -48,7 +48,7 @@ class CatalogBucket:
             else:
                 self._entries[entry.key] = entry
 
-    async def mend(self, target: Mapping[str, str]) -> bool:
+    async def write_differences(self, target: Mapping[str, str]) -> bool:
         """Write the entries that differ from `target`, and delete those that are not in it.
 
         Returns False if another registry wrote an entry first; that entry is compared at the next

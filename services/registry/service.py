@@ -87,7 +87,7 @@ class Registry:
     async def _write_bucket(self) -> bool:
         """Write the bucket; return False if that failed. It is written again at a heartbeat."""
         try:
-            return await self.bucket.mend(self._texts.of(self.state))
+            return await self.bucket.write_differences(self._texts.of(self.state))
         except BusError as error:
             _log.warning("the catalog is not written for now: %s", error)
             return False
@@ -182,7 +182,7 @@ class Registry:
                     cause = f"{fact.agent} {fact.announcement.incarnation} back"
                     fact_id = derived_id(cause, fact.schema_name(), since_ns)
                     await self._bus.publish(fact, id=fact_id)
-                await self.bucket.mend(self._texts.of(self.state))
+                await self.bucket.write_differences(self._texts.of(self.state))
             except BusError as error:
                 _log.warning("lost and returned agents not recorded for now: %s", error)
 

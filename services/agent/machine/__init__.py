@@ -1,1 +1,1 @@
-"""What this machine is: hardware, frameworks, limits, noise, and the roofs of its devices."""
+"""What this machine is: hardware, limits, noise, and the roofs of its devices."""

@@ -43,9 +43,9 @@ async def held(bus: Bus, *keys: str) -> dict[str, tuple[bytes, int]]:
 
 
 async def test_only_what_differs_is_written(bus: Bus, bucket: CatalogBucket) -> None:
-    await bucket.mend({"gone": "x", "same": "1", "other": "1"})
+    await bucket.write_differences({"gone": "x", "same": "1", "other": "1"})
     before = await held(bus, "same", "other")
-    await bucket.mend({"same": "1", "other": "2", "new": "3"})
+    await bucket.write_differences({"same": "1", "other": "2", "new": "3"})
     after = await held(bus, "gone", "same", "other", "new")
     assert {key: value for key, (value, _) in after.items()} == {
         "same": b"1",
@@ -60,7 +60,7 @@ async def test_what_another_left_there_goes(bus: Bus) -> None:
     await bus.put(CATALOG, "gone", b"x")
     bucket = CatalogBucket(bus, patience_s=0.0)
     watching = asyncio.create_task(bucket.watch())
-    await bucket.mend({"a": "1"})
+    await bucket.write_differences({"a": "1"})
     watching.cancel()
     assert {key: value for key, (value, _) in (await held(bus, "gone", "a")).items()} == {"a": b"1"}
 
@@ -68,40 +68,40 @@ async def test_what_another_left_there_goes(bus: Bus) -> None:
 async def test_what_another_registry_knows_first_is_left_to_it(bus: Bus) -> None:
     bucket = CatalogBucket(bus, patience_s=3600.0)
     watching = asyncio.create_task(bucket.watch())
-    await bucket.mend({"a": "1", "b": "1", "c": "1"})
+    await bucket.write_differences({"a": "1", "b": "1", "c": "1"})
     await bus.put(CATALOG, "a", b"newer")
     await bus.put(CATALOG, "new", b"1")
     await bus.delete(CATALOG, "b")
     await bus.put(CATALOG, "seen", b"1")
     while "seen" not in bucket.keys or "b" in bucket.keys:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
-    await bucket.mend({"a": "1", "b": "1"})
+    await bucket.write_differences({"a": "1", "b": "1"})
     after = await held(bus, "a", "b", "c", "new")
     assert {key: value for key, (value, _) in after.items()} == {"a": b"newer", "new": b"1"}
-    await bucket.mend({"a": "2"})
+    await bucket.write_differences({"a": "2"})
     assert (await held(bus, "a"))["a"][0] == b"2"
     watching.cancel()
 
 
 async def test_mending_again_writes_nothing(bus: Bus, bucket: CatalogBucket) -> None:
     for _ in range(2):
-        await bucket.mend({"a": "1", "b": "2"})
+        await bucket.write_differences({"a": "1", "b": "2"})
         known = await held(bus, "a", "b")
-    await bucket.mend({"a": "1", "b": "2"})
+    await bucket.write_differences({"a": "1", "b": "2"})
     assert await held(bus, "a", "b") == known
 
 
 async def test_nothing_is_written_before_what_is_there_is_known(bus: Bus) -> None:
-    mending = asyncio.create_task(CatalogBucket(bus, 0.0).mend({"a": "1"}))
+    writing = asyncio.create_task(CatalogBucket(bus, 0.0).write_differences({"a": "1"}))
     await asyncio.sleep(0.05)
     assert await held(bus, "a") == {}
-    mending.cancel()
+    writing.cancel()
 
 
 async def test_who_wrote_first_is_taken_in_and_corrected_the_next_time(
     bus: Bus, bucket: CatalogBucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await bucket.mend({"a": "1"})
+    await bucket.write_differences({"a": "1"})
     put = bus.put
 
     async def late(name: str, key: str, value: bytes, **guard: int) -> int:
@@ -110,10 +110,10 @@ async def test_who_wrote_first_is_taken_in_and_corrected_the_next_time(
         return await put(name, key, value, **guard)
 
     monkeypatch.setattr(bus, "put", late)
-    await bucket.mend({"a": "2"})
+    await bucket.write_differences({"a": "2"})
     assert (await held(bus, "a"))["a"][0] == b"another's"
     for _ in range(500):
-        await bucket.mend({"a": "2"})
+        await bucket.write_differences({"a": "2"})
         if (await held(bus, "a"))["a"][0] == b"2":
             break
         await asyncio.sleep(0.01)
@@ -129,12 +129,12 @@ async def test_what_was_not_written_is_written_the_next_time(
 
     bucket = CatalogBucket(bus, patience_s=3600.0)
     watching = asyncio.create_task(bucket.watch())
-    assert await bucket.mend({"a": "1"})
+    assert await bucket.write_differences({"a": "1"})
     with monkeypatch.context() as broken:
         broken.setattr(bus, verb, away)
         with pytest.raises(Unreachable):
-            await bucket.mend(wanted)
-    assert await bucket.mend(wanted)
+            await bucket.write_differences(wanted)
+    assert await bucket.write_differences(wanted)
     left = {key: value.decode() for key, (value, _) in (await held(bus, "a")).items()}
     assert left == wanted
     watching.cancel()
@@ -152,11 +152,11 @@ async def test_a_write_that_another_forestalled_is_not_said_to_be_there(
 
     bucket = CatalogBucket(bus, patience_s=3600.0)
     watching = asyncio.create_task(bucket.watch())
-    assert await bucket.mend({"a": "1"})
+    assert await bucket.write_differences({"a": "1"})
     monkeypatch.setattr(bus, "put", late)
-    assert not await bucket.mend({"a": "2"})
+    assert not await bucket.write_differences({"a": "2"})
     async with asyncio.timeout(60):
-        while not await bucket.mend({"a": "2"}):  # noqa: ASYNC110
+        while not await bucket.write_differences({"a": "2"}):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     assert (await held(bus, "a"))["a"][0] == b"2"
     watching.cancel()
