@@ -145,9 +145,10 @@ def status(arguments: argparse.Namespace) -> int:
         return _NOT_UP
     kind = database_kind(state)
     if arguments.output == "json":
-        print(json.dumps({**dataclasses.asdict(state), "database": kind}, indent=2))
+        text = json.dumps({**dataclasses.asdict(state), "database": kind}, indent=2)
     else:
-        print(status_table(state, time.time(), kind))
+        text = status_table(state, time.time(), kind)
+    print(text)
     return _OK if all(process.state == "ready" for process in state.processes) else _FAILED
 
 

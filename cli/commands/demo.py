@@ -37,9 +37,10 @@ def demo(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, interrupt)
     with _cluster(folder, is_kept=arguments.keep) as state:
         code, status = asyncio.run(_evaluate(state))
-    print(f"\nThe evaluation's page: {status.address}")
+    lines = ["", f"The evaluation's page: {status.address}"]
     if not arguments.keep:
-        print(f"(start its server again with `mlscope up --data {folder}`)")
+        lines.append(f"(start its server again with `mlscope up --data {folder}`)")
+    print("\n".join(lines))
     return code
 
 

@@ -128,9 +128,8 @@ def table_names(arguments: Sequence[str]) -> list[str]:
 def print_failure(status: EvaluationStatus) -> None:
     """Print on stderr why an evaluation was not analyzed, and why agents could not run it."""
     cause = status.cause or "no cause given"
-    print(f"{status.evaluation} {status.state}: {cause}", file=sys.stderr)
-    for refusal in status.refusals:
-        print(f"  {refusal.agent}: {refusal.reason}", file=sys.stderr)
+    refusals = (f"  {refusal.agent}: {refusal.reason}" for refusal in status.refusals)
+    print(f"{status.evaluation} {status.state}: {cause}", *refusals, sep="\n", file=sys.stderr)
 
 
 def exit_code_of(status: EvaluationStatus, *, is_strict: bool) -> int:

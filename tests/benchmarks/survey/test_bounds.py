@@ -23,7 +23,6 @@ from services.agent.link.messages import Outcome
 from services.agent.machine.roofline.ceilings import Roof
 from services.agent.worker.group import Group
 
-pytestmark = pytest.mark.long
 ONE = {0: Ceiling(measured=2.0, method="told")}
 
 
@@ -60,6 +59,7 @@ def test_every_run_has_what_is_left_for_its_time_out() -> None:
     assert [run.timeout_s for each in unbound for run in each.runs] == [600.0, 600.0]
 
 
+@pytest.mark.long
 def test_no_session_begins_and_no_fact_is_kept_after_it(tmp_path: Path, clock: list[float]) -> None:
     clock += [0.0] * 5  # the two runs' time-outs, and the first facts
     with pytest.raises(TimeIsUp):
@@ -67,12 +67,14 @@ def test_no_session_begins_and_no_fact_is_kept_after_it(tmp_path: Path, clock: l
     assert not (tmp_path / "cut.bundle").exists()
 
 
+@pytest.mark.long
 def test_a_run_that_was_cut_off_is_no_result(tmp_path: Path) -> None:
     endless = measuring.plan_of(subject(), [1], 10**6, [Level.MODEL])
     with pytest.raises(TimeIsUp):
         measuring.measure(endless, tmp_path / "endless.bundle", Bound.after(3.0))
 
 
+@pytest.mark.long
 def test_queries_are_issued_from_the_core_that_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +96,7 @@ def sleeping(*_: Path) -> Sequence[str]:
     return (sys.executable, "-c", "import time; time.sleep(20); print('whole')")
 
 
+@pytest.mark.long
 def test_counting_ends_with_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counts, "command_of", sleeping)
     monkeypatch.setattr(counts, "OPENING_S", 0.5)
@@ -104,6 +107,7 @@ def test_counting_ends_with_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
         counts.run(tmp_path, 0, [("net", 8)], 0.4)
 
 
+@pytest.mark.long
 def test_runs_of_layers_are_told_their_devices_roof(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,6 @@ from benchmarks.survey.rows import online_row
 from benchmarks.survey.steps import NothingMeasured, State, Survey, steps
 from benchmarks.survey.tables import sections
 
-pytestmark = pytest.mark.long
 ASKED = ("--device", "cpu", "--models", "tiny-cnn", "--batch-sizes", "1,2")
 
 
@@ -33,6 +32,7 @@ def rows_of(out: Path, title: str) -> list[dict[str, str]]:
     return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
 
 
+@pytest.mark.long
 def test_it_goes_on_where_it_was_left(out: Path) -> None:
     before = (out / "state.json").read_text()
     assert main([str(out), *ASKED]) == 0
@@ -42,6 +42,7 @@ def test_it_goes_on_where_it_was_left(out: Path) -> None:
     assert found == {f"{phase} tiny-cnn" for phase in phases}
 
 
+@pytest.mark.long
 def test_latency_and_throughput_are_of_every_model(out: Path) -> None:
     rows = rows_of(out, "Online latency and throughput")
     assert [row["model"] for row in rows] == ["tiny-cnn"]
@@ -55,6 +56,7 @@ def test_latency_and_throughput_are_of_every_model(out: Path) -> None:
     assert row["rates"][1] == pytest.approx(1e3 / row["online_ms"])
 
 
+@pytest.mark.long
 def test_layers_have_work_and_a_roof_and_no_gpu(out: Path) -> None:
     (cnn,) = rows_of(out, "Layers and kernels at the optimal batch")
     assert float(cnn["GFLOP (static)"]) > 0
@@ -64,6 +66,7 @@ def test_layers_have_work_and_a_roof_and_no_gpu(out: Path) -> None:
     assert {cnn[name] for name in nothing} == {"-"}
 
 
+@pytest.mark.long
 def test_a_model_that_fails_is_not_the_end(tmp_path: Path) -> None:
     asked = ("--device", "cpu", "--models", "no-such-model,digits", "--batch-sizes", "1")
     assert main([str(tmp_path), "sweep", *asked]) == 1
@@ -79,6 +82,7 @@ def test_a_model_of_which_nothing_was_measured_stays_to_be_done(tmp_path: Path) 
         sweep.act(survey, NO_BOUND)
 
 
+@pytest.mark.long
 def test_published_weights_are_left_out_where_they_can_be_drawn() -> None:
     drawn = Listed("torchvision-resnet18", is_random=True).subject("cpu").model
     assert (drawn.model.weights, drawn.model.weights_path) == ("random", "")
