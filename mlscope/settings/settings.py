@@ -94,7 +94,7 @@ class Settings:
     manifests_folder: Path = setting(
         "MANIFESTS",
         path_of,
-        Path(__file__).resolve().parent.parent / "manifests",
+        Path(__file__).resolve().parents[2] / "manifests",
         "folder of the manifests that the registry publishes when it starts",
     )
     ready_file: Path | None = setting(

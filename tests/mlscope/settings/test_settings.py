@@ -155,3 +155,8 @@ def test_a_secret_in_a_value_shows_nowhere() -> None:
 def test_only_the_host_s_own_name_may_get_a_number() -> None:
     assert Settings.read({}).may_number_agent
     assert not Settings.read({"MLSCOPE_AGENT_ID": "chosen-by-hand"}).may_number_agent
+
+
+def test_the_manifests_are_by_default_those_that_mlscope_ships() -> None:
+    folder = Settings.read({}).manifests_folder
+    assert (folder / "models" / "efficientnet_lite0").is_dir()
