@@ -42,8 +42,9 @@ format: $(LINT_READY)  ## write the format that `check` wants
 docs: $(READY)  ## build the documentation into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
-coverage: $(READY)  ## which lines of the product the tests run; prints the share
+coverage: $(READY)  ## which lines of the product the tests run; writes the share into the README
 	$(PYTEST) -n $(WORKERS) --dist loadfile --cov --cov-report=term:skip-covered --cov-report=html:build/coverage
+	$(BIN)/python -m tools.coverage_figure "$$($(BIN)/coverage report --format=total)"
 
 bench: $(READY)  ## every performance claim, with its peer or floor in the same run (~25 minutes)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
