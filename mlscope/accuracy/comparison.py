@@ -37,7 +37,7 @@ METHODS = {
     AVERAGE: "absolute, over elements",
 }
 BOUND = "lower bound: the lists leave out classes"
-EVERY_CLASS = "needs the probability of every class, not of the best ones alone"
+EVERY_CLASS = "needs the probability of every class, not only of the best"
 
 
 @dataclass(frozen=True)

@@ -227,5 +227,5 @@ def _outcome(name: str, values: NDArray[np.float64], n: int) -> Outcome:
     """Return the mean of the defined values; `n` counts true shapes of any area."""
     mean = _mean_of_defined(values)
     if np.isnan(mean):
-        return Outcome(name, None, n, None, METHOD, ("no true shape to judge by",))
+        return Outcome(name, None, n, None, METHOD, ("no true shape to judge",))
     return Outcome(name, mean, n, None, METHOD, (NO_INTERVAL,))

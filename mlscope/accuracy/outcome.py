@@ -46,7 +46,7 @@ def share(name: str, hits: int, n: int, method: str, *, excluded: int = 0) -> Ou
     the outcome has neither value nor interval.
     """
     if n == 0:
-        return Outcome(name, None, 0, None, method, ("no sample to judge by",), excluded)
+        return Outcome(name, None, 0, None, method, ("no sample to judge",), excluded)
     return Outcome(name, hits / n, n, wilson(hits, n), f"{method}: {hits} of {n}", (), excluded)
 
 
@@ -64,7 +64,7 @@ def mean(
     naming the sample, for a value that is not finite. Without samples the outcome has no value.
     """
     if len(values) == 0:
-        return Outcome(name, None, 0, None, method, (*caveats, "no sample to judge by"), excluded)
+        return Outcome(name, None, 0, None, method, (*caveats, "no sample to judge"), excluded)
     for sample, value in enumerate(values):
         if not math.isfinite(value):
             raise NotANumber(sample)

@@ -103,7 +103,7 @@ class _Names:
         """Return the path of a member, None for the folder itself. Raises ArchiveUnsafe."""
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
-            raise ArchiveUnsafe(self.address, name, "leads out of its folder")
+            raise ArchiveUnsafe(self.address, name, "leads outside its folder")
         if not path.parts:
             return None
         for parent in path.parents:
@@ -132,7 +132,7 @@ class _Names:
             climbs += 1
         is_out = aim.is_absolute() or climbs > len(path.parts) - 1 or ".." in aim.parts[climbs:]
         if is_out or "\\" in target:
-            raise ArchiveUnsafe(self.address, name, f"is a link to {target}, out of its folder")
+            raise ArchiveUnsafe(self.address, name, f"is a link to {target}, outside its folder")
         self.links.add(path)
 
     def hard(self, name: str, target: str) -> None:
@@ -147,7 +147,7 @@ class _Names:
     def _path_inside(self, name: str) -> PurePosixPath:
         path = self.path(name)
         if path is None:
-            raise ArchiveUnsafe(self.address, name, "names the folder itself but is no folder")
+            raise ArchiveUnsafe(self.address, name, "names the folder itself but is not a folder")
         return path
 
 

@@ -116,7 +116,7 @@ class Artifacts:
         """Return the description of an artifact. Raises AssetMissing, ArtifactBroken."""
         artifact = await self._read_description(name)
         if artifact is None:
-            raise AssetMissing(f"artifact://{name}", "the repository has none of this name")
+            raise AssetMissing(f"artifact://{name}", "the repository has nothing of this name")
         return artifact
 
     async def ls(self) -> list[Artifact]:

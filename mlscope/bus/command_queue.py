@@ -71,7 +71,7 @@ class CommandQueue:
         if len(self._tasks) < self._limit_pending:
             self._start(self._run_answerer(command, respond), self._tasks)
         elif respond is not None or len(self._refusing) < self._limit_pending:
-            reason = f"{self._limit_pending} requests are waiting; ask again later"
+            reason = f"{self._limit_pending} requests are waiting; try again later"
             self._note_error(f"busy:{reason}")
             answer = refusal("busy", reason, command.body)
             self._start(self._send_answer(command, respond, answer), self._refusing)

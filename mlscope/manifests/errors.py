@@ -48,11 +48,11 @@ class NoVariant(ManifestError):
 
 
 class BadConstraint(ManifestError):
-    """A text is no version constraint."""
+    """A text is not a version constraint."""
 
     def __init__(self, text: str) -> None:
         """Name the text."""
         self.text = text
         super().__init__(
-            f"{text!r} is no version constraint; write >=1.12.0 <2.0, ==1.15.* or 1.15"
+            f"{text!r} is not a version constraint; write >=1.12.0 <2.0, ==1.15.* or 1.15"
         )

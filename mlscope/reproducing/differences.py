@@ -165,7 +165,7 @@ def performance_comparisons(old: ReferenceRun, new: ReferenceRun) -> Iterator[Di
         is_same = False
         if first and second:
             is_same = first[0] <= second[1] and second[0] <= first[1]
-            note += ", the intervals overlap" if is_same else ", the intervals are apart"
+            note += ", the intervals overlap" if is_same else ", the intervals do not overlap"
         unit = _UNITS[table]
         readable = _figure_with_unit(before, first, unit), _figure_with_unit(now, second, unit)
         yield Difference(

@@ -122,7 +122,7 @@ class RequestAnswers:
             if state.is_known:
                 return self._accepted(state, request, is_repeat=True)
         if len(self._index.open) + self._checking >= self._index.max_open:
-            message = f"{self._index.max_open} evaluations are open; ask again later"
+            message = f"{self._index.max_open} evaluations are open; try again later"
             return Refused(error="busy", message=message)
         self._checking += 1
         try:

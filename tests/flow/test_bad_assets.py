@@ -113,7 +113,7 @@ def zipped(**members: bytes) -> bytes:
     ("members", "said"),
     [
         ({"model": GRAPH, "zeros": bytes(80 << 20)}, "200 times its own size"),
-        ({"model": GRAPH, "__escaped": b"x"}, "leads out of its folder"),
+        ({"model": GRAPH, "__escaped": b"x"}, "leads outside its folder"),
     ],
     ids=["bomb", "escape"],
 )

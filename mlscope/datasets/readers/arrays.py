@@ -75,9 +75,9 @@ def map_npy(path: Path, name: str) -> Array:
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise FileBroken(name, f"no .npy of numbers: {error}") from error
+        raise FileBroken(name, f"not a .npy file of numbers: {error}") from error
     if not isinstance(array, np.ndarray):
-        raise FileBroken(name, "no .npy of numbers: an archive")
+        raise FileBroken(name, "not a .npy file of numbers: an archive")
     return array
 
 
@@ -114,7 +114,7 @@ def _unpack_npz(source: ReaderInput) -> Mapping[str, Array]:
                     array = map_open_npy(scratch, f"{name}/{member.filename}")
                     columns[member.filename.removesuffix(".npy")] = array
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise FileBroken(name, f"no .npz: {error}") from error
+        raise FileBroken(name, f"not a .npz file: {error}") from error
     return columns
 
 
@@ -137,7 +137,7 @@ def map_open_npy(file: IO[bytes], name: str) -> Array:
             return np.empty(shape, element_type)
         return np.memmap(file, element_type, "r", file.tell(), shape, order)
     except ValueError as error:
-        raise FileBroken(name, f"no .npy of numbers: {error}") from error
+        raise FileBroken(name, f"not a .npy file of numbers: {error}") from error
 
 
 def _choose(
@@ -154,9 +154,9 @@ def _choose(
         raise BadOption(source.options.reader, "samples", value, f"one of {', '.join(stored)}")
     array = stored[chosen]
     if array.dtype.kind not in "fiub":
-        raise FileBroken(source.shown(source.path), f"{chosen} is {array.dtype}, no numbers")
+        raise FileBroken(source.shown(source.path), f"{chosen} is {array.dtype}, not numbers")
     if not array.ndim:
-        raise FileBroken(source.shown(source.path), f"{chosen} is one number, no samples")
+        raise FileBroken(source.shown(source.path), f"{chosen} is a single number, not samples")
     return array
 
 

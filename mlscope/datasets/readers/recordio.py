@@ -77,7 +77,9 @@ def unpack_record(body: bytes, file: str, record: int) -> tuple[NDArray[np.float
     Raises BadRecord, which names `file` and `record`.
     """
     if len(body) < _HEADER.size:
-        raise BadRecord(file, record, f"{len(body)} bytes are no header of {_HEADER.size}")
+        raise BadRecord(
+            file, record, f"{len(body)} bytes are too few for a header of {_HEADER.size}"
+        )
     flag, label, _, _ = _HEADER.unpack_from(body)
     if not flag:
         return np.array([label], np.float64), body[_HEADER.size :]

@@ -38,7 +38,7 @@ def open_collector(request: CollectorRequest) -> "ResourceCollector":
     rate_hz = float(request.options.get("rate_hz", RATE_HZ))
     if not 0 < rate_hz <= 1000:
         raise CollectorUnavailable(
-            "resource", f"rate_hz is {rate_hz:g}, not above 0 and at most 1000"
+            "resource", f"rate_hz is {rate_hz:g}; it must be above 0 and at most 1000"
         )
     return ResourceCollector(rate_hz)
 

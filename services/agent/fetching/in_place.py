@@ -24,7 +24,7 @@ def locate_in_place(
     large file without a checksum. Raises FileMissing, FolderForbidden, WrongChecksum.
     """
     source = request.source
-    assert isinstance(source, FileSource), "only a file or folder of this host lies in place"
+    assert isinstance(source, FileSource), "only a file or folder of this host can be read in place"
     path = (manifests_folder / request.below / source.path).resolve()
     folders = (Path(folder).expanduser().resolve() for folder in allowed_folders)
     if not any(path.is_relative_to(root) for root in (manifests_folder.resolve(), *folders)):

@@ -94,7 +94,7 @@ class Commands:
         if execution is not None:
             await execution.stop(command.key.run, command.reason)
         elif not self._orders.stop_early(command.key, command.reason):
-            return _refused("unknown", "no such run is waiting or under way")
+            return _refused("unknown", "no such run is waiting or running")
         return _ACCEPTED
 
     async def _close(self, key: SessionKey) -> WorkAnswer:
@@ -106,7 +106,7 @@ class Commands:
         run, number = query.key.run, query.query
         execution = self._orders.execution_of(query.key)
         if execution is None:
-            answer = failed_answer(run, number, "stale: this attempt is not under way here")
+            answer = failed_answer(run, number, "stale: this attempt is not running here")
         elif command.fault:
             answer = failed_answer(run, number, f"malformed query: {command.fault}")
         else:
@@ -125,7 +125,7 @@ class Commands:
     async def _finish(self, command: FinishCommand) -> WorkAnswer:
         execution = self._orders.execution_of(command.key)
         if execution is None:
-            return _refused("stale", "this attempt is not under way here")
+            return _refused("stale", "this attempt is not running here")
         await execution.finish(command.key.run, command.load)
         return _ACCEPTED
 
@@ -164,7 +164,7 @@ def parse_query(body: bytes) -> QueryCommand:
         samples = tuple(np.frombuffer(fields["samples"], "<i4").tolist())
         payload = fields.get("payload")
         if payload is not None and len(payload) != len(samples):
-            raise ValueError("as many payloads as samples are needed")
+            raise ValueError("the numbers of payloads and samples differ")
         block = int(fields.get("block", 0))
     except (KeyError, ValueError, TypeError) as error:
         return QueryCommand(IssueQuery(key, number, (), received_ns), str(error))

@@ -117,7 +117,7 @@ class Execution:
         future: asyncio.Future[QueryAnswered] = asyncio.get_running_loop().create_future()
         is_open = run in self.publisher.open_runs
         if not is_open or self._answers.setdefault((run, number), future) is not future:
-            return failed_answer(run, number, "this query is under way, or the run has ended")
+            return failed_answer(run, number, "this query is being answered, or the run has ended")
         try:
             await self._worker.send(query)
             async with asyncio.timeout(timeout_s):

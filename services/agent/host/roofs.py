@@ -127,7 +127,7 @@ class DeviceRoofs:
                 # The agent that held the lock before may have measured the same device.
                 roof = load_roof(self.folder, device) or await measure_in_process(device, command)
         except TimeoutError:
-            return _failed(device, f"others measured for {LOCK_TIMEOUT_S:g} s")
+            return _failed(device, f"another agent was still measuring after {LOCK_TIMEOUT_S:g} s")
         if not roof.note and not roof.is_disturbed:
             save_roof(self.folder, device, roof)
         return roof
@@ -250,7 +250,7 @@ async def measure_in_process(device: MeasuredDevice, command: Sequence[str]) -> 
         async with asyncio.timeout(TIMEOUT_S):
             output, errors = await process.communicate()
     except TimeoutError:
-        return _failed(device, f"not done in {TIMEOUT_S:g} s")
+        return _failed(device, f"not finished within {TIMEOUT_S:g} s")
     finally:
         if process.returncode is None:
             process.kill()

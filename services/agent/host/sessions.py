@@ -69,7 +69,7 @@ class Sessions:
         """End a session's worker, after its order if one is under way; return '' or a remark."""
         if key == self.working:
             self._closes_after_order = True
-            return "after the order under way"
+            return "after the current order"
         return "" if await self.close(key) else "not open"
 
     async def end_order(self) -> None:

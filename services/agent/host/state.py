@@ -85,7 +85,7 @@ def decide_start(
     if state.is_stopping:
         return _refused("stopping", "this agent is stopping"), ()
     if len(state.open) >= most_open:
-        return _refused("busy", f"{len(state.open)} orders are waiting; ask again later"), ()
+        return _refused("busy", f"{len(state.open)} orders are waiting; try again later"), ()
     return WorkAnswer(accepted=True), (Accepted(order),)
 
 

@@ -123,10 +123,10 @@ class Parameters:
         return float(value)
 
     def text(self, name: str, default: str) -> str:
-        """Return a text that is not empty."""
+        """Return a non-empty string."""
         value = self._read(name, default)
         if not isinstance(value, str) or not value:
-            raise self._error(name, value, "a text that is not empty")
+            raise self._error(name, value, "a non-empty string")
         return value
 
     def output(self, name: str) -> str:

@@ -49,9 +49,9 @@ class Control:
         """Accept a query; return '' or why it is refused."""
         queries = self._queries.get(query.key)
         if queries is None:
-            return "no such run takes queries"
+            return "no open run has this id"
         if queries.qsize() >= MOST_WAITING:
-            return "busy: too many queries wait"
+            return "busy: too many queries are waiting"
         queries.put(query)
         return ""
 

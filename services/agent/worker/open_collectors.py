@@ -66,7 +66,9 @@ class CollectorContext:
         device, framework = self.opened.device, self.opened.framework
         kind = device if device == "cpu" else "gpu"
         if not availability.levels:
-            raise CollectorUnavailable(name, availability.reason or "it can collect nothing here")
+            raise CollectorUnavailable(
+                name, availability.reason or "it can't collect anything here"
+            )
         if availability.devices and not {device, kind} & set(availability.devices):
             raise CollectorForOtherDevices(name, f"it is for {', '.join(availability.devices)}")
         if availability.frameworks and framework not in availability.frameworks:

@@ -29,4 +29,4 @@ async def answer_or_refusal(answer: Awaitable[T]) -> T | Refused:
             error="invalid", message=f"not comparable: {error.reason}", field=error.subject
         )
     except (DatabaseAway, BusError) as error:
-        return Refused(error="unavailable", message=f"not available, ask again later: {error}")
+        return Refused(error="unavailable", message=f"not available, try again later: {error}")

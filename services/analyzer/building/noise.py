@@ -48,7 +48,7 @@ def noise_of(run: Run) -> list[str]:
         notes.append(f"waited for the disk {waits} in {of_queries} (over 1 %)")
     late_ns = _number(noise, "issue_lateness_p99_ns")
     if late_ns > MOST_LATE_NS:
-        notes.append(f"1 % of queries were issued {late_ns / 1e6:.3g} ms late or later (over 1 ms)")
+        notes.append(f"1 % of queries were issued at least {late_ns / 1e6:.3g} ms late (over 1 ms)")
     # NVML is sampled from level system on; the series hold for the other runs of its session too.
     masks = own_series(run, REASONS_SERIES)
     share = throttled_share(masks)
@@ -92,7 +92,7 @@ def _number(noise: Mapping[str, Any], name: str) -> float:
 
 
 def _preemption_note(noise: Mapping[str, Any]) -> str:
-    """Return the note that its threads lost their cores, '' where they lost them to each other.
+    """Return the note that its threads were preempted, '' where only by each other.
 
     A few switches within less than one CPU-second are a high rate of nothing.
     """
@@ -100,12 +100,12 @@ def _preemption_note(noise: Mapping[str, Any]) -> str:
     if switches <= MOST_SWITCHES_HZ * max(cpu_s, 1.0):
         return ""
     displaced = (
-        f"lost their cores {switches:.0f} times in {cpu_s:.3g} CPU-seconds "
+        f"were preempted {switches:.0f} times in {cpu_s:.3g} CPU-seconds "
         f"(the limit is {MOST_SWITCHES_HZ:.0f} a second)"
     )
     available_s = _number(noise, "elapsed_s") * _number(noise, "cores")
     if "others_cpu_s" not in noise or available_s <= 0:
-        return f"its threads {displaced}; to which processes is unknown"
+        return f"its threads {displaced}; by which processes is unknown"
     share = _number(noise, "others_cpu_s") / available_s
     if share <= MOST_OTHERS:
         return ""

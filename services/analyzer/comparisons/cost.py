@@ -59,7 +59,7 @@ COMPARISON = Comparison(
     title="Cost of a million inferences",
     source=(
         "Hourly price / (samples per second x 3600) x 1,000,000, as PLAT compares AWS machines; "
-        "the interval is that of the throughput. Idle seconds of an hour are paid for too."
+        "the interval is that of the throughput. Idle time is paid for too."
     ),
     columns=(
         *PLACE_COLUMNS,

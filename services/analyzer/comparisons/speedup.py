@@ -46,9 +46,9 @@ def speedup(sources: Sequence[Source], _: Terms) -> Table:
             f"batch {best['base_batch_size']}"
         )
         if best["speedup"] > 1:
-            verdict = f"{system} gains most: {gain}."
+            verdict = f"{system} gains the most: {gain}."
         else:
-            verdict = f"Larger batches gain nothing; {system} loses least: {gain}."
+            verdict = f"Larger batches gain nothing; {system} loses the least: {gain}."
     return make_table(COMPARISON, rows, verdict)
 
 
@@ -63,11 +63,11 @@ _RATE_NAMES = tuple(column.name for column in _COLUMNS)
 COMPARISON = Comparison(
     name="speedup",
     title="Speed-up over batch sizes",
-    source="XSP's first version, Figure 12: throughput over that of the smallest measured batch.",
+    source="XSP's first version, Figure 12: throughput relative to the smallest measured batch.",
     columns=(
         *_COLUMNS,
         int_column("base_batch_size", "The smallest measured batch size."),
-        float_column("speedup", "Throughput over that of the smallest batch size.", "1"),
+        float_column("speedup", "Throughput relative to the smallest batch size.", "1"),
     ),
     compute=speedup,
     chart=heat(("batch_size", "Batch size"), ("evaluation", "Evaluation"), ("speedup", "Speed-up")),

@@ -65,7 +65,7 @@ def systems(sources: Sequence[Source], _: Terms) -> Table:
     notes += difference_notes(
         "scenarios",
         (row[_SCENARIO] for row in rows),
-        ": their latencies do not compare, since queries that overlap wait for each other",
+        ": their latencies are not comparable: overlapping queries wait for each other",
     )
     sizes = sorted({row["batch_size"] for row in rows})
     if len(sizes) > 1:
@@ -109,7 +109,7 @@ COMPARISON = Comparison(
     title="Across systems and frameworks",
     source=(
         "XSP Table X and Figures 10 to 13: latency of the smallest batch size and the highest "
-        "throughput, each over that of the first evaluation."
+        "throughput, each relative to the first evaluation."
     ),
     columns=(
         *PLACE_COLUMNS,
@@ -121,8 +121,8 @@ COMPARISON = Comparison(
         ),
         int_column("best_batch_size", "The batch size with the highest throughput."),
         int_column("optimal_batch", "The optimal batch size by the 5 % rule."),
-        float_column("relative_latency", "Latency over that of the first row.", "1"),
-        float_column("relative_throughput", "Throughput over that of the first row.", "1"),
+        float_column("relative_latency", "Latency relative to the first row.", "1"),
+        float_column("relative_throughput", "Throughput relative to the first row.", "1"),
         bool_column("is_base", "Whether this is the first row."),
     ),
     compute=systems,

@@ -31,7 +31,7 @@ def compare_answers(output: str, first: Answers, second: Answers) -> Comparison:
     kind, other_kind = kind or other_kind, other_kind or kind
     prefix = output_prefix(output)
     if kind != other_kind:
-        raise NotAlike("answers", f"{prefix}one answers {kind}, the other {other_kind}")
+        raise NotAlike("answers", f"{prefix}one gives {kind}, the other {other_kind}")
     if kind not in _SHAPES:
         # An empty list is an answer only for shapes.
         first, second = ({n: f for n, f in side.items() if f} for side in (first, second))
@@ -51,7 +51,7 @@ def compare_answers(output: str, first: Answers, second: Answers) -> Comparison:
         raise NotAlike("answers", f"{prefix}{error}") from error
     except (KeyError, TypeError, ValueError) as error:
         raise NotAlike("answers", f"{prefix}{type(error).__name__} {error}") from error
-    raise NotAlike("answers", f"{prefix}answers of kind {kind!r} have no measure")
+    raise NotAlike("answers", f"{prefix}there is no measure for answers of kind {kind!r}")
 
 
 def _kind_of(answers: Answers) -> str:
@@ -79,7 +79,7 @@ def compare_classes(first: Answers, second: Answers) -> Comparison:
             {name: min(v, key=lambda index: (-v[index], index)) for name, v in side.items()}
             for side in lists
         )
-        return compare_best(best, other_best, "the values are no probabilities")
+        return compare_best(best, other_best, "the values are not probabilities")
     if has_same_classes and all(
         abs(sum(listed.values()) - 1.0) <= SUM_IS_ONE and sorted(listed) == list(range(len(listed)))
         for listed in values

@@ -36,13 +36,13 @@ def classes(predictions: Sequence[Prediction], _: ScoringContext) -> list[Judgem
         outcome = _top_k(pairs, k, by_label=by_label)
         if empty:
             outcome = replace(outcome, excluded=outcome.excluded + empty)
-            excluded = f"{many(empty, 'answer')} named no class and {be(empty)} excluded"
+            excluded = f"{many(empty, 'answer')} without a class {be(empty)} excluded"
             outcome = outcome.warning(excluded)
         if unknown:
             count = len(unknown)
             outcome = outcome.warning(
                 f"{many(count, 'sample')} {verb(count, 'has', 'have')} a class that the "
-                f"model does not have and {verb(count, 'counts', 'count')} as wrong,"
+                f"model does not know and {verb(count, 'counts', 'count')} as wrong,"
                 f" first: {unknown[0]}"
             )
         judgements.append(Judgement(outcome, judged=judged))

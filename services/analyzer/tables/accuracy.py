@@ -73,7 +73,7 @@ def _notes(pool: Pool, judgements: Sequence[Judgement], samples: int | None) -> 
     if samples and judged < samples:
         yield (
             f"{judged} of the dataset's {many(samples, 'sample')} {verb(judged, 'was', 'were')} "
-            "judged; more queries, or `--outputs`, reach more"
+            "judged; more queries, or `--outputs`, judge more"
         )
     if not pool.failed and not pool.failed_samples:
         return
@@ -196,14 +196,16 @@ ANALYSIS = Analysis(
         ),
         *estimate_columns("value", "Value of the metric, in `unit`; shares are from 0 to 1.", "1"),
         text_column("unit", "Unit of the value: 1 or dB."),
-        int_column("hits", "Right samples, where the value is their share of n; else null."),
+        int_column("hits", "Correct samples, where the value is their share of n; else null."),
         int_column("n", "Number of `counts` that the value is computed from."),
         text_column(
             "counts", "Unit of `n`, such as samples, true shapes, labelled pixels or true words."
         ),
         text_column("kind", f"smoke check with fewer than {FEW} judged samples, else accuracy."),
         int_column("judged", "Samples judged, each once."),
-        int_column("excluded", "Samples left out of `n`: not labelled, not placed or not defined."),
+        int_column(
+            "excluded", "Samples left out of `n`: without a label, a place or a defined value."
+        ),
         text_column("dataset", "Dataset and version."),
         int_column("dataset_samples", "Samples in the dataset; null where unknown."),
         text_column("method", "Method of the metric."),
@@ -215,8 +217,10 @@ ANALYSIS = Analysis(
         int_column("samples_differing", "Samples with a different answer in a repeat."),
         text_column("build", "Digest of model, files, framework, device, precision and options."),
         text_column("opened", "Id of the opened model: loaded once, in one worker."),
-        bool_column("same_build", "Whether all of its timed runs are of this build."),
-        text_column("runs", "The runs of these answers; the same names have the times."),
+        bool_column("same_build", "Whether all its timed runs used this build."),
+        text_column(
+            "runs", "The runs that gave these answers; their times are under the same names."
+        ),
     ),
     compute=accuracy,
 )

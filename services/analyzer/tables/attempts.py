@@ -42,7 +42,7 @@ def attempts(frames: Frames) -> Table:
     verdict = f"{len(bad)} of {attempted} ended badly or {were} repeated."
     if not bad:
         subject = f"All {attempted}" if len(frames.attempts) != 1 else "The only attempt"
-        verdict = f"{subject} succeeded at the first try."
+        verdict = f"{subject} succeeded on the first try."
     return make_table(ANALYSIS, rows, verdict, frames.caveats)
 
 

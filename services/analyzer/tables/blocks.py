@@ -78,7 +78,7 @@ ANALYSIS = Analysis(
             "variant", "Variant of the process: serialised, counters, cold; empty for a plain one."
         ),
         int_column("block", "Number of the block, the same in all runs of its session."),
-        float_column("began", "When its first query was issued, from the first query of the run."),
+        float_column("began", "Time from the run's first query to the block's first query."),
         int_column("count", "Queries answered in the block."),
         *estimate_columns("trimmed_mean", "Mean without the lowest and highest 20 %."),
         float_column("median", "Median."),

@@ -59,7 +59,7 @@ def cold_layers(frames: Frames) -> Table:
     if slowed:
         worst = max(slowed, key=lambda row: row["extra"])
         loss = format_time(worst["extra"])
-        verdict += f"; {worst['layer']} loses most in its first run, {loss}"
+        verdict += f"; {worst['layer']} loses the most time in its first run, {loss}"
     return make_table(ANALYSIS, rows, f"{verdict}.", notes)
 
 
@@ -149,7 +149,9 @@ ANALYSIS = Analysis(
         text_column("agent", "The agent that ran it."),
         int_column("batch_size", "Samples per query."),
         text_column("run", "The first of the runs measured."),
-        int_column("index", "The layer's index in its model; null for a module that is no layer."),
+        int_column(
+            "index", "The layer's index in its model; null for a module that is not a layer."
+        ),
         text_column("layer", "Name of the layer or module."),
         int_column("openings", "Openings measured."),
         int_column(

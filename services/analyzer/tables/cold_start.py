@@ -149,7 +149,7 @@ ANALYSIS = Analysis(
     columns=(
         text_column("agent", "The agent that ran it."),
         int_column("batch_size", "Samples per query."),
-        text_column("run", "The first of the runs of the cold time."),
+        text_column("run", "The first run that the cold time is from."),
         text_column("part", "Part of the start: open, predict or another operator, copies, layer."),
         text_column("layer", "Name of the layer; '' for other parts."),
         int_column("count", "Openings measured."),

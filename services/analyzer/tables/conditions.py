@@ -129,7 +129,7 @@ ANALYSIS = Analysis(
         int_column("blocks", "Blocks measured."),
         text_column(
             "blocks_ended",
-            "Reason for the last block: least, interval, most or budget of the stop rule.",
+            "Part of the stop rule that ended the run: least, interval, most or budget.",
         ),
         int_column("load_ns", "Time to open the model.", "ns"),
         int_column("first_run_ns", "Time of the first, cold prediction.", "ns"),

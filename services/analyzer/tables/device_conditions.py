@@ -145,7 +145,7 @@ ANALYSIS = Analysis(
         int_column("blocks", "Blocks with samples."),
         int_column("samples", "Samples taken."),
         text_column(
-            "what", "The series, or a reason for lowered clocks; throttled: any that slows."
+            "what", "The series, or a reason for lowered clocks; throttled: any reason that slows."
         ),
         text_column("unit", "Unit of the values: MHz, W, Cel, %, By."),
         float_column("min", "Minimum.", "1"),

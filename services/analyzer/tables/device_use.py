@@ -157,11 +157,11 @@ ANALYSIS = Analysis(
     title="How the device is used",
     source=(
         "XSP IV's GPU share, by the union of device work, not its sum, since streams overlap. Gaps "
-        "are between device work of a query; waiting are those whose next work was launched only "
-        f"when the device was idle. Device-bound is busy for {DEVICE_BOUND:.0%} or more of predict "
-        f"in the run at level model, host-bound for {HOST_BOUND:.0%} or less. Intervals: Student's "
-        "t for means per query, order statistics for medians; that of idle combines predict and "
-        "busy."
+        "are between device work of a query; a gap is waiting if its next work was launched only "
+        "when the device was idle. Device-bound: busy for "
+        f"{DEVICE_BOUND:.0%} or more of predict in the run at level model; host-bound: "
+        f"{HOST_BOUND:.0%} or less. Intervals: Student's t for means per query, order statistics "
+        "for medians; that of idle combines those of predict and busy."
     ),
     columns=(
         *STACK_COLUMNS,
@@ -190,7 +190,7 @@ ANALYSIS = Analysis(
         *estimate_columns("waiting", "Time of the gaps that waited for a launch, per query."),
         *estimate_columns("launch_delay", "Median time from launch to start."),
         float_column("unattributed_share", "Share of the kernel time in no known layer.", "1"),
-        text_column("bound", "Which side bounds predict: device-bound, mixed or host-bound."),
+        text_column("bound", "What limits predict: device-bound, mixed or host-bound."),
     ),
     compute=device_use,
     chart=bars(("batch_size", "Batch size"), ("busy_share", "Busy share of predict"), "bound"),

@@ -57,7 +57,7 @@ def energy(frames: Frames) -> Table:
         if row["energy"] is None:
             rate = 1 / UPDATE_S[row["part"]]
             notes.append(
-                f"{row['run']}: no energy of the {row['part']}: its counter changes {rate:.0f} "
+                f"{row['run']}: no energy for the {row['part']}: its counter changes {rate:.0f} "
                 f"times a second, {many(row['samples'], 'block')} took {row['busy'] / 1e9:.2g} s"
             )
     notes += [
@@ -71,14 +71,14 @@ def energy(frames: Frames) -> Table:
 def _verdict(frames: Frames, rows: Sequence[_Row]) -> str:
     shallowest = _shallowest(rows)
     if rows and not shallowest:
-        return "No run has blocks long enough for its counters of energy, nor sampled power."
+        return "No run has blocks long enough for its energy counters, and none sampled power."
     if not shallowest:
         if any(
             run.row.variant in UNTIMED and run.answered.height and energy_rows(run)
             for run in frames.measured
         ):
             return "Energy was counted only in cold starts and replays, not for inference."
-        return "No run has counters of energy, or sampled power (collectors energy and nvml)."
+        return "No run has energy counters or sampled power (collectors energy and nvml)."
     of_part = [row for row in shallowest if row["part"] == shallowest[0]["part"]]
     best = min(of_part, key=lambda row: float(row["per_sample"]))
     return (

@@ -59,8 +59,8 @@ def gpu_and_rest(frames: Frames) -> Table:
     notes += _asynchronous_notes(traced)
     negative = Counter(row["run"] for row in rows if row["is_negative"])
     notes += [
-        f"{run}: {many(count, 'layer')} with negative non-GPU time: kernels run on after the "
-        "host's call returned, or side by side; shown as it is"
+        f"{run}: {many(count, 'layer')} with negative non-GPU time: kernels ran on after the "
+        "host's call returned, or in parallel; shown as measured"
         for run, count in negative.items()
     ]
     notes += [

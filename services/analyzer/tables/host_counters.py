@@ -79,7 +79,7 @@ def host_counters(frames: Frames) -> Table:
 def _verdict(rows: Sequence[_Cells]) -> str:
     perf = [row for row in rows if row["source"] == "perf"]
     if not perf:
-        return "No run was counted by perf (collector perf, from level system on)."
+        return "No run has counts from perf (collector perf, from level system on)."
     # A run with the processor's own counters has more to report.
     first = next((row for row in perf if row["event"] == _IN_VERDICT[0]), perf[0])
     by_event = {row["event"]: row for row in perf if row["run"] == first["run"]}

@@ -64,7 +64,7 @@ def kernel_counters(frames: Frames) -> Table:
 def _verdict(rows: Sequence[_Cells]) -> str:
     if not rows:
         return (
-            "No further counter of kernels was requested (--collector ncu=metrics=A+B at level "
+            "No further kernel counters were requested (--collector ncu=metrics=A+B at level "
             "hardware); the usual ones are in A8 to A12."
         )
     first = of_first_run(rows)
@@ -129,7 +129,7 @@ ANALYSIS = Analysis(
         int_column("kernels", "Counted kernels of this name in the layer."),
         float_column(
             "total",
-            "Sum over them, in the metric's base unit; null for metrics that are no sums.",
+            "Sum over them, in the metric's base unit; null for metrics that are not sums.",
             "1",
         ),
         float_column("mean", "Mean over them, weighted by kernel time.", "1"),

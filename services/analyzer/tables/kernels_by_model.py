@@ -52,7 +52,7 @@ def kernels_by_model(frames: Frames) -> Table:
     if negative:
         caveats.append(
             f"{', '.join(negative)}: the summed kernel time is above predict: streams overlap, or "
-            "predict does not wait for its kernels; shown as it is"
+            "predict does not wait for its kernels; shown as measured"
         )
     return make_table(ANALYSIS, rows, verdict, caveats)
 

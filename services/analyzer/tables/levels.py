@@ -79,7 +79,7 @@ def levels(frames: Frames) -> Table:
     rows = [row for group, runs in groups.items() for row in _level_rows(group, runs)]
     notes = trace_warnings(frames)
     notes += [
-        f"{row['run']}: time {row['part']} is below 0: the parts overlap; shown as it is"
+        f"{row['run']}: time {row['part']} is below 0: the parts overlap; shown as measured"
         for row in rows
         if row["kind"] == "measured" and (row["median"] or 0.0) < 0.0
     ]
@@ -224,7 +224,7 @@ ANALYSIS = Analysis(
         text_column("scenario", "The scenario: how queries arrived."),
         int_column("batch_size", "Samples per query."),
         text_column("part", "The part of the query."),
-        text_column("run", "The run of the time; for a difference both runs."),
+        text_column("run", "The run that the time is from; for a difference, both runs."),
         text_column("level", "The deepest trace level of the run."),
         text_column("kind", "measured, or difference: of two runs, block by block."),
         int_column("queries", "Queries measured."),
@@ -234,7 +234,7 @@ ANALYSIS = Analysis(
         ),
         int_column("blocks", "Blocks measured; for a difference, those that both runs have."),
         bool_column("valid", "Whether the figure holds."),
-        text_column("doubt", "Why it does not hold; '' where it does."),
+        text_column("doubt", "Why the row does not hold; '' where it does."),
         text_column("variant", "Variant of the process: serialised, cold; empty for a plain one."),
     ),
     compute=levels,

@@ -41,10 +41,10 @@ def memory(frames: Frames) -> Table:
             "model_bytes": "the model",
             "process_bytes": "its process",
             "device_bytes": "on its device",
-            "board_bytes": "in all on the board",
+            "board_bytes": "in total on its board",
         }
         amounts = (f"{n} {shown(largest[key], 'By')}" for key, n in names.items() if largest[key])
-        verdict = f"{largest['run']} took most: {', '.join(amounts)}."
+        verdict = f"{largest['run']} took the most: {', '.join(amounts)}."
     return make_table(ANALYSIS, rows, verdict, frames.caveats)
 
 
@@ -83,8 +83,7 @@ ANALYSIS = Analysis(
     title="Memory",
     source=(
         "MLModelScope's memory summary: the maximum of the samples during the run, else the "
-        "worker's own value; of layers the allocation of a call. Extremes of one process: no "
-        "interval."
+        "worker's own value; for layers, the allocation of one call. Extremes have no interval."
     ),
     columns=(
         *RUN_COLUMNS,

@@ -122,7 +122,7 @@ ANALYSIS = Analysis(
         float_column("share_of_memory", "Share of all stages' memory.", "1"),
         float_column("share_of_flops", "Share of all stages' FLOP.", "1"),
         float_column("share_of_moved", "Share of all stages' bytes read and written.", "1"),
-        text_column("dominates", "The quantities of which the stage has most."),
+        text_column("dominates", "The quantities of which the stage has the most."),
         TIME_OF_COLUMN,
     ),
     compute=stages,

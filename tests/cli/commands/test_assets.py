@@ -64,7 +64,7 @@ async def test_a_file_is_put_listed_fetched_and_removed(
     assert "artifact://m/w.pth  7 kB" in fetched.err
     assert (await curating("artifacts", "rm", "m/w.pth")).code == exits.OK
     again = await curating("artifacts", "rm", "m/w.pth")
-    assert (again.code, "has none of this name" in again.err) == (exits.FAILED, True)
+    assert (again.code, "has nothing of this name" in again.err) == (exits.FAILED, True)
 
 
 async def test_who_only_asks_changes_no_artifact(

@@ -220,7 +220,7 @@ def test_a_class_that_is_only_found_has_no_value_and_costs_nothing() -> None:
     ours = average_precision([truth], [found])
     assert ours.outcomes["AP"].value == pytest.approx(1.0)
     assert ours.by_class[7].value is None
-    assert ours.by_class[7].caveats == ("no true shape to judge by",)
+    assert ours.by_class[7].caveats == ("no true shape to judge",)
 
 
 def test_refuses_what_it_cannot_judge() -> None:

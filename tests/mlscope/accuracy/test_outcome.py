@@ -27,7 +27,7 @@ def test_without_samples_there_is_no_value() -> None:
         assert found.value is None
         assert found.interval is None
         assert (found.n, found.excluded) == (0, 4)
-        assert found.caveats == ("no sample to judge by",)
+        assert found.caveats == ("no sample to judge",)
 
 
 def test_a_mean_has_an_interval_around_it_from_two_samples_on() -> None:

@@ -198,7 +198,7 @@ def test_another_machine_and_version_are_said() -> None:
     assert of(found, "software") == [("packages.onnxruntime", "1.31.1", "1.32.0")]
     assert ("threads", "1", "8") in of(found, "conditions")
     median = next(each for each in found if each.name == "latency median")
-    assert (median.note, median.is_same) == ("ratio 0.500, the intervals are apart", False)
+    assert (median.note, median.is_same) == ("ratio 0.500, the intervals do not overlap", False)
 
 
 def test_answers_that_differ_are_measured() -> None:

@@ -450,7 +450,7 @@ async def test_samples_may_travel_with_a_remote_query(scheduler: Scheduler) -> N
     assert short["status"] == 1
     assert "buffer size" in short["error"]
     two = await scheduler.query(order, 2, 0, payload=[good, good])
-    assert two["error"] == "malformed query: as many payloads as samples are needed"
+    assert two["error"] == "malformed query: the numbers of payloads and samples differ"
     await scheduler.command("stop", named(order))
     await scheduler.facts(RunFailed)
 

@@ -378,7 +378,7 @@ def test_a_true_class_that_the_model_has_not_is_answered_wrongly(label: int) -> 
     assert (plain.outcome.value, plain.outcome.n, plain.outcome.caveats) == (1.0, 1, ())
     assert (told.outcome.value, told.outcome.n, told.judged) == (0.5, 2, 2)
     (caveat,) = told.outcome.caveats
-    assert caveat.startswith("1 sample has a class that the model does not have and counts as")
+    assert caveat.startswith("1 sample has a class that the model does not know and counts as")
     assert f"sample 7 is labelled {label}, allowed is 0 to 2" in caveat
 
 

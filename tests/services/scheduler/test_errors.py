@@ -29,7 +29,7 @@ def test_nobody_fits_is_told_agent_by_agent() -> None:
 
 
 def test_errors_say_what_they_are_about() -> None:
-    assert str(BadConstraint("=>1")).startswith("'=>1' is no version constraint")
+    assert str(BadConstraint("=>1")).startswith("'=>1' is not a version constraint")
     assert str(Undecided("e1")) == "e1"
     assert str(invalid("f", "x", "y")) == "invalid: f: found 'x', allowed: y"
 

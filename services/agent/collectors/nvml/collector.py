@@ -48,7 +48,9 @@ def open_collector(request: CollectorRequest) -> "NvmlCollector":
     """Open the sampler, with the option `rate_hz`. Raises CollectorUnavailable."""
     rate_hz = float(request.options.get("rate_hz", RATE_HZ))
     if not 0 < rate_hz <= 100:
-        raise CollectorUnavailable("nvml", f"rate_hz is {rate_hz:g}, not above 0 and at most 100")
+        raise CollectorUnavailable(
+            "nvml", f"rate_hz is {rate_hz:g}; it must be above 0 and at most 100"
+        )
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return NvmlCollector(device_of(devices(), request.opened, visible), rate_hz)
 

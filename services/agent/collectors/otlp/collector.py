@@ -69,7 +69,9 @@ def open_collector(request: CollectorRequest) -> "OtlpCollector":
     if isinstance(flush_s, bool) or not isinstance(flush_s, int | float):
         raise CollectorUnavailable("otlp", f"flush_s is {flush_s!r:.40}, not a number")
     if not 0 <= flush_s <= MAX_FLUSH_S:
-        raise CollectorUnavailable("otlp", f"flush_s is {flush_s}, not from 0 to {MAX_FLUSH_S:g}")
+        raise CollectorUnavailable(
+            "otlp", f"flush_s is {flush_s}; it must be from 0 to {MAX_FLUSH_S:g}"
+        )
     prepare(request.options)
     return OtlpCollector(RECEIVERS.at(*_address(request.options)), float(flush_s))
 

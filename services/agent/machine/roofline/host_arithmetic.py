@@ -30,7 +30,7 @@ def missing_reason(precision: str, facts: Path = _CPU_FACTS) -> str:
     """Return why the peak of a precision can't be measured here; '' where it can."""
     flags = INSTRUCTIONS[precision]
     if not instructions_in(facts) & {*flags}:
-        return f"this processor multiplies no {precision}: it has none of {', '.join(flags)}"
+        return f"this processor can't multiply {precision}: it has none of {', '.join(flags)}"
     if importlib.util.find_spec("torch") is None:
         return "PyTorch, which would measure it, is not installed"
     return ""

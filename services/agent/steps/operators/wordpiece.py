@@ -82,7 +82,7 @@ def texts_of(sample: Text) -> list[str]:
         return [sample.decode("utf-8")]
     texts = [sample] if isinstance(sample, str) else list(sample)
     if len(texts) not in (1, 2) or not all(isinstance(text, str) for text in texts):
-        raise ValueError("a sample must be a text or a pair of texts")
+        raise ValueError("a sample must be a string or a pair of strings")
     return texts
 
 

@@ -147,7 +147,7 @@ def source_samples(dataset: DatasetManifest, source: Source, folder: AssetFolder
     except DatasetError as error:
         raise DatasetUnusable(dataset.name, str(error)) from error
     if source.samples and len(opened) != source.samples:
-        reason = f"holds {len(opened)} samples, its manifest says {source.samples}"
+        reason = f"has {len(opened)} samples; its manifest says {source.samples}"
         raise DatasetUnusable(dataset.name, reason)
     return CachedSamples(len(opened), opened.__getitem__, opened.truths)
 

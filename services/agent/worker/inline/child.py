@@ -63,10 +63,10 @@ _CAP_READ = 0b110  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 _FIRST_UID = 0x70000000
 _NOBODY = 65534
 _HINTS: Mapping[int, str] = {
-    errno.EPERM: "inline code may only compute, it has no file, no connection, no other process",
-    errno.EAGAIN: "inline code may start no process and no thread",
-    errno.EMFILE: "inline code may open no file and no connection",
-    errno.EFBIG: "inline code may write no file",
+    errno.EPERM: "inline code may only compute: no files, no connections, no other processes",
+    errno.EAGAIN: "inline code may not start processes or threads",
+    errno.EMFILE: "inline code may not open files or connections",
+    errno.EFBIG: "inline code may not write files",
 }
 
 Function = Callable[[Any, Any], Any]

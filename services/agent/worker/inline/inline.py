@@ -181,7 +181,7 @@ def _inputs(supplied: Sequence[str], result: Any) -> Any:
     if isinstance(result, dict):
         return result
     if not isinstance(result, list) or len(result) != len(supplied):
-        raise ValueError(f"returns no map or list of the inputs {', '.join(supplied)}")
+        raise ValueError(f"does not return a map or list of the inputs {', '.join(supplied)}")
     return dict(zip(supplied, result, strict=True))
 
 
@@ -189,7 +189,7 @@ def _answers(batch_size: int, result: Any) -> Sequence[Any]:
     """Return a batch's answers, one for each sample: features, or a tensor. Raises ValueError."""
     if not isinstance(result, np.ndarray | list) or len(result) != batch_size:
         count = f"{len(result)} answers" if isinstance(result, np.ndarray | list) else "no list"
-        raise ValueError(f"returns {count}, a batch has {batch_size}")
+        raise ValueError(f"returns {count}, but a batch has {batch_size}")
     if isinstance(result, np.ndarray):
         return list(result)
     return [_features(answer) for answer in result]

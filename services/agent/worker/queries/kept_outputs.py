@@ -152,7 +152,7 @@ class KeptOutputs:
             self._remaining = 0
             count = len(self._first_answers) - 1
             self.notes.append(
-                f"answers of {count} samples are kept: {MOST_RUN_BYTES} bytes are the limit"
+                f"only the answers of {count} samples are kept: the limit is {MOST_RUN_BYTES} bytes"
             )
             return
         needs_features = any(feature.get("type") in _SCORED_HERE for feature in answer.features)

@@ -43,6 +43,6 @@ class ServiceBacklog:
     def note(self) -> str:
         """Return the caveat of an overload."""
         return (
-            f"overload: {self.queries} queries came within {self.coming_ns * 1e-9:.2f} s"
+            f"overload: {self.queries} queries arrived within {self.coming_ns * 1e-9:.2f} s"
             f" and were served within {self.serving_ns * 1e-9:.2f} s"
         )

@@ -184,7 +184,9 @@ def map_of(body: bytes) -> npt.NDArray[np.int64]:
     """
     image = _open_image(body)
     if image.mode not in ("P", "L", "I", "I;16", "1"):
-        raise ValueError(f"a map of classes has one number a pixel, this is {image.mode}")
+        raise ValueError(
+            f"a map of classes has one number per pixel; this one has mode {image.mode}"
+        )
     return np.asarray(image, np.int64)
 
 

@@ -72,7 +72,7 @@ def test_pickled_objects_are_refused(tmp_path: Path, name: str) -> None:
         np.save(tmp_path / name, objects)
     else:
         np.savez(tmp_path / name, samples=objects)
-    with pytest.raises(FileBroken, match=f"{name}.*no .npy of numbers"):
+    with pytest.raises(FileBroken, match=f"{name}.*not a .npy file of numbers"):
         open_dataset("npy", tmp_path / name)
 
 
@@ -83,7 +83,7 @@ def test_a_cut_file_is_refused(tmp_path: Path, name: str, cut: float) -> None:
     save(tmp_path / name, tensors(50, 20))
     body = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(body[: int(len(body) * cut)])
-    with pytest.raises(FileBroken, match=f"{name}: no .np"):
+    with pytest.raises(FileBroken, match=f"{name}: not a .np"):
         open_dataset("npy", tmp_path / name)
 
 
@@ -111,5 +111,5 @@ def test_what_is_no_array(tmp_path: Path) -> None:
     with pytest.raises(FileBroken, match=r"no \.npy of numbers"):
         open_dataset("npy", written(tmp_path / "x.npy", "text"))
     np.savez(tmp_path / "x.npz", samples=np.array(["a", "b"]))
-    with pytest.raises(FileBroken, match="samples is <U1, no numbers"):
+    with pytest.raises(FileBroken, match="samples is <U1, not numbers"):
         open_dataset("npz", tmp_path / "x.npz")

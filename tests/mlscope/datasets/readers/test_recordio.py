@@ -92,7 +92,7 @@ def test_a_cut_file_is_named_with_its_record(tmp_path: Path) -> None:
 
 def test_a_record_without_header_is_named(tmp_path: Path) -> None:
     dataset = open_dataset("recordio", stored(tmp_path, b"short", packed([1.0] * 3, b"")[:30]))
-    with pytest.raises(BadRecord, match="5 bytes are no header of 24"):
+    with pytest.raises(BadRecord, match="5 bytes are too few for a header of 24"):
         dataset[0]
     with pytest.raises(BadRecord, match="its header has 3 labels"):
         dataset[1]

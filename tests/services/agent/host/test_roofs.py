@@ -229,7 +229,10 @@ async def test_nobody_waits_for_ever(
     assert held is not None
     monkeypatch.setattr(keeping, "LOCK_TIMEOUT_S", 0.01)
     found = await roofs_in(tmp_path).roof_for_order(LAYERS)
-    assert found.note == "the host's roof could not be measured: others measured for 0.01 s"
+    assert (
+        found.note
+        == "the host's roof could not be measured: another agent was still measuring after 0.01 s"
+    )
     assert counted.commands == []
 
 

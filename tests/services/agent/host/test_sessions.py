@@ -72,7 +72,7 @@ async def test_the_least_recently_used_makes_room(sessions: Sessions) -> None:
 async def test_a_session_at_work_is_closed_when_it_rests(sessions: Sessions) -> None:
     worker = await sessions.worker(A)
     sessions.working = A
-    assert await sessions.close_when_idle(A) == "after the order under way"
+    assert await sessions.close_when_idle(A) == "after the current order"
     assert worker.is_alive
     await sessions.end_order()
     assert (worker.is_alive, len(sessions)) == (False, 0)

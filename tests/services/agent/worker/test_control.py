@@ -15,7 +15,7 @@ def a_query(index: int = 0) -> IssueQuery:
 
 def test_queries_wait_for_the_run_that_accepts_them() -> None:
     control = Control()
-    assert control.offer(a_query()) == "no such run takes queries"
+    assert control.offer(a_query()) == "no open run has this id"
     waiting = control.accept_queries(RUN)
     assert control.offer(a_query(7)) == ""
     control.finish(RUN)

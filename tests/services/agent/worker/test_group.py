@@ -173,7 +173,7 @@ def test_a_remote_run_is_fed_until_its_load_is_through(session: Session) -> None
     (outcome,) = outcomes
     assert isinstance(outcome, RunCompleted)
     assert [block.queries for block in outcome.blocks] == [1]
-    assert room.ask(3, 1) == "no such run takes queries"
+    assert room.ask(3, 1) == "no open run has this id"
 
 
 def test_a_remote_run_hears_a_stop_while_it_waits(session: Session) -> None:

@@ -110,7 +110,7 @@ def test_an_open_load_that_piles_up_is_an_overload(
         query.started_ns, query.ended_ns = index * 10 * MS, (index + 1) * 10 * MS
         done(query)
     run.end_block(0)
-    note = "block 0: overload: 100 queries came within 0.10 s and were served within 0.99 s"
+    note = "block 0: overload: 100 queries arrived within 0.10 s and were served within 0.99 s"
     assert completed(run).caveats == (note,) * notes
 
 

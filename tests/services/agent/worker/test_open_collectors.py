@@ -203,7 +203,7 @@ def test_one_that_waits_to_be_asked_for_is_closed_until_then() -> None:
     asked.close()
     RECEIVERS.close()
     assert collecting(otlp={"flush_s": -1}).notes == [
-        "collector otlp: flush_s is -1, not from 0 to 30"
+        "collector otlp: flush_s is -1; it must be from 0 to 30"
     ]
 
 

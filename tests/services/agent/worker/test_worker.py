@@ -89,7 +89,7 @@ async def test_what_can_t_be_opened_is_tried_anew_with_the_next_order(worker: Wo
 
 async def test_queries_are_answered_while_a_remote_run_is_open(worker: Worker) -> None:
     early = await worker.query(0)
-    assert (early.status, early.error) == (1, "no such run takes queries")
+    assert (early.status, early.error) == (1, "no open run has this id")
     await worker.order(an_order(runs=(a_run(pacing="remote"),)))
     assert await worker.next(LoadAwaited) == LoadAwaited("r0")
     assert worker.process.phase == RUNNING

@@ -52,14 +52,14 @@ def test_threads_that_took_turns_are_no_noise_of_others(
     room: dict[str, Any] = {"others_cpu_s": others_cpu_s, "elapsed_s": 4.0, "cores": 2}
     notes = noise_of(_run([MS] * 100, **SWITCHES, **room))
     said = (
-        "noisy: other processes used 6% of its cores, and its threads lost their cores 500 times in"
+        "noisy: other processes used 6% of its cores, and its threads were preempted 500 times in"
     )
     assert [note.startswith(said) for note in notes] == ([True] if is_noisy else [])
 
 
 def test_who_took_the_cores_is_not_claimed_where_nobody_told() -> None:
     (note,) = noise_of(_run([MS] * 100, **SWITCHES))
-    assert note.endswith("(the limit is 25 a second); to which processes is unknown")
+    assert note.endswith("(the limit is 25 a second); by which processes is unknown")
 
 
 @pytest.mark.parametrize("block_size", [10**9, 50])
@@ -112,7 +112,7 @@ def test_every_table_of_figures_carries_the_caveat() -> None:
     run = _run([MS] * 100, issue_lateness_p99_ns=5 * MS)
     value = {"queries": run.queries.drop("run_key").rows(), "conditions": run.row.conditions}
     tables = analyze(frames_in({"runs": [{"run": "r7", **value}]})).tables
-    note = "r7: noisy: 1 % of queries were issued 5 ms late or later (over 1 ms)"
+    note = "r7: noisy: 1 % of queries were issued at least 5 ms late (over 1 ms)"
     told = {table.name for table in tables if note in table.caveats}
     assert {"latency", "throughput", "conditions", "levels", "operators", "layers"} <= told
     (conditions,) = [table for table in tables if table.name == "conditions"]

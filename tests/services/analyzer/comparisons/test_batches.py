@@ -71,8 +71,10 @@ def test_unlike_scenarios_are_told() -> None:
 
 def test_no_gain_is_not_called_one() -> None:
     table = table_of(SPEEDUP, [source("flat", batch(1, MS), batch(2, 4 * MS))])
-    assert table.verdict.startswith("Larger batches gain nothing; m:1 on a loses least: batch 2")
-    assert "gains most: batch 2 has 2 times" in table_of(SPEEDUP, [FAST]).verdict
+    assert table.verdict.startswith(
+        "Larger batches gain nothing; m:1 on a loses the least: batch 2"
+    )
+    assert "gains the most: batch 2 has 2 times" in table_of(SPEEDUP, [FAST]).verdict
 
 
 def test_verdicts_say_no_powers_of_ten() -> None:

@@ -146,7 +146,7 @@ def test_a_class_that_the_model_has_not_costs_its_sample_alone() -> None:
     told = [{"features": [feature], "truth": {"classes": [each]}} for each in (0, -1, 0)]
     table = table_of(ANALYSIS, _run(*told))
     assert _told(table, "metric", "hits", "n") == [("top-1", 2, 3)]
-    assert any("does not have and counts as wrong" in caveat for caveat in table.caveats)
+    assert any("does not know and counts as wrong" in caveat for caveat in table.caveats)
 
 
 def test_an_odd_shape_keeps_its_metric_s_row() -> None:
@@ -208,4 +208,4 @@ def test_bad_samples_that_there_was_no_room_to_name_count_too() -> None:
 def test_an_answer_without_a_class_is_excluded_and_said() -> None:
     table = table_of(ANALYSIS, _run(_answer("cat", labels=["cat"]), _answer(labels=["cat"])))
     assert _told(table, "n", "excluded") == [(1, 1)]
-    assert any("1 answer named no class and is excluded" in each for each in table.caveats)
+    assert any("1 answer without a class is excluded" in each for each in table.caveats)

@@ -7,7 +7,7 @@ from tests.services.analyzer.tables.reading import rows_of, table_of
 def test_good_first_tries_fill_no_rows() -> None:
     table = table_of(ANALYSIS, {"run": "r0"}, {"run": "r1"})
     assert table.rows == ()
-    assert table.verdict == "All 2 attempts succeeded at the first try."
+    assert table.verdict == "All 2 attempts succeeded on the first try."
 
 
 def test_a_repeated_run_shows_the_attempt_that_does_not_count() -> None:

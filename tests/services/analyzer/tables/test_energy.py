@@ -53,7 +53,7 @@ def test_the_devices_that_kernels_ran_on_are_a_runs_own() -> None:
 
 def test_few_values_are_called_few_and_none_has_no_row() -> None:
     run = {"run": "r", "device": "gpu", "queries": [_query(0, 0, 0, 1)]}
-    assert "No run has counters of energy" in table_of(ANALYSIS, run).verdict
+    assert "No run has energy counters" in table_of(ANALYSIS, run).verdict
     table = table_of(ANALYSIS, run | {"series": [_power(0.5, 100)]})
     assert any("mean of only 1 value" in caveat for caveat in table.caveats)
     other = ["nvml.clock_sm", 0, 0, 0, 1980.0, "MHz"]
@@ -103,7 +103,7 @@ def test_blocks_shorter_than_the_counter_tells_have_no_energy() -> None:
     (row,) = rows_of(table)
     assert (row["energy"], row["per_sample"], row["power"]) == (None, None, None)
     assert any("changes 11 times a second, 2 blocks took 0.9 s" in c for c in table.caveats)
-    assert "No run has blocks long enough for its counters" in table.verdict
+    assert "No run has blocks long enough for its energy counters" in table.verdict
     power: dict[str, Any] = {"level": 5, "run": "s", "series": [_power(0.2, 100)]}
     deeper = table_of(ANALYSIS, _counted_run(queries=queries, series=series), _counted_run(**power))
     assert " J of the gpu, in s at batch 1" in deeper.verdict
@@ -148,4 +148,4 @@ def test_replays_and_openings_have_no_energy_of_an_inference() -> None:
     alone = "Energy was counted only in cold starts and replays, not for inference."
     assert (table.rows, table.verdict) == ((), alone)
     bare = table_of(ANALYSIS, _counted_run(variant="cold", series=[]))
-    assert "No run has counters of energy" in bare.verdict
+    assert "No run has energy counters" in bare.verdict

@@ -52,7 +52,7 @@ def test_samples_of_memory_are_no_counts() -> None:
     sampled = [_total("resource.rss", 9e6, unit="By"), _total("resource.cpu", 1.0, unit="s")]
     table = table_of(ANALYSIS, _run(*sampled, _total("resource.cpu_user", 0.5, unit="s")))
     assert [(row["event"], row["source"]) for row in rows_of(table)] == [("cpu_user", "resource")]
-    assert table.verdict.startswith("No run was counted by perf")
+    assert table.verdict.startswith("No run has counts from perf")
 
 
 def test_a_run_at_level_hardware_without_cycles_says_so() -> None:

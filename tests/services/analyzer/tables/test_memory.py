@@ -40,10 +40,11 @@ def test_a_special_runs_memory_is_the_verdict_only_where_there_is_no_other() -> 
 
     special = [of("replay", 9, "counters"), of("opening", 7, "cold")]
     assert (
-        table_of(ANALYSIS, *special, of("plain", 5)).verdict == "plain took most: its process 5 B."
+        table_of(ANALYSIS, *special, of("plain", 5)).verdict
+        == "plain took the most: its process 5 B."
     )
-    assert table_of(ANALYSIS, *special).verdict.startswith("opening took most")
-    assert table_of(ANALYSIS, special[0]).verdict.startswith("replay took most")
+    assert table_of(ANALYSIS, *special).verdict.startswith("opening took the most")
+    assert table_of(ANALYSIS, special[0]).verdict.startswith("replay took the most")
 
 
 def test_what_a_framework_holds_is_not_what_is_used_on_the_board() -> None:
@@ -52,7 +53,7 @@ def test_what_a_framework_holds_is_not_what_is_used_on_the_board() -> None:
     table = table_of(ANALYSIS, model_run(device="gpu", conditions=told, series=series))
     (row,) = rows_of(table)
     assert (row["device_bytes"], row["board_bytes"]) == (4, 6000)
-    assert table.verdict.endswith("its process 3 B, on its device 4 B, in all on the board 6 kB.")
+    assert table.verdict.endswith("its process 3 B, on its device 4 B, in total on its board 6 kB.")
 
 
 def test_another_devices_memory_is_not_the_runs() -> None:

@@ -27,13 +27,13 @@ def facts(folder: Path, text: str) -> Path:
 @pytest.mark.parametrize("precision", INSTRUCTIONS)
 def test_without_instructions_there_is_a_reason(tmp_path: Path, text: str, precision: str) -> None:
     told = missing_reason(precision, facts(tmp_path, text.format("")))
-    assert told.startswith(f"this processor multiplies no {precision}: it has none of ")
+    assert told.startswith(f"this processor can't multiply {precision}: it has none of ")
     named = facts(tmp_path, text.format(INSTRUCTIONS[precision][-1]))
     assert not missing_reason(precision, named).startswith("this processor")
 
 
 def test_a_system_that_tells_nothing_has_none(tmp_path: Path) -> None:
-    assert "multiplies no int8" in missing_reason("int8", tmp_path / "missing")
+    assert "can't multiply int8" in missing_reason("int8", tmp_path / "missing")
 
 
 def test_without_pytorch_there_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

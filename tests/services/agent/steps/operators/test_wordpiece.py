@@ -84,7 +84,7 @@ def test_any_text_becomes_a_row(text: str, length: int) -> None:
 
 @pytest.mark.parametrize("value", [b"\xff\xfe", ["a", "b", "c"], [1]])
 def test_what_is_no_text_is_no_good(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"text|utf-8"):
+    with pytest.raises(ValueError, match=r"string|utf-8"):
         pieces(value)
 
 

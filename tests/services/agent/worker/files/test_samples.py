@@ -110,7 +110,7 @@ def test_a_source_and_its_bad_sample(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "error", "words"),
     [
-        ({"samples": 9}, DatasetUnusable, "holds 8 samples, its manifest says 9"),
+        ({"samples": 9}, DatasetUnusable, "has 8 samples; its manifest says 9"),
         ({"reader": "npx"}, DatasetUnusable, "no reader 'npx'; known: cifar10"),
         ({"options": {"colour": 1}}, DatasetUnusable, "option colour"),
         ({"checksum": "0" * 64}, WrongChecksum, "expected 0000"),

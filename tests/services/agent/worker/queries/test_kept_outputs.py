@@ -154,7 +154,9 @@ def test_a_run_keeps_no_more_than_its_bound_and_says_so(monkeypatch: pytest.Monk
     keeper, rows = _kept([(n, _label("cat")) for n in range(9)], most=9)
     assert 0 < len(rows) < 9
     assert not keeper.has_room
-    assert keeper.notes == [f"answers of {len(rows)} samples are kept: 200 bytes are the limit"]
+    assert keeper.notes == [
+        f"only the answers of {len(rows)} samples are kept: the limit is 200 bytes"
+    ]
 
 
 def test_what_classes_were_chosen_from_is_kept_beside_them() -> None:

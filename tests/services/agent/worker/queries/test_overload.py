@@ -27,7 +27,7 @@ def poisson(rate_hz: float, queries: int, seed: int) -> list[int]:
 def test_three_times_too_many_is_an_overload_and_said_in_numbers() -> None:
     made = served([n * MS for n in range(1001)], [3 * MS] * 1001)
     assert made.is_overload(3 * MS)
-    expected = "overload: 1001 queries came within 1.00 s and were served within 3.00 s"
+    expected = "overload: 1001 queries arrived within 1.00 s and were served within 3.00 s"
     assert made.note() == expected
 
 

@@ -81,7 +81,7 @@ def test_a_palette_s_indices_are_the_classes() -> None:
 @pytest.mark.parametrize(
     ("picture", "why"),
     [
-        (_png(np.zeros((2, 2, 3))), "one number a pixel"),
+        (_png(np.zeros((2, 2, 3))), "one number per pixel"),
         (b"torn", "identify"),
     ],
     ids=["colours", "torn"],
