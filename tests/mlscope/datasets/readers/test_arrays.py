@@ -108,7 +108,7 @@ def test_options_are_checked(tmp_path: Path, options: dict[str, Any], words: str
 
 
 def test_what_is_no_array(tmp_path: Path) -> None:
-    with pytest.raises(FileBroken, match=r"no \.npy of numbers"):
+    with pytest.raises(FileBroken, match=r"not a .npy file of numbers"):
         open_dataset("npy", written(tmp_path / "x.npy", "text"))
     np.savez(tmp_path / "x.npz", samples=np.array(["a", "b"]))
     with pytest.raises(FileBroken, match="samples is <U1, not numbers"):
