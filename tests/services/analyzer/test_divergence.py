@@ -173,7 +173,7 @@ def test_a_mask_is_compared_by_the_box_around_it() -> None:
         (
             {0: _classes([1.0])},
             {0: _raw_feature([1.0])},
-            "one answers classification, the other raw",
+            "one gives classification, the other raw",
         ),
         ({0: _raw_feature([1.0])}, {0: _raw_feature([1.0, 2.0])}, "[1] against [2]"),
         ({0: _raw_feature([math.nan])}, {0: _raw_feature([1.0])}, "not a (finite) number"),
