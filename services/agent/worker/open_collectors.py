@@ -4,6 +4,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -246,13 +247,16 @@ def open_collectors(context: CollectorContext) -> OpenCollectors:
         availability = availability_of(name)
         if availability.is_asked_for and switch is None:
             continue
+        is_available = False
         try:
             collector_levels = context.levels_of(name, availability)
+            is_available = True
             opened.append(context.open_collector(name))
         except CollectorError as error:
             if not isinstance(error, CollectorForOtherDevices):
                 missing[name] = error.reason
-            if switch is not None:
+            # Another collector may have the same level: its note would not name this one.
+            if switch is not None or (is_available and name not in _NAMED_BY_LEVEL_NOTES):
                 notes.append(str(error))
         else:
             levels |= collector_levels
@@ -321,3 +325,5 @@ _COLLECTORS_OF_LEVEL: Mapping[Level, tuple[str, ...]] = {
     Level.HARDWARE: ("ncu", "perf"),
 }
 """Shipped collectors whose absence explains that of a level."""
+
+_NAMED_BY_LEVEL_NOTES = frozenset(chain.from_iterable(_COLLECTORS_OF_LEVEL.values()))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import nvtx
 import pytest
@@ -14,7 +14,13 @@ from schemas.batch import Batch, SpanKind, TraceCaptured
 from schemas.level import Level
 from schemas.request import Blocks
 from schemas.run import RunCompleted
-from services.agent.collectors import Availability, availability_of
+from services.agent.collectors import (
+    Availability,
+    CollectorRequest,
+    availability_of,
+    collector_names,
+    resource,
+)
 from services.agent.collectors.errors import CollectorUnavailable
 from services.agent.collectors.otlp.collector import RECEIVERS
 from services.agent.link.batches import unpack_batch
@@ -165,6 +171,18 @@ def test_one_that_can_not_be_opened_is_said_where_it_was_asked_for() -> None:
     asked = collecting(simulated={"fails_in": "open"})
     assert asked.notes == ["collector simulated: out of simulated memory"]
     assert collecting(nosuch=True).notes[0].startswith("collector nosuch: unknown; known: ")
+
+
+def test_one_that_is_available_and_can_not_be_opened_is_always_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_: CollectorRequest) -> NoReturn:
+        raise CollectorUnavailable("resource", "No module named 'elftools'")
+
+    monkeypatch.setattr(resource, "open_collector", fail)
+    switches = dict.fromkeys({*collector_names()} - {"resource"}, False)
+    context = CollectorContext(opened(), Level.SYSTEM, switches=switches)
+    assert open_collectors(context).notes == ["collector resource: No module named 'elftools'"]
 
 
 def test_an_option_that_a_collector_does_not_know_is_said() -> None:
