@@ -3,8 +3,11 @@
 from collections import Counter
 from typing import Any
 
-import polars as pl
 import pytest
+
+pytest.importorskip("polars")
+
+import polars as pl
 
 from schemas.batch import SpanKind
 from schemas.level import Level
