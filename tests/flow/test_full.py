@@ -158,6 +158,7 @@ def asked_until_refused(client: Client, filler: Path) -> tuple[list[str], Comman
     raise AssertionError(f"a full disk took {len(accepted)} requests")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_a_full_disk_is_said_and_what_was_accepted_ends_once_there_is_room(
     small_disk: Path,
