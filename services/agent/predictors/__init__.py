@@ -26,6 +26,9 @@ GROUP = "mlscope.predictors"
 Tensors = Mapping[str, npt.NDArray[np.generic]]
 """Tensors by name; the first dimension of each is the batch."""
 
+MAX_BOUND = 4096
+"""Batches whose arrays a predictor binds at most; beyond it the oldest is bound anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
@@ -130,6 +133,8 @@ class Opened:
     memory_bytes: int = 0
     #: the device's own memory that the framework uses; 0 on a CPU, or where it is unknown
     device_memory_bytes: int = 0
+    #: kind of the host's memory that a GPU copies inputs from (page_locking); '' on a CPU
+    host_memory: str = ""
 
 
 class Predictor(Protocol):
@@ -150,6 +155,15 @@ class Predictor(Protocol):
 
     def close(self) -> None:
         """Free the model and its memory; called once."""
+        ...
+
+
+@runtime_checkable
+class ArrayBinder(Protocol):
+    """A predictor that holds the arrays of earlier calls."""
+
+    def forget_arrays(self) -> None:
+        """Release the arrays of earlier predict calls."""
         ...
 
 

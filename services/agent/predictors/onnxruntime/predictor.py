@@ -6,6 +6,7 @@ opens a twin session with ORT's profiler on, for one block, and reads the profil
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from mlscope.tracing.clock import epoch_offset_ns
 from schemas.level import Level
 from services.agent.errors import BatchSizeUnsupported, OpenFailed, PredictFailed
 from services.agent.predictors import (
+    MAX_BOUND,
     Layer,
     LayerCapture,
     Opened,
@@ -35,12 +37,22 @@ _ROUNDED_NOTE = "layer times are rounded down to whole microseconds, so their su
 _FULL_NOTE = (
     "a profile was full: the query that waited for the next one was slow, but not its layers"
 )
-_MAX_BINDINGS = 16
 _MAX_EVENTS = 500_000
 """Events of one profile: they are held in memory, and ORT stops recording at 1,000,000."""
 
-Binding = tuple[Tensors, Any, dict[str, npt.NDArray[Any]] | None]
-"""Input arrays, their ORT binding, and the output arrays; None where ORT allocates those."""
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The arrays of one batch, bound to a session."""
+
+    inputs: Tensors
+    #: ORT's own
+    binding: Any
+    #: the output arrays; None where ORT allocates them
+    outputs: dict[str, npt.NDArray[Any]] | None
+    #: copies of the inputs in the device's memory, by name; empty on a CPU
+    on_device: Mapping[str, Any]
+
 
 _ELEMENT_TYPES: Mapping[str, str] = {
     "tensor(float)": "float32",
@@ -60,6 +72,8 @@ _OPTIMIZATIONS: Mapping[str, Any] = {
     "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
+_DEVICES = {"CUDAExecutionProvider": "cuda", "TensorrtExecutionProvider": "cuda"}
+"""ORT's names of the memory of providers that do not compute in the host's."""
 _QUANTIZED = (b"QLinearConv", b"QLinearMatMul", b"DequantizeLinear", b"MatMulInteger")
 
 
@@ -74,7 +88,7 @@ def open_model(request: OpenRequest) -> "OnnxRuntimePredictor":
         is_fixed = isinstance(size, int) and size not in (-1, request.batch_size)
         if is_fixed and is_batched(place.name, request.model.inputs):
             raise BatchSizeUnsupported(request.batch_size, place.name, place.shape)
-    predictor = OnnxRuntimePredictor(request, options, BoundSession(session))
+    predictor = OnnxRuntimePredictor(request, options, _bound(session))
     opening.run_first(predictor)
     predictor.forget_arrays()
     return predictor
@@ -141,12 +155,16 @@ class OnnxRuntimePredictor:
 class BoundSession:
     """A session whose input arrays are bound the first time they are seen.
 
-    Outputs of known shape are bound to arrays of their own; they are overwritten by the next
-    call with the same inputs.
+    ORT reads inputs on a CPU in place. It copies those of another device only when they are bound
+    (onnxruntime issue #5857): there each call copies them anew, into memory bound once. Outputs of
+    known shape are bound to arrays of their own; they are overwritten by the next call with the
+    same inputs.
     """
 
-    def __init__(self, session: ort.InferenceSession) -> None:
+    def __init__(self, session: ort.InferenceSession, device: str = "") -> None:
+        """Bind arrays to a `session`; `device` is ORT's name of its memory, '' for the host's."""
         self.session = session
+        self._device = device
         self._run = session.run_with_iobinding
         self._bindings: dict[int, Binding] = {}
 
@@ -155,15 +173,16 @@ class BoundSession:
         bound = self._bindings.get(id(inputs))
         if bound is None:
             bound = self._bind(inputs)
-        _, binding, outputs = bound
         try:
-            self._run(binding)
+            for name, value in bound.on_device.items():
+                value.update_inplace(inputs[name])
+            self._run(bound.binding)
         except Exception as error:  # ORT's errors share no root
             raise PredictFailed(first_line(error)) from error
-        if outputs is not None:
-            return outputs
+        if bound.outputs is not None:
+            return bound.outputs
         names = [place.name for place in self.session.get_outputs()]
-        return dict(zip(names, binding.copy_outputs_to_cpu(), strict=True))
+        return dict(zip(names, bound.binding.copy_outputs_to_cpu(), strict=True))
 
     def forget(self) -> None:
         """Forget every binding."""
@@ -175,11 +194,16 @@ class BoundSession:
         del self._run, self.session
 
     def _bind(self, inputs: Tensors) -> Binding:
-        if len(self._bindings) >= _MAX_BINDINGS:
+        if len(self._bindings) >= MAX_BOUND:
             self._bindings.pop(next(iter(self._bindings)))
         binding = self.session.io_binding()
+        on_device = {}
         for name, array in inputs.items():
-            binding.bind_cpu_input(name, array)
+            if not self._device:
+                binding.bind_cpu_input(name, array)
+                continue
+            on_device[name] = ort.OrtValue.ortvalue_from_numpy(array, self._device)
+            binding.bind_ortvalue_input(name, on_device[name])
         places = [tensor_place(place) for place in self.session.get_outputs()]
         batch = len(next(iter(inputs.values())))
         # A state that the model returns has a fixed first size of its own.
@@ -198,7 +222,8 @@ class BoundSession:
                 address = array.__array_interface__["data"][0]
                 binding.bind_output(place.name, "cpu", 0, array.dtype, shape, address)
         # A binding has only the addresses of arrays, so they must be stored with it.
-        bound = self._bindings[id(inputs)] = (inputs, binding, outputs)
+        bound = Binding(inputs, binding, outputs, on_device)
+        self._bindings[id(inputs)] = bound
         return bound
 
 
@@ -266,7 +291,7 @@ class LayerTwin:
         settings = _session_options(self._options)
         settings.enable_profiling = True
         settings.profile_file_prefix = str(Path(self._folder.name) / "profile")
-        self._bound = BoundSession(_session(self._request, self._options, settings))
+        self._bound = _bound(_session(self._request, self._options, settings))
         for inputs in self._warmed_with:
             self._bound.predict(inputs)
         self._remaining_runs = max(1, _MAX_EVENTS // self._names.events)
@@ -282,6 +307,11 @@ def tensor_place(place: Any) -> TensorPlace:
     """Describe one of ORT's NodeArgs; free dimensions are -1."""
     shape = tuple(size if isinstance(size, int) and size >= 0 else -1 for size in place.shape)
     return TensorPlace(place.name, shape, _ELEMENT_TYPES.get(place.type, "float32"))
+
+
+def _bound(session: ort.InferenceSession) -> BoundSession:
+    """Return a session to bind arrays to, in the memory of its first provider."""
+    return BoundSession(session, _DEVICES.get(session.get_providers()[0], ""))
 
 
 def _session_options(options: Options) -> ort.SessionOptions:

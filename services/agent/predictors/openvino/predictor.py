@@ -13,7 +13,14 @@ import openvino as ov
 
 from schemas.level import Level
 from services.agent.errors import BadOption, BatchSizeUnsupported, OpenFailed, PredictFailed
-from services.agent.predictors import LayerCapture, Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors import (
+    MAX_BOUND,
+    LayerCapture,
+    Opened,
+    OpenRequest,
+    TensorPlace,
+    Tensors,
+)
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.openvino.layers import (
     CountedCapture,
@@ -24,7 +31,6 @@ from services.agent.predictors.openvino.layers import (
 from services.agent.predictors.options import check_known, choice, count, usable_cores
 from services.agent.predictors.shapes import first_line, is_batched
 
-_MAX_REQUESTS = 16
 OPTION_NAMES = ("threads", "streams", "precision", "performance_hint")
 _PRECISIONS = ("float32", "bfloat16", "float16")
 _HINTS = ("latency", "throughput")
@@ -169,7 +175,7 @@ class OpenVinoPredictor:
         try:
             bound = self._requests.get(id(inputs))
             if bound is None:
-                if len(self._requests) >= _MAX_REQUESTS:
+                if len(self._requests) >= MAX_BOUND:
                     self._requests.pop(next(iter(self._requests)))
                 infer = self._compiled.create_infer_request()
                 for name, array in inputs.items():

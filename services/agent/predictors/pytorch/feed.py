@@ -1,10 +1,15 @@
 """Turn a batch's arrays into a PyTorch model's input tensors: made once, moved for each call."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 
 from services.agent.predictors import Tensors
+from services.agent.predictors.page_locking import PageLocks
+from services.agent.predictors.pytorch.host_memory import OutputBuffers
 from services.agent.predictors.pytorch.options import Options
+from services.agent.predictors.pytorch.outputs import array_of
 
 DTYPES = {
     "float32": torch.float32,
@@ -14,27 +19,44 @@ DTYPES = {
 
 
 class Feed:
-    """The arrays of one batch and their tensors.
+    """The arrays of one batch, their tensors, and the memory that its outputs return into.
 
-    On a CPU tensors share the arrays' memory. A copy to a GPU is not waited for: CUDA has read all
-    of pageable memory when the call returns, and the outputs follow on the same stream.
+    On a CPU tensors share the arrays' memory. For a GPU the arrays are page-locked where that is
+    possible. A copy to it is not waited for: the outputs follow on the same stream.
     """
 
-    def __init__(self, inputs: Tensors, options: Options) -> None:
+    def __init__(self, inputs: Tensors, options: Options, locks: PageLocks | None = None) -> None:
+        """Take the `inputs` of a model opened with these `options`; `locks` are a GPU's."""
         # As long as the inputs live, no other object can get their id.
         self.inputs = inputs
+        arrays = [np.asarray(array) for array in inputs.values()]
+        if locks is not None:
+            for array in arrays:
+                locks.lock(array)
         #: in the inputs' order, on the host
-        self.tensors = [torch.from_numpy(np.asarray(array)) for array in inputs.values()]
+        self.tensors = [torch.from_numpy(array) for array in arrays]
+        self._buffers = None if locks is None else OutputBuffers()
         self._device = torch.device(options.device)
         self._dtype = DTYPES[options.precision]
         self._channels_last = options.channels_last
-        self._is_shared = all(self._moved(tensor) is tensor for tensor in self.tensors)
+        self._is_shared = locks is None and all(
+            self._moved(tensor) is tensor for tensor in self.tensors
+        )
 
     def moved(self) -> list[torch.Tensor]:
         """Return the tensors on the device, in the precision and layout of the options."""
         if self._is_shared:
             return self.tensors
         return [self._moved(tensor) for tensor in self.tensors]
+
+    def fetched(self, outputs: Mapping[str, torch.Tensor]) -> Tensors:
+        """Return the arrays of a call's `outputs`, once they are in the host's memory.
+
+        Those of a GPU are valid until the next call with these inputs.
+        """
+        if self._buffers is not None:
+            return self._buffers.fetch(outputs)
+        return {name: array_of(tensor) for name, tensor in outputs.items()}
 
     def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a tensor on the device; itself where nothing changes."""

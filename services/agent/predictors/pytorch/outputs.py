@@ -1,4 +1,4 @@
-"""Turn what a PyTorch model returns into arrays by name."""
+"""Turn what a PyTorch model returns into tensors by name, and these into arrays."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -6,21 +6,18 @@ from typing import Any
 
 import torch
 
-from services.agent.predictors import Tensors
 
-
-def leaves_of(answer: Any, names: Sequence[str]) -> Tensors:
-    """Return every tensor of a model's `answer` as an array on the host.
+def leaves_of(answer: Any, names: Sequence[str]) -> dict[str, torch.Tensor]:
+    """Return every tensor of a model's `answer` by name, where it is.
 
     A tensor inside a list or map has its path as its own name, such as `0.boxes`. The manifest's
-    `names` replace the own ones in order, unless any of them is an own name already. bfloat16,
-    which NumPy lacks, becomes float32.
+    `names` replace the own ones in order, unless any of them is an own name already.
     """
     leaves = list(_leaves(answer, ""))
     own = [name for name, _ in leaves]
     if not (set(names) & set(own)):
         own = [*names[: len(own)], *own[len(names) :]]
-    return {name: array_of(tensor) for name, (_, tensor) in zip(own, leaves, strict=True)}
+    return {name: tensor for name, (_, tensor) in zip(own, leaves, strict=True)}
 
 
 def single_output_name(names: Sequence[str]) -> str:

@@ -12,18 +12,24 @@ import torch
 
 from schemas.level import Level
 from services.agent.errors import OpenFailed, PredictFailed
-from services.agent.predictors import LayerCapture, Opened, OpenRequest, TensorPlace, Tensors
+from services.agent.predictors import (
+    MAX_BOUND,
+    LayerCapture,
+    Opened,
+    OpenRequest,
+    TensorPlace,
+    Tensors,
+)
 from services.agent.predictors.opening import Opening
 from services.agent.predictors.pytorch.capturing import LayerCaptures, ModelCalls
 from services.agent.predictors.pytorch.events import MODEL_CALL
 from services.agent.predictors.pytorch.feed import Feed
+from services.agent.predictors.pytorch.host_memory import cuda_page_locks
 from services.agent.predictors.pytorch.models import caller_of, load, precision_of, prepared
 from services.agent.predictors.pytorch.options import Options, options_of
-from services.agent.predictors.pytorch.outputs import array_of, leaves_of, single_output_name
+from services.agent.predictors.pytorch.outputs import leaves_of, single_output_name
 from services.agent.predictors.pytorch.weights import WeightWatch
 from services.agent.predictors.shapes import first_line
-
-_MAX_FEEDS = 16
 
 
 def open_model(request: OpenRequest) -> "PyTorchPredictor":
@@ -71,6 +77,7 @@ class PyTorchPredictor:
         self._graph: _CapturedGraph | None = None
         self._captures: LayerCaptures | None = None
         is_on_gpu = self._device.type == "cuda"
+        self._locks = cuda_page_locks() if is_on_gpu else None
         self.opened = Opened(
             framework="pytorch",
             framework_version=torch.__version__,
@@ -100,7 +107,7 @@ class PyTorchPredictor:
         if self._options.graphs:
             (feed,) = self._feeds.values()
             self._graph = _CapturedGraph(self._call, feed.moved())
-        self._feeds.clear()
+        self.forget_arrays()
         used_bytes = torch.cuda.memory_reserved(self._device) if self._device.type == "cuda" else 0
         self.opened = replace(self.opened, outputs=places, device_memory_bytes=used_bytes)
 
@@ -134,16 +141,29 @@ class PyTorchPredictor:
             with torch.inference_mode():
                 feed = self._feeds.get(id(inputs))
                 if feed is None:
-                    if len(self._feeds) >= _MAX_FEEDS:
-                        self._feeds.pop(next(iter(self._feeds)))
-                    feed = self._feeds[id(inputs)] = Feed(inputs, self._options)
+                    feed = self._bound(inputs)
                 model_call = call or self._call
                 answer = graph.replay(feed.tensors) if graph else model_call(feed.moved())
                 if type(answer) is torch.Tensor:
-                    return {self._single_name: array_of(answer)}
-                return leaves_of(answer, self._names)
+                    return feed.fetched({self._single_name: answer})
+                return feed.fetched(leaves_of(answer, self._names))
         except Exception as error:  # a model's own code raises what it likes
             raise PredictFailed(first_line(error)) from error
+
+    def _bound(self, inputs: Tensors) -> Feed:
+        """Return a new feed of these arrays, in place of the oldest where there are too many."""
+        if len(self._feeds) >= MAX_BOUND:
+            self._feeds.pop(next(iter(self._feeds)))
+        feed = self._feeds[id(inputs)] = Feed(inputs, self._options, self._locks)
+        if self._locks is not None:
+            self.opened = replace(self.opened, host_memory=self._locks.host_memory)
+        return feed
+
+    def forget_arrays(self) -> None:
+        """Release the arrays of earlier predict calls, and unlock their pages."""
+        self._feeds.clear()
+        if self._locks is not None:
+            self._locks.release()
 
     def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
         """Begin a capture of layers. Raises PredictFailed."""
@@ -160,7 +180,7 @@ class PyTorchPredictor:
 
     def close(self) -> None:
         """Free the model, and the GPU memory that PyTorch reserved for it."""
-        self._feeds.clear()
+        self.forget_arrays()
         if self._captures is not None:
             self._captures.close()
         self._graph = self._captures = None

@@ -10,6 +10,7 @@ from mlscope.manifests.ports import is_constant
 from schemas.manifest import DatasetManifest, ModelManifest, Port
 from services.agent.errors import OpenFailed
 from services.agent.predictors import TensorPlace
+from services.agent.predictors.page_locking import page_aligned
 from services.agent.steps import operator_of
 from services.agent.worker.queries.outputs import check_described
 from services.agent.worker.queries.pipeline import Pipeline, PortOperators
@@ -30,8 +31,10 @@ class Inputs:
     constants: Mapping[str, float]
 
     def slot(self) -> Slot:
-        """Return input arrays for one batch: zeros, and the constants."""
-        arrays = {place.name: np.zeros(place.shape, place.element_type) for place in self.places}
+        """Return input arrays for one batch, each on pages of its own: zeros, and the constants."""
+        arrays = {
+            place.name: page_aligned(place.shape, place.element_type) for place in self.places
+        }
         for name, value in self.constants.items():
             arrays[name][...] = value
         return Slot(arrays, self.filled)

@@ -26,7 +26,7 @@ from services.agent.predictors import (
     predictor_named,
     predictor_names,
 )
-from services.agent.predictors.onnxruntime.predictor import open_model, tensor_place
+from services.agent.predictors.onnxruntime.predictor import BoundSession, open_model, tensor_place
 from services.agent.worker.files.model_files import AssetFolder, ModelFiles
 from tests.services.agent.builders import MANIFESTS, model_named
 
@@ -71,6 +71,17 @@ def test_an_array_may_change_between_calls(tiny: Predictor) -> None:
     after = tiny.predict(inputs)["scores"]
     assert not np.allclose(before, after)
     assert np.allclose(after, tiny.predict(images(seed=2))["scores"])
+
+
+def test_a_provider_that_copies_inputs_gets_every_batch_of_a_slot() -> None:
+    """ORT copies bound inputs to another device once: each later batch must be copied anew."""
+    plain = ort.InferenceSession(request().graph, providers=["CPUExecutionProvider"])
+    copying = BoundSession(plain, "cpu")
+    inputs = images()
+    for seed in range(3):
+        inputs["images"][:] = images(seed=seed)["images"]
+        answer = copying.predict(inputs)["scores"]
+        assert np.allclose(answer, plain.run(None, inputs)[0], atol=1e-5)
 
 
 def test_arrays_are_bound_and_not_handed_over(
