@@ -97,17 +97,20 @@ def named(word: str) -> str:
 
 
 SHORT = {
-    "torchvision": ["torchvision-mobilenet-v3-small:64", "torchvision-quantized-resnet18:64"],
-    "dense": [
+    # One process for all that import PyTorch: its import takes most of such a process's time.
+    "pytorch": [
+        "torchvision-mobilenet-v3-small:64",
+        "torchvision-quantized-resnet18:64",
         "torchvision-ssdlite320-mobilenet-v3-large",
         "torchvision-lraspp-mobilenet-v3-large:64",
+        "timm-test-vit",
+        "timm-test-resnet",
+        *NETWORKS["pytorch"][:2],
     ],
-    "timm": ["timm-test-vit", "timm-test-resnet"],
     "keras": ["keras-mobilenet:64"],
     "onnxruntime": ["efficientnet-lite0", "identity", "tiny-cnn", "magika"],
     "openvino": ["rapidocr-text-direction@openvino"],
     "litert": GROUPS["litert"][:2],
-    "networks": NETWORKS["pytorch"][:2],
     "jax": NETWORKS["jax"][:2],
 }
 """Of each group what every test run takes; the rest is run by `make test-all`."""

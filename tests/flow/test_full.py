@@ -207,6 +207,7 @@ def asked_in_vain(client: Client) -> tuple[list[str], CommandRefused]:
     raise AssertionError("the log has a block without end")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_a_log_without_room_is_said_and_keeps_what_was_accepted() -> None:
     with running() as cluster, cluster.client() as client:
