@@ -93,10 +93,16 @@ class OperatorRunner:
         It has the sample's number, the `operator`, the `reason`, and the sample's name where the
         dataset has one.
         """
-        number, samples = position, self._dataset_samples
-        sample_name = ""
-        if query.payload is None:
-            number = query.samples[position]
-            if isinstance(samples, CachedSamples) and (own_name := samples.name_of(number)):
-                sample_name = f" ({own_name})"
-        return str(SampleUnusable(number, operator, f"{reason}{sample_name}"))
+        if query.payload is not None:
+            return str(SampleUnusable(position, operator, str(reason)))
+        return failure_of(self._dataset_samples, query.samples[position], operator, reason)
+
+
+def failure_of(samples: Sequence[Any], number: int, operator: str, reason: object) -> str:
+    """Return why the sample with a `number` in a dataset's `samples` has no answer.
+
+    It has the `operator`, the `reason`, and the sample's name where the dataset has one.
+    """
+    own_name = samples.name_of(number) if isinstance(samples, CachedSamples) else ""
+    suffix = f" ({own_name})" if own_name else ""
+    return str(SampleUnusable(number, operator, f"{reason}{suffix}"))

@@ -2,15 +2,17 @@
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
 from mlscope.tracing.clock import now_ns
 from mlscope.tracing.spans import NO_ATTRIBUTES, NO_PARENT
 from schemas.level import Level
 from services.agent.errors import CodeRaised, PredictFailed
 from services.agent.predictors import Layer, Tensors
+from services.agent.steps import Operator
 from services.agent.worker.files.samples import CachedSamples
 from services.agent.worker.queries.isolate_samples import (
-    UNUSABLE,
     Retries,
     failing_samples,
     is_device_failure,
@@ -30,7 +32,8 @@ from services.agent.worker.queries.pipeline import (
     steps_before,
 )
 from services.agent.worker.queries.post_processing import PostProcessing
-from services.agent.worker.queries.query import Query, Slot, put_sample
+from services.agent.worker.queries.query import Query, Slot
+from services.agent.worker.queries.sample_steps import SampleSteps
 from services.agent.worker.queries.scoring import ImagePlacement
 from services.agent.worker.recorder import RunRecorder
 
@@ -62,10 +65,10 @@ class Stages:
         """
         pipeline, samples = supply.pipeline, supply.samples
         self._clock = supply.predict_clock
-        self._before, self._code_before = pipeline.before, pipeline.code_before
         self._steps_before = steps_before(pipeline)
+        self._sample_steps = SampleSteps(pipeline)
         #: one input, filled with samples as they are
-        self._copies_samples = len(self._before) == 1 and not self._steps_before
+        self._copies_samples = len(pipeline.before) == 1 and not self._steps_before
         if self._copies_samples and len(samples):
             has_files = isinstance(samples, CachedSamples)
             self._copies_samples = not has_files and not isinstance(samples[0], dict)
@@ -186,24 +189,14 @@ class Stages:
         return True
 
     def _prepare_sample(self, query: Query, slot: Slot, position: int) -> None:
-        span = query.first_span + 1 + position * self._steps_before
-        name = "read"
-        try:
-            sample = self._runner.sample(query, position)
-            name = "batch"
-            for operator in self._code_before:
-                name = operator.name
-                sample = self._runner.apply(query, span, operator, (sample,))
-                span += 1
-            for port, array in zip(self._before, slot.arrays, strict=True):
-                value = sample[port.name] if isinstance(sample, dict) else sample
-                for operator in port.steps:
-                    name = operator.name
-                    value = self._runner.apply(query, span, operator, (value,))
-                    span += 1
-                name = "batch"
-                put_sample(array, position, value)
-        except UNUSABLE as error:
+        first = query.first_span + 1 + position * self._steps_before
+
+        def apply(number: int, operator: Operator, arguments: tuple[Any, ...]) -> Any:
+            return self._runner.apply(query, first + number, operator, arguments)
+
+        read = partial(self._runner.sample, query, position)
+        if fault := self._sample_steps.prepare(read, slot.arrays, position, apply):
+            name, error = fault
             query.unusable[position] = self._runner.failure(query, position, name, error)
             if isinstance(error, CodeRaised):
                 query.code_error = error

@@ -1,0 +1,47 @@
+"""Prepares one sample: reads it, applies the steps before the model, puts it into its slot."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from services.agent.steps import Operator
+from services.agent.worker.queries.isolate_samples import UNUSABLE
+from services.agent.worker.queries.pipeline import Pipeline
+from services.agent.worker.queries.query import Tensor, put_sample
+
+Apply = Callable[[int, Operator, tuple[Any, ...]], Any]
+"""Returns an operator's result for its arguments; the number is its place among all steps."""
+
+
+class SampleSteps:
+    """The steps before a model, as the worker and its preparing processes carry them out."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._ports, self._codes = pipeline.before, pipeline.code_before
+
+    def prepare(
+        self, read: Callable[[], Any], arrays: Sequence[Tensor], position: int, apply: Apply
+    ) -> tuple[str, Exception] | None:
+        """Put what the steps make of a sample into a `position` of a batch.
+
+        `read` returns the sample, `arrays` are the slot's, `apply` carries out one operator.
+        Returns the name of what failed and its error; None when all went well.
+        """
+        name, number = "read", 0
+        try:
+            sample = read()
+            name = "batch"
+            for operator in self._codes:
+                name = operator.name
+                sample = apply(number, operator, (sample,))
+                number += 1
+            for port, array in zip(self._ports, arrays, strict=True):
+                value = sample[port.name] if isinstance(sample, dict) else sample
+                for operator in port.steps:
+                    name = operator.name
+                    value = apply(number, operator, (value,))
+                    number += 1
+                name = "batch"
+                put_sample(array, position, value)
+        except UNUSABLE as error:
+            return name, error
+        return None
