@@ -14,6 +14,7 @@ from typing import Any
 
 from schemas.manifest import Step
 from services.agent.errors import UnknownStep
+from services.agent.steps.forms import NO_FORMS, Forms
 from services.agent.steps.operators.answer_span import answer_span
 from services.agent.steps.operators.boxes import boxes, masks
 from services.agent.steps.operators.cast import cast
@@ -52,6 +53,10 @@ class Operator:
     step: Step | None = None
     #: whether the last argument of `apply` is the samples of the batch, None for bad ones
     wants_samples: bool = False
+    #: what `linking` can put in the place of `apply`
+    forms: Forms = NO_FORMS
+    #: whether the last argument of `apply` is the sample's place in the batch, to write to
+    takes_place: bool = False
 
 
 OPERATOR_FACTORIES: Mapping[str, Callable[[Parameters], Apply]] = MappingProxyType(
@@ -99,4 +104,11 @@ def operator_of(step: Step, labels: LabelReader) -> Operator:
     parameters = Parameters(step.operator, step.parameters, labels)
     apply = factory(parameters)
     parameters.refuse_unread()
-    return Operator(step.operator, apply, parameters.outputs, step, parameters.wants_samples)
+    return Operator(
+        step.operator,
+        apply,
+        parameters.outputs,
+        step,
+        parameters.wants_samples,
+        parameters.forms,
+    )

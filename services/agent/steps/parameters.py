@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from services.agent.errors import BadParameter, PackageMissing
+from services.agent.steps.forms import NO_FORMS, Forms
 
 LabelReader = Callable[[str], tuple[str, ...]]
 """Returns the lines of a label file that the manifest names. Raises FileUnusable."""
@@ -35,6 +36,8 @@ class Parameters:
         self.outputs: tuple[str, ...] = ()
         #: whether the step, which is behind the model, also takes the samples of its batch
         self.wants_samples = False
+        #: further forms of the step's function
+        self.forms: Forms = NO_FORMS
 
     def refuse_unread(self) -> None:
         """Raise BadParameter for a parameter that no method has read, as the step has none such."""
@@ -141,6 +144,10 @@ class Parameters:
     def want_samples(self) -> None:
         """Declare that the step's last argument is the samples of the batch, as they were read."""
         self.wants_samples = True
+
+    def declare_forms(self, forms: Forms) -> None:
+        """Declare further `forms` of the step's function, which give the same result."""
+        self.forms = forms
 
     def _present(self, names: Sequence[str]) -> str:
         return next((name for name in names if name in self._unread), names[0])

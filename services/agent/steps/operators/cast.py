@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from services.agent.steps.forms import Forms, write_ordered
 from services.agent.steps.parameters import Parameters
 
 _TYPES = ("float32", "float16", "float64", "uint8", "int8", "int32", "int64")
@@ -26,4 +27,10 @@ def cast(parameters: Parameters) -> Callable[[Tensor], Tensor]:
         moved = tensor.transpose(2, 0, 1) if channels_first else tensor
         return np.ascontiguousarray(moved, dtype=kind)
 
+    order = (2, 0, 1) if channels_first else ()
+
+    def write(tensor: Tensor, place: Tensor) -> bool:
+        return place.dtype == kind and write_ordered(tensor, place, order)
+
+    parameters.declare_forms(Forms(write=write, element_type=kind, order=order))
     return apply

@@ -2,11 +2,16 @@
 
 import io
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from services.agent.steps.forms import Forms, pixels_of
 from services.agent.steps.parameters import Parameters, require_pillow
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 _FORMATS = ("JPEG", "PNG", "WEBP")
 _MODES = ("RGB", "BGR", "L", "RGBA")
@@ -29,20 +34,27 @@ def decode(parameters: Parameters) -> Callable[[bytes], Pixels]:
     channels_first = layout.endswith("CHW")
 
     def apply(body: bytes) -> Pixels:
-        from PIL import Image, UnidentifiedImageError
-
-        try:
-            with Image.open(io.BytesIO(body), formats=_FORMATS) as picture:
-                pixels = np.asarray(picture.convert("RGB" if mode == "BGR" else mode))
-        except UnidentifiedImageError as error:
-            # Pillow's own text has an address in memory, which differs each time.
-            raise ValueError("not a readable JPEG, PNG or WebP picture") from error
-        except (Image.DecompressionBombError, OSError, SyntaxError) as error:
-            raise ValueError(f"not a readable JPEG, PNG or WebP picture: {error}") from error
-        if pixels.ndim == 2:
-            pixels = pixels[:, :, np.newaxis]
+        pixels = pixels_of(opened_picture(body, "RGB" if mode == "BGR" else mode))
         if mode == "BGR":
             pixels = np.ascontiguousarray(pixels[:, :, ::-1])
         return np.ascontiguousarray(pixels.transpose(2, 0, 1)) if channels_first else pixels
 
+    if mode != "BGR" and not channels_first:
+        parameters.declare_forms(Forms(open_picture=lambda body: opened_picture(body, mode)))
     return apply
+
+
+def opened_picture(body: bytes, mode: str) -> "Image":
+    """Return the decoded picture of a file's `body` in a `mode` of Pillow. Raises ValueError."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(body), formats=_FORMATS) as picture:
+            picture.load()
+            # Pillow's `convert` copies a picture that has the mode already.
+            return picture if picture.mode == mode else picture.convert(mode)
+    except UnidentifiedImageError as error:
+        # Pillow's own text has an address in memory, which differs each time.
+        raise ValueError("not a readable JPEG, PNG or WebP picture") from error
+    except (Image.DecompressionBombError, OSError, SyntaxError) as error:
+        raise ValueError(f"not a readable JPEG, PNG or WebP picture: {error}") from error

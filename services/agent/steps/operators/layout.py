@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from services.agent.errors import BadParameter
+from services.agent.steps.forms import Forms, write_ordered
 from services.agent.steps.parameters import Parameters
 
 
@@ -32,4 +33,10 @@ def layout(parameters: Parameters) -> Callable[[npt.NDArray[Any]], npt.NDArray[A
         moved = tensor.transpose(order)[(0,) * len(removed)]
         return np.ascontiguousarray(np.expand_dims(moved, added))
 
+    def write(tensor: npt.NDArray[Any], place: npt.NDArray[Any]) -> bool:
+        fits = tensor.ndim == len(order) and tensor.dtype == place.dtype
+        return fits and write_ordered(tensor, place, tuple(order))
+
+    if not removed and not added:
+        parameters.declare_forms(Forms(write=write, order=tuple(order)))
     return apply

@@ -1,14 +1,17 @@
 """normalize: pixels to numbers around zero."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from services.agent.errors import BadParameter
+from services.agent.steps.forms import Forms
 from services.agent.steps.parameters import Parameters
 
-Pixels = npt.NDArray[np.generic]
+Pixels = npt.NDArray[Any]
+Numbers = npt.NDArray[np.float32]
 
 
 def normalize(parameters: Parameters) -> Callable[[Pixels], npt.NDArray[np.float32]]:
@@ -30,4 +33,41 @@ def normalize(parameters: Parameters) -> Callable[[Pixels], npt.NDArray[np.float
     def rescaled(pixels: Pixels) -> npt.NDArray[np.float32]:
         return (pixels.astype(np.float32) * np.float32(factor) - mean) / scale
 
+    def write(pixels: Pixels, place: Pixels) -> bool:
+        if not _fits(pixels, place, max(mean.size, scale.size)):
+            return False
+        for part, out, part_mean, part_scale in _parts(pixels, place, mean, scale):
+            if factor != 1.0:
+                np.multiply(part, np.float32(factor), out=out, dtype=np.float32)
+                part = out
+            np.subtract(part, part_mean, out=out, dtype=np.float32)
+            np.divide(out, part_scale, out=out)
+        return True
+
+    parameters.declare_forms(Forms(write=write, element_type=np.dtype(np.float32)))
     return plain if factor == 1.0 else rescaled
+
+
+def _fits(pixels: Pixels, place: Pixels, numbers: int) -> bool:
+    """Say whether pixels become float32 of their own shape, with one number or one a channel."""
+    is_whole = pixels.ndim == 3 and pixels.shape == place.shape and numbers in (1, pixels.shape[2])
+    return is_whole and place.dtype == np.float32 and pixels.dtype in (np.uint8, np.float32)
+
+
+def _parts(
+    pixels: Pixels, place: Pixels, mean: Numbers, scale: Numbers
+) -> Iterator[tuple[Pixels, Numbers, Numbers, Numbers]]:
+    """Yield parts of the pixels and of their place, each with the `mean` and `scale` for it.
+
+    NumPy works along the last dimension, and three channels are too short for it: rows of whole
+    pixels where the place has them, else planes of one channel each.
+    """
+    height, width, channels = pixels.shape
+    means, scales = np.broadcast_to(mean, channels), np.broadcast_to(scale, channels)
+    if place.flags.c_contiguous:
+        rows, out = pixels.reshape(height, -1), place.reshape(height, -1)
+        yield rows, out, np.tile(means, width), np.tile(scales, width)
+        return
+    for channel in range(channels):
+        plane, out = pixels[:, :, channel], place[:, :, channel]
+        yield plane, out, means[channel], scales[channel]

@@ -1,14 +1,18 @@
 """resize: pixels to another height and width."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mlscope.image_geometry import covering, inside, within
 from services.agent.errors import BadParameter
+from services.agent.steps.forms import Forms
 from services.agent.steps.parameters import Parameters, require_pillow
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 _METHODS = ("bilinear", "bicubic", "nearest", "area", "box", "hamming", "lanczos")
 Pixels = npt.NDArray[Any]
@@ -42,16 +46,25 @@ def resize(parameters: Parameters) -> Callable[[Pixels], Pixels]:
     fit = parameters.choice("fit", ("cover", "inside"), "cover")
     scaled = inside if fit == "inside" else covering
 
-    def apply(pixels: Pixels) -> Pixels:
-        sides = pixels.shape[:2]
+    def size_of(sides: Sequence[int]) -> tuple[int, int]:
         if size is None:
-            new_size = within(sides, longer_side)
-        else:
-            new_size = scaled(sides, size) if keeps_ratio else size
+            return within(sides, longer_side)
+        return scaled(sides, size) if keeps_ratio else size
+
+    def apply(pixels: Pixels) -> Pixels:
+        new_size = size_of(pixels.shape[:2])
         if method == "BILINEAR" and not is_filtered:
             return interpolated(pixels, new_size)
         return resampled(pixels, new_size, method)
 
+    def edit_picture(picture: "Image") -> "Image":
+        from PIL import Image
+
+        new_height, new_width = size_of((picture.height, picture.width))
+        return picture.resize((new_width, new_height), Image.Resampling[method])
+
+    if is_filtered or method == "NEAREST":
+        parameters.declare_forms(Forms(edit_picture=edit_picture))
     return apply
 
 

@@ -7,6 +7,7 @@ from mlscope.manifests.ports import is_constant
 from schemas.level import Level
 from schemas.manifest import CODE_FIELDS, ModelManifest, Port, Step
 from services.agent.steps import Operator, operator_of
+from services.agent.steps.linking import linked
 from services.agent.steps.parameters import LabelReader
 
 QUERY, PREDICT = "query", "predict"
@@ -93,7 +94,7 @@ def pipeline_of(plan: StepPlan, labels: LabelReader) -> Pipeline:
 
     def operators(ports: Iterable[PortPlan]) -> tuple[PortOperators, ...]:
         return tuple(
-            PortOperators(port.name, tuple(operator_of(step, labels) for step in port.steps))
+            PortOperators(port.name, linked([operator_of(step, labels) for step in port.steps]))
             for port in ports
         )
 

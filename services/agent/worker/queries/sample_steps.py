@@ -38,7 +38,8 @@ class SampleSteps:
                 value = sample[port.name] if isinstance(sample, dict) else sample
                 for operator in port.steps:
                     name = operator.name
-                    value = apply(number, operator, (value,))
+                    place = (array[position],) if operator.takes_place else ()
+                    value = apply(number, operator, (value, *place))
                     number += 1
                 name = "batch"
                 put_sample(array, position, value)

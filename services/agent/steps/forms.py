@@ -1,0 +1,55 @@
+"""Further forms of a step's function, which make the same result with fewer copies.
+
+Between steps a picture is an array, and what the last step returns is copied into the batch. Steps
+that follow each other in one pipeline can do without: `linking` chooses the forms.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """The forms that a step has; None where it has not got one."""
+
+    #: returns a picture in Pillow from what the step itself takes
+    open_picture: "Callable[[Any], Image] | None" = None
+    #: takes a picture in Pillow and returns one, in place of arrays
+    edit_picture: "Callable[[Image], Image] | None" = None
+    #: writes the result for a value to an array, if it fits there exactly; says whether it did
+    write: Callable[[Array, Array], bool] | None = None
+    #: the element type of the result of `write`; None: that of the value
+    element_type: np.dtype[Any] | None = None
+    #: the order of its dimensions that the step gives to a value, if it changes nothing else;
+    #: () for the order that it has
+    order: tuple[int, ...] | None = None
+
+
+NO_FORMS = Forms()
+
+
+def pixels_of(picture: "Image") -> npt.NDArray[np.uint8]:
+    """Return the pixels of a picture in Pillow, (height, width, channels)."""
+    pixels = np.asarray(picture)
+    return pixels[:, :, np.newaxis] if pixels.ndim == 2 else pixels
+
+
+def write_ordered(value: Array, place: Array, order: tuple[int, ...]) -> bool:
+    """Write a value with its dimensions in an `order` to a `place`, of whose type it is made.
+
+    Returns False, and writes nothing, where the shapes differ. With order () they stay as they are.
+    """
+    moved = value.transpose(order) if order else value
+    if moved.shape != place.shape:
+        return False
+    np.copyto(place, moved, casting="unsafe")
+    return True
