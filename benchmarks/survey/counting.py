@@ -22,7 +22,8 @@ from torch.utils._pytree import tree_map
 from benchmarks.survey.measuring import ALLOWED
 from benchmarks.survey.subjects import Net, net_named
 from services.agent.predictors import OpenRequest
-from services.agent.predictors.pytorch.predictor import PyTorchPredictor, open_model
+from services.agent.predictors.pytorch.opened import PyTorchPredictor
+from services.agent.predictors.pytorch.predictor import open_model
 
 
 class Profiler:

@@ -158,6 +158,45 @@ class Predictor(Protocol):
         ...
 
 
+COPY_IN, COMPUTE, COPY_OUT = "copy_in", "compute", "copy_out"
+"""The parts of a predict call on a device with memory of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallPart:
+    """A part of a predict call, in CLOCK_MONOTONIC nanoseconds."""
+
+    name: str
+    start_ns: int
+    duration_ns: int
+
+
+@runtime_checkable
+class PartsSource(Protocol):
+    """A predictor that can tell the copies of a call from its computing."""
+
+    def predict_parts(self, inputs: Tensors) -> tuple[Tensors, Sequence[CallPart]]:
+        """Return the outputs for one batch, and the parts of the call. Raises PredictFailed."""
+        ...
+
+
+class Pending(Protocol):
+    """A predict call that was begun."""
+
+    def wait(self) -> Tensors:
+        """Return the outputs once they are in the host's memory. Raises PredictFailed."""
+        ...
+
+
+@runtime_checkable
+class OverlappingPredictor(Protocol):
+    """A predictor whose copies for one call can overlap the computing of another."""
+
+    def begin(self, inputs: Tensors) -> Pending:
+        """Begin a call; at most two with the same arrays at a time. Raises PredictFailed."""
+        ...
+
+
 @runtime_checkable
 class ArrayBinder(Protocol):
     """A predictor that holds the arrays of earlier calls."""

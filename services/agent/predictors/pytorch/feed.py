@@ -52,11 +52,18 @@ class Feed:
     def fetched(self, outputs: Mapping[str, torch.Tensor]) -> Tensors:
         """Return the arrays of a call's `outputs`, once they are in the host's memory.
 
-        Those of a GPU are valid until the next call with these inputs.
+        Those of a GPU are valid until the second next call with these inputs.
         """
-        if self._buffers is not None:
-            return self._buffers.fetch(outputs)
-        return {name: array_of(tensor) for name, tensor in outputs.items()}
+        if self._buffers is None:
+            return {name: array_of(tensor) for name, tensor in outputs.items()}
+        buffers = self.begin_fetch(outputs)
+        torch.cuda.current_stream(self._device).synchronize()
+        return {name: buffer.numpy() for name, buffer in buffers.items()}
+
+    def begin_fetch(self, outputs: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
+        """Begin to copy `outputs` from a GPU on the current stream; see `OutputBuffers`."""
+        assert self._buffers is not None
+        return self._buffers.begin_fetch(outputs)
 
     def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a tensor on the device; itself where nothing changes."""

@@ -1,33 +1,14 @@
-"""PyTorch: models from a builder, TorchScript or an exported program; eager or compiled.
-
-On a GPU a predict call ends when its outputs are in the host's memory.
-"""
-
-import gc
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+"""PyTorch: models from a builder, TorchScript or an exported program; eager or compiled."""
 
 import torch
 
-from schemas.level import Level
-from services.agent.errors import OpenFailed, PredictFailed
-from services.agent.predictors import (
-    MAX_BOUND,
-    LayerCapture,
-    Opened,
-    OpenRequest,
-    TensorPlace,
-    Tensors,
-)
+from services.agent.errors import OpenFailed
+from services.agent.predictors import OpenRequest
 from services.agent.predictors.opening import Opening
-from services.agent.predictors.pytorch.capturing import LayerCaptures, ModelCalls
-from services.agent.predictors.pytorch.events import MODEL_CALL
-from services.agent.predictors.pytorch.feed import Feed
-from services.agent.predictors.pytorch.host_memory import cuda_page_locks
-from services.agent.predictors.pytorch.models import caller_of, load, precision_of, prepared
-from services.agent.predictors.pytorch.options import Options, options_of
-from services.agent.predictors.pytorch.outputs import leaves_of, single_output_name
+from services.agent.predictors.pytorch.gpu import GpuPredictor
+from services.agent.predictors.pytorch.models import load, prepared
+from services.agent.predictors.pytorch.opened import PyTorchPredictor
+from services.agent.predictors.pytorch.options import options_of
 from services.agent.predictors.pytorch.weights import WeightWatch
 from services.agent.predictors.shapes import first_line
 
@@ -52,164 +33,11 @@ def open_model(request: OpenRequest) -> "PyTorchPredictor":
         raise
     except Exception as error:  # builders and loaders raise what they like
         raise OpenFailed(request.model.name, first_line(error)) from error
-    predictor = PyTorchPredictor(request, options, module)
+    predictor_type = GpuPredictor if options.device.startswith("cuda") else PyTorchPredictor
+    predictor = predictor_type(request, options, module)
     opening.mark_loaded(watch.moves)
     if all(port.shape for port in request.model.inputs):
         predictor.settle(opening.run_first(predictor))
     else:
         opening.record_costs(predictor)
     return predictor
-
-
-class PyTorchPredictor:
-    """An opened PyTorch model."""
-
-    def __init__(self, request: OpenRequest, options: Options, module: Any) -> None:
-        """Take the `module` that was loaded for a `request` and prepared by the `options`."""
-        self._request = request
-        self._options = options
-        self.module = module
-        self._device = torch.device(options.device)
-        self._names = [port.layer_name for port in request.model.outputs]
-        self._single_name = single_output_name(self._names)
-        self._call = caller_of(module, request.model.inputs, options)
-        self._feeds: dict[int, Feed] = {}
-        self._graph: _CapturedGraph | None = None
-        self._captures: LayerCaptures | None = None
-        is_on_gpu = self._device.type == "cuda"
-        self._locks = cuda_page_locks() if is_on_gpu else None
-        self.opened = Opened(
-            framework="pytorch",
-            framework_version=torch.__version__,
-            inputs=tuple(
-                TensorPlace(port.layer_name, port.shape, port.element_type)
-                for port in request.model.inputs
-            ),
-            outputs=(),
-            device="gpu" if is_on_gpu else "cpu",
-            provider=(
-                str(torch.cuda.get_device_name(self._device))
-                if is_on_gpu
-                else f"cpu ({torch.backends.cpu.get_cpu_capability()})"
-            ),
-            precision=precision_of(module, options),
-            threads=torch.get_num_threads(),
-            options=options.by_name(),
-            deepest_level=Level.FRAMEWORK,
-        )
-
-    def settle(self, outputs: Tensors) -> None:
-        """Add the outputs' shapes and the GPU memory to `opened`; capture a graph if asked to."""
-        places = tuple(
-            TensorPlace(name, (-1, *array.shape[1:]), str(array.dtype))
-            for name, array in outputs.items()
-        )
-        if self._options.graphs:
-            (feed,) = self._feeds.values()
-            self._graph = _CapturedGraph(self._call, feed.moved())
-        self.forget_arrays()
-        used_bytes = torch.cuda.memory_reserved(self._device) if self._device.type == "cuda" else 0
-        self.opened = replace(self.opened, outputs=places, device_memory_bytes=used_bytes)
-
-    def predict(self, inputs: Tensors) -> Tensors:
-        """Return the outputs for one batch. Raises PredictFailed."""
-        return self._predict(inputs, self._graph)
-
-    def predict_directly(self, inputs: Tensors) -> Tensors:
-        """Return the outputs for one batch, replaying no captured graph. Raises PredictFailed."""
-        return self._predict(inputs, None)
-
-    def predict_marked(self, inputs: Tensors) -> Tensors:
-        """Predict directly, with the model's own call in a region of the profiler.
-
-        Raises PredictFailed.
-        """
-
-        def marked_call(tensors: list[torch.Tensor]) -> Any:
-            with torch.profiler.record_function(MODEL_CALL):
-                return self._call(tensors)
-
-        return self._predict(inputs, None, marked_call)
-
-    def _predict(
-        self,
-        inputs: Tensors,
-        graph: "_CapturedGraph | None",
-        call: Callable[[list[torch.Tensor]], Any] | None = None,
-    ) -> Tensors:
-        try:
-            with torch.inference_mode():
-                feed = self._feeds.get(id(inputs))
-                if feed is None:
-                    feed = self._bound(inputs)
-                model_call = call or self._call
-                answer = graph.replay(feed.tensors) if graph else model_call(feed.moved())
-                if type(answer) is torch.Tensor:
-                    return feed.fetched({self._single_name: answer})
-                return feed.fetched(leaves_of(answer, self._names))
-        except Exception as error:  # a model's own code raises what it likes
-            raise PredictFailed(first_line(error)) from error
-
-    def _bound(self, inputs: Tensors) -> Feed:
-        """Return a new feed of these arrays, in place of the oldest where there are too many."""
-        if len(self._feeds) >= MAX_BOUND:
-            self._feeds.pop(next(iter(self._feeds)))
-        feed = self._feeds[id(inputs)] = Feed(inputs, self._options, self._locks)
-        if self._locks is not None:
-            self.opened = replace(self.opened, host_memory=self._locks.host_memory)
-        return feed
-
-    def forget_arrays(self) -> None:
-        """Release the arrays of earlier predict calls, and unlock their pages."""
-        self._feeds.clear()
-        if self._locks is not None:
-            self._locks.release()
-
-    def layers(self, warmed_with: Sequence[Tensors]) -> LayerCapture:
-        """Begin a capture of layers. Raises PredictFailed."""
-        if self._captures is None:
-            calls = ModelCalls(
-                self.predict,
-                self.predict_directly,
-                self.predict_marked,
-                lambda inputs: self._call(Feed(inputs, self._options).moved()),
-                lambda twin: PyTorchPredictor(self._request, self._options, twin).predict_marked,
-            )
-            self._captures = LayerCaptures(self.module, self._options, calls)
-        return self._captures.begin(warmed_with)
-
-    def close(self) -> None:
-        """Free the model, and the GPU memory that PyTorch reserved for it."""
-        self.forget_arrays()
-        if self._captures is not None:
-            self._captures.close()
-        self._graph = self._captures = None
-        del self.module, self._call
-        gc.collect()
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()
-
-
-class _CapturedGraph:
-    """A CUDA graph of one call and the tensors it reads and writes."""
-
-    def __init__(
-        self, call: Callable[[list[torch.Tensor]], Any], tensors: Sequence[torch.Tensor]
-    ) -> None:
-        self._inputs = [tensor.clone() for tensor in tensors]
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.inference_mode(), torch.cuda.stream(stream):
-            for _ in range(3):
-                call(self._inputs)
-        torch.cuda.current_stream().wait_stream(stream)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.inference_mode(), torch.cuda.graph(self._graph):
-            self._outputs = call(self._inputs)
-
-    def replay(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """Copy the inputs in from the host, replay, and return the outputs."""
-        for graph_input, tensor in zip(self._inputs, tensors, strict=True):
-            graph_input.copy_(tensor, non_blocking=True)
-        self._graph.replay()
-        return self._outputs

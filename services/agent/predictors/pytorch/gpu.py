@@ -1,0 +1,100 @@
+"""PyTorch on a GPU: copies in, compute and copies out, one call at a time or overlapped."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from mlscope.tracing.clock import now_ns
+from services.agent.errors import PredictFailed
+from services.agent.predictors import COMPUTE, COPY_IN, COPY_OUT, CallPart, Tensors
+from services.agent.predictors.pytorch.opened import PyTorchPredictor
+from services.agent.predictors.shapes import first_line
+
+
+class GpuPredictor(PyTorchPredictor):
+    """An opened PyTorch model on a GPU."""
+
+    def predict_parts(self, inputs: Tensors) -> tuple[Tensors, Sequence[CallPart]]:
+        """Return the outputs for one batch, and when the call's parts ran. Raises PredictFailed.
+
+        Events on the GPU bound the parts, so compute includes gaps between launches.
+        """
+        marks = self._marks
+        with _predict_failed(), torch.inference_mode():
+            feed = self.feed_of(inputs)
+            marks[0].record()
+            tensors = feed.moved()
+            marks[1].record()
+            outputs = self.outputs_of(self.answer(tensors))
+            marks[2].record()
+            buffers = feed.begin_fetch(outputs)
+            marks[3].record()
+            marks[3].synchronize()
+            ended_ns = now_ns()
+            arrays = {name: buffer.numpy() for name, buffer in buffers.items()}
+        return arrays, _parts_until(ended_ns, marks)
+
+    def begin(self, inputs: Tensors) -> "PendingCall":
+        """Begin a call whose copies overlap the computing of others. Raises PredictFailed.
+
+        At most two calls with the same arrays may be under way.
+        """
+        with _predict_failed(), torch.inference_mode():
+            feed = self.feed_of(inputs)
+            computing = torch.cuda.current_stream(self.device)
+            copying_in, copying_out = self._copy_streams
+            with torch.cuda.stream(copying_in):
+                tensors = feed.moved()
+                computing.wait_event(copying_in.record_event())
+            for tensor in tensors:
+                tensor.record_stream(computing)
+            outputs = self.outputs_of(self.answer(tensors))
+            copying_out.wait_event(computing.record_event())
+            with torch.cuda.stream(copying_out):
+                buffers = feed.begin_fetch(outputs)
+                for tensor in outputs.values():
+                    tensor.record_stream(copying_out)
+                return PendingCall(buffers, copying_out.record_event())
+
+    @cached_property
+    def _marks(self) -> Sequence[torch.cuda.Event]:
+        return [torch.cuda.Event(enable_timing=True) for _ in range(4)]
+
+    @cached_property
+    def _copy_streams(self) -> tuple[torch.cuda.Stream, torch.cuda.Stream]:
+        return torch.cuda.Stream(self.device), torch.cuda.Stream(self.device)
+
+
+class PendingCall:
+    """A call that was begun."""
+
+    def __init__(self, buffers: Mapping[str, torch.Tensor], arrived: torch.cuda.Event) -> None:
+        """Wait for `arrived` before the `buffers` on the host are read."""
+        self._buffers, self._arrived = buffers, arrived
+
+    def wait(self) -> Tensors:
+        """Return the outputs once they are in the host's memory. Raises PredictFailed."""
+        with _predict_failed():
+            self._arrived.synchronize()
+        return {name: buffer.numpy() for name, buffer in self._buffers.items()}
+
+
+@contextmanager
+def _predict_failed() -> Iterator[None]:
+    """Raise PredictFailed for whatever a model's own code raises."""
+    try:
+        yield
+    except Exception as error:  # a model's own code raises what it likes
+        raise PredictFailed(first_line(error)) from error
+
+
+def _parts_until(ended_ns: int, marks: Sequence[Any]) -> list[CallPart]:
+    """Return the parts between consecutive events, of which the last was at `ended_ns`."""
+    parts = []
+    for name, first, last in zip((COPY_IN, COMPUTE, COPY_OUT), marks, marks[1:], strict=False):
+        start_ns = ended_ns - round(first.elapsed_time(marks[-1]) * 1e6)
+        parts.append(CallPart(name, start_ns, round(first.elapsed_time(last) * 1e6)))
+    return parts
