@@ -13,7 +13,7 @@ import argparse
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -160,7 +160,7 @@ class Bare:
 
 def tensors_of(answer: Any) -> list[Any]:
     """Return the tensors of a model's answer."""
-    return list(answer.values()) if hasattr(answer, "values") else [answer]
+    return list(answer.values()) if isinstance(answer, Mapping) else [answer]
 
 
 def filled(case: Case) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """PyTorch on a GPU: the answers of the CPU, graphs, precisions, and nothing left behind."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ pytest.importorskip("torch")
 
 import torch
 
-from services.agent.predictors import Predictor
+from mlscope.tracing.clock import now_ns
+from services.agent.predictors import COMPUTE, COPY_IN, COPY_OUT, Predictor, Tensors
+from services.agent.predictors.page_locking import LOCKED, PAGEABLE, page_aligned
+from services.agent.predictors.pytorch.gpu import GpuPredictor
 from services.agent.predictors.pytorch.predictor import open_model
 from tests.services.agent.predictors.pytorch.test_predictor import batch, plain, request
 
@@ -63,6 +67,74 @@ def test_each_option_is_near_and_is_said(
     answer = predictor.predict(batch())["scores"]
     assert np.allclose(answer, plain(batch()), atol=tolerance)
     predictor.close()
+
+
+def aligned_batch(seed: int = 1) -> dict[str, Any]:
+    """Return a batch whose arrays lie on pages of their own, as a session's do."""
+    arrays = {}
+    for name, values in batch(seed=seed).items():
+        arrays[name] = page_aligned(values.shape, str(values.dtype))
+        arrays[name][...] = values
+    return arrays
+
+
+def copies_seen(opened: Predictor, inputs: Tensors) -> str:
+    """Return the names of the copies that PyTorch's profiler sees in a predict call."""
+    with torch.profiler.profile(acc_events=True) as profile:
+        opened.predict(inputs)
+        torch.cuda.synchronize()
+    assert profile.profiler is not None
+    events = profile.profiler.kineto_results.events()
+    return " ".join(event.name() for event in events if "Memcpy" in event.name())
+
+
+def test_no_copy_goes_through_pageable_memory(opened: Predictor) -> None:
+    inputs = aligned_batch()
+    opened.predict(inputs)
+    assert opened.opened.host_memory == LOCKED
+    copies = copies_seen(opened, inputs)
+    assert "Pinned -> Device" in copies
+    assert "Device -> Pinned" in copies
+    assert "Pageable" not in copies
+
+
+def test_arrays_that_cannot_be_locked_are_predicted_and_said(opened: Predictor) -> None:
+    inputs = batch()
+    assert np.allclose(opened.predict(inputs)["scores"], plain(inputs), atol=1e-5)
+    assert opened.opened.host_memory == PAGEABLE
+
+
+@pytest.mark.parametrize("options", [{}, {"graphs": True}, {"compile": "default"}])
+def test_overlapped_calls_answer_as_those_one_by_one_do(options: dict[str, Any]) -> None:
+    predictor = open_model(request(device="gpu", options=options))
+    assert isinstance(predictor, GpuPredictor)
+    batches = [aligned_batch(seed) for seed in range(3)]
+    waiting = [predictor.begin(batches[0])]
+    for number in range(1, 12):
+        waiting.append(predictor.begin(batches[number % 3]))
+        answer = waiting.pop(0).wait()["scores"]
+        assert np.allclose(answer, plain(batches[(number - 1) % 3]), atol=1e-4), number
+    waiting.pop().wait()
+    # One batch may be under way twice: its second call has memory of its own.
+    first, second = predictor.begin(batches[0]), predictor.begin(batches[0])
+    assert np.array_equal(first.wait()["scores"], second.wait()["scores"])
+    predictor.close()
+
+
+def test_the_parts_of_a_call_follow_each_other_within_it(opened: Predictor) -> None:
+    assert isinstance(opened, GpuPredictor)
+    inputs = aligned_batch()
+    for _ in range(3):
+        began_ns = now_ns()
+        outputs, parts = opened.predict_parts(inputs)
+        ended_ns = now_ns()
+    assert np.allclose(outputs["scores"], plain(inputs), atol=1e-5)
+    assert [part.name for part in parts] == [COPY_IN, COMPUTE, COPY_OUT]
+    for part, later in pairwise(parts):
+        assert abs(part.start_ns + part.duration_ns - later.start_ns) <= 2_000
+    # The GPU's clock and the host's are joined at the end, when the host has seen the last event.
+    assert parts[0].start_ns >= began_ns - 50_000
+    assert parts[-1].start_ns + parts[-1].duration_ns <= ended_ns
 
 
 def test_predicting_ends_when_the_gpu_has_ended(opened: Predictor) -> None:
