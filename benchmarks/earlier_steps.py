@@ -12,6 +12,8 @@ from PIL import Image
 
 from mlscope.image_geometry import covering, cut_before, inside, padded_before, share, within
 from schemas.manifest import Step
+from services.agent.steps.scores import float_type
+from services.agent.steps.suppression import overlaps
 
 Apply = Callable[[Any], Any]
 Feature = dict[str, Any]
@@ -163,6 +165,38 @@ def _segmentation(*, labels: Sequence[str], data_layout: str = "NCHW", **_: Any)
     return apply
 
 
+def _softmax(**_: Any) -> Apply:
+    def apply(scores: Any) -> Any:
+        exact = scores.astype(np.float64)
+        raised = np.exp(exact - exact.max(axis=-1, keepdims=True))
+        probabilities = raised / raised.sum(axis=-1, keepdims=True)
+        return probabilities.astype(float_type(scores.dtype), copy=False)
+
+    return apply
+
+
+def _sigmoid(**_: Any) -> Apply:
+    def apply(scores: Any) -> Any:
+        exact = scores.astype(np.float64)
+        raised = np.exp(-np.abs(exact))
+        probabilities = np.where(exact >= 0, 1.0, raised) / (1.0 + raised)
+        return probabilities.astype(float_type(scores.dtype), copy=False)
+
+    return apply
+
+
+def earlier_suppressed(boxes: Any, scores: Any, classes: Any, threshold: float) -> Any:
+    """Return the indices of the boxes that remain, best first; see `suppressed` of today."""
+    waiting = np.argsort(-scores, kind="stable")
+    remaining = []
+    while len(waiting):
+        best, worse = waiting[0], waiting[1:]
+        remaining.append(int(best))
+        overlap = overlaps(boxes[best : best + 1], boxes[worse])[0]
+        waiting = worse[(overlap <= threshold) | (classes[worse] != classes[best])]
+    return np.array(remaining, np.int64)
+
+
 def _size(dimensions: Any) -> tuple[int, int]:
     """Return (height, width) of one number, [height, width] or [channels, height, width]."""
     numbers = dimensions if isinstance(dimensions, list) else [dimensions, dimensions]
@@ -177,6 +211,8 @@ _FACTORIES: dict[str, Callable[..., Apply]] = {
     "normalize": _normalize,
     "cast": _cast,
     "layout": _layout,
+    "softmax": _softmax,
+    "sigmoid": _sigmoid,
     "topk": _topk,
     "segmentation": _segmentation,
 }

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from services.agent.steps.parameters import Parameters
+from services.agent.steps.touching import touching
 
 Feature = dict[str, Any]
 Map = npt.NDArray[Any]
@@ -35,11 +35,13 @@ def regions(parameters: Parameters) -> Callable[[Map], list[list[Feature]]]:
     def features_of(likelihoods: Map) -> list[Feature]:
         features = []
         for rows, columns in touching(likelihoods > threshold):
-            low_y, high_y = int(rows.min()), int(rows.max()) + 1
+            low_y, high_y = int(rows[0]), int(rows[-1]) + 1
             low_x, high_x = int(columns.min()), int(columns.max()) + 1
-            mean = float(likelihoods[rows, columns].mean())
             width, height = high_x - low_x, high_y - low_y
-            if min(height, width) <= least or mean < score:
+            if min(height, width) <= least:
+                continue
+            mean = float(likelihoods[rows, columns].mean())
+            if mean < score:
                 continue
             margin = width * height * unclip / (2 * (width + height))
             features.append(
@@ -57,34 +59,3 @@ def regions(parameters: Parameters) -> Callable[[Map], list[list[Feature]]]:
         return sorted(features, key=lambda feature: -feature["probability"])
 
     return apply
-
-
-def touching(mask: npt.NDArray[np.bool_]) -> list[tuple[Map, Map]]:
-    """Return the rows and columns of each group of touching true pixels (h, w), ordered by rows."""
-    labels = np.zeros(mask.shape, np.int64)
-    parents = [0]
-    for row, line in enumerate(mask):
-        edges = np.flatnonzero(np.diff(np.concatenate(([0], line.view(np.int8), [0]))))
-        for start, end in edges.reshape(-1, 2):
-            above = labels[row - 1, max(start - 1, 0) : end + 1] if row else labels[0, :0]
-            roots = {_root(parents, int(label)) for label in np.unique(above) if label}
-            own = min(roots, default=len(parents))
-            if not roots:
-                parents.append(own)
-            for root in roots:
-                parents[root] = own
-            labels[row, start:end] = own
-    rows, columns = np.nonzero(labels)
-    if not len(rows):
-        return []
-    roots_of_labels = np.array([_root(parents, label) for label in range(len(parents))])
-    groups = roots_of_labels[labels[rows, columns]]
-    order = np.argsort(groups, kind="stable")
-    cuts = np.flatnonzero(np.diff(groups[order])) + 1
-    return list(zip(np.split(rows[order], cuts), np.split(columns[order], cuts), strict=True))
-
-
-def _root(parents: list[int], label: int) -> int:
-    while parents[label] != label:
-        label = parents[label]
-    return label

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from services.agent.steps.parameters import Parameters
+from services.agent.steps.runs import runs_of
 
 Feature = dict[str, Any]
 
@@ -26,15 +27,13 @@ def segmentation(parameters: Parameters) -> Callable[[npt.NDArray[Any]], list[li
         if values.ndim == 4:
             if values.shape[axis] > 1:
                 labels.require(values.shape[axis])
-            values = values.take(0, axis) if values.shape[axis] == 1 else values.argmax(axis)
+            values = values.take(0, axis) if values.shape[axis] == 1 else best_class(values, axis)
         if values.ndim != 3:
             raise ValueError(f"shape {values.shape} is not a map of pixels")
-        return [[feature_of(sample.astype(np.int64))] for sample in values]
+        return [[feature_of(sample)] for sample in values]
 
-    def feature_of(pixels: npt.NDArray[np.int64]) -> Feature:
-        flat = pixels.ravel()
-        starts = np.concatenate(([0], np.flatnonzero(np.diff(flat)) + 1))
-        lengths = np.diff(np.concatenate((starts, [flat.size])))
+    def feature_of(pixels: npt.NDArray[Any]) -> Feature:
+        flat = pixels.ravel().astype(np.int64)
         classes, counts = np.unique(flat, return_counts=True)
         for index in classes[[0, -1]] if classes.size else ():
             labels.require_class(int(index))
@@ -42,7 +41,7 @@ def segmentation(parameters: Parameters) -> Callable[[npt.NDArray[Any]], list[li
         return {
             "type": "semanticsegment",
             "size": list(pixels.shape),
-            "runs": np.stack([flat[starts], lengths], axis=1).tolist(),
+            "runs": runs_of(flat),
             "classes": [
                 {"index": index, "label": labels.of(index), "pixels": pixel_count}
                 for index, pixel_count in zip(
@@ -52,3 +51,24 @@ def segmentation(parameters: Parameters) -> Callable[[npt.NDArray[Any]], list[li
         }
 
     return apply
+
+
+def best_class(scores: npt.NDArray[Any], axis: int) -> npt.NDArray[Any]:
+    """Return the index of the highest score along an `axis`, the lowest of equal ones.
+
+    Equal to numpy.argmax, which takes eight times as long where the classes are not last.
+    """
+    classes = scores.shape[axis]
+    if axis != 1 or classes > 256 or scores.dtype.kind not in "fiu":
+        return np.asarray(np.argmax(scores, axis))
+    best = scores[:, 0].copy()
+    indices, index_if_better = (np.zeros(best.shape, np.uint8) for _ in range(2))
+    is_better = np.empty(best.shape, np.bool_)
+    for index in range(1, classes):
+        np.greater(scores[:, index], best, out=is_better)
+        np.maximum(scores[:, index], best, out=best)
+        np.multiply(is_better.view(np.uint8), np.uint8(index), out=index_if_better)
+        # A later class has a higher index, so the highest one is the last that was better.
+        np.maximum(indices, index_if_better, out=indices)
+    # The first NaN is the highest for argmax, and greater than nothing.
+    return np.asarray(np.argmax(scores, axis)) if np.isnan(best).any() else indices

@@ -26,19 +26,43 @@ def topk(parameters: Parameters) -> Callable[[Scores], list[list[Feature]]]:
     def apply(probabilities: Scores) -> list[list[Feature]]:
         rows = probabilities.reshape(len(probabilities), -1)
         labels.require(rows.shape[1])
-        return [best(row) for row in rows]
+        indices = best_indices(rows, count)
+        values = np.take_along_axis(rows, indices, axis=1).astype(np.float64)
+        return [
+            features_of(*sample) for sample in zip(indices.tolist(), values.tolist(), strict=True)
+        ]
 
-    def best(row: Scores) -> list[Feature]:
-        # The negative of a whole number could overflow.
-        order = np.argsort(-row.astype(np.float64), kind="stable")[:count]
+    def features_of(indices: list[int], values: list[float]) -> list[Feature]:
         return [
             {
                 "type": "classification",
-                "index": int(index),
-                "label": labels.of(int(index)),
-                "probability": float(row[index]),
+                "index": index,
+                "label": labels.of(index),
+                "probability": value,
             }
-            for index in order
+            for index, value in zip(indices, values, strict=True)
         ]
 
     return apply
+
+
+def best_indices(rows: Scores, count: int) -> npt.NDArray[np.intp]:
+    """Return the indices of the `count` highest scores of each row, the highest first.
+
+    Of equal scores the lower index is first; NaN is last. Equal to a stable sort of the negated
+    row, which takes ten times as long for a thousand classes.
+    """
+    # The negative of a whole number could overflow.
+    keys = np.negative(rows if rows.dtype == np.float32 else rows.astype(np.float64))
+    if count >= keys.shape[1]:
+        return np.argsort(keys, axis=1, kind="stable")
+    chosen = np.argpartition(keys, count - 1, axis=1)[:, :count]
+    chosen.sort(axis=1)
+    chosen_keys = np.take_along_axis(keys, chosen, axis=1)
+    order = np.argsort(chosen_keys, axis=1, kind="stable")
+    indices = np.take_along_axis(chosen, order, axis=1)
+    # Where an equal score was left out, or NaN was chosen, the choice may be another one.
+    last = chosen_keys.max(axis=1, keepdims=True)
+    is_open = np.count_nonzero(keys <= last, axis=1) != count
+    indices[is_open] = np.argsort(keys[is_open], axis=1, kind="stable")[:, :count]
+    return indices

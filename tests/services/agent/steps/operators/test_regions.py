@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import ndimage
 
-from services.agent.steps.operators.regions import touching
+from services.agent.steps.touching import touching
 from tests.services.agent.steps.applying import apply
 
 
@@ -17,6 +17,15 @@ def test_groups_are_those_of_scipy(mask: np.ndarray) -> None:
     wanted = sorted(sorted(zip(*np.nonzero(labels == n + 1), strict=True)) for n in range(count))
     found = sorted(sorted(zip(rows, columns, strict=True)) for rows, columns in touching(mask))
     assert found == wanted
+
+
+@given(arrays(bool, st.tuples(st.integers(1, 12), st.integers(1, 12))))
+def test_groups_and_their_pixels_are_ordered_by_rows(mask: np.ndarray) -> None:
+    groups = [
+        [*zip(rows.tolist(), columns.tolist(), strict=True)] for rows, columns in touching(mask)
+    ]
+    assert all(pixels == sorted(pixels) for pixels in groups)
+    assert groups == sorted(groups)
 
 
 def a_map(*boxes: tuple[int, int, int, int, float]) -> np.ndarray:

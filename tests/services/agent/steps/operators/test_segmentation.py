@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
+from benchmarks.earlier_steps import earlier_step
+from schemas.manifest import Step
 from tests.services.agent.steps.applying import apply, made
 
 
@@ -54,3 +57,31 @@ def test_what_is_no_map_is_no_good() -> None:
 def test_labels_that_do_not_fit_are_refused(values: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         made("segmentation", ("sky", "sea"), labels="l").apply(values)
+
+
+FEW_VALUES = st.sampled_from([0.0, -0.0, 1.0, -2.0, np.inf, np.nan])
+
+
+@given(st.sampled_from(["NCHW", "NHWC"]), st.data())
+def test_scores_are_answered_as_by_numpy_s_argmax(layout: str, data: st.DataObject) -> None:
+    shape = data.draw(st.tuples(*[st.integers(2, 5)] * 4))
+    scores = data.draw(arrays("float32", shape, elements=FEW_VALUES))
+    step = Step(operator="segmentation", parameters={"data_layout": layout})
+    assert apply("segmentation", scores, data_layout=layout) == earlier_step(step)(scores)
+
+
+@given(st.lists(st.tuples(st.integers(-3, 400), st.integers(1, 40)), min_size=1, max_size=30))
+def test_every_run_is_listed_however_long_and_whatever_its_class(
+    runs: list[tuple[int, int]],
+) -> None:
+    values = np.repeat(*np.array(runs).T)[np.newaxis, np.newaxis]
+    step = Step(operator="segmentation")
+    assert apply("segmentation", values) == earlier_step(step)(values)
+
+
+@pytest.mark.parametrize("classes", [255, 256, 257])
+def test_many_classes_are_told_apart(classes: int) -> None:
+    scores = np.random.default_rng(1).integers(0, 9, (1, classes, 7, 9)).astype(np.int16)
+    scores[0, -1, 3, 3] = 99
+    step = Step(operator="segmentation")
+    assert apply("segmentation", scores) == earlier_step(step)(scores)

@@ -2,7 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
+from benchmarks.earlier_steps import earlier_step
 from schemas.manifest import Step
 from services.agent.steps import operator_of
 from tests.services.agent.steps.applying import apply
@@ -52,3 +56,18 @@ def test_labels_that_are_not_one_a_class_are_refused(labels: tuple[str, ...]) ->
     said = f"label file names has {len(labels)} labels, but the model's output has 3 classes"
     with pytest.raises(ValueError, match=said):
         named.apply(np.ones((1, 3), np.float32))
+
+
+VALUES = st.sampled_from([0.0, -0.0, 1.0, 1.5, -2.0, np.inf, -np.inf, np.nan])
+KINDS = st.sampled_from(["float16", "float32", "float64", "int8", "uint64", "bool"])
+
+
+@given(KINDS, st.integers(1, 4), st.integers(1, 12), st.integers(1, 13), st.data())
+def test_the_answers_are_those_of_a_stable_sort(
+    kind: str, samples: int, classes: int, count: int, data: st.DataObject
+) -> None:
+    # Few different values: ties within the best, at their end, and NaN among them.
+    elements = VALUES if kind.startswith("float") else None
+    scores = data.draw(arrays(kind, (samples, classes), elements=elements))
+    step = Step(operator="topk", parameters={"k": count})
+    assert str(apply("topk", scores, k=count)) == str(earlier_step(step)(scores))
