@@ -24,21 +24,34 @@ def overlaps(rows: Boxes, columns: Boxes) -> npt.NDArray[np.float64]:
 
 
 def suppressed(
-    boxes: Boxes, scores: npt.NDArray[Any], classes: npt.NDArray[Any], threshold: float
+    boxes: Boxes,
+    scores: npt.NDArray[Any],
+    classes: npt.NDArray[Any],
+    threshold: float,
+    max_count: int | None = None,
 ) -> npt.NDArray[np.int64]:
     """Return the indices of the boxes that remain, best first: non-maximum suppression by class.
 
     `boxes` (n, 4), `scores` (n,) and `classes` (n,) belong together. A box is removed if it
     overlaps a better one of its class by more than `threshold` (intersection over union). Of equal
-    scores the lower index is better. As torchvision.ops.batched_nms.
+    scores the lower index is better. As torchvision.ops.batched_nms. Ends at the first `max_count`
+    of them, if it is given.
     """
-    waiting = np.argsort(-scores, kind="stable")
-    remaining = []
-    while len(waiting):
-        best, worse = waiting[0], waiting[1:]
-        remaining.append(int(best))
-        overlap = overlaps(boxes[best : best + 1], boxes[worse])[0]
-        waiting = worse[(overlap <= threshold) | (classes[worse] != classes[best])]
+    order = np.argsort(-scores, kind="stable")
+    kinds = classes.tolist()
+    waiting = {kind: order[classes[order] == kind] for kind in set(kinds)}
+    is_removed = np.zeros(len(boxes), np.bool_)
+    remaining: list[int] = []
+    for best in order.tolist():
+        if len(remaining) == max_count:
+            break
+        if is_removed[best]:
+            continue
+        remaining.append(best)
+        # Of those that wait in its class it is the first.
+        worse = waiting[kinds[best]][1:]
+        is_removed[worse] = ~(overlaps(boxes[best : best + 1], boxes[worse])[0] <= threshold)
+        waiting[kinds[best]] = worse[~is_removed[worse]]
     return np.array(remaining, np.int64)
 
 

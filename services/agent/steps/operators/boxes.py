@@ -68,7 +68,10 @@ class Selection:
         indices = np.flatnonzero(scores[:count] >= self._min_score)
         indices = indices[np.argsort(-scores[indices], kind="stable")]
         if iou < 1.0:
-            indices = indices[suppressed(corners[indices], scores[indices], classes[indices], iou)]
+            remaining = suppressed(
+                corners[indices], scores[indices], classes[indices], iou, self._max_count
+            )
+            indices = indices[remaining]
         indices = indices[: self._max_count]
         return Detections(indices, scores[indices], classes[indices])
 

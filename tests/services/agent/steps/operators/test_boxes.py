@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.earlier_steps import earlier_suppressed
 from mlscope.accuracy.shapes import Mask, pixels_of
 from services.agent.errors import BadParameter
 from services.agent.steps.suppression import overlaps, suppressed
@@ -52,6 +53,20 @@ def test_what_stays_does_not_overlap_and_what_goes_does(seed: int, threshold: fl
     assert not (conflict & better)[np.ix_(kept, kept)].any()
     gone = np.setdiff1d(np.arange(len(boxes)), kept)
     assert (conflict & better)[np.ix_(gone, kept)].any(axis=1).all()
+
+
+@given(SEEDS, st.floats(0, 1), st.integers(0, 40))
+def test_suppression_is_the_earlier_one_as_far_as_it_goes(
+    seed: int, threshold: float, count: int
+) -> None:
+    boxes, scores, classes = some_boxes(seed)
+    scores = np.round(scores, 1)  # equal scores
+    boxes[::7] = np.nan
+    expected = earlier_suppressed(boxes, scores, classes, threshold)
+    assert np.array_equal(suppressed(boxes, scores, classes, threshold), expected)
+    assert np.array_equal(
+        suppressed(boxes, scores, classes, threshold, max_count=count), expected[:count]
+    )
 
 
 def test_boxes_are_chosen_by_score_and_overlap() -> None:
