@@ -19,9 +19,14 @@ def sigmoid(parameters: Parameters) -> Callable[[Scores], Scores]:  # noqa: ARG0
     """
 
     def apply(scores: Scores) -> Scores:
-        exact = scores.astype(np.float64)
-        raised = np.exp(-np.abs(exact))
-        probabilities = np.where(exact >= 0, 1.0, raised) / (1.0 + raised)
+        raised = scores.astype(np.float64)
+        is_positive = raised >= 0
+        np.abs(raised, out=raised)
+        np.negative(raised, out=raised)
+        np.exp(raised, out=raised)
+        probabilities = np.where(is_positive, 1.0, raised)
+        raised += 1.0
+        probabilities /= raised
         return probabilities.astype(float_type(scores.dtype), copy=False)
 
     return apply

@@ -20,10 +20,11 @@ def softmax(parameters: Parameters) -> Callable[[Scores], Scores]:  # noqa: ARG0
     """
 
     def apply(scores: Scores) -> Scores:
-        exact = scores.astype(np.float64)
-        raised = np.exp(exact - exact.max(axis=-1, keepdims=True))
-        probabilities = raised / raised.sum(axis=-1, keepdims=True)
-        cast: Scores = probabilities.astype(float_type(scores.dtype), copy=False)
+        raised = scores.astype(np.float64)
+        raised -= raised.max(axis=-1, keepdims=True)
+        np.exp(raised, out=raised)
+        raised /= raised.sum(axis=-1, keepdims=True)
+        cast: Scores = raised.astype(float_type(scores.dtype), copy=False)
         return cast
 
     return apply

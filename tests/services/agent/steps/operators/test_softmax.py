@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import special
 
+from benchmarks.earlier_steps import earlier_step
+from schemas.manifest import Step
 from tests.services.agent.steps.applying import apply
 
 SCORES = hnp.arrays(np.float32, (3, 7), elements=st.floats(-1e4, 1e4, width=32))
@@ -31,3 +33,10 @@ def test_whole_numbers_are_scores_too(kind: type) -> None:
 @given(SCORES)
 def test_it_is_scipy_s(scores: np.ndarray) -> None:
     assert np.allclose(apply("softmax", scores), special.softmax(scores, axis=1), atol=1e-6)
+
+
+@given(SCORES)
+def test_it_is_the_earlier_one_in_every_bit(scores: np.ndarray) -> None:
+    kept = scores.copy()
+    assert np.array_equal(apply("softmax", scores), earlier_step(Step(operator="softmax"))(scores))
+    assert np.array_equal(scores, kept)
