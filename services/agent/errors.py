@@ -180,6 +180,15 @@ class MemoryExhausted(AgentError):
         )
 
 
+class ProcessesUnavailable(AgentError):
+    """No processes can prepare samples here; threads do."""
+
+    def __init__(self, reason: str) -> None:
+        """Say why not."""
+        self.reason = reason
+        super().__init__(f"samples can't be prepared in processes: {reason}")
+
+
 class WorkerTooLarge(AgentError):
     """A worker uses more memory than the agent's owner allows."""
 

@@ -9,8 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from services.agent.worker.inline.child import (
     WANTS_SPANS,
 )
 from services.agent.worker.inline.wire import FrameTooLarge, WireBroken, packed, receive, send
+from services.agent.worker.spawning import spawn
 
 _START_S = 60.0
 _TRACE_S = 5.0
@@ -69,7 +69,7 @@ class _Child:
         descriptors = (child_channel.fileno(), child_trace_fd)
         command = [sys.executable, "-I", "-c", _BOOT, str(_ROOT), *map(str, descriptors)]
         try:
-            process = _spawn(command, descriptors, environment, has_ended)
+            process = spawn(command, descriptors, environment, has_ended)
         except BaseException:
             channel.close()
             os.close(trace_fd)
@@ -239,36 +239,3 @@ def _line_and_reason(answer: list[Any]) -> str:
     text = reason[:_MOST_REASON_CHARACTERS] if isinstance(reason, str) else "gives no reason"
     is_line = isinstance(line, int) and 0 < line < _MOST_LINES
     return f"line {line}: {text}" if is_line else text
-
-
-def _spawn(
-    command: Sequence[str],
-    descriptors: Sequence[int],
-    environment: Mapping[str, str],
-    has_ended: threading.Event,
-) -> subprocess.Popen[bytes]:
-    """Start a process from a thread that waits until it `has_ended`. Raises OSError.
-
-    The kernel ends the child with the thread that started it, and callers' threads may end sooner.
-    """
-    result: Future[subprocess.Popen[bytes]] = Future()
-
-    def start_and_wait() -> None:
-        try:
-            process = subprocess.Popen(
-                command,
-                pass_fds=descriptors,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env=environment,
-            )
-        except BaseException as error:  # noqa: BLE001  # raised again where it is awaited
-            result.set_exception(error)
-            return
-        result.set_result(process)
-        has_ended.wait()
-
-    threading.Thread(target=start_and_wait, name="inline", daemon=True).start()
-    return result.result()

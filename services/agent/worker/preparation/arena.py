@@ -1,0 +1,129 @@
+"""The memory that a worker shares with its preparing processes (I/O).
+
+It is a file without a name, passed by descriptor: the 64 MB that containers have in /dev/shm are no
+limit for it, and it is gone with the last process that maps it, however that process ends.
+"""
+
+import errno
+import math
+import mmap
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from services.agent.worker.preparation.layout import (
+    REASON_BYTES,
+    ArenaLayout,
+    ArrayShape,
+    SlotOffsets,
+)
+
+Array = npt.NDArray[Any]
+
+_MEMORY = Path("/proc/meminfo")
+_MOST_SHARE = 0.5
+"""Of the memory that is available."""
+
+PENDING, PREPARED, UNUSABLE = 0, 1, 2
+"""States of a sample in its slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotMemory:
+    """One slot: the model's input arrays, and a column for each thing known of its samples."""
+
+    arrays: tuple[Array, ...]
+    #: numbers in the dataset
+    samples: Array
+    #: PENDING, PREPARED or UNUSABLE
+    states: Array
+    #: native ids of the threads that prepared them
+    threads: Array
+    #: CLOCK_MONOTONIC ns at which each step began and ended, 0 for a step that did not run
+    stamps: Array
+    reasons: Array
+
+    def set_reason(self, position: int, reason: str) -> None:
+        """Say why the sample at a position can't be prepared."""
+        text = reason.encode(errors="replace")[: REASON_BYTES - 1]
+        self.reasons[position, : len(text)] = np.frombuffer(text, np.uint8)
+        self.reasons[position, len(text)] = 0
+        self.states[position] = UNUSABLE
+
+    def reason(self, position: int) -> str:
+        """Return why the sample at a position can't be prepared."""
+        text: bytes = self.reasons[position].tobytes()
+        return text[: text.index(0)].decode(errors="ignore")
+
+
+class Arena:
+    """Shared memory with slots, and with a few numbers of each process.
+
+    `done`, `prepared` and `began_ns` have an item for each process, by its number: its last order
+    that is done, how many samples it has been through, and when it began the current one, 0 for
+    none. Orders before `cancelled[0]` are not carried out.
+    """
+
+    def __init__(self, fd: int, layout: ArenaLayout) -> None:
+        """Map the arena of a descriptor, which the caller keeps, as its `layout` says."""
+        self.layout = layout
+        self._pages = mmap.mmap(fd, layout.size_bytes)
+        columns = memoryview(self._pages)[: layout.control_bytes].cast("q")
+        count = layout.processes
+        self.cancelled = columns[:1]
+        self.done, self.prepared, self.began_ns = (
+            columns[1 + number * count : 1 + (number + 1) * count] for number in range(3)
+        )
+        self.slots = tuple(self._slot(offsets) for offsets in layout.slot_offsets)
+
+    @classmethod
+    def create(cls, layout: ArenaLayout) -> tuple[Self, int]:
+        """Return an arena of zeros and its descriptor, with its memory reserved.
+
+        Raises OSError where there is not enough, which would else end a process: the one that
+        writes, or any other, because the kernel reserves until nothing is left.
+        """
+        if layout.reserved_bytes > _MOST_SHARE * _available_bytes():
+            raise OSError(errno.ENOMEM, f"{layout.reserved_bytes} bytes are not available")
+        fd = os.memfd_create("mlscope-preparation", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(fd, layout.size_bytes)
+            os.posix_fallocate(fd, 0, layout.reserved_bytes)
+            return cls(fd, layout), fd
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def _slot(self, offsets: SlotOffsets) -> SlotMemory:
+        layout, count = self.layout, self.layout.batch_size
+        pairs = zip(layout.arrays, offsets.arrays, strict=True)
+        column, stamps = (
+            ArrayShape((count,), "int64"),
+            ArrayShape((count, layout.steps, 2), "int64"),
+        )
+        return SlotMemory(
+            tuple(self._array(array, offset) for array, offset in pairs),
+            self._array(column, offsets.samples),
+            self._array(column, offsets.states),
+            self._array(column, offsets.threads),
+            self._array(stamps, offsets.stamps),
+            self._array(ArrayShape((count, REASON_BYTES), "uint8"), offsets.reasons),
+        )
+
+    def _array(self, array: ArrayShape, offset: int) -> Array:
+        kind = np.dtype(array.element_type)
+        count = array.size_bytes // kind.itemsize
+        return np.frombuffer(self._pages, kind, count, offset).reshape(array.shape)
+
+
+def _available_bytes() -> float:
+    """Return the memory that can be used without swapping; infinite where it is unknown."""
+    try:
+        fields = _MEMORY.read_text().split()
+        return int(fields[fields.index("MemAvailable:") + 1]) * 1024
+    except (OSError, ValueError):
+        return math.inf

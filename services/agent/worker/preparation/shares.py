@@ -1,0 +1,44 @@
+"""How samples are shared among processes, and how many processes there are. Pure."""
+
+import math
+from collections.abc import Sequence
+
+_HEADROOM = 1.5
+"""Processes for each that preparation needs, because samples differ and cores are shared."""
+
+
+def shares(backlogs: Sequence[int], count: int) -> list[int]:
+    """Return how many of `count` samples each process gets, so that all end at about one time.
+
+    `backlogs` are the samples that each has still to prepare: a slow process gets fewer.
+    """
+    given = [0] * len(backlogs)
+    level, order = 0, sorted(range(len(backlogs)), key=backlogs.__getitem__)
+    for taking in range(1, len(order) + 1):
+        total = count + sum(backlogs[number] for number in order[:taking])
+        level, rest = divmod(total, taking)
+        if taking == len(order) or level <= backlogs[order[taking]]:
+            for place, number in enumerate(order[:taking]):
+                given[number] = max(0, level + (place < rest) - backlogs[number])
+            break
+    return given
+
+
+def processes_for(cores: int, predicting: int, needed: int, most: int) -> int:
+    """Return how many processes prepare samples, at least one.
+
+    They get the `cores` that the framework's `predicting` threads and the worker's own thread
+    leave, at most as many as preparation has `needed`, and at most `most`.
+    """
+    return max(1, min(cores - predicting - 1, needed, most))
+
+
+def needed_processes(prepare_ns: int, predict_ns: int, most: int) -> int:
+    """Return how many processes keep a model supplied: a batch takes `prepare_ns` in one of them.
+
+    `predict_ns` is what the model takes for a batch; `most` is the answer where a time is unknown,
+    0.
+    """
+    if not prepare_ns or not predict_ns:
+        return most
+    return min(most, math.ceil(_HEADROOM * prepare_ns / predict_ns))
