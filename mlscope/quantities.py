@@ -19,7 +19,11 @@ _SCALES: Mapping[str, tuple[tuple[float, str], ...]] = {
     },
 }
 _SHARES = ("share", "probability", "of_")
-_PARTS = ("gain", "counted", "change", "change_low", "change_high")
+_PARTS = (
+    *("gain", "gain_low", "gain_high"),
+    *("change", "change_low", "change_high"),
+    "counted",
+)
 
 
 def unit_of(column: Column) -> str:
@@ -65,6 +69,53 @@ def shown(value: Any, unit: str = "") -> str:
         factor, scaled_unit = _scale_of(value, _SCALES[unit])
         return f"{number(value / factor)} {scaled_unit}"
     return f"{number(value)} {_UNITS_SHOWN.get(unit, unit)}".rstrip()
+
+
+def estimated(value: float, low: float | None, high: float | None, unit: str = "") -> str:
+    """Return an estimate with the ends of its interval: `12.3 ms (12.1 … 12.6)`.
+
+    `value`, `low` and `high` are in `unit` ("share": percent) and are shown in the same scale, the
+    value with three digits or as many as its interval needs. An end that is None is unknown.
+    """
+    factor, name = (0.01, "%") if unit == "share" else (1.0, f" {_UNITS_SHOWN.get(unit, unit)}")
+    if unit in _SCALES:
+        factor, prefixed = _scale_of(value, _SCALES[unit])
+        name = f" {prefixed}"
+    ends = [None if end is None else end / factor for end in (low, high)]
+    scaled = value / factor
+    decimals = _decimals_of(scaled, [abs(end - scaled) for end in ends if end is not None])
+    amount = f"{scaled:z.{decimals}f}{name}".rstrip()
+    texts = [None if end is None else f"{end:z.{decimals}f}" for end in ends]
+    return f"{amount} ({_ends_text(*texts)})"
+
+
+def time_scale(size_ns: float) -> tuple[float, str]:
+    """Return the unit in which a time of this size is shown: its length in ns, and its name."""
+    return _scale_of(size_ns, _TIMES)
+
+
+def _decimals_of(value: float, distances: Sequence[float]) -> int:
+    """Return the decimals of three digits of `value`, or of one digit of its least distance.
+
+    There are never more than five digits before and after the point together.
+    """
+    # A distance of rounding errors needs no decimals.
+    least = min((size for size in distances if size > 5e-5 * abs(value)), default=0.0)
+    wanted = [(abs(value), 2), (least, 0)]
+    places = [digits - _magnitude(size) for size, digits in wanted if size > 0]
+    return max(0, min(max([0, *places]), 4 - _magnitude(max(abs(value), least))))
+
+
+def _magnitude(size: float) -> int:
+    """Return the power of ten of a size, 0 for 0."""
+    return math.floor(math.log10(size)) if size > 0 else 0
+
+
+def _ends_text(low: str | None, high: str | None) -> str:
+    if low is None or high is None:
+        known = f"at least {low}" if low is not None else f"at most {high}"
+        return "no interval" if low is None and high is None else known
+    return f"{low} … {high}"
 
 
 def counted(count: int | None) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.survey.bounds import NO_BOUND, Bound, TimeIsUp
-from mlscope.statistics.throughput import optimal_batch as best_of
+from mlscope.statistics import Estimate
+from mlscope.statistics import optimal_batch as best_of
 from schemas.agent import AgentAnnounced
 from schemas.evaluation import EvaluationPlanned, RunStarted
 from schemas.identity import new_evaluation_id
@@ -204,4 +205,4 @@ def medians_ms(outcomes: Sequence[Outcome]) -> dict[str, float]:
 
 def optimal_batch(medians: Mapping[int, float]) -> int:
     """Return the batch size whose doubling raises throughput by no more than 5 % (XSP's rule)."""
-    return best_of({size: size / spent for size, spent in medians.items()}).batch_size
+    return best_of({size: Estimate(size / spent) for size, spent in medians.items()}).batch_size

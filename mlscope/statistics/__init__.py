@@ -11,14 +11,19 @@ from mlscope.statistics.intervals import (
     Interval,
     Resampling,
     mean_interval,
+    paired_ratio_interval,
     percentile_interval,
+    ratio_interval,
     trimmed_mean_interval,
     wilson,
 )
+from mlscope.statistics.ranking import Best, Estimate, are_told_apart, best
 from mlscope.statistics.summary import Summary, percentile, summary, trimmed_mean
 from mlscope.statistics.throughput import OptimalBatch, Throughput, optimal_batch, throughput
 
 __all__ = [
+    "Best",
+    "Estimate",
     "Interval",
     "NoValues",
     "NotFinite",
@@ -28,13 +33,17 @@ __all__ = [
     "StatisticsError",
     "Summary",
     "Throughput",
+    "are_told_apart",
+    "best",
     "blocks_interval",
     "certified_percentile",
     "mean_interval",
     "minimum_count",
     "optimal_batch",
+    "paired_ratio_interval",
     "percentile",
     "percentile_interval",
+    "ratio_interval",
     "student_975",
     "summary",
     "throughput",

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mlscope.statistics.distributions import binomial_cdf, normal_cdf, normal_quantile
+from mlscope.statistics.distributions import (
+    binomial_cdf,
+    normal_cdf,
+    normal_quantile,
+    student_quantile,
+)
+from mlscope.statistics.ranking import Estimate
 from mlscope.statistics.summary import TRIM, trimmed_count, trimmed_means
 from mlscope.statistics.values import require, require_probability, sorted_values
 
@@ -117,6 +123,40 @@ def wilson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
     return Interval(low, high, confidence, "Wilson")
 
 
+def ratio_interval(above: Estimate, below: Estimate, confidence: float = 0.95) -> Interval:
+    """Return the interval of the ratio of two independent estimates above 0: `above` / `below`.
+
+    By the intervals of both, each of `confidence`: with the logarithms of Zou and Donner's (2008)
+    interval of a difference. An end is None where it is unknown or unbounded. Raises OutOfRange.
+    """
+    require("above", above.value, above.value > 0.0, "above 0")
+    require("below", below.value, below.value > 0.0, "above 0")
+    ratio = above.value / below.value
+    down = _log_reach(above.low, above.value, below.value, below.high)
+    up = _log_reach(above.value, above.high, below.low, below.value)
+    low = None if down is None else ratio * math.exp(-down)
+    high = None if up is None or math.isinf(up) else ratio * math.exp(up)
+    return Interval(low, high, confidence, "ratio of estimates")
+
+
+def paired_ratio_interval(ratios: ArrayLike, confidence: float = 0.95) -> tuple[float, Interval]:
+    """Return the geometric mean of paired `ratios`, all above 0, and its interval.
+
+    Student's t of their logarithms at `confidence`, which treats a / b and b / a alike (Fleming and
+    Wallace 1986). A single ratio has no interval. Raises NoValues, NotFinite, OutOfRange.
+    """
+    values = sorted_values(ratios)
+    require("ratio", float(values[0]), values[0] > 0.0, "above 0")
+    logs = np.log(values)
+    mean = float(logs.mean())
+    if values.size < 2:
+        return math.exp(mean), Interval(None, None, confidence, "too few values")
+    quantile = student_quantile((1.0 + confidence) / 2.0, values.size - 1)
+    reach = quantile * float(logs.std(ddof=1)) / math.sqrt(values.size)
+    interval = Interval(math.exp(mean - reach), math.exp(mean + reach), confidence, "paired ratios")
+    return math.exp(mean), interval
+
+
 def jackknife_means(rising: NDArray[np.float64], fraction: float) -> NDArray[np.float64]:
     """Return the trimmed means of `rising` values without each one in turn, in one pass.
 
@@ -178,3 +218,16 @@ def _acceleration(rising: NDArray[np.float64], fraction: float) -> float:
     # Skewness is independent of scale; cubes of extreme values would under- or overflow.
     deviations = deviations / widest
     return float((deviations**3).sum() / (6.0 * (deviations**2).sum() ** 1.5))
+
+
+def _log_reach(*ends: float | None) -> float | None:
+    """Return the root of the summed squares of ln(b / a) for pairs of ends; None for unknown ones.
+
+    It is infinite where an end is 0 or less.
+    """
+    if any(end is None for end in ends):
+        return None
+    low, high, other_low, other_high = (float(end or 0.0) for end in ends)
+    if low <= 0.0 or other_low <= 0.0:
+        return math.inf
+    return math.hypot(math.log(high / low), math.log(other_high / other_low))

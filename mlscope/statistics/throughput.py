@@ -1,7 +1,7 @@
 """Throughput in samples a second with its interval, and the optimal batch size."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,12 +9,14 @@ from numpy.typing import ArrayLike
 
 from mlscope.statistics.distributions import student_quantile
 from mlscope.statistics.errors import NoValues
-from mlscope.statistics.intervals import Interval
+from mlscope.statistics.intervals import Interval, ratio_interval
+from mlscope.statistics.ranking import Estimate, best
 from mlscope.statistics.values import require, require_probability
 
 #: groups of consecutive queries whose rates count as independent, and the fewest queries in each
 GROUPS, LEAST_IN_GROUP = 20, 2
 GAIN = 0.05
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,20 @@ class Throughput:
 
 @dataclass(frozen=True)
 class OptimalBatch:
-    """The optimal batch size and the reason; `settled` is False if other sizes could change it."""
+    """The optimal batch size and the reason; `settled` is False if other sizes could change it.
+
+    `candidates` are the measured sizes that the intervals do not tell apart as the optimal one.
+    """
 
     batch_size: int
     settled: bool
     reason: str
+    candidates: tuple[int, ...] = ()
+
+    @property
+    def is_beyond_doubt(self) -> bool:
+        """Whether the intervals leave one candidate only."""
+        return len(self.candidates) < 2
 
 
 def throughput(
@@ -68,33 +79,55 @@ def throughput(
     return Throughput(rate_hz, samples, Interval(low, high, confidence, "batch means"))
 
 
-def optimal_batch(throughput_by_batch: Mapping[int, float], gain: float = GAIN) -> OptimalBatch:
+def optimal_batch(throughput_by_batch: Mapping[int, Estimate], gain: float = GAIN) -> OptimalBatch:
     """Return the batch size from which doubling gains at most `gain` throughput (XSP III-D).
 
     This is the smallest batch size whose double was also measured and is not more than `gain`
     better. `throughput_by_batch` is samples a second by batch size. If every measured doubling
-    gains more, it is the largest size of a doubling, unsettled. Raises NoValues, OutOfRange.
+    gains more, it is the largest size of a doubling, unsettled. A further size is a candidate where
+    the intervals of the gains allow it to be the answer. Raises NoValues, OutOfRange.
     """
     if not throughput_by_batch:
         raise NoValues
     sizes = sorted(throughput_by_batch)
-    slowest = min(throughput_by_batch.values())
+    slowest = min(rate.value for rate in throughput_by_batch.values())
     require("throughput", slowest, slowest > 0.0, "above 0")
     pairs = [size for size in sizes if 2 * size in throughput_by_batch]
+    candidates = _candidates(throughput_by_batch, pairs, gain)
     for size in pairs:
-        raised = throughput_by_batch[2 * size] / throughput_by_batch[size] - 1.0
+        raised = throughput_by_batch[2 * size].value / throughput_by_batch[size].value - 1.0
         # 1.05 / 1 - 1 is 0.050000000000000044, and exactly 5 % is not more than 5 %.
-        if raised <= gain + 1e-12:
+        if raised <= gain + _ROUNDING:
             # The first power-of-two multiple of the smallest size that was not measured, or 0.
             multiples = (sizes[0] << power for power in range(size.bit_length()))
             gaps = (m for m in multiples if m < size and m not in throughput_by_batch)
             missing = next(gaps, 0)
             reason = f"doubling to {2 * size} changes throughput by {raised:+.1%}"
             reason += f"; {missing} was not measured" if missing else ""
-            return OptimalBatch(size, not missing, reason)
+            return OptimalBatch(size, not missing, reason, candidates)
     if not pairs:
         reason = "no batch size was measured together with its double"
-        return OptimalBatch(max(sizes, key=throughput_by_batch.__getitem__), False, reason)
+        fastest = best([throughput_by_batch[size] for size in sizes])
+        candidates = tuple(sizes[place] for place in (fastest.place, *fastest.rivals))
+        return OptimalBatch(candidates[0], False, reason, candidates)
     largest = 2 * pairs[-1]
     reason = f"every doubling up to {largest} pays; {2 * largest} was not measured"
-    return OptimalBatch(largest, False, reason)
+    return OptimalBatch(largest, False, reason, candidates)
+
+
+def _candidates(
+    rates: Mapping[int, Estimate], pairs: Sequence[int], gain: float
+) -> tuple[int, ...]:
+    """Return the sizes that may be optimal: up to the first doubling that certainly does not pay.
+
+    Sizes whose doubling certainly gains more than `gain` are left out.
+    """
+    candidates = []
+    for size in pairs:
+        interval = ratio_interval(rates[2 * size], rates[size])
+        limit = 1.0 + gain + _ROUNDING
+        if interval.low is None or interval.low <= limit:
+            candidates.append(size)
+        if interval.high is not None and interval.high <= limit:
+            return tuple(candidates)
+    return (*candidates, 2 * pairs[-1]) if pairs else ()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mlscope.quantities import counted, head_of, heads_of, number, shown, unit_of
+from mlscope.quantities import counted, estimated, head_of, heads_of, number, shown, unit_of
 from schemas.analysis import Column
 
 
@@ -90,3 +90,23 @@ def test_a_share_of_one_is_shown_as_percent(name: str, unit: str) -> None:
 def test_no_two_headings_become_alike() -> None:
     columns = [("layers_bytes", "By"), ("layers", "1"), ("process_bytes", "By")]
     assert heads_of(columns) == ["layers_bytes", "layers", "process"]
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "unit", "text"),
+    [
+        (12.34e6, 12.1e6, 12.6e6, "ns", "12.3 ms (12.1 … 12.6)"),
+        (12.34e6, 12.31e6, 12.37e6, "ns", "12.34 ms (12.31 … 12.37)"),
+        (178.2, 0.0, 468.0, "samples/s", "178 samples/s (0 … 468)"),
+        (400.0, 400.0, 400.0, "1/s", "400 /s (400 … 400)"),
+        (20e6, 18e6, None, "ns", "20.0 ms (at least 18.0)"),
+        (20e6, None, 21e6, "ns", "20.0 ms (at most 21.0)"),
+        (20e6, None, None, "ns", "20.0 ms (no interval)"),
+        (0.03, -0.04, 0.11, "share", "3.00% (-4.00 … 11.00)"),
+        (0.0, 0.0, 0.0, "ns", "0 ns (0 … 0)"),
+    ],
+)
+def test_an_estimate_is_shown_with_its_interval(
+    value: float, low: float | None, high: float | None, unit: str, text: str
+) -> None:
+    assert estimated(value, low, high, unit) == text

@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mlscope.statistics import (
+    Estimate,
     Interval,
     NoValues,
     OutOfRange,
     Resampling,
     mean_interval,
+    paired_ratio_interval,
     percentile_interval,
+    ratio_interval,
     trimmed_mean,
     trimmed_mean_interval,
     wilson,
@@ -194,3 +197,54 @@ def test_a_long_tail_reaches_further_than_percentiles_say() -> None:
     assert found.high is not None
     assert found.low > low
     assert found.high > high
+
+
+def test_the_interval_of_a_ratio_is_that_of_its_logarithms() -> None:
+    ratio = ratio_interval(Estimate(200.0, 190.0, 210.0), Estimate(100.0, 90.0, 110.0))
+    down = math.hypot(math.log(200 / 190), math.log(110 / 100))
+    up = math.hypot(math.log(210 / 200), math.log(100 / 90))
+    assert ratio.low == pytest.approx(2.0 * math.exp(-down))
+    assert ratio.high == pytest.approx(2.0 * math.exp(up))
+
+
+def test_a_ratio_to_what_may_be_nothing_has_no_upper_end() -> None:
+    ratio = ratio_interval(Estimate(200.0, 0.0, 400.0), Estimate(100.0, 0.0, 300.0))
+    assert (ratio.low, ratio.high) == (0.0, None)
+    assert ratio_interval(Estimate(2.0), Estimate(1.0, 0.9, 1.1)).low is None
+    with pytest.raises(OutOfRange):
+        ratio_interval(Estimate(0.0, 0.0, 1.0), Estimate(1.0))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_interval_of_a_ratio_covers_it_in_95_percent(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    above = 200.0 + 10.0 * generator.standard_normal(2000)
+    below = 100.0 + 10.0 * generator.standard_normal(2000)
+    reach = 1.96 * 10.0
+    intervals = [
+        ratio_interval(Estimate(a, a - reach, a + reach), Estimate(b, b - reach, b + reach))
+        for a, b in zip(above, below, strict=True)
+    ]
+    covered = sum((i.low or 0.0) <= 2.0 <= (i.high or math.inf) for i in intervals)
+    assert covered / 2000 == pytest.approx(0.95, abs=0.015)
+
+
+def test_paired_ratios_cancel_what_both_share() -> None:
+    mean, interval = paired_ratio_interval([2.0, 2.02, 1.98, 2.0])
+    assert mean == pytest.approx(2.0, rel=1e-3)
+    assert interval.low == pytest.approx(1.974, abs=0.002)
+    assert interval.high == pytest.approx(2.026, abs=0.002)
+
+
+def test_paired_ratios_are_the_same_upside_down() -> None:
+    mean, interval = paired_ratio_interval([2.0, 3.0, 5.0])
+    other_mean, other = paired_ratio_interval([1 / 2.0, 1 / 3.0, 1 / 5.0])
+    assert mean == pytest.approx(1 / other_mean)
+    assert interval.low == pytest.approx(1 / (other.high or 0.0))
+
+
+def test_one_ratio_has_no_interval_and_none_is_refused() -> None:
+    mean, interval = paired_ratio_interval([2.0])
+    assert (mean, interval.low, interval.high) == (2.0, None, None)
+    with pytest.raises(OutOfRange):
+        paired_ratio_interval([0.0, 1.0])

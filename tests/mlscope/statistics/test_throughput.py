@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlscope.statistics import NoValues, OutOfRange, optimal_batch, throughput
+from mlscope.statistics import (
+    Estimate,
+    NoValues,
+    OptimalBatch,
+    OutOfRange,
+    optimal_batch,
+    throughput,
+)
 
 rates = st.dictionaries(st.integers(1, 64), st.floats(0.1, 1e6), min_size=1, max_size=10)
 
@@ -48,50 +55,76 @@ def test_no_time_has_no_throughput() -> None:
         throughput(5, [5], 1)
 
 
+def chosen_of(rate_by_size: dict[int, float]) -> OptimalBatch:
+    """Return the optimal batch of rates that are known exactly."""
+    exact = {size: Estimate(rate, rate, rate) for size, rate in rate_by_size.items()}
+    return optimal_batch(exact)
+
+
 def test_doubling_stops_where_it_no_longer_pays() -> None:
-    found = optimal_batch({1: 100, 2: 180, 4: 300, 8: 312, 16: 900})
+    found = chosen_of({1: 100, 2: 180, 4: 300, 8: 312, 16: 900})
     assert (found.batch_size, found.settled) == (4, True)
     assert found.reason == "doubling to 8 changes throughput by +4.0%"
 
 
+def test_a_gain_within_its_interval_leaves_both_sizes() -> None:
+    rates_by_size = {
+        1: Estimate(100.0, 99.0, 101.0),
+        2: Estimate(180.0, 179.5, 180.5),
+        4: Estimate(191.0, 187.0, 195.0),
+        8: Estimate(192.0, 191.0, 193.0),
+    }
+    chosen = optimal_batch(rates_by_size)
+    assert (chosen.batch_size, chosen.candidates) == (4, (2, 4))
+    assert not chosen.is_beyond_doubt
+    assert optimal_batch(rates_by_size | {4: Estimate(191.0, 190.5, 191.5)}).candidates == (4,)
+
+
+def test_rates_without_an_interval_leave_every_size() -> None:
+    chosen = optimal_batch({1: Estimate(100.0), 2: Estimate(180.0), 4: Estimate(181.0)})
+    assert chosen.candidates == (1, 2, 4)
+
+
 def test_exactly_five_percent_is_not_more() -> None:
-    assert optimal_batch({1: 1.0, 2: 1.05}).batch_size == 1
-    assert optimal_batch({1: 1.0, 2: 1.0501}).batch_size == 2
+    assert chosen_of({1: 1.0, 2: 1.05}).batch_size == 1
+    assert chosen_of({1: 1.0, 2: 1.0501}).batch_size == 2
 
 
 def test_still_rising_at_the_end_is_unsettled() -> None:
-    found = optimal_batch({1: 10, 2: 20, 4: 40})
+    found = chosen_of({1: 10, 2: 20, 4: 40})
     assert (found.batch_size, found.settled) == (4, False)
     assert "8 was not measured" in found.reason
 
 
 def test_only_pairs_count() -> None:
-    found = optimal_batch({1: 10, 3: 500, 2: 20, 16: 30, 32: 31})
+    found = chosen_of({1: 10, 3: 500, 2: 20, 16: 30, 32: 31})
     assert (found.batch_size, found.settled) == (16, False)
     assert "4 was not measured" in found.reason
 
 
 def test_without_a_pair_the_fastest_is_named_and_unsettled() -> None:
-    found = optimal_batch({1: 10, 3: 30, 5: 20})
+    found = chosen_of({1: 10, 3: 30, 5: 20})
     assert (found.batch_size, found.settled) == (3, False)
 
 
 def test_no_batches_have_no_optimum() -> None:
     with pytest.raises(NoValues):
-        optimal_batch({})
+        chosen_of({})
 
 
 def test_a_throughput_of_nothing_is_refused() -> None:
     with pytest.raises(OutOfRange):
-        optimal_batch({1: 0.0, 2: 5.0})
+        chosen_of({1: 0.0, 2: 5.0})
 
 
 @given(rates)
 def test_the_choice_was_measured_and_no_smaller_doubling_was_flat(
     measured: dict[int, float],
 ) -> None:
-    chosen = optimal_batch(measured).batch_size
+    answer = chosen_of(measured)
+    chosen = answer.batch_size
     assert chosen in measured
+    assert chosen in answer.candidates
     for size in measured:
         if size < chosen and 2 * size in measured and 2 * chosen in measured:
             assert measured[2 * size] > 1.05 * measured[size]
@@ -103,4 +136,17 @@ def test_the_unit_of_throughput_does_not_matter(measured: dict[int, float], unit
     ratios = [measured[2 * size] / measured[size] for size in measured if 2 * size in measured]
     if all(abs(ratio - 1.05) > 1e-9 for ratio in ratios):
         scaled = {size: rate * unit for size, rate in measured.items()}
-        assert optimal_batch(scaled).batch_size == optimal_batch(measured).batch_size
+        assert chosen_of(scaled).batch_size == chosen_of(measured).batch_size
+
+
+@given(rates, st.floats(0.0, 0.9), st.floats(0.0, 0.09))
+def test_wider_intervals_only_add_candidates(
+    measured: dict[int, float], half_width: float, more: float
+) -> None:
+    narrow, wide = (
+        optimal_batch(
+            {size: Estimate(r, r * (1 - width), r * (1 + width)) for size, r in measured.items()}
+        )
+        for width in (half_width, half_width + more)
+    )
+    assert set(narrow.candidates) <= set(wide.candidates)
